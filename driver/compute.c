@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -24,8 +25,10 @@ enum { OUT_FD = 3, FRAME_HEAD = 16 };
 #define OUTPUT_MAX ((size_t)256 << 20)
 #define MEMORY_FALLBACK (UINT64_C(2) << 30)
 
+#define ESPL__COMPUTE_MAGIC 0x64686a77u
 struct espl__compute {
-	pid_t pid; /* 0: no child (left) */
+	uint32_t magic; /* ESPL__COMPUTE_MAGIC */
+	pid_t pid;      /* 0: no child (left) */
 	int fd;
 	int64_t began, deadline; /* of espl__tick */
 	struct espl__buf in;
@@ -196,6 +199,7 @@ espl__compute_start(const struct espl__run_config *config, espl_kind kind, uint6
 	pid_t parent = getpid();
 	int ends[2];
 
+	job->magic = ESPL__COMPUTE_MAGIC;
 	job->fd = -1;
 	job->began = espl__tick();
 	job->deadline = request->limit > 0 && job->began < INT64_MAX - request->limit
@@ -288,6 +292,7 @@ read_frame(struct espl__compute *job)
 int
 espl__compute_step(struct espl__compute *job)
 {
+	ESPL__CHECK(job, COMPUTE);
 	while (job->fd >= 0) {
 		ssize_t got;
 
@@ -314,6 +319,7 @@ espl__compute_step(struct espl__compute *job)
 void
 espl__compute_wait(struct espl__compute *job)
 {
+	ESPL__CHECK(job, COMPUTE);
 	while (!espl__compute_step(job)) {
 		struct pollfd fd = { .fd = job->fd, .events = POLLIN };
 		int64_t left_ms = job->deadline == INT64_MAX
@@ -327,30 +333,35 @@ espl__compute_wait(struct espl__compute *job)
 int
 espl__compute_fd(const struct espl__compute *job)
 {
+	ESPL__CHECK(job, COMPUTE);
 	return job->fd;
 }
 
 pid_t
 espl__compute_pid(const struct espl__compute *job)
 {
+	ESPL__CHECK(job, COMPUTE);
 	return job->pid;
 }
 
 int64_t
 espl__compute_deadline(const struct espl__compute *job)
 {
+	ESPL__CHECK(job, COMPUTE);
 	return job->deadline;
 }
 
 const struct espl_outcome *
 espl__compute_outcome(const struct espl__compute *job)
 {
+	ESPL__CHECK(job, COMPUTE);
 	return &job->outcome;
 }
 
 void
 espl__compute_assume(struct espl__compute *job, espl_span took)
 {
+	ESPL__CHECK(job, COMPUTE);
 	job->outcome.took = took;
 }
 
@@ -363,5 +374,6 @@ espl__compute_free(struct espl__compute *job)
 		finish_job(job, ESPL_E_REMOTE, NULL);
 	espl__buf_free(&job->in);
 	free(job->output);
+	job->magic = 0;
 	free(job);
 }

@@ -18,5 +18,8 @@ extern void *espl__panic_context_arg;
 		if (!(c_)) \
 			espl__panic(__FILE__, __LINE__, #c_); \
 	} while (0)
+/* At the entry of a module: the object is one, and lives.  magic_: as in ESPL__EXEC_MAGIC. */
+#define ESPL__CHECK(object_, magic_) \
+	ESPL__ASSERT((object_) != NULL && (object_)->magic == ESPL__##magic_##_MAGIC)
 #define ESPL__WRONG(text_) espl__panic(__FILE__, __LINE__, text_)
 #endif

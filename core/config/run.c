@@ -574,6 +574,7 @@ espl__run_load(const char *path, const char *const *sets, uint32_t set_count, en
 	struct espl__run_config *config = espl__alloc(sizeof *config);
 	espl_status status;
 
+	config->magic = ESPL__RUN_CONFIG_MAGIC;
 	*to = NULL;
 	config->path = espl__strdup(path);
 	status = espl__tree_load(path, &config->tree, diag);
@@ -609,5 +610,6 @@ espl__run_free(struct espl__run_config *config)
 	free((void *)config->directory);
 	free((void *)config->path);
 	espl__tree_free(config->tree);
+	config->magic = 0;
 	free(config);
 }

@@ -56,7 +56,9 @@ struct espl__entry {
 	uint32_t gpus_max; /* 0: as its file says */
 	int inner;         /* negative: as its file says */
 };
+#define ESPL__RUN_CONFIG_MAGIC 0x787f6455u
 struct espl__run_config {
+	uint32_t magic;          /* ESPL__RUN_CONFIG_MAGIC */
 	struct espl__tree *tree; /* owns all nodes */
 	const char *path;        /* as given */
 	const char *directory;   /* absolute folder of the file: base of relative paths */

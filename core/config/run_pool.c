@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "config/run_groups.h"
 
@@ -154,6 +155,7 @@ espl__run_read_pool(struct espl__run_config *config, struct espl__diag *diag)
 				*list = espl__node_get(root, "experiments");
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(config, RUN_CONFIG);
 	config->workload = espl__node_get(root, "workload");
 	config->pool = config->workload != NULL || list != NULL;
 	for (size_t i = 0; i < 2 && config->pool; i++) {
@@ -197,6 +199,7 @@ espl__run_check_pool(const struct espl__run_config *config, struct espl__diag *d
 		    "trials trial.gpus_max of the experiment's file" },
 	};
 
+	ESPL__CHECK(config, RUN_CONFIG);
 	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
 		const struct espl_value *value = &list[i].of->config.values[list[i].option];
 
@@ -215,6 +218,7 @@ espl__run_check_pool(const struct espl__run_config *config, struct espl__diag *d
 void
 espl__run_free_pool(struct espl__run_config *config)
 {
+	ESPL__CHECK(config, RUN_CONFIG);
 	for (uint32_t i = 0; i < config->entry_count; i++) {
 		espl__values_free(config->entries[i].values);
 		free((void *)config->entries[i].path);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "config/run_groups.h"
 
@@ -238,6 +239,7 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
 	const struct espl__node *root = espl__tree_root(config->tree);
 	struct printer p = { .config = config, .map = map, .ctx = ctx, .buf = buf };
 
+	ESPL__CHECK(config, RUN_CONFIG);
 	espl__print(buf, "experiment = {\n");
 	print_values(&p, config->experiment_values, espl__node_get(root, "experiment"));
 	if (config->first != NULL)

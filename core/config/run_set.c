@@ -2,6 +2,7 @@
  * recognizes files that are not a configuration. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "config/run.h"
@@ -40,6 +41,7 @@ espl__run_set(struct espl__tree *tree, const char *text, struct espl__diag *diag
 char *
 espl__run_path(const struct espl__run_config *config, const char *path)
 {
+	ESPL__CHECK(config, RUN_CONFIG);
 	if (path[0] == '/')
 		return espl__strdup(path);
 	return espl__format("%s/%s", config->directory, path);
@@ -52,6 +54,7 @@ espl__run_check_name(const struct espl__values *values, uint32_t option, const c
 	const char *name = values->config.values[option].as.s;
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(values, VALUES);
 	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
 		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
 		    values->config.values[option].line, "%s: 'name' must be a valid directory name",

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "config/run_groups.h"
 
 const struct espl_option espl__warm_options[WARM_COUNT] = {
@@ -46,6 +47,7 @@ espl__run_read_warm(struct espl__run_config *config, const struct espl__node *ex
 	const struct espl_value *values;
 	espl_status status;
 
+	ESPL__CHECK(config, RUN_CONFIG);
 	if (group == NULL)
 		return ESPL_OK;
 	if (group->type != ESPL__GROUP) {
@@ -72,6 +74,7 @@ espl__run_drop_training(struct espl__run_config *config, const struct espl__node
 	static const char *const names[] = { "trainable", "command", "options" };
 	const struct espl__node *curves = espl__node_get(trial, "curves");
 
+	ESPL__CHECK(config, RUN_CONFIG);
 	for (uint32_t i = 0;
 	     curves != NULL && curves->source == ESPL_COMMAND && i < sizeof names / sizeof names[0];
 	     i++) {

@@ -1,6 +1,7 @@
 /* schema.c - a group of the user's against a table of options: every option gets its value, every
  * key of the group its option.
  */
+#include "base/assert.h"
 #include "config/schema.h"
 
 #include <math.h>
@@ -147,6 +148,7 @@ espl__schema_resolve(const struct espl_option *options, uint32_t count, uint32_t
 	if (status != ESPL_OK)
 		return status;
 	values = espl__alloc(sizeof *values);
+	values->magic = ESPL__VALUES_MAGIC;
 	values->arena = espl__alloc(sizeof(struct espl__arena));
 	values->options = options;
 	values->option_size = stride;
@@ -174,6 +176,7 @@ espl__values_free(struct espl__values *values)
 		return;
 	espl__arena_free(values->arena);
 	free(values->arena);
+	values->magic = 0;
 	free(values);
 }
 
@@ -184,6 +187,7 @@ espl__values_blame(const struct espl__values *values, const struct espl_error *e
 	const struct espl_value *value;
 	uint32_t line;
 
+	ESPL__CHECK(values, VALUES);
 	if (diag == NULL || error == NULL || error->option >= values->config.count)
 		return;
 	value = &values->config.values[error->option];
@@ -315,6 +319,7 @@ espl__values_print(const struct espl__values *values, uint32_t option, struct es
 	    espl__option_at(values->options, values->option_size, option);
 	const struct espl_value *value = &values->config.values[option];
 
+	ESPL__CHECK(values, VALUES);
 	if ((desc->flags & ESPL_OPT_SECRET) || value->source == ESPL_UNSET)
 		return 0;
 	espl__value_print(desc, values->option_size, value, buf);

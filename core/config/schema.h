@@ -5,9 +5,11 @@
 #define ESPL__SCHEMA_H
 #include "config/tree.h"
 
+#define ESPL__VALUES_MAGIC 0x70676a73u
 /* owns everything the values point to */
 struct espl__values {
 	struct espl_config config; /* handed to the plugin */
+	uint32_t magic;            /* ESPL__VALUES_MAGIC */
 	const struct espl_option *options;
 	uint32_t option_size; /* stride of options */
 	const char **files;   /* [option] FILE of the value, NULL when not set */

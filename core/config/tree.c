@@ -3,6 +3,7 @@
  * The text goes through scan.c first, so libconfig sees no include, no comment and no number that
  * it would spoil; its settings are copied, with file and line, and libconfig's are let go.
  */
+#include "base/assert.h"
 #include "config/tree.h"
 
 #include <libconfig.h>
@@ -12,8 +13,10 @@
 #include "base/text.h"
 #include "config/scan.h"
 
+#define ESPL__TREE_MAGIC 0x70766161u
 struct espl__tree {
 	struct espl__arena arena;
+	uint32_t magic; /* ESPL__TREE_MAGIC */
 	struct espl__node *root;
 };
 
@@ -210,6 +213,7 @@ finish_tree(espl_status status, const char *name, struct espl__scan *scan, struc
 	*to = NULL;
 	if (status == ESPL_OK) {
 		tree = espl__alloc(sizeof *tree);
+		tree->magic = ESPL__TREE_MAGIC;
 		status = build_nodes(tree, scan, ESPL_FILE, &tree->root, diag);
 		if (status == ESPL_OK &&
 		    tree->root->file[0] == '\0') /* an empty file has no line to speak of */
@@ -248,12 +252,14 @@ espl__tree_free(struct espl__tree *tree)
 	if (tree == NULL)
 		return;
 	espl__arena_free(&tree->arena);
+	tree->magic = 0;
 	free(tree);
 }
 
 const struct espl__node *
 espl__tree_root(const struct espl__tree *tree)
 {
+	ESPL__CHECK(tree, TREE);
 	return tree->root;
 }
 
@@ -441,6 +447,7 @@ espl__tree_drop(struct espl__tree *tree, const char *group, const char *name)
 	struct espl__node **children;
 	uint32_t count = 0;
 
+	ESPL__CHECK(tree, TREE);
 	if (espl__node_get(node, name) == NULL)
 		return;
 	children = espl__arena_alloc(&tree->arena, node->child_count * sizeof *children);

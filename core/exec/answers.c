@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
 #include "exec/searches.h"
@@ -10,6 +11,7 @@
 void
 espl__exec_turn(struct espl__exec *x, struct espl__search *s)
 {
+	ESPL__CHECK(x, EXEC);
 	x->caller.params = s->trials.params;
 	x->caller.space = s->algorithm != NULL ? espl__space_view(s->space) : NULL;
 	x->caller.trials = &s->trials;
@@ -21,6 +23,7 @@ espl__exec_turn(struct espl__exec *x, struct espl__search *s)
 void
 espl__answers_next(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	x->recorded_seq = UINT64_MAX;
 	if (x->replaying && x->recorded.at < x->recorded.end) {
 		x->recorded_seq = espl__get_v64(&x->recorded);
@@ -100,6 +103,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 {
 	int same = 1;
 
+	ESPL__CHECK(i, INSTANCE);
 	/* What only the offers show, before anything was begun: the user's to mend, as any option.
 	 */
 	if (status == ESPL_E_CONFIG && !x->replaying && x->fleet.nodes.count == 0) {
@@ -154,6 +158,7 @@ espl__exec_next_op(struct espl__exec *x, struct espl__reader *r, struct espl__op
 {
 	int got = espl__op_get(r, x->caller.params, &x->ops_arena, op);
 
+	ESPL__CHECK(x, EXEC);
 	if (got < 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
 		    "the journal's record of a decision is damaged");

@@ -3,6 +3,7 @@
  * Never hold what nothing needs: a node above target drains and is released as soon as its last
  * seat is empty.
  */
+#include "base/assert.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
 #include "model/sold.h"
@@ -12,6 +13,7 @@
 void
 espl__exec_gpu_time(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	x->gpu_s += (double)(x->now - x->gpu_since) / 1e9 * x->fleet.gpus_held;
 	x->gpu_since = x->now;
 }
@@ -20,6 +22,7 @@ espl__exec_gpu_time(struct espl__exec *x)
 uint64_t
 espl__exec_potential(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return espl__sold_gpus(&x->fleet, x->config->gpus_limit);
 }
 
@@ -28,6 +31,7 @@ espl__exec_gpus_min(const struct espl__exec *x)
 {
 	uint64_t least = 1;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		const struct espl__search *s = x->searches[i];
 
@@ -45,6 +49,8 @@ espl__exec_gpus_min(const struct espl__exec *x)
 void
 espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *why)
 {
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(n, MACHINE);
 	n->pub.billed_from = espl__ledger_billed_from(x->ledger, n->pub.id);
 	n->pub.charged = espl__ledger_lease(x->ledger, n->pub.id, x->now);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
@@ -58,6 +64,7 @@ espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *
 void
 espl__exec_give_ups(struct espl__exec *x, int needed)
 {
+	ESPL__CHECK(x, EXEC);
 	x->give_up_count = 0;
 	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
 		uint32_t target = needed ? x->fleet.targets[o] : 0;
@@ -87,6 +94,7 @@ espl__exec_give_ups(struct espl__exec *x, int needed)
 void
 espl__cluster_retire(struct espl__exec *x, int needed)
 {
+	ESPL__CHECK(x, EXEC);
 	x->surplus = 0;
 	for (uint32_t k = 0; k < x->give_up_count; k++) {
 		uint32_t left = x->give_up[k].nodes;
@@ -141,6 +149,7 @@ espl__cluster_release(struct espl__exec *x)
 void
 espl__exec_let_go(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		uint32_t most = x->fleet.offers[n->pub.offer]->nodes_max;

@@ -1,6 +1,7 @@
 /* cluster_leases.c - leasing nodes up to the targets, and pausing or giving up an offer whose
  * leases fail.
  */
+#include "base/assert.h"
 #include "base/text.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
@@ -28,6 +29,7 @@ record_of(struct espl__exec *x, uint32_t offer)
 void
 espl__lease_records_free(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->offer_record_count; i++)
 		free(x->offer_records[i].reason);
 	free(x->offer_records);
@@ -38,6 +40,7 @@ espl__lease_records_free(struct espl__exec *x)
 void
 espl__lease_records_reset(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->offer_record_count; i++) {
 		struct espl__offer_record *r = &x->offer_records[i];
 
@@ -54,6 +57,7 @@ espl__lease_retry_at(const struct espl__exec *x)
 {
 	espl_time at = ESPL_NEVER;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->offer_record_count; i++)
 		if (x->offer_records[i].retry_at < at)
 			at = x->offer_records[i].retry_at;
@@ -67,6 +71,7 @@ espl__lease_ready(struct espl__exec *x, const struct espl__machine *n)
 {
 	struct espl__offer_record *r = record_of(x, n->pub.offer);
 
+	ESPL__CHECK(n, MACHINE);
 	if (n->pub.id < r->last_refused)
 		return; /* asked for before */
 	r->refused = 0;
@@ -78,6 +83,8 @@ espl__lease_proved(struct espl__exec *x, struct espl__machine *n)
 {
 	struct espl__offer_record *r = record_of(x, n->pub.offer);
 
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(n, MACHINE);
 	n->proved = 1;
 	if (r->failed > 0)
 		x->cluster_dirty = 1; /* more than one at a time again */
@@ -163,6 +170,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	struct espl__offer_record *r = record_of(x, n->pub.offer);
 	char pause[32];
 
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(n, MACHINE);
 	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
 		count_refusal(x, n, r);
 	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP) || n->proved ||
@@ -215,6 +224,7 @@ lease_one(struct espl__exec *x, uint32_t offer)
 void
 espl__lease_nodes(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	if (x->cloud_waits)
 		return;
 	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
@@ -239,6 +249,7 @@ espl__lease_nodes(struct espl__exec *x)
 void
 espl__lease_forget_retries(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->offer_record_count; i++)
 		x->offer_records[i].retry_at = ESPL_NEVER;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "exec/effects.h"
 
@@ -13,6 +14,7 @@
 void
 espl__exec_why(struct espl__exec *x, uint32_t why)
 {
+	ESPL__CHECK(x, EXEC);
 	x->top.why |= why;
 	for (uint32_t i = 0; i < x->search_count; i++)
 		x->searches[i]->tier->why |= why;
@@ -24,6 +26,7 @@ espl__exec_interrupt(struct espl__exec *x, const char *format, ...)
 	char text[400];
 	va_list list;
 
+	ESPL__CHECK(x, EXEC);
 	va_start(list, format);
 	(void)vsnprintf(text, sizeof text, format, list);
 	va_end(list);
@@ -36,6 +39,7 @@ void
 espl__exec_spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id,
     const char *text)
 {
+	ESPL__CHECK(x, EXEC);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->note != NULL)
 			o->note(o->ctx, x->now, who, about, id, text);
@@ -79,6 +83,7 @@ espl__exec_unit(const struct espl__exec *x, uint64_t count)
 void
 espl__exec_fails(struct espl__exec *x, const char *what)
 {
+	ESPL__CHECK(x, EXEC);
 	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what,
 	    x->last_failure != NULL ? "; the last failure: " : "",
 	    x->last_failure != NULL ? x->last_failure : "");
@@ -89,6 +94,7 @@ espl__exec_effect(struct espl__exec *x, enum espl__effect_type type)
 {
 	struct espl__effect *e;
 
+	ESPL__CHECK(x, EXEC);
 	ESPL__GROW(x->effects, x->effect_cap, x->effect_count + 1);
 	e = &x->effects[x->effect_count++];
 	memset(e, 0, sizeof *e);
@@ -102,6 +108,7 @@ espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *for
 	va_list list;
 	char text[512];
 
+	ESPL__CHECK(x, EXEC);
 	if (x->ending != 0)
 		return;
 	va_start(list, format);
@@ -116,6 +123,7 @@ espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *for
 int
 espl__exec_hears(const struct espl__search *s)
 {
+	ESPL__CHECK(s, SEARCH);
 	return s->ending == 0 && (s->exec->ending == 0 || s->exec->ending == ESPL__RUN_INTERRUPTED);
 }
 
@@ -124,6 +132,7 @@ espl__exec_on_cpu(const struct espl__exec *x)
 {
 	uint32_t cpu = 0;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
 		cpu += x->fleet.offers[i]->gpu_type != NULL &&
 		    strcmp(x->fleet.offers[i]->gpu_type, "cpu") == 0;

@@ -12,12 +12,14 @@
 struct espl__gang *
 espl__exec_gang(const struct espl__exec *x, uint64_t id)
 {
+	ESPL__CHECK(x, EXEC);
 	return espl__map_get(&x->gang_map, id + 1);
 }
 
 int
 espl__gang_matches(const struct espl__gang *g, const struct espl__item *item)
 {
+	ESPL__CHECK(g, GANG);
 	return item->target_count == g->share.gpus &&
 	    memcmp(item->target, g->slots, g->share.gpus * sizeof *g->slots) == 0;
 }
@@ -41,6 +43,8 @@ unlink_heard(struct espl__exec *x, struct espl__gang *g)
 void
 espl__gang_listen(struct espl__exec *x, struct espl__gang *g)
 {
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(g, GANG);
 	g->heard = x->now;
 	g->older = x->newest;
 	g->newer = NULL;
@@ -65,6 +69,8 @@ espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 	    (double)(x->now - g->began) / 1e9 * (double)g->share.gpus / (double)g->share.packing;
 	int64_t each = (x->now - g->began) / g->share.packing;
 
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(g, GANG);
 	g->trial->pub.gpu_s += gpu_s;
 	x->busy_gpu_s += gpu_s;
 	g->trial->search->busy_gpu_s += gpu_s;
@@ -82,6 +88,7 @@ espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 void
 espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 {
+	ESPL__CHECK(x, EXEC);
 	ESPL__ASSERT(g->trial->gang == g);
 	espl__exec_gpu_time(x);
 	espl__gang_account(x, g);
@@ -112,6 +119,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 	g->trial->can_save = 0;
 	free(g->slots);
 	free(g->fault);
+	g->magic = 0;
 	free(g);
 }
 
@@ -120,6 +128,7 @@ espl__exec_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, con
 {
 	struct espl__effect *e;
 
+	ESPL__CHECK(g, GANG);
 	if (fault != NULL && g->fault == NULL)
 		g->fault = espl__strdup(fault);
 	if (g->killed)
@@ -135,6 +144,7 @@ espl__exec_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, con
 int
 espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < item->target_count; i++) {
 		struct espl__machine *n;
 		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
@@ -181,6 +191,8 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	struct espl__trial *t = g->trial;
 	struct espl__effect *e;
 
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(g, GANG);
 	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed ||
 	    g->fault != NULL || g->over || g->onto != NULL || x->ending != 0 ||
 	    item->target_count == 0 || item->target[0].packing != g->share.packing ||
@@ -212,6 +224,8 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 void
 espl__gang_resize_off(struct espl__exec *x, struct espl__gang *g)
 {
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(g, GANG);
 	for (uint32_t i = 0; i < g->onto_count; i++)
 		if (!espl__gang_holds(g->slots, g->share.gpus, &g->onto[i]))
 			espl__seat_unset(&x->fleet, &g->onto[i], g->trial, 1, 0);
@@ -247,6 +261,7 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	struct espl__item *item;
 	double took_s = (double)e->as.resized.took / 1e9;
 
+	ESPL__CHECK(x, EXEC);
 	if (g == NULL || g->onto == NULL)
 		return;
 	espl__exec_gpu_time(x);

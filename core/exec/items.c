@@ -17,12 +17,14 @@ espl__trial_restores(const struct espl__trial *t)
 struct espl__search *
 espl__inner_search(const struct espl__inner *inner)
 {
+	ESPL__CHECK(inner, INNER);
 	return inner->search;
 }
 
 uint32_t
 espl__inner_share(const struct espl__inner *inner)
 {
+	ESPL__CHECK(inner, INNER);
 	return inner->item != NULL ? inner->item->pub.granted.gpus : 0;
 }
 
@@ -125,6 +127,7 @@ espl__item_granted(const struct espl__exec *x, uint64_t id)
 {
 	uint32_t low = 0, high = x->gangs_count;
 
+	ESPL__CHECK(x, EXEC);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		if (x->gangs_view[middle]->item < id)
@@ -198,6 +201,7 @@ espl__item_settled(struct espl__exec *x, struct espl__item *item)
 	    item->tier->inner != NULL ? espl__inner_share(item->tier->inner) : x->fleet.gpus;
 	uint64_t used = espl__tier_gpus(item->tier);
 
+	ESPL__CHECK(x, EXEC);
 	item->pub.flags &= ~ESPL_ITEM_CHANGING;
 	item->view.flags &= ~ESPL_GANG_LOCKED;
 	espl__item_changed(item,
@@ -208,6 +212,7 @@ espl__item_settled(struct espl__exec *x, struct espl__item *item)
 void
 espl__item_look(struct espl__exec *x, struct espl__item *item)
 {
+	ESPL__CHECK(x, EXEC);
 	if (item->place_changed)
 		return;
 	item->place_changed = 1;
@@ -218,6 +223,7 @@ espl__item_look(struct espl__exec *x, struct espl__item *item)
 void
 espl__item_pending(struct espl__exec *x, struct espl__item *item)
 {
+	ESPL__CHECK(x, EXEC);
 	if (item->pending)
 		return;
 	item->pending = 1;
@@ -312,6 +318,7 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
 	struct espl_item *i = &item->pub;
 
+	ESPL__CHECK(x, EXEC);
 	item->trial = t;
 	item->tier = s->tier;
 	i->size = (uint32_t)sizeof *i;
@@ -358,6 +365,7 @@ espl__item_whole(struct espl__search *s, struct espl__inner *inner)
 	struct espl__item *item = new_record(x);
 	struct espl_item *i = &item->pub;
 
+	ESPL__CHECK(s, SEARCH);
 	item->whole = inner;
 	item->tier = &x->top;
 	i->size = (uint32_t)sizeof *i;
@@ -391,6 +399,7 @@ espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iter
 	const struct espl_share one = { 1, 1 };
 	uint64_t budget = item->trial->pub.budget;
 
+	ESPL__CHECK(x, EXEC);
 	item->pub.iterations_left = budget > iteration ? budget - iteration : 0;
 	if (item->trial->search->jobs != NULL)
 		item->pub.work_s = espl__job_left(item->trial, iteration);
@@ -449,6 +458,7 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 {
 	const struct espl_share nothing = { 0, 1 };
 
+	ESPL__CHECK(x, EXEC);
 	espl__item_grant(x, item, nothing, ESPL_ANY);
 	if (item->trial != NULL)
 		x->item_count--;
@@ -510,6 +520,7 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 {
 	int had = item->pub.granted.gpus > 0;
 
+	ESPL__CHECK(x, EXEC);
 	item->pub.offer = offer;
 	item->view.offer = offer;
 	if (share.gpus == item->pub.granted.gpus && share.packing == item->pub.granted.packing)
@@ -574,6 +585,7 @@ espl__item_target(struct espl__exec *x, struct espl__item *item, const struct es
 {
 	int was_unplaced = item->pub.granted.gpus > 0 && item->target_count == 0;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < item->target_count; i++)
 		espl__seat_unset(&x->fleet, &item->target[i], item->trial, 0, 1);
 	if (item->target_count > 0)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
 #include "exec/items.h"
@@ -17,6 +18,7 @@ espl__inner_new(struct espl__search *s, struct espl__diag *diag)
 	if (!s->config->inner || !s->exec->config->pool || s->jobs != NULL)
 		return ESPL_OK;
 	inner = espl__alloc(sizeof *inner);
+	inner->magic = ESPL__INNER_MAGIC;
 	inner->search = s;
 	inner->started = inner->tier.wake_at = ESPL_NEVER;
 	inner->shown = &inner->experiment;
@@ -49,6 +51,7 @@ espl__inner_free(struct espl__inner *inner)
 	free(inner->targets);
 	free(inner->offers);
 	free(inner->offer_list);
+	inner->magic = 0;
 	free(inner);
 }
 
@@ -216,6 +219,7 @@ follow_share(struct espl__inner *inner)
 void
 espl__inner_look(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		struct espl__inner *inner = x->searches[i]->tier->inner;
 
@@ -272,6 +276,7 @@ espl__inner_view(struct espl__inner *inner, struct espl_alloc_view *v)
 	uint32_t share = espl__inner_share(inner), had = inner->targets_cap;
 	uint64_t used = espl__tier_gpus(&inner->tier), left = share > used ? share - used : 0;
 
+	ESPL__CHECK(inner, INNER);
 	inner->experiment = inner->search->experiment;
 	if (share < inner->experiment.gpus_limit)
 		inner->experiment.gpus_limit = share;
@@ -293,6 +298,7 @@ espl__inner_view(struct espl__inner *inner, struct espl_alloc_view *v)
 void
 espl__inner_target(struct espl__inner *inner, const struct espl_target *t)
 {
+	ESPL__CHECK(inner, INNER);
 	if (t->offer < inner->targets_cap)
 		inner->targets[t->offer] = t->nodes;
 }
@@ -306,6 +312,7 @@ espl__inner_cut(struct espl__inner *inner)
 	const struct espl__tier *t = &inner->tier;
 	uint32_t share = espl__inner_share(inner);
 
+	ESPL__CHECK(inner, INNER);
 	for (int pass = 0; pass < 2; pass++)
 		for (uint64_t i = t->items_from + t->items_count;
 		     i > t->items_from && espl__tier_gpus(t) > share; i--) {

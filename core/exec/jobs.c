@@ -1,10 +1,13 @@
 /* jobs.c - jobs of a workload: what each of them is to an allocator. */
+#include "base/assert.h"
 #include "exec/cluster.h"
 #include "exec/items.h"
 
 espl_status
 espl__jobs_init(struct espl__search *s, const struct espl__jobs *jobs)
 {
+	ESPL__CHECK(s, SEARCH);
+	ESPL__CHECK(jobs, JOBS);
 	s->jobs = jobs;
 	s->planned = 1;
 	s->finished = jobs->list.count == 0;
@@ -18,6 +21,7 @@ espl__jobs_init(struct espl__search *s, const struct espl__jobs *jobs)
 struct espl__search *
 espl__jobs_search(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		if (x->searches[i]->jobs != NULL)
 			return x->searches[i];

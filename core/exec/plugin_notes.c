@@ -5,6 +5,7 @@
  * and the algorithm of one of a pool's experiments numbers its trials and groups for itself: here
  * all become what the run's records name.
  */
+#include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items.h"
 #include "exec/searches_plan.h"
@@ -59,6 +60,7 @@ espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about,
 {
 	const struct espl__exec *x = exec;
 
+	ESPL__CHECK(i, INSTANCE);
 	if (about == ESPL_ABOUT_ITEM)
 		spread_item(x, i->who, &x->top, id, text);
 	else if (about == ESPL_ABOUT_OFFER && id < x->fleet.offer_count)
@@ -73,6 +75,7 @@ espl__search_plugin_note(void *search, struct espl__instance *i, espl_subject ab
 {
 	const struct espl__search *s = search;
 
+	ESPL__CHECK(i, INSTANCE);
 	if (about == ESPL_ABOUT_ITEM) {
 		spread_item(s->exec, i->who, s->tier, id, text);
 		return;

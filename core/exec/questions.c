@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "exec/items.h"
@@ -57,6 +58,7 @@ espl__exec_digest(const struct espl__exec *x)
 	const struct espl__search *s = x->searches[0];
 	uint64_t d = s->algorithm != NULL ? digest_instance(0, s->algorithm) : 0;
 
+	ESPL__CHECK(x, EXEC);
 	d = digest_search(digest_instance(digest_instance(d, x->top.allocator), x->placer), s);
 	for (uint32_t i = 1; i < x->search_count; i++)
 		d = digest_search(digest_instance(d, x->searches[i]->algorithm), x->searches[i]);
@@ -71,6 +73,7 @@ espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *in
 {
 	const struct espl__search *s = x->searches[0];
 
+	ESPL__CHECK(x, EXEC);
 	info->plan = s->experiment.plan;
 	info->rows = s->plan_rows;
 	info->result = &s->plan_result;
@@ -82,24 +85,28 @@ espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *in
 int
 espl__exec_ended(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return x->ended;
 }
 
 uint32_t
 espl__exec_metric(const struct espl__exec *x, const char *name)
 {
+	ESPL__CHECK(x, EXEC);
 	return espl__names_find(&x->metrics, name);
 }
 
 const char *
 espl__exec_metric_name(const struct espl__exec *x, uint32_t metric)
 {
+	ESPL__CHECK(x, EXEC);
 	return metric < x->metrics.count ? x->metrics.names[metric] : NULL;
 }
 
 uint32_t
 espl__exec_metric_count(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return x->metrics.count;
 }
 
@@ -111,6 +118,7 @@ espl__exec_trial_restores(const struct espl__exec *x, uint64_t trial)
 	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
 	    : NULL;
 
+	ESPL__CHECK(x, EXEC);
 	return t != NULL ? espl__trial_restores(t) : 0;
 }
 
@@ -122,6 +130,7 @@ espl__exec_trial_word(const struct espl__exec *x, uint64_t trial)
 	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
 	    : NULL;
 
+	ESPL__CHECK(x, EXEC);
 	return t != NULL ? espl__trial_word(&x->searches[number]->trials, t) : NULL;
 }
 
@@ -134,6 +143,7 @@ espl__exec_trial_began(const struct espl__exec *x, uint64_t trial)
 		  trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1))
 	    : NULL;
 
+	ESPL__CHECK(x, EXEC);
 	return t != NULL ? t->began : 0;
 }
 
@@ -202,6 +212,7 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 espl_time
 espl__exec_now(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return x->now;
 }
 
@@ -211,29 +222,34 @@ espl__exec_brackets(const struct espl__exec *x, uint64_t search)
 	const struct espl_spec *spec =
 	    search < x->search_count ? x->searches[search]->experiment.spec : NULL;
 
+	ESPL__CHECK(x, EXEC);
 	return spec != NULL ? spec->bracket_count : 0;
 }
 
 const struct espl__search_setup *
 espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 {
+	ESPL__CHECK(x, EXEC);
 	return number < x->search_count ? &x->searches[number]->setup : NULL;
 }
 
 uint64_t
 espl__exec_searches(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return x->search_count;
 }
 
 int
 espl__exec_pool(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return x->config->pool;
 }
 
 int
 espl__exec_has_come(const struct espl__exec *x, uint64_t number)
 {
+	ESPL__CHECK(x, EXEC);
 	return number >= x->search_count || x->searches[number]->come;
 }

@@ -46,6 +46,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	struct espl__exec *x = espl__alloc(sizeof *x);
 	espl_status status;
 
+	x->magic = ESPL__EXEC_MAGIC;
 	x->setup = *setup;
 	x->config = setup->config;
 	x->timer = x->top.wake_at = ESPL_NEVER;
@@ -146,6 +147,7 @@ espl__exec_free(struct espl__exec *x)
 	espl__buf_free(&x->ops);
 	espl__arena_free(&x->ops_arena);
 	espl__arena_free(&x->arena);
+	x->magic = 0;
 	free(x);
 }
 
@@ -238,6 +240,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 const struct espl__effect *
 espl__exec_effects(const struct espl__exec *x, uint32_t *count)
 {
+	ESPL__CHECK(x, EXEC);
 	*count = x->effect_count;
 	return x->effects;
 }
@@ -245,12 +248,14 @@ espl__exec_effects(const struct espl__exec *x, uint32_t *count)
 const struct espl__buf *
 espl__exec_decisions(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return &x->decisions;
 }
 
 const struct espl_offer *
 espl__exec_offer(const struct espl__exec *x, uint32_t number)
 {
+	ESPL__CHECK(x, EXEC);
 	return number < x->fleet.offer_count ? x->fleet.offers[number] : NULL;
 }
 
@@ -259,6 +264,7 @@ espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uin
 {
 	uint32_t n = 0;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->fleet.live_count; i++, n++) {
 		if (n < room) {
 			list[n].lease = x->fleet.live[i]->id;
@@ -278,5 +284,6 @@ espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
 	    : NULL;
 
+	ESPL__CHECK(x, EXEC);
 	return t != NULL ? &t->pub : NULL;
 }

@@ -1,5 +1,6 @@
 /* round_alarms.c - what is due at an instant: deadlines, budgets, and trials that have not reported
  * for long. */
+#include "base/assert.h"
 #include "base/text.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
@@ -144,6 +145,7 @@ hung_at(const struct espl__exec *x)
 void
 espl__exec_alarms(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	if (!espl__exec_needs_no_nodes(x) && x->config->deadline != ESPL_NEVER &&
 	    x->now > x->config->deadline)
 		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline was reached");
@@ -168,6 +170,7 @@ espl__exec_timer(struct espl__exec *x)
 {
 	espl_time next = take_earlier(espl__search_next(x), espl__tiers_next(x));
 
+	ESPL__CHECK(x, EXEC);
 	next = take_earlier(next, espl__lease_retry_at(x));
 	next = take_earlier(next, hung_at(x));
 	next = take_earlier(next, quiet_at(x));

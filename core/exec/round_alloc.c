@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
 #include "exec/gangs.h"
@@ -27,6 +28,7 @@ ring_alarm(struct espl__tier *tier, espl_time now)
 void
 espl__tiers_alarm(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	ring_alarm(&x->top, x->now);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		ring_alarm(x->searches[i]->tier, x->now);
@@ -37,6 +39,7 @@ espl__tiers_next(const struct espl__exec *x)
 {
 	espl_time next = x->top.wake_at;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		if (x->searches[i]->tier->wake_at < next)
 			next = x->searches[i]->tier->wake_at;

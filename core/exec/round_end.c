@@ -1,6 +1,7 @@
 /* round_end.c - the end of the run, and the cluster follows its targets. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
 #include "exec/gangs.h"
@@ -94,6 +95,7 @@ espl__exec_cluster(struct espl__exec *x)
 	uint32_t open;
 	int needed;
 
+	ESPL__CHECK(x, EXEC);
 	wind_down(x);
 	do {
 		before = x->ending;
@@ -120,6 +122,7 @@ espl__exec_cluster(struct espl__exec *x)
 int
 espl__inner_stuck(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		struct espl__search *s = x->searches[i];
 		const struct espl__tier *t = s->tier;

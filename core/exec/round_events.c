@@ -1,6 +1,7 @@
 /* round_events.c - what happened, brought to those it concerns. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "exec/answers.h"
 #include "exec/cluster.h"
@@ -328,6 +329,7 @@ on_held(struct espl__exec *x, const struct espl__event *e)
 espl_status
 espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
+	ESPL__CHECK(x, EXEC);
 	switch (e->type) {
 	case ESPL__EV_START: on_begun(x); return ESPL_OK;
 	case ESPL__EV_RESUME: espl__exec_resume(x); return ESPL_OK;

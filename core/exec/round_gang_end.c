@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
@@ -172,6 +173,7 @@ espl__gang_lacks_metric(struct espl__exec *x, struct espl__gang *g, const struct
 	const struct espl__search *s = g->trial->search;
 	struct espl__buf b = { NULL, 0, 0 };
 
+	ESPL__CHECK(g, GANG);
 	espl__print(&b, "trial %llu reports no metric '%s' (experiment.metric)",
 	    (unsigned long long)g->trial->pub.id, s->config->metric);
 	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
@@ -392,6 +394,7 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	espl_status status;
 	char *text;
 
+	ESPL__CHECK(x, EXEC);
 	if (g == NULL)
 		return ESPL_OK;
 	t = g->trial;

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/gangs.h"
 #include "exec/items.h"
@@ -32,6 +33,7 @@ start_gang(struct espl__exec *x, struct espl__item *item)
 	struct espl__effect *e;
 	int from_source = t->source != ESPL_NONE && t->pub.checkpoint == 0;
 
+	g->magic = ESPL__GANG_MAGIC;
 	g->id = x->gang_next++;
 	g->leaves = ESPL_NONE;
 	g->trial = t;
@@ -191,6 +193,7 @@ espl__exec_settle(struct espl__exec *x)
 {
 	uint32_t left = 0, held = 0;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->awaiting_count; i++) {
 		struct espl__gang *g = x->awaiting[i];
 		if (g->awaiting && g->over && g->state == ESPL__GANG_RUNNING && !g->killed &&

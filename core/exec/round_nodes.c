@@ -1,5 +1,6 @@
 /* round_nodes.c - what becomes of nodes and their GPUs, and of the run when its driver comes back.
  */
+#include "base/assert.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
 #include "exec/gangs.h"
@@ -78,6 +79,7 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node.lease);
 	espl_node_state state = e->as.node.state;
 
+	ESPL__CHECK(x, EXEC);
 	(void)diag;
 	if (n == NULL || !n->live || (state < n->pub.state && state != ESPL_NODE_ENDED))
 		return;
@@ -155,6 +157,7 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 void
 espl__exec_resume(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
 	    (unsigned)x->gang_count, x->gang_count == 1 ? " is" : "s are");
 	x->awaiting_count = 0;
@@ -268,6 +271,7 @@ espl__exec_gpu(struct espl__exec *x, const struct espl__event *e)
 	struct espl__gang *g = about_gang ? espl__exec_gang(x, e->as.gpu.id) : NULL;
 	struct espl__machine *n = about_gang ? NULL : espl__machine_at(&x->fleet, e->as.gpu.id);
 
+	ESPL__CHECK(x, EXEC);
 	if (e->as.gpu.what == ESPL__GPU_SHARED && g != NULL)
 		note_sharing(x, g, e);
 	else if (e->as.gpu.what == ESPL__GPU_MEMORY && g != NULL)

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
 #include "exec/items.h"
@@ -171,6 +172,7 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 	struct espl__reader answer;
 	espl_status status;
 
+	ESPL__CHECK(x, EXEC);
 	if ((x->place_why & (ESPL_WHY_NODES | ESPL_WHY_NOTICE)) != 0)
 		look_at_movers(x);
 	if (x->place_why == 0 && !(x->seats_freed && x->place_count > 0) && x->give_up_count == 0)

@@ -1,4 +1,5 @@
 /* round_search.c - asks the algorithms. */
+#include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
@@ -32,6 +33,7 @@ espl__clones_look(struct espl__search *s, struct espl__diag *diag)
 	struct espl__exec *x = s->exec;
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(s, SEARCH);
 	for (uint32_t i = 0; i < s->waiter_count && status == ESPL_OK && x->ending == 0;) {
 		struct espl__waiter w = s->waiters[i];
 		struct espl__trial *source = espl__trial_at(&s->trials, w.trial->source);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "exec/answers.h"
 #include "exec/cluster.h"
@@ -46,6 +47,7 @@ espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *gi
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__search *s;
 
+	ESPL__CHECK(x, EXEC);
 	if (x->config->pool && number == x->search_count &&
 	    add_submitted(x, number, given) != ESPL_OK)
 		return given != NULL ? given->status : ESPL_E_CONFIG;
@@ -84,6 +86,7 @@ espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
 {
 	struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
 
+	ESPL__CHECK(x, EXEC);
 	if (espl__exec_cancels(x, number, trial) != NULL)
 		return; /* it has ended meanwhile */
 	if (trial != ESPL_NONE) {
@@ -104,6 +107,7 @@ espl__search_spent(struct espl__exec *x)
 {
 	espl_money total = espl__ledger_total(x->ledger, x->now);
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		struct espl__search *s = x->searches[i];
 
@@ -118,6 +122,7 @@ espl_status
 espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search_setup *setup,
     struct espl__diag *diag)
 {
+	ESPL__CHECK(x, EXEC);
 	memset(setup, 0, sizeof *setup);
 	if (x->setup.load == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG,
@@ -128,6 +133,7 @@ espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search
 int
 espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number, uint64_t *trial)
 {
+	ESPL__CHECK(x, EXEC);
 	*trial = ESPL_NONE;
 	for (*number = 0; *number < x->search_count; ++*number) {
 		const struct espl__search *s = x->searches[*number];
@@ -240,6 +246,7 @@ espl__search_metric(struct espl__search *s)
 	const struct espl__names *names = &s->exec->metrics;
 	uint32_t n = 0;
 
+	ESPL__CHECK(s, SEARCH);
 	s->experiment.metrics = (const char *const *)names->names;
 	s->experiment.metric_count = names->count;
 	if (s->objective == 0 || s->objective == ESPL_ANY)
@@ -321,6 +328,7 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup,
 	struct espl__search *s = espl__alloc(sizeof *s);
 	espl_status status;
 
+	s->magic = ESPL__SEARCH_MAGIC;
 	ESPL__GROW(x->searches, x->search_cap, x->search_count + 1);
 	s->exec = x;
 	s->number = x->search_count;
@@ -382,6 +390,7 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 	struct espl__exec *x = s->exec;
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(s, SEARCH);
 	espl__exec_turn(x, s);
 	s->trials.full = full_iterations(s);
 	if (s->algorithm != NULL)
@@ -395,6 +404,7 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 espl_status
 espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
 {
+	ESPL__CHECK(s, SEARCH);
 	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__exec_potential(s->exec),
 				     s->exec->config->cloud.use, diag)
 			       : espl__sold_suits(&s->exec->fleet, s->config, diag);
@@ -418,5 +428,6 @@ espl__search_free(struct espl__search *s)
 	free(s->job_states);
 	free(s->waiters);
 	free(s->unsaved);
+	s->magic = 0;
 	free(s);
 }

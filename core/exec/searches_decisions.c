@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
 #include "exec/gangs.h"
@@ -90,6 +91,7 @@ espl__group_show(const struct espl__search *s, const struct espl__trial_group *g
 {
 	struct espl__exec *x = s->exec;
 
+	ESPL__CHECK(s, SEARCH);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->group != NULL)
 			o->group(o->ctx, x->now, (uint64_t)s->number << ESPL__TRIAL_BITS | g->id,
@@ -197,6 +199,8 @@ espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct esp
 	espl_status status = ESPL_OK;
 	uint8_t *copy;
 
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(s, SEARCH);
 	if (size == 0)
 		return ESPL_OK;
 	copy = espl__arena_alloc(&x->ops_arena, size);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/gangs.h"
 #include "exec/items.h"
@@ -14,6 +15,7 @@
 int
 espl__exec_needs_no_nodes(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return x->ending != 0 || espl__exec_idle(x);
 }
 
@@ -62,6 +64,7 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 	char text[512];
 	va_list list;
 
+	ESPL__CHECK(s, SEARCH);
 	va_start(list, format);
 	(void)vsnprintf(text, sizeof text, format, list);
 	va_end(list);
@@ -127,6 +130,7 @@ espl__search_closed(struct espl__search *s)
 	struct espl__exec *x = s->exec;
 	char why[200];
 
+	ESPL__CHECK(s, SEARCH);
 	s->over = 1;
 	s->ended = x->now;
 	espl__search_settle(s);
@@ -148,6 +152,7 @@ espl__searches_open(const struct espl__exec *x)
 {
 	uint32_t open = 0;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		open += x->searches[i]->ending == 0;
 	return open;
@@ -156,6 +161,7 @@ espl__searches_open(const struct espl__exec *x)
 int
 espl__exec_idle(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		if (!espl__search_idle(x->searches[i]))
 			return 0;
@@ -165,6 +171,7 @@ espl__exec_idle(const struct espl__exec *x)
 int
 espl__exec_to_come(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		const struct espl__search *s = x->searches[i];
 
@@ -179,6 +186,7 @@ espl__search_next(const struct espl__exec *x)
 {
 	espl_time at = ESPL_NEVER;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		const struct espl__search *s = x->searches[i];
 
@@ -197,6 +205,7 @@ is_limited(const struct espl__search *s)
 void
 espl__search_alarms(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
 		struct espl__search *s = x->searches[i];
 
@@ -215,6 +224,7 @@ espl__search_limits_at(const struct espl__exec *x)
 {
 	espl_time at = ESPL_NEVER;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
 		const struct espl__search *s = x->searches[i];
 		double rate, left;
@@ -237,6 +247,7 @@ espl__search_limits_at(const struct espl__exec *x)
 enum espl__run_end
 espl__exec_cut(const struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	return x->ended && (x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET)
 	    ? x->ending
 	    : 0;
@@ -248,6 +259,7 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
 	enum espl__run_end cut = espl__exec_cut(x);
 
+	ESPL__CHECK(x, EXEC);
 	memset(to, 0, sizeof *to);
 	if (s == NULL || s->jobs != NULL)
 		return 0;
@@ -288,6 +300,7 @@ espl__exec_show_search(const struct espl__search *s)
 	struct espl__exec *x = s->exec;
 	struct espl__search_summary sum;
 
+	ESPL__CHECK(s, SEARCH);
 	if (x->setup.observers == NULL || !x->config->pool ||
 	    !espl__exec_search_sum(x, s->number, &sum))
 		return;
@@ -299,6 +312,7 @@ espl__exec_show_search(const struct espl__search *s)
 int
 espl__search_idle(const struct espl__search *s)
 {
+	ESPL__CHECK(s, SEARCH);
 	return s->over ||
 	    (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items.h"
 #include "exec/searches.h"
@@ -58,6 +59,7 @@ espl__jobs_skip(struct espl__search *s)
 {
 	uint64_t next;
 
+	ESPL__CHECK(s, SEARCH);
 	while (
 	    (next = s->trials.trials.count) < s->jobs->list.count && s->job_states[next].cancelled)
 		add_job(s->exec, s, next);
@@ -68,6 +70,7 @@ espl__jobs_look(struct espl__exec *x)
 {
 	struct espl__search *s = espl__jobs_search(x);
 
+	ESPL__CHECK(x, EXEC);
 	if (s == NULL || !(s->jobs->list.redraw > 0))
 		return;
 	for (uint64_t i = x->top.items_from; i < x->top.items_from + x->top.items_count; i++) {

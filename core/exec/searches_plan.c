@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
@@ -113,6 +114,7 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 void
 espl__exec_plan_init(struct espl__search *s)
 {
+	ESPL__CHECK(s, SEARCH);
 	espl__model_service_init(&s->model, s->config, s->profile, &s->experiment, &s->exec->fleet);
 	s->model.stand = stand;
 	s->model.ctx = s;
@@ -123,6 +125,7 @@ espl__exec_plan_init(struct espl__search *s)
 void
 espl__exec_plan_free(struct espl__search *s)
 {
+	ESPL__CHECK(s, SEARCH);
 	espl__model_service_free(&s->model);
 	free(s->stand_next);
 	free(s->stand_held);
@@ -203,6 +206,7 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	struct espl__forecast_stage *rows;
 	struct espl__forecast *f;
 
+	ESPL__CHECK(s, SEARCH);
 	if (!names_what_is(s, plan))
 		return; /* only a recorded decision of another version comes here */
 	rows = espl__arena_alloc(&x->arena, (plan->stage_count + (size_t)1) * sizeof *rows);
@@ -230,6 +234,7 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 const struct espl__forecast_stage *
 espl__exec_planned(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 {
+	ESPL__CHECK(s, SEARCH);
 	for (uint32_t i = 0; i < s->plan_count; i++)
 		if (s->plan_rows[i].bracket == bracket && s->plan_rows[i].stage == stage)
 			return &s->plan_rows[i];
@@ -349,6 +354,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 	    (const struct espl_allocator_ops *)x->top.allocator->ops;
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(s, SEARCH);
 	if (s->planned || !x->cloud_ready || (x->computing_count > 0 && x->top.outcomes.count == 0))
 		return ESPL_OK;
 	if (x->setup.plan_only && !espl__model_service_can(&s->model))
@@ -421,6 +427,7 @@ espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 	const struct espl__search *s = t->search;
 	const struct espl__trial_group *g;
 
+	ESPL__CHECK(x, EXEC);
 	if (!s->config->warm || s->experiment.plan == NULL || x->ending != 0 ||
 	    t->pub.state != ESPL_TRIAL_RESTING || t->dropped || t->pub.group == ESPL_NONE)
 		return 0;
@@ -472,6 +479,7 @@ espl__exec_group_over(struct espl__search *s)
 {
 	struct espl__trial_group *g;
 
+	ESPL__CHECK(s, SEARCH);
 	while ((g = espl__group_next_ended(&s->trials)) != NULL) {
 		if (s->experiment.plan == NULL || g->bracket >= s->experiment.spec->bracket_count)
 			return g;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items.h"
 #include "exec/searches_plan.h"
@@ -12,6 +13,7 @@ espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
 {
 	const struct espl_outcome *in = e->as.outcome.outcome;
 
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->computing_count; i++) {
 		struct espl__search *s = x->computing[i].search;
 		struct espl__tier *tier = x->computing[i].tier;
@@ -42,6 +44,7 @@ void
 espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier,
     uint64_t token)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->caller.submitted_count; i++) {
 		struct espl__submission *s = &x->caller.submitted[i];
 		struct espl_compute_request *copy;
@@ -117,6 +120,7 @@ predict(const struct espl_model *m, const struct espl_plan *plan, const struct e
 void
 espl__exec_model_init(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	x->model = (struct espl_model){ .size = (uint32_t)sizeof x->model,
 		.ctx = x,
 		.speed = speed,
@@ -155,6 +159,7 @@ cancel(const struct espl_compute *c, uint64_t token)
 void
 espl__exec_compute_init(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	x->compute.size = (uint32_t)sizeof x->compute;
 	x->compute.ctx = x;
 	x->compute.submit = submit;
@@ -166,6 +171,7 @@ espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 {
 	struct espl__exec *x = ctx;
 
+	ESPL__CHECK(i, INSTANCE);
 	if (i->plugin->desc->kind != ESPL_ALLOCATOR)
 		return NULL;
 	if (strcmp(id, ESPL_COMPUTE) == 0)
@@ -180,6 +186,7 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 {
 	struct espl__search *s = ctx;
 
+	ESPL__CHECK(i, INSTANCE);
 	if (strcmp(id, ESPL_COMPUTE) == 0)
 		return &s->exec->compute;
 	if (strcmp(id, ESPL_MODEL) == 0)

@@ -90,6 +90,7 @@ espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
 {
 	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
 
+	ESPL__CHECK(s, SEARCH);
 	if (g != NULL && g->bracket < s->experiment.standing_count &&
 	    s->standing[g->bracket].stage == g->stage &&
 	    s->standing[g->bracket].trains_since == ESPL_NEVER)
@@ -118,6 +119,7 @@ espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 {
 	struct espl_trial room;
 
+	ESPL__CHECK(x, EXEC);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->trial != NULL)
 			o->trial(o->ctx, x->now, espl__exec_shown(t, &room));
@@ -127,6 +129,7 @@ espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 void
 espl__search_settle(struct espl__search *s)
 {
+	ESPL__CHECK(s, SEARCH);
 	if (s->trials.settled)
 		return;
 	espl__trials_settle(&s->trials);
@@ -173,6 +176,7 @@ espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration,
 void
 espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
 {
+	ESPL__CHECK(x, EXEC);
 	ESPL__GROW(x->collect, x->collect_cap, x->collect_count + 1);
 	x->collect[x->collect_count++] = t;
 }
@@ -209,6 +213,7 @@ release_source(struct espl__exec *x, struct espl__trial *t)
 void
 espl__exec_collect(struct espl__exec *x)
 {
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->collect_count; i++) {
 		struct espl__trial *t = x->collect[i];
 
@@ -308,6 +313,7 @@ espl__exec_salvage(struct espl__search *s)
 	struct espl__exec *x = s->exec;
 	int any = 0;
 
+	ESPL__CHECK(s, SEARCH);
 	for (uint32_t i = 0; i < s->unsaved_count; i++) {
 		struct espl__trial *t = s->unsaved[i];
 

@@ -51,7 +51,9 @@ struct espl__waiter {
 };
 
 enum espl__gang_state { ESPL__GANG_STARTING = 1, ESPL__GANG_RUNNING, ESPL__GANG_LEAVING };
+#define ESPL__GANG_MAGIC 0x63656a63u
 struct espl__gang {
+	uint32_t magic; /* ESPL__GANG_MAGIC */
 	uint64_t id;
 	struct espl__trial *trial;
 	enum espl__gang_state state;
@@ -118,8 +120,10 @@ struct espl__tier {
 /* An experiment of a pool whose share its own allocator divides. */
 #define ESPL__INNER_POINTS 40u /* of the curve: doublings, and the two ends of each law */
 
+#define ESPL__INNER_MAGIC 0x6c6b6b60u
 struct espl__inner {
 	struct espl__tier tier; /* of its trials */
+	uint32_t magic;         /* ESPL__INNER_MAGIC */
 	struct espl__search *search;
 	struct espl__item *item;           /* in the pool's tier; NULL: nothing to train */
 	struct espl_experiment experiment; /* as its allocator sees it: limited to the share */
@@ -155,9 +159,11 @@ struct espl__alike {
 	uint32_t count; /* of trials */
 };
 
+#define ESPL__SEARCH_MAGIC 0x75636774u
 /* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
  * algorithm: the executor itself begins them when they arrive. */
 struct espl__search {
+	uint32_t magic; /* ESPL__SEARCH_MAGIC */
 	struct espl__exec *exec;
 	uint32_t number;
 	const struct espl__run_config *config;
@@ -254,8 +260,10 @@ struct espl__last_decision {
 	uint8_t type;   /* enum espl__op_type of the first operation */
 };
 
+#define ESPL__EXEC_MAGIC 0x617c6167u
 struct espl__exec {
 	struct espl__exec_setup setup;
+	uint32_t magic;                        /* ESPL__EXEC_MAGIC */
 	const struct espl__run_config *config; /* of the run, or of the pool */
 	struct espl__arena arena;              /* lives as long as the executor */
 	struct espl__host_env env;

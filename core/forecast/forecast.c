@@ -1,4 +1,5 @@
 /* forecast.c - the execution model's questions and answers; its parts are in forecast_*.c. */
+#include "base/assert.h"
 #include "forecast/forecast_impl.h"
 
 #define CLOSE 1e-9 /* relative: a deadline reached exactly is kept */
@@ -145,6 +146,7 @@ espl__forecast_new(const struct espl__forecast_setup *setup, struct espl__foreca
 	if (status != ESPL_OK)
 		return status;
 	f = espl__alloc(sizeof *f);
+	f->magic = ESPL__FORECAST_MAGIC;
 	f->setup = *setup;
 	for (uint32_t b = 0; b < setup->spec->bracket_count; b++)
 		f->table_count += setup->spec->brackets[b]->stage_count;
@@ -195,12 +197,14 @@ espl__forecast_free(struct espl__forecast *f)
 	free(f->runners);
 	free(f->unit_busy);
 	free(f->unit_ends);
+	f->magic = 0;
 	free(f);
 }
 
 int
 espl__forecast_exact(const struct espl__forecast *f)
 {
+	ESPL__CHECK(f, FORECAST);
 	return f->exact;
 }
 
@@ -290,6 +294,7 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	double past_s = 0.0;
 	int warm = 0;
 
+	ESPL__CHECK(f, FORECAST);
 	if (bracket >= spec->bracket_count || stage >= spec->brackets[bracket]->stage_count ||
 	    offer >= f->setup.offer_count || f->setup.offers[offer] == NULL)
 		return ESPL_E_UNKNOWN;
@@ -339,6 +344,7 @@ espl__forecast_lead_s(struct espl__forecast *f, uint32_t offer, uint32_t nodes, 
 	struct espl__terms *terms = offer < f->setup.offer_count ? &f->terms[offer] : NULL;
 	double ready = 0.0, from = 0.0;
 
+	ESPL__CHECK(f, FORECAST);
 	if (terms != NULL && terms->offer != NULL && nodes > 0) {
 		ready = terms->ready_s;
 		from = terms->from_s;
@@ -467,6 +473,7 @@ espl__forecast_plan(struct espl__forecast *f, const struct espl_plan *plan, doub
 	espl_status status;
 	double *drawn = NULL;
 
+	ESPL__CHECK(f, FORECAST);
 	memset(result, 0, sizeof *result);
 	if (!(quantile >= 0 && quantile < 1))
 		return CONFIG("there is no quantile %g", quantile);

@@ -4,6 +4,7 @@
  * for its new ones from the begin of their bill; what a lease costs beyond it, by minimum
  * charge or rounding up, goes to the step at whose end it is given back.
  */
+#include "base/assert.h"
 #include "forecast/forecast_impl.h"
 
 double
@@ -52,6 +53,7 @@ espl__bill(struct espl__forecast *f, double *jct, double *cost)
 {
 	double total = 0.0, last = 0.0;
 
+	ESPL__CHECK(f, FORECAST);
 	if (f->setup.idle) {
 		espl__bill_idle(f, jct, cost);
 		return;

@@ -4,6 +4,7 @@
  * same rows, each from another sample on, so that an error of their means would add up: these are
  * corrected by those of a much larger sample.
  */
+#include "base/assert.h"
 #include "base/hash.h"
 #include "forecast/forecast_impl.h"
 
@@ -141,6 +142,7 @@ espl__terms_init(struct espl__forecast *f, uint32_t number)
 		uint64_t seed, offer;
 	} name = { f->setup.seed, number };
 
+	ESPL__CHECK(f, FORECAST);
 	if (offer == NULL)
 		return;
 	terms->offer = offer;
@@ -182,6 +184,7 @@ espl__samples_for(const struct espl__forecast *f, uint64_t draws_each)
 {
 	uint32_t samples = f->samples;
 
+	ESPL__CHECK(f, FORECAST);
 	while (samples > ESPL__SAMPLES_MIN && samples * draws_each > ESPL__DRAWS_MAX)
 		samples /= 2;
 	return samples;

@@ -1,5 +1,6 @@
 /* forecast_course.c - a plan laid out in time: which stage follows which, and which nodes come,
  * stay and go between them.  None of this depends on luck. */
+#include "base/assert.h"
 #include "forecast/forecast_impl.h"
 
 #define CONFIG(...) espl__fail(diag, ESPL_E_CONFIG, __VA_ARGS__)
@@ -42,6 +43,7 @@ espl__begun(const struct espl__forecast *f, uint32_t table, double *past_s, int 
 	const struct espl_plan_stage *row, *last;
 	struct espl__forecast_stage before, now;
 
+	ESPL__CHECK(f, FORECAST);
 	if (f->setup.past_s == NULL || f->setup.plan == NULL || f->setup.next_stage == NULL ||
 	    f->setup.next_stage[t->bracket] != t->number || !(f->setup.past_s[t->bracket] >= 0))
 		return NULL;
@@ -348,6 +350,7 @@ espl__course_lay(struct espl__forecast *f, const struct espl_plan *plan, struct 
 {
 	espl_status status = find_places(f, plan, diag);
 
+	ESPL__CHECK(f, FORECAST);
 	if (status == ESPL_OK)
 		status = lay_steps(f, plan, diag);
 	if (status == ESPL_OK)

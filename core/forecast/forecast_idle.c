@@ -6,6 +6,7 @@
  * as long as the next stage has enough.  Which nodes go differs from sample to sample, so that the
  * leases of each sample are followed one by one.
  */
+#include "base/assert.h"
 #include "base/hash.h"
 #include "forecast/forecast_impl.h"
 
@@ -166,6 +167,7 @@ espl__vacate(struct espl__forecast *f, const struct espl__seats *seats, const do
 	uint32_t next = 0, n;
 	double last = 0.0; /* when the last trial was seated */
 
+	ESPL__CHECK(f, FORECAST);
 	ESPL__GROW(f->runners, f->runners_cap, 2 * (size_t)seats->slots + 1);
 	ESPL__GROW(f->unit_busy, f->unit_busy_cap, seats->units);
 	ESPL__GROW(f->unit_ends, f->unit_ends_cap, seats->units);
@@ -212,6 +214,7 @@ espl__vacancy(struct espl__forecast *f, const struct espl__step *step)
 	uint64_t key;
 	uint32_t trials = t->stage->trials;
 
+	ESPL__CHECK(f, FORECAST);
 	memset(&name, 0, sizeof name);
 	name.seats = step->seats;
 	name.gpus = step->view.gpus_per_trial;
@@ -384,6 +387,7 @@ espl__bill_idle(struct espl__forecast *f, double *jct, double *cost)
 	struct books b = { .f = f };
 	double last = 0.0;
 
+	ESPL__CHECK(f, FORECAST);
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		if (i > 0)
 			give_back_oldest(&b, i);

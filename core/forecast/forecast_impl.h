@@ -141,8 +141,10 @@ struct espl__lease {
 };
 struct espl__runner;
 
+#define ESPL__FORECAST_MAGIC 0x6e677a6du
 struct espl__forecast {
 	struct espl__forecast_setup setup;
+	uint32_t magic; /* ESPL__FORECAST_MAGIC */
 	struct espl__dist iteration, sync, start, checkpoint, restore;
 	int exact;
 	uint32_t samples;

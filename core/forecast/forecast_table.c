@@ -3,6 +3,7 @@
  * Draws belong to the stage and the trial, whatever the allocation: plans are compared by the same
  * luck.  All is made when first asked for and depends on the setup alone.
  */
+#include "base/assert.h"
 #include "base/hash.h"
 #include "forecast/forecast_impl.h"
 
@@ -285,6 +286,7 @@ espl__timing(struct espl__forecast *f, uint32_t table, uint32_t gpus, uint32_t s
 	uint64_t key = (uint64_t)gpus << 32 | slots;
 	struct espl__timing *timing = espl__map_get(&t->timings[warm], key);
 
+	ESPL__CHECK(f, FORECAST);
 	if (timing == NULL) {
 		timing = make_timing(f, t, gpus, slots, warm);
 		espl__map_set(&t->timings[warm], key, timing);
@@ -295,6 +297,7 @@ espl__timing(struct espl__forecast *f, uint32_t table, uint32_t gpus, uint32_t s
 void
 espl__timings_trim(struct espl__forecast *f)
 {
+	ESPL__CHECK(f, FORECAST);
 	if (f->timing_bytes <= TIMINGS_MAX)
 		return;
 	for (uint32_t i = 0; i < f->table_count; i++) {
@@ -369,6 +372,7 @@ espl__tables_init(struct espl__forecast *f)
 {
 	uint32_t index = 0;
 
+	ESPL__CHECK(f, FORECAST);
 	for (uint32_t i = 0; i < f->setup.offer_count; i++)
 		espl__terms_init(f, i);
 	for (uint32_t b = 0; b < f->setup.spec->bracket_count; b++) {
@@ -381,6 +385,7 @@ espl__tables_init(struct espl__forecast *f)
 void
 espl__tables_free(struct espl__forecast *f)
 {
+	ESPL__CHECK(f, FORECAST);
 	for (uint32_t i = 0; i < f->setup.offer_count; i++)
 		espl__terms_free(&f->terms[i]);
 	for (uint32_t i = 0; i < f->table_count; i++) {

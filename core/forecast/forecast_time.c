@@ -1,4 +1,5 @@
 /* forecast_time.c - when the steps of a plan begin and end, sample by sample, from the tables. */
+#include "base/assert.h"
 #include "forecast/forecast_impl.h"
 
 /* The new nodes of a step, asked for at `base`: when all are ready. */
@@ -59,6 +60,7 @@ walk_sample(struct espl__forecast *f, uint32_t sample)
 void
 espl__walk(struct espl__forecast *f)
 {
+	ESPL__CHECK(f, FORECAST);
 	for (uint32_t i = 0; i < f->step_count; i++)
 		if (f->steps[i].fresh > 0 && f->steps[i].terms->random)
 			(void)espl__boot_row(f, f->steps[i].terms, f->steps[i].fresh);

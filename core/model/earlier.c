@@ -1,4 +1,5 @@
 /* earlier.c - see earlier.h. */
+#include "base/assert.h"
 #include "model/earlier.h"
 
 #include <math.h>
@@ -24,7 +25,9 @@ struct seen {
 	uint32_t config;
 };
 
+#define ESPL__EARLIER_MAGIC 0x6266756bu
 struct espl__earlier {
+	uint32_t magic; /* ESPL__EARLIER_MAGIC */
 	const struct espl__space *space;
 	uint32_t params;
 	char *metric;
@@ -343,6 +346,7 @@ espl__earlier_parse(const char *name, struct espl__buf *text, const struct espl_
 	struct espl__csv csv;
 	espl_status status;
 
+	e->magic = ESPL__EARLIER_MAGIC;
 	*to = NULL;
 	e->space = space;
 	e->params = espl__space_count(space);
@@ -374,6 +378,7 @@ espl__earlier_free(struct espl__earlier *e)
 	free(e->values);
 	free(e->seen);
 	free(e->ranked);
+	e->magic = 0;
 	free(e);
 }
 
@@ -382,6 +387,7 @@ espl__earlier_free(struct espl__earlier *e)
 uint64_t
 espl__earlier_count(const struct espl__earlier *e)
 {
+	ESPL__CHECK(e, EARLIER);
 	return e->seen_count;
 }
 
@@ -390,6 +396,7 @@ espl__earlier_at(const struct espl__earlier *e, uint64_t index, struct espl_obse
 {
 	const struct seen *s = &e->seen[index];
 
+	ESPL__CHECK(e, EARLIER);
 	memset(o, 0, sizeof *o);
 	o->size = (uint32_t)sizeof *o;
 	o->flags = ESPL_OBSERVED_EARLIER;
@@ -406,18 +413,21 @@ espl__earlier_at(const struct espl__earlier *e, uint64_t index, struct espl_obse
 const double *
 espl__earlier_best(const struct espl__earlier *e, uint32_t rank_of)
 {
+	ESPL__CHECK(e, EARLIER);
 	return rank_of < e->ranked_count ? values_of(e, e->ranked[rank_of]) : NULL;
 }
 
 uint32_t
 espl__earlier_configs(const struct espl__earlier *e)
 {
+	ESPL__CHECK(e, EARLIER);
 	return e->config_count;
 }
 
 uint32_t
 espl__earlier_skipped(const struct espl__earlier *e, const char **why)
 {
+	ESPL__CHECK(e, EARLIER);
 	if (why != NULL)
 		*why = e->why;
 	return e->skipped;
@@ -426,6 +436,7 @@ espl__earlier_skipped(const struct espl__earlier *e, const char **why)
 uint64_t
 espl__earlier_digest(const struct espl__earlier *e)
 {
+	ESPL__CHECK(e, EARLIER);
 	return e->digest;
 }
 
@@ -470,6 +481,7 @@ espl__earlier_print(const struct espl__earlier *e, struct espl__buf *b)
 {
 	char room[32];
 
+	ESPL__CHECK(e, EARLIER);
 	espl__print(b, "config");
 	for (uint32_t p = 0; p < e->params; p++) {
 		espl__put_u8(b, ',');

@@ -23,6 +23,7 @@ node_free(struct espl__machine *n)
 		free(n->gpus[i].seats);
 	free(n->gpus);
 	free(n->gpu_list);
+	n->magic = 0;
 	free(n);
 }
 
@@ -174,6 +175,7 @@ espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_
 	struct espl__machine **place = espl__pool_add(&f->nodes);
 	struct espl__machine *n = espl__alloc(sizeof *n);
 
+	n->magic = ESPL__MACHINE_MAGIC;
 	ESPL__ASSERT(offer < f->offer_count);
 	*place = n;
 	n->live = 1;
@@ -205,6 +207,7 @@ void
 espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_state state,
     uint32_t gpus)
 {
+	ESPL__CHECK(n, MACHINE);
 	ESPL__ASSERT(n->live);
 	adjust_totals(f, n, -1);
 	if (state == ESPL_NODE_READY && gpus != ESPL_ANY && gpus != n->pub.gpu_count) {
@@ -225,6 +228,7 @@ espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_st
 void
 espl__machine_flag(struct espl__fleet *f, struct espl__machine *n, uint32_t set, uint32_t clear)
 {
+	ESPL__CHECK(n, MACHINE);
 	adjust_totals(f, n, -1);
 	n->pub.flags = (n->pub.flags & ~clear) | set;
 	adjust_totals(f, n, 1);
@@ -233,6 +237,7 @@ espl__machine_flag(struct espl__fleet *f, struct espl__machine *n, uint32_t set,
 void
 espl__fleet_block(struct espl__fleet *f, struct espl__machine *n, uint32_t gpu)
 {
+	ESPL__CHECK(n, MACHINE);
 	ESPL__ASSERT(n->live && gpu < n->pub.gpu_count);
 	adjust_totals(f, n, -1);
 	n->gpus[gpu].pub.blocked = 1;

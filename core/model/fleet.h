@@ -20,8 +20,10 @@ struct espl__gpu {
 	struct espl__seat *seats;
 	uint32_t seat_count, seat_cap;
 };
+#define ESPL__MACHINE_MAGIC 0x6a66646fu
 struct espl__machine {
 	struct espl_node pub;
+	uint32_t magic; /* ESPL__MACHINE_MAGIC */
 	struct espl__gpu *gpus;
 	const struct espl_gpu **gpu_list;
 	uint32_t seats;        /* on all its GPUs */

@@ -2,6 +2,7 @@
  *
  * Records are packed in a pool; `at` unpacks into one struct that is valid until the next call.
  */
+#include "base/assert.h"
 #include "model/history.h"
 
 #include <math.h>
@@ -16,8 +17,10 @@ struct record {
 	uint32_t metric_count, gpus_packing; /* gpus << 16 | packing */
 };
 
+#define ESPL__HISTORY_MAGIC 0x6f6e7473u
 struct espl__history {
 	struct espl_history view;
+	uint32_t magic; /* ESPL__HISTORY_MAGIC */
 	const struct espl__trials *trials;
 	const struct espl__earlier *earlier; /* or NULL */
 	uint64_t before;                     /* how many observations it holds */
@@ -130,6 +133,7 @@ espl__history_new(const struct espl__trials *trials, const struct espl__earlier 
 {
 	struct espl__history *h = espl__alloc(sizeof *h);
 
+	h->magic = ESPL__HISTORY_MAGIC;
 	h->trials = trials;
 	h->earlier = earlier;
 	h->before = earlier != NULL ? espl__earlier_count(earlier) : 0;
@@ -153,12 +157,14 @@ espl__history_free(struct espl__history *h)
 	espl__arena_free(&h->metrics);
 	free(h->last);
 	free(h->points);
+	h->magic = 0;
 	free(h);
 }
 
 const struct espl_history *
 espl__history_view(struct espl__history *h)
 {
+	ESPL__CHECK(h, HISTORY);
 	return &h->view;
 }
 
@@ -169,6 +175,7 @@ espl__history_add(struct espl__history *h, const struct espl_observation *o)
 	double *metrics = espl__arena_alloc(&h->metrics, o->metric_count * sizeof *metrics);
 	uint64_t had = h->last_cap;
 
+	ESPL__CHECK(h, HISTORY);
 	memcpy(metrics, o->metrics, o->metric_count * sizeof *metrics);
 	r->trial = o->trial;
 	r->iteration = o->iteration;
@@ -188,6 +195,7 @@ espl__history_add(struct espl__history *h, const struct espl_observation *o)
 void
 espl__history_first(struct espl__history *h, const double *const *points, uint32_t n)
 {
+	ESPL__CHECK(h, HISTORY);
 	h->first = points;
 	h->first_count = n;
 }

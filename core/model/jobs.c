@@ -1,4 +1,5 @@
 /* jobs.c - reads or draws the jobs of a workload, and cuts them into iterations. */
+#include "base/assert.h"
 #include "model/jobs.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@ espl__jobs_iterations(const struct espl__jobs *jobs, uint64_t job)
 {
 	double work = jobs->list.jobs[job].work_s, each = jobs->iteration_s;
 
+	ESPL__CHECK(jobs, JOBS);
 	if (!(each > 0))
 		each = work / PARTS < 1 ? 1 : work / PARTS > 60 ? 60 : work / PARTS;
 	return work <= each ? 1 : (uint64_t)ceil(work / each - 1e-9);
@@ -25,6 +27,7 @@ espl__jobs_iterations(const struct espl__jobs *jobs, uint64_t job)
 double
 espl__jobs_iteration_s(const struct espl__jobs *jobs, uint64_t job)
 {
+	ESPL__CHECK(jobs, JOBS);
 	return jobs->list.jobs[job].work_s / (double)espl__jobs_iterations(jobs, job);
 }
 
@@ -33,6 +36,7 @@ espl__jobs_speed(const struct espl__jobs *jobs, uint64_t job, uint32_t gpus)
 {
 	uint32_t nodes = gpus / jobs->unit;
 
+	ESPL__CHECK(jobs, JOBS);
 	return espl__job_speed(&jobs->list.jobs[job], nodes > 0 ? nodes : 1, jobs->doubling);
 }
 
@@ -130,6 +134,7 @@ espl__jobs_space(struct espl__jobs *jobs, struct espl__space **space, struct esp
 	    "= \"real\"; low = 0.0; high = 1e15; }; };";
 	espl_status status = espl__tree_parse(text, "jobs", &jobs->tree, diag);
 
+	ESPL__CHECK(jobs, JOBS);
 	if (status == ESPL_OK)
 		status = espl__space_parse(espl__node_get(espl__tree_root(jobs->tree), "space"),
 		    space, diag);
@@ -142,6 +147,8 @@ espl__jobs_load(const struct espl__run_config *c, struct espl__jobs **to, struct
 	struct espl__jobs *jobs = espl__alloc(sizeof *jobs);
 	espl_status status;
 
+	ESPL__CHECK(c, RUN_CONFIG);
+	jobs->magic = ESPL__JOBS_MAGIC;
 	*to = NULL;
 	jobs->unit = 1;
 	jobs->doubling = 0.8;
@@ -179,5 +186,6 @@ espl__jobs_free(struct espl__jobs *jobs)
 	espl__workload_free(&jobs->list);
 	espl__tree_free(jobs->tree);
 	espl__arena_free(&jobs->room);
+	jobs->magic = 0;
 	free(jobs);
 }

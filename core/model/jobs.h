@@ -10,8 +10,10 @@
 #include "model/space.h"
 #include "model/workload.h"
 
+#define ESPL__JOBS_MAGIC 0x6e6b6677u
 struct espl__jobs {
 	struct espl__workload list;
+	uint32_t magic; /* ESPL__JOBS_MAGIC */
 	/* the trace, for messages; in `room`; NULL: they were drawn */
 	const char *file;
 	uint32_t unit;               /* GPUs of a node */

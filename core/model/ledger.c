@@ -23,8 +23,10 @@ struct lease {
 	int closed, ready;
 };
 
+#define ESPL__LEDGER_MAGIC 0x6a636261u
 struct espl__ledger {
 	struct espl__pool leases;
+	uint32_t magic; /* ESPL__LEDGER_MAGIC */
 	uint64_t *open; /* numbers of open leases, in no order */
 	uint64_t open_count, open_cap;
 	uint64_t closed_count;
@@ -36,6 +38,7 @@ espl__ledger_new(void)
 {
 	struct espl__ledger *l = espl__alloc(sizeof *l);
 
+	l->magic = ESPL__LEDGER_MAGIC;
 	espl__pool_init(&l->leases, sizeof(struct lease));
 	return l;
 }
@@ -47,6 +50,7 @@ espl__ledger_free(struct espl__ledger *l)
 		return;
 	espl__pool_free(&l->leases);
 	free(l->open);
+	l->magic = 0;
 	free(l);
 }
 
@@ -87,6 +91,7 @@ espl__ledger_open(struct espl__ledger *l, uint64_t number, const struct espl_off
 {
 	struct lease *e;
 
+	ESPL__CHECK(l, LEDGER);
 	ESPL__ASSERT(number == l->leases.count);
 	e = espl__pool_add(&l->leases);
 	*e = (struct lease){ .offer = offer->number,
@@ -130,6 +135,7 @@ espl__ledger_state(struct espl__ledger *l, uint64_t number, espl_node_state stat
 void
 espl__ledger_price(struct espl__ledger *l, uint32_t offer, espl_time from, espl_money usd_hour)
 {
+	ESPL__CHECK(l, LEDGER);
 	for (uint64_t i = 0; i < l->open_count; i++) {
 		struct lease *e = find_lease(l, l->open[i]);
 
@@ -209,6 +215,7 @@ espl__ledger_close(struct espl__ledger *l, uint64_t number, espl_time at, espl_r
 	struct lease *e = find_lease(l, number);
 	uint64_t last;
 
+	ESPL__CHECK(l, LEDGER);
 	if (e->closed)
 		return;
 	accrue_charge(e, at);
@@ -233,6 +240,7 @@ espl__ledger_total(const struct espl__ledger *l, espl_time now)
 {
 	espl_money sum = l->closed_total;
 
+	ESPL__CHECK(l, LEDGER);
 	for (uint64_t i = 0; i < l->open_count; i++)
 		sum += charge_of_lease(find_lease(l, l->open[i]), now, ESPL_BY_USER);
 	return sum;
@@ -244,6 +252,7 @@ espl__ledger_rate(const struct espl__ledger *l)
 	double rate = 0.0;
 	wide sum = 0;
 
+	ESPL__CHECK(l, LEDGER);
 	for (uint64_t i = 0; i < l->open_count; i++) {
 		const struct lease *e = find_lease(l, l->open[i]);
 

@@ -1,4 +1,5 @@
 /* sold.c - can a trial, or a job, ever run on what is sold? */
+#include "base/assert.h"
 #include "model/sold.h"
 
 #include <string.h>
@@ -59,6 +60,7 @@ espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c,
 	uint32_t line, i;
 	const char *file = find_gpus_min_line(c, &line);
 
+	ESPL__CHECK(c, RUN_CONFIG);
 	if (gpus < t->gpus_min) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
 		    "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' offers at most %llu",
@@ -92,6 +94,7 @@ espl_status
 espl__sold_suits_jobs(const struct espl__jobs *jobs, uint64_t gpus, const char *cloud,
     struct espl__diag *diag)
 {
+	ESPL__CHECK(jobs, JOBS);
 	for (uint32_t i = 0; i < jobs->list.count; i++) {
 		const struct espl__job *job = &jobs->list.jobs[i];
 

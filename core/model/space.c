@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include <inttypes.h>
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "model/space_impl.h"
@@ -214,6 +215,7 @@ espl__param_active(const struct espl__space *s, uint32_t param, const double *va
 	const struct espl_param *p = &s->params[param].pub;
 	uint32_t i = 0;
 
+	ESPL__CHECK(s, SPACE);
 	while (i < p->when_count) {
 		uint32_t of = p->when[i].param;
 		int met = 0;
@@ -335,6 +337,7 @@ view_hash(const struct espl_space *view, const double *values)
 void
 espl__space_ready(struct espl__space *s)
 {
+	ESPL__CHECK(s, SPACE);
 	s->pubs = espl__arena_alloc(&s->arena, (s->count + 1) * sizeof *s->pubs);
 	for (uint32_t i = 0; i < s->count; i++)
 		s->pubs[i] = &s->params[i].pub;
@@ -356,24 +359,28 @@ espl__space_free(struct espl__space *s)
 	if (s == NULL)
 		return;
 	espl__arena_free(&s->arena);
+	s->magic = 0;
 	free(s);
 }
 
 const struct espl_space *
 espl__space_view(const struct espl__space *s)
 {
+	ESPL__CHECK(s, SPACE);
 	return &s->view;
 }
 
 uint32_t
 espl__space_count(const struct espl__space *s)
 {
+	ESPL__CHECK(s, SPACE);
 	return s->count;
 }
 
 const struct espl__setting *
 espl__space_item(const struct espl__space *s, const char *name)
 {
+	ESPL__CHECK(s, SPACE);
 	for (uint32_t i = 0; i < s->item_count; i++)
 		if (strcmp(s->items[i].name, name) == 0)
 			return &s->items[i];
@@ -410,6 +417,7 @@ item_label(const struct espl__space *s, const struct espl__setting *item, double
 void
 espl__space_settings(const struct espl__space *s, const double *values, struct espl__settings *out)
 {
+	ESPL__CHECK(s, SPACE);
 	out->list = espl__alloc((s->item_count + 1) * sizeof *out->list);
 	out->room = espl__alloc((size_t)(s->item_count + 1) * NUMBER_ROOM);
 	out->count = 0;
@@ -449,6 +457,7 @@ espl__space_json(const struct espl__space *s, const double *values, struct espl_
 {
 	const char *comma = "";
 
+	ESPL__CHECK(s, SPACE);
 	espl__print(to, "{");
 	for (uint32_t i = 0; i < s->item_count; i++) {
 		const struct espl__setting *item = &s->items[i];

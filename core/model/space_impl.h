@@ -33,8 +33,10 @@ struct espl__setting {
 	struct espl__label constant;
 };
 
+#define ESPL__SPACE_MAGIC 0x76756466u
 struct espl__space {
 	struct espl_space view; /* its ctx is this struct */
+	uint32_t magic;         /* ESPL__SPACE_MAGIC */
 	struct espl__arena arena;
 	struct espl__param *params;
 	const struct espl_param **pubs;

@@ -495,6 +495,7 @@ espl__space_parse(const struct espl__node *group, struct espl__space **out, stru
 	struct parse p = { s, diag, { NULL, 0, 0 } };
 	espl_status st = ESPL_OK;
 
+	s->magic = ESPL__SPACE_MAGIC;
 	*out = NULL;
 	if (group != NULL && group->type != ESPL__GROUP) {
 		st = FAIL(&p, group, "'space' is %s, not a group", espl__node_kind(group));

@@ -1,6 +1,7 @@
 /* space_point.c - values a user writes: of one parameter, and of a whole configuration. */
 #include <math.h>
 #include <string.h>
+#include "base/assert.h"
 #include "base/text.h"
 #include "model/space_impl.h"
 
@@ -70,6 +71,7 @@ espl_status
 espl__space_point(const struct espl__space *s, const struct espl__node *group, double *values,
     struct espl__diag *diag)
 {
+	ESPL__CHECK(s, SPACE);
 
 	if (group->type != ESPL__GROUP)
 		return FAIL(group, "a configuration is %s, not a group", espl__node_kind(group));

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -95,6 +96,7 @@ espl__files_read(struct espl__instance *instance, struct espl__diag *diag)
 	const struct espl__values *values = instance->values;
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(instance, INSTANCE);
 	for (uint32_t i = 0; status == ESPL_OK && i < values->config.count; i++) {
 		const struct espl_option *desc =
 		    espl__option_at(values->options, values->option_size, i);
@@ -115,6 +117,7 @@ espl__files_free(struct espl__instance *instance)
 {
 	struct file *files = instance->files;
 
+	ESPL__CHECK(instance, INSTANCE);
 	for (uint32_t i = 0; i < instance->file_count; i++)
 		espl__buf_free(&files[i].bytes);
 	free(files);
@@ -128,6 +131,7 @@ espl__files_get(const struct espl__instance *instance, uint32_t option, uint32_t
 {
 	const struct file *files = instance->files;
 
+	ESPL__CHECK(instance, INSTANCE);
 	for (uint32_t i = 0; i < instance->file_count; i++) {
 		if (files[i].option != option || files[i].row != row ||
 		    (row != ESPL_ANY && files[i].column != column))

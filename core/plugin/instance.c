@@ -191,6 +191,7 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 	int trainable = desc->kind == ESPL_TRAINABLE;
 	espl_status status;
 
+	instance->magic = ESPL__INSTANCE_MAGIC;
 	*to = NULL;
 	instance->plugin = plugin;
 	instance->env = env;
@@ -249,5 +250,6 @@ espl__instance_destroy(struct espl__instance *instance)
 	espl__calling_end();
 	espl__files_free(instance);
 	espl__values_free(instance->values);
+	instance->magic = 0;
 	free(instance);
 }

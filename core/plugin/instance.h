@@ -26,7 +26,9 @@ struct espl__host_env {
 	void (
 	    *note)(void *ctx, struct espl__instance *, espl_subject, uint64_t id, const char *text);
 };
+#define ESPL__INSTANCE_MAGIC 0x61667b7cu
 struct espl__instance {
+	uint32_t magic; /* ESPL__INSTANCE_MAGIC */
 	const struct espl__plugin *plugin;
 	const struct espl__host_env *env;
 	struct espl__values *values;

@@ -3,6 +3,7 @@
  * Sinks refuse what cannot be (unknown ids, shares outside an item's limits, slots that do not
  * exist) at once, with a warning in the plugin's name; sums are checked by the executor.
  */
+#include "base/assert.h"
 #include "policy/call.h"
 
 #include <math.h>
@@ -285,6 +286,7 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i,
 	struct alloc_call a;
 	int64_t began;
 
+	ESPL__CHECK(i, INSTANCE);
 	error.option = ESPL_ANY;
 	error.row = ESPL_ANY;
 	memset(&a, 0, sizeof a);
@@ -382,6 +384,7 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i,
 	struct place_call p;
 	int64_t began;
 
+	ESPL__CHECK(i, INSTANCE);
 	error.option = ESPL_ANY;
 	error.row = ESPL_ANY;
 	memset(&p, 0, sizeof p);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "policy/call.h"
 #include "policy/call_private.h"
 
@@ -44,6 +45,7 @@ espl__call_plan(struct espl__caller *c, struct espl__instance *i, const struct e
 	espl_status status;
 	int64_t began;
 
+	ESPL__CHECK(i, INSTANCE);
 	error.option = ESPL_ANY;
 	error.row = ESPL_ANY;
 	memset(&p, 0, sizeof p);

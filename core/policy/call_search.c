@@ -303,6 +303,7 @@ espl__call_next_group(struct espl__caller *c, struct espl__instance *i,
 	struct search_call s;
 	int64_t began = begin_call(c, i, "next_group", &s, 1);
 
+	ESPL__CHECK(i, INSTANCE);
 	espl__calling_asked("trials", (int64_t)view->trials, "wanted", view->want, "second",
 	    view->now / ESPL_SECOND);
 	no_error(&error);
@@ -319,6 +320,7 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
 	struct search_call s;
 	int64_t began;
 
+	ESPL__CHECK(i, INSTANCE);
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_report)) {
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
@@ -340,6 +342,7 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i,
 	struct search_call s;
 	int64_t began;
 
+	ESPL__CHECK(i, INSTANCE);
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_trial_end)) {
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
@@ -407,6 +410,7 @@ espl__call_spec(struct espl__caller *c, struct espl__instance *i, struct espl__a
 	espl_status status;
 	int64_t began;
 
+	ESPL__CHECK(i, INSTANCE);
 	*spec = NULL;
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, spec))
 		return ESPL_OK;

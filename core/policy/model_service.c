@@ -1,4 +1,5 @@
 /* model_service.c - answers of the execution model to policies; see model_service.h. */
+#include "base/assert.h"
 #include "policy/model_service.h"
 
 #include <math.h>
@@ -230,6 +231,7 @@ espl__model_service_init(struct espl__model_service *s, const struct espl__run_c
     const struct espl__profile *profile, const struct espl_experiment *experiment,
     const struct espl__fleet *fleet)
 {
+	ESPL__CHECK(config, RUN_CONFIG);
 	memset(s, 0, sizeof *s);
 	s->pub.size = (uint32_t)sizeof s->pub;
 	s->pub.ctx = s;

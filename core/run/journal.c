@@ -4,6 +4,7 @@
  * ftruncate, so that a full disk never leaves half a record behind a whole one.  Reading maps
  * nothing and trusts nothing: sizes are bounded by what is left of the file.
  */
+#include "base/assert.h"
 #include "run/journal.h"
 
 #include <errno.h>
@@ -20,7 +21,9 @@
 #define FRAME ESPL__JOURNAL_FRAME
 #define WINDOW (1u << 20)
 
+#define ESPL__JOURNAL_MAGIC 0x6d687275u
 struct espl__journal {
+	uint32_t magic; /* ESPL__JOURNAL_MAGIC */
 	int fd;
 	uint32_t chain;
 	uint64_t size;      /* bytes in the file, all whole records */
@@ -30,7 +33,9 @@ struct espl__journal {
 	char *path;
 };
 
+#define ESPL__JOURNAL_READER_MAGIC 0x64617b7cu
 struct espl__journal_reader {
+	uint32_t magic; /* ESPL__JOURNAL_READER_MAGIC */
 	int fd;
 	uint32_t chain;
 	uint64_t valid; /* bytes of whole records so far */
@@ -73,6 +78,7 @@ open_writer(const char *path, int flags, struct espl__journal **out, struct espl
 {
 	struct espl__journal *j = espl__alloc(sizeof *j);
 
+	j->magic = ESPL__JOURNAL_MAGIC;
 	j->fd = open(path, flags | O_WRONLY | O_CLOEXEC, 0644);
 	if (j->fd < 0) {
 		espl_status status = espl__fail_errno(diag, "cannot open the journal '%s'", path);
@@ -130,12 +136,14 @@ espl__journal_append_to(const char *path, uint64_t valid, uint32_t chain,
 void
 espl__journal_add(struct espl__journal *j, enum espl__record type, const void *payload, size_t size)
 {
+	ESPL__CHECK(j, JOURNAL);
 	frame_record(&j->gathered, &j->chain, type, payload, size);
 }
 
 void
 espl__journal_mark(struct espl__journal *j)
 {
+	ESPL__CHECK(j, JOURNAL);
 	j->mark_size = j->size + j->gathered.size;
 	j->mark_chain = j->chain;
 }
@@ -143,6 +151,7 @@ espl__journal_mark(struct espl__journal *j)
 espl_status
 espl__journal_take_back(struct espl__journal *j, struct espl__diag *diag)
 {
+	ESPL__CHECK(j, JOURNAL);
 	j->chain = j->mark_chain;
 	if (j->mark_size >= j->size) {
 		j->gathered.size = (size_t)(j->mark_size - j->size);
@@ -160,6 +169,7 @@ espl__journal_take_back(struct espl__journal *j, struct espl__diag *diag)
 espl_status
 espl__journal_commit(struct espl__journal *j, int sync, struct espl__diag *diag)
 {
+	ESPL__CHECK(j, JOURNAL);
 	if (j->gathered.size > 0) {
 		if (espl__write_all(j->fd, j->gathered.data, j->gathered.size) != 0) {
 			espl_status status = espl__fail_errno(diag, "cannot write the journal");
@@ -184,6 +194,7 @@ espl__journal_commit(struct espl__journal *j, int sync, struct espl__diag *diag)
 size_t
 espl__journal_pending(const struct espl__journal *j)
 {
+	ESPL__CHECK(j, JOURNAL);
 	return j->gathered.size;
 }
 
@@ -199,6 +210,7 @@ espl__journal_close(struct espl__journal *j, struct espl__diag *diag)
 		status = espl__fail_errno(diag, "cannot close the journal");
 	espl__buf_free(&j->gathered);
 	free(j->path);
+	j->magic = 0;
 	free(j);
 	return status;
 }
@@ -242,6 +254,7 @@ espl__journal_next(struct espl__journal_reader *r, enum espl__record *type,
 	uint32_t size, crc;
 	int got;
 
+	ESPL__CHECK(r, JOURNAL_READER);
 	*lost = r->file_size - r->valid;
 	got = fill_window(r, HEAD, diag);
 	if (got <= 0)
@@ -313,6 +326,7 @@ espl__journal_open(const char *path, struct espl__journal_reader **out,
 	struct stat st;
 	espl_status status;
 
+	r->magic = ESPL__JOURNAL_READER_MAGIC;
 	r->path = espl__strdup(path);
 	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (r->fd < 0 || fstat(r->fd, &st) != 0) {
@@ -335,6 +349,7 @@ espl__journal_open(const char *path, struct espl__journal_reader **out,
 void
 espl__journal_where(const struct espl__journal_reader *r, uint64_t *valid, uint32_t *chain)
 {
+	ESPL__CHECK(r, JOURNAL_READER);
 	*valid = r->valid;
 	*chain = r->chain;
 }
@@ -348,5 +363,6 @@ espl__journal_reader_free(struct espl__journal_reader *r)
 		(void)close(r->fd);
 	espl__buf_free(&r->window);
 	free(r->path);
+	r->magic = 0;
 	free(r);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "cli/plan.h"
 
@@ -77,6 +78,7 @@ espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c, doub
 {
 	char time[32], cost[32];
 
+	ESPL__CHECK(c, RUN_CONFIG);
 	if (!isfinite(least_s) && !isfinite(least_usd))
 		return;
 	format_least_limits(isfinite(least_s) ? least_s : 0, isfinite(least_usd) ? least_usd : 0,

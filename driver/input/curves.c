@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/map.h"
@@ -26,7 +27,9 @@ struct row {
 	uint32_t first, count;
 }; /* points [first, first + count) */
 
+#define ESPL__CURVES_MAGIC 0x65737470u
 struct espl__curves {
+	uint32_t magic; /* ESPL__CURVES_MAGIC */
 	const struct espl__space *space;
 	uint32_t params, metrics;
 	struct espl__names names; /* of the metrics */
@@ -357,6 +360,8 @@ espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__
 	struct espl__csv csv;
 	espl_status st;
 
+	ESPL__CHECK(space, SPACE);
+	t->magic = ESPL__CURVES_MAGIC;
 	*out = NULL;
 	t->space = space;
 	t->params = space->count;
@@ -418,6 +423,7 @@ espl__curves_free(struct espl__curves *t)
 	free(t->asked);
 	free(t->points);
 	free(t->numbers);
+	t->magic = 0;
 	free(t);
 }
 
@@ -431,6 +437,7 @@ espl__curves_nearest(const struct espl__curves *t, const double *values)
 	double least = INFINITY;
 	uint32_t best = 0;
 
+	ESPL__CHECK(t, CURVES);
 	if (exact != NULL)
 		return (uint32_t)((uintptr_t)exact - 1);
 	for (uint32_t p = 0; p < t->params; p++)
@@ -462,12 +469,14 @@ espl__curves_nearest(const struct espl__curves *t, const double *values)
 uint32_t
 espl__curves_metric_count(const struct espl__curves *t)
 {
+	ESPL__CHECK(t, CURVES);
 	return t->metrics;
 }
 
 const char *
 espl__curves_metric(const struct espl__curves *t, uint32_t metric)
 {
+	ESPL__CHECK(t, CURVES);
 	return metric < t->metrics ? t->names.names[metric] : "";
 }
 
@@ -494,6 +503,7 @@ espl__curves_value(const struct espl__curves *t, uint32_t row, uint32_t metric, 
 	const struct row *r = &t->rows[row];
 	uint32_t n = count_until(t, r, iteration);
 
+	ESPL__CHECK(t, CURVES);
 	if (n == 0 || metric >= t->metrics)
 		return NAN;
 	return t->numbers[(size_t)(r->first + n - 1) * (t->metrics + 1u) + metric];
@@ -506,6 +516,7 @@ espl__curves_seconds(const struct espl__curves *t, uint32_t row, uint64_t iterat
 	/* A point tells the length of the iterations that lead to it. */
 	uint32_t n = iteration > 0 ? count_until(t, r, iteration - 1) : 0;
 
+	ESPL__CHECK(t, CURVES);
 	if (n >= r->count)
 		n = r->count - 1;
 	return t->numbers[(size_t)(r->first + n) * (t->metrics + 1u) + t->metrics];
@@ -516,5 +527,6 @@ espl__curves_last(const struct espl__curves *t, uint32_t row)
 {
 	const struct row *r = &t->rows[row];
 
+	ESPL__CHECK(t, CURVES);
 	return t->points[r->first + r->count - 1].iteration;
 }

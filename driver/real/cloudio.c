@@ -1,5 +1,6 @@
 /* cloudio.c - what a cloud plugin may ask of the outside: children, timers, secrets; HTTP beside
  * it. */
+#include "base/assert.h"
 #include "real/cloudio.h"
 #include <errno.h>
 #include <signal.h>
@@ -457,6 +458,7 @@ espl__cloudio_new(const struct espl__cloudio_setup *setup, struct espl__cloudio 
 	struct espl__cloudio *io = espl__alloc(sizeof *io);
 	espl_status status;
 
+	io->magic = ESPL__CLOUDIO_MAGIC;
 	io->setup = *setup;
 	status = espl__http_new(io, &io->http, diag);
 	if (status != ESPL_OK) {
@@ -478,12 +480,15 @@ espl__cloudio_new(const struct espl__cloudio_setup *setup, struct espl__cloudio 
 const struct espl_io *
 espl__cloudio_service(struct espl__cloudio *io)
 {
+	ESPL__CHECK(io, CLOUDIO);
 	return &io->io;
 }
 
 void
 espl__cloudio_bind(struct espl__cloudio *io, struct espl__instance *instance)
 {
+	ESPL__CHECK(io, CLOUDIO);
+	ESPL__CHECK(instance, INSTANCE);
 	io->instance = instance;
 	io->ops = (const struct espl_cloud_ops *)(const void *)instance->ops;
 }
@@ -520,5 +525,6 @@ espl__cloudio_free(struct espl__cloudio *io)
 		return;
 	espl__http_free(io->http);
 	espl__buf_free(&io->secret);
+	io->magic = 0;
 	free(io);
 }

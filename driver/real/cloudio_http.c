@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include "base/assert.h"
 #include "base/mem.h"
 #include "real/cloudio_private.h"
 
@@ -438,6 +439,7 @@ espl__http_new(struct espl__cloudio *io, struct espl__http_hub **out, struct esp
 	struct espl__http_hub *hub;
 	static int ready;
 
+	ESPL__CHECK(io, CLOUDIO);
 	if (!ready && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return espl__fail(diag, ESPL_E_REMOTE, "cannot initialize libcurl");
 	ready = 1;

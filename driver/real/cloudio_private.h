@@ -7,8 +7,10 @@
 struct espl__http_hub;
 struct espl__io_timer;
 struct espl__io_child;
+#define ESPL__CLOUDIO_MAGIC 0x646b6872u
 struct espl__cloudio {
 	struct espl__cloudio_setup setup;
+	uint32_t magic; /* ESPL__CLOUDIO_MAGIC */
 	struct espl_io io;
 	struct espl__instance *instance;
 	const struct espl_cloud_ops *ops;

@@ -347,6 +347,7 @@ real_free(struct espl__real *real)
 	espl__names_free(&real->spool_left);
 	espl__pids_free(&real->pids);
 	free(real->dir);
+	real->magic = 0;
 	free(real);
 }
 
@@ -419,6 +420,7 @@ espl__world_real(const struct espl__run_config *config, const struct espl__space
 	struct espl__real *real = espl__alloc(sizeof *real);
 	espl_status status;
 
+	real->magic = ESPL__REAL_MAGIC;
 	real->world.ops = &real_ops;
 	real->agent_events = &agent_events;
 	real->config = config;

@@ -26,8 +26,10 @@
 struct espl__real;
 struct espl__ragent;
 
+#define ESPL__RLEASE_MAGIC 0x746a6367u
 /* A lease as the world knows it, from FX_ACQUIRE (or resume) to EV_NODE ENDED. */
 struct espl__rlease {
+	uint32_t magic; /* ESPL__RLEASE_MAGIC */
 	uint64_t id;
 	uint32_t offer;
 	espl_money max_price_hour;
@@ -58,7 +60,9 @@ enum espl__agent_state {
 	ESPL__AGENT_CLOSING,
 	ESPL__AGENT_GONE
 };
+#define ESPL__RAGENT_MAGIC 0x74676163u
 struct espl__ragent {
+	uint32_t magic; /* ESPL__RAGENT_MAGIC */
 	struct espl__real *real;
 	struct espl__rlease *lease; /* outlives it */
 	enum espl__agent_state state;
@@ -108,7 +112,9 @@ struct espl__rkind {
 	uint32_t environment_count;
 	uint64_t iterations_max; /* 0: the budget of each start */
 };
+#define ESPL__RGANG_MAGIC 0x7762646bu
 struct espl__rgang {
+	uint32_t magic; /* ESPL__RGANG_MAGIC */
 	struct espl__rgang *prev, *next;
 	const struct espl__rkind *kind;
 	uint64_t id, trial;
@@ -166,8 +172,10 @@ struct espl__offer_name {
 	char *name, *market;
 };
 
+#define ESPL__REAL_MAGIC 0x76616568u
 struct espl__real {
 	struct espl__world world; /* first */
+	uint32_t magic;           /* ESPL__REAL_MAGIC */
 	const struct espl__agent_events *agent_events;
 	const struct espl__run_config *config;
 	struct espl__search_setup own; /* of an ordinary run */

@@ -3,6 +3,7 @@
  * Whatever goes wrong ends the same way: the channel is closed, the process waited for (and
  * killed when it does not go), all handles closed; then the lease hears that its agent is gone.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <signal.h>
 #include <stdarg.h>
@@ -70,6 +71,7 @@ signal_agent(struct espl__ragent *agent, int number)
 void
 espl__agent_close(struct espl__ragent *agent)
 {
+	ESPL__CHECK(agent, RAGENT);
 	if (agent->state >= ESPL__AGENT_CLOSING)
 		return;
 	espl__agents_flush(agent->real);
@@ -87,6 +89,7 @@ espl__agent_break(struct espl__ragent *agent, const char *format, ...)
 {
 	va_list list;
 
+	ESPL__CHECK(agent, RAGENT);
 	if (agent->broken || agent->state >= ESPL__AGENT_CLOSING)
 		return;
 	va_start(list, format);
@@ -102,6 +105,7 @@ espl__agent_break(struct espl__ragent *agent, const char *format, ...)
 void
 espl__agent_kill(struct espl__ragent *agent)
 {
+	ESPL__CHECK(agent, RAGENT);
 	espl__agent_close(agent);
 	if (agent->state == ESPL__AGENT_GONE)
 		return;
@@ -307,6 +311,7 @@ void
 espl__agent_send(struct espl__ragent *agent, enum espl__message type,
     const struct espl__buf *payload)
 {
+	ESPL__CHECK(agent, RAGENT);
 	if (agent->state >= ESPL__AGENT_CLOSING)
 		return;
 	espl__frame_put(&agent->out, type, payload != NULL ? payload->data : NULL,
@@ -363,6 +368,7 @@ espl__agents_flush(struct espl__real *real)
 {
 	uint32_t i;
 
+	ESPL__CHECK(real, REAL);
 	for (i = 0; i < real->lease_count; i++)
 		if (real->leases[i]->agent != NULL)
 			flush_output(real->leases[i]->agent);
@@ -404,6 +410,7 @@ espl__agents_tick(struct espl__real *real, int64_t tick)
 {
 	uint32_t i;
 
+	ESPL__CHECK(real, REAL);
 	for (i = 0; i < real->lease_count; i++)
 		if (real->leases[i]->agent != NULL)
 			tick_agent(real->leases[i]->agent, tick);
@@ -412,6 +419,7 @@ espl__agents_tick(struct espl__real *real, int64_t tick)
 void
 espl__agents_held(struct espl__real *real, int64_t late)
 {
+	ESPL__CHECK(real, REAL);
 	for (uint32_t i = 0; i < real->lease_count; i++) {
 		struct espl__ragent *agent = real->leases[i]->agent;
 
@@ -501,6 +509,7 @@ new_agent(struct espl__real *real, struct espl__rlease *lease)
 {
 	struct espl__ragent *agent = espl__alloc(sizeof *agent);
 
+	agent->magic = ESPL__RAGENT_MAGIC;
 	agent->real = real;
 	agent->lease = lease;
 	agent->state = ESPL__AGENT_HELLO;
@@ -526,6 +535,8 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 	espl_status status;
 	int failed = 0;
 
+	ESPL__CHECK(real, REAL);
+	ESPL__CHECK(lease, RLEASE);
 	if (lease->agent != NULL)
 		return;
 	agent = new_agent(real, lease);

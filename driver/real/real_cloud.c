@@ -1,4 +1,5 @@
 /* real_cloud.c - the cloud plugin of a run: made, started, and its words turned into events. */
+#include "base/assert.h"
 #include "real/real.h"
 #include <string.h>
 #include <time.h>
@@ -168,6 +169,7 @@ espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 	const struct espl__plugin *plugin;
 	espl_status status;
 
+	ESPL__CHECK(real, REAL);
 	status = espl__plugin_find(ESPL_CLOUD, use, &plugin, diag);
 	if (status != ESPL_OK)
 		return status;
@@ -245,6 +247,7 @@ espl__real_cloud_start(struct espl__real *real, struct espl__diag *diag)
 	uint32_t i;
 	espl_status status;
 
+	ESPL__CHECK(real, REAL);
 	error.option = error.row = ESPL_ANY;
 	for (i = 0; (offer = espl__exec_offer(real->world.exec, i)) != NULL; i++) {
 		(void)add_offer(real, offer->name, text_or_empty(offer->market));
@@ -276,6 +279,7 @@ espl__real_cloud_free(struct espl__real *real)
 	uint32_t i;
 	int turns;
 
+	ESPL__CHECK(real, REAL);
 	if (real->io != NULL) {
 		espl__cloudio_cancel_all(real->io);
 		for (turns = 0; turns < 2000 && espl__cloudio_busy(real->io); turns++) {

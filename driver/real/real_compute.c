@@ -2,6 +2,7 @@
  *
  * The loop watches a copy of the job's descriptor, because the job closes its own when it is done.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <fcntl.h>
 #include <string.h>
@@ -78,6 +79,7 @@ espl__real_compute(struct espl__real *real, const struct espl__effect *fx)
 	struct espl__compute_job *job;
 	int fd;
 
+	ESPL__CHECK(real, REAL);
 	compute = espl__compute_start(fx->as.compute.config, fx->as.compute.kind,
 	    fx->as.compute.token, fx->as.compute.request, 0);
 	fd = espl__compute_fd(compute) >= 0 ? fcntl(espl__compute_fd(compute), F_DUPFD_CLOEXEC, 3)
@@ -107,6 +109,7 @@ espl__real_compute_tick(struct espl__real *real, int64_t tick)
 {
 	struct espl__compute_job *job;
 
+	ESPL__CHECK(real, REAL);
 	for (job = real->jobs; job != NULL; job = job->next)
 		if (job->job != NULL && tick >= espl__compute_deadline(job->job) &&
 		    espl__compute_step(job->job))
@@ -118,6 +121,7 @@ espl__real_compute_close(struct espl__real *real)
 {
 	struct espl__compute_job *job;
 
+	ESPL__CHECK(real, REAL);
 	for (job = real->jobs; job != NULL; job = job->next)
 		if (job->job != NULL)
 			end_job(job, 0);

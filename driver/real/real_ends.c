@@ -3,6 +3,7 @@
  * No path, host or process id is in the text, but for what the trial printed last: it goes into
  * the journal.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <signal.h>
 #include <stdio.h>
@@ -96,6 +97,7 @@ espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
 	struct espl__event *event;
 	char text[500];
 
+	ESPL__CHECK(real, REAL);
 	if ((end == NULL && unshared == NULL && !in_vain) || real->troubled)
 		return;
 	real->troubled = 1;
@@ -162,6 +164,7 @@ espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
 	struct espl__arena *arena = espl__real_arena(real);
 	char text[500];
 
+	ESPL__CHECK(gang, RGANG);
 	event->as.ended.gang = gang->id;
 	event->as.ended.how = ESPL__END_LOST;
 	event->as.ended.node = ESPL_NONE;

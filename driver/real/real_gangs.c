@@ -3,6 +3,7 @@
  * A gang has ended when its part on every node has: by the agent's word, or because the agent is
  * gone and whatever it left behind was ended by the driver.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <stdarg.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 void
 espl__real_gangs_free(struct espl__real *real)
 {
+	ESPL__CHECK(real, REAL);
 	while (real->gangs != NULL)
 		espl__real_gang_free(real, real->gangs);
 	espl__map_free(&real->gang_map);
@@ -53,6 +55,7 @@ espl__real_gangs_lost(struct espl__real *real, uint64_t lease)
 	struct espl__rgang *gang, *next;
 	uint32_t i;
 
+	ESPL__CHECK(real, REAL);
 	for (gang = real->gangs; gang != NULL; gang = next) {
 		next = gang->next;
 		for (i = 0; i < gang->part_count; i++) {
@@ -164,6 +167,7 @@ espl__real_gangs_tick(struct espl__real *real, int64_t tick)
 {
 	struct espl__rgang *gang;
 
+	ESPL__CHECK(real, REAL);
 	for (gang = real->gangs; gang != NULL; gang = gang->next) {
 		if (gang->stay_until != 0 && tick >= gang->stay_until)
 			end_overstay(real, gang);
@@ -174,6 +178,7 @@ espl__real_gangs_tick(struct espl__real *real, int64_t tick)
 void
 espl__real_gangs_held(struct espl__real *real, int64_t late)
 {
+	ESPL__CHECK(real, REAL);
 	for (struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next) {
 		if (gang->stay_until != 0)
 			gang->stay_until += late;
@@ -309,6 +314,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 	uint64_t a, b;
 	uint32_t p;
 
+	ESPL__CHECK(lease, RLEASE);
 	if (reader->bad || type < ESPL__MSG_PORT ||
 	    (type > ESPL__MSG_ENDED && type != ESPL__MSG_LEFT && type != ESPL__MSG_FAILED))
 		return -1;

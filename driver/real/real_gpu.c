@@ -3,6 +3,7 @@
  * A gang whose GPU failed it is lost, not failed: its trial goes on from its last checkpoint and
  * none of its retries is spent.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <string.h>
 #include "base/log.h"
@@ -17,6 +18,7 @@ espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease
 	char text[512];
 	struct espl__event *event;
 
+	ESPL__CHECK(lease, RLEASE);
 	espl__get_str(reader, text, sizeof text);
 	if (reader->bad || reader->at != reader->end || what < ESPL__GPU_SHARED ||
 	    what > ESPL__GPU_ASIDE)

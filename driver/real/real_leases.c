@@ -3,6 +3,7 @@
  * The executor hears READY when the agent on the machine answers, not when the cloud says so; and
  * ENDED when the agent is gone and all gangs there are accounted for.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <string.h>
 #include "base/log.h"
@@ -23,6 +24,8 @@ espl__real_lease_add(struct espl__real *real, uint64_t id, uint32_t offer,
 	const struct espl_offer *terms = espl__exec_offer(real->world.exec, offer);
 	uint32_t at = real->lease_count;
 
+	ESPL__CHECK(real, REAL);
+	lease->magic = ESPL__RLEASE_MAGIC;
 	lease->id = id;
 	lease->offer = offer;
 	lease->max_price_hour = max_price_hour;
@@ -52,6 +55,7 @@ free_lease(struct espl__rlease *lease)
 	free(lease->address);
 	free(lease->detail);
 	free(lease->why);
+	lease->magic = 0;
 	free(lease);
 }
 
@@ -60,6 +64,7 @@ espl__real_leases_free(struct espl__real *real)
 {
 	uint32_t i;
 
+	ESPL__CHECK(real, REAL);
 	for (i = 0; i < real->lease_count; i++)
 		free_lease(real->leases[i]);
 	free(real->leases);
@@ -268,6 +273,7 @@ release_now(struct espl__real *real, struct espl__rlease *lease, int64_t tick)
 void
 espl__real_release(struct espl__real *real, struct espl__rlease *lease, espl_reason blame)
 {
+	ESPL__CHECK(real, REAL);
 	if (lease->blame == 0)
 		lease->blame = blame;
 	if (lease->releasing)
@@ -339,6 +345,7 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 void
 espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 {
+	ESPL__CHECK(lease, RLEASE);
 	if (lease->told >= ESPL_NODE_READY || lease->releasing || lease->ended)
 		return;
 	lease->gpus = lease->agent->gpus;
@@ -362,6 +369,9 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 	int64_t tick = espl__tick();
 	uint32_t orphans, left = 0;
 
+	ESPL__CHECK(real, REAL);
+	ESPL__CHECK(lease, RLEASE);
+	ESPL__CHECK(agent, RAGENT);
 	lease->agent = NULL;
 	orphans = espl__reap_orphans(&real->pids, 2000, &left);
 	if (left > 0)
@@ -426,6 +436,7 @@ espl__real_leases_resume(struct espl__real *real, struct espl__diag *diag)
 	struct espl__lease_info *list = espl__alloc((count + 1) * sizeof *list);
 	espl_status status;
 
+	ESPL__CHECK(real, REAL);
 	count = espl__exec_leases(real->world.exec, list, count);
 	for (i = 0; i < count; i++)
 		(void)espl__real_lease_add(real, list[i].lease, list[i].offer,

@@ -3,6 +3,7 @@
  * Reports reach the executor one at a time per gang; what is repeated after a restart, or says
  * nothing new, is answered here.  Everything else that is no report breaks the gang.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <ctype.h>
 #include <jansson.h>
@@ -279,6 +280,7 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 void
 espl__real_line(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
 {
+	ESPL__CHECK(gang, RGANG);
 	while (size > 0 && isspace((unsigned char)text[size - 1]))
 		size--;
 	if (gang->broken != NULL || size == 0)

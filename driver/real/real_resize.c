@@ -5,6 +5,7 @@
  * 0 says so and everybody who left is gone.  Ranks that come are another part of the gang, even on
  * a node that has one.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -259,6 +260,7 @@ espl__real_resize_now(struct espl__real *real, struct espl__rgang *gang, uint64_
 {
 	char text[64];
 
+	ESPL__CHECK(gang, RGANG);
 	if (gang->resize != ESPL__PREPARING || gang->expected > 0)
 		return 0;
 	gang->resize = ESPL__CHANGING;
@@ -274,6 +276,7 @@ espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
 
+	ESPL__CHECK(gang, RGANG);
 	if (gang->resize != ESPL__PREPARING)
 		return;
 	gang->resize = ESPL__STEADY;
@@ -336,6 +339,7 @@ espl__real_resize_line(struct espl__real *real, struct espl__rgang *gang, const 
 	uint32_t generation, port;
 	int64_t took;
 
+	ESPL__CHECK(gang, RGANG);
 	if (gang->generation == 0 || size >= sizeof line)
 		return 0;
 	memcpy(line, text, size);

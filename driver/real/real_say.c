@@ -1,4 +1,5 @@
 /* real_say.c - what gangs are told through their agents. */
+#include "base/assert.h"
 #include "real/real.h"
 #include <stdarg.h>
 #include "base/mem.h"
@@ -15,6 +16,7 @@ espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const c
 	struct espl__ragent *agent = espl__real_part_agent(real, part);
 	struct espl__buf payload = { NULL, 0, 0 };
 
+	ESPL__CHECK(gang, RGANG);
 	if (agent == NULL || part->ended)
 		return;
 	espl__put_v64(&payload, part->wing);
@@ -70,6 +72,7 @@ espl__real_stay_at_most(struct espl__rgang *gang, espl_span span)
 {
 	int64_t until = espl__tick() + span;
 
+	ESPL__CHECK(gang, RGANG);
 	if (gang->stay_until == 0 || until < gang->stay_until)
 		gang->stay_until = until;
 }
@@ -78,6 +81,7 @@ espl__real_stay_at_most(struct espl__rgang *gang, espl_span span)
 void
 espl__real_leave_soon(struct espl__rgang *gang)
 {
+	ESPL__CHECK(gang, RGANG);
 	espl__real_stay_at_most(gang, gang->kind->of->config->trial.grace);
 }
 
@@ -87,6 +91,7 @@ espl__real_gang_break(struct espl__real *real, struct espl__rgang *gang, const c
 	char text[400];
 	va_list list;
 
+	ESPL__CHECK(gang, RGANG);
 	if (gang->broken != NULL)
 		return;
 	va_start(list, format);

@@ -3,6 +3,7 @@
  * A gang of several nodes begins with a port for its rendezvous on rank 0's node; one whose node
  * has lost its agent waits for the next.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ espl__real_gangs_new(struct espl__real *real, struct espl__diag *diag)
 void
 espl__real_kinds_free(struct espl__real *real)
 {
+	ESPL__CHECK(real, REAL);
 	for (uint32_t i = 0; i < real->kind_count; i++)
 		free_kind(real->kinds[i]);
 	free(real->kinds);
@@ -188,6 +190,8 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	const struct espl__run_config *config = kind->of->config;
 	const struct espl__trial_config *trial = &config->trial;
 
+	ESPL__CHECK(gang, RGANG);
+	ESPL__CHECK(lease, RLEASE);
 	espl__space_json(kind->of->space, values, params);
 	start->gang = gang->id;
 	start->trial = gang->trial;
@@ -233,6 +237,7 @@ espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32
 	struct espl__buf payload = { NULL, 0, 0 };
 	uint32_t p;
 
+	ESPL__CHECK(gang, RGANG);
 	for (p = 0; p < gang->part_count; p++) {
 		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
 
@@ -277,6 +282,7 @@ espl__real_gangs_agent(struct espl__real *real)
 {
 	struct espl__rgang *gang;
 
+	ESPL__CHECK(real, REAL);
 	for (gang = real->gangs; gang != NULL; gang = gang->next)
 		if (gang->plan != NULL)
 			begin_gang(real, gang);
@@ -289,9 +295,11 @@ espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct 
 	struct espl__rgang *gang;
 	uint32_t p;
 
+	ESPL__CHECK(real, REAL);
 	if (kind == NULL)
 		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	gang = espl__alloc(sizeof *gang);
+	gang->magic = ESPL__RGANG_MAGIC;
 	gang->kind = kind;
 	gang->id = fx->as.start.gang;
 	gang->trial = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.trial;

@@ -1,6 +1,7 @@
 /* real_state.c - what all parts of the real world share: the events for the executor, the clock,
  * and the tables of leases and gangs.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <string.h>
 #include "base/mem.h"
@@ -13,6 +14,7 @@ espl__real_event(struct espl__real *real, enum espl__event_type type)
 	struct espl__batch *batch = &real->batch[real->filling];
 	struct espl__event *event;
 
+	ESPL__CHECK(real, REAL);
 	ESPL__GROW(batch->list, batch->cap, batch->count + 1);
 	event = &batch->list[batch->count++];
 	memset(event, 0, sizeof *event);
@@ -23,18 +25,21 @@ espl__real_event(struct espl__real *real, enum espl__event_type type)
 struct espl__arena *
 espl__real_arena(struct espl__real *real)
 {
+	ESPL__CHECK(real, REAL);
 	return &real->batch[real->filling].arena;
 }
 
 espl_time
 espl__real_clock(const struct espl__real *real)
 {
+	ESPL__CHECK(real, REAL);
 	return real->base + (espl__tick() - real->base_tick);
 }
 
 void
 espl__real_enter(struct espl__real *real)
 {
+	ESPL__CHECK(real, REAL);
 	if (real->begun)
 		real->env_now = espl__real_clock(real);
 	real->about.gpus_min = espl__exec_gpus_min(real->world.exec);
@@ -45,6 +50,7 @@ espl__real_lease(const struct espl__real *real, uint64_t id)
 {
 	uint32_t low = 0, high = real->lease_count;
 
+	ESPL__CHECK(real, REAL);
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
 
@@ -59,6 +65,7 @@ espl__real_lease(const struct espl__real *real, uint64_t id)
 void
 espl__real_lease_view(const struct espl__rlease *lease, struct espl_lease *view)
 {
+	ESPL__CHECK(lease, RLEASE);
 	memset(view, 0, sizeof *view);
 	view->size = (uint32_t)sizeof *view;
 	view->state = lease->cloud != 0 ? lease->cloud : ESPL_NODE_REQUESTED;
@@ -74,6 +81,7 @@ espl__real_lease_view(const struct espl__rlease *lease, struct espl_lease *view)
 struct espl__rgang *
 espl__real_gang(const struct espl__real *real, uint64_t id)
 {
+	ESPL__CHECK(real, REAL);
 	return espl__map_get(&real->gang_map, id);
 }
 
@@ -90,6 +98,7 @@ espl__real_part_agent(const struct espl__real *real, const struct espl__part *pa
 void
 espl__real_plan_free(struct espl__rgang *gang)
 {
+	ESPL__CHECK(gang, RGANG);
 	if (gang->plan == NULL)
 		return;
 	espl__buf_free(&gang->plan->params);
@@ -103,6 +112,7 @@ espl__real_gang_free(struct espl__real *real, struct espl__rgang *gang)
 {
 	uint32_t i;
 
+	ESPL__CHECK(real, REAL);
 	(void)espl__map_remove(&real->gang_map, gang->id);
 	for (i = 0; i < gang->part_count; i++)
 		(void)espl__map_remove(&real->gang_map, gang->parts[i].wing);
@@ -123,5 +133,6 @@ espl__real_gang_free(struct espl__real *real, struct espl__rgang *gang)
 	free(gang->coming);
 	free(gang->broken);
 	espl__buf_free(&gang->held);
+	gang->magic = 0;
 	free(gang);
 }

@@ -3,6 +3,7 @@
  * leases.json holds what the journal may not: how the provider names and reaches the machines.
  * A checkpoint to be removed is renamed into DIR/trash at once and unlinked by a thread.
  */
+#include "base/assert.h"
 #include "real/real.h"
 #include <dirent.h>
 #include <errno.h>
@@ -35,6 +36,7 @@ espl__store_save(const struct espl__real *real, struct espl__diag *diag)
 	espl_status status;
 	uint32_t i;
 
+	ESPL__CHECK(real, REAL);
 	espl__print(&out, "{\"run\": \"%s\", \"leases\": [", real->run);
 	for (i = 0; i < real->lease_count; i++) {
 		const struct espl__rlease *lease = real->leases[i];
@@ -78,6 +80,7 @@ espl__store_load(struct espl__real *real, struct espl__diag *diag)
 	size_t i;
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(real, REAL);
 	if (stat(path, &st) != 0 && errno == ENOENT) {
 		free(path);
 		return ESPL_OK;
@@ -190,6 +193,7 @@ espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 	DIR *dir = espl__dir_open(folder);
 	struct dirent *entry;
 
+	ESPL__CHECK(real, REAL);
 	if (dir == NULL) {
 		if (errno != ENOENT)
 			espl__log(ESPL_WARN, "trial %llu: cannot list its checkpoints: %s",
@@ -272,6 +276,7 @@ espl__store_close(struct espl__real *real)
 	char *trash = espl__format("%s/trash", real->dir),
 	     *leases = espl__format("%s/leases.json", real->dir);
 
+	ESPL__CHECK(real, REAL);
 	if (real->agents_lost)
 		sweep_folders(real);
 	(void)rmdir(trash); /* stays if something is still in it */
@@ -287,6 +292,7 @@ espl__store_clean(struct espl__real *real)
 	char *trash = espl__format("%s/trash", real->dir);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
+	ESPL__CHECK(real, REAL);
 	if (espl__tree_remove(trash, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	free(trash);

@@ -1,5 +1,6 @@
 /* explain.c - the life of a trial, or of the run, from results.db: what was decided, when, and why.
  */
+#include "base/assert.h"
 #include "report/waits.h"
 
 #include <math.h>
@@ -367,6 +368,7 @@ espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 	    -1, -1, &diag);
 	char time[32];
 
+	ESPL__CHECK(r, READING);
 	espl__print_clean(b, r->totals.experiment);
 	espl__print(b,
 	    ": decisions about the run (see `espalier explain DIR TRIAL` for a trial)\n\n");

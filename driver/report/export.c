@@ -1,4 +1,5 @@
 /* export.c - a run's results as CSV (one table) or JSON (everything), streamed from SQLite. */
+#include "base/assert.h"
 #include "report/reading.h"
 
 #include <jansson.h>
@@ -252,6 +253,7 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 	espl_status status;
 	size_t i, count = sizeof tables / sizeof tables[0];
 
+	ESPL__CHECK(r, READING);
 	if (strcmp(table, "schedule") == 0)
 		return csv_params(r, schedule_sql, -1, to, diag);
 	if (strcmp(table, "gpu_map") == 0)
@@ -385,6 +387,7 @@ espl__export_json(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 	espl_status status;
 	size_t i;
 
+	ESPL__CHECK(r, READING);
 	espl__print(&b, "{\"summary\": ");
 	espl__totals_json(&r->totals, "summary", 1, &b);
 	espl__print(&b, ", \"trials\": [");

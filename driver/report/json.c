@@ -3,13 +3,16 @@
  * Lines gather in memory and leave at the end of a round.  A reader that went away silences
  * this; the run goes on.
  */
+#include "base/assert.h"
 #include "report/json.h"
 #include "report/whose.h"
 
 #include "base/tick.h"
 
+#define ESPL__EVENTS_MAGIC 0x63706368u
 struct espl__events {
 	struct espl__observer observer;
+	uint32_t magic; /* ESPL__EVENTS_MAGIC */
 	struct espl__view *view;
 	FILE *to;
 	struct espl__buf line;
@@ -199,6 +202,7 @@ espl__events_new(struct espl__view *view, FILE *to)
 {
 	struct espl__events *e = espl__alloc(sizeof *e);
 
+	e->magic = ESPL__EVENTS_MAGIC;
 	e->view = view;
 	e->to = to;
 	e->observer = (struct espl__observer){ .ctx = e,
@@ -213,12 +217,14 @@ espl__events_new(struct espl__view *view, FILE *to)
 struct espl__observer *
 espl__events_observer(struct espl__events *e)
 {
+	ESPL__CHECK(e, EVENTS);
 	return &e->observer;
 }
 
 void
 espl__events_tick(struct espl__events *e)
 {
+	ESPL__CHECK(e, EVENTS);
 	if (e->line.size > 0 &&
 	    (e->line.size > FULL || espl__tick() - e->flushed > INT64_C(100000000)))
 		flush_events(e);
@@ -231,5 +237,6 @@ espl__events_free(struct espl__events *e)
 		return;
 	flush_events(e);
 	espl__buf_free(&e->line);
+	e->magic = 0;
 	free(e);
 }

@@ -3,6 +3,7 @@
  * A simulated run passes in moments and may have a million trials: there only groups, bests and
  * failures are told.
  */
+#include "base/assert.h"
 #include "report/lines.h"
 
 #include <math.h>
@@ -13,8 +14,10 @@
 
 #define PROGRESS_NS INT64_C(10000000000)
 
+#define ESPL__LINES_MAGIC 0x696c6b60u
 struct espl__lines {
 	struct espl__observer observer;
+	uint32_t magic; /* ESPL__LINES_MAGIC */
 	struct espl__view *view;
 	FILE *to;
 	struct espl__buf line;
@@ -256,6 +259,7 @@ espl__lines_new(struct espl__view *view, FILE *to)
 {
 	struct espl__lines *l = espl__alloc(sizeof *l);
 
+	l->magic = ESPL__LINES_MAGIC;
 	l->view = view;
 	l->to = to;
 	l->told = espl__tick();
@@ -273,6 +277,7 @@ espl__lines_new(struct espl__view *view, FILE *to)
 struct espl__observer *
 espl__lines_observer(struct espl__lines *l)
 {
+	ESPL__CHECK(l, LINES);
 	return &l->observer;
 }
 
@@ -281,6 +286,7 @@ espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 {
 	const struct espl__totals *t = &l->view->totals;
 
+	ESPL__CHECK(l, LINES);
 	espl__view_clock(l->view, exec);
 	if (espl__tick() - l->told > PROGRESS_NS) {
 		espl__view_refresh(l->view, exec);
@@ -309,5 +315,6 @@ espl__lines_free(struct espl__lines *l)
 		return;
 	(void)fflush(l->to);
 	espl__buf_free(&l->line);
+	l->magic = 0;
 	free(l);
 }

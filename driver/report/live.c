@@ -1,4 +1,5 @@
 /* live.c - puts frames on the terminal: sizes, cursor moves, the log above the picture. */
+#include "base/assert.h"
 #include "report/live.h"
 
 #include <errno.h>
@@ -15,7 +16,9 @@
 #define FRAME_NS INT64_C(100000000)
 #define ABOVE_MAX 4096u
 
+#define ESPL__LIVE_MAGIC 0x686d7261u
 struct espl__live {
+	uint32_t magic; /* ESPL__LIVE_MAGIC */
 	struct espl__view *view;
 	struct espl__frame_style style;
 	struct espl__buf out;
@@ -62,6 +65,7 @@ espl__live_new(struct espl__view *view)
 	struct espl__live *live = espl__alloc(sizeof *live);
 	const char *plain = getenv("NO_COLOR");
 
+	live->magic = ESPL__LIVE_MAGIC;
 	live->view = view;
 	live->style.colour = plain == NULL || plain[0] == '\0';
 	live->style.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
@@ -214,6 +218,7 @@ espl__live_tick(struct espl__live *live, const struct espl__exec *exec)
 {
 	int64_t now = espl__tick();
 
+	ESPL__CHECK(live, LIVE);
 	if (live->drawn != 0 && now - live->drawn < FRAME_NS)
 		return;
 	live->drawn = now;
@@ -241,5 +246,6 @@ espl__live_free(struct espl__live *live)
 	espl__buf_free(&live->log);
 	free(live->widths);
 	free(live->above);
+	live->magic = 0;
 	free(live);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "report/waits.h"
 
@@ -105,6 +106,7 @@ espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, stru
 	espl_status status = ESPL_OK;
 	int more = 0, count = 0, waiting;
 
+	ESPL__CHECK(r, READING);
 	if (st == NULL)
 		return diag != NULL ? diag->status : ESPL_E_CONFIG;
 	if (json) {

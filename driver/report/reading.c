@@ -1,4 +1,5 @@
 /* reading.c - opens results.db for reading and takes the totals out of it. */
+#include "base/assert.h"
 #include "report/reading.h"
 
 #include <errno.h>
@@ -83,6 +84,7 @@ espl__reading_query(struct espl__reading *r, const char *sql, int64_t first, int
 	sqlite3_stmt *st = NULL;
 	int bad = sqlite3_prepare_v2(r->db, sql, -1, &st, NULL) != SQLITE_OK;
 
+	ESPL__CHECK(r, READING);
 	if (!bad && first >= 0)
 		bad = sqlite3_bind_int64(st, 1, first) != SQLITE_OK;
 	if (!bad && second >= 0)
@@ -101,6 +103,7 @@ espl__reading_next(struct espl__reading *r, sqlite3_stmt *st, struct espl__diag 
 {
 	int status = sqlite3_step(st);
 
+	ESPL__CHECK(r, READING);
 	if (status == SQLITE_ROW)
 		return 1;
 	if (status == SQLITE_DONE)
@@ -222,6 +225,7 @@ espl__reading_open(const char *dir, struct espl__reading **to, struct espl__diag
 	struct stat st;
 	espl_status status = ESPL_OK;
 
+	r->magic = ESPL__READING_MAGIC;
 	r->dir = espl__strdup(dir);
 	espl__totals_init(&r->totals, NULL, 0);
 	if (stat(dir, &st) < 0)
@@ -262,12 +266,14 @@ espl__reading_free(struct espl__reading *r)
 	espl__totals_free(&r->totals);
 	free(r->algorithm);
 	free(r->dir);
+	r->magic = 0;
 	free(r);
 }
 
 int
 espl__reading_pool(const struct espl__reading *r)
 {
+	ESPL__CHECK(r, READING);
 	return r->totals.experiments != NULL || r->totals.jobs > 0;
 }
 
@@ -283,6 +289,7 @@ espl__reading_turn(struct espl__reading *r, int64_t experiment)
 	struct espl__totals *t = &r->totals;
 	int there = st != NULL && espl__reading_next(r, st, NULL) == 1;
 
+	ESPL__CHECK(r, READING);
 	if (there) {
 		espl__totals_set(&t->experiment, (const char *)sqlite3_column_text(st, 0));
 		espl__totals_set(&t->metric, (const char *)sqlite3_column_text(st, 1));

@@ -4,7 +4,9 @@
 #include <sqlite3.h>
 #include "report/totals.h"
 
+#define ESPL__READING_MAGIC 0x75626663u
 struct espl__reading {
+	uint32_t magic; /* ESPL__READING_MAGIC */
 	sqlite3 *db;
 	char *dir;
 	char *algorithm; /* its name, or NULL */

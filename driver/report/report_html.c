@@ -1,4 +1,5 @@
 /* report_html.c - the page of `espalier report` as a whole: its frame and its parts. */
+#include "base/assert.h"
 #include "report/report_html_impl.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 		.log_scale = log_scale };
 	espl_status status = espl__html_load(&h);
 
+	ESPL__CHECK(r, READING);
 	if (status == ESPL_OK) {
 		begin_page(&h);
 		espl__html_head(&h);

@@ -3,6 +3,7 @@
  * Rows go in through prepared statements inside one transaction that is committed every
  * 200 ms or 10,000 rows.  Nothing is ever flushed to the platter: the journal is.
  */
+#include "base/assert.h"
 #include "report/results.h"
 
 #include <errno.h>
@@ -441,6 +442,7 @@ espl__results_open(const struct espl__results_setup *setup)
 	struct espl__results *r = espl__alloc(sizeof *r);
 	const char *path;
 
+	r->magic = ESPL__RESULTS_MAGIC;
 	r->setup = *setup;
 	r->observer = (struct espl__observer){ .ctx = r,
 		.trial = on_trial,
@@ -479,6 +481,7 @@ espl__results_open(const struct espl__results_setup *setup)
 struct espl__observer *
 espl__results_observer(struct espl__results *r)
 {
+	ESPL__CHECK(r, RESULTS);
 	return &r->observer;
 }
 
@@ -535,6 +538,7 @@ learn_usage(struct espl__results *r, const struct espl__exec *exec)
 void
 espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 {
+	ESPL__CHECK(r, RESULTS);
 	if (r->db == NULL)
 		return;
 	if (espl__exec_now(exec) != r->now || r->now_tick == 0) {
@@ -617,5 +621,6 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	free(r->planned);
 	free(r->path);
 	free(r->fresh);
+	r->magic = 0;
 	free(r);
 }

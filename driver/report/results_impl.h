@@ -41,8 +41,10 @@ struct planned {
 	double at_s; /* NaN: it could not be predicted */
 };
 
+#define ESPL__RESULTS_MAGIC 0x75627472u
 struct espl__results {
 	struct espl__observer observer;
+	uint32_t magic; /* ESPL__RESULTS_MAGIC */
 	struct espl__results_setup setup;
 	struct espl__totals totals;
 	char *path, *fresh; /* results.db, results.db.new */

@@ -1,4 +1,5 @@
 /* results_pool.c - the rows of a pool: its experiments and its plain jobs. */
+#include "base/assert.h"
 #include "model/jobs.h"
 #include "report/results_impl.h"
 
@@ -40,6 +41,7 @@ espl__results_job(struct espl__results *r, espl_time now, const struct espl_tria
 	const struct espl__jobs *jobs = exec != NULL ? espl__exec_workload(exec) : NULL;
 	double ended_s = t->state >= ESPL_TRIAL_ENDED ? espl__results_s(now) : NAN;
 
+	ESPL__CHECK(r, RESULTS);
 	if (jobs == NULL || t->id >= jobs->list.count)
 		return;
 	if (fresh)

@@ -6,6 +6,7 @@
  * holds u GPUs in the end, and took d more when p seconds of the P in use were over, had u * P -
  * sum(d * p) GPU seconds of these.
  */
+#include "base/assert.h"
 #include "report/waits.h"
 
 #include <math.h>
@@ -46,7 +47,9 @@ struct aside {
 }; /* gpu ALL: the node's, whichever */
 #define ALL INT64_C(-1)
 
+#define ESPL__WAITS_MAGIC 0x72646c71u
 struct espl__waits {
+	uint32_t magic; /* ESPL__WAITS_MAGIC */
 	struct change *changes;
 	uint32_t change_count, change_cap;
 	struct holder *holders;
@@ -358,6 +361,8 @@ espl__waits_open(struct espl__reading *r, struct espl__waits **to, struct espl__
 	struct espl__waits *w = espl__alloc(sizeof *w);
 	espl_status status;
 
+	ESPL__CHECK(r, READING);
+	w->magic = ESPL__WAITS_MAGIC;
 	w->on_cpu = r->totals.on_cpu != 0;
 	w->unit = 1;
 	status = read_rows(w, r, "SELECT value FROM meta WHERE key = 'unit'", take_unit, diag);
@@ -401,6 +406,7 @@ espl__waits_free(struct espl__waits *w)
 	free(w->asides);
 	free(w->levels);
 	free(w->sums);
+	w->magic = 0;
 	free(w);
 }
 
@@ -515,6 +521,7 @@ espl__waits_first(const struct espl__waits *w, int64_t who, double arrived_s, do
 	uint32_t at = holder_of(w, who);
 	const struct holder *h = at != NONE ? &w->holders[at] : NULL;
 
+	ESPL__CHECK(w, WAITS);
 	memset(wait, 0, sizeof *wait);
 	wait->on_cpu = w->on_cpu;
 	if (h != NULL)
@@ -531,6 +538,7 @@ espl__waits_now(const struct espl__waits *w, int64_t who, double since_s, double
 	const struct level *last =
 	    h != NULL && h->count > 0 ? &w->levels[h->first + h->count - 1] : NULL;
 
+	ESPL__CHECK(w, WAITS);
 	memset(wait, 0, sizeof *wait);
 	wait->on_cpu = w->on_cpu;
 	if (last != NULL && last->at_s > since_s)

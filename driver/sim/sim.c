@@ -351,6 +351,7 @@ make_sim(const struct espl__run_config *config, uint64_t seed)
 {
 	struct espl__sim *sim = espl__alloc(sizeof *sim);
 
+	sim->magic = ESPL__SIM_MAGIC;
 	sim->head.ops = &sim_ops;
 	sim->config = config;
 	sim->seed = seed;

@@ -71,6 +71,7 @@ espl__sim_tell(struct espl__sim *sim, enum espl__event_type type)
 {
 	struct espl__event *event;
 
+	ESPL__CHECK(sim, SIM);
 	ESPL__GROW(sim->events, sim->event_cap, sim->event_count + 1);
 	event = &sim->events[sim->event_count++];
 	memset(event, 0, sizeof *event);
@@ -81,6 +82,7 @@ espl__sim_tell(struct espl__sim *sim, enum espl__event_type type)
 const char *
 espl__sim_text(struct espl__sim *sim, const char *text)
 {
+	ESPL__CHECK(sim, SIM);
 	if (text == NULL || text[0] == '\0')
 		return "";
 	sim->round_used = 1;
@@ -92,6 +94,7 @@ espl__sim_after(const struct espl__sim *sim, double seconds)
 {
 	double ns = seconds * 1e9;
 
+	ESPL__CHECK(sim, SIM);
 	if (!(ns > 0.0))
 		return sim->now;
 	if (ns >= 9.2e18 - (double)sim->now)
@@ -145,6 +148,7 @@ espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uint64_t id)
 int
 espl__sim_alive(const struct espl__sim *sim, uint64_t lease)
 {
+	ESPL__CHECK(sim, SIM);
 	return lease < sim->lease_count && sim->leases[lease].state != 0 &&
 	    sim->leases[lease].state != ESPL_NODE_ENDED;
 }

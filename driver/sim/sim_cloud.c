@@ -161,6 +161,7 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 	struct espl__instance *instance;
 	espl_status status;
 
+	ESPL__CHECK(sim, SIM);
 	error.option = error.row = ESPL_ANY;
 	status =
 	    espl__instance_create(ESPL_CLOUD, cloud->use, cloud->group, &sim->env, &instance, diag);
@@ -217,6 +218,7 @@ wait_price(struct espl__sim *sim, uint32_t offer)
 void
 espl__sim_tell_offers(struct espl__sim *sim)
 {
+	ESPL__CHECK(sim, SIM);
 	for (uint32_t i = 0; i < sim->offer_count; i++) {
 		struct espl__sim_offer *o = &sim->offers[i];
 
@@ -238,6 +240,7 @@ espl__sim_tell_offers(struct espl__sim *sim)
 void
 espl__sim_skip_prices(struct espl__sim *sim, espl_time now)
 {
+	ESPL__CHECK(sim, SIM);
 	for (uint32_t i = 0; i < sim->offer_count; i++) {
 		struct espl__sim_offer *o = &sim->offers[i];
 
@@ -252,6 +255,7 @@ espl__sim_price_due(struct espl__sim *sim, uint64_t offer)
 {
 	uint32_t number = (uint32_t)offer;
 
+	ESPL__CHECK(sim, SIM);
 	ESPL__ASSERT(offer < sim->offer_count);
 	tell_price(sim, number);
 	espl__sim_outbid(sim, number, sim->offers[number].terms.price_hour);
@@ -261,6 +265,7 @@ espl__sim_price_due(struct espl__sim *sim, uint64_t offer)
 void
 espl__sim_cloud_free(struct espl__sim *sim)
 {
+	ESPL__CHECK(sim, SIM);
 	for (uint32_t i = 0; i < sim->offer_count; i++)
 		free(sim->offers[i].prices);
 	free(sim->offers);

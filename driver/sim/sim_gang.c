@@ -199,6 +199,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	struct espl__sim_gang *gang;
 	int how = 0;
 
+	ESPL__CHECK(sim, SIM);
 	if (espl__map_get(&sim->by_id, effect->as.start.gang) != NULL)
 		return espl__fail(diag, ESPL_E_BUG, "gang %llu was started twice",
 		    (unsigned long long)effect->as.start.gang);
@@ -269,6 +270,7 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, effect->as.resize.gang);
 	double left = -1.0;
 
+	ESPL__CHECK(sim, SIM);
 	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
 		return; /* it has ended meanwhile */
 	free(gang->next);
@@ -315,6 +317,7 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, effect->as.reply.gang);
 	int saves;
 
+	ESPL__CHECK(sim, SIM);
 	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
 		return ESPL_OK; /* it ended meanwhile, or is being killed */
 	if (gang->phase != ESPL__SIM_WAITING)
@@ -367,6 +370,7 @@ espl__sim_kill(struct espl__sim *sim, uint64_t id, espl_span grace)
 {
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, id);
 
+	ESPL__CHECK(sim, SIM);
 	if (gang == NULL)
 		return; /* it ended by itself in the same instant */
 	free(gang->text);
@@ -490,6 +494,7 @@ espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 {
 	struct espl__sim_gang *gang = espl__pool_at(&sim->gangs, due->ref);
 
+	ESPL__CHECK(sim, SIM);
 	if (gang->phase == ESPL__SIM_FREE || gang->epoch != due->mark)
 		return; /* killed or lost before it came to that */
 	switch ((enum espl__sim_phase)gang->phase) {
@@ -519,6 +524,7 @@ espl__sim_gangs_lost(struct espl__sim *sim, uint64_t lease)
 	uint32_t count = 0;
 	char text[64];
 
+	ESPL__CHECK(sim, SIM);
 	for (uint64_t i = 0; i < sim->gangs.count; i++) {
 		struct espl__sim_gang *gang = espl__pool_at(&sim->gangs, i);
 
@@ -536,6 +542,7 @@ espl__sim_gangs_lost(struct espl__sim *sim, uint64_t lease)
 void
 espl__sim_gangs_free(struct espl__sim *sim)
 {
+	ESPL__CHECK(sim, SIM);
 	for (uint64_t i = 0; i < sim->gangs.count; i++) {
 		struct espl__sim_gang *gang = espl__pool_at(&sim->gangs, i);
 

@@ -178,8 +178,10 @@ double espl__sim_fault_slow(const struct espl__sim_faults *, const struct espl__
 
 /* ---- the world ----------------------------------------------------------------------- */
 
+#define ESPL__SIM_MAGIC 0x706a6e23u
 struct espl__sim {
 	struct espl__world head;
+	uint32_t magic; /* ESPL__SIM_MAGIC */
 	const struct espl__run_config *config;
 	struct espl__search_setup own; /* of an ordinary run */
 	uint64_t seed;

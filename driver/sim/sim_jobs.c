@@ -7,6 +7,7 @@
  * much is done.
  */
 #include <math.h>
+#include "base/assert.h"
 #include "sim/sim_impl.h"
 
 /* Whoever should have come while nobody was there comes at once. */
@@ -32,6 +33,7 @@ espl__sim_arrivals(struct espl__sim *sim)
 	const struct espl__exec *exec = sim->head.exec;
 	uint64_t number;
 
+	ESPL__CHECK(sim, SIM);
 	if (exec == NULL)
 		return;
 	for (number = 0; espl__exec_search_of(exec, number) != NULL; number++)
@@ -51,6 +53,7 @@ espl__sim_arrivals(struct espl__sim *sim)
 void
 espl__sim_job_due(struct espl__sim *sim, uint64_t number)
 {
+	ESPL__CHECK(sim, SIM);
 	espl__sim_tell(sim, ESPL__EV_JOB)->as.job.number = number;
 	if (number + 1 < sim->workload->list.count)
 		job_comes(sim, number + 1);
@@ -73,6 +76,7 @@ espl__sim_job_iteration_s(const struct espl__sim *sim, const struct espl__sim_ga
 	    espl__jobs_speed(sim->workload, gang->trial, gang->share.gpus);
 	double left = until_bug(sim, gang);
 
+	ESPL__CHECK(sim, SIM);
 	return seconds < left ? seconds : left;
 }
 
@@ -82,6 +86,7 @@ espl__sim_job_cut(struct espl__sim *sim, struct espl__sim_gang *gang)
 	const struct espl__jobs *jobs = gang->source->of->jobs;
 	double since, pace, at, ends;
 
+	ESPL__CHECK(sim, SIM);
 	if (jobs == NULL || !(jobs->step_s > 0))
 		return -1;
 	since = gang->iteration_s -
@@ -104,6 +109,7 @@ espl__sim_job_trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	const struct espl__job *job = &sim->workload->list.jobs[gang->trial];
 	double done = (double)gang->iteration * espl__jobs_iteration_s(sim->workload, gang->trial);
 
+	ESPL__CHECK(sim, SIM);
 	sim->trained_s[gang->trial] += gang->iteration_s;
 	gang->finished = until_bug(sim, gang) <= 0 ||
 	    (job->fate == ESPL__FATE_TERMINATED && done >= job->fate_at_s);

@@ -78,6 +78,7 @@ espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_mo
 {
 	struct espl__sim_offer *o;
 
+	ESPL__CHECK(sim, SIM);
 	ESPL__ASSERT(offer < sim->offer_count);
 	o = &sim->offers[offer];
 	link_lease(sim, lease, offer, max_price_hour);
@@ -92,6 +93,7 @@ espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_mo
 void
 espl__sim_release(struct espl__sim *sim, uint64_t lease)
 {
+	ESPL__CHECK(sim, SIM);
 	if (espl__sim_alive(sim, lease))
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_USER);
 }
@@ -151,6 +153,7 @@ espl__sim_lease_notice(struct espl__sim *sim, uint64_t lease, espl_span notice, 
 {
 	struct espl__sim_lease *l = &sim->leases[lease];
 
+	ESPL__CHECK(sim, SIM);
 	if (l->state == ESPL_NODE_REQUESTED) {
 		espl__sim_lease_end(sim, lease, ESPL_BY_CAPACITY);
 	} else if (l->state == ESPL_NODE_BOOTING || (l->state == ESPL_NODE_READY && notice <= 0)) {
@@ -169,6 +172,7 @@ espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 	struct espl__sim_lease *l = &sim->leases[lease];
 	struct espl__sim_offer *o = &sim->offers[l->offer];
 
+	ESPL__CHECK(sim, SIM);
 	if (!espl__sim_alive(sim, lease))
 		return;
 	if (l->gangs > 0)
@@ -205,6 +209,7 @@ espl__sim_outbid(struct espl__sim *sim, uint32_t offer, espl_money usd_hour)
 	uint64_t *list = NULL;
 	uint32_t count = 0, cap = 0;
 
+	ESPL__CHECK(sim, SIM);
 	if (!(o->terms.flags & ESPL_OFFER_REVOCABLE))
 		return;
 	for (uint64_t lease = o->first; lease != ESPL_NONE; lease = sim->leases[lease].after)
@@ -226,6 +231,7 @@ espl__sim_lease_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	struct espl__sim_lease *l = &sim->leases[due->ref];
 	espl_span notice = sim->offers[l->offer].terms.notice;
 
+	ESPL__CHECK(sim, SIM);
 	switch ((enum espl__sim_due_type)due->type) {
 	case ESPL__DUE_BOOT:
 		if (l->state == ESPL_NODE_REQUESTED)
@@ -252,6 +258,7 @@ espl__sim_lease_due(struct espl__sim *sim, const struct espl__sim_due *due)
 void
 espl__sim_adopt(struct espl__sim *sim, const struct espl__lease_info *info)
 {
+	ESPL__CHECK(sim, SIM);
 	if (info->state == ESPL_NODE_ENDED || info->offer >= sim->offer_count)
 		return;
 	link_lease(sim, info->lease, info->offer, info->max_price_hour);

@@ -244,6 +244,7 @@ espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint
 void
 espl__sim_state_free(struct espl__sim *sim)
 {
+	ESPL__CHECK(sim, SIM);
 	for (size_t i = 0; i < sim->blobs.cap; i++) {
 		struct espl__sim_blob *blob = sim->blobs.used[i] ? sim->blobs.values[i] : NULL,
 				      *next;
@@ -260,6 +261,7 @@ int
 espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values,
     uint64_t source, uint64_t checkpoint)
 {
+	ESPL__CHECK(sim, SIM);
 	if (checkpoint > 0 &&
 	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CHECKPOINT, gang, checkpoint,
 		sim->now) != NULL) {

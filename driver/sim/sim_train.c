@@ -3,6 +3,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include "base/assert.h"
 #include "model/trials.h"
 #include "plugin/instance.h"
 #include "plugin/lone_trial.h"
@@ -123,6 +124,7 @@ espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag
 {
 	struct espl__sim_source *source;
 
+	ESPL__CHECK(sim, SIM);
 	if (number < sim->source_count && sim->sources[number] != NULL)
 		return sim->sources[number];
 	source = espl__alloc(sizeof *source);
@@ -143,6 +145,7 @@ espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag
 void
 espl__sim_train_free(struct espl__sim *sim)
 {
+	ESPL__CHECK(sim, SIM);
 	espl__buf_free(&sim->scratch);
 	for (uint32_t i = 0; i < sim->source_count; i++)
 		close_source(sim->sources[i]);
@@ -171,6 +174,7 @@ espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const d
 	espl_status status;
 	uint64_t seed;
 
+	ESPL__CHECK(sim, SIM);
 	seed = espl__trial_seed(gang->source->seed, gang->trial);
 	espl__space_settings(gang->source->of->space, values, &gang->settings);
 	gang->context = (struct espl_trial_context){ .size = (uint32_t)sizeof gang->context,
@@ -284,6 +288,7 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 	struct espl_error error = ESPL__SIM_NO_ERROR;
 	espl_status status;
 
+	ESPL__CHECK(sim, SIM);
 	if (gang->source->curves != NULL) {
 		step_curves(sim, gang, nan);
 	} else if (gang->source->of->jobs == NULL) {

@@ -68,7 +68,9 @@ struct espl__agent_rank {
 	int on_gpu;             /* holds its GPU */
 };
 
+#define ESPL__AGENT_GANG_MAGIC 0x6b6d6f64u
 struct espl__agent_gang {
+	uint32_t magic; /* ESPL__AGENT_GANG_MAGIC */
 	struct espl__agent *agent;
 	struct espl__start start;
 	void *start_memory;

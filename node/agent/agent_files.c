@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -91,6 +92,7 @@ espl__files_make(struct espl__agent_gang *g, struct espl__diag *diag)
 {
 	espl_status status = espl__dir_make(g->folder, diag);
 
+	ESPL__CHECK(g, AGENT_GANG);
 	if (status == ESPL_OK)
 		status = write_params(g, diag);
 	if (status == ESPL_OK && g->leads)
@@ -103,6 +105,7 @@ espl__files_make(struct espl__agent_gang *g, struct espl__diag *diag)
 espl_status
 espl__files_lead(struct espl__agent_gang *g, struct espl__diag *diag)
 {
+	ESPL__CHECK(g, AGENT_GANG);
 	return g->saving.fd >= 0 ? ESPL_OK : hold_new(&g->saving, diag);
 }
 
@@ -112,6 +115,7 @@ espl__files_log(const struct espl__agent_gang *g)
 	char *path = espl__format("%s/log", g->folder);
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), high, code;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	free(path);
 	if (fd < 0)
 		return -1;
@@ -176,6 +180,7 @@ espl__files_leave(struct espl__agent_gang *g)
 {
 	struct removal *r = NULL;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	leave_folder(&g->saving, &r);
 	for (uint32_t i = 0; i < g->start.rank_count; i++)
 		leave_folder(&g->ranks[i].scratch, &r);
@@ -309,6 +314,7 @@ espl__files_save(struct espl__agent_gang *g, uint64_t iteration)
 {
 	struct saving *s = espl__alloc(sizeof *s);
 
+	ESPL__CHECK(g, AGENT_GANG);
 	s->head.run = run_saving;
 	s->head.done = end_saving;
 	s->gang = g;
@@ -354,6 +360,7 @@ espl__files_verify(struct espl__agent_gang *g)
 {
 	struct verification *v = espl__alloc(sizeof *v);
 
+	ESPL__CHECK(g, AGENT_GANG);
 	v->head.run = run_verification;
 	v->head.done = end_verification;
 	v->gang = g;
@@ -422,6 +429,7 @@ espl__files_probe(struct espl__agent_gang *g)
 {
 	struct probe *p = espl__alloc(sizeof *p);
 
+	ESPL__CHECK(g, AGENT_GANG);
 	p->head.run = run_probe;
 	p->head.done = end_probe;
 	p->gang = g;

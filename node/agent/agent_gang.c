@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "base/mem.h"
 #include "base/tick.h"
@@ -46,6 +47,7 @@ make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 {
 	struct espl__agent_gang *g = espl__alloc(sizeof *g);
 
+	g->magic = ESPL__AGENT_GANG_MAGIC;
 	g->agent = a;
 	g->start = *start;
 	g->start_memory = memory;
@@ -112,6 +114,7 @@ call_off(struct espl__agent_gang *g)
 void
 espl__gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
 {
+	ESPL__CHECK(g, AGENT_GANG);
 	if (g->ending) { /* KILL came first */
 		call_off(g);
 		return;
@@ -128,6 +131,7 @@ espl__gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
 void
 espl__gang_claimed(struct espl__agent_gang *g, const char *why_not)
 {
+	ESPL__CHECK(g, AGENT_GANG);
 	if (why_not != NULL)
 		espl__rank_fail(&g->ranks[0], "%s", why_not);
 	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)
@@ -139,6 +143,7 @@ espl__gang_excuse(struct espl__agent_gang *g, const char *text)
 {
 	struct espl__agent_rank *r = &g->ranks[g->culprit >= 0 ? g->culprit : 0];
 
+	ESPL__CHECK(g, AGENT_GANG);
 	g->culprit = (int)r->index;
 	free(r->text);
 	r->text = espl__strdup(text);

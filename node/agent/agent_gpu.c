@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/tick.h"
@@ -369,6 +370,7 @@ espl__gpus_claim(struct espl__agent_gang *g)
 	struct espl__agent *a = g->agent;
 	int gpus = g->start.device_gpu && a->cards != NULL;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	for (uint32_t i = 0; gpus && i < g->start.rank_count; i++)
 		gpus = g->start.ranks[i].gpu < a->slots;
 	if (!gpus) { /* one that is not there is the launch's to tell */
@@ -415,6 +417,7 @@ espl__gpus_leave(struct espl__agent_rank *r)
 void
 espl__gpus_failed(struct espl__agent_gang *g)
 {
+	ESPL__CHECK(g, AGENT_GANG);
 	if (g->sharing != ESPL__SHARE_MPS || g->claiming || g->check != 0 || g->agent->ending)
 		return;
 	g->checked_on = g->start.ranks[0].gpu;
@@ -425,6 +428,7 @@ espl__gpus_failed(struct espl__agent_gang *g)
 int
 espl__gpus_settled(const struct espl__agent_gang *g)
 {
+	ESPL__CHECK(g, AGENT_GANG);
 	return g->check == 0 || g->agent->ending;
 }
 

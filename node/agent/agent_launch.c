@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "agent/agent.h"
@@ -300,6 +301,7 @@ espl__gang_launch(struct espl__agent_gang *g)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	int listen_fd;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	g->launched = 1;
 	g->agent->changed = 1;
 	g->key = gang_key(g);

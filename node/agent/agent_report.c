@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "agent/agent.h"
@@ -35,6 +36,7 @@ espl__report_garbage(struct espl__agent_gang *g, const char *format, ...)
 	va_list args;
 	size_t mark;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	if (g->spoilt)
 		return;
 	va_start(args, format);
@@ -139,6 +141,7 @@ espl__report_read(struct espl__agent_gang *g)
 {
 	ssize_t got;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	if (g->report < 0 || g->saving_now)
 		return;
 	espl__buf_reserve(&g->in, READ_STEP);
@@ -163,6 +166,7 @@ espl__report_mute(struct espl__agent_gang *g)
 	struct espl__buf *out = &g->agent->outbox;
 	size_t mark;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	g->mute_at = 0;
 	if (g->ending || g->ranks[g->leader].state != ESPL__RANK_RUNS)
 		return;
@@ -211,6 +215,7 @@ espl__report_write(struct espl__agent_gang *g)
 {
 	ssize_t sent;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	if (g->report < 0 || g->out.size == 0)
 		return;
 	sent = send_some(g->report, g->out.data, g->out.size);
@@ -228,6 +233,7 @@ espl__report_reply(struct espl__agent_gang *g, const char *line)
 {
 	int waiting = g->out.size > 0;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	if (g->report < 0)
 		return;
 	if (g->out.size > REPLY_LIMIT) {

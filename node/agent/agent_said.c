@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "agent/agent.h"
 
@@ -106,6 +107,7 @@ espl__files_said(const struct espl__agent_gang *g, char to[ESPL__SAID_MAX])
 	ssize_t got = 0;
 	struct stat st;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	to[0] = '\0';
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
 		if (st.st_size - from > WINDOW)

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "agent/agent.h"
 #include "store/store.h"
@@ -85,6 +86,7 @@ espl__gang_tell_left(struct espl__agent_gang *g)
 	uint32_t leave = 0;
 	size_t mark;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
 		const struct espl__agent_rank *r = &g->ranks[i];
 
