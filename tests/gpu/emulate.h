@@ -48,7 +48,7 @@ using std::isnan;
 static inline bool
 emulate_waits(const char *kernel)
 {
-	return strcmp(kernel, "judge") == 0 || strncmp(kernel, "product", 7) == 0;
+	return strcmp(kernel, "judge_rows") == 0 || strncmp(kernel, "multiply_tiles", 14) == 0;
 }
 
 template <class K, class... A>

@@ -35,7 +35,7 @@ refused(const char *options, const char *text)
 
 Test(asha, options)
 {
-	refused("iterations_max=9", "never end");
+	refused("iterations_max=9", "has no end");
 	refused("trials=9", "'iterations_max' is missing");
 	refused("trials=9 iterations_max=9 iterations_min=10", "iterations_min");
 	refused("trials=9 iterations_max=9 eta=3 brackets=4", "more than the number of rungs");

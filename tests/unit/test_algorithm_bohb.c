@@ -32,9 +32,9 @@ Test(bohb, options)
 {
 	refused(BOHB, "trials=9", "'iterations_max' is missing", 3);
 	refused(BOHB, "iterations_max=9 iterations_min=10", "iterations_min", 2);
-	refused(BOHB, "iterations_max=9 passes=0", "never end", 1);
+	refused(BOHB, "iterations_max=9 passes=0", "has no end", 1);
 	refused(BOHB, "iterations_max=9 top_percent=100", "top_percent", 8);
-	refused(TPE, "iterations_max=9", "never end", 0);
+	refused(TPE, "iterations_max=9", "has no end", 0);
 	refused(TPE, "trials=9 candidates=0", "candidates", 6);
 }
 

@@ -113,7 +113,7 @@ Test(hyperband, options)
 {
 	refused("trials=9", "'iterations_max' is missing", 3);
 	refused("iterations_max=9 iterations_min=10", "iterations_min", 2);
-	refused("iterations_max=9 passes=0", "never end", 1);
+	refused("iterations_max=9 passes=0", "has no end", 1);
 	refused("iterations_max=9 passes=0 order=side-by-side", "side by side", 7);
 	refused("iterations_max=1000000000000 eta=2", "more than", 2);
 	refused("iterations_max=1000000000000 eta=2 trials=1000001", "above its maximum", 0);

@@ -53,7 +53,7 @@ Test(median, options)
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
 	cr_assert_eq(espl_kit_open(kit, MEDIAN, "iterations_max=4", &error), ESPL_E_CONFIG);
-	cr_assert_not_null(strstr(error.text, "never end"));
+	cr_assert_not_null(strstr(error.text, "has no end"));
 	espl_kit_free(kit);
 }
 

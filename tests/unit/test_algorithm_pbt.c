@@ -39,7 +39,7 @@ Test(pbt, options)
 {
 	refused("interval=5", "'iterations_max' is missing", 0);
 	refused("iterations_max=9 interval=9", "less than", 0);
-	refused("iterations_max=9 interval=3 populations=0", "never end", 0);
+	refused("iterations_max=9 interval=3 populations=0", "has no end", 0);
 	refused("iterations_max=9 interval=3", "trial.checkpoint", ESPL_EXPERIMENT_NO_SAVE);
 	espl_kit_free(opened("iterations_max=9 interval=3"));
 }

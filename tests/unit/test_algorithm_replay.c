@@ -98,7 +98,7 @@ Test(replay, wrong_schedules)
 	    ESPL_E_CONFIG);
 	cr_assert_eq(error.option, 1);
 	espl_kit_free(kit);
-	refused("", "line 1: it must begin with the columns");
+	refused("", "line 1: the first columns must be");
 	refused("until,from\n", "line 1: it must begin");
 	refused("from,until,lr,opt\n", "table line 1: there is no column for parameter 'momentum'");
 	refused("from,until,lr,opt,beta\n", "there is no column for parameter 'momentum'");

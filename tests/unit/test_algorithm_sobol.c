@@ -166,7 +166,7 @@ Test(sobol, too_many_parameters)
 	espl_kit_free(kit);
 	kit = espl_kit_new(1);
 	cr_assert_eq(espl_kit_open(kit, SOBOL, "", &error), ESPL_E_CONFIG);
-	cr_assert_not_null(strstr(error.text, "never end"));
+	cr_assert_not_null(strstr(error.text, "has no end"));
 	espl_kit_free(kit);
 }
 

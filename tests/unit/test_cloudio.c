@@ -99,10 +99,12 @@ begin(struct bench *b, const char *group)
 	b->instance.ops = &ops.head;
 	b->instance.self = &b->seen;
 	b->instance.values = &b->values;
+	b->values.magic = ESPL__VALUES_MAGIC;
 	b->values.config.count = 2;
 	b->values.config.values = b->options;
 	b->options[1].source = ESPL_FILE;
 	b->options[1].as.s = "s3cret";
+	b->instance.magic = ESPL__INSTANCE_MAGIC;
 	espl__cloudio_bind(b->io, &b->instance);
 }
 

@@ -30,7 +30,8 @@ make(struct bench *b, double step_s, double ratio)
 {
 	memset(b, 0, sizeof *b);
 	b->job = (struct espl__job){ .work_s = 100, .nodes_min = 1, .nodes_max = 4 };
-	b->jobs = (struct espl__jobs){ .list = { .jobs = &b->job, .count = 1 },
+	b->jobs = (struct espl__jobs){ .magic = ESPL__JOBS_MAGIC,
+		.list = { .jobs = &b->job, .count = 1 },
 		.unit = 1,
 		.iteration_s = 50,
 		.step_s = step_s,

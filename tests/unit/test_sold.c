@@ -23,7 +23,8 @@ sell(const char *name, uint32_t gpus, uint32_t nodes, uint32_t flags)
 static int
 suits(uint32_t min, uint32_t max, int colocate, uint32_t limit, const char *why)
 {
-	struct espl__run_config config = { .path = "a.cfg",
+	struct espl__run_config config = { .magic = ESPL__RUN_CONFIG_MAGIC,
+		.path = "a.cfg",
 		.cloud.use = "sim",
 		.gpus_limit = limit };
 	struct espl__diag diag = ESPL__DIAG_INIT;
