@@ -99,16 +99,16 @@ Test(replay, wrong_schedules)
 	cr_assert_eq(error.option, 1);
 	espl_kit_free(kit);
 	refused("", "line 1: the first columns must be");
-	refused("until,from\n", "line 1: it must begin");
+	refused("until,from\n", "line 1: the first columns must be");
 	refused("from,until,lr,opt\n", "table line 1: there is no column for parameter 'momentum'");
 	refused("from,until,lr,opt,beta\n", "there is no column for parameter 'momentum'");
 	refused("from,until,lr,opt,momentum,beta\n0,4,1,sgd,0.5,1\n4,6,1,sgd,0.5,2\n",
-	    "table line 3, column 'beta': it changes");
+	    "table line 3, column 'beta': its value changes");
 	refused("from,until,lr,opt,lr\n", "line 1, column 'lr': the column is repeated");
 	refused("from,until,lr,opt,momentum,lr\n", "column 'lr': the column is repeated");
-	refused("from\n", "line 1: it must begin");
+	refused("from\n", "line 1: the first columns must be");
 	refused(HEAD, "the schedule is empty");
-	refused(HEAD "0,4,0.5,sgd\n", "line 2: it has fewer cells");
+	refused(HEAD "0,4,0.5,sgd\n", "line 2: the line has fewer cells");
 	refused(HEAD "0,4,0.5,sgd,1,2\n", "more cells");
 	refused(HEAD "1,4,0.5,sgd,1\n", "it goes from 1 until 4; it must begin at 0");
 	refused(HEAD "0,4,0.5,sgd,1\n5,6,0.5,sgd,1\n",
@@ -119,7 +119,7 @@ Test(replay, wrong_schedules)
 	refused(HEAD "0,-3,0.5,sgd,1\n", "number of iterations");
 	refused(HEAD "0,4,0.5,lbfgs,1\n", "column 'opt': 'lbfgs' is not a value of the parameter");
 	refused(HEAD "0,4,0.5,sgd,1x\n", "column 'lr': '1x' is not a number");
-	refused(HEAD "0,4,0.5,sgd,2\n", "column 'lr': the value is outside");
+	refused(HEAD "0,4,0.5,sgd,2\n", "column 'lr': the value is out of");
 	refused(HEAD "0,4,,sgd,1\n", "column 'momentum': the cell is empty");
 	refused(HEAD "0,4,0.5,\"adam, \"\"new\"\"\",1\n",
 	    "column 'momentum': the cell must be empty");
