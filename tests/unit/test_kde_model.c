@@ -315,8 +315,8 @@ Test(kde, earlier)
 	test_open(&kde, &stage, &test_defaults);
 	cr_assert_eq(kde_earlier(&kde, budgets, 1, &error), ESPL_OK);
 	cr_assert_eq(kde.learned, 0); /* nothing was seen at 9 */
-	cr_assert_not_null(strstr(stage.heard,
-	    "warning: the model cannot use the earlier run: none of its 40"));
+	cr_assert_not_null(
+	    strstr(stage.heard, "warning: the model cannot use the earlier run: none of its 40"));
 	test_close(&kde, &stage);
 }
 

@@ -38,6 +38,7 @@ make(struct bench *b, double step_s, double ratio)
 		.doubling = 0.8 };
 	b->setup.jobs = &b->jobs;
 	b->source.of = &b->setup;
+	b->sim.magic = ESPL__SIM_MAGIC;
 	b->sim.workload = &b->jobs;
 	b->sim.trained_s = &b->trained_s;
 	b->gang.source = &b->source;
