@@ -74,12 +74,12 @@ enum espl__message {
 	ESPL__MSG_GPU
 };
 
-/* The ranks meet anew: what all of a gang must know of it. */
+/* The ranks reconnect: what all ranks of a gang must know. */
 struct espl__meeting {
 	uint32_t generation; /* rises with every resize; 0 none */
 	/* rank 0 leaves when it has handed its state over */
 	int moved;
-	const char *door;     /* address of who is rank 0 until then */
+	const char *door;     /* address of the current rank 0 */
 	uint32_t port;        /* its door */
 	const char *master;   /* address of the new rank 0's node */
 	uint32_t world, node; /* new ranks; number of this node among theirs */

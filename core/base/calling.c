@@ -101,7 +101,7 @@ on_crash(int number, siginfo_t *info, void *context)
 	const struct espl__calling now = { .who = espl__calling.who,
 		.what = espl__calling.what,
 		.path = espl__calling.path };
-	/* Not what somebody else sent: a kill -ABRT for a core dump is no crash. */
+	/* A kill -ABRT from another process, for a core dump, is not a crash. */
 	int own = info->si_code > 0 || info->si_pid == watched;
 	struct line line = { .size = 0 };
 

@@ -1,5 +1,5 @@
-/* map.h - hash maps with 64-bit keys, and of names to numbers.  Iteration order is insertion
- * order is nobody's business here: decisions never iterate a map. */
+/* map.h - hash maps with 64-bit keys, and of names to numbers.  The order of iteration is
+ * undefined; decisions must not iterate a map. */
 #ifndef ESPL__MAP_H
 #define ESPL__MAP_H
 #include <stddef.h>

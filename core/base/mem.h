@@ -1,7 +1,7 @@
 /* mem.h - memory of the core: never NULL, and growable arrays.
  *
  * Running out of memory ends the process with exit status 4 and a message: the journal holds
- * all that matters and `espalier resume` goes on.
+ * everything that matters, and `espalier resume` continues the run.
  */
 #ifndef ESPL__MEM_H
 #define ESPL__MEM_H

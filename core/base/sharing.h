@@ -1,5 +1,5 @@
-/* sharing.h - how trials share a GPU, and what is told of it: words that configuration, agent,
- * driver and journal have in common.  The numbers are in messages and journals: they do not change.
+/* sharing.h - how trials share a GPU: names that configuration, agent, driver and journal have in
+ * common. The numbers are part of messages and journals and must not change.
  */
 #ifndef ESPL__SHARING_H
 #define ESPL__SHARING_H

@@ -33,7 +33,7 @@ struct espl__trial_config {
 	uint32_t gpus_min, gpus_max; /* gpus_max ESPL_ANY: no limit */
 	uint32_t packing_max;
 	enum espl__sharing sharing; /* how trials share a GPU, if they do */
-	uint32_t retries;           /* failures a trial may have and go on */
+	uint32_t retries;           /* how often a failed trial is retried */
 	int checkpoint;             /* can save and restore */
 	int colocate;
 	int in_place;               /* gangs of a trainable that can resize do not restart */

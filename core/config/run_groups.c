@@ -1,5 +1,5 @@
-/* run_groups.c - the core's own groups as option tables: what a configuration may say besides
- * its plugins.  Parser, help and docs/config.md all come from here.
+/* run_groups.c - the core's own groups as option tables: everything in a configuration but the
+ * options of plugins.  Parser, help and docs/config.md all come from here.
  */
 #include "config/run_groups.h"
 #include "base/mem.h"

@@ -2,8 +2,8 @@
  *
  * libconfig 1.5 wraps integers that do not fit, takes an unclosed comment for the end of the file,
  * opens included files by itself and says "syntax error" to nearly everything.  So the text is
- * read here first: tokens are told apart, numbers checked and written anew, includes put in place,
- * and the mistakes that people make get a sentence of their own.
+ * read here first: tokens are split, numbers checked and rewritten, includes inserted, and common
+ * mistakes get a message of their own.
  */
 #include "config/scan.h"
 
@@ -452,7 +452,7 @@ include_file(struct input *in, const char *name, size_t size)
 	else
 		path =
 		    espl__format("%.*s/%.*s", (int)(slash - in->file), in->file, (int)size, name);
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe could block for ever */
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* opening a pipe could block forever */
 		status = espl__fail(&inner, ESPL_E_CONFIG, "'%.*s' is not a regular file",
 		    (int)size, name);
 	else

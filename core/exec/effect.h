@@ -4,7 +4,7 @@
  * REPORT event by exactly one REPLY effect, or by KILL, or by the gang's ENDED; every ACQUIRE
  * by NODE events that end in ENDED; every RESIZE by one RESIZED or by the gang's ENDED.  A RESIZE
  * does not answer a report: the gang goes on, and the world makes one of the next CONTINUEs the
- * change.  Whoever is told to PAUSE or STOP meanwhile does that instead.  Effects are done in
+ * change.  A gang that gets PAUSE or STOP in the meantime obeys that instead.  Effects are done in
  * order.
  */
 #ifndef ESPL__EFFECT_H

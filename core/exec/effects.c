@@ -139,7 +139,7 @@ espl__exec_on_cpu(const struct espl__exec *x)
 	return cpu > 0 && cpu == x->fleet.offer_count;
 }
 
-/* Somebody left, or was resized: whoever waits for GPUs may begin more. */
+/* GPUs came free or a gang was resized: searches that wait for GPUs may start more trials. */
 void
 espl__exec_capacity(struct espl__exec *x)
 {

@@ -109,7 +109,7 @@ struct espl__event {
 			/* composed by us: "rank 1: exit status 3"; "" none */
 			const char *text;
 		} ended;
-		/* took: nothing was trained for so long */
+		/* took: time without training */
 		struct {
 			uint64_t gang;
 			espl_span took;

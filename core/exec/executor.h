@@ -115,7 +115,7 @@ struct espl__job_times {
 	double mean, p95, max;
 }; /* NaN: there is none yet */
 struct espl__jobs_summary {
-	/* jobs 0: there is no workload */
+	/* jobs is 0 without a workload */
 	uint32_t jobs, arrived, to_come, done, failed, cancelled;
 	/* until it was given GPUs; until it was done */
 	struct espl__job_times queue_s, total_s;

@@ -190,7 +190,7 @@ espl__item_changed(struct espl__item *item, uint32_t why)
 	tier->changed[tier->changed_count++] = &item->pub;
 }
 
-/* Allocators leave alone what changes.  If something is left to be had they are asked again now;
+/* Allocators do not touch items that are changing. If GPUs are left they are asked again now;
  * where all GPUs are granted, as in a crowd, that would only cost time. */
 void
 espl__item_settled(struct espl__exec *x, struct espl__item *item)

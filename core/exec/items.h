@@ -7,7 +7,7 @@
 espl_status espl__jobs_init(struct espl__search *, const struct espl__jobs *);
 void espl__job_item(const struct espl__trial *, struct espl_item *);
 double espl__job_left(const struct espl__trial *,
-    uint64_t iteration); /* work, as allocators are told */
+    uint64_t iteration); /* work, as allocators see it */
 void espl__job_started(const struct espl__trial *);
 void espl__job_ended(const struct espl__trial *);
 /* The search whose trials are jobs; NULL none. */
@@ -19,7 +19,7 @@ struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, dou
     uint32_t gpus_min, uint32_t gpus_max);
 void espl__item_free(struct espl__exec *, struct espl__item *);
 void espl__item_gone(struct espl__tier *, uint64_t id,
-    const struct espl__trial *); /* the allocator is told */
+    const struct espl__trial *); /* the allocator sees it in its next view */
 struct espl__item *espl__item_whole(struct espl__search *,
     struct espl__inner *); /* to be filled, then added */
 void espl__item_add(struct espl__item *);

@@ -177,8 +177,8 @@ fill_item(struct espl__inner *inner)
 		i->work_total_s = i->work_s;
 }
 
-/* Made anew when there is something to train again; it may have to wait in line then, as anybody
- * who comes. */
+/* Created again when there is something to train; it may have to queue then, like any
+ * other. */
 static void
 begin_item(struct espl__inner *inner)
 {

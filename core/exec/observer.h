@@ -31,10 +31,12 @@ struct espl__observer {
 	/* A gang came into this phase, on these slots. */
 	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase,
 	    struct espl_share, const struct espl_slot *, const char *text);
-	/* It was resized in place: nothing was trained for so long.  Its new slots are told next.
+	/* It was resized in place, and did not train for `took`. A call of gang with the new slots
+	 * follows.
 	 */
 	void (*resized)(void *ctx, espl_time now, uint64_t gang, double took_s);
-	/* A gang's end counts against its trial's retries; what becomes of the trial is told next.
+	/* The end of a gang counts against its trial's retries; a call of trial with its new state
+	 * follows.
 	 */
 	void (*failure)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*node)(void *ctx, espl_time now, const struct espl_node *, const struct espl_offer *,

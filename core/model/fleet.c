@@ -1,6 +1,7 @@
 /* fleet.c - nodes and seats; every public number is recomputed where a seat changes.
  *
- * Cost: O(packing) per seat change, O(GPUs of the node) per state change, O(nodes) to list anew.
+ * Cost: O(packing) per seat change, O(GPUs of the node) per state change, O(nodes) to rebuild the
+ * list.
  */
 #include "model/fleet.h"
 

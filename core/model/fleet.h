@@ -1,5 +1,5 @@
-/* fleet.h - offers, nodes (struct espl__machine: a node of a file is another thing), GPUs, and who
- * sits on them; conservation asserted on every change.
+/* fleet.h - offers, nodes (struct espl__machine, because espl__node is a node of a configuration
+ * tree), GPUs and the trials on them; conservation asserted on every change.
  *
  * A seat is one trial on one GPU (or 1/packing of it).  It is `held` while processes are there,
  * `reserved` while the placement in force says so; usually both.  A GPU never has more seats
@@ -33,13 +33,13 @@ struct espl__machine {
 	uint64_t failed_trial; /* the last trial that failed here */
 	uint8_t releasing;     /* a release was asked for */
 	uint8_t live;          /* not ENDED */
-	uint8_t used;          /* somebody has sat there */
+	uint8_t used;          /* a trial has run there */
 	uint8_t proved;        /* a trial has reported from there */
 };
 struct espl__fleet {
 	struct espl_offer **offers; /* [number]; strings and latencies in the arena */
 	uint32_t *targets;          /* [number] */
-	/* [number] GPUs of nodes that count for the target, and nobody can use */
+	/* [number] unusable GPUs of nodes that count for the target */
 	uint32_t *lost;
 	espl_money *target_price; /* [number] maximum price of nodes yet to be leased */
 	uint32_t offer_count, offer_cap, target_cap, lost_cap, price_cap;
@@ -67,7 +67,7 @@ struct espl__machine *espl__machine_at(const struct espl__fleet *,
 void espl__machine_state(struct espl__fleet *, struct espl__machine *, espl_node_state,
     uint32_t gpus);
 void espl__machine_flag(struct espl__fleet *, struct espl__machine *, uint32_t set, uint32_t clear);
-/* Takes a GPU out of use, until the node boots anew. */
+/* Blocks a GPU until the node reboots. */
 void espl__fleet_block(struct espl__fleet *, struct espl__machine *, uint32_t gpu);
 uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer,
     int retiring_too); /* live ones of an offer */

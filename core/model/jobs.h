@@ -35,6 +35,6 @@ espl_status espl__jobs_space(struct espl__jobs *, struct espl__space **, struct 
 /* How many iterations a job has, and the work of each, in seconds on one node. */
 uint64_t espl__jobs_iterations(const struct espl__jobs *, uint64_t job);
 double espl__jobs_iteration_s(const struct espl__jobs *, uint64_t job);
-/* Throughput on so many GPUs, one node's being 1. */
+/* Throughput on a number of GPUs, relative to one node. */
 double espl__jobs_speed(const struct espl__jobs *, uint64_t job, uint32_t gpus);
 #endif

@@ -12,7 +12,7 @@ uint64_t espl__sold_gpus(const struct espl__fleet *, uint64_t limit);
  */
 espl_status espl__sold_suits(const struct espl__fleet *, const struct espl__run_config *,
     struct espl__diag *);
-/* E_CONFIG where the trace names it: a job needs more than so many GPUs. */
+/* E_CONFIG at the line of the trace if a job needs more than this many GPUs. */
 espl_status espl__sold_suits_jobs(const struct espl__jobs *, uint64_t gpus, const char *cloud,
     struct espl__diag *);
 #endif

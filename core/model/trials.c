@@ -1,6 +1,6 @@
 /* trials.c - the trial state machine, checked at every step.
  *
- * Counts by state and by group are kept here so that nobody ever scans a million trials.
+ * Counts by state and by group are kept here so that a million trials are never scanned.
  */
 #include "model/trials.h"
 

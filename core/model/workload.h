@@ -20,7 +20,7 @@ struct espl__job {
 	char *name;       /* unique */
 	double arrives_s; /* at least 0 */
 	double work_s;    /* above 0: seconds on one node until it is done */
-	double eta_s;     /* its estimate at arrival; NaN: nobody knows */
+	double eta_s;     /* its estimate at arrival; NaN: unknown */
 	double weight;    /* above 0; 1 by default */
 	double fate_at_s; /* BUG: it ends when it trained for so long, on however many nodes;
 			   * TERMINATED: when so much of its work is done (below work_s) */
@@ -36,9 +36,9 @@ struct espl__workload {
 	struct espl__job *jobs; /* [count], by (arrives_s, row) */
 	uint32_t count, cap;
 	struct espl__arena room; /* names, scaling */
-	double redraw;           /* above 0: estimates are the true work left, times 1 -+ this,
-				  * drawn anew each time */
-	uint64_t seed;           /* of these draws */
+	double redraw; /* above 0: estimates are the true remaining work times a new random 1 -+
+			  this */
+	uint64_t seed; /* of these draws */
 };
 
 /* text: the file's, cut up here; `file` is its name for messages.  nodes: as many as there can ever
@@ -55,12 +55,12 @@ espl_status espl__workload_fix(struct espl__workload *, const char *file, uint32
     struct espl__diag *);
 
 /* Work left of a job as allocators are told, in seconds on one node: its estimate less what is
- * served, at least 0; NaN: unknown.  draw: a number that changes whenever estimates are to be drawn
- * anew (the decision's). */
+ * served, at least 0; NaN: unknown.  draw: a number that changes when new estimates must be drawn
+ * (that of the decision). */
 double espl__workload_left(const struct espl__workload *, uint32_t job, double served_s,
     uint64_t draw);
-/* Throughput on so many nodes, one node being 1.  doubling: what a doubling keeps of each node's
- * speed where the job has no table (0.8 in Hu et al.). */
+/* Throughput on a number of nodes, relative to one. doubling: scaling efficiency per doubling of
+ * the nodes if the job has no table (0.8 in Hu et al.). */
 double espl__job_speed(const struct espl__job *, uint32_t nodes, double doubling);
 
 /* ---- drawn (workload_draw.c) -------------------------------------------------------------- */
@@ -73,7 +73,7 @@ enum espl__arrivals { ESPL__UNIFORM, ESPL__DIURNAL, ESPL__BATCHES };
 struct espl__workload_draw {
 	uint64_t seed;
 	uint32_t jobs;  /* of at least `least_s` */
-	uint32_t small; /* besides: shorter ones (805 at ModelArts) */
+	uint32_t small; /* additional shorter jobs (805 at ModelArts) */
 	double span_s;  /* they arrive within */
 	double mean_s;  /* training time, mean */
 	double m;       /* nodes it was measured on: work is m times as much */
@@ -84,7 +84,7 @@ struct espl__workload_draw {
 	enum espl__arrivals arrivals; /* DIURNAL: from 22 to 9 o'clock a fifth as many; BATCHES: the
 				       * same, four at a time on average, within 5 minutes */
 	uint32_t nodes_max;
-	uint32_t redraw; /* 1: estimates are drawn anew at each decision */
+	uint32_t redraw; /* 1: new estimates at each decision */
 	double noise;    /* estimates are off by up to this part */
 	/* parts of all jobs: end within 5 minutes of training, at any time */
 	double bugs, terminated;

@@ -1,8 +1,8 @@
 /* loader.c - opens one plugin file: the only file that includes ltdl.h.
  *
- * libltdl hides why a file cannot be opened ("file not found") and binds symbols lazily, so that a
- * plugin which calls a function that nobody has would die in the middle of a run.  So the file is
- * opened by dlopen(RTLD_NOW) first, whose message is honest, and by libltdl then.
+ * libltdl hides why a file cannot be opened ("file not found") and binds symbols lazily, so a
+ * plugin that calls an undefined function would crash in the middle of a run. Therefore the file is
+ * opened by dlopen(RTLD_NOW) first, which reports the real cause, and then by libltdl.
  */
 #include <dlfcn.h>
 #include <ltdl.h>
@@ -77,7 +77,7 @@ check_file(const char *path, struct espl__diag *diag)
 	}
 	if (!S_ISREG(st.st_mode))
 		return espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "this is not a regular file");
-	/* Its code would run as root though somebody else may have written it. */
+	/* Its code would run as root although another user may have written it. */
 	if (geteuid() == 0 && st.st_uid != 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
 		espl__fail_at(diag, ESPL_E_CONFIG, path, 0,
 		    "refusing to load a plugin as root that other users own or can write");

@@ -26,8 +26,8 @@ espl_status espl__plugin_find(espl_kind, const char *name, const struct espl__pl
 /* Any file (check-plugin).  The kind and name are taken from its name <kind>_<name>.so; of a .la
  * libtool made, the .so beside it is meant. */
 espl_status espl__plugin_open(const char *path, const struct espl__plugin **, struct espl__diag *);
-/* Every plugin found on the search path, sorted by kind and name; broken ones are told to
- * `broken` (may be NULL) and left out. */
+/* Every plugin found on the search path, sorted by kind and name; broken ones are reported to
+ * `broken` (may be NULL) and omitted. */
 void espl__plugins_each(void (*each)(void *ctx, const struct espl__plugin *),
     void (*broken)(void *ctx, const char *path, const struct espl__diag *), void *ctx);
 const char *espl__kind_name(espl_kind);  /* "algorithm", ...; "?" unknown */

@@ -17,8 +17,9 @@
 #include "base/log.h"
 #include "policy/call_private.h"
 
-#define REFUSALS_TOLD 20u    /* one line each; a plugin that is wrong is wrong often */
-#define ANSWERS_MAX 4000000u /* of one call: who has no end to them must not take all memory */
+#define REFUSALS_TOLD 20u /* one line each; a plugin that is wrong is wrong often */
+#define ANSWERS_MAX \
+	4000000u /* limit per call, so that a plugin in a loop does not use up all memory */
 
 void
 espl__caller_free(struct espl__caller *c)

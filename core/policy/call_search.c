@@ -117,7 +117,7 @@ start_wrong(struct search_call *s, const struct espl_start *start)
 	return NULL;
 }
 
-/* Is the checkpoint that a clone wants kept, or still to be had? */
+/* Is the checkpoint that a clone needs stored, or can it still be requested? */
 static int
 can_clone(const struct espl__trial *t, uint64_t checkpoint)
 {

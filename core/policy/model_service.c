@@ -9,7 +9,7 @@
 #include "base/hash.h"
 
 #define RATIO_AFTER 8u /* iterations seen before their latency counts in forecasts */
-/* iterations on a share before allocators are told that there is a figure */
+/* iterations on a share before allocators learn about its measurement */
 #define TOLD_AFTER 3u
 
 /* ---- what was measured -------------------------------------------------------------------- */

@@ -26,12 +26,12 @@ struct espl__drive {
 	int locked;
 	const char *faults; /* simulate: fault script, NULL none */
 	int simulated;
-	int resume;                /* the folder has a journal: replay it first */
-	int accept;                /* go on from recorded decisions where plugins differ now, and
-				    * without what lies behind damage in the journal */
-	uint64_t seed;             /* of the simulated world and of all instances */
-	int verbose;               /* notes to the observers */
-	int plan_only;             /* simulated, ends when the plan is made; see executor.h */
+	int resume;    /* the folder has a journal: replay it first */
+	int accept;    /* keep recorded decisions if plugins now decide differently, and discard
+			  everything after damage in the journal */
+	uint64_t seed; /* of the simulated world and of all instances */
+	int verbose;   /* notes to the observers */
+	int plan_only; /* simulated, ends when the plan is made; see executor.h */
 	const uint32_t *plan_gpus; /* plan_only: GPUs per stage; NULL: the allocator plans */
 	uint32_t plan_gpus_count;
 	struct espl__observer *observers;
@@ -51,7 +51,7 @@ struct espl__drive {
 espl_status espl__drive_lock(const char *dir, int *lock, struct espl__diag *);
 /* Runs to the end.  *summary is filled whenever the executor came to life.  OK: see summary.how;
  * E_CONFIG: bad configuration or plugin options (exit 2); E_INFEASIBLE (exit 3); other: the run
- * failed or could not go on (message; resumable when the folder has a journal). */
+ * failed or could not continue (message; resumable if the directory has a journal). */
 espl_status espl__drive(const struct espl__drive *, struct espl__exec_summary *,
     struct espl__diag *);
 #endif

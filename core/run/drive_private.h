@@ -11,7 +11,7 @@ struct espl__run_state {
 	struct espl__journal *journal; /* NULL: none is kept */
 	struct espl__journal_header header;
 	espl_time last;        /* time of the last round in the journal */
-	espl_time begin;       /* where the run's clock goes on */
+	espl_time begin;       /* where the clock of the run continues */
 	int resumed, finished; /* finished: the journal ends with the run's end */
 	/* the folder could not be locked: nothing is written */
 	int look_only;
@@ -25,8 +25,8 @@ struct espl__run_state {
 espl_status espl__drive_exec(struct espl__run_state *, struct espl__diag *);
 /* Reads DIR/journal, feeds it to a fresh executor and opens it for appending. */
 espl_status espl__drive_replay(struct espl__run_state *, const char *path, struct espl__diag *);
-/* Payload of CLOSED: the clock stands still at `at`.  utc_s: 0 where the run stopped; where it goes
- * on again, the wall clock at that moment, so that a crash after it can be dated. */
+/* Payload of CLOSED: the clock stands still at `at`.  utc_s: 0 where the run stopped; where it
+ * continues, the wall clock at that moment, so that a crash after it can be dated. */
 void espl__drive_closed(struct espl__run_state *, espl_time at, int64_t utc_s);
 /* clock.c: notes in DIR/clock that the run's clock stands at `at` now; origin_s: the UTC second of
  * its 0, which says of which part of the run the note is. */

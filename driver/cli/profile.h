@@ -59,7 +59,7 @@ struct espl__measurement {
 	 * and of one that goes on from a checkpoint; from the last report to the gang's end, the
 	 * checkpoint included. */
 	struct espl__tally iteration, begin, again, save;
-	struct espl__tally resize; /* nothing was trained for so long */
+	struct espl__tally resize; /* seconds without training */
 	double elapsed_s, gpu_s;   /* of the whole run */
 	espl_money cost;
 	double speed;   /* throughput, relative to one trial on one GPU */

@@ -41,7 +41,7 @@ struct story {
 	struct espl__reading *r;
 	struct espl__buf *b;
 	uint64_t trial;
-	/* a plain one: there is no metric, and nobody to compare it with */
+	/* a plain job, which has no metric to compare */
 	int job;
 	struct spell spell;
 };

@@ -1,4 +1,4 @@
-/* export_map.c - the GPU map as CSV: who sat on which part of which GPU, from when until when.
+/* export_map.c - the GPU map as CSV: which trial used which part of which GPU, and when.
  *
  * A row for each GPU of each stay: a trial that is resized in place, or starts again, has several.
  */

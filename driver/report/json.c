@@ -1,7 +1,7 @@
 /* json.c - events of a run as lines of JSON.
  *
- * Lines gather in memory and leave at the end of a round.  A reader that went away silences
- * this; the run goes on.
+ * Lines gather in memory and leave at the end of a round.  When the reader closes the pipe, output
+ * stops and the run continues.
  */
 #include "base/assert.h"
 #include "report/json.h"

@@ -1,4 +1,4 @@
-/* json.h - run --json: one object a line on standard output while a run goes on. */
+/* json.h - run --json: one object per line on standard output during a run. */
 #ifndef ESPL__JSON_H
 #define ESPL__JSON_H
 #include "report/view.h"

@@ -77,7 +77,7 @@ espl__live_new(struct espl__view *view)
 	return live;
 }
 
-/* Writes all of it; the terminal may have been made non-blocking by somebody else. */
+/* Writes all of it; another process may have made the terminal non-blocking. */
 static void
 write_terminal(const struct espl__buf *b)
 {

@@ -159,7 +159,7 @@ set_status(struct espl__reading *r)
 	}
 }
 
-/* The driver's clock goes on while nothing happens of which it could tell. */
+/* The driver's clock advances even without events. */
 static void
 tell_time(struct espl__reading *r, double told_utc_s)
 {
@@ -241,7 +241,7 @@ espl__reading_open(const char *dir, struct espl__reading **to, struct espl__diag
 	r->running = status == ESPL_OK && espl__run_held(dir);
 	if (status == ESPL_OK)
 		status = open_db(r, path, diag);
-	/* One snapshot for all that is read: the run may go on meanwhile. */
+	/* Read everything from one snapshot because the run may continue meanwhile. */
 	if (status == ESPL_OK && sqlite3_exec(r->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
 		status = espl__fail(diag, ESPL_E_CONFIG, "cannot read '%s': %s", path,
 		    sqlite3_errmsg(r->db));

@@ -39,8 +39,8 @@ int espl__reading_brackets(struct espl__reading *, int64_t experiment);
 /* "stage 1", "bracket 0, stage 1" where there are several, "group N" where none is declared. */
 void espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]);
 
-/* queue.c: the experiments and jobs of a pool, who waits and who has GPUs; E_CONFIG where it is no
- * pool. */
+/* queue.c: the experiments and jobs of a pool, waiting or with GPUs; E_CONFIG if it is not a pool.
+ */
 espl_status espl__reading_queue(struct espl__reading *, int json, struct espl__buf *,
     struct espl__diag *);
 /* explain.c: what was decided for a trial and why, in order of time. E_UNKNOWN: no such trial. */

@@ -50,7 +50,7 @@ struct espl__html_gang {
 	/* running NaN never; ended: at the latest now */
 	double starting_s, running_s, ended_s;
 	uint32_t gpus, packing, stage; /* the stage when it started */
-	uint32_t number;               /* so many stays before this one */
+	uint32_t number;               /* number of stays before this one */
 	uint32_t slot, slot_count;
 	uint32_t turn, turn_last; /* stages that began for it while it ran; 0 none */
 	int over;

@@ -34,7 +34,7 @@ struct pool {
 	double most;
 };
 
-/* From `at_s` on it has so many more GPUs; steps come in order of time. */
+/* At `at_s` the number of its GPUs changes by this; steps are in order of time. */
 static void
 add_step(struct row *row, double at_s, double more)
 {

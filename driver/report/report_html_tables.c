@@ -111,7 +111,7 @@ stage_lines(struct espl__html *h, uint32_t stage)
 		plan_line(h, last, "re-planned");
 }
 
-/* Stages of the plan that did not begin (the run ended before, or goes on). */
+/* Planned stages that have not started (the run ended before, or is still running). */
 static void
 stages_to_come(struct espl__html *h)
 {

@@ -542,8 +542,7 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 	if (r->db == NULL)
 		return;
 	if (espl__exec_now(exec) != r->now || r->now_tick == 0) {
-		if (r->now_tick ==
-		    0) /* the first, resumed perhaps: what is told must date from it */
+		if (r->now_tick == 0) /* the first round, perhaps of a resumed run */
 			begin(r);
 		r->now = espl__exec_now(exec);
 		r->now_tick = r->setup.simulated ? 1 : espl__tick();
@@ -594,7 +593,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	if (r == NULL)
 		return;
 	if (r->setup.replaying && r->db != NULL) {
-		/* The replay failed, or somebody else drives the run: the old file stays. */
+		/* The replay failed, or another process drives the run: keep the old file. */
 		close_database(r);
 		(void)unlink(r->fresh);
 	}
@@ -608,8 +607,8 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 		r->totals = own;
 	}
 	commit_open(r);
-	/* One plain file again, which can be read from a read-only place too; refused while
-	 * somebody reads, which does no harm. */
+	/* Make it a single file again, which can be read from a read-only directory too; SQLite
+	 * refuses while there is a reader, which is harmless. */
 	if (r->db != NULL)
 		(void)execute_sql(r, "PRAGMA journal_mode = DELETE");
 	close_database(r);

@@ -1,9 +1,9 @@
 /* results.h - DIR/results.db: a run as SQLite tables for users to query, and for status, best,
  * explain and export to read while it is written.
  *
- * It is a projection of the journal: lost or stale, `espalier resume` makes it anew.  Trouble
- * with it (a full disk, a read-only folder) is said once and never disturbs the run.
- * Tables: docs/results.md.
+ * It is a projection of the journal: `espalier resume` rebuilds it if it is lost or stale. Errors
+ * (a full disk, a read-only directory) are reported once and never disturb the run. Tables:
+ * docs/results.md.
  */
 #ifndef ESPL__RESULTS_H
 #define ESPL__RESULTS_H

@@ -85,5 +85,5 @@ void espl__results_jobs(struct espl__results *,
 void espl__results_experiment(void *results, espl_time now, uint64_t number,
     const struct espl__search_summary *);
 void espl__results_experiments(struct espl__results *,
-    const struct espl__exec *); /* all of them, anew */
+    const struct espl__exec *); /* rewrite all of them */
 #endif

@@ -53,7 +53,7 @@ espl__results_job(struct espl__results *r, espl_time now, const struct espl_tria
 		    job_status(exec, t));
 }
 
-/* The pool has ended at its deadline, and with it who waited: nobody tells of each. */
+/* The pool ended at its deadline; jobs that were waiting get no event of their own. */
 static void
 cut_jobs(struct espl__results *r, const struct espl__exec *exec)
 {

@@ -40,7 +40,7 @@ const char espl__results_schema[] =
     "CREATE TABLE moves (" /* resizes in place: what a gang left, and what that took */
     "  gang INTEGER NOT NULL, number INTEGER NOT NULL," /* 1, 2, ... of the gang */
     "  at_s REAL NOT NULL,"
-    "  took_s REAL," /* nobody trained for so long, as rank 0 measured */
+    "  took_s REAL," /* pause of training as measured by rank 0 */
     "  gpus INTEGER NOT NULL, packing INTEGER NOT NULL, slots TEXT NOT NULL,"
     "  PRIMARY KEY (gang, number)) WITHOUT ROWID;\n"
     "CREATE TABLE nodes ("
@@ -69,7 +69,7 @@ const char espl__results_schema[] =
     "  trials INTEGER NOT NULL, iterations INTEGER NOT NULL,"
     "  gpus INTEGER NOT NULL, gpus_per_trial INTEGER NOT NULL, nodes INTEGER NOT NULL,"
     "  offer TEXT, starts_s REAL, ends_s REAL, cost_usd REAL,"
-    "  warm INTEGER NOT NULL," /* trials go on in their processes */
+    "  warm INTEGER NOT NULL," /* trials continue in their processes */
     "  PRIMARY KEY (plan, bracket, stage)) WITHOUT ROWID;\n"
     "CREATE TABLE decisions (" /* what became of trials, in order */
     "  id INTEGER PRIMARY KEY,"

@@ -1,4 +1,4 @@
-/* view.c - keeps the counts of a running search for those who show it. */
+/* view.c - keeps the counts of a running search for the displays. */
 #include "report/view.h"
 #include "report/whose.h"
 
@@ -121,7 +121,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 		gang->iteration = iteration;
 		gang->metric = espl__view_raw(v, t->id, loss);
 	}
-	/* As the executor counts: who came further; of those, the better; of those, the first. */
+	/* The order of the executor: the most iterations first, then the better metric, then the
+	 * lower number. */
 	v->better = !v->config->pool && !isnan(loss) &&
 	    (v->best == ESPL_NONE || iteration > v->best_iteration ||
 		(iteration == v->best_iteration &&

@@ -20,9 +20,9 @@
 
 struct change {
 	double at_s;
-	/* GPUs: so many more; once sorted, so many from then on */
+	/* change in the number of GPUs; once sorted, the number from then on */
 	double free, coming, used, aside;
-	/* by the holder: so many more, used or not to be had again */
+	/* change in the GPUs of the holder, used or no longer available */
 	double held;
 	uint32_t holder; /* NONE: it is about a node */
 };
@@ -36,7 +36,7 @@ struct holder {
 	double needs;          /* GPUs, at least */
 	uint32_t first, count; /* of levels */
 };
-/* From leaves_s on nobody new finds a place.  It can be given to trials from ready_s on. */
+/* From leaves_s on it accepts no new trials. It can be used from ready_s on. */
 struct node {
 	int64_t id;
 	double gpus, ready_s, leaves_s;
@@ -139,7 +139,7 @@ holder_of(const struct espl__waits *w, int64_t id)
 	return low < w->holder_count && w->holders[low].id == id ? low : NONE;
 }
 
-/* On its way until it is ready, then to be had until it is given notice or ends. */
+/* Starting until it is ready, then available until its notice or its end. */
 static void
 take_node(struct espl__waits *w, sqlite3_stmt *st)
 {
@@ -253,8 +253,7 @@ next_number(const char **at)
 	return n;
 }
 
-/* What is held on a node that has been given notice, or is set aside, will not be free: nobody
- * waits for it. */
+/* GPUs held on a node that has a notice, or is set aside, will not become free. */
 static void
 take_stay(struct espl__waits *w, sqlite3_stmt *st)
 {

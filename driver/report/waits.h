@@ -11,11 +11,11 @@
 enum espl__wait_part {
 	ESPL__WAIT_IN_USE, /* others used them */
 	ESPL__WAIT_COMING, /* nodes that would do were requested or booting */
-	/* free, and given to nobody: the allocator's choice, or no place fitted */
+	/* free but not granted: the allocator's choice, or no placement was possible */
 	ESPL__WAIT_FREE,
 	/* with those that are of no use any more there were enough */
 	ESPL__WAIT_ASIDE,
-	ESPL__WAIT_NO_NODES, /* there were none, or too few even if nobody used them */
+	ESPL__WAIT_NO_NODES, /* too few GPUs even without other users */
 	ESPL__WAIT_PARTS
 };
 #define ESPL__WAIT_HOLDERS 3u

@@ -61,7 +61,7 @@ espl__ask_begin(struct espl__ask *q, const char *path, char *const *env, const c
 		errno = failed;
 		return -1;
 	}
-	/* A few lines: a pipe takes them whole, and nobody has to wait. */
+	/* A few lines fit into a pipe, so the writer never blocks. */
 	failed = write(in[1], text, strlen(text)) == (ssize_t)strlen(text) ? 0 : EIO;
 	/* Only the agent's end may not block. */
 	if (failed == 0 && fcntl(out[1], F_SETFL, 0) != 0)
@@ -118,7 +118,7 @@ espl__ask_read(struct espl__ask *q)
 int
 espl__ask_done(struct espl__ask *q, int64_t now)
 {
-	/* what it wrote is in the pipe, whoever else may hold that open */
+	/* its output is in the pipe, even if another process holds that open */
 	if (q->gone) {
 		espl__ask_read(q);
 		close_output(q);

@@ -53,7 +53,7 @@ espl__agent_flush(struct espl__agent *a)
 			continue;
 		if (sent < 0 && errno == EAGAIN)
 			break;
-		if (sent < 0) { /* nobody reads: nobody writes either */
+		if (sent < 0) { /* the reader is gone, so stop writing */
 			a->outbox_at = a->outbox.size;
 			espl__agent_end(a, 1);
 			break;

@@ -22,7 +22,7 @@
 
 #define MS INT64_C(1000000)
 #define AGAIN (50 * MS)
-#define USAGE_GAP (5000 * MS) /* between two looks at who uses how much */
+#define USAGE_GAP (5000 * MS) /* between two queries of memory use */
 #define MIB ((uint64_t)1 << 20)
 
 enum purpose { LEVEL, PROOF, USAGE };

@@ -1,7 +1,7 @@
 /* agent_files.c - a trial's folder on this node: working files, checkpoints, what is left over.
  *
- * Several agents may share one run folder (nodes of one machine, a network disk).  So folders
- * that are in use are held by a lock, and only what nobody holds is ever collected.
+ * Several agents may share one run folder (nodes of one machine, a network disk).  So directories
+ * in use are locked, and only unlocked ones are removed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -65,7 +65,7 @@ hold_new(struct espl__held *h, struct espl__diag *diag)
 
 /* ---- a gang's files ---------------------------------------------------------------------- */
 
-/* Whole or not there, but not synced: it is written anew at every start. */
+/* Complete or absent, but not synced: it is rewritten at every start. */
 static espl_status
 write_params(const struct espl__agent_gang *g, struct espl__diag *diag)
 {
@@ -188,7 +188,7 @@ espl__files_leave(struct espl__agent_gang *g)
 		espl__agent_job(g->agent, &r->head);
 }
 
-/* Is it one of the names that mean "of no use once nobody holds it"?  checkpoint-KEEP stays. */
+/* Is it a name of something that can be removed when no process holds it? checkpoint-KEEP stays. */
 static int
 is_collectable(int folder, const char *name, uint64_t keep)
 {
@@ -379,7 +379,7 @@ struct probe {
 	struct espl__diag diag;
 };
 
-/* Writes something that nobody will see. */
+/* Tests whether it can write, with a hidden file. */
 static void
 run_probe(struct espl__task *job)
 {

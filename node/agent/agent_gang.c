@@ -184,7 +184,7 @@ order_ranks(struct espl__agent_gang *g, char what)
 	}
 }
 
-/* What a rank that has left its gang leaves behind is ended, the others go on. */
+/* Kill the processes left by a rank that left its gang; the other ranks continue. */
 static void
 sweep_after(const struct espl__agent_rank *r)
 {
@@ -263,7 +263,7 @@ blame_rank(struct espl__agent_rank *r)
 	struct espl__agent_gang *g = r->gang;
 	int missed = g->culprit >= 0 && g->ranks[g->culprit].code == ESPL__EXIT_PEER;
 
-	/* a SIGKILL before we sent any is somebody else's */
+	/* a SIGKILL before ours was sent by another process */
 	if (r->code == 0 ||
 	    (r->by_us && (!missed || r->code == -SIGTERM || (r->code == -SIGKILL && g->killing))))
 		return;
@@ -428,7 +428,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	if (g->report >= 0)
 		close(g->report);
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
-		if (g->ranks[i].link >= 0) /* its supervisor goes on killing by itself */
+		if (g->ranks[i].link >= 0) /* its supervisor keeps killing by itself */
 			close(g->ranks[i].link);
 		if (g->ranks[i].control >= 0)
 			close(g->ranks[i].control);

@@ -221,7 +221,7 @@ count_shares(const struct espl__agent_gang *g, uint32_t gpu)
 	return ranks * g->start.packing;
 }
 
-/* MPS is for those who share: 0 they do not, 1 they do and may have it, -1 they do and may not. */
+/* MPS is for gangs that share: 0 does not share, 1 shares with MPS, -1 shares without MPS. */
 static int
 wish_for_mps(const struct espl__agent_gang *g, const char **why)
 {
@@ -522,7 +522,7 @@ espl__gpus_tend(struct espl__agent *a, int64_t now)
 	}
 	for (uint32_t i = 0; i < a->slots; i++)
 		tend_card(&a->cards[i], now, &next);
-	return a->changed ? now : next; /* who waits for a change looks again at once */
+	return a->changed ? now : next; /* gangs that wait for a change check again at once */
 }
 
 int
@@ -588,7 +588,7 @@ espl__gpus_reaped(struct espl__agent *a, pid_t pid, int status)
 	}
 }
 
-/* ---- what a rank is told of it ------------------------------------------------------------- */
+/* ---- what a rank sees of it ------------------------------------------------------------- */
 
 void
 espl__gpus_env(const struct espl__agent_rank *r, struct espl__strings *s)

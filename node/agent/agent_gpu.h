@@ -49,7 +49,8 @@ struct espl__den {
 };                                                        /* lock -1: there is none */
 int espl__den_make(struct espl__den *, const char **why); /* 0, or -1 with *why: static text */
 void espl__den_remove(struct espl__den *);
-/* Ends what runs in dens that nobody holds, and removes them.  How many processes it ended. */
+/* Kills the processes in dens that no agent holds, and removes the dens. Returns the number of
+ * processes killed. */
 size_t espl__dens_sweep(void);
 
 enum espl__mps_state {
@@ -85,9 +86,9 @@ void espl__mps_tend(struct espl__mps *, int64_t now, int64_t *next);
 
 enum espl__card_state {
 	ESPL__CARD_NEW,   /* nothing of ours was on it yet */
-	ESPL__CARD_OPEN,  /* clean, or held by those who share it */
+	ESPL__CARD_OPEN,  /* clean, or held by gangs that share it */
 	ESPL__CARD_DIRTY, /* left; not proven clean */
-	ESPL__CARD_ASIDE  /* it did not come clean: nobody gets it any more */
+	ESPL__CARD_ASIDE  /* it did not become clean and is not used any more */
 };
 struct espl__card {
 	struct espl__agent *agent;
@@ -104,7 +105,7 @@ struct espl__card {
 	/* agent_clean.c */
 	int looking, blind_told, foreign_told, ended_some, level_known;
 	int64_t look_at, clean_by; /* the next look; when it is too late; 0 none */
-	int64_t usage_at;          /* when to see next who uses how much */
+	int64_t usage_at;          /* time of the next query of memory use */
 	/* bytes in use before our first trial came; of these, by others */
 	uint64_t level, strangers;
 };

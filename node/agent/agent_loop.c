@@ -65,7 +65,7 @@ espl__agent_job(struct espl__agent *a, struct espl__task *job)
 		(void)pthread_attr_destroy(&attr);
 	}
 	if (failed != 0)
-		(void)job_thread(call); /* no thread to be had: here, and everybody waits */
+		(void)job_thread(call); /* cannot create a thread: do it here, and block */
 }
 
 static void

@@ -29,7 +29,7 @@ make_private(struct espl__agent *a)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), flags;
 
-	while (null >= 0 && null < 3) /* somebody started us with closed descriptors */
+	while (null >= 0 && null < 3) /* the parent started us with closed descriptors */
 		null = fcntl(null, F_DUPFD_CLOEXEC, 3);
 	if (null < 0)
 		return -1;

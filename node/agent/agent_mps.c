@@ -113,7 +113,7 @@ last_word(const struct espl__mps *m, const char *name, char said[ESPL__SAID_MAX]
 	free(path);
 }
 
-/* It cannot be had: whoever waits for it hears why, of itself, its server or its daemon. */
+/* MPS is not available: tell all waiting gangs why. */
 static void
 fail_mps(struct espl__mps *m, const char *why)
 {
@@ -354,7 +354,7 @@ too_late(struct espl__mps *m)
 		espl__mps_kill(m);
 	} else {
 		espl__card_aside(m->card, "cannot stop its MPS daemon");
-		turn_off(m); /* the supervisor above it goes on trying */
+		turn_off(m); /* its supervisor keeps trying */
 	}
 }
 

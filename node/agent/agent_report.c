@@ -83,7 +83,7 @@ saved_in(const uint8_t *line, size_t size)
 	return n;
 }
 
-/* 1: go on with the next line. */
+/* 1: continue with the next line. */
 static int
 take_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 {
@@ -190,7 +190,7 @@ espl__report_drained(struct espl__agent_gang *g)
 			g->in.size += (size_t)got;
 			espl__report_take(g);
 		} else if (got == 0 || errno != EINTR) {
-			close_report(g); /* nobody is left who could write more */
+			close_report(g); /* there is no writer left */
 		}
 	}
 	return !g->saving_now;

@@ -85,7 +85,7 @@ take_bytes(struct espl__tap *t, const char *bytes, size_t size)
 		t->full = 1;
 		room = st.st_size < t->limit ? (size_t)(t->limit - st.st_size) : 0;
 		done = write_log(t, bytes, room);
-		if (st.st_size <= t->limit) /* else somebody has said so already */
+		if (st.st_size <= t->limit) /* otherwise it was reported before */
 			(void)write_log(t, notice, sizeof notice - 1);
 	} else if (!t->full) {
 		done = write_log(t, bytes, size); /* the rest of a full disk's is lost */

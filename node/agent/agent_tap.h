@@ -25,6 +25,6 @@ struct espl__tap {
 int espl__tap_open(struct espl__tap *, int log, int64_t limit, int *theirs);
 /* Takes what is there, but not for long. */
 void espl__tap_read(struct espl__tap *);
-/* Nobody is left who could print. */
+/* There is no writer left. */
 void espl__tap_close(struct espl__tap *, int failed);
 #endif

@@ -147,7 +147,7 @@ parent_of(const struct table *t, pid_t pid)
 	return lo < t->count && t->list[lo].pid == pid ? t->list[lo].parent : 0;
 }
 
-/* The chain of parents is bounded: while it is read, numbers may be given anew. */
+/* The chain of parents is bounded: process ids may be reused while it is read. */
 static int
 descends_from(const struct table *t, const struct entry *e, pid_t root, const pid_t *spare,
     size_t spares)

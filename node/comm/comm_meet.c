@@ -1,8 +1,8 @@
 /* comm_meet.c - how the ranks of a gang find each other.
  *
- * Rank 0 listens where everybody was told.  The others knock, show the gang's key, and say where
- * they can be reached; when all are there, rank 0 sends the table to all.  Whoever knocks without
- * the key (a stranger, a rank of an earlier generation) is turned away and disturbs nobody.
+ * Rank 0 listens at an address known to all. The other ranks connect, send the gang's key and their
+ * own address; when all are connected, rank 0 sends the table of addresses to all. A peer without
+ * the key (a stranger, a rank of an earlier generation) is rejected without disturbing the others.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -97,7 +97,7 @@ no_delay(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-/* -1: try again (nobody listens yet). */
+/* -1: try again (there is no listener yet). */
 static int
 try_connect(const struct sockaddr *to, socklen_t size, int64_t deadline)
 {

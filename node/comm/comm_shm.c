@@ -157,7 +157,7 @@ meet_ranks(struct espl__comm *c)
 	struct head *h = s->head;
 	uint32_t phase = atomic_load(&h->phase);
 
-	if (atomic_load(&h->gone)) /* who gave up is still counted as arrived */
+	if (atomic_load(&h->gone)) /* a rank that gave up is still counted as arrived */
 		return break_shm(c, ESPL_E_PEER);
 	if (atomic_fetch_add(&h->arrived, 1) + 1 < c->view.world)
 		return wait_phase(c, phase);

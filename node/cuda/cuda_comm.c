@@ -116,7 +116,7 @@ start_patience(espl_span limit)
 	return (struct patience){ limit > 0 ? now + limit : 0, now + LOOK_EVERY, 0 };
 }
 
-/* Not done yet: is there reason to go on waiting? */
+/* Not done yet: keep waiting? */
 static espl_status
 bear_waiting(struct gpu_comm *c, struct patience *p, const char *call)
 {

@@ -14,7 +14,7 @@
 #include "worker/worker.h"
 
 /* How long the ranks may take to come together, and one may wait for another in a step, before
- * the gang counts as broken: ESPALIER_COMM_LIMIT, a span; 0s: for ever. */
+ * the gang counts as broken: ESPALIER_COMM_LIMIT, a span; 0s: forever. */
 static espl_status
 wait_limit(espl_span *limit, struct espl__diag *diag)
 {

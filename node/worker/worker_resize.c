@@ -151,7 +151,7 @@ change_gang(struct espl__worker *w, int source, struct espl__diag *diag)
 	return status;
 }
 
-/* The new rank 0 tells that the gang goes on. */
+/* The new rank 0 reports that the gang continues. */
 static espl_status
 announce_resize(struct espl__worker *w, struct espl__diag *diag)
 {
