@@ -141,12 +141,12 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
 	espl__exec_why(x, ESPL_WHY_NODES);
 	if (!offers_are_left(x) && x->fleet.live_count == 0)
 		espl__exec_interrupt(x,
-		    "%u nodes of offer '%s' in a row ended before any trial on them reported: %s",
+		    "%u nodes of offer '%s' in a row failed before any trial on them reported: %s",
 		    (unsigned)r->alike, x->fleet.offers[offer]->name, r->reason);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
-		    "offer '%s' is no longer used: %u nodes in a row ended before any trial on "
-		    "them reported: %s",
+		    "offer '%s' is disabled: %u nodes in a row failed before any trial on them "
+		    "reported: %s",
 		    x->fleet.offers[offer]->name, (unsigned)r->alike, r->reason);
 }
 

@@ -13,15 +13,7 @@ enum { GPUS, OFFER, TAKE, OVERTAKE };
 enum { LEAST, MOST };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus",
-	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the jobs can use",
-	    .type = ESPL_OPT_INT,
-	    .fallback = "0",
-	    .min = "0",
-	    .max = "1000000" },
-	{ .name = "offer",
-	    .help = "name of the cloud offer to lease; absent: the first",
-	    .type = ESPL_OPT_STRING },
+	POOL_OPTIONS("jobs"),
 	{ .name = "take",
 	    .help = "number of GPUs of a job that accepts a range: the minimum or the maximum",
 	    .type = ESPL_OPT_CHOICE,

@@ -1,5 +1,5 @@
-/* pool.h - what allocators have in common that divide a cluster among whoever is there: how many
- * GPUs there are, and which widths a job may have.
+/* pool.h - what allocators have in common that divide a cluster among the items that are there: two
+ * options, how many GPUs there are, and which widths a job may have.
  *
  * Widths are the least that is legal for the item and its unit times powers of two.  Where such a
  * power is no faster than a narrower grant, the fastest narrower one takes its place.
@@ -11,6 +11,15 @@
 #include <espalier/util.h>
 
 #define POOL_WIDTHS 20u
+
+/* The first two options of such an allocator.  items_: "jobs" or "trials". */
+/* clang-format off */
+#define POOL_OPTIONS(items_) \
+	{ .name = "gpus", .help = "maximum number of GPUs; 0: as many as the cloud offers and the " \
+	  items_ " can use", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
+	{ .name = "offer", .help = "name of the cloud offer to lease; absent: the first", \
+	  .type = ESPL_OPT_STRING }
+/* clang-format on */
 
 /* GPUs that may be held, by the limits of cloud, experiments and user (gpus_max, 0: none). */
 static inline uint64_t

@@ -16,15 +16,7 @@ enum { GPUS, OFFER, RESIZE, PACKING };
 enum { STAGE, ALWAYS };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus",
-	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the trials can use",
-	    .type = ESPL_OPT_INT,
-	    .fallback = "0",
-	    .min = "0",
-	    .max = "1000000" },
-	{ .name = "offer",
-	    .help = "name of the cloud offer to lease; absent: the first",
-	    .type = ESPL_OPT_STRING },
+	POOL_OPTIONS("trials"),
 	{ .name = "resize",
 	    .help = "stage: shrink running trials only for waiting ones, and grow them only into "
 		    "idle GPUs; always: make shares equal at every change",

@@ -13,15 +13,7 @@
 enum { GPUS, OFFER, MODE, RESIZE, PROBE, BENEFIT, GAIN, DEGREE };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus",
-	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the trials can use",
-	    .type = ESPL_OPT_INT,
-	    .fallback = "0",
-	    .min = "0",
-	    .max = "1000000" },
-	{ .name = "offer",
-	    .help = "name of the cloud offer to lease; absent: the first",
-	    .type = ESPL_OPT_STRING },
+	POOL_OPTIONS("trials"),
 	{ .name = "mode",
 	    .help = "improved: let all trials of a group end together; paper: StaticFluid and "
 		    "DynamicFluid as published",

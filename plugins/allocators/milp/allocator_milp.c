@@ -45,15 +45,7 @@ enum {
 enum { EXACT, CBC, MARGINAL, EQUAL };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus",
-	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the jobs can use",
-	    .type = ESPL_OPT_INT,
-	    .fallback = "0",
-	    .min = "0",
-	    .max = "1000000" },
-	{ .name = "offer",
-	    .help = "name of the cloud offer to lease; absent: the first",
-	    .type = ESPL_OPT_STRING },
+	POOL_OPTIONS("jobs"),
 	{ .name = "engine",
 	    .help = "exact: the optimal plan, proven; cbc: the solver CBC in a child process; "
 		    "marginal: the heuristic; equal: equal shares without a plan",
