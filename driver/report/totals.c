@@ -1,4 +1,5 @@
-/* totals.c - the numbers of a run: taken from the executor, printed for people and programs. */
+/* totals.c - the numbers of a run: taken from the executor, printed for programs (totals_text.c:
+ * for people). */
 #include "report/totals.h"
 
 #include <jansson.h>
@@ -189,16 +190,6 @@ put_spread(struct espl__buf *b, const char *name, const char *middle, double fir
 	espl__print(b, "}");
 }
 
-/* A folder within the run's. */
-static void
-put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration)
-{
-	char *folder = espl__trial_folder("", trial);
-
-	espl__print(b, "%s/checkpoint-%lld", folder + 1, (long long)iteration);
-	free(folder);
-}
-
 static void
 put_best(const struct espl__totals *t, struct espl__buf *b)
 {
@@ -213,7 +204,7 @@ put_best(const struct espl__totals *t, struct espl__buf *b)
 	    ", \"params\": %s, \"checkpoint\": ", t->best_params != NULL ? t->best_params : "{}");
 	if (t->best_checkpoint > 0 && !t->simulated) {
 		espl__print(b, "\"");
-		put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
+		espl__totals_put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
 		espl__print(b, "\"}");
 	} else {
 		espl__print(b, "null}");
@@ -340,7 +331,7 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 		espl__print(b, ", \"checkpoint\": ");
 		if (best->checkpoint > 0 && !simulated) {
 			espl__print(b, "\"");
-			put_checkpoint(b, id, (int64_t)best->checkpoint);
+			espl__totals_put_checkpoint(b, id, (int64_t)best->checkpoint);
 			espl__print(b, "\"}");
 		} else {
 			espl__print(b, "null}");
@@ -373,253 +364,8 @@ espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-void
-espl__print_clean(struct espl__buf *b, const char *text)
-{
-	const unsigned char *p = (const unsigned char *)text;
-
-	for (; p != NULL && *p != 0; p++) {
-		/* C1 controls arrive as the two bytes c2 80..9f. */
-		if (*p < 0x20 || *p == 0x7f) {
-			espl__put_u8(b, '?');
-		} else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) {
-			espl__put_u8(b, '?');
-			p++;
-		} else {
-			espl__put_u8(b, *p);
-		}
-	}
-}
-
-void
-espl__print_params(struct espl__buf *b, const char *json, const char *gap)
-{
-	json_t *root = json == NULL ? NULL : json_loads(json, 0, NULL), *value;
-	const char *name, *before = "";
-	char number[32];
-
-	json_object_foreach (root, name, value) {
-		espl__print(b, "%s", before);
-		espl__print_clean(b, name);
-		espl__print(b, "=");
-		if (json_is_string(value))
-			espl__print_clean(b, json_string_value(value));
-		else if (json_is_integer(value))
-			espl__print(b, "%lld", (long long)json_integer_value(value));
-		else if (json_is_boolean(value))
-			espl__print(b, json_is_true(value) ? "true" : "false");
-		else
-			espl__print(b, "%s", espl__format_metric(json_number_value(value), number));
-		before = gap;
-	}
-	json_decref(root);
-}
-
-char *
-espl__format_metric(double value, char to[32])
-{
-	if (isnan(value))
-		(void)snprintf(to, 32, "-");
-	else
-		(void)snprintf(to, 32, "%.6g", value);
-	return to;
-}
-
-char *
-espl__format_seconds(double s, char to[32])
-{
-	if (!(s >= 0.0005))
-		s = 0;
-	if (s > 9e9)
-		s = 9e9;
-	return espl__format_short((espl_span)(s * 1e9), to);
-}
-
-/* Broken between parameters where a line would be longer than 80. */
-static void
-params_text(const char *json, int indent, struct espl__buf *b)
-{
-	struct espl__buf list = { NULL, 0, 0 };
-	const char *at, *end;
-	size_t used = 0;
-
-	espl__print_params(&list, json, "\n");
-	for (at = espl__buf_text(&list); *at != '\0'; at = *end == '\0' ? end : end + 1) {
-		end = at + strcspn(at, "\n");
-		if (used > 0 && (size_t)indent + used + 2 + (size_t)(end - at) > 80) {
-			espl__print(b, "\n");
-			used = 0;
-		}
-		espl__print(b, "%*s%.*s", used > 0 ? 2 : indent, "", (int)(end - at), at);
-		used += (used > 0 ? 2 : 0) + (size_t)(end - at);
-	}
-	espl__print(b, "\n");
-	espl__buf_free(&list);
-}
-
-/* What ended the trials that were unfinished when the run ended; NULL: they can still resume. */
-static const char *
-cut_words(const struct espl__totals *t)
-{
-	return strcmp(t->status, "deadline") == 0 ? "ended by the deadline"
-	    : strcmp(t->status, "budget") == 0    ? "ended by the budget"
-						  : NULL;
-}
-
-void
-espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__buf *b)
-{
-	char number[32], name[48];
-
-	if (t->best < 0) {
-		espl__print(b, "%*sbest    %s\n", indent, "",
-		    t->over || cut_words(t) != NULL || strcmp(t->status, "failed") == 0
-			? "none (no trial reported a number)"
-			: "none so far");
-		return;
-	}
-	espl__print(b, "%*sbest    trial %s: ", indent, "",
-	    espl__trial_name((uint64_t)t->best, name));
-	espl__print_clean(b, t->metric);
-	espl__print(b, " %s at iteration %lld\n", espl__format_metric(t->best_metric, number),
-	    (long long)t->best_iteration);
-	params_text(t->best_params, indent + 8, b);
-	if (t->best_checkpoint > 0 && !t->simulated) {
-		espl__print(b, "%*s        ", indent, "");
-		put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
-		espl__print(b, "\n");
-	}
-}
-
-static const char *
-status_words(const struct espl__totals *t)
-{
-	if (strcmp(t->status, "deadline") == 0)
-		return "ended at the deadline";
-	if (strcmp(t->status, "budget") == 0)
-		return "ended at the budget limit";
-	return t->status;
-}
-
-void
-espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct espl__buf *b)
-{
-	if ((t->failed > 0 || strcmp(t->status, "failed") == 0) && !t->simulated)
-		espl__print(b, "  logs    %s/trials/ID/log\n", dir);
-}
-
-static void
-jobs_text(const struct espl__totals *t, struct espl__buf *b)
-{
-	int64_t left =
-	    t->jobs - t->jobs_done - t->jobs_failed - t->jobs_cancelled - t->jobs_to_come;
-	char mean[32], p95[32];
-
-	espl__print(b, "  jobs    %lld, %lld done", (long long)t->jobs, (long long)t->jobs_done);
-	if (t->jobs_failed > 0)
-		espl__print(b, ", %lld failed", (long long)t->jobs_failed);
-	if (t->jobs_cancelled > 0)
-		espl__print(b, ", %lld cancelled", (long long)t->jobs_cancelled);
-	if (left > 0 && cut_words(t) != NULL)
-		espl__print(b, ", %lld %s", (long long)left, cut_words(t));
-	if (t->jobs_to_come > 0)
-		espl__print(b, "; %lld %s", (long long)t->jobs_to_come,
-		    cut_words(t) != NULL ? "never arrived" : "not yet arrived");
-	espl__print(b, "\n");
-	if (isnan(t->queue_mean_s))
-		return;
-	espl__print(b, "  queue   %s on average", espl__format_seconds(t->queue_mean_s, mean));
-	espl__print(b, ", p95 %s\n", espl__format_seconds(t->queue_p95_s, p95));
-	if (isnan(t->total_mean_s))
-		return;
-	espl__print(b, "  time    %s on average from arrival to end",
-	    espl__format_seconds(t->total_mean_s, mean));
-	espl__print(b, ", p95 %s\n", espl__format_seconds(t->total_p95_s, p95));
-}
-
-static void
-experiments_text(const struct espl__totals *t, struct espl__buf *b)
-{
-	json_t *list = json_loads(t->experiments, 0, NULL), *one;
-	size_t i;
-	char metric[32];
-
-	json_array_foreach (list, i, one) {
-		json_t *best = json_object_get(one, "best"),
-		       *value = json_object_get(best, "metric");
-
-		espl__print(b, "  %-7s %lld ", i == 0 ? "search" : "",
-		    (long long)json_integer_value(json_object_get(one, "number")));
-		espl__print_clean(b, json_string_value(json_object_get(one, "name")));
-		espl__print(b, ": %s, %lld trials",
-		    json_string_value(json_object_get(one, "status")),
-		    (long long)json_integer_value(json_object_get(one, "trials")));
-		if (json_is_number(value))
-			espl__print(b, ", best %s (trial %lld/%lld)",
-			    espl__format_metric(json_number_value(value), metric),
-			    (long long)json_integer_value(json_object_get(one, "number")),
-			    (long long)json_integer_value(json_object_get(best, "trial")));
-		espl__print(b, "\n");
-	}
-	json_decref(list);
-}
-
 int64_t
 espl__totals_paused(const struct espl__totals *t)
 {
 	return t->trials - t->completed - t->failed - t->running - t->waiting;
-}
-
-void
-espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
-{
-	char time[32], busy[32], held[32];
-
-	espl__print_clean(b, t->experiment);
-	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
-	    t->simulated ? " (simulated)" : "");
-	if (reason && t->text != NULL && t->text[0] != '\0') {
-		espl__print(b, "  reason  ");
-		espl__print_clean(b, t->text);
-		espl__print(b, "\n");
-	}
-	espl__print(b, "  trials  %lld", (long long)t->trials);
-	if (t->completed > 0)
-		espl__print(b, ", %lld completed", (long long)t->completed);
-	if (t->early > 0)
-		espl__print(b, " (%lld stopped early)", (long long)t->early);
-	if (espl__totals_paused(t) > 0)
-		espl__print(b, ", %lld paused", (long long)espl__totals_paused(t));
-	if (t->failed > 0)
-		espl__print(b, ", %lld failed", (long long)t->failed);
-	if (t->running > 0)
-		espl__print(b, "; %lld running", (long long)t->running);
-	if (t->waiting > 0)
-		espl__print(b, "%s%lld %s", t->running > 0 ? ", " : "; ", (long long)t->waiting,
-		    cut_words(t) != NULL ? cut_words(t) : "waiting");
-	espl__print(b, "\n");
-	/* A failed run's reason quotes it. */
-	if (t->failed > 0 && t->failure != NULL && strcmp(t->status, "failed") != 0) {
-		espl__print(b, "  failed  the last: ");
-		espl__print_clean(b, t->failure);
-		espl__print(b, "\n");
-	}
-	if (t->jobs > 0)
-		jobs_text(t, b);
-	if (t->experiments != NULL)
-		experiments_text(t, b);
-	else if (t->jobs == 0)
-		espl__totals_best_text(t, 2, b);
-	espl__print(b, "  cost    $%.2f", t->cost_usd);
-	if (!isnan(t->budget_usd))
-		espl__print(b, " of $%.2f", t->budget_usd);
-	espl__print(b, "\n  %-7s %s used, %s held; %lld resize%s; at most %lld node%s\n",
-	    espl__slots_word(t->on_cpu, 0), espl__format_seconds(t->busy_gpu_s, busy),
-	    espl__format_seconds(t->gpu_s, held), (long long)t->resizes, t->resizes == 1 ? "" : "s",
-	    (long long)t->nodes_peak, t->nodes_peak == 1 ? "" : "s");
-	if (t->nodes_leaked > 0)
-		espl__print(b,
-		    "  leaked  %lld node%s could not be proven ended: look at your provider's "
-		    "list\n",
-		    (long long)t->nodes_leaked, t->nodes_leaked == 1 ? "" : "s");
 }

@@ -55,6 +55,8 @@ void espl__totals_json(const struct espl__totals *, const char *event, int more,
 /* Of a search that nothing can hold to its deadline and budget: the least that would do; what is
  * not known (NaN) is left out. */
 void espl__infeasible_json(double least_s, double least_usd, struct espl__buf *);
+/* The path of a trial's checkpoint, from the run directory. */
+void espl__totals_put_checkpoint(struct espl__buf *, uint64_t trial, int64_t iteration);
 /* For people: a few aligned lines.  `reason`: also why it failed. */
 void espl__totals_text(const struct espl__totals *, int reason, struct espl__buf *);
 /* Trials that hold a checkpoint and nothing else, and may be continued. */
