@@ -14,11 +14,6 @@
 
 struct espl__earlier;
 
-/* The text is cut up.  metric: the objective, which must be one of the columns.  `name` for
- * messages.  E_CONFIG also where nothing fits, or nothing was observed. */
-espl_status espl__earlier_parse(const char *name, struct espl__buf *text,
-    const struct espl__space *, const char *metric, int maximize, struct espl__earlier **,
-    struct espl__diag *);
 void espl__earlier_free(struct espl__earlier *);
 
 /* Observations in the file's order, marked ESPL_OBSERVED_EARLIER; the objective is their one

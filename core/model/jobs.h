@@ -25,13 +25,7 @@ struct espl__jobs {
 	struct espl__arena room;
 	struct espl__tree *tree; /* of the space */
 };
-/* What config->workload says: the trace is read, or the jobs are drawn; without one there are none.
- */
-espl_status espl__jobs_load(const struct espl__run_config *, struct espl__jobs **,
-    struct espl__diag *);
 void espl__jobs_free(struct espl__jobs *);
-/* The parameters of a job's program: work_s, iteration_s.  Valid as long as the jobs. */
-espl_status espl__jobs_space(struct espl__jobs *, struct espl__space **, struct espl__diag *);
 /* How many iterations a job has, and the work of each, in seconds on one node. */
 uint64_t espl__jobs_iterations(const struct espl__jobs *, uint64_t job);
 double espl__jobs_iteration_s(const struct espl__jobs *, uint64_t job);

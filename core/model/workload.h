@@ -15,6 +15,7 @@
 #include "base/mem.h"
 
 enum espl__fate { ESPL__FATE_DONE, ESPL__FATE_BUG, ESPL__FATE_TERMINATED };
+extern const char *const espl__fate_names[3]; /* as a trace has them */
 
 struct espl__job {
 	char *name;       /* unique */
@@ -41,19 +42,9 @@ struct espl__workload {
 	uint64_t seed; /* of these draws */
 };
 
-/* text: the file's, cut up here; `file` is its name for messages.  nodes: as many as there can ever
- * be, ESPL_ANY if that is not known.  E_CONFIG: FILE:LINE and why, with a hint.  Free the workload
- * also after a failure. */
-espl_status espl__workload_read(struct espl__workload *, const char *file, struct espl__buf *text,
-    uint32_t nodes, struct espl__diag *);
 void espl__workload_free(struct espl__workload *); /* and zeroes it */
 /* As a trace that reads back equal (redraw is no part of it). */
 void espl__workload_print(const struct espl__workload *, struct espl__buf *);
-/* Without elasticity: every job on just the nodes asked for.  E_CONFIG if that is more than there
- * can ever be. */
-espl_status espl__workload_fix(struct espl__workload *, const char *file, uint32_t nodes,
-    struct espl__diag *);
-
 /* Work left of a job as allocators are told, in seconds on one node: its estimate less what is
  * served, at least 0; NaN: unknown.  draw: a number that changes when new estimates must be drawn
  * (that of the decision). */
@@ -63,38 +54,4 @@ double espl__workload_left(const struct espl__workload *, uint32_t job, double s
  * the nodes if the job has no table (0.8 in Hu et al.). */
 double espl__job_speed(const struct espl__job *, uint32_t nodes, double doubling);
 
-/* ---- drawn (workload_draw.c) -------------------------------------------------------------- */
-
-enum espl__arrivals { ESPL__UNIFORM, ESPL__DIURNAL, ESPL__BATCHES };
-
-/* ModelArts' jobs as far as Hu et al. tell of them: 447 jobs of at least 5 minutes within 2981.6
- * minutes, log-normal.  The paper tells how long they trained, not on how many nodes: `m` is that
- * number. */
-struct espl__workload_draw {
-	uint64_t seed;
-	uint32_t jobs;  /* of at least `least_s` */
-	uint32_t small; /* additional shorter jobs (805 at ModelArts) */
-	double span_s;  /* they arrive within */
-	double mean_s;  /* training time, mean */
-	double m;       /* nodes it was measured on: work is m times as much */
-	double sigma;   /* of its logarithm */
-	double least_s; /* nothing shorter (work, on one node) */
-	/* 1: one job's work out of each of `jobs` ranges that are equally likely */
-	uint32_t stratified;
-	enum espl__arrivals arrivals; /* DIURNAL: from 22 to 9 o'clock a fifth as many; BATCHES: the
-				       * same, four at a time on average, within 5 minutes */
-	uint32_t nodes_max;
-	uint32_t redraw; /* 1: new estimates at each decision */
-	double noise;    /* estimates are off by up to this part */
-	/* parts of all jobs: end within 5 minutes of training, at any time */
-	double bugs, terminated;
-};
-#define ESPL__WORKLOAD_DRAW \
-	{ \
-		.seed = 1, .jobs = 447, .span_s = 178896, .mean_s = 13956, .m = 2, .sigma = 1.5, \
-		.least_s = 300, .nodes_max = 16 \
-	}
-/* E_CONFIG: a number is out of its range, or together they are impossible. */
-espl_status espl__workload_draw(struct espl__workload *, const struct espl__workload_draw *,
-    struct espl__diag *);
 #endif

@@ -111,8 +111,6 @@ build_tree(void)
 	return NULL;
 }
 
-static const struct espl_option *find_option(espl_kind, const char *, const char *, uint32_t *);
-
 static void
 forget_folders(void)
 {
@@ -152,7 +150,6 @@ espl__plugins_init(const char *extra_path, struct espl__diag *diag)
 		free(tree);
 	}
 	add_folder(PKGLIBDIR "/plugins");
-	espl__run_option_finder(find_option);
 	return ESPL_OK;
 }
 
@@ -184,7 +181,6 @@ espl__plugins_exit(void)
 	forget_folders();
 	free(libexec);
 	libexec = NULL;
-	espl__run_option_finder(NULL);
 	if (started)
 		espl__modules_exit();
 	started = 0;
@@ -509,23 +505,4 @@ espl__plugins_each(void (*each)(void *, const struct espl__plugin *),
 			broken(ctx, c.list[i].path != NULL ? c.list[i].path : "(builtin)", &diag);
 	}
 	catalogue_free(&c);
-}
-
-/* For config/run.h: which option of which plugin is this? */
-static const struct espl_option *
-find_option(espl_kind kind, const char *use, const char *name, uint32_t *stride)
-{
-	const struct espl__plugin *plugin;
-
-	if (use == NULL || espl__plugin_find(kind, use, &plugin, NULL) != ESPL_OK)
-		return NULL;
-	*stride = plugin->desc->option_size;
-	for (uint32_t i = 0; i < plugin->desc->option_count; i++) {
-		const struct espl_option *option =
-		    espl__option_at(plugin->desc->options, *stride, i);
-
-		if (strcmp(option->name, name) == 0)
-			return option;
-	}
-	return NULL;
 }

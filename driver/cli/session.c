@@ -9,7 +9,7 @@
 #include "exec/executor.h"
 #include "input/curves.h"
 #include "model/earlier.h"
-#include "model/jobs.h"
+#include "input/workload_input.h"
 #include "model/sold.h"
 #include "policy/call.h"
 

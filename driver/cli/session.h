@@ -3,7 +3,7 @@
 #ifndef ESPL__SESSION_H
 #define ESPL__SESSION_H
 #include "cli/cli.h"
-#include "config/run.h"
+#include "input/run_file.h"
 #include "model/profile.h"
 #include "model/space.h"
 

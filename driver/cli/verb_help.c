@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "config/run.h"
-#include "plugin/help.h"
+#include "input/run_file.h"
+#include "input/plugin_help.h"
 #include "plugin/registry.h"
 
 void

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/session.h"
-#include "model/earlier.h"
+#include "input/earlier_read.h"
 #include "report/past_curves.h"
 
 #define WARM_MAX ((size_t)1 << 30)

@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "config/csv.h"
+#include "input/csv.h"
 #include "input/curves.h"
 #include "model/space_impl.h"
 

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "../unit/pool_sim.h"
+#include "input/workload_input.h"
 
 extern const struct espl_plugin allocator_fair_LTX_espalier_plugin,
     allocator_fifo_LTX_espalier_plugin, allocator_greedy_LTX_espalier_plugin,

@@ -4,8 +4,8 @@
  * there (strings, tables of just the size they claim) and NULL.
  *
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
- *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_abi.c \
- *     core/plugin/abi_check.c core/config/[a-z]*.c core/base/[a-z]*.c -lconfig -lm -o fuzz_abi
+ *     -fno-sanitize-recover=undefined -I. -Icore -Isdk/include tests/fuzz/fuzz_abi.c \
+ *     core/plugin/abi_check.c core/config/[a-z]*.c base/[a-z]*.c -lconfig -lm -o fuzz_abi
  *   ./fuzz_abi -max_total_time=60 tests/fuzz/corpus/abi
  */
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * What follows a byte 0x1e is taken as --set assignments, one a line.
  *
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
- *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_config.c \
- *     core/config/[a-z]*.c core/base/[a-z]*.c -lconfig -lm -o fuzz_config
+ *     -fno-sanitize-recover=undefined -I. -Icore -Isdk/include tests/fuzz/fuzz_config.c \
+ *     core/config/[a-z]*.c base/[a-z]*.c -lconfig -lm -o fuzz_config
  *   ./fuzz_config -max_total_time=60 -max_len=4096 -dict=tests/fuzz/config.dict \
  *     tests/fuzz/corpus/config
  */
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "config/run.h"
+#include "input/run_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 

@@ -5,8 +5,8 @@
  * is accepted must survive being written and read again.
  *
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
- *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_wire.c \
- *     node/wire.c core/base/[a-z]*.c -lm -o fuzz_wire
+ *     -fno-sanitize-recover=undefined -I. -Icore -Isdk/include tests/fuzz/fuzz_wire.c \
+ *     node/wire.c base/[a-z]*.c -lm -o fuzz_wire
  *   ./fuzz_wire -max_total_time=600 -max_len=4096 tests/fuzz/corpus/wire
  */
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * The first byte says how many nodes there are: 0 that nobody knows.
  *
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
- *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_workload.c \
- *     core/model/workload.c driver/input/csv.c core/base/[a-z]*.c -lm -o fuzz_workload
+ *     -fno-sanitize-recover=undefined -I. -Icore -Isdk/include tests/fuzz/fuzz_workload.c \
+ *     core/model/workload.c driver/input/csv.c base/[a-z]*.c -lm -o fuzz_workload
  *   ./fuzz_workload -max_total_time=600 -max_len=4096 -dict=tests/fuzz/workload.dict
  * tests/fuzz/corpus/workload
  */
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/workload.h"
+#include "input/workload_input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 

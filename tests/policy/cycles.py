@@ -13,7 +13,7 @@ WORD = re.compile(r'\bespl__\w+')
 def read_sources():
     """The C files of the program, without comments and strings."""
     sources = {}
-    for part in ('core', 'node', 'driver'):
+    for part in ('base', 'core', 'node', 'driver'):
         for folder, _, names in os.walk(os.path.join(TOP, part)):
             for name in names:
                 if not name.endswith('.c'):

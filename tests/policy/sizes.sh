@@ -5,10 +5,10 @@
 . "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 cd "$top" || exit 99
-files=$(find core driver node plugins sdk tests examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | LC_ALL=C sort)
+files=$(find base core driver node plugins sdk tests examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | LC_ALL=C sort)
 code=$(echo "$files" | grep -v '^tests/')
 
-echo 1..5
+echo 1..6
 if [ "$(echo "$files" | wc -l)" -gt 20 ]; then
 	report 'the sources are here' ''
 else
@@ -32,12 +32,15 @@ report 'no line is longer than 100 columns' "$(
 	for f in $files; do
 		expand -t 8 "$f" | awk -v file="$f" 'length > 100 { print file ":" NR ": " length " columns" }'
 	done)"
+report 'the engine (core/) has no more than 25,000 lines' "$(
+	lines=$(find core -name '*.[ch]' -exec cat {} + | wc -l)
+	[ "$lines" -le 25000 ] || echo "core/: $lines lines")"
 # Other versions of clang-format lay out a few lines differently.
 if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
 	# shellcheck disable=SC2086
 	report 'the layout is that of .clang-format' "$(
 		clang-format --dry-run $files 2>&1 | grep warning:)"
 else
-	echo 'ok 5 # SKIP clang-format 14 is not installed'
+	echo 'ok 6 # SKIP clang-format 14 is not installed'
 fi
 exit $failed

@@ -20,13 +20,13 @@ objects() { find "$@" -name '*.o' ! -name 'tests_*' 2>/dev/null | LC_ALL=C sort;
 
 echo 1..9
 # shellcheck disable=SC2046
-if globals $(objects core/base) | grep -q '^espl__panic$'; then
+if globals $(objects base) | grep -q '^espl__panic$'; then
 	report 'the objects are here' ''
 else
-	report 'the objects are here' "nothing in $build/core/base, or $NM cannot read it"
+	report 'the objects are here' "nothing in $build/base, or $NM cannot read it"
 fi
 report 'global symbols of the layers begin with espl__' "$(
-	for f in $(objects core driver node sdk/check); do
+	for f in $(objects base core driver node sdk/check); do
 		globals "$f" | grep -v -e '^espl__' -e '^main$' | sed "s|^|$f: |"
 	done)"
 
@@ -39,20 +39,20 @@ below() {
 }
 # shellcheck disable=SC2046
 report 'a layer names nothing of a layer above it' "$(
-	below core/base
-	below core/config core/base
-	below core/plugin core/config core/base
-	below core core
-	below node/store core/base
-	below node/comm core/base
-	below node/agent node/store node/wire.o node/.libs/wire.o core/base
-	below node node core
-	below sdk/check sdk/testkit core
-	below driver/input core/base core/config core/model
-	below driver/sim driver/input driver/compute.o driver/.libs/compute.o core
-	below driver/real driver/compute.o driver/.libs/compute.o node/wire.o node/.libs/wire.o core
-	below driver/report driver/input core
-	below driver sdk/check node/wire.o node/.libs/wire.o core)"
+	below base
+	below core/config base
+	below core/plugin core/config base
+	below core base
+	below node/store base
+	below node/comm base
+	below node/agent node/store node/wire.o node/.libs/wire.o base
+	below node core base
+	below sdk/check sdk/testkit core base
+	below driver/input core base
+	below driver/sim driver/input driver/compute.o driver/.libs/compute.o core base
+	below driver/real driver/compute.o driver/.libs/compute.o node/wire.o node/.libs/wire.o core base
+	below driver/report driver/input core base
+	below driver sdk/check node/wire.o node/.libs/wire.o core base)"
 
 loadable=$(find plugins -path '*/.libs/*.so' -type f | LC_ALL=C sort)
 report 'a plugin file exports its descriptor alone' "$(
@@ -99,7 +99,7 @@ allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*jobs	espl__file_read
 model/.*profile	espl__file_read|espl__tree_load|json_(loadb|delete|[a-z]+_(value|size|get)|object_iter[a-z_]*)'
 # Of the core's own functions: those that touch files, the clock or the terminal.
-touching="$(globals $(objects core/base | grep -E '/(file|log|tick)\.o$') | tr '\n' ' ') espl__tree_load"
+touching="$(globals $(objects base | grep -E '/(file|log|tick)\.o$') | tr '\n' ' ') espl__tree_load"
 reach() {	# folder...
 	for folder; do
 		own=$(globals $(objects "$folder") | tr '\n' ' ')

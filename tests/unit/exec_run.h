@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "model/jobs.h"
+#include "input/workload_input.h"
 #include "driver/worlds.h"
+#include "input/run_file.h"
 
 #define EXEC_RUN_UNUSED __attribute__((unused))
 

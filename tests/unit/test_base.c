@@ -1,4 +1,4 @@
-/* test_base.c - core/base: what every other part takes for granted. */
+/* test_base.c - base: what every other part takes for granted. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

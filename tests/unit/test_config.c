@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "config/run.h"
+#include "input/run_file.h"
 #include "test_folder.h"
 
 /* ---- helpers ----------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/earlier.h"
+#include "input/earlier_read.h"
 #include "model/history.h"
 #include "model/space.h"
 

@@ -11,6 +11,7 @@
 #include "exec/gangs.h"
 #include "exec/items.h"
 #include "driver/worlds.h"
+#include "input/run_file.h"
 
 #define TRIALS 16u
 

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include "pool_sim.h"
+#include "input/workload_input.h"
 
 extern const struct espl_plugin allocator_fair_LTX_espalier_plugin,
     allocator_fifo_LTX_espalier_plugin, allocator_greedy_LTX_espalier_plugin,

@@ -13,9 +13,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "config/run.h"
+#include "input/run_file.h"
 #include "check/check.h"
-#include "plugin/help.h"
+#include "input/plugin_help.h"
 #include "plugin/instance.h"
 #include "probe.h"
 

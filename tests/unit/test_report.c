@@ -16,6 +16,7 @@
 #include "report/reading.h"
 #include "report/report_html.h"
 #include "report/results.h"
+#include "input/run_file.h"
 
 /* ---- a run that never was -------------------------------------------------------------------- */
 

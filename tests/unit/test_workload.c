@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-#include "model/workload.h"
+#include "input/workload_input.h"
 
 #define HEADER "job,arrives_s,work_s,nodes_min,nodes_max\n"
 

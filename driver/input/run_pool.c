@@ -9,7 +9,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "config/run_groups.h"
+#include "input/run_groups.h"
 
 /* A file named by the user: it must be there and readable. */
 static espl_status

@@ -5,8 +5,8 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "config/run.h"
-#include "config/run_groups.h"
+#include "input/run_file.h"
+#include "input/run_groups.h"
 
 /* What is wrong with its first settings may be that it is another kind of file. */
 void

@@ -1,7 +1,7 @@
 /* run_env.c - trial.env and trial.env_from: what is added to the environment of ranks. */
 #include <string.h>
 
-#include "config/run_groups.h"
+#include "input/run_groups.h"
 
 static espl_status
 refuse_variable(const struct espl__node *at, struct espl__diag *diag, const char *why,

@@ -1,7 +1,7 @@
-/* run.c - the configuration of a run: the core's groups checked one by one and against each other,
- * the plugins' groups handed on as they are.
+/* run_file.c - the configuration of a run: the core's groups checked one by one and against each
+ * other, the plugins' groups handed on as they are.
  */
-#include "config/run.h"
+#include "input/run_file.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "config/run_groups.h"
+#include "input/run_groups.h"
 
 /* ---- small things ------------------------------------------------------------------ */
 

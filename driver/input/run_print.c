@@ -8,9 +8,8 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "config/run_groups.h"
-
-static espl__option_finder *option_finder;
+#include "input/run_groups.h"
+#include "plugin/registry.h"
 
 struct printer {
 	const struct espl__run_config *config;
@@ -19,12 +18,6 @@ struct printer {
 	struct espl__buf *buf;
 	struct espl__arena arena;
 };
-
-void
-espl__run_option_finder(espl__option_finder *finder)
-{
-	option_finder = finder;
-}
 
 /* The path to print for one the user wrote; in the arena. */
 static const char *
@@ -124,13 +117,31 @@ map_table(struct printer *p, const struct espl__node *node, const struct espl_op
 	return table;
 }
 
+/* For config/run.h: which option of which plugin is this? */
+static const struct espl_option *
+find_option(espl_kind kind, const char *use, const char *name, uint32_t *stride)
+{
+	const struct espl__plugin *plugin;
+
+	if (use == NULL || espl__plugin_find(kind, use, &plugin, NULL) != ESPL_OK)
+		return NULL;
+	*stride = plugin->desc->option_size;
+	for (uint32_t i = 0; i < plugin->desc->option_count; i++) {
+		const struct espl_option *option =
+		    espl__option_at(plugin->desc->options, *stride, i);
+
+		if (strcmp(option->name, name) == 0)
+			return option;
+	}
+	return NULL;
+}
+
 static void
 print_member(struct printer *p, espl_kind kind, const char *use, const struct espl__node *node,
     int indent)
 {
 	uint32_t stride = 0;
-	const struct espl_option *option =
-	    option_finder != NULL ? option_finder(kind, use, node->name, &stride) : NULL;
+	const struct espl_option *option = find_option(kind, use, node->name, &stride);
 
 	if (option != NULL ? (option->flags & ESPL_OPT_SECRET) != 0 : sounds_secret(node->name))
 		return;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/text.h"
-#include "config/csv.h"
+#include "input/csv.h"
 
 #define FIELDS_MAX 4096u
 

@@ -1,7 +1,7 @@
 /* run_groups.c - the core's own groups as option tables: everything in a configuration but the
  * options of plugins.  Parser, help and docs/config.md all come from here.
  */
-#include "config/run_groups.h"
+#include "input/run_groups.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/rng.h"
-#include "model/workload.h"
+#include "input/workload_input.h"
 
 #define JOBS_MAX 1000000u
 #define BEGIN_S 51941.0 /* the trace's first job came at 14:25:41 */

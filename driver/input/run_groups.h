@@ -1,8 +1,8 @@
-/* run_groups.h - the numbers of the core's own options; shared by run.c, run_groups.c and
+/* run_groups.h - the numbers of the core's own options; shared by run_file.c, run_groups.c and
  * run_print.c. */
 #ifndef ESPL__RUN_GROUPS_H
 #define ESPL__RUN_GROUPS_H
-#include "config/run.h"
+#include "input/run_file.h"
 
 enum {
 	EXPERIMENT_NAME,

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "config/run_groups.h"
+#include "input/run_groups.h"
 
 const struct espl_option espl__warm_options[WARM_COUNT] = {
 	[WARM_FROM] = { .name = "from",
