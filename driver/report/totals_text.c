@@ -10,16 +10,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* A folder within the run's. */
-void
-espl__totals_put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration)
-{
-	char *folder = espl__trial_folder("", trial);
-
-	espl__print(b, "%s/checkpoint-%lld", folder + 1, (long long)iteration);
-	free(folder);
-}
-
 void
 espl__print_clean(struct espl__buf *b, const char *text)
 {

@@ -15,8 +15,10 @@
 /* The first two options of such an allocator.  items_: "jobs" or "trials". */
 /* clang-format off */
 #define POOL_OPTIONS(items_) \
-	{ .name = "gpus", .help = "maximum number of GPUs; 0: as many as the cloud offers and the " \
-	  items_ " can use", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
+	{ .name = "gpus", \
+	  .help = "maximum number of GPUs; 0: as many as the cloud offers and the " items_ \
+		  " can use", \
+	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
 	{ .name = "offer", .help = "name of the cloud offer to lease; absent: the first", \
 	  .type = ESPL_OPT_STRING }
 /* clang-format on */

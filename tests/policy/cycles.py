@@ -37,6 +37,8 @@ def find_calls(sources):
 
 def rank(file):
     parts = file.split('/')
+    if parts[0] == 'base':
+        return 0
     if parts[0] == 'core':
         return ORDER.index(parts[1]) if parts[1] in ORDER else 0
     return len(ORDER) + (parts[0] == 'driver')
