@@ -29,7 +29,7 @@ _espalier() {
 	esac
 	case $verb:$prev in
 	help:help)
-		words="$words config espalier run resume plan simulate profile list status best explain export report submit cancel queue allocate check plugins help check-plugin version experiment trial space planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
+		words="$words config espalier run resume plan simulate profile list status best explain export report submit cancel queue allocate check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
 	export:--format|export:-f) words='csv json' ;;
 	esac
 	if [[ $cur == -* || $verb:$prev == help:help || $prev == --format || $prev == -f ]]; then

@@ -81,6 +81,7 @@ struct espl__run_config {
 	struct espl__trial_config trial;
 	const struct espl__node *space; /* GROUP */
 	struct espl__section algorithm, allocator, cloud, placer;
+	espl_span patience, linger; /* of nodes that are reached by a command */
 	/* planning */
 	int queue_chain; /* planning.queue = "chain" */
 	int warm, acquire_ahead;
@@ -93,6 +94,7 @@ struct espl__run_config {
 	const struct espl__node *workload; /* plain jobs: its group, NULL none */
 	const char *trace;                 /* workload.trace: absolute path; NULL: they are drawn */
 	struct espl__values *workload_values;
-	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values;
+	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values,
+	    *cloud_values;
 };
 #endif

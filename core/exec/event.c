@@ -236,6 +236,11 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_v64(b, e->as.node_why.lease);
 		espl__put_str(b, e->as.node_why.text);
 		break;
+	case ESPL__EV_REACH:
+		espl__put_v64(b, e->as.reach.lease);
+		espl__put_u8(b, e->as.reach.reachable != 0);
+		espl__put_str(b, e->as.reach.text);
+		break;
 	case ESPL__EV_METRIC: espl__put_str(b, e->as.metric.name); break;
 	case ESPL__EV_STARTED: espl__put_v64(b, e->as.started.gang); break;
 	case ESPL__EV_REPORT: put_report(b, e); break;
@@ -327,6 +332,14 @@ get_node_why(struct espl__reader *r, struct espl__arena *arena, struct espl__eve
 }
 
 static void
+get_reach(struct espl__reader *r, struct espl__arena *arena, struct espl__event *e)
+{
+	e->as.reach.lease = espl__get_v64(r);
+	e->as.reach.reachable = espl__get_u8(r) != 0;
+	e->as.reach.text = get_text(r, arena);
+}
+
+static void
 get_gpu(struct espl__reader *r, struct espl__arena *arena, struct espl__event *e)
 {
 	e->as.gpu.what = (enum espl__gpu_news)get_u32(r);
@@ -368,6 +381,7 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	case ESPL__EV_NODE: get_node(r, e); break;
 	case ESPL__EV_METRIC: e->as.metric.name = get_text(r, arena); break;
 	case ESPL__EV_NODE_WHY: get_node_why(r, arena, e); break;
+	case ESPL__EV_REACH: get_reach(r, arena, e); break;
 	case ESPL__EV_STARTED: e->as.started.gang = espl__get_v64(r); break;
 	case ESPL__EV_REPORT: get_report(r, arena, e); break;
 	case ESPL__EV_SAVED:

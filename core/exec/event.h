@@ -37,7 +37,8 @@ enum espl__event_type {
 	ESPL__EV_CANCEL, /* the user wants no more of an experiment, or of a plain job */
 	/* the driver was held up: what the last round decided was done late */
 	ESPL__EV_HELD,
-	ESPL__EV_NODE_WHY /* in words, why a lease is about to end: EV_NODE follows */
+	ESPL__EV_NODE_WHY, /* in words, why a lease is about to end: EV_NODE follows */
+	ESPL__EV_REACH     /* a node became unreachable, or reachable again; its trials run on */
 };
 
 /* How a gang ended. */
@@ -86,6 +87,11 @@ struct espl__event {
 			uint64_t lease;
 			const char *text;
 		} node_why;
+		struct {
+			uint64_t lease;
+			int reachable;
+			const char *text; /* why it is not, or after how long it is again */
+		} reach;
 		struct {
 			const char *name;
 		} metric;

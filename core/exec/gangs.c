@@ -55,6 +55,30 @@ espl__gang_listen(struct espl__exec *x, struct espl__gang *g)
 	x->newest = g;
 }
 
+int
+espl__gang_on(const struct espl__gang *g, uint64_t node)
+{
+	for (uint32_t i = 0; i < g->share.gpus; i++)
+		if (g->slots[i].node == node)
+			return 1;
+	for (uint32_t i = 0; i < g->onto_count; i++)
+		if (g->onto[i].node == node)
+			return 1;
+	return 0;
+}
+
+int
+espl__gang_unreachable(const struct espl__exec *x, const struct espl__gang *g)
+{
+	for (uint32_t i = 0; i < g->share.gpus; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
+
+		if (n != NULL && n->unreachable)
+			return 1;
+	}
+	return 0;
+}
+
 void
 espl__gang_heard(struct espl__exec *x, struct espl__gang *g)
 {

@@ -74,7 +74,7 @@ tell_quiet(struct espl__exec *x)
 			continue;
 		}
 		g->quiet_told = 1;
-		if (g->awaiting || g->state == ESPL__GANG_LEAVING)
+		if (g->awaiting || g->state == ESPL__GANG_LEAVING || espl__gang_unreachable(x, g))
 			continue;
 		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
 		    s->config->trial.report_limit > 0
@@ -119,7 +119,7 @@ end_hung(struct espl__exec *x)
 		espl__gang_heard(x, g);
 		/* It is we who let it wait, at a barrier; or it has nothing more to report: the
 		 * world sees to it that one told to leave does. */
-		if (g->awaiting || g->state == ESPL__GANG_LEAVING)
+		if (g->awaiting || g->state == ESPL__GANG_LEAVING || espl__gang_unreachable(x, g))
 			continue;
 		fault =
 		    espl__format("no report within %s", espl__format_short(c->report_limit, span));

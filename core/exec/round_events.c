@@ -326,6 +326,24 @@ on_held(struct espl__exec *x, const struct espl__event *e)
 		    g->heard < x->now - e->as.held.late ? g->heard + e->as.held.late : x->now;
 }
 
+/* Its slots stay held and its trials run on: they are not silent, only unheard. */
+static void
+on_reach(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.reach.lease);
+
+	if (n == NULL || !n->live || n->unreachable == !e->as.reach.reachable)
+		return;
+	n->unreachable = !e->as.reach.reachable;
+	for (struct espl__gang *g = x->gang_first; g != NULL && !n->unreachable; g = g->next)
+		if (espl__gang_on(g, n->pub.id))
+			espl__gang_heard(x, g);
+	espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
+	    n->unreachable ? "node %llu is unreachable: %s; its trials keep running"
+			   : "node %llu is reachable again after %s",
+	    (unsigned long long)n->pub.id, e->as.reach.text);
+}
+
 espl_status
 espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
@@ -341,6 +359,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_CLOUD: return on_cloud(x, e, diag);
 	case ESPL__EV_NODE: espl__exec_node(x, e, diag); return ESPL_OK;
 	case ESPL__EV_NODE_WHY: on_node_why(x, e); return ESPL_OK;
+	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
 	case ESPL__EV_METRIC: on_metric(x, e); return ESPL_OK;
 	case ESPL__EV_STARTED: on_started(x, e); return ESPL_OK;
 	case ESPL__EV_REPORT: return on_report(x, e, diag);

@@ -34,16 +34,9 @@ evict_node(struct espl__exec *x, const struct espl__machine *n, int lost)
 static void
 kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 {
-	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next) {
-		int here = 0;
-
-		for (uint32_t i = 0; i < g->share.gpus; i++)
-			here |= g->slots[i].node == n->pub.id;
-		for (uint32_t i = 0; i < g->onto_count; i++)
-			here |= g->onto[i].node == n->pub.id;
-		if (here)
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		if (espl__gang_on(g, n->pub.id))
 			espl__exec_kill(x, g, 0, NULL);
-	}
 }
 
 static void
@@ -128,6 +121,7 @@ reset_nodes(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		n->releasing = 0;
+		n->unreachable = 0;
 		/* Whoever resumes has looked at what was wrong: every node gets another chance. */
 		n->failures = 0;
 		n->failed_trial = ESPL_NONE;

@@ -35,6 +35,7 @@ struct espl__machine {
 	uint8_t live;          /* not ENDED */
 	uint8_t used;          /* a trial has run there */
 	uint8_t proved;        /* a trial has reported from there */
+	uint8_t unreachable;   /* there is no connection to it at present */
 };
 struct espl__fleet {
 	struct espl_offer **offers; /* [number]; strings and latencies in the arena */

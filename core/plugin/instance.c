@@ -186,6 +186,7 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
     const struct espl__host_env *env, struct espl__instance **to, struct espl__diag *diag)
 {
 	static const char *const known[] = { "use", NULL };
+	static const char *const cloud_known[] = { "use", "patience", "linger", NULL };
 	const struct espl_plugin *desc = plugin->desc;
 	struct espl__instance *instance = espl__alloc(sizeof *instance);
 	int trainable = desc->kind == ESPL_TRAINABLE;
@@ -199,8 +200,10 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 	snprintf(instance->who, sizeof instance->who, "%s '%s'", espl__kind_name(desc->kind),
 	    desc->name);
 	status = espl__schema_resolve(desc->options, desc->option_count, desc->option_size, group,
-	    trainable ? NULL : known, instance->who, espl__kind_name(desc->kind), &instance->values,
-	    diag);
+	    trainable                      ? NULL
+		: desc->kind == ESPL_CLOUD ? cloud_known
+					   : known,
+	    instance->who, espl__kind_name(desc->kind), &instance->values, diag);
 	if (status == ESPL_OK)
 		status = espl__files_read(instance, diag);
 	if (status == ESPL_OK) {

@@ -406,12 +406,14 @@ espl__verb_help(const struct espl__args *args)
 		(markdown ? config_markdown : man ? config_man : config_text)(&b);
 	else if (strchr(topic, '/') != NULL)
 		status = plugin_topic(topic, form, &b, &diag);
-	else if (core_group(topic) != NULL)
-		espl__core_group_help(core_group(topic), form, &b);
-	else if (espl__kind_find(topic) != 0)
-		kind_list(espl__kind_find(topic), form, &b);
-	else
+	else if (core_group(topic) == NULL && espl__kind_find(topic) == 0)
 		status = other_topic(topic, form, &b, &diag);
+	else { /* "cloud" is both */
+		if (espl__kind_find(topic) != 0)
+			kind_list(espl__kind_find(topic), form, &b);
+		if (core_group(topic) != NULL)
+			espl__core_group_help(core_group(topic), form, &b);
+	}
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
 	espl__buf_free(&b);
 	return result;

@@ -498,6 +498,40 @@ read_planning(struct espl__run_config *config, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* The core's own options of the group; the others belong to the plugin. */
+static espl_status
+read_cloud(struct espl__run_config *config, struct espl__diag *diag)
+{
+	const struct espl__core_group *core = &espl__core_groups()[GROUP_CLOUD];
+	const struct espl__node *group = config->cloud.group;
+	struct espl__node own, *members[CLOUD_COUNT];
+	espl_status status;
+
+	memset(&own, 0, sizeof own);
+	if (group != NULL)
+		own = *group;
+	own.children = members;
+	own.child_count = 0;
+	for (uint32_t i = 0; i < core->count && group != NULL; i++) {
+		const struct espl__node *node = espl__node_get(group, core->options[i].name);
+
+		for (uint32_t k = 0; k < group->child_count && node != NULL; k++)
+			if (group->children[k] == node)
+				members[own.child_count++] = group->children[k];
+	}
+	status = espl__schema_resolve(core->options, core->count,
+	    (uint32_t)sizeof(struct espl_option), group != NULL ? &own : NULL, NULL, core->name,
+	    core->name, &config->cloud_values, diag);
+	if (status != ESPL_OK)
+		return status;
+	config->patience = value_of(config->cloud_values, CLOUD_PATIENCE)->as.i;
+	config->linger = value_of(config->cloud_values, CLOUD_LINGER)->as.i;
+	if (config->linger < config->patience)
+		return refuse_option(config->cloud_values, CLOUD_LINGER, diag,
+		    "cloud: 'linger' must not be shorter than 'patience'");
+	return ESPL_OK;
+}
+
 static espl_status
 read_section(struct espl__run_config *config, const char *name, const char *use, int required,
     struct espl__section *section, struct espl__diag *diag)
@@ -561,6 +595,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 	if (status == ESPL_OK)
 		status = read_section(config, "cloud", "local", 0, &config->cloud, diag);
 	if (status == ESPL_OK)
+		status = read_cloud(config, diag);
+	if (status == ESPL_OK)
 		status = read_section(config, "placer", "colocate", 0, &config->placer, diag);
 	if (status == ESPL_OK)
 		status = read_planning(config, diag);
@@ -601,6 +637,7 @@ espl__run_free(struct espl__run_config *config)
 	espl__values_free(config->trial_values);
 	espl__values_free(config->planning_values);
 	espl__values_free(config->warm_values);
+	espl__values_free(config->cloud_values);
 	espl__run_free_pool(config);
 	free((void *)config->warm_from);
 	free((void *)config->trial.command);

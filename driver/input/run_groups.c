@@ -194,6 +194,23 @@ static const struct espl__core_member space_members[] = {
 	    "optimizer = \"sgd\"; } or { layers = [ 2, 3 ]; }." },
 };
 
+static const struct espl_option cloud_options[] = {
+	[CLOUD_PATIENCE] = { .name = "patience",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "5m",
+	    .min = "0s",
+	    .max = "24h",
+	    .help = "How long a node that was reached by a command may be unreachable until it "
+		    "counts as lost; its trials keep running meanwhile. 0s: lost at once." },
+	[CLOUD_LINGER] = { .name = "linger",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "10m",
+	    .min = "1s",
+	    .max = "24h",
+	    .help = "How long trials keep running on a node that hears nothing from this "
+		    "program, whatever the reason. Then everything on it is ended." },
+};
+
 static const struct espl_option planning_options[] = {
 	[PLANNING_QUEUE] = { .name = "queue",
 	    .type = ESPL_OPT_CHOICE,
@@ -393,6 +410,9 @@ espl__core_groups(void)
 		    COUNT(trial_options), COUNT(trial_members), trial_members },
 		[GROUP_SPACE] = { "space", "The hyperparameters; NAME is the name of one of them.",
 		    NULL, 0, COUNT(space_members), space_members },
+		[GROUP_CLOUD] = { "cloud",
+		    "Options of every cloud, beside those of the plugin. See docs/sessions.md.",
+		    cloud_options, COUNT(cloud_options), 0, NULL },
 		[GROUP_PLANNING] = { "planning",
 		    "Options of the execution model, used by plan, simulate and run alike.",
 		    planning_options, COUNT(planning_options), 0, NULL },

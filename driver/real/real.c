@@ -408,6 +408,7 @@ init_loop(struct espl__real *real, struct espl__diag *diag)
 static const struct espl__agent_events agent_events = {
 	.started = espl__real_gangs_agent,
 	.hello = espl__real_lease_hello,
+	.reach = espl__real_lease_reach,
 	.gone = espl__real_lease_agent_gone,
 	.gpu = espl__real_gpu_message,
 	.gang = espl__real_gang_message,

@@ -50,6 +50,7 @@ struct espl__rlease {
 	espl_money charged;
 	int tries;                  /* agents that failed in a row */
 	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
+	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
 	struct espl__ragent *agent; /* NULL: none */
 };
 
@@ -76,7 +77,9 @@ struct espl__ragent {
 	int kills;              /* times that SIGKILL was sent */
 	int64_t born, deadline; /* ticks; deadline 0: none */
 	int64_t pinged, heard;
-	int here; /* on this machine */
+	int here;        /* on this machine */
+	int session;     /* outlives its channel: see node/session/session.h */
+	int64_t lost_at; /* session: no connection since this tick; 0: there is one */
 	uint32_t gpus, cpus;
 	struct espl__buf in, out, flight, text;
 	char why[512];  /* of the failure */
@@ -161,6 +164,7 @@ struct espl__start_plan {
 struct espl__agent_events {
 	void (*started)(struct espl__real *); /* it runs: gangs that wait for it begin */
 	void (*hello)(struct espl__real *, struct espl__rlease *);
+	void (*reach)(struct espl__real *, struct espl__rlease *, const char *why, int64_t lost);
 	void (*gone)(struct espl__real *, struct espl__rlease *, const struct espl__ragent *);
 	/* 0: read; -1: it cannot be */
 	int (*gpu)(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
@@ -250,6 +254,9 @@ void espl__real_leases_ask(struct espl__real *); /* acquire or adopt what was no
 void espl__real_release(struct espl__real *, struct espl__rlease *, espl_reason blame);
 void espl__real_lease_event(struct espl__real *, const struct espl_node_event *);
 void espl__real_lease_hello(struct espl__real *, struct espl__rlease *); /* its agent answers */
+/* The connection to its agent broke for now (why), or is there again (NULL, after `lost` ns). */
+void espl__real_lease_reach(struct espl__real *, struct espl__rlease *, const char *why,
+    int64_t lost);
 void espl__real_lease_agent_gone(struct espl__real *, struct espl__rlease *,
     const struct espl__ragent *);
 void espl__real_leases_tick(struct espl__real *, int64_t tick);
@@ -277,6 +284,8 @@ void espl__real_reply(struct espl__real *, const struct espl__effect *);
 void espl__real_kill(struct espl__real *, const struct espl__effect *);
 void espl__real_gangs_tick(struct espl__real *, int64_t tick);
 void espl__real_gangs_held(struct espl__real *, int64_t late);
+/* A node was unreachable so long: what its gangs had to do by some time may take as much longer. */
+void espl__real_gangs_away(struct espl__real *, uint64_t lease, int64_t lost);
 void espl__real_gangs_agent(struct espl__real *); /* a new agent: gangs that wait for it begin */
 /* What all parts of a gang are told, but for who and where; `params` is to live as long. */
 void espl__real_start_fill(struct espl__real *, const struct espl__rgang *,
@@ -287,6 +296,8 @@ void espl__real_plan_free(struct espl__rgang *);
 void espl__real_gang_free(struct espl__real *, struct espl__rgang *);
 struct espl__ragent *espl__real_part_agent(const struct espl__real *,
     const struct espl__part *); /* NULL: none that works */
+/* There is no connection to one of its nodes at present. */
+int espl__real_gang_unreachable(const struct espl__real *, const struct espl__rgang *);
 struct espl__rgang *espl__real_gang(const struct espl__real *, uint64_t id);
 /* A message of the agent of `lease`; -1: its payload is bad. */
 int espl__real_gang_message(struct espl__real *, struct espl__rlease *, uint8_t type,

@@ -5,12 +5,15 @@
  */
 #include "base/assert.h"
 #include "real/real.h"
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/random.h>
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
+#include "node/session/session.h"
 #include "plugin/instance.h"
 
 #define HEARTBEAT_MS 3000u
@@ -249,6 +252,34 @@ log_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 	*buf = uv_buf_init((char *)agent->text.data + agent->text.size, 4096);
 }
 
+/* What the near end of a session says of its connection; 0: the line is nothing of the kind. */
+static int
+note_reach(struct espl__ragent *agent, const char *line, size_t length)
+{
+	const size_t lost = sizeof ESPL__SESSION_LOST - 1, found = sizeof ESPL__SESSION_FOUND - 1;
+	int64_t tick = espl__tick();
+	char why[200];
+
+	if (!agent->session || agent->state != ESPL__AGENT_READY)
+		return 0;
+	if (length > lost && memcmp(line, ESPL__SESSION_LOST, lost) == 0) {
+		(void)snprintf(why, sizeof why, "%.*s", (int)(length - lost), line + lost);
+		if (agent->lost_at == 0)
+			agent->real->agent_events->reach(agent->real, agent->lease, why, 0);
+		agent->lost_at = tick;
+		return 1;
+	}
+	if (length == found && memcmp(line, ESPL__SESSION_FOUND, found) == 0) {
+		if (agent->lost_at != 0)
+			agent->real->agent_events->reach(agent->real, agent->lease, NULL,
+			    tick - agent->lost_at);
+		agent->lost_at = 0;
+		agent->heard = tick;
+		return 1;
+	}
+	return 0;
+}
+
 /* Lines of its standard error: ssh and the loader speak there. */
 static void
 log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
@@ -268,9 +299,12 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 	while (left > 0 && ((end = memchr(line, '\n', left)) != NULL || left > 4000)) {
 		size_t length = end != NULL ? (size_t)(end - line) : left;
 
-		espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id,
-		    (int)length, line);
-		(void)snprintf(agent->said, sizeof agent->said, ": %.*s", (int)length, line);
+		if (!note_reach(agent, line, length)) {
+			espl__log(ESPL_WARN, "node %llu: %.*s",
+			    (unsigned long long)agent->lease->id, (int)length, line);
+			(void)snprintf(agent->said, sizeof agent->said, ": %.*s", (int)length,
+			    line);
+		}
 		length += end != NULL;
 		line += length;
 		left -= length;
@@ -396,7 +430,10 @@ tick_agent(struct espl__ragent *agent, int64_t tick)
 	}
 	if (agent->state != ESPL__AGENT_READY)
 		return;
-	if (tick - agent->heard > SILENT_MOST) {
+	if (agent->lost_at != 0) { /* the session has its own limit, unless it hangs itself */
+		if (tick - agent->lost_at > agent->real->config->patience + SILENT_MOST)
+			espl__agent_break(agent, "unreachable for too long");
+	} else if (tick - agent->heard > SILENT_MOST) {
 		espl__agent_break(agent, "no response for %d s",
 		    (int)(SILENT_MOST / ESPL__REAL_SECOND));
 	} else if (tick - agent->pinged >= HEARTBEAT_MS * INT64_C(1000000)) {
@@ -429,6 +466,8 @@ espl__agents_held(struct espl__real *real, int64_t late)
 		agent->pinged += late;
 		if (agent->deadline != 0)
 			agent->deadline += late;
+		if (agent->lost_at != 0)
+			agent->lost_at += late;
 	}
 }
 
@@ -448,7 +487,7 @@ copy_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 
 	if (copy->argv != NULL)
 		return ESPL_E_REJECTED;
-	copy->argv = espl__alloc((argc + 2) * sizeof *copy->argv);
+	copy->argv = espl__alloc((argc + 10) * sizeof *copy->argv);
 	for (i = 0; i < argc; i++)
 		copy->argv[i] = espl__strdup(argv[i]);
 	copy->argc = argc;
@@ -499,7 +538,8 @@ say_hello(struct espl__ragent *agent)
 	espl__put_u64(&payload, agent->lease->id);
 	espl__put_str(&payload, address != NULL && address[0] != '\0' ? address : "127.0.0.1");
 	/* An agent here sees our end at once, and may wait while we are stopped (Ctrl-Z). */
-	espl__put_u32(&payload, agent->here ? 0 : HEARTBEAT_MS);
+	/* In a session the keeper listens for signs of life. */
+	espl__put_u32(&payload, agent->here || agent->session ? 0 : HEARTBEAT_MS);
 	espl__agent_send(agent, ESPL__MSG_HELLO, &payload);
 	espl__buf_free(&payload);
 }
@@ -524,6 +564,34 @@ new_agent(struct espl__real *real, struct espl__rlease *lease)
 	return agent;
 }
 
+/* Appends the agent to the words that reach the node.  Where there are such words, and the user has
+ * patience, the agent outlives the channel. */
+static void
+complete_command(struct espl__ragent *agent, struct argv_copy *copy)
+{
+	const struct espl__run_config *config = agent->real->config;
+	char *program = espl__format("%s/espalier-agent", espl__libexec());
+	uint64_t epoch = 0;
+
+	agent->session = copy->argc > 0 && config->patience > 0 &&
+	    getrandom(&epoch, sizeof epoch, 0) == (ssize_t)sizeof epoch;
+	if (agent->session) {
+		memmove(copy->argv + 3, copy->argv, copy->argc * sizeof *copy->argv);
+		copy->argv[0] = espl__strdup(program);
+		copy->argv[1] = espl__strdup("--connect");
+		copy->argv[2] = espl__format("%" PRId64, config->patience / 1000000);
+		copy->argc += 3;
+	}
+	copy->argv[copy->argc++] = program;
+	if (agent->session) {
+		copy->argv[copy->argc++] = espl__strdup("--keep");
+		copy->argv[copy->argc++] = espl__strdup(agent->lease->token);
+		copy->argv[copy->argc++] = espl__format("%" PRIx64, epoch);
+		copy->argv[copy->argc++] = espl__format("%" PRId64, config->linger / 1000000);
+	}
+	copy->argv[copy->argc] = NULL;
+}
+
 void
 espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 {
@@ -544,8 +612,8 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 	espl__real_enter(real);
 	status = real->ops->reach(real->cloud->self, &view, &copy.sink, &error);
 	if (copy.argv == NULL)
-		copy.argv = espl__alloc(2 * sizeof *copy.argv);
-	copy.argv[copy.argc] = espl__format("%s/espalier-agent", espl__libexec());
+		copy.argv = espl__alloc(10 * sizeof *copy.argv);
+	complete_command(agent, &copy);
 	if (status == ESPL_OK)
 		failed = spawn_agent(agent, copy.argv);
 	if (status != ESPL_OK || failed != 0) {
@@ -561,7 +629,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 		real->agent_events->started(real);
 		flush_output(agent);
 	}
-	for (i = 0; i <= copy.argc; i++)
+	for (i = 0; i < copy.argc; i++)
 		free(copy.argv[i]);
 	free(copy.argv);
 }

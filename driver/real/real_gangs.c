@@ -169,23 +169,42 @@ espl__real_gangs_tick(struct espl__real *real, int64_t tick)
 
 	ESPL__CHECK(real, REAL);
 	for (gang = real->gangs; gang != NULL; gang = gang->next) {
+		if (espl__real_gang_unreachable(real, gang))
+			continue;
 		if (gang->stay_until != 0 && tick >= gang->stay_until)
 			end_overstay(real, gang);
 		end_late_agents(real, gang, tick);
 	}
 }
 
+static void
+delay_gang(struct espl__rgang *gang, int64_t late)
+{
+	if (gang->stay_until != 0)
+		gang->stay_until += late;
+	for (uint32_t p = 0; p < gang->part_count; p++)
+		if (gang->parts[p].answer_by != 0)
+			gang->parts[p].answer_by += late;
+}
+
 void
 espl__real_gangs_held(struct espl__real *real, int64_t late)
 {
 	ESPL__CHECK(real, REAL);
-	for (struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next) {
-		if (gang->stay_until != 0)
-			gang->stay_until += late;
+	for (struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next)
+		delay_gang(gang, late);
+}
+
+void
+espl__real_gangs_away(struct espl__real *real, uint64_t lease, int64_t lost)
+{
+	ESPL__CHECK(real, REAL);
+	for (struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next)
 		for (uint32_t p = 0; p < gang->part_count; p++)
-			if (gang->parts[p].answer_by != 0)
-				gang->parts[p].answer_by += late;
-	}
+			if (gang->parts[p].lease == lease) {
+				delay_gang(gang, lost);
+				break;
+			}
 }
 
 /* ---- messages of an agent ---- */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/tick.h"
 #include "model/ledger.h"
 #include "plugin/instance.h"
@@ -343,9 +344,28 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 }
 
 void
+espl__real_lease_reach(struct espl__real *real, struct espl__rlease *lease, const char *why,
+    int64_t lost)
+{
+	struct espl__event *event = espl__real_event(real, ESPL__EV_REACH);
+	char span[32];
+
+	ESPL__CHECK(lease, RLEASE);
+	lease->lost_at = why != NULL ? espl__tick() : 0;
+	event->as.reach.lease = lease->id;
+	event->as.reach.reachable = why == NULL;
+	event->as.reach.text = espl__arena_strdup(espl__real_arena(real),
+	    why != NULL ? why : espl__format_short(lost, span));
+	if (why == NULL)
+		espl__real_gangs_away(real, lease->id, lost);
+}
+
+void
 espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 {
 	ESPL__CHECK(lease, RLEASE);
+	if (lease->lost_at != 0) /* the session before this one was lost */
+		espl__real_lease_reach(real, lease, NULL, espl__tick() - lease->lost_at);
 	if (lease->told >= ESPL_NODE_READY || lease->releasing || lease->ended)
 		return;
 	lease->gpus = lease->agent->gpus;

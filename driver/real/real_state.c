@@ -95,6 +95,19 @@ espl__real_part_agent(const struct espl__real *real, const struct espl__part *pa
 	return lease->agent;
 }
 
+int
+espl__real_gang_unreachable(const struct espl__real *real, const struct espl__rgang *gang)
+{
+	ESPL__CHECK(gang, RGANG);
+	for (uint32_t p = 0; p < gang->part_count; p++) {
+		const struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
+
+		if (agent != NULL && agent->lost_at != 0)
+			return 1;
+	}
+	return 0;
+}
+
 void
 espl__real_plan_free(struct espl__rgang *gang)
 {

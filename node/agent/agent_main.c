@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "config.h"
 #include "agent/agent_gpu.h"
+#include "session/session.h"
 
 #define MAX_SLOTS 4096
 
@@ -163,13 +164,18 @@ main(int argc, char **argv)
 	static struct espl__agent a;
 
 	if (argc > 1) {
+		if (strcmp(argv[1], "--connect") == 0)
+			return espl__session_connect(argc - 2, argv + 2);
+		if (strcmp(argv[1], "--keep") == 0)
+			return espl__session_keep(argc - 2, argv + 2);
 		if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 			printf("espalier-agent %s\n", PACKAGE_VERSION);
 			return 0;
 		}
 		fprintf(stderr,
 		    "espalier-agent is started by espalier. It speaks espalier's protocol on "
-		    "standard input and output and has no arguments.\n");
+		    "standard input and output. The arguments --connect and --keep are "
+		    "espalier's own (docs/sessions.md).\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
 	if (make_private(&a) != 0 || watch_signals(&a) != 0 ||

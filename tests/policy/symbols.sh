@@ -45,7 +45,8 @@ report 'a layer names nothing of a layer above it' "$(
 	below core base
 	below node/store base
 	below node/comm base
-	below node/agent node/store node/wire.o node/.libs/wire.o base
+	below node/session base
+	below node/agent node/session node/store node/wire.o node/.libs/wire.o base
 	below node core base
 	below sdk/check sdk/testkit core base
 	below driver/input core base

@@ -1,0 +1,424 @@
+/* keeper.c - the node's end of a session: the keeper, which runs the agent, and the relays that
+ * come and go between it and a channel.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "session/session.h"
+
+#define MS ESPL__SESSION_MS
+#define WORD 40u                 /* longest lease and epoch */
+#define HANDSHAKE 2000           /* ms for a line between relay and keeper */
+#define OLD_LIMIT (25000 * MS)   /* for the keeper of an earlier session to end */
+#define AGENT_LIMIT (30000 * MS) /* for the agent to end everything; then SIGKILL */
+
+struct keeper {
+	struct espl__stream stream;
+	const char *epoch;
+	int64_t linger;
+	int door, relay; /* listening; the present connection, -1 none */
+	int to, from;    /* the agent's standard input and output, -1 closed */
+	pid_t agent;
+	int64_t heard;    /* tick at which --connect was last heard */
+	int64_t said;     /* ... at which it was last sent an ACK */
+	int64_t kill_at;  /* the agent is ending; 0: it is not */
+	int64_t close_by; /* the agent has ended; 0: it has not */
+};
+
+static volatile sig_atomic_t terminated;
+
+static void
+on_term(int number)
+{
+	(void)number;
+	terminated = 1;
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+/* In the abstract name space: nothing is left behind, and no folder needs to be shared. */
+static socklen_t
+name_socket(struct sockaddr_un *address, const char *lease)
+{
+	int length;
+
+	memset(address, 0, sizeof *address);
+	address->sun_family = AF_UNIX;
+	length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "espalier-%ld-%s",
+	    (long)getuid(), lease);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+/* Anybody can bind or connect to such a name: the other end must be the same user. */
+static int
+is_own(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == getuid();
+}
+
+/* A line from a socket, without its newline; -1: none in time, or too long. */
+static int
+read_line(int fd, char *to, size_t room)
+{
+	size_t size = 0;
+	int64_t until = espl__tick() + HANDSHAKE * MS;
+
+	while (size + 1 < room && espl__tick() < until) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		ssize_t got;
+
+		if (poll(&p, 1, HANDSHAKE) <= 0)
+			continue;
+		got = read(fd, to + size, 1); /* what follows the line is not ours */
+		if (got <= 0)
+			return -1;
+		if (to[size] == '\n') {
+			to[size] = '\0';
+			return 0;
+		}
+		size++;
+	}
+	return -1;
+}
+
+/* ---- the keeper --------------------------------------------------------------------------- */
+
+static _Noreturn void
+run_agent(int in, int out)
+{
+	char name[] = "espalier-agent";
+	char *argv[] = { name, NULL };
+
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)signal(SIGHUP, SIG_DFL);
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGPIPE, SIG_DFL);
+	if (dup2(in, 0) == 0 && dup2(out, 1) == 1)
+		execv("/proc/self/exe", argv);
+	fprintf(stderr, "cannot start espalier-agent: %s\n", strerror(errno));
+	_exit(127);
+}
+
+static int
+start_agent(struct keeper *k)
+{
+	int in[2], out[2];
+
+	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+		return -1;
+	k->agent = fork();
+	if (k->agent == 0)
+		run_agent(in[0], out[1]);
+	close(in[0]);
+	close(out[1]);
+	k->to = in[1];
+	k->from = out[0];
+	espl__session_nonblocking(k->to);
+	espl__session_nonblocking(k->from);
+	return k->agent < 0 ? -1 : 0;
+}
+
+/* The agent sees the end of its channel: it ends everything on the node. */
+static void
+end_agent(struct keeper *k)
+{
+	if (k->to < 0)
+		return;
+	close(k->to);
+	k->to = -1;
+	k->kill_at = espl__tick() + AGENT_LIMIT;
+}
+
+static void
+drop_relay(struct keeper *k)
+{
+	if (k->relay >= 0)
+		close(k->relay);
+	k->relay = -1;
+	k->stream.open = 0;
+}
+
+static void
+admit_relay(struct keeper *k)
+{
+	char line[WORD + 8], *what;
+	int fd = accept4(k->door, NULL, NULL, SOCK_CLOEXEC), same;
+
+	if (fd < 0)
+		return;
+	if (!is_own(fd) || read_line(fd, line, sizeof line) != 0 ||
+	    (what = strchr(line, ' ')) == NULL) {
+		close(fd);
+		return;
+	}
+	*what++ = '\0';
+	same = strcmp(line, k->epoch) == 0 && k->kill_at == 0;
+	if (!same && strcmp(what, "new") == 0)
+		end_agent(k); /* what an earlier driver left */
+	if (!same || espl__write_all(fd, "go\n", 3) != 0) {
+		close(fd);
+		return;
+	}
+	drop_relay(k); /* the channel behind it may be half open */
+	k->relay = fd;
+	k->heard = k->said = espl__tick();
+	espl__session_nonblocking(fd);
+	espl__stream_connect(&k->stream);
+}
+
+static void
+hear_relay(struct keeper *k)
+{
+	int got = espl__session_feed(k->relay, &k->stream);
+
+	if (got < 0)
+		drop_relay(k);
+	else if (got > 0)
+		k->heard = espl__tick();
+}
+
+/* Input for the agent, which may have ended by itself. */
+static void
+pass_input(struct keeper *k)
+{
+	if (k->to >= 0 && espl__session_write(k->to, &k->stream.ready) != 0)
+		end_agent(k);
+	if (k->to < 0)
+		espl__buf_clear(&k->stream.ready);
+	if (k->stream.over && k->stream.ready.size == 0)
+		end_agent(k);
+}
+
+static void
+take_output(struct keeper *k)
+{
+	if (espl__session_read(k->from, &k->stream) >= 0)
+		return;
+	close(k->from);
+	k->from = -1;
+	espl__stream_end(&k->stream);
+	k->close_by = espl__tick() + ESPL__SESSION_CLOSE;
+}
+
+static void
+tend_keeper(struct keeper *k, int64_t now)
+{
+	if (terminated || now - k->heard >= k->linger)
+		end_agent(k);
+	if (k->kill_at != 0 && now >= k->kill_at) {
+		(void)kill(k->agent, SIGKILL);
+		k->kill_at = now + AGENT_LIMIT;
+	}
+	if (k->stream.open && now - k->said >= ESPL__SESSION_ALIVE) {
+		k->said = now;
+		espl__stream_ack(&k->stream);
+	}
+	espl__stream_pump(&k->stream);
+	if (k->relay >= 0 && k->stream.out.size > 0 &&
+	    espl__session_write(k->relay, &k->stream.out) != 0)
+		drop_relay(k);
+}
+
+/* 0: it is over. */
+static int
+turn_keeper(struct keeper *k)
+{
+	struct pollfd fds[4];
+	int64_t now = espl__tick();
+
+	tend_keeper(k, now);
+	if (k->from < 0 &&
+	    (now >= k->close_by || k->relay < 0 ||
+		(espl__stream_done(&k->stream) && k->stream.out.size == 0)))
+		return 0;
+	fds[0] = (struct pollfd){ .fd = k->door, .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = k->relay,
+		.events = (short)(POLLIN | (k->stream.out.size > 0 ? POLLOUT : 0)) };
+	fds[2] = (struct pollfd){ .fd = espl__stream_room(&k->stream) > 0 ? k->from : -1,
+		.events = POLLIN };
+	fds[3] = (struct pollfd){ .fd = k->stream.ready.size > 0 ? k->to : -1, .events = POLLOUT };
+	if (poll(fds, 4, 500) < 0)
+		return 1;
+	if (fds[0].revents != 0)
+		admit_relay(k);
+	else if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+		hear_relay(k);
+	if (fds[2].revents != 0)
+		take_output(k);
+	pass_input(k);
+	return 1;
+}
+
+static _Noreturn void
+keep_session(int door, const char *epoch, int64_t linger)
+{
+	struct keeper k = { .epoch = epoch,
+		.linger = linger,
+		.door = door,
+		.relay = -1,
+		.to = -1,
+		.from = -1 };
+	int null = open("/dev/null", O_RDWR);
+
+	(void)setsid(); /* the end of a channel's session is none of ours */
+	(void)chdir("/");
+	(void)signal(SIGHUP, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGTERM, on_term);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || start_agent(&k) != 0)
+		_exit(1);
+	if (null > 2)
+		close(null);
+	espl__stream_init(&k.stream);
+	k.heard = espl__tick();
+	while (turn_keeper(&k))
+		;
+	(void)kill(k.agent, SIGKILL); /* if it did not end by itself */
+	(void)waitpid(k.agent, NULL, 0);
+	_exit(0);
+}
+
+/* ---- the relay ---------------------------------------------------------------------------- */
+
+/* A keeper for a new session; returns its process, or -1 with errno. */
+static pid_t
+start_keeper(const char *lease, const char *epoch, int64_t linger)
+{
+	struct sockaddr_un address;
+	socklen_t size = name_socket(&address, lease);
+	int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	pid_t pid;
+
+	if (door < 0)
+		return -1;
+	if (bind(door, (struct sockaddr *)&address, size) != 0 || listen(door, 8) != 0) {
+		close(door);
+		return -1;
+	}
+	pid = fork();
+	if (pid == 0)
+		keep_session(door, epoch, linger);
+	close(door);
+	return pid;
+}
+
+/* Connects to the keeper of a lease; -1: there is none. */
+static int
+find_keeper(const char *lease)
+{
+	struct sockaddr_un address;
+	socklen_t size = name_socket(&address, lease);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, size) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* The keeper takes this relay; -1: it does not. */
+static int
+ask_keeper(int fd, const char *epoch, const char *what)
+{
+	char line[WORD + 8];
+	int length = snprintf(line, sizeof line, "%s %s\n", epoch, what);
+
+	return espl__write_all(fd, line, (size_t)length) == 0 &&
+		read_line(fd, line, sizeof line) == 0 && strcmp(line, "go") == 0
+	    ? 0
+	    : -1;
+}
+
+/* Connects to the session's keeper, and starts it if the session is new; -1: not to be had. */
+static int
+join_session(const char *lease, const char *epoch, int64_t linger, const char *what)
+{
+	int64_t until = espl__tick() + OLD_LIMIT;
+	int fresh = strcmp(what, "new") == 0;
+
+	do {
+		int fd = find_keeper(lease);
+
+		if (fd >= 0 && !is_own(fd)) {
+			fprintf(stderr, "another user holds the name of this session\n");
+			close(fd);
+			return -1;
+		}
+		if (fd >= 0 && ask_keeper(fd, epoch, what) == 0)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+		if (!fresh)
+			break;
+		if (fd < 0 && start_keeper(lease, epoch, linger) < 0 && errno != EADDRINUSE) {
+			fprintf(stderr, "cannot start the keeper of a session: %s\n",
+			    strerror(errno));
+			return -1;
+		}
+		if (fd >= 0) /* an earlier session is ending */
+			(void)poll(NULL, 0, 50);
+	} while (espl__tick() < until);
+	fprintf(stderr, "%s\n",
+	    fresh ? "an earlier session on this node does not end"
+		  : "the session on this node is gone (was it restarted?)");
+	return -1;
+}
+
+/* One direction; 0: its end. */
+static int
+pass_bytes(int from, int to)
+{
+	static uint8_t bytes[65536];
+	ssize_t got = read(from, bytes, sizeof bytes);
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return 1;
+	return got > 0 && espl__write_all(to, bytes, (size_t)got) == 0;
+}
+
+int
+espl__session_keep(int argc, char **argv)
+{
+	int64_t linger;
+	int fd, open = 1;
+
+	if (argc != 4 || strlen(argv[0]) > WORD || strlen(argv[1]) > WORD ||
+	    strpbrk(argv[1], " \n") != NULL || espl__session_number(argv[2], &linger) != 0 ||
+	    (strcmp(argv[3], "new") != 0 && strcmp(argv[3], "again") != 0)) {
+		fprintf(stderr, "espalier-agent: usage: --keep LEASE EPOCH LINGER_MS new|again\n");
+		return 2;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	fd = join_session(argv[0], argv[1], linger, argv[3]);
+	if (fd < 0)
+		return ESPL__SESSION_GONE;
+	while (open) {
+		struct pollfd fds[2] = { { .fd = 0, .events = POLLIN },
+			{ .fd = fd, .events = POLLIN } };
+
+		if (poll(fds, 2, -1) < 0)
+			continue;
+		if (fds[0].revents != 0)
+			open = pass_bytes(0, fd);
+		if (open && fds[1].revents != 0)
+			open = pass_bytes(fd, 1);
+	}
+	return 0;
+}

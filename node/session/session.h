@@ -1,0 +1,48 @@
+/* session.h - an agent that outlives the channel to it.
+ *
+ * The driver starts `espalier-agent --connect`, which runs the command that reaches the node and,
+ * whenever its channel breaks, runs it again.  On the node that command starts
+ * `espalier-agent --keep`: a relay between the channel and the keeper, a process without terminal
+ * or parent that runs the agent itself.  Between --connect and keeper there is a stream
+ * (stream.h), so driver and agent see one channel that never breaks:
+ *
+ *   driver == --connect -- ssh -- relay -- keeper == agent
+ *
+ * A relay finds the keeper by an abstract Unix socket named after user and lease.  The session ends
+ * when the driver closes its channel; when the agent ends; when --connect had no connection for its
+ * patience; and when the keeper heard nothing for its linger time: then the agent ends everything
+ * on the node, as it does at the end of any channel.
+ */
+#ifndef ESPL__SESSION_H
+#define ESPL__SESSION_H
+#include <stdint.h>
+#include "session/stream.h"
+
+#define ESPL__SESSION_MS INT64_C(1000000)
+#define ESPL__SESSION_ALIVE (3000 * ESPL__SESSION_MS)   /* an ACK at least as often */
+#define ESPL__SESSION_SILENT (15000 * ESPL__SESSION_MS) /* then the channel is broken */
+#define ESPL__SESSION_CLOSE (10000 * ESPL__SESSION_MS)  /* for the last bytes, at the end */
+#define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
+
+/* What --connect says on its standard error for the driver, a line each. */
+#define ESPL__SESSION_LOST "\001unreachable: " /* and why */
+#define ESPL__SESSION_FOUND "\001reachable"
+
+/* near.c: espalier-agent --connect PATIENCE_MS COMMAND...  The words new or again are appended to
+ * the command.  Returns the exit status. */
+int espl__session_connect(int argc, char **argv);
+/* keeper.c: espalier-agent --keep LEASE EPOCH LINGER_MS new|again.  EPOCH tells one --connect from
+ * another: `new` ends what an earlier one left. */
+int espl__session_keep(int argc, char **argv);
+
+/* ---- session.c: shared by both ------------------------------------------------------------ */
+
+int espl__session_number(const char *text, int64_t *to); /* milliseconds -> ns; 0, or -1 */
+void espl__session_nonblocking(int fd);
+/* Writes what it can and drops it from the front; -1: the reader is gone. */
+int espl__session_write(int fd, struct espl__buf *);
+/* Reads the user's side into the stream.  1: read; 0: nothing now; -1: the end. */
+int espl__session_read(int fd, struct espl__stream *);
+/* Reads the channel.  The same; -1 also when it holds what no peer would send. */
+int espl__session_feed(int fd, struct espl__stream *);
+#endif
