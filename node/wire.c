@@ -58,8 +58,8 @@ espl__frame_put(struct espl__buf *b, enum espl__message type, const void *payloa
 static int
 is_known_type(uint8_t type)
 {
-	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_SEAT) ||
-	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_GPU);
+	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_BYE) ||
+	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_STATED);
 }
 
 int

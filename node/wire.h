@@ -36,6 +36,12 @@
  * the configuration wants it). GPU      u8 what, v64 gang, v64 number, str text   see enum
  * espl__gpu_news; gang 0: about the node LOG      u8 level, str text PONG
  *
+ * A driver that resumes a run greets the agents of sessions that outlived the last driver
+ * (session/session.h) with another HELLO.  They answer with HELLO_BACK; then, for each gang of the
+ * session, STATE (v64 gang, v64 ranks; 0 ranks: it cannot be continued) and the messages about it
+ * that no REPLY has answered, as they were; then STATED, which is empty.  BYE, empty, precedes the
+ * end of a channel that the driver closes on purpose.
+ *
  * Ranks that come later (a resize in place) are another gang for the agent, with a START and a
  * number of their own: START says that they join, and whose door they knock at.
  */
@@ -45,7 +51,7 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-#define ESPL__WIRE_PROTOCOL 5u
+#define ESPL__WIRE_PROTOCOL 6u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -59,6 +65,7 @@ enum espl__message {
 	ESPL__MSG_COLLECT,
 	ESPL__MSG_PING,
 	ESPL__MSG_SEAT,
+	ESPL__MSG_BYE,
 	ESPL__MSG_HELLO_BACK = 64,
 	ESPL__MSG_PORT,
 	ESPL__MSG_STARTED,
@@ -71,7 +78,9 @@ enum espl__message {
 	ESPL__MSG_PONG,
 	ESPL__MSG_LEFT,
 	ESPL__MSG_FAILED,
-	ESPL__MSG_GPU
+	ESPL__MSG_GPU,
+	ESPL__MSG_STATE,
+	ESPL__MSG_STATED
 };
 
 /* The ranks reconnect: what all ranks of a gang must know. */

@@ -242,7 +242,8 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_str(b, e->as.reach.text);
 		break;
 	case ESPL__EV_METRIC: espl__put_str(b, e->as.metric.name); break;
-	case ESPL__EV_STARTED: espl__put_v64(b, e->as.started.gang); break;
+	case ESPL__EV_STARTED:
+	case ESPL__EV_OUTLIVED: espl__put_v64(b, e->as.started.gang); break;
 	case ESPL__EV_REPORT: put_report(b, e); break;
 	case ESPL__EV_SAVED:
 		espl__put_v64(b, e->as.saved.gang);
@@ -382,7 +383,8 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	case ESPL__EV_METRIC: e->as.metric.name = get_text(r, arena); break;
 	case ESPL__EV_NODE_WHY: get_node_why(r, arena, e); break;
 	case ESPL__EV_REACH: get_reach(r, arena, e); break;
-	case ESPL__EV_STARTED: e->as.started.gang = espl__get_v64(r); break;
+	case ESPL__EV_STARTED:
+	case ESPL__EV_OUTLIVED: e->as.started.gang = espl__get_v64(r); break;
 	case ESPL__EV_REPORT: get_report(r, arena, e); break;
 	case ESPL__EV_SAVED:
 		e->as.saved.gang = espl__get_v64(r);

@@ -38,7 +38,8 @@ enum espl__event_type {
 	/* the driver was held up: what the last round decided was done late */
 	ESPL__EV_HELD,
 	ESPL__EV_NODE_WHY, /* in words, why a lease is about to end: EV_NODE follows */
-	ESPL__EV_REACH     /* a node became unreachable, or reachable again; its trials run on */
+	ESPL__EV_REACH,    /* a node became unreachable, or reachable again; its trials run on */
+	ESPL__EV_OUTLIVED  /* this gang outlived the driver: EV_RESUME follows */
 };
 
 /* How a gang ended. */
@@ -97,7 +98,7 @@ struct espl__event {
 		} metric;
 		struct {
 			uint64_t gang;
-		} started;
+		} started; /* OUTLIVED, too */
 		struct {
 			uint64_t gang, iteration;
 			uint32_t count;

@@ -100,6 +100,17 @@ struct espl__lease_info {
 	espl_money max_price_hour;
 };
 uint32_t espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
+/* The gangs of a run whose driver was killed, as the journal tells of them. */
+struct espl__gang_info {
+	uint64_t gang, trial; /* trial: with its search, as espl__trial_uid says */
+	uint32_t gpus;
+	const struct espl_slot *slots; /* [gpus] */
+	uint64_t iteration, budget;    /* last reported (or begun from); as told */
+	enum espl__directive told;     /* its last reply; 0: none */
+	int awaiting, killed, moving;  /* moving: it goes over to other slots */
+};
+/* By number, at most `room`; returns how many there are.  Valid until the next round. */
+uint32_t espl__exec_gangs(const struct espl__exec *, struct espl__gang_info *, uint32_t room);
 int espl__exec_on_cpu(const struct espl__exec *); /* what counts as a GPU is a slot of a CPU */
 const struct espl_trial *espl__exec_trial(const struct espl__exec *,
     uint64_t trial); /* NULL unknown */

@@ -276,6 +276,27 @@ espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uin
 	return n;
 }
 
+uint32_t
+espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint32_t room)
+{
+	uint32_t n = 0;
+
+	ESPL__CHECK(x, EXEC);
+	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next, n++)
+		if (n < room)
+			list[n] = (struct espl__gang_info){ .gang = g->id,
+				.trial = espl__trial_uid(g->trial),
+				.gpus = g->share.gpus,
+				.slots = g->slots,
+				.iteration = g->iteration,
+				.budget = g->budget,
+				.told = (enum espl__directive)g->told,
+				.awaiting = g->awaiting,
+				.killed = g->killed || g->fault != NULL,
+				.moving = g->onto_count > 0 };
+	return n;
+}
+
 const struct espl_trial *
 espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 {

@@ -344,6 +344,15 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 	    (unsigned long long)n->pub.id, e->as.reach.text);
 }
 
+static void
+on_outlived(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__gang *g = espl__exec_gang(x, e->as.started.gang);
+
+	if (g != NULL)
+		g->outlived = 1;
+}
+
 espl_status
 espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
@@ -360,6 +369,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_NODE: espl__exec_node(x, e, diag); return ESPL_OK;
 	case ESPL__EV_NODE_WHY: on_node_why(x, e); return ESPL_OK;
 	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
+	case ESPL__EV_OUTLIVED: on_outlived(x, e); return ESPL_OK;
 	case ESPL__EV_METRIC: on_metric(x, e); return ESPL_OK;
 	case ESPL__EV_STARTED: on_started(x, e); return ESPL_OK;
 	case ESPL__EV_REPORT: return on_report(x, e, diag);

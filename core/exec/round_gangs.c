@@ -173,6 +173,7 @@ reply_to_gang(struct espl__exec *x, struct espl__gang *g)
 	e->as.reply.gang = g->id;
 	e->as.reply.trial = g->trial->pub.id;
 	e->as.reply.directive = d;
+	g->told = (uint8_t)d;
 	if (d == ESPL__CONTINUE || d == ESPL__STOP)
 		g->trial->can_save = 0;
 	if (d == ESPL__PAUSE || d == ESPL__STOP) {

@@ -114,6 +114,15 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 					    : "booting");
 }
 
+static int
+has_outlived(const struct espl__exec *x, uint64_t node)
+{
+	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		if (g->outlived && espl__gang_on(g, node))
+			return 1;
+	return 0;
+}
+
 /* The driver comes back: processes are gone, nodes must be told again. */
 static void
 reset_nodes(struct espl__exec *x)
@@ -127,6 +136,8 @@ reset_nodes(struct espl__exec *x)
 		n->failed_trial = ESPL_NONE;
 		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
 			espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED);
+		if (has_outlived(x, n->pub.id))
+			continue;
 		if (n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE)
 			espl__machine_state(&x->fleet, n, ESPL_NODE_BOOTING, ESPL_ANY);
 	}
@@ -148,22 +159,34 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 	espl__exec_show(x, t);
 }
 
-void
-espl__exec_resume(struct espl__exec *x)
+/* Gangs that are gone; those that outlived the driver stay as they are. */
+static void
+drop_gangs(struct espl__exec *x)
 {
-	ESPL__CHECK(x, EXEC);
-	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
-	    (unsigned)x->gang_count, x->gang_count == 1 ? " is" : "s are");
-	x->awaiting_count = 0;
-	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		g->awaiting = 0;
+	struct espl__gang *g, *next;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < x->awaiting_count; i++) {
+		x->awaiting[i]->awaiting = x->awaiting[i]->outlived;
+		if (x->awaiting[i]->outlived)
+			x->awaiting[kept++] = x->awaiting[i];
+	}
+	x->awaiting_count = kept;
 	for (uint32_t i = x->gangs_count; i > 0; i--) {
 		struct espl__item *item = espl__item_of_gang(x->gangs_view[i - 1]);
-		espl__item_target(x, item, NULL, 0);
+
+		g = item->trial != NULL ? item->trial->gang : NULL;
+		if (g == NULL || !g->outlived || !espl__gang_matches(g, item))
+			espl__item_target(x, item, NULL, 0);
 	}
-	while (x->gang_first != NULL) {
-		struct espl__gang *g = x->gang_first;
+	for (g = x->gang_first; g != NULL; g = next) {
 		struct espl__trial *t = g->trial;
+
+		next = g->next;
+		if (g->outlived) {
+			espl__gang_heard(x, g);
+			continue;
+		}
 		for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 			if (o->gang != NULL)
 				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t),
@@ -171,7 +194,33 @@ espl__exec_resume(struct espl__exec *x)
 		espl__gang_free(x, g);
 		reset_trial(x, t);
 	}
+}
+
+static void
+note_return(struct espl__exec *x)
+{
+	uint32_t kept = 0;
+
+	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		kept += g->outlived;
+	if (kept > 0)
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
+		    "the driver came back; %u of %u gangs kept running", (unsigned)kept,
+		    (unsigned)x->gang_count);
+	else
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
+		    (unsigned)x->gang_count, x->gang_count == 1 ? " is" : "s are");
+}
+
+void
+espl__exec_resume(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	note_return(x);
+	drop_gangs(x);
 	reset_nodes(x);
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		g->outlived = 0;
 	for (uint32_t i = 0; i < x->computing_count; i++) {
 		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
 		struct espl__event e = { .type = ESPL__EV_OUTCOME };

@@ -66,6 +66,8 @@ struct espl__gang {
 	espl_time began, heard, saved_at; /* start; last sign of life; last checkpoint */
 	uint8_t awaiting;                 /* a report wants its reply */
 	uint8_t killed;
+	uint8_t outlived; /* the driver that started it; cleared by EV_RESUME */
+	uint8_t told;     /* enum espl__directive of its last reply; 0: none yet */
 	uint8_t reported; /* any report came */
 	/* with a plan: its item's id, told as gone when the GPUs are free; else NONE */
 	uint64_t leaves;

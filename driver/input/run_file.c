@@ -525,6 +525,9 @@ read_cloud(struct espl__run_config *config, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	config->patience = value_of(config->cloud_values, CLOUD_PATIENCE)->as.i;
+	if (value_of(config->cloud_values, CLOUD_PATIENCE)->source <= ESPL_FALLBACK &&
+	    strcmp(config->cloud.use, "local") == 0)
+		config->patience = 0; /* there is no connection that could break */
 	config->linger = value_of(config->cloud_values, CLOUD_LINGER)->as.i;
 	if (config->linger < config->patience)
 		return refuse_option(config->cloud_values, CLOUD_LINGER, diag,

@@ -201,14 +201,16 @@ static const struct espl_option cloud_options[] = {
 	    .min = "0s",
 	    .max = "24h",
 	    .help = "How long a node that was reached by a command may be unreachable until it "
-		    "counts as lost; its trials keep running meanwhile. 0s: lost at once." },
+		    "counts as lost; its trials keep running meanwhile. 0s: lost at once, as "
+		    "is the default for local." },
 	[CLOUD_LINGER] = { .name = "linger",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "10m",
 	    .min = "1s",
 	    .max = "24h",
 	    .help = "How long trials keep running on a node that hears nothing from this "
-		    "program, whatever the reason. Then everything on it is ended." },
+		    "program, whatever the reason; `resume` continues with them. Then "
+		    "everything on it is ended." },
 };
 
 static const struct espl_option planning_options[] = {

@@ -131,14 +131,16 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	for (i = 0; i < espl__exec_metric_count(world->exec); i++)
 		(void)espl__names_add(&real->metrics, espl__exec_metric_name(world->exec, i));
 	real->job_next = espl__exec_jobs_come(world->exec);
-	(void)espl__real_event(real, resumed ? ESPL__EV_RESUME : ESPL__EV_START);
-	espl__store_clean(real);
+	if (!resumed)
+		(void)espl__real_event(real, ESPL__EV_START);
 	real->agents_lost = resumed;
 	if (resumed) {
 		status = espl__real_leases_resume(real, diag);
 		if (status != ESPL_OK)
 			return status;
+		espl__real_rejoin(real);
 	}
+	espl__store_clean(real);
 	if (uv_timer_start(&real->tick, on_tick, TICK_MS, TICK_MS) != 0 ||
 	    uv_prepare_start(&real->prepare, on_prepare) != 0)
 		return espl__fail(diag, ESPL_E_BUG, "cannot start the timers of the event loop");
@@ -409,6 +411,7 @@ static const struct espl__agent_events agent_events = {
 	.started = espl__real_gangs_agent,
 	.hello = espl__real_lease_hello,
 	.reach = espl__real_lease_reach,
+	.state = espl__real_rejoin_message,
 	.gone = espl__real_lease_agent_gone,
 	.gpu = espl__real_gpu_message,
 	.gang = espl__real_gang_message,

@@ -51,6 +51,9 @@ struct espl__rlease {
 	int tries;                  /* agents that failed in a row */
 	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
 	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
+	uint64_t epoch;             /* of its session; 0: none */
+	int rejoined;               /* the session outlived the last driver, and told its state */
+	struct espl__buf backlog;   /* messages about gangs, while it tells */
 	struct espl__ragent *agent; /* NULL: none */
 };
 
@@ -166,6 +169,8 @@ struct espl__agent_events {
 	void (*hello)(struct espl__real *, struct espl__rlease *);
 	void (*reach)(struct espl__real *, struct espl__rlease *, const char *why, int64_t lost);
 	void (*gone)(struct espl__real *, struct espl__rlease *, const struct espl__ragent *);
+	/* what it says of gangs that outlived the last driver */
+	int (*state)(struct espl__rlease *, uint8_t type, const struct espl__reader *);
 	/* 0: read; -1: it cannot be */
 	int (*gpu)(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
 	int (
@@ -229,6 +234,7 @@ struct espl__real {
 	/* store, computations, children */
 	uint32_t works; /* removals under way */
 	uint64_t trash;
+	int rejoining;   /* agents that outlived the last driver are asked for their state */
 	int agents_lost; /* in this run: they may have left folders */
 	struct espl__compute_job *jobs;
 	struct espl__pids pids;
@@ -246,6 +252,12 @@ espl_status espl__real_cloud_start(struct espl__real *, struct espl__diag *);
 void espl__real_cloud_free(struct espl__real *);
 void espl__real_enter(struct espl__real *); /* before every call into the plugin */
 
+/* real_rejoin.c: agents and gangs that outlived the last driver.  Queues EV_OUTLIVED for each gang
+ * that goes on, EV_RESUME, and what these gangs have said since.  Takes 20 s at most. */
+void espl__real_rejoin(struct espl__real *);
+/* A message of such an agent; -1: its payload is bad. */
+int espl__real_rejoin_message(struct espl__rlease *, uint8_t type, const struct espl__reader *);
+
 /* real_leases.c: from FX_ACQUIRE to ENDED. */
 struct espl__rlease *espl__real_lease(const struct espl__real *, uint64_t id);
 struct espl__rlease *espl__real_lease_add(struct espl__real *, uint64_t id, uint32_t offer,
@@ -253,6 +265,7 @@ struct espl__rlease *espl__real_lease_add(struct espl__real *, uint64_t id, uint
 void espl__real_leases_ask(struct espl__real *); /* acquire or adopt what was not yet */
 void espl__real_release(struct espl__real *, struct espl__rlease *, espl_reason blame);
 void espl__real_lease_event(struct espl__real *, const struct espl_node_event *);
+void espl__real_tell_ready(struct espl__real *, struct espl__rlease *);
 void espl__real_lease_hello(struct espl__real *, struct espl__rlease *); /* its agent answers */
 /* The connection to its agent broke for now (why), or is there again (NULL, after `lost` ns). */
 void espl__real_lease_reach(struct espl__real *, struct espl__rlease *, const char *why,
@@ -287,6 +300,8 @@ void espl__real_gangs_held(struct espl__real *, int64_t late);
 /* A node was unreachable so long: what its gangs had to do by some time may take as much longer. */
 void espl__real_gangs_away(struct espl__real *, uint64_t lease, int64_t lost);
 void espl__real_gangs_agent(struct espl__real *); /* a new agent: gangs that wait for it begin */
+/* A gang that runs already, on one node, as the journal tells of it; NULL: it cannot be. */
+struct espl__rgang *espl__real_gang_again(struct espl__real *, const struct espl__gang_info *);
 /* What all parts of a gang are told, but for who and where; `params` is to live as long. */
 void espl__real_start_fill(struct espl__real *, const struct espl__rgang *,
     const struct espl__rlease *first, const double *values, struct espl__start *,
@@ -314,6 +329,8 @@ void espl__real_say(struct espl__real *, struct espl__rgang *, enum espl__direct
     uint64_t budget);
 void espl__real_tell(struct espl__real *, const struct espl__rgang *, const char *text);
 void espl__real_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);
+/* The iteration of a line that is a report; 0: it is none. */
+uint64_t espl__real_line_iteration(const char *text, size_t);
 void espl__real_lines_held(struct espl__real *,
     struct espl__rgang *); /* the next of those held back */
 /* real_resize.c: gangs that change while they live. */

@@ -77,6 +77,8 @@ espl__agent_close(struct espl__ragent *agent)
 	ESPL__CHECK(agent, RAGENT);
 	if (agent->state >= ESPL__AGENT_CLOSING)
 		return;
+	if (agent->session)
+		espl__agent_send(agent, ESPL__MSG_BYE, NULL);
 	espl__agents_flush(agent->real);
 	if (agent->state >= ESPL__AGENT_CLOSING) /* the flush found it broken */
 		return;
@@ -168,9 +170,13 @@ take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader
 		return hello_back(agent, reader);
 	if (agent->state == ESPL__AGENT_HELLO && type != ESPL__MSG_LOG)
 		return -1;
+	if (type == ESPL__MSG_PONG)
+		return 0;
+	if (type == ESPL__MSG_LOG)
+		return log_message(agent, reader);
+	if (agent->real->rejoining)
+		return agent->real->agent_events->state(agent->lease, type, reader);
 	switch (type) {
-	case ESPL__MSG_PONG: return 0;
-	case ESPL__MSG_LOG: return log_message(agent, reader);
 	case ESPL__MSG_GPU:
 		return agent->real->agent_events->gpu(agent->real, agent->lease, reader);
 	default: return agent->real->agent_events->gang(agent->real, agent->lease, type, reader);
@@ -487,7 +493,7 @@ copy_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 
 	if (copy->argv != NULL)
 		return ESPL_E_REJECTED;
-	copy->argv = espl__alloc((argc + 10) * sizeof *copy->argv);
+	copy->argv = espl__alloc((argc + 12) * sizeof *copy->argv);
 	for (i = 0; i < argc; i++)
 		copy->argv[i] = espl__strdup(argv[i]);
 	copy->argc = argc;
@@ -575,12 +581,18 @@ complete_command(struct espl__ragent *agent, struct argv_copy *copy)
 
 	agent->session = copy->argc > 0 && config->patience > 0 &&
 	    getrandom(&epoch, sizeof epoch, 0) == (ssize_t)sizeof epoch;
+	if (agent->session && agent->real->rejoining)
+		epoch = agent->lease->epoch;
+	else if (agent->lease->epoch != epoch)
+		agent->real->leases_dirty = 1;
+	agent->lease->epoch = epoch;
 	if (agent->session) {
-		memmove(copy->argv + 3, copy->argv, copy->argc * sizeof *copy->argv);
+		memmove(copy->argv + 4, copy->argv, copy->argc * sizeof *copy->argv);
 		copy->argv[0] = espl__strdup(program);
 		copy->argv[1] = espl__strdup("--connect");
 		copy->argv[2] = espl__format("%" PRId64, config->patience / 1000000);
-		copy->argc += 3;
+		copy->argv[3] = espl__strdup(agent->real->rejoining ? "rejoin" : "new");
+		copy->argc += 4;
 	}
 	copy->argv[copy->argc++] = program;
 	if (agent->session) {
@@ -612,7 +624,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 	espl__real_enter(real);
 	status = real->ops->reach(real->cloud->self, &view, &copy.sink, &error);
 	if (copy.argv == NULL)
-		copy.argv = espl__alloc(10 * sizeof *copy.argv);
+		copy.argv = espl__alloc(12 * sizeof *copy.argv);
 	complete_command(agent, &copy);
 	if (status == ESPL_OK)
 		failed = spawn_agent(agent, copy.argv);

@@ -56,6 +56,7 @@ free_lease(struct espl__rlease *lease)
 	free(lease->address);
 	free(lease->detail);
 	free(lease->why);
+	espl__buf_free(&lease->backlog);
 	lease->magic = 0;
 	free(lease);
 }
@@ -361,15 +362,22 @@ espl__real_lease_reach(struct espl__real *real, struct espl__rlease *lease, cons
 }
 
 void
+espl__real_tell_ready(struct espl__real *real, struct espl__rlease *lease)
+{
+	ESPL__CHECK(lease, RLEASE);
+	lease->gpus = lease->agent->gpus;
+	tell_state(real, lease, ESPL_NODE_READY, ESPL_NEVER);
+}
+
+void
 espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 {
 	ESPL__CHECK(lease, RLEASE);
 	if (lease->lost_at != 0) /* the session before this one was lost */
 		espl__real_lease_reach(real, lease, NULL, espl__tick() - lease->lost_at);
-	if (lease->told >= ESPL_NODE_READY || lease->releasing || lease->ended)
+	if (lease->told >= ESPL_NODE_READY || lease->releasing || lease->ended || real->rejoining)
 		return;
-	lease->gpus = lease->agent->gpus;
-	tell_state(real, lease, ESPL_NODE_READY, ESPL_NEVER);
+	espl__real_tell_ready(real, lease);
 }
 
 /* Its agent failed too often: the machine is of no use. */
@@ -393,6 +401,10 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 	ESPL__CHECK(lease, RLEASE);
 	ESPL__CHECK(agent, RAGENT);
 	lease->agent = NULL;
+	if (real->rejoining) { /* its session is gone: an ordinary agent is started later */
+		lease->rejoined = 0;
+		return;
+	}
 	orphans = espl__reap_orphans(&real->pids, 2000, &left);
 	if (left > 0)
 		espl__log(ESPL_ERROR, "node %llu: %u processes of trials could not be killed",

@@ -277,6 +277,21 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 	espl__buf_free(&quoted);
 }
 
+uint64_t
+espl__real_line_iteration(const char *text, size_t size)
+{
+	struct espl__buf quoted = { NULL, 0, 0 };
+	size_t length = size;
+	const char *clean = quote_specials(text, &length, &quoted);
+	json_t *root = json_loadb(clean, length, JSON_DECODE_INT_AS_REAL, NULL);
+	const json_t *iteration = json_object_get(root, "iteration");
+	double number = json_is_number(iteration) ? json_number_value(iteration) : 0.0;
+
+	json_decref(root);
+	espl__buf_free(&quoted);
+	return number >= 1.0 && number <= ITERATION_MAX ? (uint64_t)number : 0;
+}
+
 void
 espl__real_line(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
 {

@@ -288,6 +288,43 @@ espl__real_gangs_agent(struct espl__real *real)
 			begin_gang(real, gang);
 }
 
+struct espl__rgang *
+espl__real_gang_again(struct espl__real *real, const struct espl__gang_info *info)
+{
+	const struct espl__rkind *kind =
+	    kind_of(real, (uint32_t)(info->trial >> ESPL__TRIAL_BITS), NULL);
+	struct espl__rgang *gang;
+	struct espl__part *part;
+
+	ESPL__CHECK(real, REAL);
+	if (kind == NULL || info->gpus == 0 || espl__real_gang(real, info->gang) != NULL)
+		return NULL;
+	gang = espl__alloc(sizeof *gang);
+	gang->magic = ESPL__RGANG_MAGIC;
+	gang->kind = kind;
+	gang->id = info->gang;
+	gang->trial = info->trial;
+	gang->begun = gang->last = info->iteration;
+	gang->budget = info->budget;
+	gang->told = info->told == ESPL__PAUSE || info->told == ESPL__STOP ? info->told : 0;
+	gang->waiting = info->awaiting;
+	gang->world = info->gpus;
+	gang->part_count = gang->part_cap = 1;
+	part = gang->parts = espl__alloc(sizeof *gang->parts);
+	part->lease = info->slots[0].node;
+	part->wing = gang->id;
+	part->count = part->live = info->gpus;
+	gang->members = espl__alloc(info->gpus * sizeof *gang->members);
+	for (uint32_t i = 0; i < info->gpus; i++)
+		gang->members[i] = (struct espl__rmember){ 0, i, info->slots[i] };
+	gang->next = real->gangs;
+	if (gang->next != NULL)
+		gang->next->prev = gang;
+	real->gangs = gang;
+	espl__map_set(&real->gang_map, gang->id, gang);
+	return gang;
+}
+
 espl_status
 espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct espl__diag *diag)
 {

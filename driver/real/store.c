@@ -49,6 +49,9 @@ espl__store_save(const struct espl__real *real, struct espl__diag *diag)
 		put_text(&out, "provider_id", lease->provider_id);
 		put_text(&out, "address", lease->address);
 		put_text(&out, "detail", lease->detail);
+		if (lease->epoch != 0)
+			espl__print(&out, ", \"session\": \"%016llx\"",
+			    (unsigned long long)lease->epoch);
 		espl__print(&out, "}");
 	}
 	espl__print(&out, "\n]}\n");
@@ -97,6 +100,7 @@ espl__store_load(struct espl__real *real, struct espl__diag *diag)
 		    "leases.json is damaged; looking for nodes by their tokens only");
 	json_array_foreach (list, i, item) {
 		json_t *id = json_object_get(item, "lease");
+		const char *session;
 		struct espl__rlease *lease;
 
 		lease = json_is_integer(id)
@@ -109,6 +113,9 @@ espl__store_load(struct espl__real *real, struct espl__diag *diag)
 		take_text(item, "provider_id", &lease->provider_id);
 		take_text(item, "address", &lease->address);
 		take_text(item, "detail", &lease->detail);
+		session = json_string_value(json_object_get(item, "session"));
+		if (session != NULL)
+			lease->epoch = strtoull(session, NULL, 16);
 	}
 	json_decref(root);
 	return ESPL_OK;

@@ -110,6 +110,8 @@ struct espl__agent_gang {
 	int saving_now;  /* no line is read meanwhile */
 	int spoilt;      /* GARBAGE was said: nothing is read any more */
 	struct espl__buf in, out;
+	/* frames about it that no REPLY has answered: a driver that resumes gets them again */
+	struct espl__buf said;
 	struct espl__held saving;
 };
 
@@ -127,6 +129,7 @@ struct espl__agent {
 	struct espl__buf inbox, outbox;
 	size_t inbox_at, outbox_at; /* taken; written */
 	int greeted;                /* HELLO came */
+	struct espl__buf past;      /* STATE and `said` of gangs that have ended, newest last */
 	int ending;                 /* the agent is on its way out */
 	int exit_code;
 	char *dir, *address; /* of HELLO */
@@ -159,6 +162,8 @@ void espl__agent_hear(struct espl__agent *);  /* reads the channel, acts on fram
 void espl__agent_flush(struct espl__agent *); /* writes what it can */
 size_t espl__agent_unsent(const struct espl__agent *);
 void espl__agent_log(struct espl__agent *, espl_level, const char *format, ...) ESPL_PRINTF(3, 4);
+void espl__agent_keep(struct espl__agent_gang *, size_t mark); /* of the frame just ended */
+void espl__agent_gang_over(struct espl__agent_gang *);         /* ENDED was its last frame */
 /* agent_loop.c */
 void espl__agent_run(struct espl__agent *);                      /* until the end of the channel */
 void espl__agent_end(struct espl__agent *, int code);            /* kill all, then exit */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
@@ -19,6 +20,8 @@
 #include "agent/agent.h"
 
 #define READ_STEP ((size_t)256 << 10)
+#define SAID_LIMIT ((size_t)1 << 20)
+#define PAST_LIMIT ((size_t)1 << 18)
 #define OUT_LIMIT ((size_t)256 << 20) /* a driver that never reads is no driver */
 
 size_t
@@ -126,12 +129,93 @@ find_folder(struct espl__agent *a)
 	return 0;
 }
 
+/* ---- what a driver that resumes wants to know --------------------------------------------- */
+
+void
+espl__agent_keep(struct espl__agent_gang *g, size_t mark)
+{
+	const struct espl__buf *out = &g->agent->outbox;
+
+	ESPL__CHECK(g, AGENT_GANG);
+	ESPL__ASSERT(mark <= out->size);
+	if (g->said.size < SAID_LIMIT)
+		espl__put(&g->said, out->data + mark, out->size - mark);
+}
+
+/* A reply answers the first line, and shows that the driver has all that came before it. */
+static void
+forget_answered(struct espl__agent_gang *g)
+{
+	struct espl__reader r;
+	size_t at = 0, used;
+	uint8_t type;
+
+	while (espl__frame_get(&g->said, at, &type, &r, &used) == 1) {
+		at += used;
+		if (type != ESPL__MSG_LINE)
+			continue;
+		memmove(g->said.data, g->said.data + at, g->said.size - at);
+		g->said.size -= at;
+		return;
+	}
+}
+
+static void
+put_state(const struct espl__agent_gang *g, struct espl__buf *to)
+{
+	int whole = g->seating == 0 && g->start.nodes == 1 && g->start.join.generation == 0 &&
+	    g->said.size < SAID_LIMIT;
+	size_t mark = espl__frame_begin(to, ESPL__MSG_STATE);
+
+	espl__put_v64(to, g->start.gang);
+	espl__put_v64(to, whole ? g->start.rank_count : 0);
+	espl__frame_end(to, mark);
+	if (whole && g->said.size > 0)
+		espl__put(to, g->said.data, g->said.size);
+}
+
+void
+espl__agent_gang_over(struct espl__agent_gang *g)
+{
+	struct espl__buf *past = &g->agent->past;
+
+	ESPL__CHECK(g, AGENT_GANG);
+	if (past->size > PAST_LIMIT) /* those are long known */
+		espl__buf_clear(past);
+	put_state(g, past);
+}
+
+static int
+repeat_hello(struct espl__agent *a, struct espl__reader *r)
+{
+	uint32_t protocol = espl__get_u32(r);
+	char *dir = get_string(r), *address;
+	uint64_t token = espl__get_u64(r), node = espl__get_u64(r);
+	int bad;
+
+	address = get_string(r);
+	(void)espl__get_u32(r);
+	bad = r->bad || r->at != r->end || protocol != ESPL__WIRE_PROTOCOL || token != a->token ||
+	    node != a->node || dir == NULL || strcmp(dir, a->dir) != 0;
+	free(dir);
+	free(address);
+	if (bad)
+		return -1;
+	send_hello(a);
+	if (a->past.size > 0)
+		espl__put(&a->outbox, a->past.data, a->past.size);
+	for (uint32_t i = 0; i < a->gang_count; i++)
+		put_state(a->gangs[i], &a->outbox);
+	espl__frame_put(&a->outbox, ESPL__MSG_STATED, NULL, 0);
+	return 0;
+}
+
 static int
 take_hello(struct espl__agent *a, struct espl__reader *r)
 {
 	uint32_t protocol = espl__get_u32(r);
 
-	if (a->greeted || r->bad)
+	if (r->bad)
 		return -1;
 	if (protocol != ESPL__WIRE_PROTOCOL) {
 		send_hello(a); /* the driver sees what we speak */
@@ -159,8 +243,10 @@ take_reply(struct espl__agent *a, struct espl__reader *r)
 	espl__get_str(r, line, sizeof line);
 	if (r->bad || r->at != r->end || strchr(line, '\n') != NULL)
 		return -1;
-	if (g != NULL) /* else it has just ended, and the driver will hear so */
+	if (g != NULL) { /* else it has just ended, and the driver will hear so */
+		forget_answered(g);
 		espl__report_reply(g, line);
+	}
 	return 0;
 }
 
@@ -191,7 +277,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 	if (!a->greeted && type != ESPL__MSG_HELLO)
 		return -1;
 	switch (type) {
-	case ESPL__MSG_HELLO: return take_hello(a, r);
+	case ESPL__MSG_HELLO: return a->greeted ? repeat_hello(a, r) : take_hello(a, r);
 	case ESPL__MSG_START:
 		if (espl__start_get(r, &start, &memory) != 0)
 			return -1;
@@ -221,6 +307,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		if (!r->bad && r->at == r->end)
 			espl__files_collect(a, id, n);
 		break;
+	case ESPL__MSG_BYE: break; /* for the keeper of the session */
 	case ESPL__MSG_PING: espl__frame_put(&a->outbox, ESPL__MSG_PONG, NULL, 0); break;
 	default: /* meant for drivers */ return -1;
 	}

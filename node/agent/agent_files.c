@@ -274,6 +274,7 @@ tell_saved(struct espl__agent_gang *g, const struct saving *s)
 	espl__put_v64(out, s->iteration);
 	espl__put_v64(out, s->bytes);
 	espl__frame_end(out, mark);
+	espl__agent_keep(g, mark);
 }
 
 static void

@@ -253,6 +253,7 @@ rank_runs(struct espl__agent_rank *r)
 	espl__put_v64(out, g->start.gang);
 	espl__put_u32(out, g->leads && g->start.trainable != NULL ? g->port : 0);
 	espl__frame_end(out, mark);
+	espl__agent_keep(g, mark);
 }
 
 /* Which rank failed first?  One that only missed another is not to blame if a better one comes,
@@ -415,6 +416,8 @@ tell_ended(struct espl__agent_gang *g, int clean)
 		espl__files_said(g, said);
 	espl__put_str(out, said);
 	espl__frame_end(out, mark);
+	espl__agent_keep(g, mark);
+	espl__agent_gang_over(g);
 }
 
 static void
@@ -442,6 +445,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	a->changed = 1;
 	espl__buf_free(&g->in);
 	espl__buf_free(&g->out);
+	espl__buf_free(&g->said);
 	free(g->saving.path);
 	free(g->folder);
 	free(g->params);

@@ -149,6 +149,7 @@ release_agent(struct espl__agent *a)
 	espl__gpus_free(a);
 	espl__buf_free(&a->inbox);
 	espl__buf_free(&a->outbox);
+	espl__buf_free(&a->past);
 	espl__map_free(&a->by_id);
 	free(a->gangs);
 	free(a->reserved);

@@ -48,6 +48,7 @@ espl__report_garbage(struct espl__agent_gang *g, const char *format, ...)
 	espl__put_v64(out, g->start.gang);
 	espl__put_str(out, text);
 	espl__frame_end(out, mark);
+	espl__agent_keep(g, mark);
 	close_report(g);
 	espl__gang_kill(g, g->start.grace_ms);
 }
@@ -61,6 +62,7 @@ forward_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 	espl__put_v64(out, g->start.gang);
 	espl__put_bytes(out, line, size);
 	espl__frame_end(out, mark);
+	espl__agent_keep(g, mark);
 }
 
 /* {"saved": n} and nothing else: its n.  0: a line like any other (the driver judges it);

@@ -17,9 +17,12 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
+#include "node/wire.h"
 #include "session/session.h"
 
 #define MS ESPL__SESSION_MS
+#define STEP ((size_t)64 << 10)
+#define UP_MAX ((size_t)1 << 20)
 #define WORD 40u                 /* longest lease and epoch */
 #define HANDSHAKE 2000           /* ms for a line between relay and keeper */
 #define OLD_LIMIT (25000 * MS)   /* for the keeper of an earlier session to end */
@@ -31,6 +34,9 @@ struct keeper {
 	int64_t linger;
 	int door, relay; /* listening; the present connection, -1 none */
 	int to, from;    /* the agent's standard input and output, -1 closed */
+	/* Only whole messages pass, so that another driver can take over between two of them. */
+	struct espl__buf down, up; /* for the agent; of the agent, not passed yet */
+	int bye;                   /* the driver closes the session on purpose */
 	pid_t agent;
 	int64_t heard;    /* tick at which --connect was last heard */
 	int64_t said;     /* ... at which it was last sent an ACK */
@@ -154,10 +160,19 @@ drop_relay(struct keeper *k)
 	k->stream.open = 0;
 }
 
+/* What was on its way from or to the last driver is of no use to the next. */
+static void
+forget_driver(struct keeper *k)
+{
+	drop_relay(k);
+	espl__stream_free(&k->stream);
+	espl__stream_init(&k->stream);
+}
+
 static void
 admit_relay(struct keeper *k)
 {
-	char line[WORD + 8], *what;
+	char line[WORD + 10], *what;
 	int fd = accept4(k->door, NULL, NULL, SOCK_CLOEXEC), same;
 
 	if (fd < 0)
@@ -168,13 +183,15 @@ admit_relay(struct keeper *k)
 		return;
 	}
 	*what++ = '\0';
-	same = strcmp(line, k->epoch) == 0 && k->kill_at == 0;
-	if (!same && strcmp(what, "new") == 0)
+	same = strcmp(line, k->epoch) == 0 && k->kill_at == 0 && strcmp(what, "end") != 0;
+	if (!same && (strcmp(what, "new") == 0 || strcmp(what, "end") == 0))
 		end_agent(k); /* what an earlier driver left */
 	if (!same || espl__write_all(fd, "go\n", 3) != 0) {
 		close(fd);
 		return;
 	}
+	if (strcmp(what, "rejoin") == 0)
+		forget_driver(k);
 	drop_relay(k); /* the channel behind it may be half open */
 	k->relay = fd;
 	k->heard = k->said = espl__tick();
@@ -193,23 +210,72 @@ hear_relay(struct keeper *k)
 		k->heard = espl__tick();
 }
 
+/* Moves the whole messages at the front; -1: there is one that is none. */
+static int
+move_messages(struct espl__buf *from, struct espl__buf *to, size_t room, int *bye)
+{
+	struct espl__reader r;
+	size_t at = 0, used;
+	uint8_t type;
+	int got;
+
+	while ((got = espl__frame_get(from, at, &type, &r, &used)) == 1 && at + used <= room) {
+		at += used;
+		if (type == ESPL__MSG_BYE)
+			*bye = 1;
+	}
+	if (at > 0) {
+		if (to != NULL)
+			espl__put(to, from->data, at);
+		memmove(from->data, from->data + at, from->size - at);
+		from->size -= at;
+	}
+	return got < 0 ? -1 : (int)at;
+}
+
 /* Input for the agent, which may have ended by itself. */
 static void
 pass_input(struct keeper *k)
 {
-	if (k->to >= 0 && espl__session_write(k->to, &k->stream.ready) != 0)
+	if (move_messages(&k->stream.ready, &k->down, SIZE_MAX, &k->bye) < 0)
 		end_agent(k);
-	if (k->to < 0)
+	if (k->to >= 0 && espl__session_write(k->to, &k->down) != 0)
+		end_agent(k);
+	if (k->to < 0) {
 		espl__buf_clear(&k->stream.ready);
-	if (k->stream.over && k->stream.ready.size == 0)
+		espl__buf_clear(&k->down);
+	}
+	if (!k->stream.over)
+		return;
+	if (k->bye && k->down.size == 0)
 		end_agent(k);
+	else if (!k->bye && k->kill_at == 0)
+		forget_driver(k); /* it was killed; another one may come */
+}
+
+static void
+pass_output(struct keeper *k)
+{
+	struct espl__buf whole = { NULL, 0, 0 };
+	int bye = 0;
+
+	if (move_messages(&k->up, &whole, espl__stream_room(&k->stream), &bye) > 0)
+		espl__stream_put(&k->stream, whole.data, whole.size);
+	espl__buf_free(&whole);
 }
 
 static void
 take_output(struct keeper *k)
 {
-	if (espl__session_read(k->from, &k->stream) >= 0)
+	ssize_t got;
+
+	espl__buf_reserve(&k->up, STEP);
+	got = read(k->from, k->up.data + k->up.size, STEP);
+	if (got > 0)
+		k->up.size += (size_t)got;
+	if (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)))
 		return;
+	pass_output(k);
 	close(k->from);
 	k->from = -1;
 	espl__stream_end(&k->stream);
@@ -250,9 +316,8 @@ turn_keeper(struct keeper *k)
 	fds[0] = (struct pollfd){ .fd = k->door, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = k->relay,
 		.events = (short)(POLLIN | (k->stream.out.size > 0 ? POLLOUT : 0)) };
-	fds[2] = (struct pollfd){ .fd = espl__stream_room(&k->stream) > 0 ? k->from : -1,
-		.events = POLLIN };
-	fds[3] = (struct pollfd){ .fd = k->stream.ready.size > 0 ? k->to : -1, .events = POLLOUT };
+	fds[2] = (struct pollfd){ .fd = k->up.size < UP_MAX ? k->from : -1, .events = POLLIN };
+	fds[3] = (struct pollfd){ .fd = k->down.size > 0 ? k->to : -1, .events = POLLOUT };
 	if (poll(fds, 4, 500) < 0)
 		return 1;
 	if (fds[0].revents != 0)
@@ -261,6 +326,8 @@ turn_keeper(struct keeper *k)
 		hear_relay(k);
 	if (fds[2].revents != 0)
 		take_output(k);
+	if (k->from >= 0)
+		pass_output(k);
 	pass_input(k);
 	return 1;
 }
@@ -337,7 +404,7 @@ find_keeper(const char *lease)
 static int
 ask_keeper(int fd, const char *epoch, const char *what)
 {
-	char line[WORD + 8];
+	char line[WORD + 10];
 	int length = snprintf(line, sizeof line, "%s %s\n", epoch, what);
 
 	return espl__write_all(fd, line, (size_t)length) == 0 &&
@@ -351,7 +418,7 @@ static int
 join_session(const char *lease, const char *epoch, int64_t linger, const char *what)
 {
 	int64_t until = espl__tick() + OLD_LIMIT;
-	int fresh = strcmp(what, "new") == 0;
+	int fresh = strcmp(what, "new") == 0, end = strcmp(what, "end") == 0;
 
 	do {
 		int fd = find_keeper(lease);
@@ -365,7 +432,7 @@ join_session(const char *lease, const char *epoch, int64_t linger, const char *w
 			return fd;
 		if (fd >= 0)
 			close(fd);
-		if (!fresh)
+		if (!(fresh || end) || (end && fd < 0))
 			break;
 		if (fd < 0 && start_keeper(lease, epoch, linger) < 0 && errno != EADDRINUSE) {
 			fprintf(stderr, "cannot start the keeper of a session: %s\n",
@@ -375,9 +442,11 @@ join_session(const char *lease, const char *epoch, int64_t linger, const char *w
 		if (fd >= 0) /* an earlier session is ending */
 			(void)poll(NULL, 0, 50);
 	} while (espl__tick() < until);
+	if (end && espl__tick() < until)
+		return -1;
 	fprintf(stderr, "%s\n",
-	    fresh ? "an earlier session on this node does not end"
-		  : "the session on this node is gone (was it restarted?)");
+	    fresh || end ? "an earlier session on this node does not end"
+			 : "the session on this node is gone (was it restarted?)");
 	return -1;
 }
 
@@ -401,14 +470,17 @@ espl__session_keep(int argc, char **argv)
 
 	if (argc != 4 || strlen(argv[0]) > WORD || strlen(argv[1]) > WORD ||
 	    strpbrk(argv[1], " \n") != NULL || espl__session_number(argv[2], &linger) != 0 ||
-	    (strcmp(argv[3], "new") != 0 && strcmp(argv[3], "again") != 0)) {
-		fprintf(stderr, "espalier-agent: usage: --keep LEASE EPOCH LINGER_MS new|again\n");
+	    (strcmp(argv[3], "new") != 0 && strcmp(argv[3], "again") != 0 &&
+		strcmp(argv[3], "rejoin") != 0 && strcmp(argv[3], "end") != 0)) {
+		fprintf(stderr,
+		    "espalier-agent: usage: --keep LEASE EPOCH LINGER_MS "
+		    "new|again|rejoin|end\n");
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
 	fd = join_session(argv[0], argv[1], linger, argv[3]);
 	if (fd < 0)
-		return ESPL__SESSION_GONE;
+		return strcmp(argv[3], "end") == 0 ? 0 : ESPL__SESSION_GONE;
 	while (open) {
 		struct pollfd fds[2] = { { .fd = 0, .events = POLLIN },
 			{ .fd = fd, .events = POLLIN } };

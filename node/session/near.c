@@ -23,8 +23,9 @@
 
 struct near {
 	struct espl__stream stream;
-	char **command; /* ended by the word new or again, and NULL */
+	char **command; /* ended by a word for --keep, and NULL */
 	int last;       /* index of that word */
+	char *first;    /* what it is until the keeper has greeted us */
 	int64_t patience;
 	pid_t child; /* that reaches the node; 0: none now */
 	int to, from;
@@ -68,7 +69,7 @@ run_command(char **command, int in, int out)
 static int
 open_channel(struct near *n)
 {
-	static char again[] = "again", fresh[] = "new";
+	static char again[] = "again";
 	int in[2], out[2];
 
 	if (pipe2(in, O_CLOEXEC) != 0)
@@ -78,7 +79,7 @@ open_channel(struct near *n)
 		close(in[1]);
 		return -1;
 	}
-	n->command[n->last] = n->met ? again : fresh;
+	n->command[n->last] = n->met ? again : n->first;
 	n->child = fork();
 	if (n->child == 0)
 		run_command(n->command, in[0], out[1]);
@@ -245,14 +246,16 @@ espl__session_connect(int argc, char **argv)
 	struct near n = { .to = -1, .from = -1, .pause = FIRST_PAUSE };
 	int status = -1;
 
-	if (argc < 2 || espl__session_number(argv[0], &n.patience) != 0) {
-		fprintf(stderr, "espalier-agent: usage: --connect PATIENCE_MS COMMAND...\n");
+	if (argc < 3 || espl__session_number(argv[0], &n.patience) != 0) {
+		fprintf(stderr,
+		    "espalier-agent: usage: --connect PATIENCE_MS new|rejoin COMMAND...\n");
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
 	n.command = espl__alloc((size_t)(argc + 1) * sizeof *n.command);
-	memcpy(n.command, argv + 1, (size_t)(argc - 1) * sizeof *n.command);
-	n.last = argc - 1;
+	memcpy(n.command, argv + 2, (size_t)(argc - 2) * sizeof *n.command);
+	n.last = argc - 2;
+	n.first = argv[1];
 	espl__session_nonblocking(0);
 	espl__session_nonblocking(1);
 	espl__stream_init(&n.stream);

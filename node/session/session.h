@@ -9,9 +9,9 @@
  *   driver == --connect -- ssh -- relay -- keeper == agent
  *
  * A relay finds the keeper by an abstract Unix socket named after user and lease.  The session ends
- * when the driver closes its channel; when the agent ends; when --connect had no connection for its
- * patience; and when the keeper heard nothing for its linger time: then the agent ends everything
- * on the node, as it does at the end of any channel.
+ * when the driver closes its channel with a BYE; when the agent ends; when --connect had no
+ * connection for its patience; and when the keeper heard nothing for its linger time: then the
+ * agent ends everything on the node, as it does at the end of any channel.
  */
 #ifndef ESPL__SESSION_H
 #define ESPL__SESSION_H
@@ -28,11 +28,13 @@
 #define ESPL__SESSION_LOST "\001unreachable: " /* and why */
 #define ESPL__SESSION_FOUND "\001reachable"
 
-/* near.c: espalier-agent --connect PATIENCE_MS COMMAND...  The words new or again are appended to
- * the command.  Returns the exit status. */
+/* near.c: espalier-agent --connect PATIENCE_MS new|rejoin COMMAND...  This word, and later again,
+ * is appended to the command.  Returns the exit status. */
 int espl__session_connect(int argc, char **argv);
-/* keeper.c: espalier-agent --keep LEASE EPOCH LINGER_MS new|again.  EPOCH tells one --connect from
- * another: `new` ends what an earlier one left. */
+/* keeper.c: espalier-agent --keep LEASE EPOCH LINGER_MS WORD.  EPOCH tells one session of the lease
+ * from another.  Words: `new` starts a session, and ends any earlier one; `again` joins it after
+ * its channel broke; `rejoin` joins it for a driver that resumes the run of a killed one; `end`
+ * ends whatever there is. */
 int espl__session_keep(int argc, char **argv);
 
 /* ---- session.c: shared by both ------------------------------------------------------------ */

@@ -45,7 +45,7 @@ report 'a layer names nothing of a layer above it' "$(
 	below core base
 	below node/store base
 	below node/comm base
-	below node/session base
+	below node/session node/wire.o node/.libs/wire.o base
 	below node/agent node/session node/store node/wire.o node/.libs/wire.o base
 	below node core base
 	below sdk/check sdk/testkit core base

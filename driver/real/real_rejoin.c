@@ -1,0 +1,229 @@
+/* real_rejoin.c - a run that is resumed while agents of the last driver still run.
+ *
+ * The journal says what was decided, the agents say what became of it: which gangs run, and what
+ * they have said since the last reply.  A report that is not in the journal is a new one; a reply
+ * that is, but did not arrive, is given again.
+ */
+#include "base/assert.h"
+#include "real/real.h"
+#include <string.h>
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/tick.h"
+
+#define REJOIN_LIMIT (20 * ESPL__REAL_SECOND)
+
+/* ---- what the agents say ------------------------------------------------------------------ */
+
+int
+espl__real_rejoin_message(struct espl__rlease *lease, uint8_t type, const struct espl__reader *r)
+{
+	ESPL__CHECK(lease, RLEASE);
+	if (type == ESPL__MSG_STATED)
+		lease->rejoined = 1;
+	else
+		espl__frame_put(&lease->backlog, (enum espl__message)type, r->at,
+		    (size_t)(r->end - r->at));
+	return 0;
+}
+
+static int
+is_waiting(const struct espl__real *real)
+{
+	for (uint32_t i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->agent != NULL && !real->leases[i]->rejoined)
+			return 1;
+	return 0;
+}
+
+static void
+wake_loop(uv_timer_t *timer)
+{
+	(void)timer; /* the limit is looked at between two turns */
+}
+
+/* Until all of them have said everything, or are found to be gone. */
+static void
+ask_agents(struct espl__real *real)
+{
+	int64_t until = espl__tick() + REJOIN_LIMIT;
+	uv_timer_t timer;
+
+	for (uint32_t i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->epoch != 0 && real->leases[i]->adopt)
+			espl__agent_start(real, real->leases[i]);
+	if (!is_waiting(real))
+		return;
+	(void)uv_timer_init(&real->loop, &timer);
+	(void)uv_timer_start(&timer, wake_loop, 100, 100);
+	while (is_waiting(real) && espl__tick() < until) {
+		espl__agents_flush(real);
+		(void)uv_run(&real->loop, UV_RUN_ONCE);
+	}
+	for (uint32_t i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->agent != NULL && !real->leases[i]->rejoined)
+			espl__agent_kill(real->leases[i]->agent);
+	while (is_waiting(real) && espl__tick() < until + ESPL__REAL_SECOND)
+		(void)uv_run(&real->loop, UV_RUN_ONCE);
+	uv_close((uv_handle_t *)&timer, NULL);
+	(void)uv_run(&real->loop, UV_RUN_NOWAIT);
+}
+
+/* ---- what becomes of the gangs ------------------------------------------------------------ */
+
+/* Where the messages about a gang begin in the backlog; 0: its agent does not know it, or says that
+ * it cannot be continued.  *ranks: how many it has there. */
+static size_t
+find_state(const struct espl__rlease *lease, uint64_t gang)
+{
+	struct espl__reader r;
+	size_t at = 0, used, found = 0;
+	uint8_t type;
+
+	while (espl__frame_get(&lease->backlog, at, &type, &r, &used) == 1) {
+		at += used;
+		if (type == ESPL__MSG_STATE && espl__get_v64(&r) == gang)
+			found = espl__get_v64(&r) > 0 && !r.bad ? at : 0;
+	}
+	return found;
+}
+
+static const struct espl__rlease *
+lease_of(const struct espl__real *real, const struct espl__gang_info *info)
+{
+	const struct espl__rlease *lease =
+	    info->gpus > 0 ? espl__real_lease(real, info->slots[0].node) : NULL;
+
+	if (lease == NULL || !lease->rejoined || info->moving || info->killed)
+		return NULL;
+	for (uint32_t i = 0; i < info->gpus; i++)
+		if (info->slots[i].node != lease->id)
+			return NULL;
+	return find_state(lease, info->gang) > 0 ? lease : NULL;
+}
+
+/* The last reply may not have arrived: it is given again if the report it answers is there. */
+static int
+is_answered(struct espl__real *real, struct espl__rgang *gang, const struct espl__gang_info *info,
+    const struct espl__reader *line)
+{
+	struct espl__reader r = *line;
+	const char *text;
+	size_t size;
+	uint64_t iteration;
+
+	(void)espl__get_v64(&r);
+	text = espl__get_bytes(&r, &size);
+	iteration = r.bad ? 0 : espl__real_line_iteration(text, size);
+	if (iteration == 0 || iteration > info->iteration)
+		return 0;
+	if (!info->awaiting && info->told != 0)
+		espl__real_say(real, gang, info->told,
+		    info->told == ESPL__CONTINUE ? info->budget : 0);
+	return 1;
+}
+
+/* What it has said since. */
+static void
+catch_up(struct espl__real *real, struct espl__rgang *gang, const struct espl__gang_info *info)
+{
+	struct espl__rlease *lease = espl__real_lease(real, info->slots[0].node);
+	size_t at = find_state(lease, info->gang), used;
+	struct espl__reader r;
+	uint8_t type;
+	int started = 0;
+
+	while (espl__frame_get(&lease->backlog, at, &type, &r, &used) == 1 &&
+	    type != ESPL__MSG_STATE) {
+		at += used;
+		if (!started && type != ESPL__MSG_STARTED && type != ESPL__MSG_ENDED)
+			gang->parts[0].started = (int)(gang->started = 1);
+		started = 1;
+		if (type == ESPL__MSG_LINE && is_answered(real, gang, info, &r))
+			continue;
+		if (espl__real_gang_message(real, lease, type, &r) != 0 ||
+		    espl__real_gang(real, info->gang) == NULL)
+			return;
+	}
+	if (!started) /* all that it said is in the journal */
+		gang->parts[0].started = (int)(gang->started = 1);
+}
+
+/* Gangs of these agents that cannot go on, or that the journal does not know. */
+static void
+end_others(struct espl__real *real, const struct espl__rlease *lease)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	struct espl__reader r;
+	size_t at = 0, used;
+	uint8_t type;
+
+	while (espl__frame_get(&lease->backlog, at, &type, &r, &used) == 1) {
+		uint64_t gang;
+
+		at += used;
+		if (type != ESPL__MSG_STATE)
+			continue;
+		gang = espl__get_v64(&r);
+		if (espl__real_gang(real, gang) != NULL)
+			continue;
+		espl__buf_clear(&payload);
+		espl__put_v64(&payload, gang);
+		espl__put_v64(&payload, 0);
+		espl__agent_send(lease->agent, ESPL__MSG_KILL, &payload);
+	}
+	espl__buf_free(&payload);
+}
+
+static void
+go_on(struct espl__real *real, const struct espl__gang_info *list, uint32_t count)
+{
+	struct espl__rgang **gangs = espl__alloc((count + (size_t)1) * sizeof *gangs);
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (lease_of(real, &list[i]) == NULL)
+			continue;
+		gangs[i] = espl__real_gang_again(real, &list[i]);
+		if (gangs[i] == NULL)
+			continue;
+		espl__real_event(real, ESPL__EV_OUTLIVED)->as.started.gang = list[i].gang;
+		kept++;
+	}
+	(void)espl__real_event(real, ESPL__EV_RESUME);
+	for (uint32_t i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->rejoined) {
+			espl__real_tell_ready(real, real->leases[i]);
+			end_others(real, real->leases[i]);
+		}
+	for (uint32_t i = 0; i < count; i++)
+		if (gangs[i] != NULL)
+			catch_up(real, gangs[i], &list[i]);
+	for (uint32_t i = 0; i < real->lease_count; i++)
+		espl__buf_free(&real->leases[i]->backlog);
+	if (kept > 0)
+		espl__log(ESPL_INFO, "%u of %u running trials kept running without this program",
+		    (unsigned)kept, (unsigned)count);
+	free(gangs);
+}
+
+void
+espl__real_rejoin(struct espl__real *real)
+{
+	struct espl__gang_info *list;
+	uint32_t count;
+
+	ESPL__CHECK(real, REAL);
+	if (real->config->pool) { /* shares of experiments are not taken up again */
+		(void)espl__real_event(real, ESPL__EV_RESUME);
+		return;
+	}
+	real->rejoining = 1;
+	ask_agents(real);
+	real->rejoining = 0;
+	count = espl__exec_gangs(real->world.exec, NULL, 0);
+	list = espl__alloc((count + (size_t)1) * sizeof *list);
+	(void)espl__exec_gangs(real->world.exec, list, count);
+	go_on(real, list, count);
+	free(list);
+}
