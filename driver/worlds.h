@@ -4,15 +4,14 @@
 #include "run/drive.h"
 
 /* real/real.c: DIR's trials run as processes; needs config->cloud.  dir is absolute. */
-espl_status espl__world_real(const struct espl__run_config *, const struct espl__space *,
-    const char *dir, uint64_t token, struct espl__world **, struct espl__diag *);
+espl_status espl__world_real(const struct espl__session *, const char *dir, uint64_t token,
+    struct espl__world **, struct espl__diag *);
 /* real/spool.c: requests to a pool that has ended are refused. */
 void espl__spool_close(const char *dir);
 /* sim/sim.c: virtual clock; latencies from profile and offers, metrics from trainable or curves,
  * faults from a script (NULL none; format: docs/simulation.md). */
-espl_status espl__world_sim(const struct espl__run_config *, const struct espl__space *,
-    const struct espl__profile *, uint64_t seed, const char *faults, struct espl__world **,
-    struct espl__diag *);
+espl_status espl__world_sim(const struct espl__session *, uint64_t seed, const char *faults,
+    struct espl__world **, struct espl__diag *);
 /* The same where nothing is to train, and nothing that trains need be there: it tells what the
  * cloud sells, and carries out what policies want computed. */
 espl_status espl__world_sold(const struct espl__run_config *, uint64_t seed, struct espl__world **,

@@ -13,7 +13,7 @@ espl__exec_turn(struct espl__exec *x, struct espl__search *s)
 {
 	ESPL__CHECK(x, EXEC);
 	x->caller.params = s->trials.params;
-	x->caller.space = s->algorithm != NULL ? espl__space_view(s->space) : NULL;
+	x->caller.space = s->algorithm != NULL ? espl__space_view(s->session->space) : NULL;
 	x->caller.trials = &s->trials;
 	x->caller.no_saves = !s->saves;
 }

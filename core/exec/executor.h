@@ -21,29 +21,28 @@ struct espl__exec;
 struct espl__earlier;
 struct espl__jobs;
 
-/* an experiment: what its file says, and names; borrowed */
-struct espl__search_setup {
-	const struct espl__run_config *config; /* outlives the executor */
-	const struct espl__space *space;
-	const struct espl__profile *profile;
-	const struct espl__earlier *earlier; /* a warm start's observations; NULL none */
-	const struct espl__jobs *jobs;       /* a workload in place of a search; NULL none */
-	espl_time arrives;                   /* in a pool: the world tells when */
+/* A configuration file with all that it names, loaded: an experiment or a pool.  The driver's
+ * session.c fills it; it outlives the executor. */
+struct espl__session {
+	struct espl__run_config *config;
+	struct espl__space *space;
+	struct espl__profile *profile;
+	struct espl__earlier *earlier; /* a warm start's observations; NULL none */
+	struct espl__jobs *jobs;       /* a pool's plain jobs; NULL none */
+	espl_time arrives;             /* in a pool: the world tells when */
+	struct espl__session *entries; /* a pool's experiments */
+	uint32_t entry_count;
+	/* to a running pool, in order of number, from `dir`, the run directory; NULL: not yet */
+	struct espl__session **submitted;
+	uint32_t submitted_count, submitted_cap;
+	char *dir;
 };
 struct espl__exec_setup {
-	const struct espl__run_config *config; /* outlives the executor */
-	const struct espl__space *space;
-	const struct espl__profile *profile;
-	const struct espl__earlier *earlier;      /* a warm start's observations; NULL none */
-	const struct espl__jobs *jobs;            /* a pool's plain jobs; NULL none */
-	const struct espl__search_setup *entries; /* a pool's experiments */
-	uint32_t entry_count;
+	struct espl__session *session;
 	/* An experiment that was submitted to a running pool: the search of this number.  Asked
-	 * again at a replay, so it lies in the run's folder.  What it gives lives as long as the
-	 * executor. */
-	espl_status (
-	    *load)(void *ctx, uint64_t number, struct espl__search_setup *, struct espl__diag *);
-	void *load_ctx;
+	 * again at a replay, so it lies in the run's folder. */
+	espl_status (*load)(struct espl__session *pool, uint64_t number,
+	    const struct espl__session **, struct espl__diag *);
 	int64_t utc_start_s;              /* calendar of time 0, journaled */
 	int simulated, verbose;           /* verbose: notes are wanted */
 	struct espl__observer *observers; /* list, may be NULL */
@@ -134,11 +133,11 @@ struct espl__jobs_summary {
 };
 /* Searches by number: in an ordinary run 0 alone; NULL beyond the last.  Has it come, that is, is
  * it not to be told by EV_EXPERIMENT any more? */
-const struct espl__search_setup *espl__exec_search_of(const struct espl__exec *, uint64_t number);
+const struct espl__session *espl__exec_search_of(const struct espl__exec *, uint64_t number);
 int espl__exec_pool(const struct espl__exec *); /* is it one? */
 /* What will be the search of this number; E_UNKNOWN: nobody can say. */
-espl_status espl__exec_load(const struct espl__exec *, uint64_t number, struct espl__search_setup *,
-    struct espl__diag *);
+espl_status espl__exec_load(const struct espl__exec *, uint64_t number,
+    const struct espl__session **, struct espl__diag *);
 uint64_t espl__exec_searches(const struct espl__exec *); /* how many there are */
 /* Who of a pool has this name: the experiment (trial NONE), or the plain job (its number).  0:
  * nobody. */

@@ -188,7 +188,8 @@ espl__exec_in_place(const struct espl__search *s)
 	const struct espl__plugin *plugin;
 	const struct espl_trainable_ops *ops;
 
-	if (!trial->in_place || (simulated && (s->profile == NULL || !s->profile->resizes)))
+	if (!trial->in_place ||
+	    (simulated && (s->session->profile == NULL || !s->session->profile->resizes)))
 		return 0;
 	if (simulated && s->jobs != NULL)
 		return 1;

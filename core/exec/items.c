@@ -248,7 +248,7 @@ remove_from_list(void *list, uint32_t *count, const void *what)
 static void
 fill_model(const struct espl__search *s, struct espl_item *i)
 {
-	const struct espl__profile *p = s->profile;
+	const struct espl__profile *p = s->session->profile;
 
 	i->work_s = NAN;
 	i->resize_s = i->start_s = i->boundary_s = NAN;
@@ -395,7 +395,7 @@ espl__item_add(struct espl__item *item)
 void
 espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iteration)
 {
-	const struct espl__profile *p = item->trial->search->profile;
+	const struct espl__profile *p = item->trial->search->session->profile;
 	const struct espl_share one = { 1, 1 };
 	uint64_t budget = item->trial->pub.budget;
 

@@ -42,9 +42,9 @@ digest_search(uint64_t d, const struct espl__search *s)
 	espl__print(&text, "%s %d %u %u %u %llu", s->config->metric, s->config->maximize,
 	    (unsigned)s->config->trial.gpus_min, (unsigned)s->config->trial.gpus_max,
 	    (unsigned)s->config->trial.packing_max, (unsigned long long)s->config->seed);
-	if (s->earlier != NULL)
+	if (s->session->earlier != NULL)
 		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
-		    (unsigned long long)espl__earlier_digest(s->earlier));
+		    (unsigned long long)espl__earlier_digest(s->session->earlier));
 	if (s->jobs != NULL)
 		espl__workload_print(&s->jobs->list, &text);
 	d = espl__digest(d, text.data, text.size);
@@ -226,11 +226,11 @@ espl__exec_brackets(const struct espl__exec *x, uint64_t search)
 	return spec != NULL ? spec->bracket_count : 0;
 }
 
-const struct espl__search_setup *
+const struct espl__session *
 espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 {
 	ESPL__CHECK(x, EXEC);
-	return number < x->search_count ? &x->searches[number]->setup : NULL;
+	return number < x->search_count ? x->searches[number]->session : NULL;
 }
 
 uint64_t

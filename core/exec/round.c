@@ -38,17 +38,13 @@ espl_status
 espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
     struct espl__diag *diag)
 {
-	struct espl__search_setup own = { .config = setup->config,
-		.space = setup->space,
-		.profile = setup->profile,
-		.earlier = setup->earlier,
-		.jobs = setup->jobs };
+	const struct espl__session *session = setup->session;
 	struct espl__exec *x = espl__alloc(sizeof *x);
 	espl_status status;
 
 	x->magic = ESPL__EXEC_MAGIC;
 	x->setup = *setup;
-	x->config = setup->config;
+	x->config = session->config;
 	x->timer = x->top.wake_at = ESPL_NEVER;
 	x->cloud_waits = 1;
 	espl__fleet_init(&x->fleet);
@@ -71,10 +67,11 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 		o->exec = x;
 	espl__exec_compute_init(x);
 	status = ESPL_OK;
-	if (!setup->config->pool || setup->jobs != NULL) /* a pool's number 0 are its plain jobs */
-		status = espl__search_add(x, &own, diag);
-	for (uint32_t i = 0; status == ESPL_OK && i < setup->entry_count; i++)
-		status = espl__search_add(x, &setup->entries[i], diag);
+	if (!session->config->pool ||
+	    session->jobs != NULL) /* a pool's number 0 are its plain jobs */
+		status = espl__search_add(x, session, diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < session->entry_count; i++)
+		status = espl__search_add(x, &session->entries[i], diag);
 	if (status == ESPL_OK)
 		status = make_instances(x, diag);
 	for (uint32_t i = 0; status == ESPL_OK && i < x->search_count; i++)

@@ -47,7 +47,7 @@ measured_share(const struct espl__exec *x, const struct espl__gang *g)
 static void
 update_pace(struct espl__trial *t, struct espl_share share, double iteration_s)
 {
-	const struct espl__profile *p = t->search->profile;
+	const struct espl__profile *p = t->search->session->profile;
 	double told;
 
 	if (p == NULL || p->guessed)

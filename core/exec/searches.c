@@ -21,13 +21,13 @@ static espl_status
 add_submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
 {
 	struct espl__diag why = ESPL__DIAG_INIT;
-	struct espl__search_setup setup;
+	const struct espl__session *session;
 	struct espl__search *s;
-	espl_status status = espl__exec_load(x, number, &setup, diag);
+	espl_status status = espl__exec_load(x, number, &session, diag);
 
 	if (status != ESPL_OK)
 		return status;
-	status = espl__search_add(x, &setup, &why);
+	status = espl__search_add(x, session, &why);
 	s = x->searches[number];
 	if (status == ESPL_OK)
 		status = espl__search_declare(s, &why);
@@ -119,15 +119,14 @@ espl__search_spent(struct espl__exec *x)
 }
 
 espl_status
-espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search_setup *setup,
+espl__exec_load(const struct espl__exec *x, uint64_t number, const struct espl__session **session,
     struct espl__diag *diag)
 {
 	ESPL__CHECK(x, EXEC);
-	memset(setup, 0, sizeof *setup);
 	if (x->setup.load == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    "cannot read experiment %llu of the pool here", (unsigned long long)number);
-	return x->setup.load(x->setup.load_ctx, number, setup, diag);
+	return x->setup.load(x->setup.session, number, session, diag);
 }
 
 int
@@ -182,7 +181,7 @@ first_at(const struct espl_first *f, uint32_t index)
 static int
 is_first(const struct espl__search *s, const double *values)
 {
-	const struct espl_space *view = espl__space_view(s->space);
+	const struct espl_space *view = espl__space_view(s->session->space);
 	uint64_t hash = view->hash(view, values);
 
 	for (uint32_t i = 0; i < s->first_count; i++)
@@ -199,7 +198,7 @@ best_points(struct espl__search *s)
 	const double *values;
 
 	for (uint32_t rank = 0; s->first_count - own < s->config->warm_best; rank++) {
-		values = espl__earlier_best(s->earlier, rank);
+		values = espl__earlier_best(s->session->earlier, rank);
 		if (values == NULL)
 			return;
 		if (!is_first(s, values))
@@ -219,19 +218,20 @@ first_points(struct espl__search *s, struct espl__diag *diag)
 	s->first_service.ctx = s;
 	s->first_service.at = first_at;
 	count = list != NULL ? list->child_count : 0;
-	room = s->earlier != NULL ? s->config->warm_best : 0;
-	if (room > 0 && room > espl__earlier_configs(s->earlier))
-		room = espl__earlier_configs(s->earlier);
+	room = s->session->earlier != NULL ? s->config->warm_best : 0;
+	if (room > 0 && room > espl__earlier_configs(s->session->earlier))
+		room = espl__earlier_configs(s->session->earlier);
 	s->first = espl__arena_alloc(arena, (count + room + (size_t)1) * sizeof *s->first);
 	for (uint32_t i = 0; i < count; i++) {
 		double *values = espl__arena_alloc(arena, (s->trials.params + 1) * sizeof *values);
-		espl_status status = espl__space_point(s->space, list->children[i], values, diag);
+		espl_status status =
+		    espl__space_point(s->session->space, list->children[i], values, diag);
 		if (status != ESPL_OK)
 			return status;
 		s->first[i] = values;
 	}
 	s->first_count = count;
-	if (s->earlier != NULL)
+	if (s->session->earlier != NULL)
 		best_points(s);
 	s->first_service.count = s->first_count;
 	return ESPL_OK;
@@ -271,7 +271,7 @@ make_experiment(struct espl__search *s)
 	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
 	    (c->release_idle ? ESPL_EXPERIMENT_IDLE : 0) |
 	    (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
-	    (s->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
+	    (s->session->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->id = s->number;
 	e->name = c->name;
 	s->objective =
@@ -322,8 +322,7 @@ make_algorithm(struct espl__search *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup,
-    struct espl__diag *diag)
+espl__search_add(struct espl__exec *x, const struct espl__session *session, struct espl__diag *diag)
 {
 	struct espl__search *s = espl__alloc(sizeof *s);
 	espl_status status;
@@ -333,35 +332,33 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup,
 	s->exec = x;
 	s->number = x->search_count;
 	x->searches[x->search_count++] = s;
-	s->setup = *setup;
-	s->come = !x->config->pool || setup->jobs != NULL;
+	s->session = session;
+	s->come = !x->config->pool || session->jobs != NULL;
 	s->planned = x->config->pool != 0; /* plans are for one experiment alone */
 	s->ended = ESPL_NEVER;
-	s->config = setup->config;
-	s->saves = setup->config->trial.checkpoint != 0;
-	s->space = setup->space;
-	s->profile = setup->profile;
-	if (setup->profile != NULL && !setup->profile->guessed)
-		s->longest_s = espl__profile_iteration_s(setup->profile,
-		    (struct espl_share){ setup->config->trial.gpus_min, 1 });
-	s->earlier = setup->earlier;
+	s->config = session->config;
+	s->saves = session->config->trial.checkpoint != 0;
+	if (session->profile != NULL && !session->profile->guessed)
+		s->longest_s = espl__profile_iteration_s(session->profile,
+		    (struct espl_share){ session->config->trial.gpus_min, 1 });
 	s->wake_at = s->barrier_at = ESPL_NEVER;
 	s->best = s->best_failed = ESPL_NONE;
 	s->best_loss = NAN;
 	s->env = x->env;
-	s->env.seed = setup->config->seed;
-	s->env.directory = setup->config->directory;
+	s->env.seed = session->config->seed;
+	s->env.directory = session->config->directory;
 	s->env.ctx = s;
 	s->env.service = espl__search_service;
 	s->env.note = espl__search_plugin_note;
-	espl__trials_init(&s->trials, espl__space_count(setup->space));
+	espl__trials_init(&s->trials, espl__space_count(session->space));
 	s->trials.search = s;
 	make_experiment(s);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		espl__search_metric(x->searches[i]);
 	espl__exec_plan_init(s);
 	s->tier = &x->top;
-	status = setup->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, setup->jobs);
+	status =
+	    session->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, session->jobs);
 	return status == ESPL_OK ? espl__inner_new(s, diag) : status;
 }
 

@@ -4,7 +4,7 @@
 #include "exec/state.h"
 
 /* searches.c */
-espl_status espl__search_add(struct espl__exec *, const struct espl__search_setup *,
+espl_status espl__search_add(struct espl__exec *, const struct espl__session *,
     struct espl__diag *);
 espl_status espl__search_declare(struct espl__search *,
     struct espl__diag *); /* allocator and placer are there */

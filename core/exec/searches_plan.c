@@ -115,7 +115,8 @@ void
 espl__exec_plan_init(struct espl__search *s)
 {
 	ESPL__CHECK(s, SEARCH);
-	espl__model_service_init(&s->model, s->config, s->profile, &s->experiment, &s->exec->fleet);
+	espl__model_service_init(&s->model, s->config, s->session->profile, &s->experiment,
+	    &s->exec->fleet);
 	s->model.stand = stand;
 	s->model.ctx = s;
 	s->exec->caller.judge = judge;

@@ -168,11 +168,8 @@ struct espl__search {
 	uint32_t magic; /* ESPL__SEARCH_MAGIC */
 	struct espl__exec *exec;
 	uint32_t number;
-	const struct espl__run_config *config;
-	const struct espl__space *space;
-	const struct espl__profile *profile;
-	const struct espl__earlier *earlier; /* a warm start's observations; NULL none */
-	struct espl__search_setup setup;
+	const struct espl__session *session;
+	const struct espl__run_config *config; /* session's */
 	struct espl__host_env env;
 	struct espl__instance *algorithm; /* NULL: the jobs of a workload */
 	struct espl__tier *tier;          /* that its trials' items are in */

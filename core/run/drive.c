@@ -24,26 +24,10 @@
 espl_status
 espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 {
-	struct espl__exec_setup setup;
+	struct espl__exec_setup setup = run->drive->exec;
 
-	memset(&setup, 0, sizeof setup);
-	setup.config = run->drive->config;
-	setup.space = run->drive->space;
-	setup.profile = run->drive->profile;
-	setup.earlier = run->drive->earlier;
-	setup.jobs = run->drive->jobs;
-	setup.entries = run->drive->entries;
-	setup.entry_count = run->drive->entry_count;
-	setup.load = run->drive->load;
-	setup.load_ctx = run->drive->load_ctx;
 	setup.utc_start_s = run->header.utc_start_s;
-	setup.simulated = run->drive->simulated;
-	setup.verbose = run->drive->verbose;
-	setup.observers = run->drive->observers;
 	setup.tick = espl__tick;
-	setup.plan_only = run->drive->plan_only;
-	setup.plan_gpus = run->drive->plan_gpus;
-	setup.plan_gpus_count = run->drive->plan_gpus_count;
 	return espl__exec_new(&setup, &run->exec, diag);
 }
 
@@ -74,8 +58,8 @@ open_new_journal(struct espl__run_state *run, const char *path, struct espl__dia
 	run->header.format = ESPL__JOURNAL_FORMAT;
 	run->header.seed = run->drive->seed;
 	(void)snprintf(run->header.version, sizeof run->header.version, "%s", PACKAGE_VERSION);
-	run->header.simulated = run->drive->simulated;
-	if (run->drive->simulated) {
+	run->header.simulated = run->drive->exec.simulated;
+	if (run->drive->exec.simulated) {
 		run->header.token = run->drive->seed;
 	} else {
 		run->header.utc_start_s = (int64_t)time(NULL);
@@ -134,7 +118,7 @@ commit_journal(struct espl__run_state *run, int must, struct espl__diag *diag)
 
 	if (run->journal == NULL)
 		return ESPL_OK;
-	if (run->drive->simulated)
+	if (run->drive->exec.simulated)
 		return espl__journal_pending(run->journal) >= SIM_GATHER
 		    ? espl__journal_commit(run->journal, 0, diag)
 		    : ESPL_OK;
@@ -159,7 +143,7 @@ write_events(struct espl__run_state *run, const struct espl__round *round, struc
 	encode_round(run, round);
 	espl__journal_mark(run->journal);
 	espl__journal_add(run->journal, ESPL__REC_ROUND, run->round.data, run->round.size);
-	if (run->drive->simulated)
+	if (run->drive->exec.simulated)
 		return ESPL_OK;
 	run->unsynced = 1;
 	return espl__journal_commit(run->journal, 0, diag);
@@ -279,7 +263,7 @@ drive_run(struct espl__run_state *run, struct espl__diag *diag)
 	status = open_world(run, diag);
 	if (status != ESPL_OK)
 		return status;
-	if (!run->drive->simulated)
+	if (!run->drive->exec.simulated)
 		start_clock(run);
 	status = commit_journal(run, 1, diag);
 	if (status == ESPL_OK)
@@ -291,7 +275,8 @@ drive_run(struct espl__run_state *run, struct espl__diag *diag)
 		if (summary.how == ESPL__RUN_INTERRUPTED || summary.how == ESPL__RUN_FAILED)
 			espl__drive_closed(run, run->last, 0);
 		if (run->journal != NULL)
-			status = espl__journal_commit(run->journal, !run->drive->simulated, diag);
+			status =
+			    espl__journal_commit(run->journal, !run->drive->exec.simulated, diag);
 	}
 	run->world->ops->close(run->world, status != ESPL_OK);
 	run->world = NULL;

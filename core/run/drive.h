@@ -6,35 +6,20 @@
 
 /* caller fills, all borrowed */
 struct espl__drive {
-	const struct espl__run_config *config;
-	const struct espl__space *space;
-	const struct espl__profile *profile;
-	const struct espl__earlier *earlier;      /* of a warm start; NULL none */
-	const struct espl__jobs *jobs;            /* a pool's plain jobs; NULL none */
-	const struct espl__search_setup *entries; /* a pool's experiments */
-	uint32_t entry_count;
+	/* of it the drive fills `utc_start_s` and `tick`; plan_only only if simulated */
+	struct espl__exec_setup exec;
 	/* Makes the world of the run (espl__world_open); the core knows none.  token: the run's. */
 	espl_status (*open_world)(const struct espl__drive *, uint64_t token, struct espl__world **,
 	    struct espl__diag *);
-	/* See executor.h: an experiment that was submitted, from the run's folder. */
-	espl_status (
-	    *load)(void *ctx, uint64_t number, struct espl__search_setup *, struct espl__diag *);
-	void *load_ctx;
 	/* run's folder, absolute and existing; NULL: none (simulate) */
 	const char *dir;
 	/* the caller holds espl__drive_lock: else it is taken here */
 	int locked;
 	const char *faults; /* simulate: fault script, NULL none */
-	int simulated;
-	int resume;    /* the folder has a journal: replay it first */
+	int resume;         /* the folder has a journal: replay it first */
 	int accept;    /* keep recorded decisions if plugins now decide differently, and discard
 			  everything after damage in the journal */
 	uint64_t seed; /* of the simulated world and of all instances */
-	int verbose;   /* notes to the observers */
-	int plan_only; /* simulated, ends when the plan is made; see executor.h */
-	const uint32_t *plan_gpus; /* plan_only: GPUs per stage; NULL: the allocator plans */
-	uint32_t plan_gpus_count;
-	struct espl__observer *observers;
 	/* After every round and at least 10 times a second in the real world. */
 	void (*tick)(void *ctx, struct espl__exec *);
 	/* The journal has been replayed, but for `rest`; `kept`: the file in the run's folder in

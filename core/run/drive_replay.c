@@ -163,7 +163,7 @@ check_header(const struct espl__run_state *run, struct espl__diag *diag)
 	const struct espl__journal_header *header = &run->header;
 	int other = strcmp(header->version, PACKAGE_VERSION) != 0;
 
-	if (header->simulated != run->drive->simulated)
+	if (header->simulated != run->drive->exec.simulated)
 		return espl__fail(diag, ESPL_E_CONFIG, "the journal is of a %s run",
 		    header->simulated ? "simulated" : "real");
 	if (header->seed != run->drive->seed) {

@@ -72,16 +72,13 @@ drive_plan_only(struct espl__session *s, const struct espl__plan_ask *how,
 {
 	struct finding f = { a, arena };
 	struct espl__exec_summary summary;
-	struct espl__drive drive = { .config = s->config,
+	struct espl__drive drive = { .exec = { .session = s,
+					 .simulated = 1,
+					 .plan_only = 1,
+					 .plan_gpus = how->gpus,
+					 .plan_gpus_count = how->gpus_count },
 		.open_world = espl__world_open,
-		.space = s->space,
-		.profile = s->profile,
-		.earlier = s->earlier,
-		.simulated = 1,
 		.seed = s->config->seed,
-		.plan_only = 1,
-		.plan_gpus = how->gpus,
-		.plan_gpus_count = how->gpus_count,
 		.tick = on_tick,
 		.ctx = &f };
 

@@ -30,12 +30,8 @@ espl__plan_try(struct espl__session *s, struct espl__plan_answer *a)
 
 	espl__instance_log_from(ESPL_WARN);
 	for (uint32_t i = 0; i < RUNS && seconds_now() - began < SPENT; i++) {
-		struct espl__drive drive = { .config = s->config,
+		struct espl__drive drive = { .exec = { .session = s, .simulated = 1 },
 			.open_world = espl__world_open,
-			.space = s->space,
-			.profile = s->profile,
-			.earlier = s->earlier,
-			.simulated = 1,
 			.seed = s->config->seed + i };
 
 		memset(&summary, 0, sizeof summary);

@@ -20,6 +20,7 @@
 #include "cli/folder.h"
 #include "cli/interrupt.h"
 #include "cli/profile.h"
+#include "model/earlier.h"
 #include "plugin/instance.h"
 #include "report/totals.h"
 #include "run/drive.h"
@@ -405,17 +406,17 @@ drive_measurement(struct measure *m, struct espl__exec_summary *summary, struct 
 		.gang = on_gang,
 		.resized = on_resized,
 		.failure = on_failure };
-	drive.config = m->session.config;
+	drive.exec.session = &m->session;
+	drive.exec.observers = &m->observer;
 	drive.open_world = espl__world_open;
-	drive.space = m->session.space;
-	drive.profile = m->session.profile;
 	drive.seed = m->session.config->seed;
 	drive.dir = dir;
-	drive.observers = &m->observer;
 	drive.tick = on_tick;
 	drive.ctx = m;
 	drive.interrupt = &m->wish;
 	/* what its algorithm does is not what is measured */
+	espl__earlier_free(m->session.earlier);
+	m->session.earlier = NULL;
 	espl__instance_log_from(ESPL_WARN);
 	status = espl__drive(&drive, summary, diag);
 	free(dir);

@@ -63,14 +63,9 @@ load_entries(struct espl__session *s, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 
 	s->entries = espl__alloc(count * sizeof *s->entries);
-	s->setups = espl__alloc(count * sizeof *s->setups);
 	for (uint32_t i = 0; i < count && status == ESPL_OK; i++) {
 		status = take_entry(s, &s->config->entries[i], diag);
-		s->setups[i].config = s->entries[i].config;
-		s->setups[i].space = s->entries[i].space;
-		s->setups[i].profile = s->entries[i].profile;
-		s->setups[i].earlier = s->entries[i].earlier;
-		s->setups[i].arrives = s->config->entries[i].arrives;
+		s->entries[i].arrives = s->config->entries[i].arrives;
 	}
 	return status;
 }
@@ -141,7 +136,6 @@ espl__session_free(struct espl__session *s)
 	free(s->submitted);
 	free(s->dir);
 	free(s->entries);
-	free(s->setups);
 	espl__earlier_free(s->earlier);
 	espl__profile_free(s->profile);
 	espl__space_free(s->space);
@@ -322,10 +316,10 @@ espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *setup,
-    struct espl__diag *diag)
+espl__session_submitted(struct espl__session *pool, uint64_t number,
+    const struct espl__session **session, struct espl__diag *diag)
 {
-	struct espl__session *pool = ctx, *s;
+	struct espl__session *s;
 	uint64_t first = (uint64_t)pool->entry_count + 1, at = number - first;
 	espl_status status;
 	char *path;
@@ -354,10 +348,7 @@ espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *s
 	}
 	ESPL__GROW(pool->submitted, pool->submitted_cap, pool->submitted_count + 1);
 	pool->submitted[pool->submitted_count++] = s;
-	setup->config = s->config;
-	setup->space = s->space;
-	setup->profile = s->profile;
-	setup->earlier = s->earlier;
+	*session = s;
 	return ESPL_OK;
 }
 
@@ -382,17 +373,10 @@ espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag
 }
 
 espl_status
-espl__session_check(const struct espl__session *s, int simulated, struct espl__diag *diag)
+espl__session_check(struct espl__session *s, int simulated, struct espl__diag *diag)
 {
 	const struct espl__run_config *c = s->config;
-	struct espl__exec_setup setup = { .config = c,
-		.space = s->space,
-		.profile = s->profile,
-		.earlier = s->earlier,
-		.jobs = s->jobs,
-		.entries = s->setups,
-		.entry_count = s->entry_count,
-		.simulated = simulated };
+	struct espl__exec_setup setup = { .session = s, .simulated = simulated };
 	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud,
 		&c->placer };
 	struct espl__exec *exec = NULL;

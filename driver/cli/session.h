@@ -3,26 +3,11 @@
 #ifndef ESPL__SESSION_H
 #define ESPL__SESSION_H
 #include "cli/cli.h"
+#include "exec/executor.h"
 #include "input/run_file.h"
 #include "model/profile.h"
 #include "model/space.h"
 
-struct espl__earlier;
-struct espl__jobs;
-struct espl__search_setup;
-struct espl__session {
-	struct espl__run_config *config;
-	struct espl__space *space;
-	struct espl__profile *profile;
-	struct espl__earlier *earlier;     /* of experiment.warm_start; NULL none */
-	struct espl__jobs *jobs;           /* of a workload; NULL none */
-	struct espl__session *entries;     /* a pool's experiments */
-	struct espl__search_setup *setups; /* the same for the driver */
-	uint32_t entry_count;
-	struct espl__session **submitted; /* to a running pool, in order of number */
-	uint32_t submitted_count, submitted_cap;
-	char *dir; /* of the run, where they lie; NULL not yet */
-};
 /* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
     enum espl__need, struct espl__session *, struct espl__diag *);
@@ -62,9 +47,9 @@ void espl__session_tell_gpus(const struct espl__session *, const struct espl__fl
     const struct espl__values *);
 /* E_CONFIG where it is a pool: of what is asked only an experiment can tell. */
 espl_status espl__session_alone(const struct espl__session *, struct espl__diag *);
-/* For struct espl__drive: the session is the ctx. */
-espl_status espl__session_submitted(void *session, uint64_t number, struct espl__search_setup *,
-    struct espl__diag *);
+/* For struct espl__exec_setup: its `load`. */
+espl_status espl__session_submitted(struct espl__session *pool, uint64_t number,
+    const struct espl__session **, struct espl__diag *);
 /* An experiment for a pool, which has allocator and cloud of its own: is the rest of it good? */
 /* session_trainable.c: a trainable's options, and whether it takes the configurations of the space.
  */
@@ -72,7 +57,7 @@ espl_status espl__session_check_trainable(const struct espl__session *, struct e
 espl_status espl__session_check_entry(const struct espl__session *, struct espl__diag *);
 
 /* All plugins that are named, their options and files; starts nothing. */
-espl_status espl__session_check(const struct espl__session *, int simulated, struct espl__diag *);
+espl_status espl__session_check(struct espl__session *, int simulated, struct espl__diag *);
 /* E_CONFIG where the cloud exists in simulation only. */
 espl_status espl__session_real(const struct espl__session *, struct espl__diag *);
 

@@ -58,7 +58,7 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 static void
 hook_observers(struct espl__show *show, struct espl__drive *drive)
 {
-	struct espl__observer **tail = &drive->observers;
+	struct espl__observer **tail = &drive->exec.observers;
 
 	*tail = &show->view.observer;
 	tail = &(*tail)->next;
@@ -81,11 +81,11 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 	struct espl__results_setup setup = { .dir = drive->dir,
 		.config = s->config,
 		.space = s->space,
-		.simulated = drive->simulated,
+		.simulated = drive->exec.simulated,
 		.replaying = drive->resume };
 
 	memset(show, 0, sizeof *show);
-	espl__view_init(&show->view, s->config, s->space, drive->simulated, drive->resume);
+	espl__view_init(&show->view, s->config, s->space, drive->exec.simulated, drive->resume);
 	show->interrupt = drive->interrupt;
 	/* Without a lock (a finished run on a read-only disk), show the run but write nothing. */
 	if (drive->dir != NULL && drive->locked)
@@ -99,7 +99,7 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 	if (drive->resume) /* plugins have said before what they say in a replay */
 		espl__instance_log_from(ESPL_WARN);
 	hook_observers(show, drive);
-	drive->verbose = drive->dir != NULL;
+	drive->exec.verbose = drive->dir != NULL;
 	drive->tick = on_tick;
 	drive->replayed = on_replayed;
 	drive->ctx = show;

@@ -66,7 +66,7 @@ say_resume(const struct job *job, const char *why)
 	char *command;
 
 	fprintf(stderr, "espalier: interrupted%s%s", known ? ": " : "", known ? why : "");
-	if (job->dir == NULL || job->drive.simulated) {
+	if (job->dir == NULL || job->drive.exec.simulated) {
 		fprintf(stderr, "\n");
 		return;
 	}
@@ -82,7 +82,7 @@ say_failed(const struct job *job, const struct espl__totals *totals)
 
 	if (totals->text != NULL)
 		fprintf(stderr, "espalier: error: %s\n", totals->text);
-	if (job->dir == NULL || job->drive.simulated)
+	if (job->dir == NULL || job->drive.exec.simulated)
 		return;
 	fprintf(stderr, "hint: ");
 	if (espl__folder_has(job->dir, "trials"))
@@ -101,7 +101,7 @@ static const char *
 describe_breakdown(const struct job *job, espl_status status)
 {
 	int resumable =
-	    job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
+	    job->dir != NULL && !job->drive.exec.simulated && espl__folder_has(job->dir, "run.cfg");
 
 	if (status == ESPL_OK || espl__cli_exit(status) != ESPL__EXIT_FAILED)
 		return NULL;
@@ -182,18 +182,11 @@ drive_once(struct job *job)
 
 	memset(&summary, 0, sizeof summary);
 	summary.best = ESPL_NONE;
-	job->drive.config = job->session.config;
+	job->drive.exec.session = &job->session;
+	job->drive.exec.load = espl__session_submitted;
 	job->drive.open_world = espl__world_open;
-	job->drive.space = job->session.space;
-	job->drive.profile = job->session.profile;
-	job->drive.earlier = job->session.earlier;
-	job->drive.jobs = job->session.jobs;
-	job->drive.entries = job->session.setups;
-	job->drive.entry_count = job->session.entry_count;
 	free(job->session.dir);
 	job->session.dir = espl__strdup(job->dir);
-	job->drive.load = espl__session_submitted;
-	job->drive.load_ctx = &job->session;
 	job->drive.seed = job->session.config->seed;
 	job->drive.dir = job->dir;
 	job->drive.interrupt = &espl__interrupts;
@@ -202,7 +195,7 @@ drive_once(struct job *job)
 	if (status == ESPL_E_INFEASIBLE)
 		espl__plan_least(&diag, job->session.config, summary.least_s, summary.least_usd);
 	espl__show_end(&show, &summary, describe_breakdown(job, status), diag.text);
-	if (status == ESPL_OK && job->session.config->pool && !job->drive.simulated &&
+	if (status == ESPL_OK && job->session.config->pool && !job->drive.exec.simulated &&
 	    summary.how != 0 && summary.how != ESPL__RUN_INTERRUPTED &&
 	    (summary.how != ESPL__RUN_FAILED || summary.over))
 		espl__spool_close(job->dir);
@@ -356,7 +349,7 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 	if (job->drive.resume) {
 		status = espl__journal_open(path, &reader, &header, diag);
 		if (status == ESPL_OK) {
-			job->drive.simulated = header.simulated;
+			job->drive.exec.simulated = header.simulated;
 			espl__journal_reader_free(reader);
 		}
 	} else if (espl__folder_has(job->dir, "journal")) {
@@ -401,7 +394,7 @@ espl__verb_resume(const struct espl__args *args)
 	/* Without a journal nothing tells whether it was simulated, but the cloud. */
 	if (status == ESPL_OK && !job.drive.resume)
 		status = espl__session_real(&job.session, &diag);
-	if (status == ESPL_OK && !job.drive.simulated)
+	if (status == ESPL_OK && !job.drive.exec.simulated)
 		status = espl__session_env(&job.session, &diag);
 	if (status == ESPL_OK && espl__folder_has(job.dir, "faults"))
 		faults = espl__format("%s/faults", job.dir);
@@ -544,7 +537,7 @@ espl__verb_simulate(const struct espl__args *args)
 		status = espl__fail(&diag, ESPL_E_CONFIG,
 		    "--curves-from works for a single experiment; in a pool, set trial.curves in "
 		    "the experiment's file");
-	job.drive.simulated = 1;
+	job.drive.exec.simulated = 1;
 	job.drive.faults = espl__arg(args, "faults");
 	if (status == ESPL_OK)
 		status = espl__session_check(&job.session, 1, &diag);

@@ -71,7 +71,7 @@ tell_arrivals(struct espl__real *real)
 	const struct espl__jobs *jobs = espl__exec_workload(real->world.exec);
 	espl_time now = espl__real_clock(real);
 	double now_s = (double)now / 1e9;
-	const struct espl__search_setup *of;
+	const struct espl__session *of;
 
 	for (uint32_t i = 0; (of = espl__exec_search_of(real->world.exec, i)) != NULL; i++) {
 		ESPL__GROW(real->told, real->told_cap, i + 1);
@@ -418,8 +418,8 @@ static const struct espl__agent_events agent_events = {
 };
 
 espl_status
-espl__world_real(const struct espl__run_config *config, const struct espl__space *space,
-    const char *dir, uint64_t token, struct espl__world **out, struct espl__diag *diag)
+espl__world_real(const struct espl__session *session, const char *dir, uint64_t token,
+    struct espl__world **out, struct espl__diag *diag)
 {
 	struct espl__real *real = espl__alloc(sizeof *real);
 	espl_status status;
@@ -427,8 +427,8 @@ espl__world_real(const struct espl__run_config *config, const struct espl__space
 	real->magic = ESPL__REAL_MAGIC;
 	real->world.ops = &real_ops;
 	real->agent_events = &agent_events;
-	real->config = config;
-	real->own = (struct espl__search_setup){ .config = config, .space = space };
+	real->config = session->config;
+	real->own = session;
 	real->dir = espl__strdup(dir);
 	real->token = token;
 	real->timer_at = ESPL_NEVER;

@@ -112,7 +112,7 @@ struct espl__rmember {
 enum espl__rresize { ESPL__STEADY = 0, ESPL__PREPARING, ESPL__CHANGING };
 /* What the trials of one search run. */
 struct espl__rkind {
-	const struct espl__search_setup *of;
+	const struct espl__session *of;
 	char *options; /* trial.options as text */
 	char **environment;
 	uint32_t environment_count;
@@ -187,7 +187,7 @@ struct espl__real {
 	uint32_t magic;           /* ESPL__REAL_MAGIC */
 	const struct espl__agent_events *agent_events;
 	const struct espl__run_config *config;
-	struct espl__search_setup own; /* of an ordinary run */
+	const struct espl__session *own; /* of the run */
 	char *dir;
 	uint64_t token;
 	char run[20]; /* token in hex: label of machines */

@@ -96,7 +96,7 @@ kind_of(struct espl__real *real, uint32_t number, struct espl__diag *diag)
 	if (number < real->kind_count && real->kinds[number] != NULL)
 		return real->kinds[number];
 	kind = espl__alloc(sizeof *kind);
-	kind->of = real->config->pool ? espl__exec_search_of(real->world.exec, number) : &real->own;
+	kind->of = real->config->pool ? espl__exec_search_of(real->world.exec, number) : real->own;
 	if (kind->of == NULL || fill_kind(kind, diag) != ESPL_OK) {
 		free_kind(kind);
 		return NULL;

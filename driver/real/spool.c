@@ -83,7 +83,7 @@ check_experiment(const char *folder)
 static char *
 take_in(struct espl__real *real, uint64_t number, const char **name)
 {
-	struct espl__search_setup setup;
+	const struct espl__session *session;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	uint64_t other, trial;
 	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
@@ -92,13 +92,13 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 	free(folder);
 	if (why != NULL)
 		return why;
-	if (espl__exec_load(real->world.exec, number, &setup, &diag) != ESPL_OK)
+	if (espl__exec_load(real->world.exec, number, &session, &diag) != ESPL_OK)
 		return espl__strdup(diag.text);
-	if (espl__exec_named(real->world.exec, setup.config->name, &other, &trial))
+	if (espl__exec_named(real->world.exec, session->config->name, &other, &trial))
 		return espl__format("the pool already has an experiment or job called '%s'",
-		    setup.config->name);
-	*name = setup.config->name;
-	(void)espl__names_add(&real->metrics, setup.config->metric);
+		    session->config->name);
+	*name = session->config->name;
+	(void)espl__names_add(&real->metrics, session->config->metric);
 	espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = number;
 	return NULL;
 }

@@ -144,7 +144,7 @@ commit_open(struct espl__results *r)
 static const struct espl__space *
 space_of(const struct espl__results *r, uint64_t trial)
 {
-	const struct espl__search_setup *of = espl__whose(&r->observer, r->setup.config, trial);
+	const struct espl__session *of = espl__whose(&r->observer, r->setup.config, trial);
 
 	return of != NULL ? of->space : r->setup.space;
 }
@@ -222,7 +222,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
     const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__results *r = ctx;
-	const struct espl__search_setup *of = espl__whose(&r->observer, r->setup.config, t->id);
+	const struct espl__session *of = espl__whose(&r->observer, r->setup.config, t->id);
 	uint32_t i,
 	    objective = of != NULL ? espl__exec_metric(r->observer.exec, of->config->metric) : 0;
 

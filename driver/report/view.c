@@ -6,7 +6,7 @@
 
 #include "base/tick.h"
 
-static const struct espl__search_setup *
+static const struct espl__session *
 search_of(const struct espl__view *v, uint64_t trial)
 {
 	return espl__whose(&v->observer, v->config, trial);
@@ -21,7 +21,7 @@ espl__view_raw(const struct espl__view *v, uint64_t trial, double loss)
 const char *
 espl__view_metric(const struct espl__view *v, uint64_t trial)
 {
-	const struct espl__search_setup *of = search_of(v, trial);
+	const struct espl__session *of = search_of(v, trial);
 
 	return of != NULL ? of->config->metric : v->config->metric;
 }
@@ -29,7 +29,7 @@ espl__view_metric(const struct espl__view *v, uint64_t trial)
 const struct espl__space *
 espl__view_space(const struct espl__view *v, uint64_t trial)
 {
-	const struct espl__search_setup *of = search_of(v, trial);
+	const struct espl__session *of = search_of(v, trial);
 
 	return of != NULL ? of->space : v->space;
 }

@@ -7,7 +7,7 @@
 #include "report/past.h"
 
 /* The search of the trial; NULL: there is one alone, the configuration's. */
-static inline const struct espl__search_setup *
+static inline const struct espl__session *
 espl__whose(const struct espl__observer *o, const struct espl__run_config *config, uint64_t trial)
 {
 	return config->pool && o->exec != NULL
@@ -46,7 +46,7 @@ espl__phase_word(enum espl__gang_phase phase)
 
 /* A loss as the trial reported it. */
 static inline double
-espl__whose_metric(const struct espl__search_setup *of, const struct espl__run_config *config,
+espl__whose_metric(const struct espl__session *of, const struct espl__run_config *config,
     double loss)
 {
 	return (of != NULL ? of->config : config)->maximize ? 0.0 - loss : loss;

@@ -239,7 +239,7 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 		espl__sim_skip_prices(sim, now);
 	/* An ordinary run's was opened when the world was made; where nothing trains there is none.
 	 */
-	for (uint32_t i = 0; sim->config->pool && sim->own.config != NULL &&
+	for (uint32_t i = 0; sim->config->pool && sim->own != NULL &&
 	     espl__exec_search_of(sim->head.exec, i) != NULL;
 	     i++)
 		if (espl__sim_source(sim, i, diag) == NULL)
@@ -378,18 +378,16 @@ finish_making(struct espl__sim *sim, espl_status status, struct espl__world **wo
 }
 
 espl_status
-espl__world_sim(const struct espl__run_config *config, const struct espl__space *space,
-    const struct espl__profile *profile, uint64_t seed, const char *faults,
+espl__world_sim(const struct espl__session *session, uint64_t seed, const char *faults,
     struct espl__world **world, struct espl__diag *diag)
 {
-	struct espl__sim *sim = make_sim(config, seed);
+	struct espl__sim *sim = make_sim(session->config, seed);
 	espl_status status = ESPL_OK;
 
-	sim->own =
-	    (struct espl__search_setup){ .config = config, .space = space, .profile = profile };
+	sim->own = session;
 	if (faults != NULL)
 		status = espl__sim_faults_load(faults, &sim->faults, diag);
-	if (status == ESPL_OK && !config->pool && espl__sim_source(sim, 0, diag) == NULL)
+	if (status == ESPL_OK && !session->config->pool && espl__sim_source(sim, 0, diag) == NULL)
 		status = diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	if (status == ESPL_OK)
 		status = espl__sim_describe(sim, diag);

@@ -88,7 +88,7 @@ enum espl__sim_phase {
 };
 /* What the trials of one search are: made when the first of them is to be trained. */
 struct espl__sim_source {
-	const struct espl__search_setup *of;
+	const struct espl__session *of;
 	uint64_t seed; /* of its trials */
 	struct espl__curves *curves;
 	uint32_t *curve_metrics; /* metric of the curves -> number, ESPL_ANY: not yet told */
@@ -183,7 +183,7 @@ struct espl__sim {
 	struct espl__world head;
 	uint32_t magic; /* ESPL__SIM_MAGIC */
 	const struct espl__run_config *config;
-	struct espl__search_setup own; /* of an ordinary run */
+	const struct espl__session *own; /* of the run; NULL: nothing trains */
 	uint64_t seed;
 	espl_time now;
 	struct espl__sim_heap heap;

@@ -128,7 +128,7 @@ espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag
 	if (number < sim->source_count && sim->sources[number] != NULL)
 		return sim->sources[number];
 	source = espl__alloc(sizeof *source);
-	source->of = sim->config->pool ? espl__exec_search_of(sim->head.exec, number) : &sim->own;
+	source->of = sim->config->pool ? espl__exec_search_of(sim->head.exec, number) : sim->own;
 	source->seed =
 	    sim->config->pool && source->of != NULL ? source->of->config->seed : sim->seed;
 	if (source->of == NULL || open_source(sim, source, diag) != ESPL_OK) {

@@ -21,10 +21,7 @@
 static char run_label[40] EXEC_RUN_UNUSED;
 
 struct run {
-	struct espl__run_config *config;
-	struct espl__space *space;
-	struct espl__profile *profile;
-	struct espl__jobs *jobs; /* of a workload; NULL none */
+	struct espl__session session;
 	struct espl__world *world;
 	struct espl__exec *exec;
 	struct espl__exec_summary summary;
@@ -64,27 +61,25 @@ make_run(struct run *r, const char *text, const char *faults, struct espl__obser
 	fputs(faults != NULL ? faults : "", g);
 	fclose(g);
 	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->config, &r->diag), ESPL_OK,
-	    "%s%s", run_label, r->diag.text);
-	if (r->config->pool)
-		cr_assert_eq(espl__jobs_load(r->config, &r->jobs, &r->diag), ESPL_OK, "%s%s",
-		    run_label, r->diag.text);
-	if (r->jobs != NULL)
-		cr_assert_eq(espl__jobs_space(r->jobs, &r->space, &r->diag), ESPL_OK, "%s%s",
-		    run_label, r->diag.text);
-	else
-		cr_assert_eq(espl__space_parse(r->config->space, &r->space, &r->diag), ESPL_OK,
-		    "%s%s", run_label, r->diag.text);
-	cr_assert_eq(espl__profile_load(r->config->trial.profile, r->config->directory, &r->profile,
-			 &r->diag),
+	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->session.config, &r->diag),
 	    ESPL_OK, "%s%s", run_label, r->diag.text);
-	setup.config = r->config;
-	setup.space = r->space;
-	setup.profile = r->profile;
-	setup.jobs = r->jobs;
+	if (r->session.config->pool)
+		cr_assert_eq(espl__jobs_load(r->session.config, &r->session.jobs, &r->diag),
+		    ESPL_OK, "%s%s", run_label, r->diag.text);
+	if (r->session.jobs != NULL)
+		cr_assert_eq(espl__jobs_space(r->session.jobs, &r->session.space, &r->diag),
+		    ESPL_OK, "%s%s", run_label, r->diag.text);
+	else
+		cr_assert_eq(espl__space_parse(r->session.config->space, &r->session.space,
+				 &r->diag),
+		    ESPL_OK, "%s%s", run_label, r->diag.text);
+	cr_assert_eq(espl__profile_load(r->session.config->trial.profile,
+			 r->session.config->directory, &r->session.profile, &r->diag),
+	    ESPL_OK, "%s%s", run_label, r->diag.text);
+	setup.session = &r->session;
 	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s%s", run_label,
 	    r->diag.text);
-	cr_assert_eq(espl__world_sim(r->config, r->space, r->profile, r->config->seed,
+	cr_assert_eq(espl__world_sim(&r->session, r->session.config->seed,
 			 faults != NULL ? fault_name : NULL, &r->world, &r->diag),
 	    ESPL_OK, "%s%s", run_label, r->diag.text);
 	r->world->exec = r->exec;
@@ -97,10 +92,10 @@ unmake(struct run *r)
 {
 	r->world->ops->close(r->world, 0);
 	espl__exec_free(r->exec);
-	espl__profile_free(r->profile);
-	espl__space_free(r->space);
-	espl__jobs_free(r->jobs);
-	espl__run_free(r->config);
+	espl__profile_free(r->session.profile);
+	espl__space_free(r->session.space);
+	espl__jobs_free(r->session.jobs);
+	espl__run_free(r->session.config);
 }
 
 static EXEC_RUN_UNUSED void

@@ -16,9 +16,7 @@
 #define TRIALS 16u
 
 struct run {
-	struct espl__run_config *config;
-	struct espl__space *space;
-	struct espl__profile *profile, *guessed;
+	struct espl__session session, unknown; /* unknown: without the profile */
 	struct espl__world *world;
 	struct espl__exec *exec;
 	struct espl__exec_summary summary;
@@ -74,23 +72,21 @@ make(struct run *r, const struct scene *s, uint64_t seed)
 	    s->allocator, s->placer);
 	cr_assert_eq(fclose(f), 0);
 	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->config, &r->diag), ESPL_OK,
-	    "%s", r->diag.text);
+	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->session.config, &r->diag),
+	    ESPL_OK, "%s", r->diag.text);
 	unlink(name);
-	r->config->seed = seed;
-	cr_assert_eq(espl__space_parse(r->config->space, &r->space, &r->diag), ESPL_OK, "%s",
-	    r->diag.text);
-	cr_assert_eq(espl__profile_load(r->config->trial.profile, r->config->directory, &r->profile,
-			 &r->diag),
+	r->session.config->seed = seed;
+	cr_assert_eq(espl__space_parse(r->session.config->space, &r->session.space, &r->diag),
 	    ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__profile_load(NULL, NULL, &r->guessed, &r->diag), ESPL_OK);
-	setup.config = r->config;
-	setup.space = r->space;
-	setup.profile = s->unknown ? r->guessed : r->profile;
+	cr_assert_eq(espl__profile_load(r->session.config->trial.profile,
+			 r->session.config->directory, &r->session.profile, &r->diag),
+	    ESPL_OK, "%s", r->diag.text);
+	r->unknown = r->session;
+	cr_assert_eq(espl__profile_load(NULL, NULL, &r->unknown.profile, &r->diag), ESPL_OK);
+	setup.session = s->unknown ? &r->unknown : &r->session;
 	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__world_sim(r->config, r->space, r->profile, seed, NULL, &r->world,
-			 &r->diag),
-	    ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(espl__world_sim(&r->session, seed, NULL, &r->world, &r->diag), ESPL_OK, "%s",
+	    r->diag.text);
 	r->world->exec = r->exec;
 	cr_assert_eq(r->world->ops->begin(r->world, 0, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
 }
@@ -100,10 +96,10 @@ unmake(struct run *r)
 {
 	r->world->ops->close(r->world, 0);
 	espl__exec_free(r->exec);
-	espl__profile_free(r->profile);
-	espl__profile_free(r->guessed);
-	espl__space_free(r->space);
-	espl__run_free(r->config);
+	espl__profile_free(r->session.profile);
+	espl__profile_free(r->unknown.profile);
+	espl__space_free(r->session.space);
+	espl__run_free(r->session.config);
 }
 
 /* Who is due more, by equal shares, and at rest: two iterations later it should have been seen to.

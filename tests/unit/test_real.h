@@ -22,9 +22,7 @@ extern const char good_trial[];
 
 struct bench {
 	char dir[64], run[80], config[80];
-	struct espl__run_config *cfg;
-	struct espl__space *space;
-	struct espl__profile *profile;
+	struct espl__session session;
 	struct espl__observer observer;
 	struct espl__drive drive;
 	struct espl__exec_summary summary;

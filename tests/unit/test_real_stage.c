@@ -54,22 +54,22 @@ static void
 load(struct bench *b)
 {
 	b->diag = (struct espl__diag)ESPL__DIAG_INIT;
-	cr_assert_eq(espl__run_load(b->config, NULL, 0, ESPL__NEED_TRIAL, &b->cfg, &b->diag),
+	cr_assert_eq(espl__run_load(b->config, NULL, 0, ESPL__NEED_TRIAL, &b->session.config,
+			 &b->diag),
 	    ESPL_OK, "%s", b->diag.text);
-	cr_assert_eq(espl__space_parse(b->cfg->space, &b->space, &b->diag), ESPL_OK, "%s",
-	    b->diag.text);
-	cr_assert_eq(espl__profile_load(b->cfg->trial.profile, b->dir, &b->profile, &b->diag),
+	cr_assert_eq(espl__space_parse(b->session.config->space, &b->session.space, &b->diag),
+	    ESPL_OK, "%s", b->diag.text);
+	cr_assert_eq(espl__profile_load(b->session.config->trial.profile, b->dir,
+			 &b->session.profile, &b->diag),
 	    ESPL_OK);
 	b->observer.ctx = b;
 	b->observer.gang = saw_gang;
 	b->observer.report = saw_report;
-	b->drive.config = b->cfg;
+	b->drive.exec.session = &b->session;
+	b->drive.exec.observers = &b->observer;
 	b->drive.open_world = espl__world_open;
-	b->drive.space = b->space;
-	b->drive.profile = b->profile;
 	b->drive.dir = b->run;
-	b->drive.seed = b->cfg->seed;
-	b->drive.observers = &b->observer;
+	b->drive.seed = b->session.config->seed;
 	b->drive.interrupt = &b->interrupt;
 }
 
@@ -119,9 +119,9 @@ void
 finish(struct bench *b)
 {
 	cr_assert_eq(children_left(), 0, "a process of the run is left");
-	espl__profile_free(b->profile);
-	espl__space_free(b->space);
-	espl__run_free(b->cfg);
+	espl__profile_free(b->session.profile);
+	espl__space_free(b->session.space);
+	espl__run_free(b->session.config);
 	cr_assert_eq(espl__tree_remove(b->dir, NULL), ESPL_OK);
 	espl__plugins_exit();
 }

@@ -27,9 +27,7 @@ static const char cloud[] = "cloud = { use = \"sim\"; nodes_max = 2; offers = ( 
 
 struct bench {
 	char dir[64];
-	struct espl__run_config *config;
-	struct espl__space *space;
-	struct espl__profile *profile;
+	struct espl__session session;
 	struct espl__world *world;
 	struct espl__round round;
 	struct espl__diag diag;
@@ -66,15 +64,15 @@ build(struct bench *b, const char *trial, const char *sky, const char *faults, u
 	if (faults != NULL)
 		snprintf(script, sizeof script, "%s", put_file(b, "faults.cfg", faults));
 	status = espl__run_load(put_file(b, "run.cfg", text), NULL, 0, ESPL__NEED_SEARCH,
-	    &b->config, &b->diag);
+	    &b->session.config, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s:%u: %s", b->diag.file, b->diag.line, b->diag.text);
-	status = espl__space_parse(b->config->space, &b->space, &b->diag);
+	status = espl__space_parse(b->session.config->space, &b->session.space, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s", b->diag.text);
-	status = espl__profile_load(b->config->trial.profile, b->config->directory, &b->profile,
-	    &b->diag);
+	status = espl__profile_load(b->session.config->trial.profile, b->session.config->directory,
+	    &b->session.profile, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s", b->diag.text);
-	status = espl__world_sim(b->config, b->space, b->profile, seed,
-	    faults != NULL ? script : NULL, &b->world, &b->diag);
+	status =
+	    espl__world_sim(&b->session, seed, faults != NULL ? script : NULL, &b->world, &b->diag);
 	if (status == ESPL_OK)
 		cr_assert_eq(b->world->ops->begin(b->world, 0, 0, &b->diag), ESPL_OK);
 	return status;
@@ -85,13 +83,13 @@ clear(struct bench *b)
 {
 	if (b->world != NULL)
 		b->world->ops->close(b->world, 0);
-	espl__profile_free(b->profile);
-	espl__space_free(b->space);
-	espl__run_free(b->config);
+	espl__profile_free(b->session.profile);
+	espl__space_free(b->session.space);
+	espl__run_free(b->session.config);
 	b->world = NULL;
-	b->profile = NULL;
-	b->space = NULL;
-	b->config = NULL;
+	b->session.profile = NULL;
+	b->session.space = NULL;
+	b->session.config = NULL;
 	memset(&b->diag, 0, sizeof b->diag);
 }
 
