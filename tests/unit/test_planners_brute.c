@@ -2,7 +2,7 @@
  */
 #include <criterion/criterion.h>
 #include <math.h>
-#include "../../plugins/allocators/planner/planner_exact.h"
+#include "../../plugins/allocators/planner/planner.h"
 #include "test_planners.h"
 
 #ifndef BRUTE_CASES

@@ -3,8 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
-#include "../../plugins/allocators/planner/planner_exact.h"
-#include "../../plugins/allocators/planner/planner_greedy.h"
+#include "../../plugins/allocators/planner/planner.h"
 #include "test_planners.h"
 
 #define LIVE (PLANNER_EFFORT / PLANNER_LIVE_EFFORT)

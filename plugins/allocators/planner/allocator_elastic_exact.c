@@ -1,8 +1,7 @@
 /* allocator_elastic_exact.c - the cheapest plan there is, proven: dynamic programming over the
  * stages, and best-first search where minimum charges count.  Says how far off it may be if it had
  * to stop early. */
-#include "planner_exact.h"
-#include "planner_instance.h"
+#include "planner.h"
 
 enum { ALLOCATIONS = PLANNER_OWN, EFFORT };
 enum { ANY, FAIR };

@@ -1,7 +1,6 @@
 /* allocator_elastic_greedy.c - RubberBand's planner (EuroSys'21, 4.3): from the best cluster of one
  * size downwards, stage by stage.  It looks at few plans and proves nothing; elastic-exact does. */
-#include "planner_greedy.h"
-#include "planner_instance.h"
+#include "planner.h"
 
 enum { VARIANT = PLANNER_OWN, STARTS };
 enum { REPAIRED, LITERAL };

@@ -4,7 +4,7 @@
  * same number of GPUs each, and the cluster shrinks with their number.  The plan is the cheapest
  * such number that holds deadline and budget.
  */
-#include "planner_instance.h"
+#include "planner.h"
 
 static const struct espl_option options[] = { PLANNER_OPTIONS };
 

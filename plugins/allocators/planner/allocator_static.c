@@ -7,7 +7,7 @@
 #include <math.h>
 #include <espalier/kit/follow.h>
 #include <espalier/util.h>
-#include "planner_draft.h"
+#include "planner.h"
 
 enum { GPUS, OFFER, MOST };
 #define GPUS_MAX 1024u /* where neither the cloud nor the search sets a limit */

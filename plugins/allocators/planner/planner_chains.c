@@ -1,5 +1,5 @@
-/* planner_chains.c - the rows of stages that are planned together; see planner_chains.h. */
-#include "planner_chains.h"
+/* planner_chains.c - the rows of stages that are planned together. */
+#include "planner_private.h"
 
 #define HALVINGS 60 /* of the time within which the soonest plan lies */
 

@@ -1,5 +1,5 @@
-/* planner_draft.c - a plan under construction; see planner_draft.h. */
-#include "planner_draft.h"
+/* planner_draft.c - a plan under construction. */
+#include "planner.h"
 
 /* Is this a stage before those to come? */
 static int

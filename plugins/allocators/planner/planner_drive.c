@@ -1,5 +1,5 @@
-/* planner_drive.c - from what is asked to a plan; see planner_drive.h. */
-#include "planner_chains.h"
+/* planner_drive.c - from what is asked to a plan. */
+#include "planner_private.h"
 
 #define TRIES 32  /* of working limits with which a quantile may hold */
 #define LITTLE 20 /* this part of the effort */

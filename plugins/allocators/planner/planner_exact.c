@@ -1,7 +1,395 @@
 /* planner_exact.c - the cheapest plan within a deadline, proven: bounds, then labels, then, where a
+ * lease costs more than its time, best-first search over beginnings of plans. */
+#include "planner_private.h"
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+/* up to the begin of a choice's training; or a whole plan */
+struct beginning {
+	double begin_s;            /* of the training; the end */
+	double paid_usd;           /* for nodes given back, data and functions */
+	double spent_usd;          /* that, and for the time of the nodes that are held */
+	double bound_usd, bound_s; /* of a whole plan */
+	double rank;               /* bound_usd, rounded */
+	size_t before, lease_at;
+	size_t alike; /* the one that was prolonged on the same choice before */
+	uint32_t row, choice, lease_count, zero;
+};
+struct search {
+	const struct planner_labels *labels;
+	const struct planner_net *net;
+	struct planner_problem *problem;
+	struct planner_found *found;
+	double time_s, unit_usd;
+	struct beginning *all;
+	size_t count, room, most;
+	struct planner_lease *leases;
+	size_t lease_count, lease_room;
+	size_t *heap, heap_count;
+	size_t *last; /* prolonged on each choice; SIZE_MAX none */
+	uint32_t *path;
+};
+#define NO_ONE SIZE_MAX
+#define BEGINNING 10 /* steps of work, with its bound and its place in the heap */
+
+/* ---- the heap ----------------------------------------------------------------------------- */
+
+static int
+is_before(const struct search *s, size_t a, size_t b)
+{
+	const struct beginning *x = &s->all[a], *y = &s->all[b];
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank;
+	if (x->bound_s != y->bound_s)
+		return x->bound_s < y->bound_s;
+	return x->row != y->row ? x->row > y->row : a < b;
+}
+
+static void
+push_heap(struct search *s, size_t which)
+{
+	size_t at = s->heap_count++;
+
+	for (; at > 0 && is_before(s, which, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		s->heap[at] = s->heap[(at - 1) / 2];
+	s->heap[at] = which;
+}
+
+static size_t
+pop_heap(struct search *s)
+{
+	size_t top = s->heap[0], last = s->heap[--s->heap_count], at = 0, child;
+
+	for (; (child = 2 * at + 1) < s->heap_count; at = child) {
+		if (child + 1 < s->heap_count && is_before(s, s->heap[child + 1], s->heap[child]))
+			child++;
+		if (!is_before(s, s->heap[child], last))
+			break;
+		s->heap[at] = s->heap[child];
+	}
+	s->heap[at] = last;
+	return top;
+}
+
+/* ---- beginnings --------------------------------------------------------------------------- */
+
+/* Room for one more, with so many leases. */
+static espl_status
+room_for(struct search *s, uint32_t leases)
+{
+	if (s->count == s->room) {
+		size_t room = s->room > 0 ? 2 * s->room : 1024, *heap;
+		struct beginning *all = realloc(s->all, room * sizeof *all);
+
+		if (all == NULL)
+			return ESPL_E_NOMEM;
+		s->all = all;
+		heap = realloc(s->heap, room * sizeof *heap);
+		if (heap == NULL)
+			return ESPL_E_NOMEM;
+		s->heap = heap;
+		s->room = room;
+	}
+	if (s->lease_count + leases > s->lease_room) {
+		size_t room = 2 * s->lease_room + leases + 1024;
+		struct planner_lease *more = realloc(s->leases, room * sizeof *more);
+
+		if (more == NULL)
+			return ESPL_E_NOMEM;
+		s->leases = more;
+		s->lease_room = room;
+	}
+	planner_spend(s->problem, BEGINNING + 2 * (uint64_t)leases);
+	return s->count < s->most && !planner_is_spent(s->problem) ? ESPL_OK : ESPL_E_LIMIT;
+}
+
+/* Is it still of use?  Then it is kept and waits for its turn. */
+static void
+keep_beginning(struct search *s, const struct beginning *b, const struct planner_lease *leases)
+{
+	const struct planner_found *found = s->found;
+	struct beginning *kept = &s->all[s->count];
+
+	*kept = *b;
+	kept->rank = floor(b->bound_usd / s->unit_usd + 0.5);
+	if (found->known) {
+		double rank = floor(found->value.cost_usd / s->unit_usd + 0.5);
+
+		if (kept->rank > rank ||
+		    (kept->rank == rank &&
+			kept->bound_s >= found->value.time_s * (1 - PLANNER_NOISE)))
+			return;
+	}
+	kept->lease_at = s->lease_count;
+	kept->alike = NO_ONE;
+	if (b->lease_count > 0)
+		memcpy(s->leases + s->lease_count, leases, b->lease_count * sizeof *leases);
+	s->lease_count += b->lease_count;
+	push_heap(s, s->count++);
+}
+
+/* The whole cost is at least what is paid, what the held nodes must cost whatever follows, and what
+ * the time to come must cost. */
+static int
+set_bound(const struct search *s, struct beginning *b, const struct planner_lease *leases)
+{
+	const struct planner_problem *p = s->problem;
+	const struct planner_label *way =
+	    planner_labels_find(s->labels, b->row, b->choice, s->time_s - b->begin_s);
+	double sure = b->paid_usd;
+	uint32_t i;
+
+	b->spent_usd = b->paid_usd;
+	for (i = 0; i < b->lease_count; i++) {
+		double held = b->begin_s - leases[i].from_s;
+
+		b->spent_usd += leases[i].nodes * p->node_usd_s * held;
+		sure += leases[i].nodes * p->node_usd_s * planner_billable(p, held);
+	}
+	if (way == NULL)
+		return 0;
+	b->bound_usd = fmax(sure, b->spent_usd + way->cost_usd);
+	/* A dearer way may come to the same, where it is charged for more time than it takes. */
+	b->bound_s = b->begin_s + planner_labels_least_s(s->labels, b->row, b->choice);
+	return 1;
+}
+
+/* The plan after `from` (NULL: nothing) goes on with this choice, its stage ending at end_s on
+ * `nodes` nodes; leases: of `from`, a copy with room for one more. */
+static espl_status
+go_on(struct search *s, size_t from, double end_s, uint32_t nodes, uint32_t row, uint32_t choice,
+    struct planner_lease *leases, uint32_t count, double paid_usd)
+{
+	struct planner_problem *p = s->problem;
+	const struct planner_choice *c = &s->net->rows[row].choices[choice];
+	const struct planner_choice *last =
+	    row > 0 ? &s->net->rows[row - 1].choices[s->all[from].choice] : NULL;
+	struct beginning b = { .before = from,
+		.row = row,
+		.choice = choice,
+		.begin_s = end_s,
+		.paid_usd = paid_usd };
+	uint32_t first = 0;
+	espl_status status;
+
+	if (c->nodes > nodes) {
+		double billed, wait = planner_lead(p, c->nodes - nodes, &billed);
+
+		if (!p->sold)
+			return ESPL_OK;
+		if (p->ahead && last != NULL)
+			wait = wait > last->time_s ? wait - last->time_s : 0.0;
+		b.begin_s += wait;
+		b.paid_usd += p->data_usd * (c->nodes - nodes);
+		leases[count].nodes = c->nodes - nodes;
+		leases[count++].from_s = b.begin_s - billed;
+	} else if (!p->by_function) {
+		b.paid_usd += planner_release(p, leases, &first, nodes - c->nodes, b.begin_s);
+	}
+	b.lease_count = p->by_function ? 0 : count - first;
+	status = room_for(s, b.lease_count);
+	if (status == ESPL_OK && set_bound(s, &b, leases + first))
+		keep_beginning(s, &b, leases + first);
+	return status;
+}
+
+/* ---- steps -------------------------------------------------------------------------------- */
+
+/* Does one of the beginnings prolonged before on the same choice do at least as well, whatever
+ * follows? */
+static int
+is_outdone(const struct search *s, const struct beginning *b)
+{
+	const struct planner_problem *p = s->problem;
+	double slack = p->step_ns > 0
+	    ? s->net->rows[b->row].choices[b->choice].nodes * p->node_usd_s * p->step_ns * 1e-9
+	    : 0.0;
+	size_t at = s->last[s->labels->bound->first[b->row] + b->choice];
+
+	for (; at != NO_ONE && !planner_is_spent(p); at = s->all[at].alike) {
+		const struct beginning *a = &s->all[at];
+		const struct planner_lease *x = s->leases + a->lease_at,
+					   *y = s->leases + b->lease_at;
+		uint32_t i = 0, k = 0, x_left = 0, y_left = 0;
+
+		planner_spend(p, 1);
+		if (a->begin_s > b->begin_s * (1 + PLANNER_NOISE) ||
+		    a->spent_usd + slack > b->spent_usd + planner_noise(b->spent_usd))
+			continue;
+		for (; i < a->lease_count && k < b->lease_count;) {
+			double x_held = a->begin_s - x[i].from_s, y_held = b->begin_s - y[k].from_s;
+			uint32_t less;
+
+			if (x_held < p->minimum_s && x_held < y_held * (1 - PLANNER_NOISE))
+				break;
+			x_left = x_left > 0 ? x_left : x[i].nodes;
+			y_left = y_left > 0 ? y_left : y[k].nodes;
+			less = x_left < y_left ? x_left : y_left;
+			x_left -= less;
+			y_left -= less;
+			i += x_left == 0;
+			k += y_left == 0;
+		}
+		if (i == a->lease_count || k == b->lease_count)
+			return 1;
+	}
+	return 0;
+}
+
+static espl_status
+end_plan(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_lease *leases,
+    uint32_t count, double paid_usd)
+{
+	struct beginning b = { .before = from,
+		.row = s->net->row_count,
+		.begin_s = end_s,
+		.paid_usd = paid_usd };
+	uint32_t first = 0;
+	espl_status status = room_for(s, 0);
+
+	if (!s->problem->by_function && count > 0)
+		b.paid_usd += planner_release(s->problem, leases, &first, nodes, end_s);
+	b.spent_usd = b.bound_usd = b.paid_usd;
+	b.bound_s = end_s;
+	if (status == ESPL_OK && end_s <= s->time_s)
+		keep_beginning(s, &b, NULL);
+	return status;
+}
+
+/* Can this choice of `row` come after c?  Where trials can go on they do. */
+static int
+may_follow(const struct planner_net *net, const struct planner_choice *c, uint32_t row, uint32_t k)
+{
+	const struct planner_choice *choices = net->rows[row].choices;
+
+	return k == c->onward ||
+	    (choices[k].base == k && (c->onward == PLANNER_NONE || choices[c->onward].base != k));
+}
+
+static espl_status
+prolong_beginning(struct search *s, size_t which, struct planner_lease *scratch)
+{
+	const struct beginning b = s->all[which];
+	const struct planner_choice *c = &s->net->rows[b.row].choices[b.choice];
+	size_t place = s->labels->bound->first[b.row] + b.choice,
+	       bytes = b.lease_count * sizeof *scratch;
+	double end_s = b.begin_s + c->time_s,
+	       paid_usd = b.paid_usd + (s->problem->by_function ? c->cost_usd : 0.0);
+	espl_status status = ESPL_OK;
+	uint32_t k;
+
+	if (is_outdone(s, &b))
+		return ESPL_OK;
+	s->all[which].alike = s->last[place];
+	s->last[place] = which;
+	if (b.row + 1 == s->net->row_count) {
+		if (bytes > 0)
+			memcpy(scratch, s->leases + b.lease_at, bytes);
+		return end_plan(s, which, end_s, c->nodes, scratch, b.lease_count, paid_usd);
+	}
+	for (k = 0; k < s->net->rows[b.row + 1].count && status == ESPL_OK; k++) {
+		int on = k == c->onward;
+
+		if (s->labels->fronts[s->labels->bound->first[b.row + 1] + k].count == 0 ||
+		    !may_follow(s->net, c, b.row + 1, k))
+			continue;
+		if (bytes > 0)
+			memcpy(scratch, s->leases + b.lease_at, bytes);
+		status = go_on(s, which, on ? end_s - c->onward_s : end_s, c->nodes, b.row + 1, k,
+		    scratch, b.lease_count,
+		    paid_usd - (on && s->problem->by_function ? c->onward_usd : 0.0));
+	}
+	return status;
+}
+
+static espl_status
+begin_search(struct search *s, struct planner_lease *scratch)
+{
+	const struct planner_problem *p = s->problem;
+	espl_status status = ESPL_OK;
+	uint32_t i, k, kept;
+
+	for (k = 0; k < s->net->rows[0].count && status == ESPL_OK; k++) {
+		double spent = k == s->net->start.onward ? s->net->start.onward_usd : 0.0;
+
+		if (!may_follow(s->net, &s->net->start, 0, k))
+			continue;
+		kept = s->net->rows[0].choices[k].nodes;
+		kept = kept < p->held_count ? kept : p->held_count;
+		for (i = 0; i < kept; i++) { /* the youngest */
+			scratch[i].nodes = 1;
+			scratch[i].from_s = -p->held[p->held_count - kept + i];
+			spent += p->node_usd_s * planner_billable(p, -scratch[i].from_s);
+		}
+		status = go_on(s, NO_ONE, 0.0, kept, 0, k, scratch, kept, -spent);
+	}
+	return status;
+}
+
+/* The whole plan that was found becomes the best one known. */
+static void
+take_plan(struct search *s, size_t which)
+{
+	size_t at = s->all[which].before;
+
+	for (; at != NO_ONE; at = s->all[at].before)
+		s->path[s->all[at].row] =
+		    s->net->rows[s->all[at].row].choices[s->all[at].choice].base;
+	(void)planner_found_try(s->found, s->net, s->path, s->time_s);
+}
+
+espl_status
+planner_search(struct planner_found *found, const struct planner_labels *labels, double time_s,
+    size_t most, double *bound_usd)
+{
+	const struct planner_net *net = labels->net;
+	size_t places = labels->bound->first[net->row_count], i;
+	struct search s = { .labels = labels,
+		.net = net,
+		.problem = net->problem,
+		.found = found,
+		.time_s = time_s,
+		.most = most };
+	struct planner_lease *scratch =
+	    calloc((size_t)net->problem->held_count + net->row_count + 1, sizeof *scratch);
+	espl_status status;
+
+	s.unit_usd = 10 * planner_noise(found->known ? found->value.cost_usd : 0.0);
+	s.last = calloc(places + 1, sizeof *s.last);
+	s.path = calloc((size_t)net->row_count + 1, sizeof *s.path);
+	status = scratch == NULL || s.last == NULL || s.path == NULL ? ESPL_E_NOMEM : ESPL_OK;
+	for (i = 0; status == ESPL_OK && i < places; i++)
+		s.last[i] = NO_ONE;
+	if (status == ESPL_OK)
+		status = begin_search(&s, scratch);
+	*bound_usd = found->known ? found->value.cost_usd : INFINITY;
+	while (status == ESPL_OK && s.heap_count > 0) {
+		size_t which = pop_heap(&s);
+
+		if (s.all[which].row == net->row_count) {
+			take_plan(&s, which);
+			*bound_usd = found->value.cost_usd;
+			break;
+		}
+		status = prolong_beginning(&s, which, scratch);
+		if (status == ESPL_E_LIMIT)
+			*bound_usd = fmin(*bound_usd, s.all[which].bound_usd);
+	}
+	found->looked += s.count;
+	free(scratch);
+	free(s.all);
+	free(s.leases);
+	free(s.heap);
+	free(s.last);
+	free(s.path);
+	return status;
+}
+
+/* ---- exact ----------------------------------------------------------------------------------- */
+
+/* The cheapest plan within a deadline, proven: bounds, then labels, then, where a
  * lease costs more than its time, best-first search. */
-#include "planner_exact.h"
-#include "planner_search.h"
 
 #define FOREVER 1e29 /* seconds: no deadline */
 #define SIZES 1000   /* of a cluster, tried in any case */

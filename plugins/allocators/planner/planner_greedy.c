@@ -1,7 +1,32 @@
-/* planner_greedy.c - RubberBand's planner, as printed and repaired; see planner_greedy.h. */
-#include "planner_greedy.h"
-#include "planner_improve.h"
-#include "planner_sizes.h"
+/* planner_greedy.c - RubberBand's planner, as printed and repaired (planner.h). */
+#include "planner_private.h"
+
+/* The best cluster of one size for all stages: of whole nodes (of GPUs, where these are billed one
+ * by one) the cheapest within time_s, the soonest of these.  gpus: scratch, [stage_count].  0:
+ * none. *least_s: of any size; *looked is added to. */
+static uint32_t
+find_static_size(const struct planner_problem *p, double time_s, uint32_t *gpus, double *least_s,
+    uint64_t *looked)
+{
+	uint32_t step = p->by_function ? 1 : p->offer->gpus, best = 0, size = 0, i;
+	struct planner_value value, least = { INFINITY, INFINITY };
+
+	*least_s = INFINITY;
+	while (size < p->limit) {
+		size = p->limit - size > step ? size + step : p->limit;
+		for (i = 0; i < p->stage_count; i++)
+			gpus[i] = size;
+		++*looked;
+		if (!planner_evaluate(p, gpus, &value))
+			continue;
+		*least_s = fmin(*least_s, value.time_s);
+		if (value.time_s <= time_s && (best == 0 || planner_better(&value, &least))) {
+			best = size;
+			least = value;
+		}
+	}
+	return best;
+}
 
 struct greedy {
 	const struct planner_greedy *how;
@@ -194,7 +219,7 @@ planner_greedy_solve(void *ctx, struct planner_problem *p, double deadline_s,
 			status = planner_found_make(&g.best, &g.net);
 	}
 	if (status == ESPL_OK) {
-		size = planner_static_size(p, g.time_s, g.gpus, &answer->least_s, &answer->looked);
+		size = find_static_size(p, g.time_s, g.gpus, &answer->least_s, &answer->looked);
 		status = from_all_starts(&g, size > 0 ? size : p->limit, scratch, answer);
 		answer->looked += g.found.looked;
 	}

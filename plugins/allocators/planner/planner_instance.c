@@ -1,10 +1,11 @@
-/* planner_again.c - planning the rest anew; see planner_again.h. */
-#include "planner_again.h"
-
+/* planner_instance.c - a planner in a run: it follows its plan, and plans the rest again. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "planner.h"
+
+/* ---- planning again -------------------------------------------------------------------------- */
 
 /* where the run stands */
 struct rest {
@@ -219,4 +220,54 @@ planner_without(const struct espl_host *host, const struct espl_alloc_view *view
 	free(rest.held);
 	free(offers);
 	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : ESPL_OK;
+}
+
+/* ---- instance -------------------------------------------------------------------------------- */
+
+void
+planner_instance_init(struct planner_instance *self, const struct espl_host *host,
+    const struct espl_config *config)
+{
+	self->host = host;
+	self->gpus_max = (uint32_t)config->values[PLANNER_GPUS_MAX].as.i;
+	if (config->values[PLANNER_OFFER].source != ESPL_UNSET)
+		self->offer_name = config->values[PLANNER_OFFER].as.s;
+	self->offer = ESPL_ANY;
+	self->effort = PLANNER_EFFORT;
+	self->follow.model = (const struct espl_model *)host->service(host, ESPL_MODEL);
+}
+
+espl_status
+planner_instance_allocate(struct planner_instance *self, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, planner_solve solve, void *ctx, struct espl_error *error)
+{
+	uint64_t steps = self->effort / PLANNER_LIVE_EFFORT; /* nodes are paid for meanwhile */
+	uint32_t bracket, dry, taken = 0, offer;
+	espl_status status = ESPL_OK;
+
+	if (self->offer == ESPL_ANY)
+		status = espl_choose_offer(view->offers, view->offer_count, self->offer_name,
+		    PLANNER_OFFER, &self->offer, error);
+	if (status != ESPL_OK)
+		return status;
+	offer = self->offer_name != NULL ? self->offer : ESPL_ANY;
+	if (espl_follow_strays(&self->follow, view, &bracket))
+		status = planner_again(self->host, view, sink, offer, self->gpus_max, steps, solve,
+		    ctx, &taken, error);
+	else if (espl_follow_waits(&self->follow, view, &dry))
+		status = planner_without(self->host, view, sink, offer, self->gpus_max, steps, dry,
+		    solve, ctx, &taken, error);
+	if (status != ESPL_OK)
+		return status;
+	if (taken)
+		return espl_follow_again(&self->follow, view, sink);
+	return espl_follow(&self->follow, view, sink, self->offer, error);
+}
+
+espl_status
+planner_instance_plan(struct planner_instance *self, const struct espl_plan_view *view,
+    struct espl_plan_sink *sink, planner_solve solve, void *ctx, struct espl_error *error)
+{
+	return planner_offline(self->host, view, sink, self->offer_name, PLANNER_OFFER,
+	    self->gpus_max, self->effort, solve, ctx, error);
 }
