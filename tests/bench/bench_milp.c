@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "part.h"
-#include "milp_cbc.h"
+#include "milp_problem.h"
 #include "../unit/test_milp.h"
 
 #define NODES 190

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../../plugins/allocators/fluid/fluid_pool.h"
+#include "../../plugins/allocators/fluid/fluid.h"
 #include "test_fluid.h"
 
 /* ---- static ------------------------------------------------------------------------------ */

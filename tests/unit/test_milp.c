@@ -6,12 +6,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-#include "milp_cbc.h"
-#include "milp_dual.h"
-#include "milp_exact.h"
-#include "milp_form.h"
-#include "milp_marginal.h"
-#include "milp_price.h"
+#include "milp_problem.h"
 #include "test_milp.h"
 
 #define EFFORT 1000000 /* the option's default */

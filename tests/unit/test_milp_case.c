@@ -6,9 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "milp_cbc.h"
-#include "milp_exact.h"
-#include "milp_marginal.h"
+#include "milp_problem.h"
 #include "test_milp.h"
 
 double

@@ -1,14 +1,235 @@
-/* fluid.h - an instance of allocator fluid, and what its files do for each other.
- *
- * Runners are the items that hold GPUs, the queue those that wait, in the order in which they will
- * be served; both are kept from call to call.  The pool (fluid_pool.h) is made anew in each call:
- * its trials are the runners in their order, then those that got something in this call.
- */
+/* fluid.h - allocator fluid: measured tables, the pool of its rules, its instance, and what its
+ * files do for each other. */
 #ifndef FLUID_H
 #define FLUID_H
+#include <espalier/allocator.h>
+#include <espalier/fleet.h>
 #include <espalier/kit/roster.h>
-#include "fluid_pool.h"
-#include "fluid_probe.h"
+
+/* ---- curves ---------------------------------------------------------------------------------- */
+
+/* How long a trial takes on what it is granted, from measured tables (Fluid 4.2.2).
+ *
+ * Between measured points, and only there, the paper's laws hold: a trial that shares a GPU takes
+ * alpha times as long for each one more that shares it, and a trial's GPU time grows by beta with
+ * each GPU.  Beyond the last measured point nothing is said: nobody is packed or scaled there.
+ */
+
+#define FLUID_PACKING_MAX 64u /* trials on a GPU, at most */
+
+/* where sharing and scaling end */
+struct fluid_rules {
+	double benefit;   /* one more on a GPU must save this part (O_th) */
+	double gain;      /* one more GPU must take off this part of the time */
+	uint32_t by_beta; /* 1: d by the paper's rule, else from the table */
+	uint32_t zero;
+};
+/* The tables it was made of, which are the view's: to know it again. */
+struct fluid_curve {
+	const struct espl_point *scaling, *packing;
+	uint32_t scaling_count, packing_count;
+	uint32_t c;      /* most trials on a GPU that pay, at least 1 */
+	uint32_t d;      /* most GPUs that pay, at least `unit` */
+	uint32_t unit;   /* GPUs on which the time is 1 */
+	uint32_t wide;   /* last of `whole` */
+	uint32_t room;   /* of `whole` */
+	uint32_t rising; /* 1: each width up to d is faster than all narrower */
+	double packed[FLUID_PACKING_MAX + 1]; /* [p]: time of each of p on one GPU, [1] is 1 */
+	double *whole;                        /* [w]: time on w GPUs; infinite below `unit` */
+	double alpha, beta;                   /* fitted to the tables up to c, and to their last */
+};
+
+/* O^2..O^count of T[1..count], into benefit[2..count]: the part of the GPU time of a trial's
+ * iteration that is saved when the p-th joins. */
+void allocator_fluid_benefits(const double *times, uint32_t count, double *benefit);
+/* The largest c of which all of O^2..O^c exceed `benefit`; times[1..count]. */
+uint32_t allocator_fluid_choose_c(const double *times, uint32_t count, double benefit);
+/* The widest of which each GPU beyond a narrower width takes off the part `gain`, on average over
+ * those between them; times[first..last]. */
+uint32_t allocator_fluid_choose_d(const double *times, uint32_t first, uint32_t last, double gain);
+/* The paper's: the largest integer below 1 / (beta - 1), from 1 to most. */
+uint32_t allocator_fluid_d_by_beta(double beta, uint32_t most);
+
+/* Makes the curve of two tables, as espl_item has them; count 0: not measured.  Memory in it is
+ * used again.  ESPL_E_NOMEM. */
+espl_status allocator_fluid_curve_fill(struct fluid_curve *, const struct fluid_rules *,
+    uint32_t unit, const struct espl_point *scaling, uint32_t scaling_count,
+    const struct espl_point *packing, uint32_t packing_count);
+
+/* ---- probing --------------------------------------------------------------------------------- */
+
+/* The tables of allocator fluid where the profile has none: measured as trials run.
+ *
+ * How long an iteration takes on one GPU is seen in the first iterations.  What comes after is
+ * tried once: one GPU is filled with one trial more than was measured, one trial gets twice as many
+ * GPUs, and until both have been timed nobody else is packed or scaled that far.
+ */
+
+#define FLUID_STEPS 22u /* widths 1, 2, 4, ... that are tried */
+
+/* all zero to begin with */
+struct fluid_probe {
+	struct espl_point scaling[FLUID_STEPS], packing[FLUID_PACKING_MAX];
+	uint32_t scaling_count, packing_count; /* 0: not even one GPU was timed */
+	double iteration_s;                    /* measured on `unit` GPUs; 0: not yet */
+	uint64_t experiment;
+	uint64_t trial;       /* item that holds try_wide, while it does */
+	uint32_t try_wide;    /* width to be timed next; 0: none */
+	uint32_t try_packing; /* trials on a GPU to be timed next; 0: none */
+	uint32_t tried;       /* number under way or done: not begun again */
+	uint32_t zero;
+};
+
+/* Reads what was measured so far.  model may be NULL: nothing was. */
+void allocator_fluid_probe_read(struct fluid_probe *, const struct espl_model *,
+    const struct fluid_rules *, const struct espl_item *, uint64_t experiment);
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+/* Trials and GPUs as the rules of allocator fluid see them.
+ *
+ * The plugin fills a pool from the host's view, the rules change what trials hold in it, and the
+ * plugin grants the differences.  A GPU that is shared, or could be, is a *shelf*; a trial on two
+ * or more GPUs, or one that cannot share, is on no shelf.  What a trial needs to its end follows
+ * from that: trials on one shelf slow each other down, and speed up when one of them leaves.
+ */
+
+#define FLUID_NONE UINT32_MAX
+
+struct fluid_trial {
+	const struct fluid_curve *curve;
+	const struct espl_item *item;
+	uint64_t id;
+	uint32_t index;                 /* of the item in the view */
+	uint32_t per_node;              /* GPUs a node: which widths are legal */
+	double work;                    /* seconds left on `unit` GPUs */
+	double eps;                     /* seconds a change of what it holds costs it */
+	double late;                    /* seconds until it trains, before any change of ours */
+	double end;                     /* seconds until its last iteration ends */
+	uint32_t least, most;           /* whole GPUs: smallest legal, largest useful */
+	uint32_t c;                     /* it may share a GPU with c - 1 others; 1: never */
+	uint32_t gpus, packing;         /* what it holds, or is to hold */
+	uint32_t had_gpus, had_packing; /* before this decision */
+	uint32_t fixed;                 /* 1: must stay as it is (it changes already, or cannot) */
+	uint32_t moved;                 /* 1: pays eps in this decision */
+	uint32_t shelf, next;           /* where it sits, and who sits there behind it; or NONE */
+	uint64_t node;                  /* with gpu: the GPU it shares now; NONE: unknown */
+	uint32_t gpu;
+	uint32_t yields;    /* 1: it is to share another GPU than it does */
+	uint32_t home;      /* the node it is on, or its first; NONE: unknown */
+	uint32_t displaced; /* 1: it moves as it is, to make room for a wider one */
+};
+/* spare: while places are looked for */
+struct fluid_node {
+	uint64_t id;
+	uint32_t gpus, spare;
+};
+struct fluid_gang {
+	uint32_t gpus, home;
+};
+struct fluid_shelf {
+	uint64_t node;
+	uint32_t gpu;         /* ESPL_ANY with node NONE: not placed yet */
+	uint32_t head, count; /* who sits there */
+	uint32_t cap, zero;   /* as many may */
+	double work, end;     /* the head's: all shelves are looked at, over and over */
+};
+struct fluid_key {
+	double a, b;
+	uint64_t id;
+	uint32_t trial, zero;
+};
+/* all zero to begin with */
+struct fluid_pool {
+	struct fluid_trial *trials;
+	struct fluid_shelf *shelves;
+	uint32_t *order;        /* for the caller, [room] */
+	struct fluid_key *keys; /* for sorting, [room] */
+	/* those of the trials side by side, [room]: for fluid_balance.c */
+	double *ends;
+	uint32_t count, shelf_count, room, shelf_room;
+	uint32_t idle;                  /* whole GPUs nobody holds */
+	uint32_t total;                 /* GPUs in all */
+	uint32_t owed;                  /* held beyond that: trials that are to move together have
+					 * not done so yet */
+	double ceiling;                 /* fluid_balance.c's */
+	struct fluid_node *nodes;       /* by id */
+	struct fluid_gang *gangs;       /* those to be seated, [room] */
+	uint32_t node_count, node_room; /* node_count 0: whatever is idle will do */
+	uint32_t per_node;              /* GPUs a node */
+	uint32_t mover;                 /* who would have to move, by the last look; NONE */
+	uint32_t displaced;             /* 1: one moves in this decision */
+	uint32_t zero;
+};
+
+void allocator_fluid_pool_free(struct fluid_pool *);
+/* Room for `count` trials and as many shelves; what was there stays.  ESPL_E_NOMEM. */
+espl_status allocator_fluid_pool_room(struct fluid_pool *, uint32_t count);
+
+/* Widest legal width of at most `most` that is faster than all narrower ones, 0: none; the next
+ * such one above `gpus`, 0: none. */
+uint32_t allocator_fluid_fit(const struct fluid_trial *, uint32_t most);
+uint32_t allocator_fluid_wider(const struct fluid_trial *, uint32_t gpus);
+/* Seconds of the trial's work on that many whole GPUs, and on 1/c of one (the paper's h). */
+double allocator_fluid_h(const struct fluid_trial *, uint32_t gpus, uint32_t packing);
+
+/* Reads the nodes, before trials are added; pool->total is known.  ESPL_E_NOMEM. */
+espl_status allocator_fluid_floor(struct fluid_pool *, const struct espl_alloc_view *,
+    uint32_t offer);
+/* Index of a node, FLUID_NONE. */
+uint32_t allocator_fluid_node(const struct fluid_pool *, uint64_t id);
+/* Is there a place for all trials as they are to be? */
+int allocator_fluid_places(struct fluid_pool *);
+/* Would there be with that many whole GPUs for one trial, and end any that has to move before
+ * `limit`? */
+int allocator_fluid_places_with(struct fluid_pool *, uint32_t trial, uint32_t gpus, double limit);
+/* What the last look found is done: the one that has to move pays for it. */
+void allocator_fluid_displace(struct fluid_pool *);
+
+/* GPUs that the trials' grants take, as the host counts them: sharers packed as close as they go.
+ */
+uint64_t allocator_fluid_granted(const struct fluid_pool *);
+
+/* Puts every trial that holds one GPU or a part of it, and may share, on a shelf: those on the same
+ * GPU together, those that are placed nowhere yet on the emptiest, the longest first.  Then counts
+ * idle GPUs and fills every trial's `end`. */
+void allocator_fluid_pool_sit(struct fluid_pool *);
+/* The shelf of this degree with the fewest on it that has room, the last such one: shelves are
+ * opened in order of length, so that they fill out and back, as placer pack does it.  FLUID_NONE:
+ * none. */
+uint32_t allocator_fluid_emptiest(const struct fluid_pool *, uint32_t packing);
+/* An empty shelf for so many; the pool has room for one for each trial it has room for. */
+uint32_t allocator_fluid_new_shelf(struct fluid_pool *, uint32_t cap);
+void allocator_fluid_shelf_add(struct fluid_pool *, uint32_t shelf, uint32_t trial);
+void allocator_fluid_shelf_take(struct fluid_pool *, uint32_t trial);
+/* Fills `end` of one trial on no shelf, or of all trials on the shelf. */
+void allocator_fluid_end(struct fluid_pool *, uint32_t trial);
+void allocator_fluid_shelf_ends(struct fluid_pool *, uint32_t shelf);
+/* Sorts indices of trials: wider first, longer first, then by id. */
+void allocator_fluid_sort(const struct fluid_pool *, uint32_t *order, uint32_t count, int by_width);
+
+/* ---- the rules (fluid_paper.c, fluid_balance.c) ------------------------------------------- */
+
+/* StaticFluid (algorithm 1): what each of the trials order[0..count) is to hold of n GPUs. */
+void allocator_fluid_static(struct fluid_pool *, const uint32_t *order, uint32_t count, uint32_t n);
+/* DynamicFluid (algorithm 2): the pool's trials hold something each, and nobody waits.  `total`
+ * GPUs count, of which `idle` can be had. */
+void allocator_fluid_dynamic(struct fluid_pool *);
+/* GPUs are gone: trials shrink until their grants fit `total`, whatever it costs them. */
+void allocator_fluid_shrink(struct fluid_pool *);
+
+/* GPUs go to whoever ends last, as long as that ends the sooner.  open: idle ones only, and to
+ * others, too, when the last can use no more; else also what others can do without. */
+void allocator_fluid_balance(struct fluid_pool *, int open);
+
+/* ---- an instance ----------------------------------------------------------------------------- */
+
+/* An instance of allocator fluid, and what its files do for each other.
+ *
+ * Runners are the items that hold GPUs, the queue those that wait, in the order in which they will
+ * be served; both are kept from call to call.  The pool is made anew in each call:
+ * its trials are the runners in their order, then those that got something in this call.
+ */
 
 /* a roster entry's `want`: a part of a GPU; else that many whole ones */
 #define FLUID_SMALL ESPL_ANY
@@ -71,4 +292,5 @@ espl_status allocator_fluid_serve(struct fluid *, const struct espl_alloc_view *
 /* Says what is meant for those that arrived in this round and wait. */
 espl_status allocator_fluid_tell_queue(struct fluid *, const struct espl_alloc_view *,
     struct espl_alloc_sink *);
+
 #endif

@@ -6,7 +6,7 @@
  * the receiver would have.  Every step makes the latest end of those it touches earlier, so it
  * comes to an end.  Trials that are on no GPU yet pay nothing for a change.
  */
-#include "fluid_pool.h"
+#include "fluid.h"
 
 #include <math.h>
 

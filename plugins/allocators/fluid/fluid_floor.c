@@ -1,11 +1,11 @@
-/* fluid_floor.c - do the widths of a pool stand side by side on its nodes?  See fluid_pool.h.
+/* fluid_floor.c - do the widths of a pool stand side by side on its nodes?  See fluid.h.
  *
  * Gangs that may not straddle nodes make a number of idle GPUs worth less than it says.  What does
  * not change in this decision stays where it is; what changes may go anywhere and is seated as
  * placer pack does it, the widest first, each at home if it can.  If one finds no place, one small
  * trial may move.
  */
-#include "fluid_pool.h"
+#include "fluid.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * up a whole GPU for a part of one unless somebody takes it.  A loss of GPUs is no offer: it is
  * carried out whatever it costs.  (docs/fluid.md)
  */
-#include "fluid_pool.h"
+#include "fluid.h"
 
 #include <math.h>
 

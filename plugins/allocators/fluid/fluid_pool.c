@@ -1,5 +1,5 @@
-/* fluid_pool.c - the books of allocator fluid's rules; see fluid_pool.h. */
-#include "fluid_pool.h"
+/* fluid_pool.c - the books of allocator fluid's rules; see fluid.h. */
+#include "fluid.h"
 
 #include <math.h>
 #include <stdlib.h>

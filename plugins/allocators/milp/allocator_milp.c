@@ -8,10 +8,7 @@
  */
 #include <math.h>
 #include <string.h>
-#include "milp_after.h"
-#include "milp_ask.h"
-#include "milp_exact.h"
-#include "milp_marginal.h"
+#include "milp_jobs.h"
 #include "../pool.h"
 
 enum {

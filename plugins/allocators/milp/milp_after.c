@@ -1,5 +1,5 @@
-/* milp_after.c - from the plan of a horizon to the widths of now (milp_after.h). */
-#include "milp_after.h"
+/* milp_after.c - from the plan of a horizon to the widths of now (milp_jobs.h). */
+#include "milp_jobs.h"
 #include <math.h>
 #include <string.h>
 

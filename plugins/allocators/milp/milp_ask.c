@@ -1,5 +1,5 @@
-/* milp_ask.c - a problem as bytes, and a plan as bytes (milp_ask.h). */
-#include "milp_ask.h"
+/* milp_ask.c - a problem as bytes, and a plan as bytes (milp_jobs.h). */
+#include "milp_jobs.h"
 #include <math.h>
 #include <string.h>
 #include <espalier/util.h>

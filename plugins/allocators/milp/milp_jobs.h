@@ -1,9 +1,8 @@
-/* milp_jobs.h - which jobs a decision is about, and what they become as numbers (milp_problem.h).
- *
- * Who takes part is found in milp_queue.h, how much each counts in milp_weigh.h; the rest is here.
- */
+/* milp_jobs.h - which jobs a decision is about, what they become as numbers (milp_problem.h), and
+ * what becomes of the plan: it is asked for, and adapted before it is applied. */
 #ifndef MILP_JOBS_H
 #define MILP_JOBS_H
+#include <espalier/host.h>
 #include <espalier/kit/roster.h>
 #include "milp_problem.h"
 
@@ -47,5 +46,59 @@ double allocator_milp_slowdown(const struct espl_item *, double left_s, double b
 espl_status allocator_milp_case(struct milp_case *, const struct espl_alloc_view *,
     struct espl_roster *, const struct milp_rules *, uint32_t total);
 void allocator_milp_case_free(struct milp_case *);
+
+/* ---- after the plan -------------------------------------------------------------------------- */
+
+/* What is done with a plan before it is applied, and how to do without one.
+ *
+ * The objective does not care about many things that jobs do: within a step it is all the same when
+ * they end, and whether nodes stay idle.
+ */
+
+/* Lets jobs have the width they have, where the objective hardly changes. */
+void allocator_milp_keep(const struct milp_case *, struct milp_plan *);
+/* Gives idle nodes of the first step away: what gains most speed per node and demand first, as long
+ * as the job ends sooner by it. */
+void allocator_milp_fill(const struct milp_case *, struct milp_plan *);
+/* Equal widths for all, whatever they have left: the smallest is doubled first. */
+void allocator_milp_equal(const struct milp_case *, struct milp_plan *);
+/* Narrows jobs in the first step until all stand side by side on nodes of so many GPUs, each on one
+ * node or on whole ones.  seated[job] 0: there is no place for it. */
+void allocator_milp_seat(const struct milp_case *, struct milp_plan *, uint32_t per_node,
+    uint8_t *seated);
+
+/* ---- asking a child process ------------------------------------------------------------------ */
+
+/* Asking a child process for a plan (ESPL_COMPUTE), and what it answered.
+ *
+ * The answer comes later, when some of the jobs may have gone and others come: it is matched by id
+ * against the problem of that day.
+ */
+
+/* all zero to begin with */
+struct milp_ask {
+	uint64_t token; /* of what is under way */
+	uint32_t pending, job_count;
+	size_t size;   /* of the input */
+	void *input;   /* as submitted */
+	uint64_t *ids; /* of its jobs */
+};
+
+/* Submits the problem with the heuristic's plan.  The status is submit's, or ESPL_E_NOMEM. */
+espl_status allocator_milp_ask(struct milp_ask *, const struct espl_compute *,
+    const struct milp_case *, const struct espl_alloc_view *, const struct milp_plan *,
+    const struct milp_cbc *, espl_span limit, espl_span assumed, struct espl_error *);
+/* The outcome for which it waits, or NULL. */
+const struct espl_outcome *allocator_milp_answered(const struct milp_ask *,
+    const struct espl_alloc_view *);
+/* Takes the answer over into a plan that the heuristic made for the problem as it is now, if it is
+ * as good. ESPL_E_REMOTE: it is not; ESPL_E_NOMEM. */
+espl_status allocator_milp_take(const struct milp_ask *, const struct espl_outcome *,
+    const struct milp_case *, const struct espl_alloc_view *, struct milp_plan *,
+    struct espl_error *);
+/* The child's part. */
+espl_status allocator_milp_run(void *self, const void *input, uint64_t size,
+    struct espl_byte_sink *, struct espl_error *);
+void allocator_milp_ask_free(struct milp_ask *);
 
 #endif

@@ -1,5 +1,5 @@
 /* milp_problem.h - one decision of allocator milp as numbers: jobs, the widths each may have, the
- * steps of the horizon, and what a plan is worth.
+ * steps of the horizon, what a plan is worth, and how plans are found.
  *
  * A plan gives every job a width in every step; no step takes more than `total`.  A job's progress
  * is the part of its demand served so far, at most 1, and it earns its weight times that in every
@@ -9,6 +9,7 @@
 #define MILP_PROBLEM_H
 #include <stdint.h>
 #include <stdlib.h>
+#include <espalier/abi.h>
 
 #define MILP_WIDTHS 20u /* of a job, at most */
 #define MILP_STEPS 12u  /* of the horizon, at most */
@@ -54,5 +55,163 @@ int allocator_milp_used(const struct milp_problem *, const uint8_t *choice, uint
 /* Room for the choices, all of them the least; 0: out of memory. */
 int allocator_milp_plan_init(struct milp_plan *, const struct milp_problem *);
 void allocator_milp_plan_free(struct milp_plan *);
+
+/* ---- heuristic ------------------------------------------------------------------------------- */
+
+/* The heuristic: the step up with the best gain per node, as long as one fits. */
+
+/* A plan for a feasible problem, in the room that allocator_milp_plan_init made; its bound is not
+ * known. 0: out of memory. */
+int allocator_milp_marginal(const struct milp_problem *, struct milp_plan *);
+
+/* ---- prices ---------------------------------------------------------------------------------- */
+
+/* The best sequences of widths of one job, where nodes have a price in each step.
+ *
+ * A sequence's profit is what it earns less what its nodes cost.  Found by depth-first search, cut
+ * off by two bounds: every step as if the job were never done, and as if it were done from here on.
+ * After a job is done only its least width is looked at, and no width above the first that ends it:
+ * others cost more and earn no more.  Prices must not be negative.
+ */
+
+struct milp_seq {
+	uint8_t choice[MILP_STEPS];
+	double profit;
+};
+
+/* Takes a sequence; answers the least profit that is of interest from now on. */
+typedef double milp_take(void *ctx, const uint8_t *choice, double profit, double least);
+
+/* widths of a job that are looked at in a search; 5 widths in 5 steps need 3905 */
+#define MILP_LOOKS 40000u
+
+/* Hands over every sequence of at least that profit.  Returns a bound of what was not looked at,
+ * which is less than any profit (-INFINITY) unless there is too much. */
+double allocator_milp_sequences(const struct milp_problem *, const struct milp_job *,
+    const double *price, double least, milp_take *, void *ctx);
+/* The most profitable one of more than `above`, into *best; 0: none was found.  *bound (may be
+ * NULL): no sequence's profit exceeds both it and what was found. */
+int allocator_milp_best(const struct milp_problem *, const struct milp_job *, const double *price,
+    double above, struct milp_seq *best, double *bound);
+double allocator_milp_profit(const struct milp_problem *, const struct milp_job *,
+    const double *price, const uint8_t *choice);
+/* An upper bound of the objective from these prices: what the nodes cost and every job's best
+ * profit. */
+double allocator_milp_bound(const struct milp_problem *, const double *price);
+
+/* ---- relaxation ------------------------------------------------------------------------------ */
+
+/* Prices of nodes in each step at which the linear relaxation over sequences is
+ * optimal.
+ *
+ * Column generation: the master problem chooses a mix of sequences for every job so that no step
+ * takes more than there is; its prices make milp_price.h find sequences that it lacks.  Any prices
+ * give a true bound, so an inexact end costs tightness and nothing else.
+ */
+
+/* Starts from a feasible plan's choices.  price[steps] is written, none negative.  0: out of
+ * memory. */
+int allocator_milp_dual(const struct milp_problem *, const uint8_t *start, double *price);
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* Jobs that are not done within the horizon whatever they get: each step by itself.
+ *
+ * For such jobs the loss of a sequence is the sum of losses of its steps, so all of them together
+ * are one knapsack for each step: table[u] is the least loss they can have in it with u nodes,
+ * those that stay unused included.
+ */
+
+struct milp_step {
+	double *table;   /* [total + 1] */
+	uint8_t *unused; /* [total + 1]: 1: best with a node fewer */
+	uint8_t *only;   /* [member]: its choice if it has but one, else 255 */
+	uint8_t *taken;  /* [member * (total + 1) + nodes]: the choice */
+};
+/* all zero to begin with */
+struct milp_steps {
+	uint32_t count, room; /* members */
+	uint32_t *members;    /* jobs, rising */
+	struct milp_step step[MILP_STEPS];
+};
+
+/* 1: within this loss no sequence of the job ends it. */
+int allocator_milp_steps_fits(const struct milp_problem *, const struct milp_job *,
+    const double *price, double radius);
+int allocator_milp_steps_add(struct milp_steps *, uint32_t job); /* 0: out of memory */
+/* Makes the tables.  0: out of memory. */
+int allocator_milp_steps_fill(struct milp_steps *, const struct milp_problem *, const double *price,
+    double radius);
+/* Writes the members' choices in a step where they may have so many nodes. */
+void allocator_milp_steps_choose(const struct milp_steps *, const struct milp_problem *,
+    uint32_t step, uint32_t nodes, uint8_t *choice);
+void allocator_milp_steps_free(struct milp_steps *);
+
+/* ---- exact ----------------------------------------------------------------------------------- */
+
+/* The best plan, proven, or with a bound on what it may lack. */
+
+/* Improves a plan that the heuristic made (milp_marginal.h), and bounds it.  effort: steps of work
+ * at most, but for what ends a search that was cut off; 0: only bound it.  gap: the part of the
+ * objective that is good enough to stop.  0: out of memory; the plan is then as good as before. */
+int allocator_milp_exact(const struct milp_problem *, uint32_t effort, double gap,
+    struct milp_plan *);
+
+/* ---- program --------------------------------------------------------------------------------- */
+
+/* A decision as a mixed-integer linear program, in either of two formulations.
+ *
+ * Served demand is counted in what the job's least width serves in a step, so that the coefficients
+ * are the speeds of the widths.
+ *   binaries  one binary for each job, step and width
+ *   paper     the paper's (15) to (20): an integer number of nodes, and for each width two binaries
+ * that tell whether it is at most, and at least, that width
+ */
+
+enum milp_formulation { MILP_BINARIES, MILP_PAPER };
+
+/* maximise; rows are low <= sum <= high */
+struct milp_form {
+	uint32_t column_count, column_room, row_count, row_room, entry_count, entry_room;
+	uint32_t kind, failed;     /* failed 1: out of memory */
+	double *low, *high, *gain; /* of the columns */
+	uint8_t *integer;
+	double *row_low, *row_high;
+	uint32_t *row_from; /* [row_count + 1], into entries */
+	uint32_t *entry;    /* columns */
+	double *factor;
+};
+
+/* big_m: of the paper's formulation, at least; what the widths need is added.  0: out of memory. */
+int allocator_milp_form(struct milp_form *, const struct milp_problem *, enum milp_formulation,
+    double big_m);
+void allocator_milp_form_free(struct milp_form *);
+/* A plan as values of the columns, and back; the latter takes the nearest choice. */
+void allocator_milp_form_write(const struct milp_form *, const struct milp_problem *,
+    const uint8_t *choice, double *columns);
+void allocator_milp_form_read(const struct milp_form *, const struct milp_problem *,
+    const double *columns, uint8_t *choice);
+
+/* ---- CBC ------------------------------------------------------------------------------------- */
+
+/* The program of milp_form.h given to the solver CBC.
+ *
+ * CBC may abort the process, run for ever, or take a feasible problem for an infeasible one: all
+ * this is for a child process (ESPL_COMPUTE).  Its library is opened there and nowhere else.
+ */
+
+struct milp_cbc {
+	enum milp_formulation formulation;
+	uint32_t nodes;    /* of branch and bound, at most */
+	double big_m, gap; /* gap: the part of the objective that is good enough */
+	double limit_s;    /* elapsed; 0: none */
+};
+
+/* 1: this version was built with CBC. */
+int allocator_milp_cbc_there(void);
+/* Improves a plan that the heuristic made.  ESPL_E_UNSUPPORTED: no CBC here; ESPL_E_REMOTE: it
+ * found nothing, or nothing that is true; ESPL_E_NOMEM.  The plan is then as before. */
+espl_status allocator_milp_cbc(const struct milp_problem *, const struct milp_cbc *,
+    struct milp_plan *, struct espl_error *);
 
 #endif

@@ -1,5 +1,5 @@
-/* milp_steps.c - a knapsack for each step (milp_steps.h). */
-#include "milp_steps.h"
+/* milp_steps.c - a knapsack for each step (milp_problem.h). */
+#include "milp_problem.h"
 #include <math.h>
 #include <string.h>
 

@@ -4,6 +4,15 @@
 
 /* ---- search ---------------------------------------------------------------------------------- */
 
+/* The cheapest plan where a lease costs more than its time: best-first search.
+ *
+ * With a minimum charge, rounding up, or a wait that depends on the number of new nodes, a plan is
+ * more than the sum of its parts.  Beginnings of plans are prolonged, always the one whose cost so
+ * far and least cost to come are the smallest, so that the first whole plan in turn is the best.
+ * A beginning is dropped if another ends on the same choice no later and no dearer, and has nodes
+ * no younger.
+ */
+
 /* up to the begin of a choice's training; or a whole plan */
 struct beginning {
 	double begin_s;            /* of the training; the end */
@@ -339,8 +348,11 @@ take_plan(struct search *s, size_t which)
 	(void)planner_found_try(s->found, s->net, s->path, s->time_s);
 }
 
-espl_status
-planner_search(struct planner_found *found, const struct planner_labels *labels, double time_s,
+/* found: the best plan known, replaced by a better one.  *bound_usd: no plan in time costs less.
+ * ESPL_E_LIMIT: more than `most` beginnings, or the effort is spent; *bound_usd is then below
+ * found's cost. */
+static espl_status
+search_plan(struct planner_found *found, const struct planner_labels *labels, double time_s,
     size_t most, double *bound_usd)
 {
 	const struct planner_net *net = labels->net;
@@ -499,7 +511,7 @@ solve_net(struct work *w, double *bound_usd, uint32_t *path)
 		status = labels_within(w,
 		    w->found.known ? w->found.value.cost_usd + prepaid : INFINITY, most);
 		if (status == ESPL_OK)
-			status = planner_search(&w->found, &w->labels, w->time_s, most, bound_usd);
+			status = search_plan(&w->found, &w->labels, w->time_s, most, bound_usd);
 		if (!(*bound_usd >= w->bound.least_usd - prepaid))
 			*bound_usd = w->bound.least_usd - prepaid;
 	}
