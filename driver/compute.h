@@ -10,7 +10,7 @@
 #define ESPL__COMPUTE_H
 #include <sys/types.h>
 #include <espalier/host.h>
-#include "input/run_file.h"
+#include "input/input.h"
 
 struct espl__compute;
 

@@ -22,7 +22,7 @@ struct espl__trial_config {
 	const char *curves; /* recorded curves (simulate): a CSV or a run directory,
 			     * absolute path; there and readable when the
 			     * configuration was loaded */
-	/* a run directory's, as a CSV (model/curves.h); NULL none */
+	/* a run directory's, as a CSV (input/curves.c); NULL none */
 	const char *curves_text;
 	const struct espl__node *options; /* trial.options: for the trainable; NULL none */
 	const struct espl__node *profile; /* STRING "auto" or path; GROUP; NULL */

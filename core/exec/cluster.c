@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
-#include "model/sold.h"
+#include "model/fleet.h"
 
 #define UNUSED_MOST 50u /* leases in a row that no trial used: the allocator is broken */
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "exec/items.h"
 #include "exec/searches.h"
+#include "model/earlier.h"
 
 /* ---- questions ---------------------------------------------------------------------------- */
 

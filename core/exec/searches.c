@@ -12,7 +12,8 @@
 #include "exec/items_inner.h"
 #include "exec/searches.h"
 #include "exec/searches_plan.h"
-#include "model/sold.h"
+#include "model/earlier.h"
+#include "model/fleet.h"
 
 /* ---- coming and going --------------------------------------------------------------------- */
 

@@ -13,10 +13,9 @@
 #include "base/map.h"
 #include "exec/executor.h"
 #include "model/fleet.h"
-#include "model/history.h"
+#include "model/trials.h"
 #include "model/jobs.h"
 #include "model/ledger.h"
-#include "model/trials.h"
 #include "policy/call.h"
 #include "policy/model_service.h"
 

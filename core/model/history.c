@@ -3,7 +3,8 @@
  * Records are packed in a pool; `at` unpacks into one struct that is valid until the next call.
  */
 #include "base/assert.h"
-#include "model/history.h"
+#include "model/earlier.h"
+#include "model/trials.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* sold.c - can a trial, or a job, ever run on what is sold? */
 #include "base/assert.h"
-#include "model/sold.h"
+#include "config/run.h"
+#include "model/fleet.h"
+#include "model/jobs.h"
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 
 #define ESPL__TRIALS_MAX 1000000u /* of an experiment: docs/architecture.md, Limits */
 
+struct espl__earlier;
 struct espl__item;   /* exec/state.h: what the allocator sees of an active trial */
 struct espl__gang;   /* exec/state.h: its processes */
 struct espl__search; /* exec/state.h: whose trials they are */
@@ -97,4 +98,22 @@ const char *espl__trial_word(const struct espl__trials *, const struct espl__tri
 void espl__group_close(struct espl__trials *, struct espl__trial_group *);
 /* A closed group of which no trial is active and whose end was not told: oldest first; marks it. */
 struct espl__trial_group *espl__group_next_ended(struct espl__trials *);
+
+/* ---- history.c ------------------------------------------------------------------------------- */
+
+/* Observations for algorithms that asked for them, kept compactly.
+ *
+ * 40 bytes and 8 a further metric for each observation; curves are chained per trial.
+ */
+
+struct espl__history;
+/* earlier: what comes before the first own observation; NULL nothing. */
+struct espl__history *espl__history_new(const struct espl__trials *,
+    const struct espl__earlier *earlier);
+void espl__history_free(struct espl__history *);
+const struct espl_history *espl__history_view(struct espl__history *);
+/* metrics: by metric number, NaN where not reported; [0] is the objective, raw. */
+void espl__history_add(struct espl__history *, const struct espl_observation *);
+/* The user's first points: count arrays of params doubles, borrowed. */
+void espl__history_first(struct espl__history *, const double *const *points, uint32_t count);
 #endif

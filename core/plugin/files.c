@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "plugin/files.h"
+#include "plugin/instance.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
 

@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "plugin/files.h"
 
 /* ---- the host table ---------------------------------------------------------------- */
 

@@ -13,7 +13,6 @@
 
 #include "base/calling.h"
 #include "base/mem.h"
-#include "plugin/loader.h"
 #include "plugin/registry.h"
 
 #define SYMBOL "espalier_plugin"

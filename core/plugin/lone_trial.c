@@ -1,5 +1,5 @@
-/* lone_trial.c - see lone_trial.h.  Every collective of one rank is a copy or nothing at all. */
-#include "plugin/lone_trial.h"
+/* lone_trial.c - see instance.h.  Every collective of one rank is a copy or nothing at all. */
+#include "plugin/instance.h"
 
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "config/run.h"
-#include "plugin/loader.h"
 
 #ifndef PKGLIBDIR
 #define PKGLIBDIR "/usr/local/lib/espalier"

@@ -1,7 +1,7 @@
 /* drive.h - a whole run: folder, lock, journal, replay, the loop over a world. */
 #ifndef ESPL__DRIVE_H
 #define ESPL__DRIVE_H
-#include "run/mend.h"
+#include "run/journal.h"
 #include "run/world.h"
 
 /* caller fills, all borrowed */

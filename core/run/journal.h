@@ -2,7 +2,7 @@
  *
  * File: a header record, then records.  A record: u32 payload size, u8 type, payload, u32 CRC-32C
  * over size, type, payload and the CRC of the record before (a chain: a record cannot be moved,
- * dropped or repeated unnoticed).  What lies behind the last whole record is for world/mend.h.
+ * dropped or repeated unnoticed).  What lies behind the last whole record is for mend.c.
  *   HEADER     format version, espalier version, seed, utc_start_s, simulated, run token, digest
  *   ROUND      v64 time delta, v64 count, events
  *   DECISIONS  answers of the round before it
@@ -58,4 +58,25 @@ int espl__journal_next(struct espl__journal_reader *, enum espl__record *, struc
     uint64_t *lost, struct espl__diag *);
 void espl__journal_where(const struct espl__journal_reader *, uint64_t *valid, uint32_t *chain);
 void espl__journal_reader_free(struct espl__journal_reader *);
+
+/* ---- mend.c ---------------------------------------------------------------------------------- */
+
+/* A journal that does not end with a whole record: what is wrong, and what becomes of it.
+ */
+
+/* what lies behind the last record that can be read */
+struct espl__rest {
+	uint64_t at, size; /* bytes */
+	uint64_t records;  /* whole ones, each but for one that is missing before it */
+	/* 0: a write that was cut off left it, and nothing is lost but that */
+	int damaged;
+};
+espl_status espl__mend_look(const char *path, uint64_t valid, struct espl__rest *,
+    struct espl__diag *);
+/* Copies what begins at `from` to a new file beside it, PATH.damaged (or PATH.damaged-2, ...), and
+ * to the disk.  *kept: its name without folders, malloc'd; NULL where there is nothing. */
+espl_status espl__mend_keep(const char *path, uint64_t from, char **kept, struct espl__diag *);
+/* 1: the file is there, and the driver that made it was ended before it had written the header:
+ * nothing followed.  0: it is not there, or there is something in it. */
+int espl__mend_hollow(const char *path);
 #endif

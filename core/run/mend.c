@@ -4,7 +4,7 @@
  * follow the gap, something has changed what was written: only the user can say whether to go on
  * without them.
  */
-#include "run/mend.h"
+#include "run/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 /* Every verb has these. */
 const struct espl__flag espl__flags_common[] = { { "help", 'h', NULL, "show this help" },

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "cli/profile.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 #define MISTAKES_MAX 50u
 

@@ -104,4 +104,14 @@ int espl__verb_check_plugin(const struct espl__args *);
 int espl__verb_help(const struct espl__args *);
 int espl__verb_list(const struct espl__args *);
 int espl__verb_version(const struct espl__args *);
+
+/* ---- interrupt.c ----------------------------------------------------------------------------- */
+
+/* Ctrl-C and its kin, as the verbs that run something hear of them. */
+
+/* How often the user asked to stop: 1 cleanly, 2 at once.  Never more. */
+extern volatile int espl__interrupts;
+/* From here on SIGINT, SIGTERM and SIGHUP are counted and end nothing by themselves; what the
+ * program's parent chose to ignore stays ignored. */
+void espl__interrupt_catch(void);
 #endif

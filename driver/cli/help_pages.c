@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "input/run_file.h"
+#include "input/input.h"
 #include "config/schema.h"
 
 /* ---- the manual page ------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* interrupt.c - counts the signals by which a user stops a verb. */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 
 #include <signal.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/session.h"
 #include "model/jobs.h"
-#include "model/sold.h"
+#include "model/fleet.h"
 
 /* The option of this name, if the user wrote it. */
 static const struct espl_value *

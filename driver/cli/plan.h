@@ -64,7 +64,7 @@ espl_status espl__plan_allocator(struct espl__session *, const char *name, struc
 /* The allocators that can plan: `static` first, then RubberBand's, then others by name. */
 uint32_t espl__plan_allocators(struct espl__arena *, const char *const **names);
 
-/* ---- plan_frontier.c: what each deadline would cost ---- */
+/* what each deadline would cost */
 
 #define ESPL__FRONTIER_POINTS 10u
 struct espl__frontier {

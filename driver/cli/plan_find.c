@@ -1,12 +1,15 @@
 /* plan_find.c - one planner's answer: the executor is run up to its plan, over a world that only
- * tells what is sold; and other allocators take the place of the file's. */
+ * tells what is sold; other allocators take the place of the file's; runs are simulated where nodes
+ * may be interrupted; and the planner is asked for a row of deadlines. */
 #include <math.h>
 #include <string.h>
+#include <time.h>
 #include <espalier/allocator.h>
 
 #include "cli/plan.h"
-#include "run/drive.h"
 #include "driver/worlds.h"
+#include "plugin/instance.h"
+#include "run/drive.h"
 
 struct finding {
 	struct espl__plan_answer *answer;
@@ -231,4 +234,92 @@ espl__plan_allocators(struct espl__arena *arena, const char *const **sorted)
 	free(names.list);
 	*sorted = list;
 	return names.count;
+}
+
+/* ---- interruptions --------------------------------------------------------------------------- */
+
+/* Plans on nodes that the provider may take back.  The model knows nothing of
+ * that, so the run is simulated. */
+
+#define RUNS 20u
+#define SPENT 2.0 /* seconds after which no further run begins */
+
+static double
+seconds_now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void
+espl__plan_try(struct espl__session *s, struct espl__plan_answer *a)
+{
+	struct espl__plan_tries *tries = &a->tries;
+	struct espl__exec_summary summary;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	double began = seconds_now();
+
+	espl__instance_log_from(ESPL_WARN);
+	for (uint32_t i = 0; i < RUNS && seconds_now() - began < SPENT; i++) {
+		struct espl__drive drive = { .exec = { .session = s, .simulated = 1 },
+			.open_world = espl__world_open,
+			.seed = s->config->seed + i };
+
+		memset(&summary, 0, sizeof summary);
+		if (espl__drive(&drive, &summary, &diag) != ESPL_OK)
+			return;
+		tries->kept += summary.how == ESPL__RUN_DONE;
+		tries->jct_s += ((double)summary.now / 1e9 - tries->jct_s) / (i + 1);
+		tries->cost_usd += ((double)summary.cost / 1e6 - tries->cost_usd) / (i + 1);
+		tries->runs++;
+	}
+}
+
+/* ---- frontier -------------------------------------------------------------------------------- */
+
+/* What each deadline would cost: the planner is asked again for deadlines from
+ * the soonest that can be kept to four times that, in equal ratios. */
+
+#define WIDEST 4.0 /* last deadline over the first */
+
+/* The soonest, asked for with a deadline that nothing can keep. */
+static double
+find_soonest(struct espl__session *s, struct espl__plan_ask *how, struct espl__arena *arena,
+    struct espl__frontier *frontier)
+{
+	struct espl__plan_answer answer;
+
+	how->deadline = 0;
+	espl__plan_find(s, how, arena, &answer);
+	if (answer.status == ESPL_OK)
+		return 0; /* a search that takes no time */
+	if (answer.status == ESPL_E_INFEASIBLE && answer.least_s >= 0)
+		return answer.least_s;
+	frontier->diag = answer.diag;
+	return NAN;
+}
+
+void
+espl__plan_frontier(struct espl__session *s, const char *allocator, struct espl__arena *arena,
+    struct espl__frontier *frontier)
+{
+	struct espl__plan_ask how = { .allocator = allocator, .limits = 1, .budget = INT64_MAX };
+	double least;
+
+	memset(frontier, 0, sizeof *frontier);
+	least = find_soonest(s, &how, arena, frontier);
+	/* Beyond this no deadline can be written down. */
+	if (!(least * WIDEST < (double)ESPL_NEVER / 2e9))
+		return;
+	frontier->count = least > 0 ? ESPL__FRONTIER_POINTS : 1;
+	for (uint32_t i = 0; i < frontier->count; i++) {
+		double deadline = least * pow(WIDEST, (double)i / (ESPL__FRONTIER_POINTS - 1));
+
+		/* Up to whole nanoseconds: the soonest plan must not miss its own time. */
+		how.deadline = (espl_span)ceil(deadline * 1e9) + 1;
+		frontier->deadline_s[i] = deadline;
+		espl__plan_find(s, &how, arena, &frontier->answers[i]);
+	}
 }

@@ -4,7 +4,7 @@
 #ifndef ESPL__CLI_PROFILE_H
 #define ESPL__CLI_PROFILE_H
 #include "cli/session.h"
-#include "input/profile_fit.h"
+#include "input/input.h"
 
 /* ---- profile_subject.c: the trial that is measured, and the hardware ---- */
 

@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "base/tick.h"
 #include "cli/folder.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/profile.h"
 #include "model/earlier.h"
 #include "plugin/instance.h"

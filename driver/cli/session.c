@@ -7,10 +7,10 @@
 #include "base/mem.h"
 #include "cli/given.h"
 #include "exec/executor.h"
-#include "input/curves.h"
+#include "input/input.h"
 #include "model/earlier.h"
 #include "input/workload_input.h"
-#include "model/sold.h"
+#include "model/fleet.h"
 #include "policy/call.h"
 
 /* What the pool says of an experiment counts, not what its file says. */

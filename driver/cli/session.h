@@ -4,7 +4,7 @@
 #define ESPL__SESSION_H
 #include "cli/cli.h"
 #include "exec/executor.h"
-#include "input/run_file.h"
+#include "input/input.h"
 #include "model/profile.h"
 #include "model/space.h"
 

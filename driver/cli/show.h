@@ -2,9 +2,7 @@
 #ifndef ESPL__SHOW_H
 #define ESPL__SHOW_H
 #include "cli/session.h"
-#include "report/json.h"
-#include "report/lines.h"
-#include "report/live.h"
+#include "report/view.h"
 #include "report/results.h"
 #include "run/drive.h"
 

@@ -6,8 +6,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "input/run_file.h"
-#include "input/plugin_help.h"
+#include "input/input.h"
 #include "plugin/registry.h"
 
 void

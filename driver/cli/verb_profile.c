@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/profile.h"
 #include "plugin/registry.h"
 #include "report/totals.h"

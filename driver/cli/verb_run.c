@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/folder.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/plan.h"
 #include "cli/profile.h"
 #include "cli/show.h"

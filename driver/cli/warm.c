@@ -7,8 +7,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/session.h"
-#include "input/earlier_read.h"
-#include "report/past_curves.h"
+#include "input/input.h"
+#include "model/earlier.h"
+#include "report/reading.h"
 
 #define WARM_MAX ((size_t)1 << 30)
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "input/csv.h"
-#include "input/curves.h"
+#include "input/input.h"
 #include "model/space_impl.h"
 
 #define FILE_MAX ((size_t)1 << 30)

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "input/csv.h"
-#include "input/earlier_read.h"
+#include "input/input.h"
 #include "model/earlier_impl.h"
 #include "model/space_impl.h"
 

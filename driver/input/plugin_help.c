@@ -1,5 +1,5 @@
 /* help.c - a plugin's descriptor as text: name, what it is for, its options, how to use it. */
-#include "input/plugin_help.h"
+#include "input/input.h"
 
 #include "plugin/registry.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/mem.h"
-#include "input/profile_fit.h"
+#include "input/input.h"
 
 void
 espl__tally_add(struct espl__tally *t, double value)

@@ -1,7 +1,7 @@
 /* run_file.c - the configuration of a run: the core's groups checked one by one and against each
  * other, the plugins' groups handed on as they are.
  */
-#include "input/run_file.h"
+#include "input/input.h"
 
 #include <limits.h>
 #include <stdlib.h>

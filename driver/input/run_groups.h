@@ -2,7 +2,7 @@
  * run_print.c. */
 #ifndef ESPL__RUN_GROUPS_H
 #define ESPL__RUN_GROUPS_H
-#include "input/run_file.h"
+#include "input/input.h"
 
 enum {
 	EXPERIMENT_NAME,

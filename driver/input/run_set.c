@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "input/run_file.h"
+#include "input/input.h"
 #include "input/run_groups.h"
 
 /* What is wrong with its first settings may be that it is another kind of file. */

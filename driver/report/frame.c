@@ -5,7 +5,7 @@
  * What does not fit beside the rest goes to the next line; tables of a narrow window have
  * narrower columns, and fewer.
  */
-#include "report/frame.h"
+#include "report/view.h"
 
 #include <math.h>
 #include <wchar.h>

@@ -4,7 +4,7 @@
  * stops and the run continues.
  */
 #include "base/assert.h"
-#include "report/json.h"
+#include "report/view.h"
 #include "report/whose.h"
 
 #include "base/tick.h"

@@ -4,7 +4,7 @@
  * failures are told.
  */
 #include "base/assert.h"
-#include "report/lines.h"
+#include "report/view.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* live.c - puts frames on the terminal: sizes, cursor moves, the log above the picture. */
 #include "base/assert.h"
-#include "report/live.h"
+#include "report/view.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/tick.h"
-#include "report/frame.h"
 
 #define FRAME_NS INT64_C(100000000)
 #define ABOVE_MAX 4096u

@@ -1,5 +1,5 @@
-/* past_curves.c - see past_curves.h. */
-#include "report/past_curves.h"
+/* past_curves.c - what the trials of a run reported, as a CSV of curves (reading.h). */
+#include "report/reading.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "model/earlier.h"
-#include "report/reading.h"
 
 struct pace {
 	double sum;

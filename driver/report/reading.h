@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 #include "report/totals.h"
 
+struct espl__profile;
+
 #define ESPL__READING_MAGIC 0x75626663u
 struct espl__reading {
 	uint32_t magic; /* ESPL__READING_MAGIC */
@@ -50,7 +52,19 @@ espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__b
 /* export.c */
 espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *,
     struct espl__diag *);
-espl_status espl__export_map(struct espl__reading *, FILE *,
-    struct espl__diag *); /* export_map.c */
+espl_status espl__export_map(struct espl__reading *, FILE *, struct espl__diag *);
 espl_status espl__export_json(struct espl__reading *, FILE *, struct espl__diag *);
+
+/* ---- past_curves.c --------------------------------------------------------------------------- */
+
+/* What the trials of a run reported, as a CSV of curves (docs/curves.md). */
+
+/* One line a report, in order of time, with the one metric.  E_CONFIG: no run's folder, or a run
+ * that knows no such metric (with a hint). */
+espl_status espl__past_curves(const char *dir, const char *metric, struct espl__buf *,
+    struct espl__diag *);
+/* To be replayed (input/curves.c): by trial and iteration, with all metrics and the seconds that
+ * each iteration would take on one GPU by this profile's scaling. */
+espl_status espl__past_replay(const char *dir, const char *metric, const struct espl__profile *,
+    struct espl__buf *, struct espl__diag *);
 #endif

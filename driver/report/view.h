@@ -68,4 +68,55 @@ const struct espl__space *espl__view_space(const struct espl__view *, uint64_t t
 /* "stage 2", where there are several brackets "bracket 1, stage 0", "group 7". */
 void espl__view_group_name(const struct espl__view_group *, char to[48]);
 struct espl__view_group *espl__view_group_of(struct espl__view *, uint64_t group); /* or NULL */
+
+/* ---- frame.c --------------------------------------------------------------------------------- */
+
+/* What the live view says, as lines of text: pure, so that a test can read it. */
+
+struct espl__frame_style {
+	uint32_t width, height; /* of the window; a frame is at most height - 1 lines */
+	int colour, unicode;
+};
+/* Appends the lines, each ended by "\n" and none wider than the window.  Returns how many;
+ * `widths` (room for `height` of them) gets the columns of each. */
+uint32_t espl__frame_draw(const struct espl__view *, const struct espl__frame_style *,
+    struct espl__buf *, uint16_t *widths);
+
+/* ---- live.c ---------------------------------------------------------------------------------- */
+
+/* The live view: one picture of the run, redrawn in place on the terminal.
+ *
+ * Each frame is one write that hides the cursor, draws and shows it again: whatever ends the
+ * program between two frames leaves the terminal as it was.  Lines of the log appear above it.
+ */
+
+struct espl__live;
+/* Is there a terminal to draw on: standard output is one, and TERM is not "dumb" or empty. */
+int espl__live_possible(void);
+struct espl__live *espl__live_new(struct espl__view *); /* takes the log if stderr is a terminal */
+/* Draws when the last frame is older than 100 ms. */
+void espl__live_tick(struct espl__live *, const struct espl__exec *);
+void espl__live_free(struct espl__live *); /* wipes the frame, gives the log back */
+
+/* ---- lines.c --------------------------------------------------------------------------------- */
+
+/* A run as plain log lines, where there is no terminal to draw on. */
+
+struct espl__lines;
+struct espl__lines *espl__lines_new(struct espl__view *, FILE *to);
+struct espl__observer *espl__lines_observer(struct espl__lines *);
+/* After each round: flushes, and every 10 s says how far the run is. */
+void espl__lines_tick(struct espl__lines *, const struct espl__exec *);
+void espl__lines_free(struct espl__lines *);
+
+/* ---- json.c ---------------------------------------------------------------------------------- */
+
+/* Run --json: one object per line on standard output during a run. */
+
+struct espl__events;
+struct espl__events *espl__events_new(struct espl__view *, FILE *to);
+struct espl__observer *espl__events_observer(struct espl__events *);
+/* After each round: hands over what gathered (at most 100 ms old). */
+void espl__events_tick(struct espl__events *);
+void espl__events_free(struct espl__events *); /* flushes */
 #endif

@@ -3,7 +3,6 @@
 #ifndef ESPL__WHOSE_H
 #define ESPL__WHOSE_H
 #include "exec/executor.h"
-#include "exec/observer.h"
 #include "report/past.h"
 
 /* The search of the trial; NULL: there is one alone, the configuration's. */

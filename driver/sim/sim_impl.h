@@ -20,7 +20,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "input/curves.h"
+#include "input/input.h"
 #include "model/jobs.h"
 #include "driver/compute.h"
 #include "run/world.h"

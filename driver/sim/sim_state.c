@@ -6,7 +6,7 @@
  */
 #include <string.h>
 #include "base/assert.h"
-#include "plugin/lone_trial.h"
+#include "plugin/instance.h"
 #include "sim/sim_impl.h"
 
 /* ---- saving and restoring ------------------------------------------------------------ */

@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "model/trials.h"
 #include "plugin/instance.h"
-#include "plugin/lone_trial.h"
 #include "sim/sim_impl.h"
 
 enum { METRICS_MAX = 1024, TEXT_ROOM = 320 };

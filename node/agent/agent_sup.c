@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "agent/agent_sup.h"
-#include "agent/agent_tap.h"
 #include "agent/sweep.h"
 
 #define AGENT_HANGS 30 /* s: more than an agent takes to end everything */

@@ -1,7 +1,7 @@
-/* agent_tap.c - see agent_tap.h.  Several ranks, and the agents of several nodes, may append to one
+/* agent_tap.c - see agent_sup.h.  Several ranks, and the agents of several nodes, may append to one
  * log: what counts is its size as it is.
  */
-#include "agent/agent_tap.h"
+#include "agent/agent_sup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check/check_guard.h"
+#include "check/check_kit.h"
 
 #define LIMIT_S 120u /* of all that is tried, in wall-clock time */
 

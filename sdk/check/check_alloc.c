@@ -1,7 +1,7 @@
 /* check_alloc.c - check-plugin for allocators: a plan for a made-up experiment, then what the test
  * kit says of decisions on an empty, a small and a huge view.
  */
-#include "check/check_guard.h"
+#include "check/check_kit.h"
 
 /* A shape for planners: SHA over eight trials. */
 static const struct espl_stage stage_0 = { (uint32_t)sizeof(struct espl_stage), 8, 1 };

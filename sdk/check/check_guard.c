@@ -1,10 +1,10 @@
-/* check_guard.c - see check_guard.h.
+/* check_guard.c - see check_kit.h.
  *
  * If a policy forks, both processes would continue the check, so an atfork handler ends the child
  * at once. Children started in other ways are found at the end by their resource usage, or because
  * they still run.
  */
-#include "check/check_guard.h"
+#include "check/check_kit.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

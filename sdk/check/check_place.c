@@ -1,7 +1,7 @@
 /* check_place.c - check-plugin for placers: what the test kit says of placements on an empty, a
  * small and a huge view.
  */
-#include "check/check_guard.h"
+#include "check/check_kit.h"
 
 static void
 make_view(struct espl_kit *kit, uint32_t gangs, uint32_t nodes)

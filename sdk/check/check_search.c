@@ -3,7 +3,7 @@
  */
 #include <math.h>
 
-#include "check/check_guard.h"
+#include "check/check_kit.h"
 
 #define ROUNDS_MAX 3000
 #define TRIALS_MAX 2000u /* a script ends when there are more */

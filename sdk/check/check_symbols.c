@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "check/check_kit.h"
-#include "plugin/loader.h"
+#include "plugin/registry.h"
 
 #if __SIZEOF_POINTER__ == 8
 typedef Elf64_Ehdr elf_head;

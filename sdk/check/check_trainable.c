@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "check/check_kit.h"
-#include "plugin/lone_trial.h"
+#include "plugin/instance.h"
 
 #define STEPS 3u
 

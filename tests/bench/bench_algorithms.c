@@ -23,7 +23,7 @@
 #include "part.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "model/history.h"
+#include "model/trials.h"
 #include "model/space.h"
 #include "plugin/registry.h"
 #include "policy/call.h"

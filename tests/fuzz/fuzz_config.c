@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 

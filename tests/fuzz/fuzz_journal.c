@@ -20,7 +20,6 @@
 #include "exec/event.h"
 #include "run/journal.h"
 #include "policy/ops.h"
-#include "run/mend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

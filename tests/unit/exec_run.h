@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "input/workload_input.h"
 #include "driver/worlds.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 #define EXEC_RUN_UNUSED __attribute__((unused))
 

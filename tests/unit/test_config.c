@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "input/run_file.h"
+#include "input/input.h"
 #include "test_folder.h"
 
 /* ---- helpers ----------------------------------------------------------------------- */

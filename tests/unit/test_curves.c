@@ -1,7 +1,7 @@
 /* test_curves.c - recorded learning curves: what is looked up in them, what is wrong in a file. */
 #include <math.h>
 
-#include "input/curves.h"
+#include "input/input.h"
 #include "model/space.h"
 #include "test_folder.h"
 

@@ -4,8 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "input/earlier_read.h"
-#include "model/history.h"
+#include "input/input.h"
+#include "model/earlier.h"
+#include "model/trials.h"
 #include "model/space.h"
 
 static const char three[] =

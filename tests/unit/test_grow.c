@@ -11,7 +11,7 @@
 #include "exec/gangs.h"
 #include "exec/items.h"
 #include "driver/worlds.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 #define TRIALS 16u
 

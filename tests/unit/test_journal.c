@@ -13,7 +13,6 @@
 #include "exec/event.h"
 #include "run/journal.h"
 #include "base/file.h"
-#include "run/mend.h"
 #include "policy/ops.h"
 
 static const struct espl__journal_header header = { ESPL__JOURNAL_FORMAT, "test", 7, 99, 12345,

@@ -13,9 +13,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "input/run_file.h"
+#include "input/input.h"
 #include "check/check.h"
-#include "input/plugin_help.h"
 #include "plugin/instance.h"
 #include "probe.h"
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cli/profile.h"
-#include "input/profile_fit.h"
+#include "input/input.h"
 
 static int
 near(double a, double b)

@@ -1,7 +1,7 @@
 /* test_real_stage.c - sets up, drives and clears away the runs of test_real. */
 #include "test_real.h"
 #include "driver/worlds.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 const char good_trial[] =
     "it=$ESPALIER_ITERATION; fd=$ESPALIER_REPORT_FD\n"

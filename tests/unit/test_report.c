@@ -12,11 +12,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "report/frame.h"
+#include "report/view.h"
 #include "report/reading.h"
 #include "report/report_html.h"
 #include "report/results.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 /* ---- a run that never was -------------------------------------------------------------------- */
 

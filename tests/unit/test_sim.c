@@ -8,7 +8,7 @@
 #include "plugin/registry.h"
 #include "sim/sim_impl.h"
 #include "driver/worlds.h"
-#include "input/run_file.h"
+#include "input/input.h"
 
 #define S(x_) ((espl_time)llround((x_)*1e9))
 

@@ -3,7 +3,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "model/sold.h"
+#include "config/run.h"
+#include "model/fleet.h"
+#include "model/jobs.h"
 
 static struct espl__fleet fleet;
 

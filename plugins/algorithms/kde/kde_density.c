@@ -1,8 +1,8 @@
-/* kde_density.c - kernels, their bandwidths, sums and draws; see kde_density.h. */
+/* kde_density.c - kernels, their bandwidths, sums and draws (kde.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "kde_density.h"
+#include "kde.h"
 
 #define ROOT_2 1.4142135623730951
 #define ROOT_2PI 2.5066282746310002

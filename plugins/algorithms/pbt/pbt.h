@@ -2,7 +2,7 @@
  */
 #ifndef PBT_H
 #define PBT_H
-#include "pbt_explore.h"
+#include "../shared.h"
 
 #define MEMBER_TRAINS 1u  /* has a trial that waits or runs */
 #define MEMBER_SCORED 2u  /* its loss is of its last interval */
@@ -31,6 +31,13 @@ struct standing {
 	uint32_t from, count; /* its scores */
 	uint32_t good;        /* of them, with a number */
 	uint64_t behind;      /* the lowest iteration of a member without a GPU */
+};
+
+/* how a configuration near another one is made */
+struct pbt_explore {
+	double resample;     /* probability that a parameter is drawn anew */
+	double down, up;     /* else it is multiplied by one of these */
+	unsigned char *keep; /* [params] 1: it stays as it is; NULL: none does */
 };
 
 struct pbt {

@@ -14,7 +14,6 @@
 #include <espalier/host.h>
 #include <espalier/util.h>
 
-#include "cloud_local_gpus.h"
 #include "cloud_local_slots.h"
 
 enum { OPT_NODES = 0, OPT_GPUS, OPT_DEVICE, OPT_PRICE, OPT_MINIMUM, OPT_DATA, OPT_SHARE };

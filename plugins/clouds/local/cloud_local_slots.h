@@ -10,6 +10,8 @@
 #ifndef CLOUD_LOCAL_SLOTS_H
 #define CLOUD_LOCAL_SLOTS_H
 #include <stdint.h>
+#include <espalier/abi.h>
+#include "agent/nvml.h"
 
 #define SLOT_HOLDER 240
 
@@ -20,4 +22,13 @@ void local_slots_name(char name[SLOT_HOLDER], const char *folder);
  * is wanted. */
 int local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER]);
 void local_slot_give(int lock); /* below 0: nothing is to be done */
+
+/* ---- GPUs and cores -------------------------------------------------------------------------- */
+
+/* The GPUs and cores of this machine. */
+
+/* Those that CUDA_VISIBLE_DEVICES lets us see.  *list: malloc'd; where *count is 0, *why says why.
+ */
+espl_status local_gpus(struct espl__nvml_gpu **list, uint32_t *count, const char **why);
+uint32_t local_cores(void); /* those that this process may use; at least 1 */
 #endif
