@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "model/space_impl.h"
 
@@ -455,8 +456,6 @@ espl__settings_free(struct espl__settings *settings)
 void
 espl__space_json(const struct espl__space *s, const double *values, struct espl__buf *to)
 {
-	const char *comma = "";
-
 	ESPL__CHECK(s, SPACE);
 	espl__print(to, "{");
 	for (uint32_t i = 0; i < s->item_count; i++) {
@@ -467,9 +466,7 @@ espl__space_json(const struct espl__space *s, const double *values, struct espl_
 
 		if (isnan(value))
 			continue;
-		espl__print(to, "%s", comma);
-		espl__print_json(to, item->name);
-		espl__print(to, ": ");
+		espl__json_key(to, item->name);
 		label = item_label(s, item, value);
 		if (label == NULL) {
 			number_text(&s->params[item->param], value, room);
@@ -481,7 +478,6 @@ espl__space_json(const struct espl__space *s, const double *values, struct espl_
 		} else {
 			espl__print(to, "%s", label->text);
 		}
-		comma = ", ";
 	}
 	espl__print(to, "}");
 }

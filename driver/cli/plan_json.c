@@ -1,41 +1,38 @@
 /* plan_json.c - `espalier plan --json`: docs/cli.md. */
 #include <math.h>
 
+#include "base/json.h"
 #include "cli/plan.h"
-
-static void
-put_number(struct espl__buf *b, const char *name, double value)
-{
-	espl__print(b, "%s", name);
-	espl__print_number(b, value);
-}
 
 static void
 put_spread(struct espl__buf *b, const char *name, const struct espl__spread *s)
 {
-	espl__print(b, "\"%s\": ", name);
-	put_number(b, "{\"mean\": ", s->mean);
-	put_number(b, ", \"sd\": ", s->sd);
-	put_number(b, ", \"p95\": ", s->p95);
+	espl__json_open(b, name, '{');
+	espl__json_real(b, "mean", s->mean);
+	espl__json_real(b, "sd", s->sd);
+	espl__json_real(b, "p95", s->p95);
 	espl__print(b, "}");
 }
 
 static void
 put_stages(struct espl__buf *b, const struct espl__plan_answer *a)
 {
-	espl__print(b, ", \"stages\": [");
+	espl__json_open(b, "stages", '[');
 	for (uint32_t i = 0; i < a->row_count; i++) {
 		const struct espl__plan_row *r = &a->rows[i];
 
-		espl__print(b,
-		    "%s{\"stage\": %u, \"bracket\": %u, \"trials\": %u, \"iterations\": %llu, "
-		    "\"gpus\": %u, \"gpus_per_trial\": %u, \"nodes\": %u, \"offer\": ",
-		    i > 0 ? ", " : "", r->stage, r->bracket, r->trials,
-		    (unsigned long long)r->iterations, r->gpus, r->gpus_per_trial, r->nodes);
-		espl__print_json(b, r->offer);
-		put_number(b, ", \"starts_s\": ", r->starts_s);
-		put_number(b, ", \"ends_s\": ", r->ends_s);
-		put_number(b, ", \"cost_usd\": ", r->cost_usd);
+		espl__json_open(b, NULL, '{');
+		espl__json_int(b, "stage", r->stage);
+		espl__json_int(b, "bracket", r->bracket);
+		espl__json_int(b, "trials", r->trials);
+		espl__json_int(b, "iterations", (int64_t)r->iterations);
+		espl__json_int(b, "gpus", r->gpus);
+		espl__json_int(b, "gpus_per_trial", r->gpus_per_trial);
+		espl__json_int(b, "nodes", r->nodes);
+		espl__json_text(b, "offer", r->offer);
+		espl__json_real(b, "starts_s", r->starts_s);
+		espl__json_real(b, "ends_s", r->ends_s);
+		espl__json_real(b, "cost_usd", r->cost_usd);
 		espl__print(b, "}");
 	}
 	espl__print(b, "]");
@@ -44,12 +41,11 @@ put_stages(struct espl__buf *b, const struct espl__plan_answer *a)
 static void
 put_least(struct espl__buf *b, const struct espl__plan_answer *a)
 {
-	espl__print(b, ", \"least\": {");
+	espl__json_open(b, "least", '{');
 	if (isfinite(a->least_s))
-		put_number(b, "\"jct_s\": ", a->least_s);
+		espl__json_real(b, "jct_s", a->least_s);
 	if (isfinite(a->least_usd))
-		put_number(b,
-		    isfinite(a->least_s) ? ", \"cost_usd\": " : "\"cost_usd\": ", a->least_usd);
+		espl__json_real(b, "cost_usd", a->least_usd);
 	espl__print(b, "}");
 }
 
@@ -58,37 +54,36 @@ static void
 put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 {
 	if (a->status != ESPL_OK) {
-		espl__print(b, "\"feasible\": false");
+		espl__json_bool(b, "feasible", 0);
 		put_least(b, a);
-		if (a->status != ESPL_E_INFEASIBLE) {
-			espl__print(b, ", \"error\": ");
-			espl__print_json(b, a->diag.text);
-		}
+		if (a->status != ESPL_E_INFEASIBLE)
+			espl__json_text(b, "error", a->diag.text);
 		return;
 	}
-	espl__print(b, "\"feasible\": %s, \"optimal\": %s", a->meets ? "true" : "false",
-	    a->optimal ? "true" : "false");
+	espl__json_bool(b, "feasible", a->meets);
+	espl__json_bool(b, "optimal", a->optimal);
 	if (!a->optimal && isfinite(a->gap))
-		put_number(b, ", \"gap\": ", a->gap);
+		espl__json_real(b, "gap", a->gap);
 	put_stages(b, a);
-	espl__print(b, ", \"predicted\": {");
+	espl__json_open(b, "predicted", '{');
 	put_spread(b, "jct_s", &a->jct_s);
-	espl__print(b, ", ");
 	put_spread(b, "cost_usd", &a->cost_usd);
-	espl__print(b, "}, \"search\": {\"plans\": %llu, \"effort\": %llu",
-	    (unsigned long long)a->plans, (unsigned long long)a->effort);
-	put_number(b, ", \"elapsed_ms\": ", a->elapsed_ms);
+	espl__print(b, "}");
+	espl__json_open(b, "search", '{');
+	espl__json_int(b, "plans", (int64_t)a->plans);
+	espl__json_int(b, "effort", (int64_t)a->effort);
+	espl__json_real(b, "elapsed_ms", a->elapsed_ms);
 	espl__print(b, "}");
 	if (a->interrupted == NULL)
 		return;
-	espl__print(b, ", \"interruptions\": {\"offer\": ");
-	espl__print_json(b, a->interrupted);
-	put_number(b, ", \"hazard_hour\": ", a->hazard_hour);
-	espl__print(b, ", \"runs\": %u", (unsigned)a->tries.runs);
+	espl__json_open(b, "interruptions", '{');
+	espl__json_text(b, "offer", a->interrupted);
+	espl__json_real(b, "hazard_hour", a->hazard_hour);
+	espl__json_int(b, "runs", a->tries.runs);
 	if (a->tries.runs > 0) {
-		espl__print(b, ", \"kept\": %u", (unsigned)a->tries.kept);
-		put_number(b, ", \"jct_s\": ", a->tries.jct_s);
-		put_number(b, ", \"cost_usd\": ", a->tries.cost_usd);
+		espl__json_int(b, "kept", a->tries.kept);
+		espl__json_real(b, "jct_s", a->tries.jct_s);
+		espl__json_real(b, "cost_usd", a->tries.cost_usd);
 	}
 	espl__print(b, "}");
 }
@@ -96,14 +91,14 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 static void
 put_frontier(struct espl__buf *b, const struct espl__frontier *f)
 {
-	espl__print(b, ", \"frontier\": [");
+	espl__json_open(b, "frontier", '[');
 	for (uint32_t i = 0; i < f->count; i++) {
 		const struct espl__plan_answer *a = &f->answers[i];
 
-		put_number(b,
-		    i > 0 ? ", {\"deadline_s\": " : "{\"deadline_s\": ", f->deadline_s[i]);
-		put_number(b, ", \"jct_s\": ", a->status == ESPL_OK ? a->jct_s.mean : NAN);
-		put_number(b, ", \"cost_usd\": ", a->status == ESPL_OK ? a->cost_usd.mean : NAN);
+		espl__json_open(b, NULL, '{');
+		espl__json_real(b, "deadline_s", f->deadline_s[i]);
+		espl__json_real(b, "jct_s", a->status == ESPL_OK ? a->jct_s.mean : NAN);
+		espl__json_real(b, "cost_usd", a->status == ESPL_OK ? a->cost_usd.mean : NAN);
 		espl__print(b, "}");
 	}
 	espl__print(b, "]");
@@ -114,22 +109,20 @@ espl__plan_json(const struct espl__plan_view *v, struct espl__buf *b)
 {
 	espl__print(b, "{");
 	if (v->answer->status == ESPL_OK) {
-		espl__print(b, "\"experiment\": ");
-		espl__print_json(b, v->config->name);
-		espl__print(b, ", \"allocator\": ");
-		espl__print_json(b, v->answer->allocator);
-		espl__print(b, ", ");
+		espl__json_text(b, "experiment", v->config->name);
+		espl__json_text(b, "allocator", v->answer->allocator);
 	}
 	put_answer(b, v->answer);
-	for (uint32_t i = 0; v->compare != NULL && i < v->compare_count; i++) {
-		espl__print(b, "%s{\"allocator\": ", i > 0 ? ", " : ", \"compare\": [");
-		espl__print_json(b, v->compare[i].allocator);
-		espl__print(b, ", ");
-		put_answer(b, &v->compare[i]);
-		espl__print(b, "}");
-	}
-	if (v->compare != NULL && v->compare_count > 0)
+	if (v->compare != NULL && v->compare_count > 0) {
+		espl__json_open(b, "compare", '[');
+		for (uint32_t i = 0; i < v->compare_count; i++) {
+			espl__json_open(b, NULL, '{');
+			espl__json_text(b, "allocator", v->compare[i].allocator);
+			put_answer(b, &v->compare[i]);
+			espl__print(b, "}");
+		}
 		espl__print(b, "]");
+	}
 	if (v->frontier != NULL)
 		put_frontier(b, v->frontier);
 	espl__print(b, "}\n");

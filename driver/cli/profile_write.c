@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "cli/profile.h"
 #include "config.h"
@@ -103,25 +104,16 @@ put_together(const struct espl__profiled *p, struct around *to)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void
-put_number(struct espl__buf *b, const char *name, double value)
-{
-	espl__print(b, "\"%s\": ", name);
-	espl__print_number(b, value);
-}
-
 /* Normal where that hardly reaches below zero. */
 static void
 put_latency(struct espl__buf *b, const char *name, double mean, double sd)
 {
 	espl__print(b, "\"%s\": {", name);
 	if (sd > 0 && mean > 0)
-		espl__print(b, "\"dist\": \"%s\", ", sd <= mean / 4 ? "normal" : "lognormal");
-	put_number(b, "mean", mean);
-	if (sd > 0 && mean > 0) {
-		espl__print(b, ", ");
-		put_number(b, "sd", sd);
-	}
+		espl__json_text(b, "dist", sd <= mean / 4 ? "normal" : "lognormal");
+	espl__json_real(b, "mean", mean);
+	if (sd > 0 && mean > 0)
+		espl__json_real(b, "sd", sd);
 	espl__print(b, "}");
 }
 
@@ -146,44 +138,37 @@ put_points(const struct espl__profiled *p, const char *name, uint32_t from, uint
 static void
 put_measurement(const struct espl__measurement *m, struct espl__buf *b)
 {
-	espl__print(b, "{\"gpus\": %u, \"packing\": %u, \"iterations\": %llu, ", m->gpus,
-	    m->packing, (unsigned long long)m->iteration.count);
-	put_number(b, "mean_s", m->iteration.mean);
-	espl__print(b, ", ");
-	put_number(b, "sd_s", espl__tally_sd(&m->iteration));
-	espl__print(b, ", ");
-	put_number(b, "speed", m->speed);
-	espl__print(b, ", \"adjusted\": %s, ", is_adjusted(m) ? "true" : "false");
-	put_number(b, "first_report_s", m->begin.count > 0 ? m->begin.mean : NAN);
-	espl__print(b, ", ");
-	put_number(b, "restored_report_s", m->again.count > 0 ? m->again.mean : NAN);
-	espl__print(b, ", ");
-	put_number(b, "checkpoint_s", m->save.count > 0 ? m->save.mean : NAN);
-	espl__print(b, ", ");
-	put_number(b, "elapsed_s", m->elapsed_s);
+	espl__json_open(b, NULL, '{');
+	espl__json_int(b, "gpus", m->gpus);
+	espl__json_int(b, "packing", m->packing);
+	espl__json_int(b, "iterations", (int64_t)m->iteration.count);
+	espl__json_real(b, "mean_s", m->iteration.mean);
+	espl__json_real(b, "sd_s", espl__tally_sd(&m->iteration));
+	espl__json_real(b, "speed", m->speed);
+	espl__json_bool(b, "adjusted", is_adjusted(m));
+	espl__json_real(b, "first_report_s", m->begin.count > 0 ? m->begin.mean : NAN);
+	espl__json_real(b, "restored_report_s", m->again.count > 0 ? m->again.mean : NAN);
+	espl__json_real(b, "checkpoint_s", m->save.count > 0 ? m->save.mean : NAN);
+	espl__json_real(b, "elapsed_s", m->elapsed_s);
 	espl__print(b, "}");
 }
 
 static void
 put_measured(const struct espl__profiled *p, const char *gap, struct espl__buf *b)
 {
-	const char *comma = "";
-
-	espl__print(b, "\"measured\": {\"configuration\": %s, ", p->subject->json);
-	put_number(b, "elapsed_s", p->elapsed_s);
-	espl__print(b, ", ");
-	put_number(b, "gpu_s", p->gpu_s);
-	espl__print(b, ", ");
-	put_number(b, "cost_usd", (double)p->cost / 1e6);
-	espl__print(b, ", \"notes\": [");
+	espl__json_open(b, "measured", '{');
+	espl__json_raw(b, "configuration", p->subject->json);
+	espl__json_real(b, "elapsed_s", p->elapsed_s);
+	espl__json_real(b, "gpu_s", p->gpu_s);
+	espl__json_real(b, "cost_usd", (double)p->cost / 1e6);
+	espl__json_open(b, "notes", '[');
 	for (const char *at = (const char *)p->notes.data,
 			*end = at != NULL ? at + p->notes.size : at;
-	     at < end; comma = ", ") {
+	     at < end;) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 		char *line = espl__format("%.*s", (int)(stop - at), at);
 
-		espl__print(b, "%s", comma);
-		espl__print_json(b, line);
+		espl__json_text(b, NULL, line);
 		free(line);
 		at = stop + 1;
 	}
@@ -208,14 +193,11 @@ put_who(const struct espl__profiled *p, const char *gap, struct espl__buf *b)
 	espl__print(b, "\"version\": \"%s\",%s\"made\": \"%s\",%s", PACKAGE_VERSION, gap, made,
 	    gap);
 	if (trial->trainable != NULL) {
-		espl__print(b, "\"trainable\": ");
-		espl__print_json(b, trial->trainable);
+		espl__json_text(b, "trainable", trial->trainable);
 	} else {
-		espl__print(b, "\"command\": [");
-		for (uint32_t i = 0; i < trial->command_count; i++) {
-			espl__print(b, "%s", i > 0 ? ", " : "");
-			espl__print_json(b, trial->command[i]);
-		}
+		espl__json_open(b, "command", '[');
+		for (uint32_t i = 0; i < trial->command_count; i++)
+			espl__json_text(b, NULL, trial->command[i]);
 		espl__print(b, "]");
 	}
 	espl__print(b, ",%s\"device\": ", gap);

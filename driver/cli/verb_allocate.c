@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/tick.h"
@@ -225,7 +226,6 @@ static void
 print_json(const struct decision *d, struct espl__buf *b)
 {
 	const struct horizon *h;
-	const char *gap = "";
 	uint32_t i, k;
 
 	espl__print(b, "{\"grants\": [");
@@ -234,28 +234,25 @@ print_json(const struct decision *d, struct espl__buf *b)
 
 		if (item->granted.gpus == 0 && !d->given.mentioned[i])
 			continue;
-		espl__print(b, "%s{\"id\": %llu, \"gpus\": %u, \"packing\": %u", gap,
-		    (unsigned long long)item->id, item->granted.gpus, item->granted.packing);
+		espl__json_open(b, NULL, '{');
+		espl__json_key(b, "id");
+		espl__print(b, "%llu", (unsigned long long)item->id);
+		espl__json_int(b, "gpus", item->granted.gpus);
+		espl__json_int(b, "packing", item->granted.packing);
 		if (d->given.mentioned[i] == QUEUED)
-			espl__print(b, ", \"queued\": true");
+			espl__json_bool(b, "queued", 1);
 		h = horizon_of(d, item->id);
 		for (k = 0; h != NULL && k < h->steps; k++)
 			espl__print(b, "%s%u", k > 0 ? ", " : ", \"steps\": [", h->gpus[k]);
 		espl__print(b, h != NULL && h->steps > 0 ? "]}" : "}");
-		gap = ", ";
 	}
-	espl__print(b, "], \"objective\": ");
-	espl__print_number(b, d->objective);
-	if (!isnan(d->bound)) {
-		espl__print(b, ", \"bound\": ");
-		espl__print_number(b, d->bound);
-	}
-	if (d->status[0] != '\0') {
-		espl__print(b, ", \"status\": ");
-		espl__print_json(b, d->status);
-	}
-	espl__print(b, ", \"elapsed_us\": ");
-	espl__print_number(b, (double)d->elapsed / 1e3);
+	espl__print(b, "]");
+	espl__json_real(b, "objective", d->objective);
+	if (!isnan(d->bound))
+		espl__json_real(b, "bound", d->bound);
+	if (d->status[0] != '\0')
+		espl__json_text(b, "status", d->status);
+	espl__json_real(b, "elapsed_us", (double)d->elapsed / 1e3);
 	espl__print(b, "}\n");
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/ids.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -107,7 +108,7 @@ best_list(struct espl__reading *r, int64_t experiment, int64_t most, int json, s
 		  " ORDER BY state = 'failed', iteration DESC, metric, id LIMIT ?2",
 	    experiment, most, diag);
 	char name[48], number[32];
-	int more = -1, count = 0;
+	int more = -1;
 
 	if (st != NULL && !json) {
 		espl__print(b, "%7s  %9s  %12s  %-13s parameters\n", "trial", "iteration",
@@ -119,11 +120,13 @@ best_list(struct espl__reading *r, int64_t experiment, int64_t most, int json, s
 		int64_t id = sqlite3_column_int64(st, 0);
 
 		if (json) {
-			espl__print(b, "%s{\"trial\": %lld, \"metric\": ", count++ > 0 ? ", " : "",
-			    (long long)((uint64_t)id & ESPL__TRIAL_NUMBER));
-			espl__print_number(b, sqlite3_column_double(st, 1));
-			espl__print(b, ", \"iteration\": %lld, \"state\": \"%s\", \"params\": %s}",
-			    sqlite3_column_int64(st, 2), state, params != NULL ? params : "{}");
+			espl__json_open(b, NULL, '{');
+			espl__json_int(b, "trial", (int64_t)((uint64_t)id & ESPL__TRIAL_NUMBER));
+			espl__json_real(b, "metric", sqlite3_column_double(st, 1));
+			espl__json_int(b, "iteration", sqlite3_column_int64(st, 2));
+			espl__json_text(b, "state", state);
+			espl__json_raw(b, "params", params != NULL ? params : "{}");
+			espl__print(b, "}");
 		} else {
 			espl__print(b, "%7s  %9lld  %12s  %-13s ",
 			    espl__trial_name((uint64_t)id, name), sqlite3_column_int64(st, 2),
@@ -172,7 +175,7 @@ espl__verb_best(const struct espl__args *args)
 		espl__totals_json(&r->totals, "best", 0, &text);
 		if (most > 0 && !espl__reading_pool(r)) {
 			text.size--; /* the object goes on */
-			espl__print(&text, ", \"top\": [");
+			espl__json_open(&text, "top", '[');
 			status = best_list(r, 0, most, 1, &text, &diag);
 			espl__print(&text, "]}");
 		}

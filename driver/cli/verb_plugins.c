@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/profile.h"
@@ -22,32 +23,23 @@ struct list {
 };
 
 static void
-json_or_null(struct espl__buf *b, const char *name, const char *text)
-{
-	espl__print(b, ", \"%s\": ", name);
-	if (text == NULL)
-		espl__print(b, "null");
-	else
-		espl__print_json(b, text);
-}
-
-static void
 option_json(const struct espl_option *o, struct espl__buf *b)
 {
 	static const char *const types[] = { "?", "boolean", "integer", "real", "string", "choice",
 		"span", "bytes", "money", "path", "latency", "table" };
 	const char *type = types[o->type < sizeof types / sizeof types[0] ? o->type : 0];
 
-	espl__print(b, "{\"name\": ");
-	espl__print_json(b, o->name);
-	json_or_null(b, "type", type);
-	json_or_null(b, "default", o->fallback);
-	json_or_null(b, "min", o->min);
-	json_or_null(b, "max", o->max);
-	json_or_null(b, "help", o->help);
+	espl__json_open(b, NULL, '{');
+	espl__json_text(b, "name", o->name);
+	espl__json_text(b, "type", type);
+	espl__json_text(b, "default", o->fallback);
+	espl__json_text(b, "min", o->min);
+	espl__json_text(b, "max", o->max);
+	espl__json_text(b, "help", o->help);
 	if (o->choices != NULL)
-		json_or_null(b, "choices", o->choices);
-	espl__print(b, ", \"required\": %s}", o->flags & ESPL_OPT_REQUIRED ? "true" : "false");
+		espl__json_text(b, "choices", o->choices);
+	espl__json_bool(b, "required", (o->flags & ESPL_OPT_REQUIRED) != 0);
+	espl__print(b, "}");
 }
 
 static void
@@ -56,17 +48,16 @@ plugin_json(const struct espl__plugin *plugin, struct espl__buf *b)
 	const struct espl_plugin *d = plugin->desc;
 	uint32_t i;
 
-	espl__print(b, "{\"kind\": \"%s\"", espl__kind_name(d->kind));
-	json_or_null(b, "name", d->name);
-	json_or_null(b, "version", d->version);
-	json_or_null(b, "summary", d->summary);
+	espl__json_open(b, NULL, '{');
+	espl__json_text(b, "kind", espl__kind_name(d->kind));
+	espl__json_text(b, "name", d->name);
+	espl__json_text(b, "version", d->version);
+	espl__json_text(b, "summary", d->summary);
 	espl__print(b, ", \"abi\": \"%u.%u\"", d->abi >> 16, d->abi & 0xffff);
-	json_or_null(b, "path", plugin->path);
-	espl__print(b, ", \"options\": [");
-	for (i = 0; i < d->option_count; i++) {
-		espl__print(b, i > 0 ? ", " : "");
+	espl__json_text(b, "path", plugin->path);
+	espl__json_open(b, "options", '[');
+	for (i = 0; i < d->option_count; i++)
 		option_json(espl__option_at(d->options, d->option_size, i), b);
-	}
 	espl__print(b, "]}");
 }
 
@@ -75,13 +66,11 @@ list_plugin(void *ctx, const struct espl__plugin *plugin)
 {
 	struct list *l = ctx;
 
-	if (l->json) {
-		espl__print(l->b, l->count > 0 ? ", " : "");
+	if (l->json)
 		plugin_json(plugin, l->b);
-	} else {
+	else
 		espl__print(l->b, "%-11s %-20s %-9s %s\n", espl__kind_name(plugin->desc->kind),
 		    plugin->desc->name, plugin->desc->version, plugin->desc->summary);
-	}
 	l->count++;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/folder.h"
@@ -417,14 +418,11 @@ put_spread(struct espl__buf *b, const char *name, const struct spread *s)
 	double mean = s->count > 0 ? s->sum / (double)s->count : NAN;
 	double variance = s->count > 1 ? (s->squares - s->sum * mean) / (double)(s->count - 1) : 0;
 
-	espl__print(b, ", \"%s\": {\"mean\": ", name);
-	espl__print_number(b, mean);
-	espl__print(b, ", \"sd\": ");
-	espl__print_number(b, s->count == 0 ? NAN : variance > 0 ? sqrt(variance) : 0);
-	espl__print(b, ", \"min\": ");
-	espl__print_number(b, s->count > 0 ? s->least : NAN);
-	espl__print(b, ", \"max\": ");
-	espl__print_number(b, s->count > 0 ? s->most : NAN);
+	espl__json_open(b, name, '{');
+	espl__json_real(b, "mean", mean);
+	espl__json_real(b, "sd", s->count == 0 ? NAN : variance > 0 ? sqrt(variance) : 0);
+	espl__json_real(b, "min", s->count > 0 ? s->least : NAN);
+	espl__json_real(b, "max", s->count > 0 ? s->most : NAN);
 	espl__print(b, "}");
 }
 
@@ -445,9 +443,10 @@ print_runs(struct job *job, int64_t runs)
 	struct espl__buf b = { NULL, 0, 0 };
 
 	if (job->json) {
-		espl__print(&b, "{\"event\": \"runs\", \"experiment\": ");
-		espl__print_json(&b, job->session.config->name);
-		espl__print(&b, ", \"runs\": %lld", (long long)runs);
+		espl__json_open(&b, NULL, '{');
+		espl__json_text(&b, "event", "runs");
+		espl__json_text(&b, "experiment", job->session.config->name);
+		espl__json_int(&b, "runs", runs);
 		put_spread(&b, "jct_s", &job->spread[0]);
 		put_spread(&b, "cost_usd", &job->spread[1]);
 		put_spread(&b, "metric", &job->spread[2]);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/ids.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -22,10 +23,8 @@
 static void
 put_text(struct espl__buf *out, const char *key, const char *text)
 {
-	if (text == NULL)
-		return;
-	espl__print(out, ", \"%s\": ", key);
-	espl__print_json(out, text);
+	if (text != NULL)
+		espl__json_text(out, key, text);
 }
 
 espl_status

@@ -1,5 +1,4 @@
 /* export.c - a run's results as CSV (one table) or JSON (everything), streamed from SQLite. */
-#include "base/assert.h"
 #include "report/reading.h"
 
 #include <jansson.h>
@@ -7,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "base/json.h"
 #include "base/map.h"
 
 static const char *const tables[] = { "trials", "reports", "gangs", "stays", "resizes", "nodes",
@@ -289,8 +290,7 @@ json_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 {
 	const char *name = sqlite3_column_name(st, column), *text;
 
-	espl__print_json(b, name);
-	espl__print(b, ": ");
+	espl__json_key(b, name);
 	text = plain_cell(b, st, column, "null");
 	if (text == NULL)
 		return;
@@ -304,12 +304,9 @@ json_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 static void
 json_row(struct espl__buf *b, sqlite3_stmt *st, int from)
 {
-	int i;
-
-	for (i = from; i < sqlite3_column_count(st); i++) {
-		espl__print(b, i > from ? ", " : "{");
+	espl__json_open(b, NULL, '{');
+	for (int i = from; i < sqlite3_column_count(st); i++)
 		json_cell(b, st, i);
-	}
 }
 
 /* Both statements run in order of trials: each trial takes its own reports from the second. */
@@ -328,17 +325,13 @@ json_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 	if (st != NULL && reports != NULL) {
 		report = espl__reading_next(r, reports, diag);
 		while ((more = espl__reading_next(r, st, diag)) == 1) {
-			const char *gap = "";
-
 			trial = sqlite3_column_int64(st, 0);
 			espl__print(&b, first ? "" : ", ");
 			json_row(&b, st, 0);
-			espl__print(&b, ", \"reports\": [");
+			espl__json_open(&b, "reports", '[');
 			while (report == 1 && sqlite3_column_int64(reports, 0) <= trial) {
-				espl__print(&b, "%s", gap);
 				json_row(&b, reports, 1);
 				espl__print(&b, "}");
-				gap = ", ";
 				report = espl__reading_next(r, reports, diag);
 			}
 			espl__print(&b, "]}");
@@ -390,7 +383,7 @@ espl__export_json(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 	ESPL__CHECK(r, READING);
 	espl__print(&b, "{\"summary\": ");
 	espl__totals_json(&r->totals, "summary", 1, &b);
-	espl__print(&b, ", \"trials\": [");
+	espl__json_open(&b, "trials", '[');
 	(void)fwrite(b.data, 1, b.size, to);
 	espl__buf_free(&b);
 	status = json_trials(r, to, diag);

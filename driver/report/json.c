@@ -7,6 +7,7 @@
 #include "report/view.h"
 #include "report/whose.h"
 
+#include "base/json.h"
 #include "base/tick.h"
 
 #define ESPL__EVENTS_MAGIC 0x63706368u
@@ -39,8 +40,9 @@ begin_event(struct espl__events *e, const char *event, espl_time now)
 		return 0;
 	if (e->line.size > FULL)
 		flush_events(e);
-	espl__print(&e->line, "{\"event\": \"%s\", \"at_s\": ", event);
-	espl__print_number(&e->line, (double)now / 1e9);
+	espl__json_open(&e->line, NULL, '{');
+	espl__json_text(&e->line, "event", event);
+	espl__json_real(&e->line, "at_s", (double)now / 1e9);
 	return 1;
 }
 
@@ -48,29 +50,22 @@ static void
 put_number(struct espl__events *e, const char *name, uint64_t value)
 {
 	if (value == ESPL_NONE)
-		espl__print(&e->line, ", \"%s\": null", name);
+		espl__json_text(&e->line, name, NULL);
 	else
-		espl__print(&e->line, ", \"%s\": %llu", name, (unsigned long long)value);
+		espl__json_int(&e->line, name, (int64_t)value);
 }
 
 static void
 put_text(struct espl__events *e, const char *name, const char *value)
 {
-	espl__print(&e->line, ", \"%s\": ", name);
-	espl__print_json(&e->line, value != NULL ? value : "");
-}
-
-static void
-put_real(struct espl__events *e, const char *name, double value)
-{
-	espl__print(&e->line, ", \"%s\": ", name);
-	espl__print_number(&e->line, value);
+	espl__json_text(&e->line, name, value != NULL ? value : "");
 }
 
 static void
 share_of(struct espl__events *e, struct espl_share share)
 {
-	espl__print(&e->line, ", \"gpus\": %u, \"packing\": %u", share.gpus, share.packing);
+	espl__json_int(&e->line, "gpus", share.gpus);
+	espl__json_int(&e->line, "packing", share.packing);
 }
 
 /* Of an ordinary run its number; of a pool's experiment that one's number, too. */
@@ -99,7 +94,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	if (e->view->change == ESPL__CHANGE_CREATED) {
 		if (t->parent != ESPL_NONE)
 			put_number(e, "parent", t->parent & ESPL__TRIAL_NUMBER);
-		espl__print(&e->line, ", \"params\": ");
+		espl__json_key(&e->line, "params");
 		espl__space_json(espl__view_space(e->view, t->id), t->values, &e->line);
 	}
 	espl__print(&e->line, "}\n");
@@ -117,20 +112,18 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 		return;
 	trial_of(e, t->id);
 	put_number(e, "iteration", iteration);
-	put_real(e, "metric", espl__view_raw(e->view, t->id, loss));
-	espl__print(&e->line, ", \"metrics\": {");
+	espl__json_real(&e->line, "metric", espl__view_raw(e->view, t->id, loss));
+	espl__json_open(&e->line, "metrics", '{');
 	for (i = 0; i < count; i++) {
 		name = e->view->exec != NULL
 		    ? espl__exec_metric_name(e->view->exec, metrics[i].metric)
 		    : NULL;
-		espl__print(&e->line, i > 0 ? ", " : "");
-		espl__print_json(&e->line, name != NULL ? name : "?");
-		espl__print(&e->line, ": ");
-		espl__print_number(&e->line, metrics[i].value);
+		espl__json_real(&e->line, name != NULL ? name : "?", metrics[i].value);
 	}
 	espl__print(&e->line, "}");
 	share_of(e, share);
-	espl__print(&e->line, ", \"best\": %s}\n", e->view->better ? "true" : "false");
+	espl__json_bool(&e->line, "best", e->view->better);
+	espl__print(&e->line, "}\n");
 }
 
 static void
@@ -147,7 +140,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 	put_text(e, "state", espl__phase_word(phase));
 	share_of(e, share);
 	if (slots != NULL && (phase == ESPL__PHASE_STARTING || phase == ESPL__PHASE_RESIZED)) {
-		espl__print(&e->line, ", \"slots\": [");
+		espl__json_open(&e->line, "slots", '[');
 		for (i = 0; i < share.gpus; i++)
 			espl__print(&e->line, "%s[%llu, %u]", i > 0 ? ", " : "",
 			    (unsigned long long)slots[i].node, slots[i].gpu);
@@ -176,7 +169,7 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 	}
 	put_number(e, "gpus",
 	    node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus);
-	put_real(e, "charged_usd", (double)charged / 1e6);
+	espl__json_real(&e->line, "charged_usd", (double)charged / 1e6);
 	if (why != NULL && why[0] != '\0')
 		put_text(e, "text", why);
 	espl__print(&e->line, "}\n");
@@ -194,7 +187,8 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 		put_number(e, "experiment", group >> ESPL__TRIAL_BITS);
 	put_number(e, "bracket", bracket == ESPL_ANY ? ESPL_NONE : bracket);
 	put_number(e, "stage", stage == ESPL_ANY ? ESPL_NONE : stage);
-	espl__print(&e->line, ", \"ended\": %s}\n", ended ? "true" : "false");
+	espl__json_bool(&e->line, "ended", ended);
+	espl__print(&e->line, "}\n");
 }
 
 struct espl__events *

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "report/waits.h"
 
@@ -66,19 +67,20 @@ put_row(const struct espl__reading *r, sqlite3_stmt *st, const struct espl__wait
 	char at[32], waits[32];
 
 	if (json) {
-		espl__print(b, "%s{\"kind\": \"%s\", \"name\": ", first ? "" : ", ",
-		    text_of(st, 0));
-		espl__print_json(b, text_of(st, 1));
-		espl__print(b, ", \"status\": \"%s\", \"arrived_s\": ", text_of(st, 2));
-		espl__print_number(b, arrived);
-		espl__print(b, ", \"waiting_since_s\": ");
-		espl__print_number(b, since);
-		espl__print(b,
-		    ", \"trials\": %lld, \"gpus\": ", (long long)sqlite3_column_int64(st, 5));
-		espl__print_number(b, r->running ? sqlite3_column_double(st, 6) : 0);
-		espl__print(b, ", \"why\": %s", why != NULL ? "" : "null");
-		if (why != NULL)
+		espl__json_open(b, NULL, '{');
+		espl__json_text(b, "kind", text_of(st, 0));
+		espl__json_text(b, "name", text_of(st, 1));
+		espl__json_text(b, "status", text_of(st, 2));
+		espl__json_real(b, "arrived_s", arrived);
+		espl__json_real(b, "waiting_since_s", since);
+		espl__json_int(b, "trials", sqlite3_column_int64(st, 5));
+		espl__json_real(b, "gpus", r->running ? sqlite3_column_double(st, 6) : 0);
+		if (why != NULL) {
+			espl__json_key(b, "why");
 			espl__wait_json(why, b);
+		} else {
+			espl__json_text(b, "why", NULL);
+		}
 		espl__print(b, "}");
 		return;
 	}
@@ -110,11 +112,11 @@ espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, stru
 	if (st == NULL)
 		return diag != NULL ? diag->status : ESPL_E_CONFIG;
 	if (json) {
-		espl__print(b, "{\"event\": \"queue\", \"status\": ");
-		espl__print_json(b, r->totals.status);
-		espl__print(b, ", \"now_s\": ");
-		espl__print_number(b, r->totals.jct_s);
-		espl__print(b, ", \"queue\": [");
+		espl__print(b, "{");
+		espl__json_text(b, "event", "queue");
+		espl__json_text(b, "status", r->totals.status);
+		espl__json_real(b, "now_s", r->totals.jct_s);
+		espl__json_open(b, "queue", '[');
 	}
 	while (status == ESPL_OK && (more = espl__reading_next(r, st, diag)) == 1) {
 		waiting = sqlite3_column_type(st, 4) != SQLITE_NULL;

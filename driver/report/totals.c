@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 
 /* clang-format off */
@@ -165,120 +166,107 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-static void
-put_text(struct espl__buf *b, const char *name, const char *text)
-{
-	espl__print(b, ", \"%s\": ", name);
-	if (text == NULL)
-		espl__print(b, "null");
-	else
-		espl__print_json(b, text);
-}
-
-static void
-put_int(struct espl__buf *b, const char *name, int64_t value)
-{
-	espl__print(b, ", \"%s\": %lld", name, (long long)value);
-}
-
-static void
-put_real(struct espl__buf *b, const char *name, double value)
-{
-	espl__print(b, ", \"%s\": ", name);
-	espl__print_number(b, value);
-}
-
 /* middle: what the first of them is. */
 static void
 put_spread(struct espl__buf *b, const char *name, const char *middle, double first, double p95,
     double max)
 {
-	espl__print(b, ", \"%s\": {\"%s\": ", name, middle);
-	espl__print_number(b, first);
-	put_real(b, "p95", p95);
-	put_real(b, "max", max);
+	espl__json_open(b, name, '{');
+	espl__json_real(b, middle, first);
+	espl__json_real(b, "p95", p95);
+	espl__json_real(b, "max", max);
 	espl__print(b, "}");
+}
+
+/* The trial's last checkpoint; of a simulated one there is none. */
+static void
+put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration, int simulated)
+{
+	espl__json_key(b, "checkpoint");
+	if (iteration <= 0 || simulated) {
+		espl__print(b, "null");
+		return;
+	}
+	espl__print(b, "\"");
+	espl__totals_put_checkpoint(b, trial, iteration);
+	espl__print(b, "\"");
 }
 
 static void
 put_best(const struct espl__totals *t, struct espl__buf *b)
 {
 	if (t->best < 0) {
-		espl__print(b, ", \"best\": null");
+		espl__json_text(b, "best", NULL);
 		return;
 	}
-	espl__print(b, ", \"best\": {\"trial\": %lld", (long long)t->best);
-	put_real(b, "metric", t->best_metric);
-	put_int(b, "iteration", t->best_iteration);
-	espl__print(b,
-	    ", \"params\": %s, \"checkpoint\": ", t->best_params != NULL ? t->best_params : "{}");
-	if (t->best_checkpoint > 0 && !t->simulated) {
-		espl__print(b, "\"");
-		espl__totals_put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
-		espl__print(b, "\"}");
-	} else {
-		espl__print(b, "null}");
-	}
+	espl__json_open(b, "best", '{');
+	espl__json_int(b, "trial", t->best);
+	espl__json_real(b, "metric", t->best_metric);
+	espl__json_int(b, "iteration", t->best_iteration);
+	espl__json_raw(b, "params", t->best_params != NULL ? t->best_params : "{}");
+	put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint, t->simulated != 0);
+	espl__print(b, "}");
 }
 
 static void
 put_jobs(const struct espl__totals *t, struct espl__buf *b)
 {
-	espl__print(b,
-	    ", \"jobs\": {\"count\": %lld, \"arrived\": %lld, \"done\": %lld, \"failed\": %lld, "
-	    "\"cancelled\": %lld",
-	    (long long)t->jobs, (long long)t->jobs_arrived, (long long)t->jobs_done,
-	    (long long)t->jobs_failed, (long long)t->jobs_cancelled);
+	espl__json_open(b, "jobs", '{');
+	espl__json_int(b, "count", t->jobs);
+	espl__json_int(b, "arrived", t->jobs_arrived);
+	espl__json_int(b, "done", t->jobs_done);
+	espl__json_int(b, "failed", t->jobs_failed);
+	espl__json_int(b, "cancelled", t->jobs_cancelled);
 	put_spread(b, "queue_s", "mean", t->queue_mean_s, t->queue_p95_s, t->queue_max_s);
 	put_spread(b, "total_s", "mean", t->total_mean_s, t->total_p95_s, t->total_max_s);
-	put_real(b, "makespan_s", t->makespan_s);
+	espl__json_real(b, "makespan_s", t->makespan_s);
 	espl__print(b, "}");
 }
 
 void
 espl__totals_json(const struct espl__totals *t, const char *event, int more, struct espl__buf *b)
 {
-	espl__print(b, "{\"event\": ");
-	espl__print_json(b, event);
-	put_text(b, "status", t->status);
-	put_text(b, "experiment", t->experiment);
-	put_int(b, "trials", t->trials);
-	put_int(b, "completed", t->completed);
-	put_int(b, "stopped_early", t->early);
-	put_int(b, "failed", t->failed);
+	espl__print(b, "{");
+	espl__json_text(b, "event", event);
+	espl__json_text(b, "status", t->status);
+	espl__json_text(b, "experiment", t->experiment);
+	espl__json_int(b, "trials", t->trials);
+	espl__json_int(b, "completed", t->completed);
+	espl__json_int(b, "stopped_early", t->early);
+	espl__json_int(b, "failed", t->failed);
 	if (t->failure != NULL)
-		put_text(b, "failure", t->failure);
+		espl__json_text(b, "failure", t->failure);
 	put_best(t, b);
-	put_real(b, "jct_s", t->jct_s);
-	put_real(b, "cost_usd", t->cost_usd);
-	put_real(b, "gpu_s", t->gpu_s);
-	put_real(b, "busy_gpu_s", t->busy_gpu_s);
-	put_int(b, "resizes", t->resizes);
-	put_int(b, "nodes_peak", t->nodes_peak);
-	put_int(b, "nodes_leaked", t->nodes_leaked);
-	put_int(b, "decisions", t->decisions);
+	espl__json_real(b, "jct_s", t->jct_s);
+	espl__json_real(b, "cost_usd", t->cost_usd);
+	espl__json_real(b, "gpu_s", t->gpu_s);
+	espl__json_real(b, "busy_gpu_s", t->busy_gpu_s);
+	espl__json_int(b, "resizes", t->resizes);
+	espl__json_int(b, "nodes_peak", t->nodes_peak);
+	espl__json_int(b, "nodes_leaked", t->nodes_leaked);
+	espl__json_int(b, "decisions", t->decisions);
 	put_spread(b, "decision_us", "median", t->decision_median_us, t->decision_p95_us,
 	    t->decision_max_us);
-	put_int(b, "calls", t->calls);
+	espl__json_int(b, "calls", t->calls);
 	put_spread(b, "call_us", "median", t->call_median_us, t->call_p95_us, t->call_max_us);
 	if (t->jobs > 0)
 		put_jobs(t, b);
 	if (t->experiments != NULL)
-		espl__print(b, ", \"experiments\": %s", t->experiments);
+		espl__json_raw(b, "experiments", t->experiments);
 	if (t->text != NULL)
-		put_text(b, "error", t->text);
+		espl__json_text(b, "error", t->text);
 	if (more) {
-		put_text(b, "metric", t->metric);
-		put_text(b, "goal", t->maximize ? "maximize" : "minimize");
-		put_int(b, "running", t->running);
-		put_int(b, "paused", espl__totals_paused(t));
-		put_int(b, "waiting", t->waiting);
-		put_int(b, "reports", t->reports);
-		put_int(b, "nodes", t->nodes);
-		put_int(b, "gpus", t->gpus);
-		put_int(b, "gpus_busy", t->gpus_busy);
-		put_real(b, "deadline_s", t->deadline_s);
-		put_real(b, "budget_usd", t->budget_usd);
+		espl__json_text(b, "metric", t->metric);
+		espl__json_text(b, "goal", t->maximize ? "maximize" : "minimize");
+		espl__json_int(b, "running", t->running);
+		espl__json_int(b, "paused", espl__totals_paused(t));
+		espl__json_int(b, "waiting", t->waiting);
+		espl__json_int(b, "reports", t->reports);
+		espl__json_int(b, "nodes", t->nodes);
+		espl__json_int(b, "gpus", t->gpus);
+		espl__json_int(b, "gpus_busy", t->gpus_busy);
+		espl__json_real(b, "deadline_s", t->deadline_s);
+		espl__json_real(b, "budget_usd", t->budget_usd);
 	}
 	espl__print(b, "}");
 }
@@ -286,18 +274,11 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 void
 espl__infeasible_json(double least_s, double least_usd, struct espl__buf *b)
 {
-	const char *gap = "";
-
 	espl__print(b, "{\"feasible\": false, \"least\": {");
-	if (!isnan(least_s)) {
-		espl__print(b, "\"jct_s\": ");
-		espl__print_number(b, least_s);
-		gap = ", ";
-	}
-	if (!isnan(least_usd)) {
-		espl__print(b, "%s\"cost_usd\": ", gap);
-		espl__print_number(b, least_usd);
-	}
+	if (!isnan(least_s))
+		espl__json_real(b, "jct_s", least_s);
+	if (!isnan(least_usd))
+		espl__json_real(b, "cost_usd", least_usd);
 	espl__print(b, "}}\n");
 }
 
@@ -320,37 +301,32 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 	uint64_t id = number << ESPL__TRIAL_BITS | s->best;
 	const struct espl_trial *best = s->best == ESPL_NONE ? NULL : espl__exec_trial(exec, id);
 
-	espl__print(b, "{\"name\": ");
-	espl__print_json(b, s->name);
-	put_text(b, "status", espl__experiment_state(s));
-	put_int(b, "number", (int64_t)number);
-	put_real(b, "arrived_s", s->arrived == ESPL_NEVER ? NAN : (double)s->arrived / 1e9);
-	put_real(b, "ended_s", s->ended == ESPL_NEVER ? NAN : (double)s->ended / 1e9);
-	put_int(b, "trials", (int64_t)s->trials);
-	put_int(b, "completed", (int64_t)s->completed);
-	put_int(b, "stopped_early", (int64_t)s->early);
-	put_int(b, "failed", (int64_t)s->failed);
+	espl__json_open(b, NULL, '{');
+	espl__json_text(b, "name", s->name);
+	espl__json_text(b, "status", espl__experiment_state(s));
+	espl__json_int(b, "number", (int64_t)number);
+	espl__json_real(b, "arrived_s", s->arrived == ESPL_NEVER ? NAN : (double)s->arrived / 1e9);
+	espl__json_real(b, "ended_s", s->ended == ESPL_NEVER ? NAN : (double)s->ended / 1e9);
+	espl__json_int(b, "trials", (int64_t)s->trials);
+	espl__json_int(b, "completed", (int64_t)s->completed);
+	espl__json_int(b, "stopped_early", (int64_t)s->early);
+	espl__json_int(b, "failed", (int64_t)s->failed);
 	if (best == NULL) {
-		espl__print(b, ", \"best\": null");
+		espl__json_text(b, "best", NULL);
 	} else {
-		espl__print(b, ", \"best\": {\"trial\": %llu", (unsigned long long)s->best);
-		put_real(b, "metric", s->maximize ? 0.0 - s->best_loss : s->best_loss);
-		put_int(b, "iteration", (int64_t)s->best_iteration);
-		espl__print(b, ", \"params\": ");
+		espl__json_open(b, "best", '{');
+		espl__json_int(b, "trial", (int64_t)s->best);
+		espl__json_real(b, "metric", s->maximize ? 0.0 - s->best_loss : s->best_loss);
+		espl__json_int(b, "iteration", (int64_t)s->best_iteration);
+		espl__json_key(b, "params");
 		espl__space_json(of->space, best->values, b);
-		espl__print(b, ", \"checkpoint\": ");
-		if (best->checkpoint > 0 && !simulated) {
-			espl__print(b, "\"");
-			espl__totals_put_checkpoint(b, id, (int64_t)best->checkpoint);
-			espl__print(b, "\"}");
-		} else {
-			espl__print(b, "null}");
-		}
+		put_checkpoint(b, id, (int64_t)best->checkpoint, simulated);
+		espl__print(b, "}");
 	}
-	put_real(b, "gpu_s", s->gpu_s);
-	put_real(b, "cost_usd", (double)s->spent / 1e6);
+	espl__json_real(b, "gpu_s", s->gpu_s);
+	espl__json_real(b, "cost_usd", (double)s->spent / 1e6);
 	if (s->text != NULL)
-		put_text(b, "text", s->text);
+		espl__json_text(b, "text", s->text);
 	espl__print(b, "}");
 }
 
@@ -363,7 +339,8 @@ espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
 	for (uint64_t i = 0; espl__exec_search_of(exec, i) != NULL; i++) {
 		if (!espl__exec_pool(exec) || !espl__exec_search_sum(exec, i, &s))
 			continue;
-		espl__print(&b, b.size == 0 ? "[" : ", ");
+		if (b.size == 0)
+			espl__print(&b, "[");
 		put_experiment(exec, i, &s, t->simulated != 0, &b);
 	}
 	if (b.size > 0)

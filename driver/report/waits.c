@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 
 #define GPUS_MAX 1000000
@@ -599,17 +600,13 @@ espl__wait_json(const struct espl__wait *wait, struct espl__buf *b)
 		"aside_s", "no_nodes_s" };
 
 	espl__print(b, "{");
-	for (int i = 0; i < ESPL__WAIT_PARTS; i++) {
-		espl__print(b, "\"%s\": ", names[i]);
-		espl__print_number(b, wait->part_s[i]);
-		espl__print(b, ", ");
-	}
-	espl__print(b, "\"holders\": [");
+	for (int i = 0; i < ESPL__WAIT_PARTS; i++)
+		espl__json_real(b, names[i], wait->part_s[i]);
+	espl__json_open(b, "holders", '[');
 	for (uint32_t i = 0; i < wait->holder_count; i++) {
-		espl__print(b, "%s{\"name\": ", i > 0 ? ", " : "");
-		espl__print_json(b, wait->holders[i].name);
-		espl__print(b, ", \"share\": ");
-		espl__print_number(b, wait->holders[i].share);
+		espl__json_open(b, NULL, '{');
+		espl__json_text(b, "name", wait->holders[i].name);
+		espl__json_real(b, "share", wait->holders[i].share);
 		espl__print(b, "}");
 	}
 	espl__print(b, "]}");
