@@ -5,11 +5,6 @@
 #include <string.h>
 #include "test_planners.h"
 
-#define EXACT &allocator_elastic_exact_LTX_espalier_plugin
-#define GREEDY &allocator_elastic_greedy_LTX_espalier_plugin
-#define NAIVE &allocator_naive_elastic_LTX_espalier_plugin
-#define STATIC &allocator_static_LTX_espalier_plugin
-
 /* ---- by hand ------------------------------------------------------------------------------ */
 
 struct golden {
@@ -229,32 +224,21 @@ Test(planners, going_on_in_gangs_may_cost_more_than_it_saves)
 
 Test(planners, a_budget_buys_the_soonest_plan)
 {
-	static const struct {
-		const struct espl_plugin *planner;
-		const char *options;
-	} all[] = {
-		{ EXACT, "" },
-		{ GREEDY, "" },
-		{ GREEDY, "variant=literal" },
-		{ NAIVE, "" },
-		{ STATIC, "" },
-	};
-
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (size_t i = 0; i < PLAN_VARIANTS; i++) {
 		struct plan_found cheap, soon, none;
 		struct plan_case c;
 
 		halving(&c);
 		plan_case_model(&c);
-		cheap = plan_case_plan(&c, all[i].planner, all[i].options);
+		cheap = plan_case_plan(&c, plan_variants[i].planner, plan_variants[i].options);
 		plan_case_limits(&c, INFINITY, cheap.cost_usd * 1.3);
-		soon = plan_case_plan(&c, all[i].planner, all[i].options);
+		soon = plan_case_plan(&c, plan_variants[i].planner, plan_variants[i].options);
 		cr_assert_eq(soon.status, ESPL_OK, "%zu: %s", i, soon.text);
 		cr_assert(soon.meets && soon.jct_s <= cheap.jct_s &&
 		    soon.cost_usd >= cheap.cost_usd - 1e-9);
 		cr_assert(i > 0 || soon.optimal);
 		plan_case_limits(&c, INFINITY, cheap.cost_usd * 0.9);
-		none = plan_case_plan(&c, all[i].planner, all[i].options);
+		none = plan_case_plan(&c, plan_variants[i].planner, plan_variants[i].options);
 		cr_assert_eq(none.status, ESPL_E_INFEASIBLE);
 		cr_assert(fabs(none.least_usd - cheap.cost_usd) < 1e-6 * cheap.cost_usd,
 		    "%zu: $%g, $%g", i, none.least_usd, cheap.cost_usd);
@@ -287,9 +271,7 @@ Test(planners, deadline_and_budget_together)
 
 Test(planners, the_best_of_all_offers)
 {
-	static const struct espl_plugin *const all[] = { EXACT, GREEDY, NAIVE, STATIC };
-
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (size_t i = 0; i < PLAN_PLANNERS; i++) {
 		struct plan_found found, first, gone;
 		struct plan_case c;
 
@@ -298,28 +280,26 @@ Test(planners, the_best_of_all_offers)
 		c.offers[1].price_hour /= 2;
 		c.offers[2].gpus = 8;
 		plan_case_limits(&c, 300, INFINITY);
-		found = plan_case_plan(&c, all[i], "");
-		first = plan_case_plan(&c, all[i], "offer=first");
+		found = plan_case_plan(&c, plan_planners[i], "");
+		first = plan_case_plan(&c, plan_planners[i], "offer=first");
 		cr_assert_eq(found.offer, 1);
 		cr_assert_eq(first.offer, 0);
 		cr_assert(found.cost_usd < first.cost_usd);
-		gone = plan_case_plan(&c, all[i], "offer=nonesuch");
+		gone = plan_case_plan(&c, plan_planners[i], "offer=nonesuch");
 		cr_assert_eq(gone.status, ESPL_E_CONFIG);
 		cr_assert(strstr(gone.text, "no offer 'nonesuch'") != NULL, "%s", gone.text);
 		c.offers[1].flags = ESPL_OFFER_GONE;
 		plan_case_model(&c);
-		gone = plan_case_plan(&c, all[i], "offer=second");
+		gone = plan_case_plan(&c, plan_planners[i], "offer=second");
 		cr_assert_eq(gone.status, ESPL_E_INFEASIBLE, "%d %s", gone.status, gone.text);
-		cr_assert_neq(plan_case_plan(&c, all[i], "").offer, 1);
+		cr_assert_neq(plan_case_plan(&c, plan_planners[i], "").offer, 1);
 		plan_case_free(&c);
 	}
 }
 
 Test(planners, no_more_gpus_than_may_be)
 {
-	static const struct espl_plugin *const all[] = { EXACT, GREEDY, NAIVE, STATIC };
-
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+	for (size_t i = 0; i < PLAN_PLANNERS; i++)
 		for (int how = 0; how < 4; how++) {
 			struct plan_found found;
 			struct plan_case c;
@@ -330,7 +310,7 @@ Test(planners, no_more_gpus_than_may_be)
 			c.experiment.gpus_limit = how == 1 ? 16 : ESPL_ANY;
 			c.offers[0].nodes_max = how == 2 ? 4 : ESPL_ANY;
 			plan_case_model(&c);
-			found = plan_case_plan(&c, all[i], how == 3 ? "gpus_max=16" : "");
+			found = plan_case_plan(&c, plan_planners[i], how == 3 ? "gpus_max=16" : "");
 			cr_assert_eq(found.status, ESPL_OK, "%zu %d: %s", i, how, found.text);
 			for (uint32_t k = 0; k < c.stage_count; k++)
 				cr_assert_leq(found.gpus[k], 16, "%zu %d", i, how);
@@ -340,16 +320,14 @@ Test(planners, no_more_gpus_than_may_be)
 
 Test(planners, what_no_offer_can_hold)
 {
-	static const struct espl_plugin *const all[] = { EXACT, GREEDY, NAIVE, STATIC };
-
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (size_t i = 0; i < PLAN_PLANNERS; i++) {
 		struct plan_found found;
 		struct plan_case c;
 
 		halving(&c);
 		c.setup.gpus_min = 64;
 		plan_case_model(&c);
-		found = plan_case_plan(&c, all[i], "");
+		found = plan_case_plan(&c, plan_planners[i], "");
 		cr_assert_eq(found.status, ESPL_E_INFEASIBLE, "%zu: %d %s", i, found.status,
 		    found.text);
 		plan_case_free(&c);

@@ -13,6 +13,19 @@ extern const struct espl_plugin allocator_elastic_exact_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_elastic_greedy_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_naive_elastic_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_static_LTX_espalier_plugin;
+#define EXACT &allocator_elastic_exact_LTX_espalier_plugin
+#define GREEDY &allocator_elastic_greedy_LTX_espalier_plugin
+#define NAIVE &allocator_naive_elastic_LTX_espalier_plugin
+#define STATIC &allocator_static_LTX_espalier_plugin
+
+/* The planners, and with the options that make another algorithm of them. */
+#define PLAN_PLANNERS 4
+extern const struct espl_plugin *const plan_planners[PLAN_PLANNERS];
+#define PLAN_VARIANTS 5
+extern const struct plan_variant {
+	const struct espl_plugin *planner;
+	const char *options;
+} plan_variants[PLAN_VARIANTS];
 
 /* not to be moved once it is made */
 struct plan_case {

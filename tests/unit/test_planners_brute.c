@@ -151,7 +151,7 @@ static void
 check_limits(struct plan_case *c, double deadline_s, double budget_usd, int fair, unsigned seed,
     const char *what)
 {
-	const struct espl_plugin *exact = &allocator_elastic_exact_LTX_espalier_plugin;
+	const struct espl_plugin *exact = EXACT;
 	struct plan_found got, want;
 	uint32_t gpus[PLAN_STAGES];
 	struct all all;

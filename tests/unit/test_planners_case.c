@@ -7,6 +7,10 @@
 #include "base/assert.h"
 #include "testkit.h"
 
+const struct espl_plugin *const plan_planners[PLAN_PLANNERS] = { EXACT, GREEDY, NAIVE, STATIC };
+const struct plan_variant plan_variants[PLAN_VARIANTS] = { { EXACT, "" }, { GREEDY, "" },
+	{ GREEDY, "variant=literal" }, { NAIVE, "" }, { STATIC, "" } };
+
 /* ---- the model as planners see it --------------------------------------------------------- */
 
 static espl_status

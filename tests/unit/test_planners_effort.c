@@ -169,7 +169,7 @@ Test(planners, large_random_tables_are_not_made_in_full)
 		else
 			cr_assert_eq(computed(&c, 1000), 1000);
 		plan_case_limits(&c, 120, INFINITY);
-		found = plan_case_plan(&c, &allocator_elastic_exact_LTX_espalier_plugin, "");
+		found = plan_case_plan(&c, EXACT, "");
 		cr_assert_eq(found.status, ESPL_OK, "%s", found.text);
 		cr_assert(found.meets);
 		cr_assert_eq(found.optimal, !random);

@@ -7,11 +7,6 @@
 #include "test_planners.h"
 #include "fail_alloc.h"
 
-#define EXACT &allocator_elastic_exact_LTX_espalier_plugin
-#define GREEDY &allocator_elastic_greedy_LTX_espalier_plugin
-#define NAIVE &allocator_naive_elastic_LTX_espalier_plugin
-#define STATIC &allocator_static_LTX_espalier_plugin
-
 /* ---- all of them over many cases ---------------------------------------------------------- */
 
 Test(planners, exact_is_never_beaten_and_greedy_is_close)
@@ -82,13 +77,12 @@ hyperband(struct plan_case *c, int beside)
 
 Test(planners, brackets_in_sequence_are_one_row_of_stages)
 {
-	static const struct espl_plugin *const all[] = { EXACT, GREEDY, NAIVE, STATIC };
 	struct plan_case c;
 
 	hyperband(&c, 0);
 	plan_case_limits(&c, 400, INFINITY);
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-		struct plan_found found = plan_case_plan(&c, all[i], "");
+	for (size_t i = 0; i < PLAN_PLANNERS; i++) {
+		struct plan_found found = plan_case_plan(&c, plan_planners[i], "");
 
 		cr_assert_eq(found.status, ESPL_OK, "%zu: %s", i, found.text);
 		cr_assert(found.meets && (i > 0 || found.optimal), "%zu", i);
@@ -301,19 +295,8 @@ Test(planners, without_a_profile_there_is_nothing_to_plan_with)
 
 Test(planners, every_allocation_fails_once)
 {
-	static const struct {
-		const struct espl_plugin *planner;
-		const char *options;
-	} all[] = {
-		{ EXACT, "" },
-		{ GREEDY, "" },
-		{ GREEDY, "variant=literal" },
-		{ NAIVE, "" },
-		{ STATIC, "" },
-	};
-
 	for (int how = 0; how < 4; how++)
-		for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		for (size_t i = 0; i < PLAN_VARIANTS; i++) {
 			struct plan_case c;
 			uint32_t n;
 
@@ -328,7 +311,8 @@ Test(planners, every_allocation_fails_once)
 				struct plan_found found;
 
 				test_left = n;
-				found = plan_case_plan(&c, all[i].planner, all[i].options);
+				found = plan_case_plan(&c, plan_variants[i].planner,
+				    plan_variants[i].options);
 				if (test_left > 0 && found.status == ESPL_OK)
 					break;
 				cr_assert_eq(test_left, 0, "%d %zu: %s", how, i, found.text);
