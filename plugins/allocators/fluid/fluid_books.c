@@ -6,25 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/floor.h>
 #include <espalier/util.h>
 
 /* ---- lists ------------------------------------------------------------------------------- */
-
-static void *
-grow_list(void *list, uint32_t *room, uint32_t count, size_t size)
-{
-	uint32_t more = *room > 0 ? *room : 32;
-	void *bigger;
-
-	if (count <= *room)
-		return list;
-	while (more < count)
-		more = more > UINT32_MAX / 2 ? count : more * 2;
-	bigger = realloc(list, more * size);
-	if (bigger != NULL)
-		*room = more;
-	return bigger;
-}
 
 espl_status
 allocator_fluid_enqueue(struct fluid *fluid, struct place place)
@@ -37,7 +22,7 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 		fluid->tail -= fluid->head;
 		fluid->head = 0;
 	}
-	queue = grow_list(fluid->queue, &fluid->queue_room, fluid->tail + 1, sizeof *queue);
+	queue = espl_floor_grow(fluid->queue, &fluid->queue_room, fluid->tail + 1, sizeof *queue);
 	if (queue == NULL)
 		return ESPL_E_NOMEM;
 	fluid->queue = queue;
@@ -48,7 +33,7 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 espl_status
 allocator_fluid_add_runner(struct fluid *fluid, struct place place)
 {
-	struct runner *runners = grow_list(fluid->runners, &fluid->runner_room,
+	struct runner *runners = espl_floor_grow(fluid->runners, &fluid->runner_room,
 	    fluid->runner_count + 1, sizeof *runners);
 
 	if (runners == NULL)
