@@ -21,8 +21,8 @@ void espl__session_free(struct espl__session *);
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void espl__session_warm_tell(const struct espl__session *, int all);
 
-/* session_env.c: is everything set that trial.env_from names?  And a warning where a value of
- * trial.env looks like a secret. */
+/* Is everything set that trial.env_from names?  And a warning where a value of trial.env looks like
+ * a secret. */
 espl_status espl__session_env(const struct espl__session *, struct espl__diag *);
 void espl__session_env_tell(const struct espl__session *);
 /* The curves of a run directory that trial.curves names, once. */

@@ -105,7 +105,7 @@ void espl__run_free_pool(struct espl__run_config *);
 extern const struct espl_option espl__warm_options[WARM_COUNT];
 espl_status espl__run_read_warm(struct espl__run_config *, const struct espl__node *experiment,
     struct espl__diag *);
-/* run_env.c: trial.env and trial.env_from. */
+/* trial.env and trial.env_from. */
 espl_status espl__run_read_env(struct espl__trial_config *, const struct espl__node *trial,
     struct espl__diag *);
 /* Curves of the command line take the place of what the file trains; trial: its group, or NULL. */
