@@ -1,6 +1,7 @@
 /* floor.c - see espalier/kit/floor.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/floor.h>
 
 void
@@ -19,6 +20,7 @@ espl_floor_grow(void *at, uint32_t *room, uint32_t count, size_t size)
 	uint32_t more = *room > 0 ? *room : 16;
 	void *bigger;
 
+	ESPL_ASSERT(size > 0);
 	if (count <= *room)
 		return at;
 	while (more < count)
@@ -34,6 +36,7 @@ espl_floor_link(struct espl_floor *floor, uint32_t i)
 {
 	struct espl_stand *stand = &floor->stands[i];
 
+	ESPL_ASSERT(stand->idle <= floor->widest);
 	stand->prev = ESPL_ANY;
 	stand->next = floor->heads[stand->idle];
 	if (stand->next != ESPL_ANY)
@@ -46,6 +49,8 @@ espl_floor_unlink(struct espl_floor *floor, uint32_t i)
 {
 	struct espl_stand *stand = &floor->stands[i];
 
+	ESPL_ASSERT(stand->prev != ESPL_ANY ? floor->stands[stand->prev].next == i
+					    : floor->heads[stand->idle] == i);
 	if (stand->prev != ESPL_ANY)
 		floor->stands[stand->prev].next = stand->next;
 	else
@@ -60,10 +65,14 @@ espl_floor_load(struct espl_floor *floor, const struct espl_node *const *nodes, 
 	uint32_t i, widest = 0;
 	void *at;
 
+	ESPL_ASSERT(nodes != NULL || count == 0);
 	floor->count = floor->cell_count = floor->step_count = floor->failed = 0;
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		/* espl_floor_find searches by id. */
+		ESPL_ASSERT(i == 0 || nodes[i - 1]->id < nodes[i]->id);
 		if (nodes[i]->gpu_count > widest)
 			widest = nodes[i]->gpu_count;
+	}
 	at = espl_floor_grow(floor->stands, &floor->stand_room, count, sizeof *floor->stands);
 	if (at == NULL && count > 0)
 		return ESPL_E_NOMEM;
@@ -111,6 +120,7 @@ espl_floor_cell(struct espl_floor *floor, uint32_t i, uint32_t gpu)
 	struct espl_stand *stand = &floor->stands[i];
 	uint32_t k, count = stand->node->gpu_count, idle = 0;
 
+	ESPL_ASSERT(i < floor->count && gpu < count);
 	if (stand->cells == ESPL_ANY) {
 		struct espl_floor_gpu *cells =
 		    (struct espl_floor_gpu *)espl_floor_grow(floor->cells, &floor->cell_room,
@@ -197,6 +207,7 @@ espl_floor_drop(struct espl_floor *floor, const struct espl_slot *slots, uint32_
 void
 espl_floor_undo(struct espl_floor *floor, uint32_t mark)
 {
+	ESPL_ASSERT(mark <= floor->step_count);
 	while (floor->step_count > mark) {
 		struct espl_step step = floor->steps[--floor->step_count];
 
@@ -211,6 +222,7 @@ espl_floor_admits(const struct espl_floor *floor, uint32_t i, const struct espl_
 {
 	const struct espl_stand *stand = &floor->stands[i];
 
+	ESPL_ASSERT(i < floor->count);
 	return stand->usable && stand->node->owner == gang->owner &&
 	    (gang->offer == ESPL_ANY || gang->offer == stand->node->offer) &&
 	    (offer == ESPL_ANY || offer == stand->node->offer);
@@ -222,6 +234,7 @@ espl_floor_fit(const struct espl_floor *floor, const struct espl_gang *gang, uin
 {
 	uint32_t step, i;
 
+	ESPL_ASSERT(gpus > 0);
 	for (step = gpus; step <= floor->widest; step++) {
 		uint32_t idle = worst ? floor->widest - (step - gpus) : step;
 
@@ -238,6 +251,7 @@ espl_floor_seat(struct espl_floor *floor, uint32_t i, uint32_t gpus, uint32_t pa
 {
 	uint32_t gpu, done = 0;
 
+	ESPL_ASSERT(i < floor->count && packing > 0);
 	for (gpu = 0; gpu < floor->stands[i].node->gpu_count && done < gpus; gpu++) {
 		struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
@@ -259,6 +273,7 @@ espl_floor_hole(struct espl_floor *floor, uint32_t i, uint32_t packing)
 {
 	uint32_t gpu;
 
+	ESPL_ASSERT(i < floor->count && packing > 1);
 	for (gpu = 0; gpu < floor->stands[i].node->gpu_count; gpu++) {
 		struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
@@ -277,6 +292,7 @@ espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t pac
 {
 	const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
+	ESPL_ASSERT(packing > 0);
 	if (cell == NULL || cell->blocked != 0 ||
 	    (cell->residents > 0 &&
 		(packing == 1 || cell->packing != packing || cell->residents >= packing)))
@@ -294,6 +310,7 @@ espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
 {
 	uint32_t size, first, i, next, done = 0;
 
+	ESPL_ASSERT(gang->share.packing == 1);
 	for (size = floor->widest; size > 0; size--) {
 		if (gang->share.gpus % size != 0)
 			continue;
@@ -324,6 +341,7 @@ espl_floor_seat_more(struct espl_floor *floor, const struct espl_gang *gang, uin
 {
 	uint32_t mark = floor->step_count;
 
+	ESPL_ASSERT(done <= gang->share.gpus);
 	while (done < gang->share.gpus) {
 		uint32_t left = gang->share.gpus - done;
 		uint32_t i = espl_floor_fit(floor, gang, offer, left, 0);
@@ -360,6 +378,7 @@ espl_floor_extend(struct espl_floor *floor, const struct espl_gang *gang, uint32
 {
 	uint32_t size = floor->stands[i].node->gpu_count, done = kept;
 
+	ESPL_ASSERT(kept > 0 && kept < gang->share.gpus);
 	if (slots[0].node == slots[kept - 1].node && gang->share.gpus <= size)
 		return kept + espl_floor_seat(floor, i, gang->share.gpus - kept, 1, slots + kept);
 	if (kept % size != 0 || gang->share.gpus % size != 0)
@@ -379,6 +398,7 @@ espl_floor_empty(struct espl_floor *floor, uint32_t i)
 {
 	uint32_t gpu;
 
+	ESPL_ASSERT(i < floor->count);
 	if (floor->stands[i].idle == floor->stands[i].node->gpu_count)
 		return 1;
 	for (gpu = 0; gpu < floor->stands[i].node->gpu_count; gpu++) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/follow.h>
 
 void
@@ -55,6 +56,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 {
 	struct espl_follow_at *at = &f->at[item->bracket];
 
+	ESPL_ASSERT(item->bracket < f->count);
 	if (at->stage != item->stage) { /* a stage begins: the one before is over */
 		at->stage = item->stage;
 		at->count = at->next = at->busy = at->begun = 0;
@@ -73,6 +75,8 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 		at->items = items;
 		at->size = size;
 	}
+	/* espl_follow_gone searches by id. */
+	ESPL_ASSERT(at->count == 0 || at->items[at->count - 1].id < item->id);
 	at->items[at->count].id = item->id;
 	at->items[at->count].gone = 0;
 	at->items[at->count].granted = item->granted.gpus > 0;
@@ -103,6 +107,7 @@ espl_follow_gone(struct espl_follow *f, uint64_t id)
 		if (low == at->count || at->items[low].id != id || at->items[low].gone)
 			continue;
 		at->items[low].gone = 1;
+		ESPL_ASSERT(at->busy >= at->items[low].granted);
 		at->busy -= at->items[low].granted;
 		return;
 	}
@@ -116,6 +121,7 @@ espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view,
 	uint64_t seen = f->seen;
 	uint32_t i;
 
+	ESPL_ASSERT(e->spec != NULL);
 	for (i = 0; i < view->gone_count; i++)
 		espl_follow_gone(f, view->gone[i]);
 	/* new ones stand at the end of the list */
@@ -154,6 +160,7 @@ espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *vie
 	uint32_t ready =
 	    espl_hold_ready(view, row->offer, espl_follow_owner(e, b)) + f->at[b].claimed;
 
+	ESPL_ASSERT(row != NULL && row->offer < view->offer_count);
 	return ready < row->nodes ? ready : row->nodes;
 }
 
@@ -196,7 +203,10 @@ espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view,
 		uint32_t need = espl_follow_need(at, offer);
 
 		at->held = espl_hold_count(view, offer, espl_follow_owner(e, b));
-		at->held -= at->row != NULL && at->row->offer == offer ? at->freed : 0;
+		if (at->row != NULL && at->row->offer == offer) {
+			ESPL_ASSERT(at->freed <= at->held);
+			at->held -= at->freed;
+		}
 		need = need > at->held ? need - at->held : 0;
 		status =
 		    espl_hold_claim(view, sink, offer, b, need, &next, &at->held, &at->claimed);
@@ -250,7 +260,9 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
 		if (status == ESPL_OK && espl_follow_beside(e)) {
 			status = espl_follow_divide(f, view, sink, e, o);
 		} else if (status == ESPL_OK && target.nodes != view->targets[o]) {
-			held = espl_hold_count(view, o, ESPL_NONE) - freed;
+			held = espl_hold_count(view, o, ESPL_NONE);
+			ESPL_ASSERT(freed <= held);
+			held -= freed;
 			if (held > target.nodes)
 				status =
 				    espl_hold_retire(view, sink, o, ESPL_NONE, held - target.nodes);
@@ -263,6 +275,7 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
 static uint32_t
 espl_follow_nodes(uint32_t trials, uint32_t each, uint32_t per_node)
 {
+	ESPL_ASSERT(each > 0 && per_node > 0);
 	return each > per_node ? trials * (each / per_node)
 			       : (trials + per_node / each - 1) / (per_node / each);
 }
@@ -280,6 +293,7 @@ espl_follow_release(const struct espl_follow *f, const struct espl_alloc_view *v
 	uint64_t owner = espl_follow_owner(e, b);
 	uint32_t i, held, spare, need, gpus = view->offers[row->offer]->gpus, trials = at->busy;
 
+	ESPL_ASSERT(row->offer < view->offer_count && at->next <= at->count);
 	if (at->strewn || view->offers[row->offer]->billing == ESPL_BILL_FUNCTION)
 		return ESPL_OK;
 	for (i = at->next; i < at->count; i++)
@@ -301,6 +315,7 @@ espl_follow_release(const struct espl_follow *f, const struct espl_alloc_view *v
 		at->freed = at->freed < held - need ? at->freed : held - need;
 	}
 	at->keep = held - at->freed > need ? held - at->freed : need;
+	ESPL_ASSERT(at->freed <= held);
 	return espl_hold_retire_empty(view, sink, row->offer, owner, at->freed);
 }
 
@@ -313,6 +328,7 @@ espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct
 {
 	uint64_t slots = row->gpus / each, room;
 
+	ESPL_ASSERT(each > 0);
 	room = (item->flags & ESPL_ITEM_COLOCATE) != 0 ? espl_side_by_side(each, ready, per_node)
 						       : (uint64_t)ready * per_node / each;
 	return (uint32_t)(slots < room ? slots : room);
@@ -324,6 +340,8 @@ espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_s
 {
 	struct espl_grant grant = ESPL_INIT(struct espl_grant);
 
+	ESPL_ASSERT(index < at->count && !at->items[index].granted && !at->items[index].gone);
+	ESPL_ASSERT(at->each > 0);
 	grant.flags = flags;
 	grant.item = at->items[index].id;
 	grant.share.gpus = at->each;
@@ -345,6 +363,7 @@ espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
 	espl_status status = ESPL_OK;
 	uint32_t i, slots;
 
+	ESPL_ASSERT(at->begun && at->row->offer < view->offer_count);
 	if (at->next == at->count || view->item_count == 0)
 		return ESPL_OK;
 	slots = espl_follow_slots(at->row, at->each, view->items[view->item_count - 1], ready,
@@ -371,6 +390,7 @@ espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 	const struct espl_offer *offer = view->offers[at->row->offer];
 	double wait = 2 * (espl_hold_longest(offer->provision) + espl_hold_longest(offer->init));
 
+	ESPL_ASSERT(wait >= 0);
 	at->wait_until = view->now + (espl_span)((wait > 10 ? wait : 10) * 1e9);
 }
 
@@ -383,6 +403,7 @@ espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *
 	const struct espl_item *item = view->items[view->item_count - 1];
 	uint32_t per_node = view->offers[at->row->offer]->gpus, each = at->row->gpus_per_trial;
 
+	ESPL_ASSERT(view->item_count > 0);
 	if (each == 0)
 		each = 1;
 	if ((uint64_t)ready * per_node < each) {
@@ -452,7 +473,7 @@ espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at,
 	    next->nodes <= at->row->nodes)
 		return;
 	for (i = 0; e->plan->stages[i] != at->row; i++)
-		;
+		ESPL_ASSERT(i + 1 < e->plan->stage_count);
 	wait = f->asks[i];
 	at->ask_at = view->now + (wait > 0 ? (espl_span)(wait * 1e9) : 0);
 	at->ahead = 0;
@@ -495,6 +516,7 @@ espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view,
 	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
 
+	ESPL_ASSERT(e->plan != NULL);
 	if (f->plan == e->plan || f->model == NULL)
 		return ESPL_OK;
 	free(f->ends);
@@ -539,6 +561,7 @@ espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view, ui
 			break;
 	if (i == e->plan->stage_count)
 		return 0;
+	ESPL_ASSERT(view->now >= f->from);
 	end = f->ends[i];
 	off = espl_seconds(view->now - f->from) - end;
 	*bracket = last->bracket;
@@ -552,6 +575,7 @@ espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
 {
 	espl_status status = espl_follow_changes(f, view, view->experiments[0]);
 
+	ESPL_ASSERT(view->experiment_count == 1);
 	return status == ESPL_OK ? sink->wake_at(sink, view->now) : status;
 }
 

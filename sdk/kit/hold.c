@@ -1,4 +1,5 @@
 /* hold.c - see espalier/kit/hold.h. */
+#include <espalier/kit/assert.h>
 #include <espalier/kit/hold.h>
 
 static int
@@ -36,6 +37,7 @@ espl_hold_spare(const struct espl_alloc_view *view, uint32_t offer)
 	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[offer] : 0,
 		 each = view->offers[offer]->gpus;
 
+	ESPL_ASSERT(offer < view->offer_count && each > 0);
 	return (uint32_t)((lost + each - 1) / each);
 }
 
@@ -45,6 +47,7 @@ espl_hold_claim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink
 {
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(offer < view->offer_count && *next <= view->node_count);
 	for (; count > 0 && *next < view->node_count && status == ESPL_OK; (*next)++) {
 		const struct espl_node *n = view->nodes[*next];
 
@@ -65,6 +68,8 @@ espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_alloc_sink *si
 {
 	espl_status status = ESPL_OK;
 	uint32_t i;
+
+	ESPL_ASSERT(offer < view->offer_count && bracket < ESPL_ANY);
 
 	for (i = view->node_count; i > 0 && count > 0 && status == ESPL_OK; i--) {
 		const struct espl_node *n = view->nodes[i - 1];
@@ -113,6 +118,7 @@ espl_hold_let_go(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 	espl_status status = ESPL_OK;
 	uint32_t k;
 
+	ESPL_ASSERT(offer < view->offer_count);
 	for (k = view->node_count; k > 0 && count > 0 && status == ESPL_OK; k--) {
 		const struct espl_node *n = view->nodes[k - 1];
 
@@ -168,6 +174,8 @@ espl_hold_longest(const struct espl_latency *latency)
 
 	if (latency == NULL)
 		return 0.0;
+	ESPL_ASSERT(latency->kind != ESPL_EMPIRICAL || latency->sample_count == 0 ||
+	    latency->samples_s != NULL);
 	for (i = 0; latency->kind == ESPL_EMPIRICAL && i < latency->sample_count; i++)
 		longest = latency->samples_s[i] > longest ? latency->samples_s[i] : longest;
 	return longest > 0 ? longest : latency->mean_s + 4 * latency->sd_s;
@@ -182,6 +190,7 @@ espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view,
 	espl_status status = espl_roster_sync(r, view, offer->gpus);
 	uint32_t i, nodes;
 
+	ESPL_ASSERT(number < view->offer_count);
 	if (status != ESPL_OK || offer->gpus == 0)
 		return status;
 	for (i = 0; i < view->experiment_count; i++)
@@ -198,6 +207,7 @@ espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view,
 		target.nodes = nodes;
 		status = sink->target(sink, &target);
 	}
+	ESPL_ASSERT(nodes <= offer->nodes_max);
 	for (i = espl_roster_waiting(r, 0); i < r->count && status == ESPL_OK;
 	     i = espl_roster_waiting(r, i + 1)) {
 		struct espl_entry *entry = espl_roster_at(r, i);

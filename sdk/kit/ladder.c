@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/ladder.h>
 
 espl_status
@@ -9,6 +10,7 @@ espl_ladder_init(struct espl_ladder *ladder, const struct espl_host *host, struc
 {
 	uint64_t room;
 
+	ESPL_ASSERT(host != NULL);
 	memset(ladder, 0, sizeof *ladder);
 	ladder->group = ESPL_NONE;
 	ladder->host = host;
@@ -21,12 +23,14 @@ espl_ladder_init(struct espl_ladder *ladder, const struct espl_host *host, struc
 	ladder->values = (double *)calloc((size_t)room, sizeof *ladder->values);
 	if (ladder->unit == NULL || ladder->values == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	ladder->magic = ESPL_LADDER_MAGIC;
 	return ESPL_OK;
 }
 
 void
 espl_ladder_free(struct espl_ladder *ladder)
 {
+	ladder->magic = 0;
 	free(ladder->rungs);
 	free(ladder->scores);
 	free(ladder->spares);
@@ -44,6 +48,7 @@ espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
 	uint32_t n = ladder->rung_count;
 	struct espl_rung *rungs;
 
+	ESPL_ASSERT(ladder != NULL && ladder->magic == ESPL_LADDER_MAGIC);
 	if (trials == 0 || until == 0 ||
 	    (n > 0 &&
 		(until <= ladder->rungs[n - 1].until ||
@@ -75,6 +80,7 @@ espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
 	struct espl_spec spec;
 	espl_status status = ESPL_E_NOMEM;
 
+	ESPL_ASSERT(ladder != NULL && ladder->magic == ESPL_LADDER_MAGIC && n > 0);
 	if (stages != NULL && list != NULL) {
 		for (i = 0; i < n; i++) {
 			stages[i].size = (uint32_t)sizeof stages[i];
@@ -104,6 +110,7 @@ espl_ladder_group(struct espl_ladder *ladder, struct espl_search_sink *sink)
 {
 	struct espl_group group;
 
+	ESPL_ASSERT(ladder->stage < ladder->rung_count);
 	memset(&group, 0, sizeof group);
 	group.size = (uint32_t)sizeof group;
 	group.bracket = ladder->bracket;
@@ -120,6 +127,7 @@ espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, esp
 	struct espl_start start;
 	espl_status status;
 
+	ESPL_ASSERT(ladder->begun < ladder->widest);
 	memset(&start, 0, sizeof start);
 	start.size = (uint32_t)sizeof start;
 	start.how = how;
@@ -137,9 +145,14 @@ espl_status
 espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
     struct espl_error *error)
 {
-	uint32_t i, n = ladder->rungs[0].trials;
+	uint32_t i, n;
 	espl_status status;
 
+	ESPL_ASSERT(ladder->magic == ESPL_LADDER_MAGIC && ladder->group == ESPL_NONE);
+	ESPL_ASSERT(ladder->rung_count > 0);
+	n = ladder->rungs[0].trials;
+	free(ladder->scores); /* of an attempt that ran out of memory */
+	free(ladder->spares);
 	ladder->scores = (struct espl_climber *)calloc(ladder->widest, sizeof *ladder->scores);
 	ladder->spares = (struct espl_climber *)calloc(ladder->widest, sizeof *ladder->spares);
 	if (ladder->scores == NULL || ladder->spares == NULL)
@@ -165,6 +178,7 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 void
 espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how)
 {
+	ESPL_ASSERT(ladder->magic == ESPL_LADDER_MAGIC && trial != NULL);
 	if (trial->group != ladder->group)
 		return;
 	ladder->failed += how == ESPL_END_FAILED;
@@ -183,6 +197,7 @@ espl_ladder_replace(struct espl_ladder *ladder, struct espl_search_sink *sink)
 	uint32_t left = ladder->failed;
 	espl_status status = espl_ladder_group(ladder, sink);
 
+	ESPL_ASSERT(ladder->spare_count <= ladder->widest);
 	for (; left > 0 && ladder->spare_next < ladder->spare_count && status == ESPL_OK; left--) {
 		const struct espl_climber *spare = &ladder->spares[ladder->spare_next++];
 
@@ -212,6 +227,9 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	struct espl_climber *scores;
 	espl_status status;
 
+	ESPL_ASSERT(ladder->magic == ESPL_LADDER_MAGIC && !ladder->over);
+	ESPL_ASSERT(ladder->waiting <= ladder->widest);
+	ESPL_ASSERT(ladder->spare_next <= ladder->spare_count);
 	if (ladder->failed > 0 && ladder->spare_next < ladder->spare_count) {
 		status = espl_ladder_replace(ladder, sink);
 		return status == ESPL_OK
@@ -305,6 +323,7 @@ espl_ladder_alone_next_group(void *self, const struct espl_search_view *view,
 	struct espl_ladder *ladder = (struct espl_ladder *)self;
 	espl_status status;
 
+	ESPL_ASSERT(ladder != NULL && ladder->magic == ESPL_LADDER_MAGIC);
 	if (ladder->over)
 		return ESPL_OK;
 	if (ladder->group == ESPL_NONE)

@@ -1,6 +1,7 @@
 /* moves.c - see espalier/kit/moves.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/moves.h>
 
 void
@@ -18,6 +19,7 @@ espl_gang_find(const struct espl_place_view *view, uint64_t item)
 {
 	uint32_t low = 0, high = view->gang_count;
 
+	ESPL_ASSERT(view->gangs != NULL || view->gang_count == 0);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
@@ -68,6 +70,7 @@ espl_moves_add(struct espl_moves *moves, struct espl_floor *floor, const struct 
 	struct espl_move *list = (struct espl_move *)espl_floor_grow(moves->list, &moves->room,
 	    moves->count + 1, sizeof *list);
 
+	ESPL_ASSERT(gang != NULL && gang->share.gpus > 0);
 	if (list == NULL)
 		return ESPL_E_NOMEM;
 	moves->list = list;
@@ -119,6 +122,7 @@ espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
 	    (uint64_t *)espl_floor_grow(moves->work, &moves->work_room, all + 1, sizeof *work);
 	espl_status status;
 
+	ESPL_ASSERT(view->changed != NULL || view->changed_count == 0);
 	moves->broken = 1; /* until the sink has been told */
 	moves->count = 0;
 	if (work == NULL)
@@ -165,6 +169,9 @@ espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint
 {
 	struct espl_move *move = &moves->list[index];
 
+	ESPL_ASSERT(index < moves->count && move->state == ESPL_MOVE_OPEN);
+	ESPL_ASSERT(count > 0 && moves->slot_count + count <= moves->slot_room);
+	ESPL_ASSERT(state == ESPL_MOVE_STAYS || state == ESPL_MOVE_GOES);
 	move->at = moves->slot_count;
 	move->count = count;
 	move->state = state;
@@ -232,6 +239,7 @@ espl_moves_idle(const struct espl_moves *moves, const struct espl_move *move)
 	const struct espl_gang *gang = move->gang;
 	uint32_t i;
 
+	ESPL_ASSERT(move->at + move->count <= moves->slot_count);
 	if (move->state != ESPL_MOVE_GOES || !espl_gang_holds(gang) ||
 	    gang->slot_count != move->count)
 		return 0;
@@ -249,9 +257,10 @@ static espl_status
 espl_moves_tell_one(struct espl_moves *moves, const struct espl_move *move,
     struct espl_place_sink *sink)
 {
-	espl_status status =
-	    sink->place(sink, move->gang->item, moves->slots + move->at, move->count);
+	espl_status status;
 
+	ESPL_ASSERT(move->count > 0 && move->at + move->count <= moves->slot_count);
+	status = sink->place(sink, move->gang->item, moves->slots + move->at, move->count);
 	return status == ESPL_E_REJECTED ? ESPL_OK : status; /* it is tried again */
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/roster.h>
 
 /* ---- which grants are legal -------------------------------------------------------------- */
@@ -12,6 +13,7 @@ espl_common_multiple(uint32_t a, uint32_t b)
 {
 	uint32_t x = a, y = b;
 
+	ESPL_ASSERT(a > 0 && b > 0);
 	while (y != 0) {
 		uint32_t rest = x % y;
 
@@ -26,6 +28,7 @@ espl_fit(const struct espl_item *item, uint32_t per_node, uint32_t most)
 {
 	uint32_t unit = item->unit > 0 ? item->unit : 1, fit;
 
+	ESPL_ASSERT(item->gpus_min <= item->gpus_max);
 	if (most > item->gpus_max)
 		most = item->gpus_max;
 	fit = most - most % unit;
@@ -83,6 +86,7 @@ espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t per_node)
 uint32_t
 espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uint64_t limit, uint64_t *gpus)
 {
+	ESPL_ASSERT(number < view->offer_count && view->offers[number]->gpus > 0);
 	const struct espl_offer *offer = view->offers[number];
 	uint64_t each = offer->gpus, lost = view->gpus_lost != NULL ? view->gpus_lost[number] : 0;
 	uint64_t nodes = (*gpus + lost + each - 1) / each;
@@ -119,6 +123,7 @@ espl_choose_offer(const struct espl_offer *const *offers, uint32_t count, const 
 	size_t size = 0;
 	uint32_t i;
 
+	ESPL_ASSERT(number != NULL && (offers != NULL || count == 0));
 	*number = espl_find_offer(offers, count, name);
 	if (*number != ESPL_ANY || name == NULL || name[0] == '\0')
 		return ESPL_OK;
@@ -145,6 +150,7 @@ espl_throughput(const struct espl_item *item, uint32_t gpus)
 	double x = gpus;
 	uint32_t i;
 
+	ESPL_ASSERT(item->scaling_count == 0 || (p != NULL && p[0].x > 0));
 	if (item->scaling_count == 0)
 		return x / (item->unit > 0 ? item->unit : 1);
 	if (x <= p[0].x)
@@ -208,17 +214,22 @@ espl_roster_count(struct espl_roster *roster, const struct espl_entry *entry, in
 	uint64_t wide = sign < 0 ? UINT64_MAX : 1;
 	uint64_t most = entry->most == ESPL_ANY ? UINT64_C(1) << 32 : entry->most;
 
+	/* What is taken out was counted in. */
+	ESPL_ASSERT(sign > 0 || (roster->least >= entry->least && roster->most >= most));
 	roster->least += wide * entry->least;
 	roster->most += wide * most;
 	if (entry->gpus == 0)
 		return;
+	ESPL_ASSERT(sign > 0 || roster->granted > 0);
 	roster->granted += one;
 	if (entry->packing > 1) {
+		ESPL_ASSERT(sign > 0 || roster->packed > 0);
 		roster->packed += one;
 		roster->sharers[entry->packing < ESPL_ROSTER_PACKING ? entry->packing
 								     : ESPL_ROSTER_PACKING] += one;
 		return;
 	}
+	ESPL_ASSERT(sign > 0 || roster->whole >= entry->gpus);
 	roster->whole += wide * entry->gpus;
 	if (entry->gpus == 1)
 		roster->wholes += one;
@@ -265,6 +276,7 @@ espl_roster_remove(struct espl_roster *roster, uint32_t index)
 {
 	struct espl_entry *at = espl_roster_at(roster, 0);
 
+	ESPL_ASSERT(index < roster->count);
 	espl_roster_count(roster, &at[index], -1);
 	if (index < roster->count / 2) { /* the running ones are in front: move those */
 		memmove(at + 1, at, (size_t)index * sizeof *at);
@@ -284,6 +296,7 @@ espl_roster_append(struct espl_roster *roster, const struct espl_item *item)
 {
 	struct espl_entry *entry;
 
+	ESPL_ASSERT(roster->head + roster->count <= roster->size);
 	if (roster->head + roster->count == roster->size) {
 		if (roster->head > roster->size / 2) {
 			memmove(roster->room, espl_roster_at(roster, 0),
@@ -332,6 +345,7 @@ espl_roster_refresh(struct espl_roster *roster, const struct espl_alloc_view *vi
 {
 	struct espl_entry *entry = espl_roster_at(roster, index);
 
+	ESPL_ASSERT(index < view->item_count && view->items[index]->id == entry->id);
 	espl_roster_count(roster, entry, -1);
 	espl_roster_read(roster, entry, view->items[index]);
 	espl_roster_count(roster, entry, 1);
@@ -374,6 +388,8 @@ espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
 			espl_roster_refresh(roster, view, at);
 	}
 	roster->broken = status != ESPL_OK;
+	/* From here on an index of the roster is one of the view. */
+	ESPL_ASSERT(roster->broken || roster->count == view->item_count);
 	return status;
 }
 
@@ -411,6 +427,7 @@ espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus,
 	struct espl_entry *entry = espl_roster_at(roster, index), was = *entry;
 	uint64_t used;
 
+	ESPL_ASSERT(index < roster->count);
 	espl_roster_count(roster, entry, -1);
 	entry->gpus = gpus;
 	entry->packing = packing;
@@ -428,6 +445,7 @@ espl_roster_waiting(struct espl_roster *roster, uint32_t from)
 	uint32_t i = from < roster->cursor ? roster->cursor : from;
 	int all = i == roster->cursor;
 
+	ESPL_ASSERT(roster->cursor <= roster->count);
 	while (i < roster->count && espl_roster_at(roster, i)->gpus > 0)
 		i++;
 	if (all)
@@ -443,6 +461,8 @@ espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, u
 	struct espl_grant grant;
 	espl_status status;
 
+	ESPL_ASSERT(index < roster->count && !roster->broken);
+	ESPL_ASSERT(packing > 0 || gpus == 0);
 	if (roster->touched_count == roster->touched_size) {
 		uint32_t size = roster->touched_size > 0 ? roster->touched_size * 2 : 64;
 		struct espl_touch *more =

@@ -2,11 +2,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <espalier/draft/market.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/rules.h>
 
 int
 espl_takes(const struct espl_item *item, uint32_t gpus)
 {
+	ESPL_ASSERT(item != NULL && item->gpus_min <= item->gpus_max);
 	return gpus >= item->gpus_min && gpus <= item->gpus_max &&
 	    (item->unit <= 1 || gpus % item->unit == 0);
 }
@@ -19,6 +21,8 @@ espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, u
 	char most[16] = "any number", unit[32] = "";
 	const char *s = gpus == 1 ? "" : "s";
 
+	ESPL_ASSERT(grant != NULL && text != NULL && size > 0);
+	ESPL_ASSERT(item == NULL || item->id == grant->item);
 	if (item == NULL) {
 		(void)snprintf(text, size,
 		    "%" PRIu32 " GPU%s for item %" PRIu64 ", which does not exist", gpus, s,
@@ -74,6 +78,8 @@ const char *
 espl_target_wrong(const struct espl_target *target, const struct espl_offer *const *offers,
     uint32_t offer_count, char *text, size_t size)
 {
+	ESPL_ASSERT(target != NULL && text != NULL && size > 0);
+	ESPL_ASSERT(offers != NULL || offer_count == 0);
 	if (target->size == 0)
 		(void)snprintf(text, size,
 		    "%" PRIu32 " node%s, whose size is not set: begin with ESPL_INIT",

@@ -1,6 +1,7 @@
 /* sitters.c - see espalier/kit/sitters.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/sitters.h>
 
 void
@@ -18,6 +19,7 @@ void
 espl_sitters_begin(struct espl_sitters *sitters, const struct espl_place_view *view,
     struct espl_floor *floor, struct espl_moves *moves)
 {
+	ESPL_ASSERT(view != NULL && floor != NULL && moves != NULL);
 	sitters->view = view;
 	sitters->floor = floor;
 	sitters->moves = moves;
@@ -43,6 +45,8 @@ espl_sitters_back(struct espl_sitters *sitters, struct espl_mark mark)
 {
 	struct espl_moves *moves = sitters->moves;
 
+	ESPL_ASSERT(mark.steps <= sitters->floor->step_count && mark.moves <= moves->count);
+	ESPL_ASSERT(mark.slots <= moves->slot_count && mark.undos <= sitters->undo_count);
 	espl_floor_undo(sitters->floor, mark.steps);
 	while (sitters->undo_count > mark.undos) {
 		const struct espl_undo *undo = &sitters->undos[--sitters->undo_count];
@@ -60,6 +64,7 @@ espl_sitters_remember(struct espl_sitters *sitters, uint32_t index)
 	struct espl_undo *undos = (struct espl_undo *)espl_floor_grow(sitters->undos,
 	    &sitters->undo_room, sitters->undo_count + 1, sizeof *undos);
 
+	ESPL_ASSERT(index < sitters->moves->count);
 	if (undos == NULL) {
 		sitters->floor->failed = 1;
 		return;
@@ -79,6 +84,8 @@ espl_sitters_slots(const struct espl_sitters *sitters, uint32_t gang, uint32_t *
 	const struct espl_gang *g = sitters->view->gangs[gang];
 	uint32_t index = sitters->move_of[gang];
 
+	ESPL_ASSERT(gang < sitters->view->gang_count);
+	ESPL_ASSERT(index == ESPL_ANY || index < sitters->moves->count);
 	if (index == ESPL_ANY) {
 		*count = espl_gang_holds(g) ? g->slot_count : 0;
 		return g->slots;
@@ -104,8 +111,10 @@ espl_sitters_walk(struct espl_sitters *sitters, int fill)
 			i = espl_floor_find(sitters->floor, slots[k].node);
 			if (i == ESPL_ANY)
 				continue;
-			if (fill)
+			if (fill) {
+				ESPL_ASSERT(sitters->from[i] < sitters->who_room);
 				sitters->who[sitters->from[i]] = g;
+			}
 			sitters->from[i]++;
 		}
 	}
@@ -172,6 +181,7 @@ espl_sitters_vacate(struct espl_sitters *sitters, uint32_t gang)
 	struct espl_moves *moves = sitters->moves;
 	uint32_t index = sitters->move_of[gang];
 
+	ESPL_ASSERT(sitters->indexed && gang < sitters->view->gang_count);
 	if (index == ESPL_ANY) {
 		if (espl_moves_add(moves, sitters->floor, sitters->view->gangs[gang]) == ESPL_OK)
 			sitters->move_of[gang] = moves->count - 1;

@@ -95,6 +95,7 @@ pure="$pure|_GLOBAL_OFFSET_TABLE_|__([a-z]*san|gcov|sanitizer|sancov|llvm)_.*|__
 pure="$pure|__[a-z]+([dt][if]|[sx]f)([dt][if])?[234]?|espl_.*"
 listed='
 exec/.*effects	espl__log
+kit/.*assert	write
 policy/.*call	espl__log|espl__quantiles_add(_many)?
 allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*jobs	espl__file_read

@@ -19,6 +19,8 @@
 extern "C" {
 #endif
 
+#define ESPL_LADDER_MAGIC 0x6c616472u
+
 struct espl_rung {
 	uint64_t until;  /* trials of this rung train up to this iteration (cumulative) */
 	uint32_t trials; /* how many enter it */
@@ -53,6 +55,7 @@ struct espl_ladder {
 	uint32_t grows; /* 1, set by the plugin: a rung may be wider than the one before;
 			 * newcomers train that rung's iterations alone, and in later rungs
 			 * as many more as the others */
+	uint32_t magic; /* ESPL_LADDER_MAGIC between init and free */
 };
 
 /* Asks the host for what it needs.  Call espl_ladder_free also after a failure. */
