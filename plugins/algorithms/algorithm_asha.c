@@ -52,7 +52,10 @@ struct bracket {
 	double weight; /* its part of the new configurations */
 	uint64_t made;
 };
+#define ASHA_MAGIC 0x34ab8a4bu
+
 struct asha {
+	uint32_t magic; /* ASHA_MAGIC */
 	struct shared shared;
 	struct bracket *brackets;
 	uint32_t bracket_count;
@@ -84,6 +87,8 @@ destroy(void *self)
 	struct asha *asha = self;
 	uint32_t i;
 
+	ESPL_ASSERT(asha != NULL && asha->magic == ASHA_MAGIC);
+	asha->magic = 0;
 	for (i = 0; i < asha->bracket_count; i++)
 		rungs_free(&asha->brackets[i].rungs);
 	free(asha->brackets);
@@ -104,6 +109,7 @@ make_brackets(struct asha *asha, const struct espl_config *config, struct espl_e
 	uint64_t until = first;
 	char text[80];
 
+	ESPL_ASSERT(eta >= 2 && wanted > 0);
 	if (first > last)
 		return shared_check_range(first, last, ITERATIONS_MIN, error);
 	for (; until <= last / eta; until *= eta)
@@ -142,6 +148,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (asha == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	asha->magic = ASHA_MAGIC;
 	asha->stopping = config->values[MODE].as.i == STOPPING;
 	asha->to_end = config->values[TO_END].as.i != 0;
 	status =
@@ -188,6 +195,8 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 	espl_status status;
 	uint8_t *next;
 
+	ESPL_ASSERT(asha != NULL && asha->magic == ASHA_MAGIC);
+	ESPL_ASSERT(tag_bracket(trial->tag) < asha->bracket_count);
 	if (!asha->stopping)
 		return ESPL_OK;
 	status = know_trial(asha, trial->id, error);
@@ -217,6 +226,8 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	double loss = how == ESPL_END_FAILED ? NAN : trial->loss;
 	espl_status status;
 
+	ESPL_ASSERT(asha != NULL && asha->magic == ASHA_MAGIC);
+	ESPL_ASSERT(tag_bracket(trial->tag) < asha->bracket_count);
 	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
 		return ESPL_OK; /* it has reached no rung */
 	if (asha->stopping) {
@@ -227,6 +238,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 		rung = asha->next[trial->id];
 		asha->next[trial->id] = UINT8_MAX;
 	}
+	ESPL_ASSERT(rung < rungs->count);
 	status = rungs_record(rungs, rung, trial->id, loss, how == ESPL_END_BUDGET, NULL, error);
 	if (status == ESPL_OK && how == ESPL_END_BUDGET && isnan(loss))
 		status = sink->drop(sink, trial->id); /* no rank brings it back */
@@ -242,6 +254,8 @@ go_on(struct asha *asha, uint32_t bracket, uint64_t trial, uint32_t rung,
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
 
+	ESPL_ASSERT(
+	    bracket < asha->bracket_count && rung + 1 < asha->brackets[bracket].rungs.count);
 	start.how = ESPL_CONTINUE;
 	start.trial = trial;
 	start.budget = asha->brackets[bracket].rungs.rungs[rung + 1].until;
@@ -337,6 +351,8 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	const struct rungs *rungs = &asha->brackets[0].rungs;
 	espl_status status;
 
+	ESPL_ASSERT(asha != NULL && asha->magic == ASHA_MAGIC);
+	ESPL_ASSERT(asha->shared.trials == 0 || asha->shared.added <= asha->shared.trials);
 	if (asha->shared.group == ESPL_NONE)
 		shared_tell_rungs(asha->shared.host, &rungs->rungs[0].until, sizeof rungs->rungs[0],
 		    rungs->count, "");

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <espalier/algorithm.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 
 enum { ITERATIONS_MAX, POINTS, LEVELS_MAX };
 #define GRID_MAX 1000000u /* as many trials as an experiment may have */
@@ -42,7 +43,10 @@ struct axis {
 	uint64_t count; /* how many values */
 	uint64_t digit; /* the present one */
 };
+#define GRID_MAGIC 0x7d843153u
+
 struct grid {
+	uint32_t magic; /* GRID_MAGIC */
 	const struct espl_host *host;
 	const struct espl_space *space;
 	const struct espl_first *first; /* NULL: the user has none */
@@ -61,6 +65,8 @@ destroy(void *self)
 	struct grid *grid = self;
 	uint32_t i;
 
+	ESPL_ASSERT(grid != NULL && grid->magic == GRID_MAGIC);
+	grid->magic = 0;
 	for (i = 0; grid->axes != NULL && i < grid->space->param_count; i++)
 		free(grid->axes[i].points);
 	free(grid->axes);
@@ -75,6 +81,7 @@ value_of_digit(const struct grid *grid, uint32_t param, uint64_t digit)
 {
 	const struct espl_param *p = grid->space->params[param];
 
+	ESPL_ASSERT(param < grid->space->param_count && digit < grid->axes[param].count);
 	if (grid->axes[param].points != NULL)
 		return grid->axes[param].points[digit];
 	if (p->type == ESPL_CHOICE || p->type == ESPL_ORDINAL)
@@ -89,6 +96,7 @@ pick_points(struct grid *grid, uint32_t param, uint64_t points, struct espl_erro
 	struct axis *axis = &grid->axes[param];
 	uint64_t i;
 
+	ESPL_ASSERT(points > 0 && axis->points == NULL);
 	axis->points = calloc((size_t)points, sizeof *axis->points);
 	if (axis->points == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -236,6 +244,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (grid == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	grid->magic = GRID_MAGIC;
 	grid->host = host;
 	grid->space = host->service(host, ESPL_SPACE);
 	grid->first = host->service(host, ESPL_FIRST);
@@ -275,6 +284,8 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	const struct espl_bracket *brackets = &bracket;
 	struct espl_spec declared = ESPL_INIT(struct espl_spec);
 
+	ESPL_ASSERT(grid != NULL && grid->magic == GRID_MAGIC);
+	ESPL_ASSERT(grid->total > 0);
 	(void)error;
 	stage.trials = (uint32_t)grid->total;
 	stage.iterations = grid->iterations;
@@ -292,6 +303,7 @@ is_repeat(const struct grid *grid, uint32_t index)
 	uint64_t hash = grid->space->hash(grid->space, grid->first->at(grid->first, index));
 	uint32_t i;
 
+	ESPL_ASSERT(index < grid->first->count);
 	for (i = 0; i < index; i++)
 		if (grid->space->hash(grid->space, grid->first->at(grid->first, i)) == hash)
 			return 1;
@@ -329,8 +341,10 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	uint64_t want = view->want, trial;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(grid != NULL && grid->magic == GRID_MAGIC);
 	if (grid->finished)
 		return ESPL_OK;
+	ESPL_ASSERT(grid->total > 0);
 	if (grid->group == ESPL_NONE) {
 		struct espl_group group = ESPL_INIT(struct espl_group);
 

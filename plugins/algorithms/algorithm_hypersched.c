@@ -52,7 +52,10 @@ struct rank {
 	uint32_t place, zero;
 };
 
+#define HYPERSCHED_MAGIC 0x2e550412u
+
 struct hypersched {
+	uint32_t magic; /* HYPERSCHED_MAGIC */
 	struct shared shared;
 	const struct espl_model *model; /* NULL: this host has none */
 	const struct espl_experiment *experiment;
@@ -74,6 +77,8 @@ destroy(void *self)
 {
 	struct hypersched *h = self;
 
+	ESPL_ASSERT(h != NULL && h->magic == HYPERSCHED_MAGIC);
+	h->magic = 0;
 	rungs_free(&h->rungs);
 	free(h->runners);
 	free(h->ranks);
@@ -180,6 +185,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (h == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	h->magic = HYPERSCHED_MAGIC;
 	h->free_runner = ESPL_ANY;
 	status = shared_check_range(first, last, ITERATIONS_MIN, error);
 	if (status == ESPL_OK)
@@ -235,6 +241,7 @@ take_place(struct hypersched *h)
 		h->free_runner = h->runners[place].next_free;
 		return place;
 	}
+	ESPL_ASSERT(h->runner_count < h->runner_room);
 	h->runners[h->runner_count].trial = ESPL_NONE;
 	return h->runner_count++;
 }
@@ -242,6 +249,7 @@ take_place(struct hypersched *h)
 static void
 give_back(struct hypersched *h, uint32_t place)
 {
+	ESPL_ASSERT(place < h->runner_count);
 	h->runners[place].trial = ESPL_NONE;
 	h->runners[place].next_free = h->free_runner;
 	h->free_runner = place;
@@ -262,6 +270,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 	struct hypersched *h = self;
 	struct runner *r = runner_of(h, trial);
 
+	ESPL_ASSERT(h != NULL && h->magic == HYPERSCHED_MAGIC);
 	(void)sink;
 	(void)error;
 	if (r == NULL)
@@ -286,8 +295,10 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	uint32_t rung;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(h != NULL && h->magic == HYPERSCHED_MAGIC);
 	if (r == NULL)
 		return ESPL_OK;
+	ESPL_ASSERT(h->active > 0);
 	rung = r->rung;
 	give_back(h, (uint32_t)trial->tag);
 	h->active--;
@@ -312,6 +323,7 @@ add_trial(struct hypersched *h, struct espl_start *start, uint32_t rung,
 	uint32_t place = take_place(h);
 	espl_status status;
 
+	ESPL_ASSERT(rung < h->rungs.count);
 	if (start->how == ESPL_CONTINUE && rung > 0)
 		from = h->rungs.rungs[rung - 1].until;
 	start->budget = h->rungs.rungs[rung].until;
@@ -497,6 +509,7 @@ concentrate_gpus(struct hypersched *h, const struct espl_search_view *view,
 			continue;
 		if (width - r->width > room)
 			status = free_for_leader(h, count, width - r->width, &room, left, sink);
+		ESPL_ASSERT(status != ESPL_OK || width - r->width <= room);
 		room -= width - r->width;
 		r->width = width;
 		if (status == ESPL_OK)
@@ -515,6 +528,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	espl_status status = ESPL_OK;
 	int done = 0;
 
+	ESPL_ASSERT(h != NULL && h->magic == HYPERSCHED_MAGIC);
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && h->active == 0)
 		want = 1;

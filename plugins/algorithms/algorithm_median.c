@@ -66,7 +66,10 @@ struct course {
 	uint32_t count, room;
 	uint32_t next_free, zero;
 };
+#define MEDIAN_MAGIC 0x08ac8eebu
+
 struct median {
+	uint32_t magic; /* MEDIAN_MAGIC */
 	struct shared shared;
 	struct course *courses;
 	struct step *steps;
@@ -83,6 +86,7 @@ sift_up(struct half *half, double value, double sign)
 {
 	uint32_t at = half->count++;
 
+	ESPL_ASSERT(at < half->room);
 	for (; at > 0 && sign * value < sign * half->items[(at - 1) / 2]; at = (at - 1) / 2)
 		half->items[at] = half->items[(at - 1) / 2];
 	half->items[at] = value;
@@ -94,6 +98,7 @@ take_front(struct half *half, double sign)
 	double front = half->items[0], last = half->items[--half->count];
 	uint32_t at = 0;
 
+	ESPL_ASSERT(half->count < half->room);
 	for (;;) {
 		uint32_t child = 2 * at + 1;
 
@@ -144,12 +149,14 @@ insert_average(struct step *step, double value, struct espl_error *error)
 		sift_up(&step->high, value, 1);
 		sift_up(&step->low, take_front(&step->high, 1), -1);
 	}
+	ESPL_ASSERT(step->low.count == step->high.count || step->low.count == step->high.count + 1);
 	return ESPL_OK;
 }
 
 static double
 median_of(const struct step *step)
 {
+	ESPL_ASSERT(step->low.count > 0);
 	if (step->low.count > step->high.count)
 		return step->low.items[0];
 	return isinf(step->high.items[0]) ? step->high.items[0]
@@ -164,6 +171,8 @@ destroy(void *self)
 	struct median *search = self;
 	uint32_t i;
 
+	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);
+	search->magic = 0;
 	for (i = 0; i < search->course_count; i++)
 		free(search->courses[i].averages);
 	for (i = 0; i < search->step_count; i++) {
@@ -185,6 +194,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (search == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	search->magic = MEDIAN_MAGIC;
 	search->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	search->trials_min = (uint64_t)config->values[TRIALS_MIN].as.i;
 	search->grace = (uint64_t)config->values[GRACE].as.i;
@@ -232,6 +242,7 @@ take_course(struct median *search)
 		search->free_course = search->courses[place].next_free;
 		return place;
 	}
+	ESPL_ASSERT(search->course_count < search->course_room);
 	place = search->course_count++;
 	memset(&search->courses[place], 0, sizeof search->courses[place]);
 	return place;
@@ -240,6 +251,7 @@ take_course(struct median *search)
 static void
 give_back(struct median *search, uint32_t place)
 {
+	ESPL_ASSERT(place < search->course_count);
 	search->courses[place].trial = ESPL_NONE;
 	search->courses[place].next_free = search->free_course;
 	search->free_course = place;
@@ -260,6 +272,7 @@ pass_steps(struct course *course, uint64_t steps, struct espl_error *error)
 {
 	double average = course->sum / (double)course->reports;
 
+	ESPL_ASSERT(course->reports > 0);
 	if (isnan(average))
 		average = INFINITY;
 	if (steps > UINT32_MAX / 2)
@@ -291,6 +304,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 	espl_status status;
 	uint32_t before;
 
+	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);
 	if (course == NULL)
 		return ESPL_OK;
 	before = course->count;
@@ -340,6 +354,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	struct course *course = course_of(search, trial);
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);
 	(void)sink;
 	if (course == NULL)
 		return ESPL_OK;
@@ -361,6 +376,7 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	uint64_t trial;
 	espl_status status = shared_values(&search->shared, &start.values);
 
+	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);
 	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = search->iterations;
@@ -388,6 +404,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	uint64_t want = shared_want(&search->shared, view);
 	espl_status status = reserve_courses(search, want, error);
 
+	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);
 	return status != ESPL_OK
 	    ? status
 	    : shared_fill(&search->shared, want, 0, add_one, search, sink, error);

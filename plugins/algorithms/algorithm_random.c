@@ -11,7 +11,10 @@ enum { TRIALS, ITERATIONS_MAX };
 
 static const struct espl_option options[] = { SHARED_OPTION_TRIALS, SHARED_OPTION_ITERATIONS };
 
+#define RANDOM_SEARCH_MAGIC 0x769e48acu
+
 struct random_search {
+	uint32_t magic; /* RANDOM_SEARCH_MAGIC */
 	struct shared shared;
 	uint64_t iterations;
 };
@@ -21,6 +24,8 @@ destroy(void *self)
 {
 	struct random_search *search = self;
 
+	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
+	search->magic = 0;
 	shared_free(&search->shared);
 	free(search);
 }
@@ -34,6 +39,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (search == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	search->magic = RANDOM_SEARCH_MAGIC;
 	search->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
 	    error);
@@ -51,6 +57,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 {
 	const struct random_search *search = self;
 
+	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
 	(void)error;
 	return shared_spec(&search->shared, search->iterations, sink);
 }
@@ -63,6 +70,7 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	espl_status status = shared_values(&search->shared, &start.values);
 	uint64_t trial;
 
+	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
 	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = search->iterations;
@@ -75,6 +83,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 {
 	struct random_search *search = self;
 
+	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
 	return shared_fill(&search->shared, shared_want(&search->shared, view),
 	    search->shared.trials > 0, add_one, search, sink, error);
 }

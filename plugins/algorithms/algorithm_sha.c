@@ -45,6 +45,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 	uint64_t done = 0, power = first; /* power = first * eta^k, at most last */
 	int cumulative = config->values[RUNGS].as.i == CUMULATIVE;
 
+	ESPL_ASSERT(first > 0 && eta >= 2 && trials > 0);
 	if (first > last)
 		return shared_check_range(first, last, ITERATIONS_MIN, error);
 	for (;;) {

@@ -36,7 +36,10 @@ struct axis {
 	uint64_t words[WORDS]; /* direction numbers */
 	uint64_t at;           /* the present point, DIGITS bits */
 };
+#define SOBOL_MAGIC 0x7e4a9849u
+
 struct sobol {
+	uint32_t magic; /* SOBOL_MAGIC */
 	struct shared shared;
 	struct axis *axes;
 	uint64_t iterations;
@@ -49,6 +52,8 @@ destroy(void *self)
 {
 	struct sobol *sobol = self;
 
+	ESPL_ASSERT(sobol != NULL && sobol->magic == SOBOL_MAGIC);
+	sobol->magic = 0;
 	free(sobol->axes);
 	shared_free(&sobol->shared);
 	free(sobol);
@@ -63,6 +68,7 @@ make_axis(struct axis *axis, uint32_t dimension)
 	uint64_t m[WORDS];
 	uint32_t i, k, degree = row != NULL ? row->degree : 0;
 
+	ESPL_ASSERT(dimension < SOBOL_DIMENSIONS && degree < WORDS);
 	for (i = 0; i < WORDS; i++) {
 		if (row == NULL) {
 			m[i] = 1;
@@ -123,6 +129,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (sobol == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	sobol->magic = SOBOL_MAGIC;
 	sobol->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	sobol->scramble = config->values[SCRAMBLE].as.i != 0;
 	status =
@@ -153,6 +160,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 {
 	const struct sobol *sobol = self;
 
+	ESPL_ASSERT(sobol != NULL && sobol->magic == SOBOL_MAGIC);
 	(void)error;
 	return shared_spec(&sobol->shared, sobol->iterations, sink);
 }
@@ -165,6 +173,7 @@ next_point(struct sobol *sobol)
 	uint32_t i, k = 0;
 	uint64_t index = sobol->points++;
 
+	ESPL_ASSERT(sobol->begun);
 	while (index > 0 && (index >> k & 1) == 0)
 		k++;
 	for (i = 0; i < space->param_count; i++) {
@@ -183,6 +192,7 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	espl_status status = ESPL_OK;
 	uint64_t trial;
 
+	ESPL_ASSERT(sobol != NULL && sobol->magic == SOBOL_MAGIC);
 	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = sobol->iterations;
@@ -199,6 +209,7 @@ lay_axes(struct sobol *sobol)
 {
 	uint32_t i;
 
+	ESPL_ASSERT(sobol->axes != NULL && !sobol->begun);
 	for (i = 0; i < sobol->shared.space->param_count; i++) {
 		make_axis(&sobol->axes[i], i);
 		if (sobol->scramble)
@@ -213,6 +224,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 {
 	struct sobol *sobol = self;
 
+	ESPL_ASSERT(sobol != NULL && sobol->magic == SOBOL_MAGIC);
 	if (!sobol->begun)
 		lay_axes(sobol);
 	return shared_fill(&sobol->shared, shared_want(&sobol->shared, view),

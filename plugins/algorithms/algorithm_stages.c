@@ -4,6 +4,7 @@
  * them 3 more, and so on (RubberBand's ExperimentSpec, EuroSys'21, fig. 6).  Where a stage is
  * wider than the one before it, new configurations join and train that stage's iterations.
  */
+#include <espalier/kit/assert.h>
 #include <espalier/kit/ladder.h>
 
 enum { STAGES };
@@ -52,6 +53,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 	ladder->grows = 1;
 	if (table == NULL || table->row_count == 0)
 		return espl_blame(error, STAGES, "'stages' needs at least one stage");
+	ESPL_ASSERT(table->column_count == COLUMNS);
 	for (row = 0; row < table->row_count && status == ESPL_OK; row++) {
 		const struct espl_value *cells = table->cells + (size_t)row * table->column_count;
 

@@ -33,6 +33,7 @@ power_of(uint64_t base, uint32_t power)
 {
 	uint64_t result = 1;
 
+	ESPL_ASSERT(base > 0);
 	for (; power > 0; power--) {
 		if (result > UINT64_MAX / base)
 			return UINT64_MAX;
@@ -48,6 +49,7 @@ count_configurations(const struct brackets_setup *setup, uint32_t most, uint32_t
 	uint64_t power = power_of(setup->eta, s), rungs = (uint64_t)most + 1,
 		 parts = (uint64_t)s + 1;
 
+	ESPL_ASSERT(s <= most);
 	if (power > WIDEST)
 		return power;
 	if (setup->rule == BRACKETS_PAPER)
@@ -62,6 +64,7 @@ rungs_below(const struct brackets_setup *setup)
 	uint64_t most = setup->iterations_max, at = setup->iterations_min, times = most / at;
 	uint32_t count = 0;
 
+	ESPL_ASSERT(setup->eta >= 2 && setup->iterations_min <= setup->iterations_max);
 	if (setup->anchored)
 		for (; at < most; count++)
 			at = at > most / setup->eta ? most : at * setup->eta;
@@ -75,6 +78,7 @@ rungs_below(const struct brackets_setup *setup)
 static uint64_t
 rung_end(const struct brackets_setup *setup, uint32_t most, uint32_t k)
 {
+	ESPL_ASSERT(k <= most);
 	if (setup->anchored && k < most)
 		return setup->iterations_min * power_of(setup->eta, k);
 	return setup->iterations_max / power_of(setup->eta, most - k);
@@ -88,6 +92,7 @@ make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32
 {
 	uint32_t i;
 
+	ESPL_ASSERT(s <= most && n > 0);
 	kind->s = s;
 	kind->rungs = calloc((size_t)s + 1, sizeof *kind->rungs);
 	if (kind->rungs == NULL)
@@ -143,6 +148,7 @@ count_brackets(struct brackets *b, struct espl_error *error)
 	uint64_t pass = 0, left = b->setup.trials;
 	uint32_t i;
 
+	ESPL_ASSERT(b->kind_count > 0);
 	if (b->setup.trials == 0) {
 		b->total = b->setup.passes == 0 || b->setup.passes > UINT64_MAX / b->kind_count - 1
 		    ? UINT64_MAX
@@ -165,6 +171,7 @@ count_brackets(struct brackets *b, struct espl_error *error)
 static const struct brackets_kind *
 kind_of(const struct brackets *b, uint64_t bracket)
 {
+	ESPL_ASSERT(bracket < b->total);
 	return b->shorter && bracket + 1 == b->total ? &b->rest
 						     : &b->kinds[bracket % b->kind_count];
 }
@@ -182,6 +189,7 @@ draw_values(void *ctx, uint32_t kind, const double **values, struct espl_error *
 {
 	struct brackets *b = ctx;
 
+	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC);
 	(void)kind;
 	(void)error;
 	*values = b->values;
@@ -209,7 +217,10 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	espl_status status;
 	size_t count;
 
+	ESPL_ASSERT(
+	    host != NULL && setup->rule <= BRACKETS_ROUNDED_UP && setup->order <= BRACKETS_OVERLAP);
 	memset(b, 0, sizeof *b);
+	b->magic = BRACKETS_MAGIC;
 	b->host = host;
 	b->setup = *setup;
 	b->source = source != NULL ? source : draw_values;
@@ -279,6 +290,7 @@ brackets_spec(const struct brackets *b, struct espl_spec_sink *sink, struct espl
 	size_t i, n = 0, room = b->kinds[0].s + (size_t)1;
 	uint32_t k;
 
+	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC);
 	if (!is_declared(b))
 		return ESPL_OK;
 	stages = calloc((size_t)b->total * room, sizeof *stages);
@@ -347,12 +359,15 @@ begin_rung(struct brackets *b, uint64_t number, uint32_t flags, struct espl_sear
 	struct espl_group group = ESPL_INIT(struct espl_group);
 	espl_status status;
 
+	ESPL_ASSERT(bracket != NULL && b->home_count < b->home_room);
 	group.flags = flags;
 	group.bracket = is_declared(b) ? (uint32_t)number : ESPL_ANY;
 	group.stage = is_declared(b) ? bracket->stage : ESPL_ANY;
 	status = sink->begin(sink, &group, &bracket->group);
 	if (status != ESPL_OK)
 		return status;
+	/* group_ended searches by number. */
+	ESPL_ASSERT(b->home_count == 0 || b->homes[b->home_count - 1].group < bracket->group);
 	bracket->added = bracket->ended = bracket->failed = bracket->due = 0;
 	b->homes[b->home_count].group = bracket->group;
 	b->homes[b->home_count++].bracket = number;
@@ -367,6 +382,8 @@ add_trial(struct brackets *b, uint64_t number, struct espl_search_sink *sink, es
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	espl_status status;
 
+	ESPL_ASSERT(bracket->stage < bracket->kind->rung_count);
+	ESPL_ASSERT(bracket->added < bracket->kind->rungs[bracket->stage].trials);
 	start.how = how;
 	start.trial = trial;
 	start.values = values;
@@ -388,6 +405,7 @@ add_new(struct brackets *b, struct espl_search_sink *sink, struct espl_error *er
 	const double *values = NULL;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(b->filled < b->begun && bracket->stage == 0);
 	if (b->first != NULL && b->made < b->first->count)
 		values = b->first->at(b->first, (uint32_t)b->made);
 	else
@@ -442,6 +460,7 @@ replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sin
 	uint32_t left = bracket->failed;
 	espl_status status = make_room(b, error);
 
+	ESPL_ASSERT(bracket->spare_count <= bracket->kind->rungs[0].trials);
 	if (status == ESPL_OK)
 		status = begin_rung(b, number, 0, sink);
 	for (; left > 0 && bracket->spare_next < bracket->spare_count && status == ESPL_OK; left--)
@@ -461,6 +480,8 @@ climb_rung(struct brackets *b, uint64_t number, struct espl_search_sink *sink,
 	uint32_t i, keep, count = bracket->waiting;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(count <= bracket->kind->rungs[bracket->stage].trials);
+	ESPL_ASSERT(b->over < b->begun && b->due >= bracket->due);
 	b->due -= bracket->due;
 	bracket->due = 0;
 	if (bracket->failed > 0 && bracket->spare_next < bracket->spare_count)
@@ -498,11 +519,14 @@ brackets_ended(struct brackets *b, const struct espl_trial *trial, espl_end how)
 {
 	struct brackets_bracket *bracket = trial->tag < b->begun ? b->live[trial->tag] : NULL;
 
+	ESPL_ASSERT(b->magic == BRACKETS_MAGIC);
 	if (bracket == NULL || trial->group != bracket->group)
 		return;
+	ESPL_ASSERT(bracket->ended < bracket->added);
 	bracket->ended++;
 	bracket->failed += how == ESPL_END_FAILED;
 	if (how == ESPL_END_BUDGET) {
+		ESPL_ASSERT(bracket->waiting < bracket->kind->rungs[0].trials);
 		bracket->scores[bracket->waiting].loss = trial->loss;
 		bracket->scores[bracket->waiting].trial = trial->id;
 		bracket->waiting++;
@@ -569,6 +593,8 @@ brackets_next(struct brackets *b, const struct espl_search_view *view,
 	uint64_t want = view->want, before = b->starts;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC);
+	ESPL_ASSERT(b->filled <= b->begun && b->over <= b->begun && b->begun <= b->total);
 	if (b->finished)
 		return ESPL_OK;
 	if (!b->told)

@@ -55,6 +55,8 @@ enum {
 	BRACKETS_OPTION_COUNT
 };
 
+#define BRACKETS_MAGIC 0x62726b74u
+
 struct brackets_setup {
 	uint64_t iterations_min, iterations_max; /* of one trial; min <= max, both >= 1 */
 	uint64_t eta;                            /* >= 2 */
@@ -112,6 +114,7 @@ struct brackets {
 	struct brackets_home *homes; /* of groups, rising */
 	uint64_t home_count, home_room;
 	int told, finished;
+	uint32_t magic; /* BRACKETS_MAGIC between init and free */
 };
 
 /* values: of BRACKETS_OPTIONS; fills in what they say.  ESPL_E_CONFIG: iterations_min is above

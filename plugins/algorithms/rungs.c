@@ -67,6 +67,7 @@ push_place(const struct rungs_rung *rung, struct rungs_heap *heap, int worst,
 {
 	uint32_t at = heap->count++;
 
+	ESPL_ASSERT(at < heap->room);
 	while (at > 0 && comes_before(rung, worst, place, heap->places[(at - 1) / 2])) {
 		heap->places[at] = heap->places[(at - 1) / 2];
 		at = (at - 1) / 2;
@@ -80,6 +81,7 @@ pop_place(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
 	struct rungs_place first = heap->places[0], last = heap->places[--heap->count];
 	uint32_t at = 0;
 
+	ESPL_ASSERT(heap->count < heap->room);
 	for (;;) {
 		uint32_t child = 2 * at + 1;
 
@@ -123,7 +125,9 @@ rungs_init(struct rungs *rungs, uint64_t first, uint64_t last, uint64_t eta, uin
 {
 	uint64_t until = first;
 
+	ESPL_ASSERT(first > 0 && first <= last && eta >= 2);
 	memset(rungs, 0, sizeof *rungs);
+	rungs->magic = RUNGS_MAGIC;
 	rungs->eta = eta;
 	rungs->round_up = round_up;
 	rungs->rungs = calloc(RUNGS_MOST + 1, sizeof *rungs->rungs);
@@ -196,6 +200,7 @@ cut_result(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_plac
 	uint64_t wanted =
 	    ((uint64_t)rung->count + (rungs->round_up ? rungs->eta - 1 : 0)) / rungs->eta;
 
+	ESPL_ASSERT((uint64_t)rung->top.count + rung->others.count + 1 == rung->count);
 	if (rung->top.count > 0 && is_ahead(rung, place, rung->top.places[0]))
 		to_top(rung, place);
 	else
@@ -208,6 +213,7 @@ cut_result(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_plac
 	} else if (rung->top.count < wanted) {
 		to_top(rung, pop_place(rung, &rung->others, 0));
 	}
+	ESPL_ASSERT(rung->top.count == wanted);
 }
 
 espl_status
@@ -219,6 +225,8 @@ rungs_record(struct rungs *rungs, uint32_t number, uint64_t trial, double loss, 
 	struct rungs_place place = { key_of(loss), rung->count };
 	uint32_t item = rung->count;
 
+	ESPL_ASSERT(rungs->magic == RUNGS_MAGIC && number < rungs->count);
+	ESPL_ASSERT(trial <= UINT64_MAX >> ID_SHIFT);
 	if (status != ESPL_OK)
 		return status;
 	rung->results[item].loss = loss;
@@ -237,6 +245,7 @@ best_ready(struct rungs_rung *rung)
 	while (rung->ready.count > 0) {
 		uint32_t item = rung->ready.places[0].item;
 
+		ESPL_ASSERT(item < rung->count);
 		if ((rung->results[item].mark & (IN_TOP | SETTLED)) == IN_TOP)
 			return item;
 		(void)pop_place(rung, &rung->ready, 0);
@@ -250,6 +259,7 @@ find_ready(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 {
 	uint32_t i;
 
+	ESPL_ASSERT(rungs->magic == RUNGS_MAGIC && rungs->count > 0);
 	for (i = rungs->count - 1; i-- > 0;) {
 		uint32_t item = best_ready(&rungs->rungs[i]);
 
@@ -287,6 +297,7 @@ rungs_ended(const struct rungs *rungs)
 	const struct rungs_rung *last = &rungs->rungs[rungs->count - 1];
 	uint32_t i;
 
+	ESPL_ASSERT(rungs->magic == RUNGS_MAGIC);
 	for (i = 0; i < last->count; i++)
 		if (!isnan(last->results[i].loss))
 			return 1;
@@ -299,6 +310,7 @@ find_rest(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 {
 	uint32_t i, k;
 
+	ESPL_ASSERT(rungs->magic == RUNGS_MAGIC && rungs->count > 0);
 	for (i = rungs->count - 1; i-- > 0;) {
 		struct rungs_rung *rung = &rungs->rungs[i];
 		struct rungs_place best = { 0, UINT32_MAX };

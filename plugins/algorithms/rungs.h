@@ -15,6 +15,8 @@
 #include <espalier/util.h>
 #include "shared.h"
 
+#define RUNGS_MAGIC 0x726e6773u
+
 struct rungs_result; /* of one trial at one rung */
 /* a result's index; key: the first bits of its loss */
 struct rungs_place {
@@ -38,6 +40,7 @@ struct rungs {
 	uint32_t round_up; /* 1: the best ceil(n / eta) are the top (stopping form: the first
 			    * to come goes on); 0: floor(n / eta) (the paper) */
 	uint64_t eta;
+	uint32_t magic; /* RUNGS_MAGIC between init and free */
 };
 
 /* Rungs at first, first * eta, ... below last, and last; 1 <= first <= last, eta >= 2.

@@ -42,6 +42,7 @@ shared_tell_rungs(const struct espl_host *host, const uint64_t *until, size_t st
 	size_t used = 0;
 	uint32_t i;
 
+	ESPL_ASSERT(count > 0 && stride >= sizeof *until);
 	for (i = 0; i < count && used < sizeof text - 40; i++) {
 		const uint64_t *at =
 		    (const uint64_t *)(const void *)((const char *)until + i * stride);
@@ -62,6 +63,7 @@ shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uin
 {
 	size_t count;
 
+	ESPL_ASSERT(s != NULL && host != NULL);
 	memset(s, 0, sizeof *s);
 	s->host = host;
 	s->space = host->service(host, ESPL_SPACE);
@@ -91,6 +93,7 @@ shared_free(struct shared *s)
 const double *
 shared_first(const struct shared *s)
 {
+	ESPL_ASSERT(s->trials == 0 || s->added <= s->trials);
 	return s->first != NULL && s->added < s->first->count
 	    ? s->first->at(s->first, (uint32_t)s->added)
 	    : NULL;
@@ -115,6 +118,7 @@ shared_spec(const struct shared *s, uint64_t iterations, struct espl_spec_sink *
 	const struct espl_bracket *brackets = &bracket;
 	struct espl_spec declared = ESPL_INIT(struct espl_spec);
 
+	ESPL_ASSERT(iterations > 0);
 	if (s->trials == 0)
 		return ESPL_OK;
 	stage.trials = (uint32_t)s->trials;
@@ -131,6 +135,7 @@ shared_want(const struct shared *s, const struct espl_search_view *view)
 {
 	uint64_t want = view->want;
 
+	ESPL_ASSERT(s->trials == 0 || s->added <= s->trials);
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && view->running == 0 && view->waiting == 0)
 		want = 1;
@@ -155,6 +160,7 @@ shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void
 {
 	espl_status status = want > 0 ? shared_begin(s, declared, sink) : ESPL_OK;
 
+	ESPL_ASSERT(add != NULL && (s->trials == 0 || want <= s->trials - s->added));
 	for (; want > 0 && status == ESPL_OK; want--) {
 		status = add(ctx, sink, error);
 		if (status == ESPL_OK && ++s->added == s->trials)

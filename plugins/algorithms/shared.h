@@ -7,6 +7,7 @@
 #ifndef ALGORITHMS_SHARED_H
 #define ALGORITHMS_SHARED_H
 #include <espalier/algorithm.h>
+#include <espalier/kit/assert.h>
 
 /* clang-format off */
 #define SHARED_OPTION_TRIALS \

@@ -26,7 +26,10 @@ static const struct espl_option options[] = {
 	KDE_OPTIONS("0.3333333333333333", "0", "64"),
 };
 
+#define BOHB_MAGIC 0x52392d82u
+
 struct bohb {
+	uint32_t magic; /* BOHB_MAGIC */
 	struct brackets brackets;
 	struct kde kde;
 	double *values;
@@ -39,6 +42,8 @@ destroy(void *self)
 {
 	struct bohb *bohb = self;
 
+	ESPL_ASSERT(bohb != NULL && bohb->magic == BOHB_MAGIC);
+	bohb->magic = 0;
 	brackets_free(&bohb->brackets);
 	kde_free(&bohb->kde);
 	free(bohb->values);
@@ -51,6 +56,7 @@ suggest_values(void *ctx, uint32_t kind, const double **values, struct espl_erro
 {
 	struct bohb *bohb = ctx;
 
+	ESPL_ASSERT(bohb != NULL && bohb->magic == BOHB_MAGIC);
 	(void)kind;
 	*values = bohb->values;
 	return kde_suggest(&bohb->kde, bohb->values, error);
@@ -94,6 +100,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	bohb = calloc(1, sizeof *bohb);
 	if (bohb == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	bohb->magic = BOHB_MAGIC;
 	kde_read(&values[KDE], &model);
 	status = kde_init(&bohb->kde, host, &model, error);
 	if (status == ESPL_OK)
@@ -116,6 +123,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 {
 	const struct bohb *bohb = self;
 
+	ESPL_ASSERT(bohb != NULL && bohb->magic == BOHB_MAGIC);
 	return brackets_spec(&bohb->brackets, sink, error);
 }
 
@@ -126,6 +134,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 {
 	struct bohb *bohb = self;
 
+	ESPL_ASSERT(bohb != NULL && bohb->magic == BOHB_MAGIC);
 	(void)sink;
 	brackets_ended(&bohb->brackets, trial, how);
 	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
@@ -141,6 +150,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	struct bohb *bohb = self;
 	espl_status status = kde_earlier(&bohb->kde, bohb->budgets, bohb->budget_count, error);
 
+	ESPL_ASSERT(bohb != NULL && bohb->magic == BOHB_MAGIC);
 	return status == ESPL_OK ? brackets_next(&bohb->brackets, view, sink, error) : status;
 }
 

@@ -26,7 +26,10 @@ static const struct espl_option options[] = {
 	KDE_OPTIONS("0.2", "8", "24"),
 };
 
+#define TPE_MAGIC 0x16be57f3u
+
 struct tpe {
+	uint32_t magic; /* TPE_MAGIC */
 	struct shared shared;
 	struct kde kde;
 	uint64_t iterations, startup;
@@ -37,6 +40,8 @@ destroy(void *self)
 {
 	struct tpe *tpe = self;
 
+	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
+	tpe->magic = 0;
 	kde_free(&tpe->kde);
 	shared_free(&tpe->shared);
 	free(tpe);
@@ -52,6 +57,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (tpe == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	tpe->magic = TPE_MAGIC;
 	tpe->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	tpe->startup = (uint64_t)config->values[STARTUP].as.i;
 	kde_read(&config->values[KDE], &setup);
@@ -73,6 +79,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 {
 	const struct tpe *tpe = self;
 
+	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
 	(void)error;
 	return shared_spec(&tpe->shared, tpe->iterations, sink);
 }
@@ -84,6 +91,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 {
 	struct tpe *tpe = self;
 
+	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
 	(void)sink;
 	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
 		return ESPL_OK;
@@ -99,6 +107,7 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	espl_status status = ESPL_OK;
 	uint64_t trial;
 
+	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
 	start.how = ESPL_FRESH;
 	start.budget = tpe->iterations;
 	if (tpe->shared.added + tpe->kde.learned < tpe->startup) {
@@ -117,6 +126,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	struct tpe *tpe = self;
 	espl_status status = kde_earlier(&tpe->kde, &tpe->iterations, 1, error);
 
+	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
 	return status != ESPL_OK ? status
 				 : shared_fill(&tpe->shared, shared_want(&tpe->shared, view),
 				       tpe->shared.trials > 0, add_one, tpe, sink, error);

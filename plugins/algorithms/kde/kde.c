@@ -48,6 +48,7 @@ kde_init(struct kde *kde, const struct espl_host *host, const struct kde_setup *
 	uint32_t least;
 	int failed;
 
+	ESPL_ASSERT(setup->candidates > 0 && setup->top_percent <= 100);
 	memset(kde, 0, sizeof *kde);
 	kde->host = host;
 	kde->setup = *setup;
@@ -111,6 +112,7 @@ split_good_bad(const struct kde *kde, const struct kde_budget *budget, uint32_t 
 	uint64_t n = budget->count, percent = kde->setup.top_percent, least = kde->setup.min_points;
 	uint64_t some = percent * n / 100, others = (100 - percent) * n / 100;
 
+	ESPL_ASSERT(budget->finite <= budget->count);
 	if (some < least)
 		some = least;
 	if (some > budget->finite)
@@ -121,6 +123,7 @@ split_good_bad(const struct kde *kde, const struct kde_budget *budget, uint32_t 
 		others = n - some;
 	*good = (uint32_t)some;
 	*bad = (uint32_t)others;
+	ESPL_ASSERT((uint64_t)*good + *bad <= budget->count);
 }
 
 static int
@@ -201,6 +204,7 @@ rank_newest(struct kde_budget *b)
 {
 	uint32_t low = 0, high = b->count, row = b->count;
 
+	ESPL_ASSERT(b->count < b->room);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
@@ -222,6 +226,7 @@ forget_below(struct kde *kde, uint64_t budget)
 
 	while (kde->budgets[gone].budget < budget)
 		free_budget(&kde->budgets[gone++]);
+	ESPL_ASSERT(gone < kde->budget_count && kde->budgets[gone].budget == budget);
 	for (i = gone; i < kde->budget_count; i++)
 		kde->budgets[i - gone] = kde->budgets[i];
 	kde->budget_count -= gone;
@@ -237,6 +242,7 @@ observe_loss(struct kde *kde, uint64_t budget, uint64_t key, double loss, const 
 	uint32_t a;
 	float *row;
 
+	ESPL_ASSERT(!kde->modelled || kde->budget_count > 0);
 	if (kde->modelled && budget < kde->budgets[0].budget)
 		return ESPL_OK;
 	status = kde->space->to_unit(kde->space, values, kde->unit);
@@ -277,6 +283,7 @@ tell_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, ui
 	uint64_t least = budgets[0], most = budgets[0];
 	uint32_t i;
 
+	ESPL_ASSERT(count > 0);
 	for (i = 1; i < count; i++) {
 		least = budgets[i] < least ? budgets[i] : least;
 		most = budgets[i] > most ? budgets[i] : most;
@@ -335,6 +342,7 @@ fill_density(const struct kde *kde, const struct kde_budget *b, struct kde_densi
 	uint64_t i, count = until - from, some = count;
 	uint32_t a;
 
+	ESPL_ASSERT(from < until && until <= b->count);
 	if (some > kde->setup.points)
 		some = kde->setup.points;
 	kde_density_begin(density, (uint32_t)some);
@@ -390,6 +398,7 @@ best_candidate(const struct kde *kde, uint32_t densest)
 	uint32_t i, best = densest;
 	double least = HUGE_VAL;
 
+	ESPL_ASSERT(densest < kde->setup.candidates);
 	for (i = 0; i <= kde->setup.candidates; i++) {
 		uint32_t c = i == 0 ? densest : i - 1;
 		double good = kde->densities[c], ratio;

@@ -14,6 +14,7 @@ kde_density_init(struct kde_density *density, const struct kde_axis *axes, uint3
 	uint32_t a, conditional = 0;
 	size_t cells;
 
+	ESPL_ASSERT(points_max > 0);
 	memset(density, 0, sizeof *density);
 	density->axes = axes;
 	density->axis_count = axis_count;
@@ -45,6 +46,7 @@ kde_density_free(struct kde_density *density)
 void
 kde_density_begin(struct kde_density *density, uint32_t count)
 {
+	ESPL_ASSERT(count > 0);
 	density->count = count < density->room ? count : density->room;
 }
 
@@ -54,6 +56,7 @@ kde_density_begin(struct kde_density *density, uint32_t count)
 static uint32_t
 draw_below(const struct espl_host *host, uint32_t limit)
 {
+	ESPL_ASSERT(limit > 0);
 	return (uint32_t)(espl_uniform(host) * limit);
 }
 
@@ -162,6 +165,7 @@ kde_density_fit(struct kde_density *density, double width_min)
 	double shrink = pow(density->count, -1.0 / (4.0 + density->axis_count));
 	uint32_t a;
 
+	ESPL_ASSERT(density->count > 0 && density->count <= density->room);
 	density->factor = 1.0 / density->count;
 	for (a = 0; a < density->axis_count; a++) {
 		struct kde_kernel *kernel = &density->kernels[a];
@@ -294,6 +298,7 @@ geometric_label(const struct espl_host *host, double middle, double ratio, uint3
 	double up = middle, sum, part, u;
 	uint32_t i, below_it = (uint32_t)middle, above = labels - 1 - below_it;
 
+	ESPL_ASSERT(below_it < labels && ratio < 1);
 	sum = 2 + (ratio - pow(ratio, below_it + 1.0)) / (1 - ratio) +
 	    (ratio - pow(ratio, above + 1.0)) / (1 - ratio);
 	u = espl_uniform(host) * sum - 2;

@@ -117,6 +117,8 @@ destroy(void *self)
 {
 	struct pbt *pbt = self;
 
+	ESPL_ASSERT(pbt != NULL && pbt->magic == PBT_MAGIC);
+	pbt->magic = 0;
 	free(pbt->members);
 	free(pbt->scores);
 	free(pbt->rank);
@@ -133,6 +135,7 @@ check_options(const struct pbt *pbt, uint64_t populations, struct espl_error *er
 	const struct espl_experiment *experiment = pbt->host->service(pbt->host, ESPL_EXPERIMENT);
 	char text[160];
 
+	ESPL_ASSERT(pbt->size > 0 && pbt->interval > 0);
 	if (pbt->space == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED,
 		    "this host does not provide the search space");
@@ -197,6 +200,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (pbt == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	pbt->magic = PBT_MAGIC;
 	pbt->host = host;
 	pbt->space = host->service(host, ESPL_SPACE);
 	pbt->first = host->service(host, ESPL_FIRST);
@@ -252,6 +256,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	espl_status status = ESPL_E_NOMEM;
 	uint64_t i;
 
+	ESPL_ASSERT(pbt != NULL && pbt->magic == PBT_MAGIC);
 	if (!pbt->sync || brackets == 0 || count * brackets > STAGES_MAX)
 		return ESPL_OK;
 	full.trials = last.trials = pbt->size;
@@ -307,6 +312,7 @@ look_at(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct e
 	uint32_t source = pbt_source(pbt, index);
 	espl_status status;
 
+	ESPL_ASSERT(source == ESPL_ANY || (source < pbt->size && source != index));
 	if (source == ESPL_ANY) {
 		uint64_t behind = pbt_standing(pbt, m->population)->behind;
 
@@ -378,6 +384,7 @@ begin_population(struct pbt *pbt, struct espl_search_sink *sink)
 	espl_status status;
 	uint32_t i;
 
+	ESPL_ASSERT(pbt->fresh % pbt->size == 0);
 	pbt->population = (uint32_t)(pbt->fresh / pbt->size);
 	pbt->stage = 0;
 	pbt->until = pbt->interval;
@@ -396,7 +403,9 @@ next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 	espl_status status;
 	uint32_t i;
 
+	ESPL_ASSERT(pbt->sync && pbt->until < pbt->iterations);
 	pbt_rank(pbt);
+	ESPL_ASSERT(pbt->scored <= pbt->size);
 	pbt->stage++;
 	pbt->until = pbt->iterations - pbt->until > pbt->interval ? pbt->until + pbt->interval
 								  : pbt->iterations;
@@ -454,6 +463,7 @@ count_looks(const struct pbt *pbt, uint64_t member, uint64_t iteration)
 	uint64_t share =
 	    pbt->interval / pbt->size * member + pbt->interval % pbt->size * member / pbt->size;
 
+	ESPL_ASSERT(member < pbt->size);
 	return iteration < pbt->interval + share ? 0 : (iteration - share) / pbt->interval;
 }
 
@@ -465,10 +475,12 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 	struct member *m = member_of(pbt, trial);
 	uint64_t before;
 
+	ESPL_ASSERT(pbt != NULL && pbt->magic == PBT_MAGIC);
 	(void)sink;
 	(void)error;
 	if (m == NULL)
 		return ESPL_OK;
+	ESPL_ASSERT(seen->iteration > 0);
 	before = m->iteration < seen->iteration ? m->iteration : seen->iteration - 1;
 	m->iteration = seen->iteration;
 	m->flags &= (uint16_t)~MEMBER_ASKED;
@@ -488,6 +500,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	struct pbt *pbt = self;
 	struct member *m = member_of(pbt, trial);
 
+	ESPL_ASSERT(pbt != NULL && pbt->magic == PBT_MAGIC);
 	(void)sink;
 	(void)error;
 	if (m == NULL)
@@ -528,6 +541,8 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	espl_status status = ESPL_OK;
 	uint32_t i;
 
+	ESPL_ASSERT(pbt != NULL && pbt->magic == PBT_MAGIC);
+	ESPL_ASSERT(pbt->over <= pbt->size);
 	if (pbt->finished)
 		return ESPL_OK;
 	if (view->running > pbt->most)

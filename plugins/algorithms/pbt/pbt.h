@@ -3,6 +3,7 @@
 #ifndef PBT_H
 #define PBT_H
 #include "../shared.h"
+#include <espalier/kit/assert.h>
 
 #define MEMBER_TRAINS 1u  /* has a trial that waits or runs */
 #define MEMBER_SCORED 2u  /* its loss is of its last interval */
@@ -39,8 +40,10 @@ struct pbt_explore {
 	double down, up;     /* else it is multiplied by one of these */
 	unsigned char *keep; /* [params] 1: it stays as it is; NULL: none does */
 };
+#define PBT_MAGIC 0x6522a989u
 
 struct pbt {
+	uint32_t magic; /* PBT_MAGIC */
 	const struct espl_host *host;
 	const struct espl_space *space;
 	const struct espl_first *first; /* NULL: the user has none */

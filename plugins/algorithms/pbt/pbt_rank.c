@@ -42,6 +42,7 @@ pbt_unrank(struct pbt *pbt, uint32_t index)
 {
 	uint32_t i;
 
+	ESPL_ASSERT(pbt->scored > 0 && pbt->rank[index] < pbt->scored);
 	pbt->standing.population = ESPL_ANY;
 	pbt->scored--;
 	for (i = pbt->rank[index]; i < pbt->scored; i++) {
@@ -97,6 +98,7 @@ draw_best(const struct pbt *pbt, uint32_t from, uint32_t count)
 {
 	uint32_t i, fresh = 0, chosen;
 
+	ESPL_ASSERT(count > 0 && from + count <= pbt->scored);
 	for (i = from; i < from + count; i++)
 		fresh += pbt->members[pbt->scores[i].member].saved != 0;
 	if (fresh == 0)
@@ -116,6 +118,7 @@ pbt_source(struct pbt *pbt, uint32_t index)
 	const struct standing *s = pbt_standing(pbt, m->population);
 	uint32_t rank = pbt->rank[index] - s->from, best;
 
+	ESPL_ASSERT(index < pbt->size && pbt->rank[index] < pbt->scored);
 	if (s->good == 0 || s->count < 2)
 		return ESPL_ANY;
 	if (pbt->tournament) {

@@ -84,6 +84,7 @@ begin_member(struct pbt *pbt, uint32_t index, uint64_t trial, uint64_t iteration
 	struct member *m = &pbt->members[index];
 	size_t size = pbt->space->param_count * sizeof *values;
 
+	ESPL_ASSERT(index < pbt->size);
 	m->trial = trial;
 	m->iteration = iteration;
 	m->saved = 0;
@@ -116,6 +117,7 @@ pbt_new(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
 	const double *values = pbt->next;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(pbt->fresh_max == 0 || pbt->fresh < pbt->fresh_max);
 	if (pbt->first != NULL && pbt->fresh < pbt->first->count)
 		values = pbt->first->at(pbt->first, (uint32_t)pbt->fresh);
 	else
@@ -140,6 +142,7 @@ pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_s
 	uint64_t trial = ESPL_NONE, before = pbt->members[index].trial;
 	espl_status status;
 
+	ESPL_ASSERT(index < pbt->size && source < pbt->size && index != source);
 	memcpy(pbt->next, values_of(pbt, source), pbt->space->param_count * sizeof *pbt->next);
 	status = explore_near(&pbt->explore, pbt->host, pbt->space, pbt->next, error);
 	if (status != ESPL_OK)
@@ -189,6 +192,7 @@ pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink,
 	uint32_t source;
 	espl_status status;
 
+	ESPL_ASSERT((m->flags & MEMBER_FAILED) != 0);
 	m->flags &= (uint16_t) ~(MEMBER_FAILED | MEMBER_SCORED);
 	if (m->failures > FAILURES_MAX) {
 		pbt_over(pbt, m);
@@ -207,6 +211,7 @@ pbt_go_on(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
 	struct member *m = &pbt->members[index];
 	struct espl_start start = ESPL_INIT(struct espl_start);
 
+	ESPL_ASSERT((m->flags & MEMBER_PAUSED) != 0);
 	start.how = ESPL_CONTINUE;
 	start.trial = m->trial;
 	start.budget = pbt->sync ? pbt->until : pbt->iterations;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <espalier/algorithm.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 #include "replay_table.h"
 
 enum { SCHEDULE, ITERATIONS_MAX };
@@ -31,7 +32,10 @@ static const struct espl_option options[] = {
 	    .max = "1000000000000" },
 };
 
+#define REPLAY_MAGIC 0x22bfeb0fu
+
 struct replay {
+	uint32_t magic; /* REPLAY_MAGIC */
 	const struct espl_space *space;
 	struct replay_table table;
 	uint64_t group, trial; /* the trial of the line that trains */
@@ -46,6 +50,8 @@ destroy(void *self)
 {
 	struct replay *replay = self;
 
+	ESPL_ASSERT(replay != NULL && replay->magic == REPLAY_MAGIC);
+	replay->magic = 0;
 	replay_free(&replay->table);
 	free(replay);
 }
@@ -62,6 +68,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (replay == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	replay->magic = REPLAY_MAGIC;
 	replay->host = host;
 	replay->space = host->service(host, ESPL_SPACE);
 	replay->first = host->service(host, ESPL_FIRST);
@@ -78,6 +85,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 			(void)espl_hint(error, status,
 			    "create it with `espalier export DIR --format csv --table schedule`");
 	}
+	ESPL_ASSERT(status != ESPL_OK || replay->table.rows > 0);
 	if (status == ESPL_OK && last > 0 && last < replay->table.until[replay->table.rows - 1])
 		status = espl_hint(error,
 		    espl_blame(error, ITERATIONS_MAX,
@@ -107,6 +115,7 @@ add_line(struct replay *replay, uint32_t line, struct espl_search_sink *sink)
 	uint64_t before = replay->trial;
 	espl_status status;
 
+	ESPL_ASSERT(line < replay->table.rows);
 	group.bracket = 0;
 	group.stage = line;
 	group.concurrency = 1;
@@ -140,6 +149,8 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	struct espl_spec declared = ESPL_INIT(struct espl_spec);
 	espl_status status = ESPL_E_NOMEM;
 
+	ESPL_ASSERT(replay != NULL && replay->magic == REPLAY_MAGIC);
+	ESPL_ASSERT(n > 0);
 	if (stages != NULL && list != NULL) {
 		for (i = 0; i < n; i++) {
 			stages[i].size = (uint32_t)sizeof stages[i];
@@ -165,6 +176,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 {
 	struct replay *replay = self;
 
+	ESPL_ASSERT(replay != NULL && replay->magic == REPLAY_MAGIC);
 	(void)sink;
 	(void)error;
 	if (trial->id != replay->trial)
@@ -182,6 +194,8 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	struct replay *replay = self;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(replay != NULL && replay->magic == REPLAY_MAGIC);
+	ESPL_ASSERT(replay->line <= replay->table.rows);
 	if (replay->finished ||
 	    (replay->group != ESPL_NONE &&
 		((view->why & ESPL_ASK_GROUP) == 0 || view->group != replay->group)))

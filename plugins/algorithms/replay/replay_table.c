@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 #include "replay_table.h"
 
 #define CELL_MAX 256u
@@ -243,6 +244,7 @@ check_row(struct reading *r, const struct espl_space *space, const struct column
 	uint32_t i, k, missing = ESPL_ANY;
 	espl_status status;
 
+	ESPL_ASSERT(count >= 2);
 	memcpy(copy, values, space->param_count * sizeof *copy);
 	status = space->snap(space, copy, &missing);
 	for (k = 2; k < count; k++) {
@@ -335,6 +337,7 @@ replay_read(struct replay_table *table, const char *name, const char *text, uint
 	uint32_t count = 0;
 	uint64_t i;
 
+	ESPL_ASSERT(name != NULL && (text != NULL || size == 0));
 	memset(table, 0, sizeof *table);
 	for (i = 0; i < size; i++)
 		lines += text[i] == '\n';
@@ -354,6 +357,7 @@ replay_read(struct replay_table *table, const char *name, const char *text, uint
 		status = refuse_cell(&r, "the schedule is empty");
 	free(columns);
 	free(copy);
+	ESPL_ASSERT(table->rows < lines);
 	return status;
 }
 
