@@ -25,7 +25,10 @@ static const struct espl_option options[] = {
 	    .fallback = "false" },
 };
 
+#define FIFO_MAGIC 0x0ef013c2u
+
 struct fifo {
+	uint32_t magic; /* FIFO_MAGIC */
 	const char *offer_name;
 	uint32_t gpus_max, offer; /* offer: ESPL_ANY: not chosen yet */
 	uint32_t most, overtake;
@@ -37,6 +40,8 @@ destroy(void *self)
 {
 	struct fifo *fifo = self;
 
+	ESPL_ASSERT(fifo != NULL && fifo->magic == FIFO_MAGIC);
+	fifo->magic = 0;
 	espl_roster_free(&fifo->roster);
 	free(fifo);
 }
@@ -50,6 +55,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	(void)host;
 	if (fifo == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	fifo->magic = FIFO_MAGIC;
 	fifo->gpus_max = (uint32_t)config->values[GPUS].as.i;
 	if (config->values[OFFER].source != ESPL_UNSET)
 		fifo->offer_name = config->values[OFFER].as.s;
@@ -67,6 +73,7 @@ share_of_item(const struct fifo *fifo, const struct espl_item *item, const struc
 {
 	uint32_t most = entry->most < total ? entry->most : total, fit;
 
+	ESPL_ASSERT(entry->id == item->id);
 	if (!fifo->most)
 		return entry->least <= total ? entry->least : 0;
 	fit = espl_useful(item, fifo->roster.per_node, most);
@@ -89,6 +96,7 @@ preempt_latest(struct fifo *fifo, const struct espl_alloc_view *view, struct esp
 			    (last == ESPL_ANY ||
 				view->items[i]->started >= view->items[last]->started))
 				last = i;
+		ESPL_ASSERT(last != ESPL_ANY);
 		status = espl_roster_grant(roster, sink, last, 0, 1);
 	}
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
@@ -127,6 +135,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint64_t limit, aimed;
 	uint32_t total;
 
+	ESPL_ASSERT(fifo != NULL && fifo->magic == FIFO_MAGIC);
 	if (!pool_begin(view, &(struct pool_wish){ fifo->offer_name, OFFER, fifo->gpus_max, GPUS },
 		&fifo->offer, &fifo->roster, &limit, &status, error))
 		return status;

@@ -39,7 +39,10 @@ struct runner {
 	espl_time started;    /* NEVER: in this decision */
 	uint32_t whole, zero; /* 1: it may change its width */
 };
+#define GREEDY_MAGIC 0x71d2e99eu
+
 struct greedy {
+	uint32_t magic; /* GREEDY_MAGIC */
 	const char *offer_name;
 	uint32_t gpus_max, offer; /* offer: ESPL_ANY: not chosen yet */
 	uint32_t one, events;
@@ -55,6 +58,8 @@ destroy(void *self)
 {
 	struct greedy *greedy = self;
 
+	ESPL_ASSERT(greedy != NULL && greedy->magic == GREEDY_MAGIC);
+	greedy->magic = 0;
 	espl_roster_free(&greedy->roster);
 	free(greedy->runners);
 	free(greedy);
@@ -69,6 +74,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	(void)host;
 	if (greedy == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	greedy->magic = GREEDY_MAGIC;
 	greedy->gpus_max = (uint32_t)config->values[GPUS].as.i;
 	if (config->values[OFFER].source != ESPL_UNSET)
 		greedy->offer_name = config->values[OFFER].as.s;
@@ -120,6 +126,7 @@ list_runners(struct greedy *greedy, const struct espl_alloc_view *view)
 			!entry->fixed || (view->items[i]->flags & ESPL_ITEM_INPLACE) != 0))
 			return 0;
 	}
+	ESPL_ASSERT(left == 0);
 	return 1;
 }
 
@@ -232,6 +239,7 @@ halve_longest(struct greedy *greedy, const struct espl_alloc_view *view, uint32_
 	}
 	if (longest == NULL)
 		return 0;
+	ESPL_ASSERT(least < longest->gpus);
 	i = longest->gpus - least;
 	longest->gpus = least;
 	return i;
@@ -249,6 +257,7 @@ preempt_latest(struct greedy *greedy, uint32_t total)
 			if (greedy->runners[i].gpus > 0 &&
 			    (last == NULL || greedy->runners[i].started >= last->started))
 				last = &greedy->runners[i];
+		ESPL_ASSERT(last != NULL);
 		last->gpus = 0;
 	}
 }
@@ -266,6 +275,7 @@ decide_grants(struct greedy *greedy, const struct espl_alloc_view *view, uint32_
 	if (!list_runners(greedy, view))
 		return ESPL_E_NOMEM;
 	preempt_latest(greedy, total);
+	ESPL_ASSERT(in_use(greedy) <= total);
 	idle = total - in_use(greedy);
 	if (!begin_waiting(greedy, view, total, &idle, &queue))
 		return ESPL_E_NOMEM;
@@ -310,6 +320,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint64_t limit, aimed;
 	int full;
 
+	ESPL_ASSERT(greedy != NULL && greedy->magic == GREEDY_MAGIC);
 	if (!pool_begin(view,
 		&(struct pool_wish){ greedy->offer_name, OFFER, greedy->gpus_max, GPUS },
 		&greedy->offer, &greedy->roster, &limit, &status, error))
@@ -318,6 +329,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	status = pool_aim(view, sink, greedy->offer, limit, &aimed, error);
 	if (status != ESPL_OK)
 		return status;
+	ESPL_ASSERT(greedy->period > 0);
 	full = view->now >= greedy->next || (greedy->events && (view->why & changes) != 0);
 	if (view->now >= greedy->next)
 		greedy->next = (view->now / greedy->period + 1) * greedy->period;

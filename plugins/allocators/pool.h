@@ -7,6 +7,7 @@
 #ifndef POOL_H
 #define POOL_H
 #include <math.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/roster.h>
 #include <espalier/util.h>
 
@@ -56,6 +57,7 @@ pool_offer_gone(const struct espl_alloc_view *view, uint32_t offer)
 {
 	uint32_t i;
 
+	ESPL_ASSERT(offer < view->offer_count);
 	for (i = 0; i < view->node_count; i++)
 		if (view->nodes[i]->offer == offer)
 			return 0;
@@ -84,6 +86,7 @@ pool_begin(const struct espl_alloc_view *view, const struct pool_wish *wish, uin
 		*status = espl_roster_within(roster, wish->gpus_max, wish->gpus_option, error);
 	if (*status != ESPL_OK || roster->count == 0)
 		return 0;
+	ESPL_ASSERT(roster->count == view->item_count);
 	*limit = pool_allowed(view, view->offers[*offer], wish->gpus_max);
 	return 1;
 }
@@ -110,6 +113,7 @@ pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
 	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[number] : 0;
 	uint32_t i;
 
+	ESPL_ASSERT(number < view->offer_count && view->targets != NULL);
 	asked -= lost < asked ? lost : asked;
 	if (aimed > asked)
 		gpus += aimed - asked;
@@ -160,6 +164,7 @@ pool_widths(const struct espl_item *item, uint32_t per_node, uint32_t most, uint
 		if (gpus > width[count - 1])
 			width[count++] = gpus;
 	}
+	ESPL_ASSERT(width[count - 1] <= most);
 	return count;
 }
 

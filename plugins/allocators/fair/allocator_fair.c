@@ -32,7 +32,10 @@ static const struct espl_option options[] = {
 	    .max = "64" },
 };
 
+#define FAIR_MAGIC 0x654da529u
+
 struct fair {
+	uint32_t magic; /* FAIR_MAGIC */
 	const struct espl_host *host;
 	const char *offer_name;
 	uint32_t gpus_max; /* 0 no limit of ours */
@@ -49,6 +52,8 @@ destroy(void *self)
 {
 	struct fair *fair = self;
 
+	ESPL_ASSERT(fair != NULL && fair->magic == FAIR_MAGIC);
+	fair->magic = 0;
 	espl_roster_free(&fair->roster);
 	free(fair->shares);
 	free(fair);
@@ -62,6 +67,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (fair == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	fair->magic = FAIR_MAGIC;
 	fair->host = host;
 	fair->gpus_max = (uint32_t)config->values[GPUS].as.i;
 	if (config->values[OFFER].source != ESPL_UNSET)
@@ -82,6 +88,7 @@ cluster_size(const struct fair *fair, const struct espl_alloc_view *view, uint64
 	const struct espl_roster *roster = &fair->roster;
 	uint64_t use = roster->most;
 
+	ESPL_ASSERT(view->item_count > 0 && roster->count == view->item_count);
 	if ((view->items[0]->flags & ESPL_ITEM_COLOCATE) == 0 ||
 	    (limit == UINT64_MAX && use >= UINT64_C(1) << 32))
 		return pool_useful(roster, limit);
@@ -134,6 +141,7 @@ shrink_all(struct fair *fair, struct espl_alloc_sink *sink)
 static int
 is_granted(const struct espl_entry *entry, const struct espl_item *item)
 {
+	ESPL_ASSERT(entry->id == item->id);
 	return entry->gpus != item->granted.gpus || entry->packing != item->granted.packing;
 }
 
@@ -144,6 +152,7 @@ open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_allo
 {
 	struct espl_roster *roster = &fair->roster;
 
+	ESPL_ASSERT(*from <= roster->count);
 	while (roster->wholes > 0 && *from > 0) {
 		struct espl_entry *entry = espl_roster_at(roster, --*from);
 
@@ -204,6 +213,7 @@ divide_nodes(uint32_t *shares, uint32_t count, uint64_t total, uint32_t per_node
 {
 	uint32_t nodes = (uint32_t)((total + per_node - 1) / per_node), i, k = 0, at;
 
+	ESPL_ASSERT(count > 0 && per_node > 0);
 	if (count < nodes) {
 		nodes = (uint32_t)(total / per_node);
 		for (i = 0; i < count; i++)
@@ -218,6 +228,7 @@ divide_nodes(uint32_t *shares, uint32_t count, uint64_t total, uint32_t per_node
 		for (at = 0; at < gangs; at++)
 			shares[k++] = gpus / gangs + (at < gpus % gangs);
 	}
+	ESPL_ASSERT(k == count);
 	qsort(shares, count, sizeof *shares, larger_first);
 }
 
@@ -229,6 +240,7 @@ divide_gpus(struct fair *fair, const struct espl_alloc_view *view, uint64_t tota
 	uint32_t i, count = roster->count;
 	uint64_t need = 2 * (uint64_t)count + total / roster->per_node + 1;
 
+	ESPL_ASSERT(count > 0 && count == view->item_count);
 	if (need > fair->room) {
 		uint32_t *more = realloc(fair->shares, (size_t)need * 2 * sizeof *more);
 
@@ -261,6 +273,7 @@ growth_pays(const struct espl_item *item, uint32_t gpus, uint32_t more)
 {
 	double now = espl_throughput(item, gpus), then = espl_throughput(item, more);
 
+	ESPL_ASSERT(gpus < more);
 	if (then <= now)
 		return 0;
 	if (isnan(item->work_s) || isnan(item->resize_s))
@@ -367,6 +380,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	espl_status status;
 	uint64_t limit, total;
 
+	ESPL_ASSERT(fair != NULL && fair->magic == FAIR_MAGIC);
 	if (!pool_begin(view, &(struct pool_wish){ fair->offer_name, OFFER, fair->gpus_max, GPUS },
 		&fair->offer, &fair->roster, &limit, &status, error))
 		return status;

@@ -16,6 +16,7 @@ allocator_fair_alike(const struct espl_roster *roster, const struct espl_alloc_v
 	const struct espl_entry *first = espl_roster_at(roster, 0);
 	uint32_t i;
 
+	ESPL_ASSERT(roster->count > 0 && roster->count == view->item_count);
 	for (i = 1; i < roster->count; i++) {
 		const struct espl_entry *entry = espl_roster_at(roster, i);
 

@@ -2,6 +2,7 @@
  * take. */
 #ifndef FAIR_DIVIDE_H
 #define FAIR_DIVIDE_H
+#include <espalier/kit/assert.h>
 #include <espalier/kit/roster.h>
 
 /* Is that the same for all of them: weight, least and most?  Then equal shares say it all. */

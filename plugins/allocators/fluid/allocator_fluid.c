@@ -56,6 +56,8 @@ destroy(void *self)
 	struct fluid *fluid = self;
 	uint32_t i;
 
+	ESPL_ASSERT(fluid != NULL && fluid->magic == FLUID_MAGIC);
+	fluid->magic = 0;
 	for (i = 0; i < fluid->curve_room; i++) {
 		free(fluid->curves[i]->whole);
 		free(fluid->curves[i]);
@@ -76,6 +78,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (fluid == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	fluid->magic = FLUID_MAGIC;
 	fluid->host = host;
 	fluid->model = host->service(host, ESPL_MODEL);
 	fluid->gpus_max = (uint32_t)config->values[GPUS].as.i;
@@ -124,6 +127,8 @@ grant_all(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_a
 	espl_status status = ESPL_OK;
 	uint32_t i, n = 0;
 
+	/* The pool holds the runners, in their order. */
+	ESPL_ASSERT(pool->count == fluid->runner_count);
 	for (i = 0; i < pool->count; i++) {
 		const struct fluid_trial *t = &pool->trials[i];
 
@@ -166,6 +171,7 @@ try_wider(struct fluid *fluid)
 	}
 	if (!fluid->probing || wide == 0 || best == NULL)
 		return;
+	ESPL_ASSERT(pool->idle >= wide - best->gpus);
 	pool->idle -= wide - best->gpus;
 	best->gpus = wide;
 	fluid->probe.trial = best->id;
@@ -289,6 +295,7 @@ fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t tota
 		    allocator_fluid_index(fluid, fluid->runners[i].place));
 	if (status != ESPL_OK)
 		return status;
+	ESPL_ASSERT(pool->count == fluid->runner_count);
 	allocator_fluid_guess_work(fluid);
 	end_try(fluid);
 	allocator_fluid_pool_sit(pool);
@@ -327,6 +334,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint64_t limit, aimed;
 	int goes;
 
+	ESPL_ASSERT(fluid != NULL && fluid->magic == FLUID_MAGIC);
 	goes =
 	    pool_begin(view, &(struct pool_wish){ fluid->offer_name, OFFER, fluid->gpus_max, GPUS },
 		&fluid->offer, &fluid->roster, &limit, &status, error);

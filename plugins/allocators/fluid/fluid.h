@@ -3,6 +3,7 @@
 #ifndef FLUID_H
 #define FLUID_H
 #include <espalier/allocator.h>
+#include <espalier/kit/assert.h>
 #include <espalier/fleet.h>
 #include <espalier/kit/roster.h>
 
@@ -244,7 +245,10 @@ struct runner {
 	espl_time since, ends; /* when it was last foretold, and to end when */
 };
 
+#define FLUID_MAGIC 0x58c19cecu
+
 struct fluid {
+	uint32_t magic; /* FLUID_MAGIC */
 	const struct espl_host *host;
 	const struct espl_model *model;
 	const char *offer_name;

@@ -47,6 +47,7 @@ resize_trial(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
 		freed = pool->shelves[shelf].count == 0;
 		allocator_fluid_shelf_ends(pool, shelf);
 	}
+	ESPL_ASSERT(gpus > 0 && pool->idle + freed >= gpus);
 	pool->idle += freed;
 	pool->idle -= gpus;
 	t->gpus = gpus;

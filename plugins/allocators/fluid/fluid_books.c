@@ -16,6 +16,7 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 {
 	struct place *queue;
 
+	ESPL_ASSERT(fluid->head <= fluid->tail && fluid->tail <= fluid->queue_room);
 	if (fluid->head > 0 && fluid->tail == fluid->queue_room) {
 		memmove(fluid->queue, fluid->queue + fluid->head,
 		    (fluid->tail - fluid->head) * sizeof *queue);
@@ -179,6 +180,7 @@ allocator_fluid_add_trial(struct fluid *fluid, const struct espl_alloc_view *vie
 	espl_status status = allocator_fluid_pool_room(pool, pool->count + 1);
 	uint32_t fit;
 
+	ESPL_ASSERT(index < view->item_count && entry->id == item->id);
 	if (status != ESPL_OK)
 		return status;
 	t = &pool->trials[pool->count];

@@ -145,6 +145,7 @@ allocator_fluid_curve_fill(struct fluid_curve *curve, const struct fluid_rules *
 
 		curve->d = d > curve->unit ? d : curve->unit;
 	}
+	ESPL_ASSERT(curve->d <= curve->wide);
 	curve->rising = 1;
 	for (w = curve->unit; w < curve->d; w++)
 		curve->rising &= curve->whole[w + 1] < curve->whole[w];
@@ -181,6 +182,7 @@ read_scaling(struct fluid_probe *probe, const struct espl_model *model,
 	uint32_t unit = item->unit > 0 ? item->unit : 1, w = unit;
 	double last = one;
 
+	ESPL_ASSERT(one > 0 && probe->scaling_count == 0);
 	probe->scaling[probe->scaling_count++] = (struct espl_point){ unit, 1 };
 	while (probe->scaling_count < FLUID_STEPS && w <= item->gpus_max / 2) {
 		double t;
@@ -205,6 +207,7 @@ read_packing(struct fluid_probe *probe, const struct espl_model *model,
 	uint32_t p;
 	double last = one;
 
+	ESPL_ASSERT(one > 0 && probe->packing_count == 0);
 	probe->packing[probe->packing_count++] = (struct espl_point){ 1, 1 };
 	for (p = 2; p <= item->packing_max && p <= FLUID_PACKING_MAX; p++) {
 		double t = measured_seconds(model, probe->experiment, 1, p);

@@ -32,6 +32,7 @@ allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *vie
 		       most = view->node_count + pool->total / per_node + 1, sum = 0;
 	struct fluid_node *nodes;
 
+	ESPL_ASSERT(per_node > 0);
 	pool->node_count = 0;
 	pool->per_node = per_node;
 	if (per_node < 2 || pool->total <= per_node ||
@@ -58,6 +59,7 @@ allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *vie
 	}
 	for (; sum < pool->total; sum += per_node) /* those that will be asked for */
 		pool->nodes[pool->node_count++] = (struct fluid_node){ ESPL_NONE, per_node, 0 };
+	ESPL_ASSERT(pool->node_count <= pool->node_room);
 	return ESPL_OK;
 }
 
@@ -122,6 +124,7 @@ list_shelves(struct fluid_pool *pool, uint32_t n)
 		else if (sitters > 0)
 			pool->gangs[n++] = (struct fluid_gang){ 1, home };
 	}
+	ESPL_ASSERT(n <= pool->room);
 	return n;
 }
 
@@ -166,6 +169,7 @@ seat_wide(struct fluid_pool *pool, const struct fluid_gang *gang)
 			occupy_node(pool, i, pool->per_node);
 			need--;
 		}
+	ESPL_ASSERT(need == 0);
 	return 1;
 }
 
@@ -244,6 +248,7 @@ allocator_fluid_places_with(struct fluid_pool *pool, uint32_t i, uint32_t gpus, 
 	struct fluid_trial *t = &pool->trials[i], was = *t;
 	int good;
 
+	ESPL_ASSERT(i < pool->count && gpus > 0);
 	if (pool->node_count == 0)
 		return 1;
 	t->gpus = gpus;
@@ -264,6 +269,7 @@ allocator_fluid_displace(struct fluid_pool *pool)
 
 	if (pool->node_count == 0 || pool->mover == FLUID_NONE)
 		return;
+	ESPL_ASSERT(pool->mover < pool->count);
 	t = &pool->trials[pool->mover];
 	t->displaced = t->moved = 1;
 	pool->displaced = 1;

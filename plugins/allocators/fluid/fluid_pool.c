@@ -151,6 +151,7 @@ allocator_fluid_shelf_add(struct fluid_pool *pool, uint32_t shelf, uint32_t tria
 	struct fluid_shelf *s = &pool->shelves[shelf];
 	struct fluid_trial *t = &pool->trials[trial];
 
+	ESPL_ASSERT(shelf < pool->shelf_count && t->shelf == FLUID_NONE);
 	t->shelf = shelf;
 	t->next = s->head;
 	s->head = trial;
@@ -165,6 +166,7 @@ allocator_fluid_shelf_take(struct fluid_pool *pool, uint32_t trial)
 	struct fluid_shelf *s = &pool->shelves[t->shelf];
 	uint32_t *at = &s->head;
 
+	ESPL_ASSERT(t->shelf < pool->shelf_count && s->count > 0);
 	while (*at != trial)
 		at = &pool->trials[*at].next;
 	*at = t->next;
@@ -178,6 +180,7 @@ allocator_fluid_new_shelf(struct fluid_pool *pool, uint32_t cap)
 {
 	struct fluid_shelf *s = &pool->shelves[pool->shelf_count];
 
+	ESPL_ASSERT(pool->shelf_count < pool->room && cap > 0);
 	s->node = ESPL_NONE;
 	s->gpu = ESPL_ANY;
 	s->head = FLUID_NONE;

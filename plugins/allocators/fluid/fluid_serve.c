@@ -14,6 +14,7 @@ seat_trial(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing,
 	struct fluid_trial *t = &pool->trials[i];
 	uint32_t best = FLUID_NONE, whole = want == FLUID_SMALL ? t->least : want;
 
+	ESPL_ASSERT(i + 1 == pool->count && t->shelf == FLUID_NONE);
 	if (pool->owed > 0)
 		return 0;
 	if (want == FLUID_SMALL && packing > 1) {
@@ -36,6 +37,7 @@ seat_trial(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing,
 	t->packing = packing;
 	if (best != FLUID_NONE || packing > 1 || (whole == 1 && t->c > 1)) {
 		if (best == FLUID_NONE) {
+			ESPL_ASSERT(pool->idle > 0);
 			best = allocator_fluid_new_shelf(pool, packing > 1 ? packing : t->c);
 			pool->idle--;
 		}
@@ -147,6 +149,7 @@ allocator_fluid_admit(struct fluid *fluid, const struct espl_alloc_view *view)
 	uint32_t i, n = 0, from = pool->count, idle = fluid->head < fluid->tail ? 0 : pool->idle;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(fluid->head <= fluid->tail);
 	for (i = roster->fresh; i < roster->count && status == ESPL_OK; i++)
 		if (espl_roster_at(roster, i)->gpus == 0)
 			status = allocator_fluid_add_trial(fluid, view, i);

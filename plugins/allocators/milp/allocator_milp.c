@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 #include "milp_jobs.h"
+#include <espalier/kit/assert.h>
 #include "../pool.h"
 
 enum {
@@ -176,7 +177,10 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_BOOL },
 };
 
+#define MILP_MAGIC 0x4df53bc6u
+
 struct milp {
+	uint32_t magic; /* MILP_MAGIC */
 	const struct espl_host *host;
 	const struct espl_compute *compute;
 	const char *offer_name;
@@ -198,6 +202,8 @@ destroy(void *self)
 {
 	struct milp *milp = self;
 
+	ESPL_ASSERT(milp != NULL && milp->magic == MILP_MAGIC);
+	milp->magic = 0;
 	allocator_milp_case_free(&milp->now);
 	allocator_milp_ask_free(&milp->ask);
 	espl_roster_free(&milp->roster);
@@ -236,6 +242,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	milp = calloc(1, sizeof *milp);
 	if (milp == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	milp->magic = MILP_MAGIC;
 	milp->host = host;
 	milp->compute = host->service(host, ESPL_COMPUTE);
 	milp->gpus_max = (uint32_t)v[GPUS].as.i;
@@ -286,6 +293,7 @@ grant_jobs(struct milp *milp, const struct milp_plan *plan, const uint8_t *seate
 	uint32_t i, t, steps = c->problem.steps, horizon[MILP_STEPS];
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(steps > 0 && steps <= MILP_STEPS);
 	for (i = 0; i < c->dropped_count && status != ESPL_E_NOMEM; i++)
 		status = espl_roster_grant(&milp->roster, sink, c->dropped[i], 0, 1);
 	for (i = 0; i < c->problem.job_count && status != ESPL_E_NOMEM; i++) {
@@ -325,6 +333,7 @@ apply_plan(struct milp *milp, const struct espl_alloc_view *view, struct espl_al
 	uint8_t *seated = malloc(c->problem.job_count + 1u);
 	espl_status status;
 
+	ESPL_ASSERT(plan->choice != NULL && plan->status < sizeof words / sizeof words[0]);
 	if (seated == NULL)
 		return ESPL_E_NOMEM;
 	memset(seated, 1, c->problem.job_count);
@@ -461,6 +470,7 @@ take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_
 	struct milp_plan plan;
 	espl_status status = prepare_case(milp, view, total, &plan);
 
+	ESPL_ASSERT(outcome != NULL);
 	if (status == ESPL_OK)
 		status = allocator_milp_take(&milp->ask, outcome, &milp->now, view, &plan, &error);
 	if (status != ESPL_OK && status != ESPL_E_NOMEM) {
@@ -485,6 +495,7 @@ act_in_round(struct milp *milp, const struct espl_alloc_view *view, struct espl_
 	int over = espl_roster_used(&milp->roster) > total;
 	int due = view->now >= milp->next || over || (milp->events && (view->why & changes) != 0);
 
+	ESPL_ASSERT(milp->period > 0);
 	if (view->now >= milp->next)
 		milp->next = (view->now / milp->period + 1) * milp->period;
 	if (milp->ask.pending && outcome == NULL && !over) {
@@ -513,6 +524,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	espl_status status;
 	uint64_t limit, aimed;
 
+	ESPL_ASSERT(milp != NULL && milp->magic == MILP_MAGIC);
 	if (!pool_begin(view, &(struct pool_wish){ milp->offer_name, OFFER, milp->gpus_max, GPUS },
 		&milp->offer, &milp->roster, &limit, &status, error))
 		return status;

@@ -1,6 +1,7 @@
 /* milp_cbc.c - a decision as a mixed-integer linear program, in two formulations, given to CBC. */
 #include <math.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include <espalier/util.h>
 #include "milp_problem.h"
 
@@ -74,6 +75,7 @@ end_row(struct milp_form *form, double low, double high)
 			form->row_from[0] = 0;
 		form->row_room = room;
 	}
+	ESPL_ASSERT(form->row_count + 1 < form->row_room);
 	form->row_low[form->row_count] = low;
 	form->row_high[form->row_count] = high;
 	form->row_from[++form->row_count] = form->entry_count;

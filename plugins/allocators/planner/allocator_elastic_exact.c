@@ -33,6 +33,8 @@ destroy(void *self)
 {
 	struct proven *proven = self;
 
+	ESPL_ASSERT(proven != NULL && proven->common.magic == PLANNER_MAGIC);
+	proven->common.magic = 0;
 	espl_follow_free(&proven->common.follow);
 	free(proven);
 }

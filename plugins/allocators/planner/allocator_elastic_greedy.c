@@ -31,6 +31,8 @@ destroy(void *self)
 {
 	struct greedy *greedy = self;
 
+	ESPL_ASSERT(greedy != NULL && greedy->common.magic == PLANNER_MAGIC);
+	greedy->common.magic = 0;
 	espl_follow_free(&greedy->common.follow);
 	free(greedy);
 }

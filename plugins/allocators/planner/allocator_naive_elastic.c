@@ -17,6 +17,8 @@ destroy(void *self)
 {
 	struct naive *naive = self;
 
+	ESPL_ASSERT(naive != NULL && naive->common.magic == PLANNER_MAGIC);
+	naive->common.magic = 0;
 	espl_follow_free(&naive->common.follow);
 	free(naive);
 }
@@ -41,6 +43,7 @@ lay_out_stages(const struct planner_problem *p, uint32_t each, uint32_t *gpus)
 	uint32_t i;
 	int all = 1;
 
+	ESPL_ASSERT(each > 0);
 	for (i = 0; i < p->stage_count; i++) {
 		const struct espl_cell *cell;
 

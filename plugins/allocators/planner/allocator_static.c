@@ -32,7 +32,10 @@ static const struct espl_option options[] = {
 	    .max = "1000000" },
 };
 
+#define FIXED_MAGIC 0x4d0869f8u
+
 struct fixed {
+	uint32_t magic; /* FIXED_MAGIC */
 	const struct espl_host *host;
 	const char *offer_name;
 	uint32_t option;   /* gpus as the user wants it, 0 choose */
@@ -48,6 +51,8 @@ destroy(void *self)
 {
 	struct fixed *fixed = self;
 
+	ESPL_ASSERT(fixed != NULL && fixed->magic == FIXED_MAGIC);
+	fixed->magic = 0;
 	espl_roster_free(&fixed->roster);
 	espl_follow_free(&fixed->follow);
 	free(fixed);
@@ -61,6 +66,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (fixed == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	fixed->magic = FIXED_MAGIC;
 	fixed->host = host;
 	fixed->option = (uint32_t)config->values[GPUS].as.i;
 	fixed->gpus_max = (uint32_t)config->values[MOST].as.i;
@@ -154,6 +160,7 @@ choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
 	uint32_t i, each = espl_roster_at(&fixed->roster, 0)->least;
 	uint64_t trials = 0, plans = 0;
 
+	ESPL_ASSERT(fixed->offer < view->offer_count && fixed->roster.count > 0);
 	for (i = 0; i < view->experiment_count; i++) {
 		plans += planned_gpus(view->experiments[i]);
 		trials += widest_moment(view->experiments[i]->spec);
@@ -181,6 +188,7 @@ divide_pool(const struct fixed *fixed, const struct espl_item *item, uint32_t le
 	uint32_t per_node = fixed->roster.per_node;
 	uint32_t share = espl_useful(item, per_node, least_of(pool / count, UINT32_MAX));
 
+	ESPL_ASSERT(count > 0 && share <= pool);
 	if ((item->flags & ESPL_ITEM_COLOCATE) == 0)
 		return share > least ? share : least;
 	while (share > least && espl_side_by_side(share, nodes, per_node) < count)
@@ -288,6 +296,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint64_t total;
 	uint32_t nodes;
 
+	ESPL_ASSERT(fixed != NULL && fixed->magic == FIXED_MAGIC);
 	if (view->experiment_count == 1 && view->experiments[0]->plan != NULL)
 		return espl_follow(&fixed->follow, view, sink, ESPL_ANY, error);
 	if (fixed->offer == ESPL_ANY) {
@@ -563,6 +572,7 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 	espl_status status;
 	uint32_t number;
 
+	ESPL_ASSERT(fixed != NULL && fixed->magic == FIXED_MAGIC);
 	status = espl_choose_offer(view->offers, view->offer_count, fixed->offer_name, OFFER,
 	    &number, error);
 	if (status != ESPL_OK)

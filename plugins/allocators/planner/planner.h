@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/allocator.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/follow.h>
 #include <espalier/kit/roster.h>
 #include <espalier/model.h>
@@ -342,7 +343,10 @@ enum { PLANNER_GPUS_MAX, PLANNER_OFFER, PLANNER_OWN };
 	  .type = ESPL_OPT_STRING }
 /* clang-format on */
 
+#define PLANNER_MAGIC 0x706c616eu
+
 struct planner_instance {
+	uint32_t magic; /* PLANNER_MAGIC */
 	const struct espl_host *host;
 	const char *offer_name;
 	uint32_t gpus_max;

@@ -72,8 +72,10 @@ planner_draft_put(struct planner_draft *draft, const struct planner_problem *p,
 		const struct planner_stage *stage = &p->stages[i];
 
 		while (draft->rows[at].bracket != stage->bracket ||
-		    draft->rows[at].stage != stage->stage)
+		    draft->rows[at].stage != stage->stage) {
 			at++;
+			ESPL_ASSERT(at < draft->plan.stage_count);
+		}
 		draft->rows[at].offer = p->number;
 		draft->rows[at].gpus = gpus[i];
 	}
@@ -82,6 +84,7 @@ planner_draft_put(struct planner_draft *draft, const struct planner_problem *p,
 void
 planner_draft_copy(struct planner_draft *draft, const struct planner_draft *from)
 {
+	ESPL_ASSERT(draft->plan.stage_count == from->plan.stage_count);
 	memcpy(draft->rows, from->rows, from->plan.stage_count * sizeof *draft->rows);
 	draft->plan.flags = from->plan.flags;
 	draft->plan.gap = from->plan.gap;

@@ -39,6 +39,7 @@ predict_chains(struct drive *d, uint32_t afresh, struct espl_prediction *predict
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
 	uint32_t i;
 
+	ESPL_ASSERT(d->chains.count > 0);
 	for (i = 0; i < d->chains.count; i++)
 		planner_draft_put(&d->draft, &d->chains.problems[i], d->chains.answers[i].gpus);
 	memset(prediction, 0, sizeof *prediction);
@@ -250,6 +251,7 @@ try_offer(struct drive *d, uint32_t offer, planner_solve solve, void *ctx)
 	espl_status status = planner_chains_load(&d->chains, d->task, offer, solve, ctx);
 	int was_known = d->result->known;
 
+	ESPL_ASSERT(offer < d->task->offer_count);
 	if (status == ESPL_OK) {
 		d->placeable++;
 		planner_draft_fill(&d->draft, offer, d->chains.limit);
@@ -347,6 +349,7 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 	espl_status status;
 	uint32_t i;
 
+	ESPL_ASSERT(spec != NULL && solve != NULL);
 	memset(result, 0, sizeof *result);
 	result->least_s = result->least_usd = INFINITY;
 	d.risk = task->experiment->risk > 0 && task->experiment->risk < 1 &&
@@ -402,6 +405,7 @@ planner_offline(const struct espl_host *host, const struct espl_plan_view *view,
 	uint32_t offer = ESPL_ANY;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(e != NULL);
 	task.model = host->service(host, ESPL_MODEL);
 	if (task.model == NULL || task.model->stage == NULL || task.model->predict == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED,

@@ -229,6 +229,7 @@ planner_instance_init(struct planner_instance *self, const struct espl_host *hos
     const struct espl_config *config)
 {
 	self->host = host;
+	self->magic = PLANNER_MAGIC;
 	self->gpus_max = (uint32_t)config->values[PLANNER_GPUS_MAX].as.i;
 	if (config->values[PLANNER_OFFER].source != ESPL_UNSET)
 		self->offer_name = config->values[PLANNER_OFFER].as.s;
@@ -245,6 +246,7 @@ planner_instance_allocate(struct planner_instance *self, const struct espl_alloc
 	uint32_t bracket, dry, taken = 0, offer;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(self->magic == PLANNER_MAGIC && solve != NULL);
 	if (self->offer == ESPL_ANY)
 		status = espl_choose_offer(view->offers, view->offer_count, self->offer_name,
 		    PLANNER_OFFER, &self->offer, error);
@@ -268,6 +270,7 @@ espl_status
 planner_instance_plan(struct planner_instance *self, const struct espl_plan_view *view,
     struct espl_plan_sink *sink, planner_solve solve, void *ctx, struct espl_error *error)
 {
+	ESPL_ASSERT(self->magic == PLANNER_MAGIC && solve != NULL);
 	return planner_offline(self->host, view, sink, self->offer_name, PLANNER_OFFER,
 	    self->gpus_max, self->effort, solve, ctx, error);
 }

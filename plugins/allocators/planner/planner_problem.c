@@ -53,6 +53,7 @@ list_stages(struct planner_problem *p, uint32_t bracket)
 				stage->trials_before = spec->brackets[i]->stages[k - 1]->trials;
 		}
 	}
+	ESPL_ASSERT(p->stage_count <= count);
 	return ESPL_OK;
 }
 
@@ -63,6 +64,7 @@ load_cells(struct planner_problem *p)
 	espl_status status = ESPL_OK;
 	uint32_t i, k, placeable;
 
+	ESPL_ASSERT(p->limit > 0);
 	query.flags = p->task->flags;
 	query.experiment = p->task->experiment->id;
 	query.offer = p->number;
@@ -151,6 +153,7 @@ load_terms(struct planner_problem *p)
 	const struct espl_offer *offer = p->offer;
 	double usd_s = (double)offer->price_hour * 1e-6 / 3600.0;
 
+	ESPL_ASSERT(offer->gpus > 0);
 	p->by_function = offer->billing == ESPL_BILL_FUNCTION;
 	p->sold = (offer->flags & ESPL_OFFER_GONE) == 0;
 	p->warm = (p->task->experiment->flags & ESPL_EXPERIMENT_WARM) != 0;
@@ -175,6 +178,7 @@ lead_at(double *leads, uint32_t last, uint32_t fresh, double seconds)
 {
 	uint32_t i;
 
+	ESPL_ASSERT(last < fresh);
 	leads[fresh] = seconds;
 	for (i = last + 1; i < fresh; i++)
 		leads[i] = last == 0
