@@ -8,6 +8,7 @@
 #include <string.h>
 #include <espalier/host.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 #include "cloud_sim_prices.h"
 
 enum { OPT_OFFERS = 0, OPT_NODES_MAX, OPT_PRICES, OPT_START };
@@ -165,7 +166,10 @@ static const struct espl_option options[] = { [OPT_OFFERS] = { .name = "offers",
 		    "calendar time",
 	    .type = ESPL_OPT_STRING } };
 
+#define CLOUD_MAGIC 0x27181ac7u
+
 struct cloud {
+	uint32_t magic; /* CLOUD_MAGIC */
 	struct cloud_sim_offer *list;
 	uint32_t count;
 };
@@ -237,6 +241,7 @@ check_offer(const struct cloud *cloud, uint32_t row, const struct espl_value *ce
 	const struct cloud_sim_offer *sold = &cloud->list[row];
 	const struct espl_offer *o = &sold->offer;
 
+	ESPL_ASSERT(row < cloud->count);
 	if (o->name[0] == '\0')
 		return blame_row(error, row, "an offer has an empty name%s", "");
 	if (o->market[0] == '\0')
@@ -290,6 +295,8 @@ cloud_sim_destroy(void *self)
 {
 	struct cloud *cloud = self;
 
+	ESPL_ASSERT(cloud != NULL && cloud->magic == CLOUD_MAGIC);
+	cloud->magic = 0;
 	for (uint32_t i = 0; i < cloud->count; i++)
 		free(cloud->list[i].prices);
 	free(cloud->list);
@@ -337,11 +344,13 @@ cloud_sim_create(const struct espl_host *host, const struct espl_config *config,
 	struct cloud *cloud;
 	espl_status status = ESPL_OK;
 
+	ESPL_ASSERT(table != NULL && table->column_count == COL_COUNT);
 	if (table->row_count == 0)
 		return espl_blame(error, OPT_OFFERS, "the list of offers is empty");
 	cloud = calloc(1, sizeof *cloud);
 	if (cloud == NULL)
 		return ESPL_E_NOMEM;
+	cloud->magic = CLOUD_MAGIC;
 	cloud->list = calloc(table->row_count, sizeof *cloud->list);
 	if (cloud->list == NULL) {
 		free(cloud);
@@ -379,6 +388,7 @@ cloud_sim_describe(void *self, const struct espl_cloud_events *events, struct es
 {
 	const struct cloud *cloud = self;
 
+	ESPL_ASSERT(cloud != NULL && cloud->magic == CLOUD_MAGIC);
 	for (uint32_t i = 0; i < cloud->count; i++) {
 		const struct cloud_sim_offer *sold = &cloud->list[i];
 		espl_status status = events->offer(events, &sold->offer);

@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/sitters.h>
 #include <espalier/util.h>
 
@@ -20,7 +21,10 @@ struct cost {
 	uint32_t stand, moves, gpus;
 }; /* of emptying a node, or a part of it */
 
+#define COLOCATE_MAGIC 0x399478efu
+
 struct colocate {
+	uint32_t magic; /* COLOCATE_MAGIC */
 	struct espl_floor floor;
 	struct espl_moves moves;
 	struct espl_sitters sitters;
@@ -35,6 +39,8 @@ destroy(void *self)
 {
 	struct colocate *colocate = self;
 
+	ESPL_ASSERT(colocate != NULL && colocate->magic == COLOCATE_MAGIC);
+	colocate->magic = 0;
 	espl_floor_free(&colocate->floor);
 	espl_moves_free(&colocate->moves);
 	espl_sitters_free(&colocate->sitters);
@@ -52,6 +58,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	(void)config;
 	if (colocate == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	colocate->magic = COLOCATE_MAGIC;
 	*self = colocate;
 	return ESPL_OK;
 }
@@ -66,6 +73,7 @@ seat_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_
 	uint32_t c = gang->share.packing, i, gpu = 0;
 	int common = gang->offer == ESPL_ANY && gang->owner == ESPL_NONE;
 
+	ESPL_ASSERT(c > 1);
 	if (!common || colocate->hole_packing != c)
 		colocate->hole_stand = 0;
 	colocate->hole_packing = common ? c : 0;
@@ -122,6 +130,7 @@ movable_gpus(struct colocate *colocate, uint32_t gang, uint32_t below)
 	const struct espl_slot *slots = espl_sitters_slots(&colocate->sitters, gang, &count);
 	const struct espl_floor_gpu *cell;
 
+	ESPL_ASSERT(gang < colocate->sitters.view->gang_count);
 	if ((g->flags & ESPL_GANG_LOCKED) != 0 || count == 0 ||
 	    slots[0].node != slots[count - 1].node ||
 	    colocate->sitters.move_of[gang] != ESPL_ANY) /* placed in this very call */
@@ -169,6 +178,7 @@ choose_movers(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t bel
 	uint32_t sizes[SITTERS_MAX], gangs[SITTERS_MAX];
 	uint32_t k, at, best, n = 0, count = 0;
 
+	ESPL_ASSERT(colocate->sitters.indexed && i < colocate->floor.count);
 	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
 		uint32_t size =
 		    n == SITTERS_MAX ? 0 : movable_gpus(colocate, colocate->sitters.who[k], below);
@@ -297,6 +307,7 @@ displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
 		if (!espl_floor_admits(floor, i, gang, ESPL_ANY) ||
 		    floor->stands[i].node->gpu_count < gpus)
 			continue;
+		ESPL_ASSERT(floor->stands[i].idle < gpus);
 		cost.moves = choose_movers(colocate, i, gpus - floor->stands[i].idle, gpus, chosen);
 		for (k = 0; k < cost.moves; k++) {
 			(void)espl_sitters_slots(&colocate->sitters, chosen[k], &count);
@@ -321,6 +332,7 @@ cost_of_emptying(struct colocate *colocate, uint32_t i, int again)
 	struct cost cost = { i, 0, 0 };
 	uint32_t k;
 
+	ESPL_ASSERT(colocate->sitters.indexed);
 	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
 		uint32_t gang = colocate->sitters.who[k], count;
 		const struct espl_slot *slots =
@@ -350,6 +362,7 @@ displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32
 	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
 	struct espl_slot *slots;
 
+	ESPL_ASSERT(size > 0 && gang->share.gpus % size == 0);
 	for (i = 0; i < floor->count && costs != NULL; i++) {
 		if (!espl_floor_admits(floor, i, gang, offer) ||
 		    floor->stands[i].node->gpu_count != size)
@@ -426,6 +439,8 @@ reseat_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 	struct espl_slot *slots = espl_moves_room(&colocate->moves, gang);
 	uint32_t count;
 
+	ESPL_ASSERT(
+	    index < colocate->moves.count && colocate->moves.list[index].state == ESPL_MOVE_OPEN);
 	if (slots == NULL || colocate->floor.failed) {
 		colocate->floor.failed = 1;
 		return 0;
@@ -449,6 +464,7 @@ empty_node(struct colocate *colocate, uint32_t i)
 	uint32_t k, n = 0, open[SITTERS_MAX], first = colocate->sitters.from[i];
 	uint32_t last = colocate->sitters.from[i + 1];
 
+	ESPL_ASSERT(colocate->sitters.indexed);
 	if (last - first > SITTERS_MAX)
 		return 0;
 	colocate->floor.stands[i].usable = 0;
@@ -522,6 +538,7 @@ answer_gangs(struct colocate *colocate, struct espl_place_sink *sink)
 			total += choose_nodes(colocate, view->give_up[i].offer,
 			    view->give_up[i].nodes, nodes + total);
 	}
+	ESPL_ASSERT(total <= view->node_count);
 	status = colocate->floor.failed ? ESPL_E_NOMEM : espl_moves_tell(&colocate->moves, sink);
 	for (i = 0; i < total && status == ESPL_OK; i++) {
 		status = sink->give_up(sink, nodes[i]);
@@ -551,6 +568,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	espl_status status;
 	uint32_t i, count;
 
+	ESPL_ASSERT(colocate != NULL && colocate->magic == COLOCATE_MAGIC);
 	if (!espl_moves_any(moves, view))
 		return ESPL_OK;
 	status = espl_moves_gather(moves, &colocate->floor, view);

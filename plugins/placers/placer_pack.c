@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/sitters.h>
 #include <espalier/util.h>
 
@@ -33,7 +34,10 @@ struct rank {
 	uint64_t item;
 	uint32_t position, zero;
 };
+#define PACK_MAGIC 0x259ae4aau
+
 struct pack {
+	uint32_t magic; /* PACK_MAGIC */
 	struct espl_floor floor;
 	struct espl_moves moves;
 	struct espl_sitters sitters;
@@ -55,6 +59,8 @@ destroy(void *self)
 {
 	struct pack *pack = self;
 
+	ESPL_ASSERT(pack != NULL && pack->magic == PACK_MAGIC);
+	pack->magic = 0;
 	espl_floor_free(&pack->floor);
 	espl_moves_free(&pack->moves);
 	espl_sitters_free(&pack->sitters);
@@ -72,6 +78,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	(void)host;
 	if (pack == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	pack->magic = PACK_MAGIC;
 	pack->fill = config->values[SHARES].as.i == FILL;
 	*self = pack;
 	return ESPL_OK;
@@ -591,6 +598,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	struct espl_moves *moves = &pack->moves;
 	espl_status status;
 
+	ESPL_ASSERT(pack != NULL && pack->magic == PACK_MAGIC);
 	if (!espl_moves_any(moves, view))
 		return ESPL_OK;
 	status = espl_moves_gather(moves, &pack->floor, view);

@@ -5,10 +5,14 @@
  * moved for somebody else; a node is given up when it is empty.
  */
 #include <stdlib.h>
+#include <espalier/kit/assert.h>
 #include <espalier/kit/moves.h>
 #include <espalier/util.h>
 
+#define SCATTER_MAGIC 0x1f3d280eu
+
 struct scatter {
+	uint32_t magic; /* SCATTER_MAGIC */
 	struct espl_floor floor;
 	struct espl_moves moves;
 };
@@ -18,6 +22,8 @@ destroy(void *self)
 {
 	struct scatter *scatter = self;
 
+	ESPL_ASSERT(scatter != NULL && scatter->magic == SCATTER_MAGIC);
+	scatter->magic = 0;
 	espl_floor_free(&scatter->floor);
 	espl_moves_free(&scatter->moves);
 	free(scatter);
@@ -33,6 +39,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	(void)config;
 	if (scatter == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	scatter->magic = SCATTER_MAGIC;
 	*self = scatter;
 	return ESPL_OK;
 }
@@ -43,6 +50,7 @@ seat_share(struct espl_floor *floor, const struct espl_gang *gang, struct espl_s
 {
 	uint32_t c = gang->share.packing, best = ESPL_ANY, best_gpu = 0, least = UINT32_MAX, i, k;
 
+	ESPL_ASSERT(c > 1);
 	i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 1);
 	if (i != ESPL_ANY)
 		return espl_floor_seat(floor, i, 1, c, slots);
@@ -110,6 +118,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	espl_status status;
 	uint32_t i;
 
+	ESPL_ASSERT(scatter != NULL && scatter->magic == SCATTER_MAGIC);
 	if (!espl_moves_any(moves, view))
 		return ESPL_OK;
 	status = espl_moves_gather(moves, &scatter->floor, view);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <espalier/trainable.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 
 #ifdef __GNUC__
 #define PROBLEM_UNUSED __attribute__((unused))
@@ -104,7 +105,11 @@ problem_settings(const struct espl_trial_context *context, const char *const *na
 
 /* ---- an instance with the options bias, noise, z_max, and perhaps regret ------------------- */
 
+#define PROBLEM_MAGIC 0x70726f62u
+#define PROBLEM_TRIAL_MAGIC 0x70747269u
+
 struct problem {
+	uint32_t magic; /* PROBLEM_MAGIC */
 	double bias, noise;
 	int64_t z_max;
 	int regret; /* is it reported? */
@@ -131,6 +136,8 @@ struct problem {
 static PROBLEM_UNUSED void
 problem_read(struct problem *p, const struct espl_config *config)
 {
+	ESPL_ASSERT(config->count >= PROBLEM_REGRET_AT);
+	p->magic = PROBLEM_MAGIC;
 	p->bias = config->values[0].as.r;
 	p->noise = config->values[1].as.r;
 	p->z_max = config->values[2].as.i;
@@ -155,7 +162,11 @@ problem_create(const struct espl_host *host, const struct espl_config *config, v
 static PROBLEM_UNUSED void
 problem_destroy(void *self)
 {
-	free(self);
+	struct problem *p = self;
+
+	ESPL_ASSERT(p != NULL && p->magic == PROBLEM_MAGIC);
+	p->magic = 0;
+	free(p);
 }
 
 /* The last fidelity, at least 1. */
@@ -164,6 +175,7 @@ problem_z_max(const struct problem *p, const struct espl_trial_context *context)
 {
 	double z_max = p->z_max > 0 ? (double)p->z_max : (double)context->iterations_max;
 
+	ESPL_ASSERT(p->magic == PROBLEM_MAGIC);
 	return z_max >= 1 ? z_max : 1.0;
 }
 
@@ -171,6 +183,7 @@ problem_z_max(const struct problem *p, const struct espl_trial_context *context)
 
 #define PROBLEM_VALUES 256u
 struct problem_trial {
+	uint32_t magic; /* PROBLEM_TRIAL_MAGIC */
 	const struct problem *problem;
 	const struct espl_trial_context *context;
 	uint64_t done; /* the region */
@@ -188,6 +201,7 @@ problem_open(void *self, const struct espl_trial_context *context, struct espl_e
 		(void)espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		return NULL;
 	}
+	t->magic = PROBLEM_TRIAL_MAGIC;
 	t->problem = self;
 	t->context = context;
 	t->z_max = problem_z_max(self, context);
@@ -201,13 +215,18 @@ problem_tell(const struct problem_trial *t, struct espl_report_sink *sink, doubl
 {
 	espl_status st = sink->metric(sink, "loss", loss);
 
+	ESPL_ASSERT(t->magic == PROBLEM_TRIAL_MAGIC && t->problem->magic == PROBLEM_MAGIC);
 	return st == ESPL_OK && t->problem->regret ? sink->metric(sink, "regret", regret) : st;
 }
 
 static PROBLEM_UNUSED void
 problem_close(void *trial)
 {
-	free(trial);
+	struct problem_trial *t = trial;
+
+	ESPL_ASSERT(t != NULL && t->magic == PROBLEM_TRIAL_MAGIC);
+	t->magic = 0;
+	free(t);
 }
 
 static PROBLEM_UNUSED espl_status
@@ -216,6 +235,7 @@ problem_regions(void *trial, struct espl_region_sink *sink, struct espl_error *e
 	struct problem_trial *t = trial;
 
 	(void)error;
+	ESPL_ASSERT(t != NULL && t->magic == PROBLEM_TRIAL_MAGIC);
 	return sink->region(sink, "done", &t->done, sizeof t->done, ESPL_CPU);
 }
 
@@ -225,6 +245,7 @@ problem_resize(void *trial, const struct espl_trial_context *context, struct esp
 	struct problem_trial *t = trial;
 
 	(void)error;
+	ESPL_ASSERT(t != NULL && t->magic == PROBLEM_TRIAL_MAGIC && context != NULL);
 	t->context = context;
 	return ESPL_OK;
 }

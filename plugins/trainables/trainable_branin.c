@@ -52,6 +52,7 @@ branin_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	double loss = branin(t->x[0], t->x[1], t->problem->bias * (1.0 - q));
 
 	(void)error;
+	ESPL_ASSERT(t->magic == PROBLEM_TRIAL_MAGIC && iteration > 0);
 	loss += sqrt(0.05) * t->problem->noise * (1.0 - q) *
 	    problem_normal(t->context->seed, iteration, 0);
 	t->done = iteration;

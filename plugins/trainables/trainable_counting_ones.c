@@ -77,6 +77,7 @@ counting_ones_open(void *self, const struct espl_trial_context *context, void **
 
 	if (o == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	o->base.magic = PROBLEM_TRIAL_MAGIC;
 	o->base.problem = self;
 	o->base.context = context;
 	o->base.z_max = problem_z_max(self, context);
@@ -105,6 +106,7 @@ counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sin
 	uint64_t throws = (uint64_t)z * (uint64_t)((const struct counting *)t->problem)->throws;
 
 	(void)error;
+	ESPL_ASSERT(t->magic == PROBLEM_TRIAL_MAGIC && t->count > 0 && o->choices <= t->count);
 	for (uint32_t i = 0; i < t->count; i++) {
 		double mean = t->x[i];
 

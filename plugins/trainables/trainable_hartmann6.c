@@ -67,6 +67,7 @@ hartmann6_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	double z = fmin((double)iteration, t->z_max), u, loss;
 
 	(void)error;
+	ESPL_ASSERT(t->magic == PROBLEM_TRIAL_MAGIC && iteration > 0);
 	u = t->z_max > 1 ? log(z) / log(t->z_max) : 1.0;
 	loss = hartmann6(t->x, t->problem->bias * (1.0 - u));
 	loss +=

@@ -25,6 +25,7 @@ quadratic_open(void *self, const struct espl_trial_context *context, void **tria
 
 	if (q == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	q->base.magic = PROBLEM_TRIAL_MAGIC;
 	q->base.problem = self;
 	q->base.context = context;
 	q->base.z_max = problem_z_max(self, context);
@@ -47,6 +48,7 @@ quadratic_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	struct problem_trial *t = &q->base;
 	double z = fmin((double)iteration, t->z_max), loss = 0.0;
 
+	ESPL_ASSERT(t->magic == PROBLEM_TRIAL_MAGIC);
 	if (iteration != t->done + 1)
 		return espl_fail(error, ESPL_E_BUG,
 		    "iteration %llu follows %llu; the state belongs to another trial",

@@ -22,11 +22,16 @@ static const struct espl_option options[] = {
 	    .help = "seconds to open a trial" }
 };
 
+#define SLEEPER_MAGIC 0x736c6570u
+#define NAP_MAGIC 0x6e617070u
+
 struct sleeper {
+	uint32_t magic; /* SLEEPER_MAGIC */
 	double iteration_s, open_s;
 };
 
 struct nap {
+	uint32_t magic; /* NAP_MAGIC */
 	const struct espl_trial_context *context;
 	double x, iteration_s;
 	uint64_t done; /* the region */
@@ -41,6 +46,7 @@ sleep_create(const struct espl_host *host, const struct espl_config *config, voi
 	(void)host;
 	if (s == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	s->magic = SLEEPER_MAGIC;
 	s->iteration_s = config->values[0].as.r;
 	s->open_s = config->values[1].as.r;
 	*self = s;
@@ -73,8 +79,10 @@ sleep_open(void *self, const struct espl_trial_context *context, void **trial,
 	struct nap *n = calloc(1, sizeof *n);
 	espl_status st;
 
+	ESPL_ASSERT(s != NULL && s->magic == SLEEPER_MAGIC);
 	if (n == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	n->magic = NAP_MAGIC;
 	n->context = context;
 	n->iteration_s = setting != NULL ? problem_number(setting) : s->iteration_s;
 	st = problem_settings(context, names, 1, &n->x, error);
@@ -99,6 +107,7 @@ sleep_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struc
 	uint32_t world = n->context->comm != NULL ? n->context->comm->world : 1;
 	espl_status st;
 
+	ESPL_ASSERT(n->magic == NAP_MAGIC);
 	if (iteration != n->done + 1)
 		return espl_fail(error, ESPL_E_BUG,
 		    "iteration %llu follows %llu; the state belongs to another trial",
@@ -118,6 +127,7 @@ sleep_regions(void *trial, struct espl_region_sink *sink, struct espl_error *err
 	struct nap *n = trial;
 
 	(void)error;
+	ESPL_ASSERT(n != NULL && n->magic == NAP_MAGIC);
 	return sink->region(sink, "done", &n->done, sizeof n->done, ESPL_CPU);
 }
 
@@ -127,6 +137,7 @@ sleep_resize(void *trial, const struct espl_trial_context *context, struct espl_
 	struct nap *n = trial;
 
 	(void)error;
+	ESPL_ASSERT(n != NULL && n->magic == NAP_MAGIC && context != NULL);
 	n->context = context;
 	return ESPL_OK;
 }
@@ -134,7 +145,21 @@ sleep_resize(void *trial, const struct espl_trial_context *context, struct espl_
 static void
 sleep_close(void *trial)
 {
-	free(trial);
+	struct nap *n = trial;
+
+	ESPL_ASSERT(n != NULL && n->magic == NAP_MAGIC);
+	n->magic = 0;
+	free(n);
+}
+
+static void
+sleep_destroy(void *self)
+{
+	struct sleeper *s = self;
+
+	ESPL_ASSERT(s != NULL && s->magic == SLEEPER_MAGIC);
+	s->magic = 0;
+	free(s);
 }
 
 PROBLEM_SUITS(sleep)
@@ -146,5 +171,4 @@ static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_
 ESPL_PLUGIN(trainable, sleep) = { ESPL_HEAD(ESPL_TRAINABLE, "sleep"), .version = "0.1",
 	.summary =
 	    "sleep iteration_s seconds per iteration, divided by the size of the gang; loss from x",
-	ESPL_OPTIONS(options), .ops = &ops.head, .create = sleep_create,
-	.destroy = problem_destroy };
+	ESPL_OPTIONS(options), .ops = &ops.head, .create = sleep_create, .destroy = sleep_destroy };

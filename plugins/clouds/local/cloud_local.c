@@ -13,6 +13,7 @@
 #include <espalier/cloud.h>
 #include <espalier/host.h>
 #include <espalier/util.h>
+#include <espalier/kit/assert.h>
 
 #include "cloud_local_slots.h"
 
@@ -73,7 +74,10 @@ struct slot {
 #define LOOK_AGAIN (2 * ESPL_SECOND) /* for slots that another run holds */
 #define LOOK_SOON (ESPL_SECOND / 20) /* while another run takes its own */
 
+#define LOCAL_MAGIC 0x79cc1f6bu
+
 struct local {
+	uint32_t magic; /* LOCAL_MAGIC */
 	const struct espl_host *host;
 	const struct espl_config *config;
 	const struct espl_io *io;
@@ -163,6 +167,7 @@ tell_offer(const struct local *l, const struct espl_cloud_events *events)
 	struct espl_offer offer = ESPL_INIT(struct espl_offer);
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 
+	ESPL_ASSERT(l->found && l->nodes > 0);
 	offer.number = ESPL_ANY;
 	offer.gpus = l->gpus;
 	offer.cpus = l->cores / l->nodes > 0 ? l->cores / l->nodes : 1;
@@ -194,6 +199,7 @@ local_describe(void *self, const struct espl_cloud_events *events, struct espl_e
 	struct local *l = self;
 	espl_status status = discover_machine(l, error);
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	return status == ESPL_OK ? tell_offer(l, events) : status;
 }
 
@@ -203,6 +209,7 @@ local_start(void *self, const struct espl_cloud_events *events, struct espl_erro
 	struct local *l = self;
 	espl_status status = discover_machine(l, error);
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	l->events = events;
 	if (status == ESPL_OK)
 		status = tell_offer(l, events);
@@ -276,6 +283,7 @@ take_slots(struct local *l)
 
 	if (l->taken > 0)
 		return 0;
+	ESPL_ASSERT(l->found && l->slots != NULL);
 	if (l->name[0] == '\0')
 		local_slots_name(l->name, l->run != NULL ? l->run->folder : NULL);
 	if (!shares) /* two that try at once would each get a part, and give it back */
@@ -338,6 +346,7 @@ tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state,
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
 	char id[32], detail[16];
 
+	ESPL_ASSERT(l->events != NULL && (node == 0 || node < l->nodes));
 	event.lease = lease;
 	event.state = state;
 	event.reason = reason;
@@ -358,6 +367,7 @@ tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state,
 static espl_status
 answer_later(struct local *l, uint64_t lease, uint32_t node, espl_span after)
 {
+	ESPL_ASSERT(l->io != NULL);
 	if (l->pending_count == l->pending_cap) {
 		uint32_t cap = l->pending_cap > 0 ? l->pending_cap * 2 : 16;
 		struct pending *more = realloc(l->pending, cap * sizeof *more);
@@ -402,6 +412,7 @@ local_acquire(void *self, const struct espl_acquire *const *list, uint32_t count
 	struct local *l = self;
 	uint32_t i;
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	for (i = 0; i < count; i++) {
 		uint32_t node = take_node(l, list[i]->lease, ESPL_ANY);
 
@@ -418,6 +429,7 @@ local_on_timer(void *self, uint64_t lease)
 	uint32_t i, node;
 	espl_span after = 0;
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	for (i = 0; i < l->pending_count && l->pending[i].lease != lease; i++)
 		continue;
 	if (i == l->pending_count)
@@ -441,6 +453,7 @@ local_release(void *self, const struct espl_lease *const *list, uint32_t count,
 	struct local *l = self;
 	uint32_t i, k;
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	(void)error;
 	for (i = 0; i < count; i++) {
 		uint64_t lease = list[i]->lease;
@@ -480,6 +493,7 @@ local_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
 	struct local *l = self;
 	uint32_t i;
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	for (i = 0; i < count; i++) {
 		uint32_t node = take_node(l, list[i]->lease, number_in(list[i]->detail));
 		espl_span after = node != ESPL_ANY ? take_slots(l) : 0;
@@ -501,6 +515,7 @@ local_owned(void *self, const char *run, uint64_t what, struct espl_error *error
 {
 	struct local *l = self;
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	(void)run;
 	(void)error;
 	if (l->events != NULL) /* nothing of it outlives the driver */
@@ -520,6 +535,7 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	char *devices;
 	espl_status status = discover_machine(l, error);
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	if (status != ESPL_OK)
 		return status;
 	if (node == ESPL_ANY || node >= l->nodes)
@@ -532,6 +548,7 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	at = (size_t)snprintf(devices, room, "ESPALIER_AGENT_DEVICES=");
 	/* none: the lease is another process's, and was not adopted */
 	count = l->taken > 0 ? slots_of_node(l) : l->gpus;
+	ESPL_ASSERT(l->taken == 0 || node * l->gpus + count <= l->taken);
 	if (!l->on_gpus)
 		(void)snprintf(devices + at, room - at, "cpu:%u", count);
 	for (i = 0; l->on_gpus && i < count; i++)
@@ -552,6 +569,8 @@ local_destroy(void *self)
 {
 	struct local *l = self;
 
+	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
+	l->magic = 0;
 	give_slots(l);
 	free(l->slots);
 	free(l->list);
@@ -569,6 +588,7 @@ local_create(const struct espl_host *host, const struct espl_config *config, voi
 
 	if (l == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	l->magic = LOCAL_MAGIC;
 	l->host = host;
 	l->config = config;
 	l->io =

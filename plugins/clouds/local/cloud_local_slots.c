@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <sched.h>
 
+#include <espalier/kit/assert.h>
 #include "cloud_local_slots.h"
 
 static const char *
@@ -37,6 +38,7 @@ local_slots_name(char name[SLOT_HOLDER], const char *folder)
 	const struct passwd *user = getpwuid(getuid());
 	int size = snprintf(name, SLOT_HOLDER, "process %ld", (long)getpid());
 
+	ESPL_ASSERT(size > 0 && size < SLOT_HOLDER);
 	if (user != NULL)
 		size +=
 		    snprintf(name + size, SLOT_HOLDER - (size_t)size, " of %.60s", user->pw_name);
@@ -92,6 +94,7 @@ local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 	struct stat st;
 	int fd;
 
+	ESPL_ASSERT(slot[0] != '\0' && name[0] != '\0');
 	holder[0] = '\0';
 	if (in == NULL)
 		return -2;
