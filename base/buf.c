@@ -18,6 +18,7 @@ espl__buf_grow(struct espl__buf *b, size_t more)
 {
 	size_t need;
 
+	ESPL__ASSERT(b->size <= b->cap);
 	if (__builtin_add_overflow(b->size, more, &need) || need > SIZE_MAX / 2)
 		need = SIZE_MAX / 2; /* more than there is: the allocator says so */
 	if (need <= b->cap)
@@ -116,6 +117,7 @@ espl__put_f64s(struct espl__buf *b, const double *values, size_t count)
 {
 	uint8_t *to;
 
+	ESPL__ASSERT(values != NULL || count == 0);
 	espl__buf_reserve(b, count * 8);
 	to = b->data + b->size;
 	for (size_t i = 0; i < count; i++, to += 8) {
@@ -339,6 +341,7 @@ espl__get_f64s(struct espl__reader *r, double *values, size_t count)
 {
 	const uint8_t *at = r->at;
 
+	ESPL__ASSERT(values != NULL || count == 0);
 	if (count > SIZE_MAX / 8 || !has_bytes(r, count * 8)) {
 		r->bad = 1;
 		for (size_t i = 0; i < count; i++)

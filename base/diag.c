@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include "base/assert.h"
 #include "base/diag.h"
 
 /* One line whatever the user's file, a trial or a plugin put in; a cut text says so. */
@@ -156,6 +157,7 @@ espl_status
 espl__diag_plugin(struct espl__diag *diag, const char *who, espl_status status,
     const struct espl_error *error)
 {
+	ESPL__ASSERT(who != NULL && status != ESPL_OK);
 	if (error == NULL || error->text[0] == '\0')
 		return espl__fail(diag, status, "%s: %s (status %d, without a message)", who,
 		    status_text(status), (int)status);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -17,6 +18,7 @@ espl__fd_read(int fd, const char *path, size_t limit, struct espl__buf *to, stru
 {
 	espl_status status = ESPL_OK;
 
+	ESPL__ASSERT(fd >= 0 && to != NULL);
 	espl__buf_clear(to);
 	for (;;) {
 		ssize_t got;
@@ -58,6 +60,7 @@ espl__write_all(int fd, const void *bytes, size_t size)
 {
 	const char *p = bytes;
 
+	ESPL__ASSERT(fd >= 0 && (bytes != NULL || size == 0));
 	while (size > 0) {
 		ssize_t done = write(fd, p, size);
 
@@ -322,12 +325,14 @@ remove_at(int parent, const char *name, unsigned depth)
 int
 espl__tree_remove_at(int folder, const char *name)
 {
+	ESPL__ASSERT(name != NULL && name[0] != '\0');
 	return remove_at(folder, name, 0);
 }
 
 espl_status
 espl__tree_remove(const char *path, struct espl__diag *diag)
 {
+	ESPL__ASSERT(path != NULL && path[0] != '\0');
 	if (remove_at(AT_FDCWD, path, 0) != 0)
 		return espl__fail_errno(diag, "cannot remove '%s'", path);
 	return ESPL_OK;
@@ -336,6 +341,7 @@ espl__tree_remove(const char *path, struct espl__diag *diag)
 espl_status
 espl__lock(const char *path, int *to, struct espl__diag *diag)
 {
+	ESPL__ASSERT(to != NULL);
 	/* A lock of the process, not of the open file: a child that a killed driver has forked and
 	 * that is not yet another program does not hold it. */
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

@@ -32,6 +32,7 @@ grow_map(struct espl__map *map)
 {
 	struct espl__map bigger = { .cap = map->cap > 0 ? map->cap * 2 : 8, .count = map->count };
 
+	ESPL__ASSERT(map->count <= map->cap);
 	bigger.keys = espl__realloc(NULL, bigger.cap, sizeof *bigger.keys);
 	bigger.values = espl__realloc(NULL, bigger.cap, sizeof *bigger.values);
 	bigger.used = espl__alloc(bigger.cap);
@@ -118,6 +119,7 @@ espl__map_free(struct espl__map *map)
 uint32_t
 espl__names_find(const struct espl__names *names, const char *name)
 {
+	ESPL__ASSERT(name != NULL);
 	for (uint32_t i = 0; i < names->count; i++)
 		if (strcmp(names->names[i], name) == 0)
 			return i;

@@ -41,6 +41,7 @@ espl__realloc(void *old, size_t count, size_t each)
 	size_t bytes;
 	void *p;
 
+	ESPL__ASSERT(each > 0);
 	if (__builtin_mul_overflow(count, each, &bytes))
 		out_of_memory();
 	p = realloc(old, bytes > 0 ? bytes : 1);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/assert.h"
 #include "base/text.h"
 
 static int
@@ -80,6 +81,7 @@ espl__parse_bool(const char *text, int64_t *to)
 	static const char *const words[2][4] = { { "false", "no", "off", "0" },
 		{ "true", "yes", "on", "1" } };
 
+	ESPL__ASSERT(text != NULL && to != NULL);
 	for (int value = 0; value < 2; value++)
 		for (int i = 0; i < 4; i++)
 			if (strcmp(text, words[value][i]) == 0) {
@@ -194,6 +196,7 @@ espl__parse_span(const char *text, espl_span *to)
 	const char *p = text;
 	int64_t sum = 0, part, before = INT64_MAX;
 
+	ESPL__ASSERT(to != NULL);
 	if (strcmp(text, "0") == 0) {
 		*to = 0;
 		return 0;
@@ -241,6 +244,7 @@ espl__parse_bytes(const char *text, int64_t *to)
 	const struct unit *unit = &units[0];
 	struct decimal d;
 
+	ESPL__ASSERT(text != NULL && to != NULL);
 	if (scan_decimal(&p, &d) != 0)
 		return -1;
 	if (*p != '\0') {

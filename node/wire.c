@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "node/wire.h"
@@ -28,6 +29,13 @@ get_le32(const uint8_t *at)
 	    (uint32_t)at[3] << 24;
 }
 
+static int
+is_known_type(uint8_t type)
+{
+	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_BYE) ||
+	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_STATED);
+}
+
 size_t
 espl__frame_begin(struct espl__buf *b, enum espl__message type)
 {
@@ -41,6 +49,7 @@ espl__frame_begin(struct espl__buf *b, enum espl__message type)
 void
 espl__frame_end(struct espl__buf *b, size_t mark)
 {
+	ESPL__ASSERT(mark + HEAD <= b->size && is_known_type(b->data[mark + 4]));
 	put_le32(b->data + mark, (uint32_t)(b->size - mark - HEAD));
 	espl__put_u32(b, espl__crc32c(0, b->data + mark, b->size - mark));
 }
@@ -53,13 +62,6 @@ espl__frame_put(struct espl__buf *b, enum espl__message type, const void *payloa
 	if (size > 0)
 		espl__put(b, payload, size);
 	espl__frame_end(b, mark);
-}
-
-static int
-is_known_type(uint8_t type)
-{
-	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_BYE) ||
-	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_STATED);
 }
 
 int
@@ -107,6 +109,9 @@ put_meeting(struct espl__buf *b, const struct espl__meeting *m)
 void
 espl__start_put(const struct espl__start *s, struct espl__buf *b)
 {
+	ESPL__ASSERT(s->world > 0 && s->rank_count > 0 && s->rank_count <= s->world);
+	ESPL__ASSERT(s->node_rank < s->nodes && s->packing > 0);
+	ESPL__ASSERT((s->argc > 0) != (s->trainable != NULL && s->trainable[0] != '\0'));
 	espl__put_v64(b, s->gang);
 	espl__put_v64(b, s->trial);
 	espl__put_v64(b, s->world);
@@ -162,6 +167,7 @@ take_block(struct block *k, size_t bytes, size_t align)
 	size_t skip = (align - (uintptr_t)k->at % align) % align;
 	void *p;
 
+	ESPL__ASSERT(align > 0 && (align & (align - 1)) == 0);
 	if (skip > k->left || bytes > k->left - skip)
 		return NULL;
 	p = k->at + skip;
@@ -333,6 +339,7 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 void
 espl__seating_put(const struct espl__seating *s, struct espl__buf *b)
 {
+	ESPL__ASSERT(s->count == 0 || (s->meet.generation > 0 && s->ranks != NULL));
 	espl__put_v64(b, s->gang);
 	put_meeting(b, &s->meet);
 	espl__put_v64(b, s->count);

@@ -121,7 +121,9 @@ struct espl__reserved {
 	uint32_t port;
 };
 
+#define ESPL__AGENT_MAGIC 0x61676e74u
 struct espl__agent {
+	uint32_t magic;        /* ESPL__AGENT_MAGIC */
 	int in, out;           /* the channel */
 	int signals;           /* signalfd */
 	int jobs_out, jobs_in; /* pipe of finished jobs */

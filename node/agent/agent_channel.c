@@ -27,6 +27,7 @@
 size_t
 espl__agent_unsent(const struct espl__agent *a)
 {
+	ESPL__ASSERT(a->outbox_at <= a->outbox.size);
 	return a->outbox.size - a->outbox_at;
 }
 
@@ -37,6 +38,7 @@ espl__agent_log(struct espl__agent *a, espl_level level, const char *format, ...
 	va_list args;
 	size_t mark;
 
+	ESPL__CHECK(a, AGENT);
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof text, format, args);
 	va_end(args);
@@ -49,6 +51,7 @@ espl__agent_log(struct espl__agent *a, espl_level level, const char *format, ...
 void
 espl__agent_flush(struct espl__agent *a)
 {
+	ESPL__CHECK(a, AGENT);
 	while (espl__agent_unsent(a) > 0) {
 		ssize_t sent = write(a->out, a->outbox.data + a->outbox_at, espl__agent_unsent(a));
 
@@ -351,6 +354,8 @@ espl__agent_hear(struct espl__agent *a)
 {
 	ssize_t got;
 
+	ESPL__CHECK(a, AGENT);
+	ESPL__ASSERT(a->inbox_at <= a->inbox.size);
 	espl__buf_reserve(&a->inbox, READ_STEP);
 	got = read(a->in, a->inbox.data + a->inbox.size, READ_STEP);
 	if (got > 0) {

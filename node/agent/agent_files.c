@@ -225,6 +225,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 	char *folder = espl__trial_folder(a->dir, trial);
 	DIR *dir = espl__dir_open(folder);
 
+	ESPL__CHECK(a, AGENT);
 	if (dir == NULL && errno != ENOENT)
 		espl__agent_log(a, ESPL_WARN, "cannot remove old checkpoints in '%s': %s", folder,
 		    strerror(errno));

@@ -27,6 +27,7 @@
 struct espl__agent_gang *
 espl__gang_find(const struct espl__agent *a, uint64_t id)
 {
+	ESPL__CHECK(a, AGENT);
 	return espl__map_get(&a->by_id, id);
 }
 
@@ -83,6 +84,8 @@ espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
 {
 	struct espl__agent_gang *g;
 
+	ESPL__CHECK(a, AGENT);
+	ESPL__ASSERT(start->rank_count > 0 && memory != NULL);
 	if (espl__gang_find(a, start->gang) != NULL) {
 		espl__agent_log(a, ESPL_ERROR, "gang %" PRIu64 " was started twice", start->gang);
 		free(memory);
@@ -156,6 +159,7 @@ espl__rank_fail(struct espl__agent_rank *r, const char *format, ...)
 	char text[600];
 	va_list args;
 
+	ESPL__ASSERT(r == &r->gang->ranks[r->index]);
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof text, format, args);
 	va_end(args);
@@ -210,6 +214,7 @@ espl__gang_kill(struct espl__agent_gang *g, uint64_t grace_ms)
 {
 	int64_t at;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	if (grace_ms > UINT64_C(86400000))
 		grace_ms = UINT64_C(86400000);
 	at = espl__tick() + (int64_t)grace_ms * MS;
@@ -367,6 +372,7 @@ espl__gang_note(struct espl__agent_rank *r)
 	struct espl__sup_note note;
 	ssize_t got;
 
+	ESPL__ASSERT(r == &r->gang->ranks[r->index]);
 	while (r->link >= 0) {
 		do
 			got = recv(r->link, &note, sizeof note, MSG_DONTWAIT);
@@ -524,6 +530,7 @@ espl__gang_tend(struct espl__agent *a, int64_t now)
 {
 	int64_t next = 0;
 
+	ESPL__CHECK(a, AGENT);
 	if (a->strays)
 		sweep_strays(a);
 	if (a->strays)

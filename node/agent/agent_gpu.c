@@ -38,6 +38,7 @@ espl__gpus_open(struct espl__agent *a)
 	const char *said = getenv("ESPALIER_GPU_LIMIT");
 	espl_span limit;
 
+	ESPL__CHECK(a, AGENT);
 	a->gpu_limit = LIMIT;
 	if (a->gpus == NULL)
 		return;
@@ -82,6 +83,7 @@ espl__gpus_tell(struct espl__agent *a, enum espl__gpu_news what, uint64_t gang, 
 {
 	size_t mark = espl__frame_begin(&a->outbox, ESPL__MSG_GPU);
 
+	ESPL__CHECK(a, AGENT);
 	espl__put_u8(&a->outbox, (uint8_t)what);
 	espl__put_v64(&a->outbox, gang);
 	espl__put_v64(&a->outbox, number);
@@ -97,6 +99,7 @@ espl__card_aside(struct espl__card *c, const char *format, ...)
 	char text[200];
 	va_list args;
 
+	ESPL__ASSERT(c == &c->agent->cards[c->index]);
 	if (c->state == ESPL__CARD_ASIDE)
 		return;
 	va_start(args, format);
@@ -116,6 +119,7 @@ espl__card_no_mps(struct espl__card *c, const char *format, ...)
 	char text[500];
 	va_list args;
 
+	ESPL__ASSERT(c == &c->agent->cards[c->index]);
 	if (c->no_mps != NULL)
 		return;
 	va_start(args, format);
@@ -182,6 +186,7 @@ espl__card_fault(struct espl__card *c, const char *format, ...)
 	char why[160];
 	va_list args;
 
+	ESPL__ASSERT(c == &c->agent->cards[c->index]);
 	va_start(args, format);
 	(void)vsnprintf(why, sizeof why, format, args);
 	va_end(args);
@@ -399,10 +404,12 @@ espl__gpus_leave(struct espl__agent_rank *r)
 	struct espl__agent_gang *g = r->gang;
 	struct espl__card *c;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	if (!r->on_gpu)
 		return;
 	r->on_gpu = 0;
 	c = &g->agent->cards[g->start.ranks[r->index].gpu];
+	ESPL__ASSERT(c->ranks > 0 && c->mps_ranks <= c->ranks);
 	c->ranks--;
 	c->mps_ranks -= g->sharing == ESPL__SHARE_MPS;
 	g->agent->changed = 1;
@@ -463,6 +470,7 @@ espl__gpus_bye(struct espl__agent_gang *g)
 {
 	int well = g->launched && !g->spoilt;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
 		espl__gpus_leave(&g->ranks[i]);
 		well &= g->ranks[i].code == 0 && g->ranks[i].text == NULL;
@@ -507,6 +515,7 @@ espl__gpus_tend(struct espl__agent *a, int64_t now)
 {
 	int64_t next = 0;
 
+	ESPL__CHECK(a, AGENT);
 	if (a->cards == NULL)
 		return 0;
 	for (uint32_t i = 0; i < a->gang_count; i++) {
@@ -528,6 +537,7 @@ espl__gpus_tend(struct espl__agent *a, int64_t now)
 int
 espl__gpus_over(const struct espl__agent *a)
 {
+	ESPL__CHECK(a, AGENT);
 	for (uint32_t i = 0; a->cards != NULL && i < a->slots; i++)
 		if (a->cards[i].mps.state != ESPL__MPS_OFF)
 			return 0;
@@ -565,6 +575,8 @@ espl__gpus_pid(const struct espl__agent *a, uint32_t n)
 void
 espl__gpus_hear(struct espl__agent *a, int fd)
 {
+	ESPL__CHECK(a, AGENT);
+	ESPL__ASSERT(fd >= 0);
 	for (uint32_t i = 0; a->cards != NULL && i < a->slots; i++) {
 		struct espl__mps *m = &a->cards[i].mps;
 

@@ -85,6 +85,7 @@ espl__agent_unreserve(struct espl__agent *a, uint64_t gang)
 {
 	struct espl__reserved *r = find_reserved(a, gang);
 
+	ESPL__CHECK(a, AGENT);
 	if (r == NULL)
 		return;
 	close(r->fd);
@@ -97,6 +98,7 @@ espl__agent_reserve(struct espl__agent *a, uint64_t gang)
 	struct espl__reserved *r = find_reserved(a, gang);
 	size_t mark;
 
+	ESPL__CHECK(a, AGENT);
 	if (r == NULL) {
 		ESPL__GROW(a->reserved, a->reserved_cap, a->reserved_count + 1);
 		r = &a->reserved[a->reserved_count];
@@ -161,6 +163,7 @@ is_runnable(const char *path)
 char *
 espl__find_program(const char *name, const char *folder, const char *path)
 {
+	ESPL__ASSERT(name != NULL && folder != NULL);
 	if (strchr(name, '/') != NULL)
 		return espl__strdup(name);
 	if (path == NULL || path[0] == '\0')

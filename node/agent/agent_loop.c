@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
@@ -55,6 +56,8 @@ espl__agent_job(struct espl__agent *a, struct espl__task *job)
 	pthread_t thread;
 	int failed;
 
+	ESPL__CHECK(a, AGENT);
+	ESPL__ASSERT(job->run != NULL && job->done != NULL);
 	*call = (struct job_call){ job, a->jobs_in };
 	a->jobs++;
 	failed = pthread_attr_init(&attr);
@@ -74,6 +77,7 @@ finish_jobs(struct espl__agent *a)
 	struct espl__task *job;
 
 	while (read(a->jobs_out, &job, sizeof job) == (ssize_t)sizeof job) {
+		ESPL__ASSERT(a->jobs > 0);
 		a->jobs--;
 		job->done(a, job);
 	}
@@ -98,6 +102,7 @@ struct polls {
 static void
 watch_fd(struct polls *p, int fd, short events, uint64_t gang, uint32_t rank)
 {
+	ESPL__ASSERT(p->count <= p->cap);
 	ESPL__GROW(p->fds, p->cap, p->count + 1);
 	ESPL__GROW(p->what, p->what_cap, p->count + 1);
 	p->fds[p->count] = (struct pollfd){ .fd = fd, .events = events };
@@ -141,6 +146,7 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 {
 	struct espl__agent_gang *g = espl__gang_find(a, gang);
 
+	ESPL__CHECK(a, AGENT);
 	if (gang == ESPL_NONE)
 		espl__gpus_hear(a, p->fd);
 	if (g == NULL)
@@ -209,6 +215,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 		p->full = full;
 		rebuild_polls(a, p);
 	}
+	ESPL__ASSERT(p->count >= 4); /* the agent's own */
 	p->fds[1].fd = espl__agent_unsent(a) > 0 ? a->out : -1;
 	if (poll(p->fds, p->count, wait_ms(a, next, now)) < 0)
 		return; /* EINTR; or no memory for a moment: tried again */
@@ -231,6 +238,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 void
 espl__agent_end(struct espl__agent *a, int code)
 {
+	ESPL__CHECK(a, AGENT);
 	if (a->ending)
 		return;
 	a->ending = 1;
@@ -271,6 +279,7 @@ espl__agent_run(struct espl__agent *a)
 	struct polls p = { NULL, NULL, 0, 0, 0, 0 };
 	int64_t until = 0;
 
+	ESPL__CHECK(a, AGENT);
 	a->changed = 1;
 	while (!a->ending ||
 	    ((a->gang_count > 0 || a->jobs > 0 || !espl__gpus_over(a)) && espl__tick() < until)) {

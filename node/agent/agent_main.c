@@ -179,6 +179,7 @@ main(int argc, char **argv)
 		    "espalier's own (docs/sessions.md).\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
+	a.magic = ESPL__AGENT_MAGIC;
 	if (make_private(&a) != 0 || watch_signals(&a) != 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
 		fprintf(stderr, "espalier-agent: %s\n", strerror(errno));

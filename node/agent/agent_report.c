@@ -121,6 +121,7 @@ espl__report_take(struct espl__agent_gang *g)
 {
 	size_t at = 0;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	while (!g->spoilt && !g->saving_now && at < g->in.size) {
 		const uint8_t *line = g->in.data + at;
 		const uint8_t *end = memchr(line, '\n', g->in.size - at);
@@ -180,6 +181,7 @@ espl__report_mute(struct espl__agent_gang *g)
 int
 espl__report_drained(struct espl__agent_gang *g)
 {
+	ESPL__CHECK(g, AGENT_GANG);
 	if (!g->started_told)
 		close_report(g);
 	while (g->report >= 0 && !g->saving_now) {

@@ -20,6 +20,7 @@
 void
 espl__seat_line(const struct espl__meeting *m, uint32_t rank, uint32_t local, struct espl__buf *to)
 {
+	ESPL__ASSERT(m->generation > 0 && m->door != NULL && m->master != NULL);
 	espl__print(to,
 	    "seat %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32
 	    " %d %" PRIu32 " %s %s",
@@ -55,6 +56,7 @@ espl__gang_seat(struct espl__agent_gang *g, const struct espl__seating *s)
 {
 	uint32_t asked = 0;
 
+	ESPL__CHECK(g, AGENT_GANG);
 	for (uint32_t i = 0; i < g->start.rank_count; i++)
 		asked += !g->ranks[i].left;
 	if (s->count > 0 && (s->count != asked || g->start.trainable == NULL))
@@ -71,6 +73,7 @@ espl__gang_seat(struct espl__agent_gang *g, const struct espl__seating *s)
 			r->leaves = 0;
 			continue;
 		}
+		ESPL__ASSERT(at < s->count);
 		r->was = r->rank;
 		r->rank = s->ranks[at].rank;
 		r->leaves = r->rank == s->meet.world;
@@ -122,6 +125,7 @@ forward_line(const struct espl__agent_gang *g, const uint8_t *line, size_t size)
 static void
 close_control(struct espl__agent_rank *r)
 {
+	ESPL__ASSERT(r->control >= 0);
 	close(r->control);
 	r->control = -1;
 	r->gang->agent->changed = 1;
@@ -134,6 +138,7 @@ lead_gang(struct espl__agent_rank *r)
 	struct espl__agent_gang *g = r->gang;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
+	ESPL__ASSERT(r->control >= 0 && r == &g->ranks[r->index]);
 	if (g->report >= 0)
 		close(g->report);
 	g->report = r->control;
@@ -163,6 +168,8 @@ espl__control_read(struct espl__agent_rank *r)
 	const uint8_t *end;
 	ssize_t got;
 
+	ESPL__CHECK(g, AGENT_GANG);
+	ESPL__ASSERT(r->control >= 0);
 	espl__buf_reserve(&r->words, READ_STEP);
 	got = recv(r->control, r->words.data + r->words.size, READ_STEP, MSG_DONTWAIT);
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))

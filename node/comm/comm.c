@@ -6,13 +6,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "comm/comm_private.h"
 
 static struct espl__comm *
 comm_of_view(const struct espl_comm *view)
 {
-	return view->ctx;
+	struct espl__comm *c = view->ctx;
+
+	ESPL__CHECK(c, COMM);
+	return c;
 }
 
 static int
@@ -38,6 +42,7 @@ reduce_wide(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, e
 	espl_reduce inner = how == ESPL_MEAN ? ESPL_SUM : how;
 	espl_status status = c->way->reduce(c, data, count, type, inner);
 
+	ESPL__ASSERT(c->view.world > 1 && c->way != NULL);
 	if (status == ESPL_OK && how == ESPL_MEAN)
 		espl__divide(data, count, type, c->view.world);
 	return status;
@@ -122,6 +127,7 @@ shards_wide(struct espl__comm *c, const void *shards, void *out, uint64_t count,
 	size_t bytes = count * espl__dtype_size(type);
 	const uint8_t *from = shards;
 
+	ESPL__ASSERT(total > 0 && count > 0);
 	if (c->view.world > 1)
 		return c->way->shards(c, shards, out, count, type, first, mine, total);
 	if (first != 0 || mine != total)
@@ -172,6 +178,7 @@ comm_reduce_host(const struct espl_comm *view, double *values, uint32_t count, e
 espl_status
 espl__comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 {
+	ESPL__CHECK(c, COMM);
 	if (c->broken != ESPL_OK || c->view.world == 1 || bytes == 0)
 		return c->broken;
 	return c->tell(c, data, bytes, root);
@@ -180,6 +187,7 @@ espl__comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 espl_status
 espl__comm_look(struct espl__comm *c)
 {
+	ESPL__CHECK(c, COMM);
 	if (c->broken != ESPL_OK || c->view.world == 1)
 		return c->broken;
 	return c->way->look(c);
@@ -191,6 +199,7 @@ comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 	espl_span limit = c->wait_limit;
 	espl_status status;
 
+	ESPL__ASSERT(c->way != NULL && root < c->view.world);
 	c->wait_limit = 0;
 	status = c->way->broadcast(c, data, bytes, root);
 	c->wait_limit = limit;
@@ -200,8 +209,10 @@ comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 static void
 comm_finish(struct espl__comm *c)
 {
+	ESPL__CHECK(c, COMM);
 	if (c->way != NULL)
 		c->way->finish(c);
+	c->magic = 0;
 	free(c->scratch);
 	free(c);
 }
@@ -224,6 +235,7 @@ espl__comm_init(const struct espl__comm_setup *s, struct espl__comm **to, struct
 	if (s->world == 0 || s->rank >= s->world)
 		return espl__fail(diag, ESPL_E_BUG, "rank %u of %u", s->rank, s->world);
 	c = espl__alloc(sizeof *c);
+	c->magic = ESPL__COMM_MAGIC;
 	c->view = (struct espl_comm){
 		.size = sizeof c->view,
 		.rank = s->rank,

@@ -29,6 +29,7 @@ struct espl__comm_setup {
 };
 
 /* view.ctx is this struct */
+#define ESPL__COMM_MAGIC 0x636f6d6du
 struct espl__comm {
 	struct espl_comm view;
 	const struct espl__comm_way *way; /* how the CPU's do it; NULL for others */
@@ -40,7 +41,8 @@ struct espl__comm {
 	uint32_t node;
 	void *scratch; /* for conversions, grows */
 	size_t scratch_size;
-	void *state; /* of the way */
+	void *state;    /* of the way */
+	uint32_t magic; /* ESPL__COMM_MAGIC */
 };
 
 /* E_PEER: a rank said something that does not belong here; E_LIMIT: not all came in time. */

@@ -1,6 +1,7 @@
 /* comm_math.c - the arithmetic of the communicator: fixed orders, so that bits repeat. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "comm/comm_private.h"
 
@@ -48,6 +49,7 @@ COMBINE(combine_u8, uint8_t, unsigned)
 void
 espl__combine(void *to, const void *from, uint64_t count, espl_dtype type, espl_reduce how)
 {
+	ESPL__ASSERT(espl__dtype_size(type) > 0 && !espl__dtype_half(type) && how != ESPL_MEAN);
 	switch (type) {
 	case ESPL_F32: combine_f32(to, from, count, how); break;
 	case ESPL_F64: combine_f64(to, from, count, how); break;
@@ -67,6 +69,7 @@ espl__combine(void *to, const void *from, uint64_t count, espl_dtype type, espl_
 void
 espl__divide(void *data, uint64_t count, espl_dtype type, uint32_t by)
 {
+	ESPL__ASSERT(by > 0 && !espl__dtype_half(type));
 	switch (type) {
 	case ESPL_F32: DIVIDE(float); break;
 	case ESPL_F64: DIVIDE(double); break;
@@ -149,6 +152,7 @@ narrow_bf16(float f)
 void
 espl__widen(float *to, const uint16_t *from, uint64_t count, espl_dtype type)
 {
+	ESPL__ASSERT(espl__dtype_half(type));
 	for (uint64_t i = 0; i < count; i++)
 		to[i] = type == ESPL_F16 ? widen_f16(from[i]) : from_bits((uint32_t)from[i] << 16);
 }
@@ -156,6 +160,7 @@ espl__widen(float *to, const uint16_t *from, uint64_t count, espl_dtype type)
 void
 espl__narrow(uint16_t *to, const float *from, uint64_t count, espl_dtype type)
 {
+	ESPL__ASSERT(espl__dtype_half(type));
 	for (uint64_t i = 0; i < count; i++)
 		to[i] = type == ESPL_F16 ? narrow_f16(from[i]) : narrow_bf16(from[i]);
 }
@@ -166,6 +171,7 @@ void
 espl__fold(void *out, const uint8_t *vectors, size_t stride, uint32_t world, uint32_t c,
     uint64_t count, espl_dtype type, espl_reduce how)
 {
+	ESPL__ASSERT(world > 0 && c < world);
 	if (count == 0)
 		return;
 	memcpy(out, vectors + c * stride, count * espl__dtype_size(type));
@@ -179,6 +185,7 @@ espl__shards_order(const struct espl__span *spans, uint32_t world, uint32_t tota
 	uint64_t next = 0;
 	uint32_t placed = 0;
 
+	ESPL__ASSERT(world > 0 && order != NULL);
 	for (uint32_t r = 0; r < world; r++) /* those with none come first, in order */
 		if (spans[r].mine == 0)
 			order[placed++] = r;

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/tick.h"
 #include "comm/comm_private.h"
 
@@ -48,6 +49,7 @@ espl__net_send(int fd, const void *data, size_t size, int64_t deadline)
 {
 	const char *at = data;
 
+	ESPL__ASSERT(fd >= 0 && deadline >= 0);
 	while (size > 0) {
 		ssize_t sent = send(fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -71,6 +73,7 @@ espl__net_recv(int fd, void *data, size_t size, int64_t deadline)
 {
 	char *at = data;
 
+	ESPL__ASSERT(fd >= 0 && deadline >= 0);
 	while (size > 0) {
 		ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
 
@@ -135,6 +138,7 @@ espl__net_connect(const struct sockaddr *to, socklen_t size, int64_t deadline, i
 espl_status
 espl__net_accept(int listen_fd, int64_t deadline, int *fd)
 {
+	ESPL__ASSERT(listen_fd >= 0);
 	for (;;) {
 		int ready = wait_for(listen_fd, POLLIN, deadline);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "comm/comm_private.h"
@@ -65,6 +66,7 @@ exchange_bytes(struct espl__comm *c, const void *out, uint64_t out_size, void *i
 	uint8_t *to = in;
 	int64_t deadline = espl__deadline(c->wait_limit);
 
+	ESPL__ASSERT((out != NULL || out_size == 0) && (in != NULL || in_size == 0));
 	while (out_size > 0 || in_size > 0) {
 		struct pollfd p[2];
 		ssize_t sent = 0, got = 0;
@@ -112,6 +114,7 @@ ring_gather(struct espl__comm *c, const void *in, void *out, uint64_t bytes)
 	uint8_t *all = out;
 	espl_status status = ESPL_OK;
 
+	ESPL__ASSERT(me < n && bytes > 0);
 	if (all + me * bytes != in)
 		memmove(all + me * bytes, in, bytes);
 	for (uint32_t s = 0; s + 1 < n && status == ESPL_OK; s++)
@@ -146,6 +149,7 @@ ring_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, e
 	uint8_t *v = data, *partial;
 	espl_status status = ESPL_OK;
 
+	ESPL__ASSERT(me < n && n > 1 && each > 0);
 	if (count * each * n <= SHORT || count < n)
 		return reduce_short(c, data, count, type, how);
 	partial = get_room(c->state, (count / n + 1) * each);
@@ -180,6 +184,7 @@ ring_broadcast(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 	uint64_t have = 0, in;
 	espl_status status = ESPL_OK;
 
+	ESPL__ASSERT(root < n && n > 1);
 	if (place == 0)
 		return exchange_bytes(c, at, bytes, NULL, 0);
 	for (uint64_t got = 0; got < bytes && status == ESPL_OK; got += in) {
@@ -229,6 +234,7 @@ chain_sum(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t co
 	uint32_t n = c->view.world, me = c->view.rank;
 	espl_status status = ESPL_OK;
 
+	ESPL__ASSERT(step > 0 && me < n);
 	for (uint64_t at = 0; at < count && status == ESPL_OK; at += m) {
 		m = count - at < step ? count - at : step;
 		status = exchange_bytes(c, out + (at - have) * each, me + 1 < n ? have * each : 0,
@@ -253,6 +259,7 @@ one_by_one(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t c
 	espl_status status = ESPL_OK;
 	int begun = 0;
 
+	ESPL__ASSERT(bytes > 0);
 	for (uint32_t k = 0; k < c->view.world; k++)
 		for (uint64_t i = 0; i < spans[order[k]].mine && status == ESPL_OK; i++) {
 			if (order[k] == c->view.rank)
@@ -328,6 +335,7 @@ espl__ring_open(struct espl__comm *c, const struct espl__met *met)
 {
 	struct ring *r = espl__alloc(sizeof *r);
 
+	ESPL__ASSERT(c->view.world > 1 && met->next >= 0 && met->prev >= 0);
 	r->next = met->next;
 	r->prev = met->prev;
 	c->state = r;

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "comm/comm_private.h"
@@ -64,6 +65,7 @@ espl__shm_format(void *memory, uint32_t world)
 {
 	struct head *h = memory;
 
+	ESPL__ASSERT(world > 1);
 	atomic_init(&h->arrived, 0);
 	atomic_init(&h->phase, 0);
 	atomic_init(&h->gone, 0);
@@ -410,6 +412,7 @@ espl__shm_open(struct espl__comm *c, const struct espl__met *met)
 	struct shm *s = espl__alloc(sizeof *s);
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
+	ESPL__ASSERT(met->memory != NULL && met->size >= espl__shm_size(c->view.world));
 	s->head = met->memory;
 	s->size = met->size;
 	s->slots = (struct slot *)(void *)((uint8_t *)met->memory + sizeof(struct head));

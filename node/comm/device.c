@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "comm/device.h"
 
@@ -84,6 +85,7 @@ espl__device_open(const char *name, struct espl__device *d, struct espl__diag *d
 {
 	const struct espl__device_module *module;
 
+	ESPL__ASSERT(d->ops == NULL);
 	d->view.size = sizeof d->view;
 	if (strcmp(name, espl__device_cpu.name) == 0) {
 		d->ops = &espl__device_cpu;

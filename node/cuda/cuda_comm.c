@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "cuda/cuda.h"
@@ -377,6 +378,7 @@ gpu_finish(struct espl__comm *base)
 {
 	struct gpu_comm *c = (struct gpu_comm *)base;
 
+	ESPL__CHECK(base, COMM);
 	/* Who is done early must not look lost to those that still wait for their streams. */
 	if (c->base.broken == ESPL_OK && drain_stream(c) == ESPL_OK && c->host != NULL)
 		(void)c->host->view.barrier(&c->host->view);
@@ -489,6 +491,7 @@ espl__cuda_connect(struct espl__device *d, const struct espl__comm_setup *setup,
 	if (status != ESPL_OK)
 		return status;
 	c = espl__alloc(sizeof *c);
+	c->base.magic = ESPL__COMM_MAGIC;
 	c->host = host;
 	c->cuda = d->state;
 	c->base.view = host->view; /* rank, world, node, generation */

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -104,6 +105,7 @@ write_copy(const struct seal *s, int folder, const char *name, int from)
 	ssize_t got = -1;
 	int to = openat(folder, COPY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), code;
 
+	ESPL__ASSERT(from >= 0);
 	if (to < 0)
 		return -1;
 	if (fstat(from, &st) == 0 && fchmod(to, st.st_mode & 07777) == 0 &&
@@ -131,6 +133,7 @@ sync_file(struct seal *s, int folder, const char *name, int fd)
 {
 	int again = s->tries > 0 && s->entries > s->durable;
 
+	ESPL__ASSERT(s->durable <= s->entries);
 	if ((again ? write_copy(s, folder, name, fd) : sync_entry(s, fd)) != 0)
 		return -1;
 	if ((again || s->entries <= SYNCED) && s->durable < s->entries)
@@ -243,6 +246,7 @@ seal_entry(struct seal *s, int folder, const char *name, const char *path, unsig
 	struct stat st;
 	int fd;
 
+	ESPL__ASSERT(name[0] != '\0' && depth <= DEEPEST);
 	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return fail_entry(s->diag, "look at", path);
 	s->entries++;
@@ -276,6 +280,7 @@ seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 	char **names;
 	size_t count;
 
+	ESPL__ASSERT(fd >= 0);
 	if (list_folder(fd, &names, &count) != 0)
 		return espl__fail_errno(s->diag, "cannot list the checkpoint's directory '%s'",
 		    path);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "config/tree.h"
@@ -35,6 +36,8 @@ espl__worker_connect(struct espl__worker *w, const struct espl__comm_setup *setu
 	const char *way = getenv("ESPALIER_COMM");
 	espl_status status = wait_limit(&s.wait_limit, diag);
 
+	ESPL__CHECK(w, WORKER);
+	ESPL__ASSERT(w->device.ops != NULL);
 	s.key = w->env.key;
 	s.no_shm = way != NULL && strcmp(way, "ring") == 0;
 	if (s.init_limit == 0)
@@ -53,6 +56,7 @@ connect_ranks(struct espl__worker *w, struct espl__diag *diag)
 	const struct espl__worker_env *e = &w->env;
 	struct espl__comm_setup s = { .world = 1, .node_world = 1, .listen_fd = -1 };
 
+	ESPL__ASSERT(w->comm == NULL);
 	if (w->seat.generation == 0)
 		s = (struct espl__comm_setup){ .rank = e->rank,
 			.world = e->world,
@@ -105,6 +109,7 @@ load_trainable(struct espl__worker *w, const char *name, const struct espl__host
 {
 	espl_status status = espl__plugins_init(NULL, diag);
 
+	ESPL__ASSERT(w->instance == NULL);
 	if (status == ESPL_OK)
 		status = espl__tree_parse(w->env.options, "trial.options", options, diag);
 	if (status == ESPL_OK)
@@ -154,6 +159,7 @@ train_trial(struct espl__worker *w, struct espl__diag *diag)
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	espl_status status;
 
+	ESPL__ASSERT(w->ops != NULL && w->comm != NULL && w->trial == NULL);
 	error.option = error.row = ESPL_ANY;
 	fill_context(w);
 	status = w->ops->open(w->instance->self, &w->context, &w->trial, &error);
@@ -187,7 +193,10 @@ keep_private(const struct espl__worker_env *e, struct espl__diag *diag)
 espl_status
 espl__worker_run(const char *name, const volatile sig_atomic_t *wish, struct espl__diag *diag)
 {
-	struct espl__worker w = { .wish = wish, .who = name, .door = -1 };
+	struct espl__worker w = { .magic = ESPL__WORKER_MAGIC,
+		.wish = wish,
+		.who = name,
+		.door = -1 };
 	struct espl__tree *options = NULL;
 	struct espl__host_env host;
 	espl_time now = 0;

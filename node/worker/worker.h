@@ -35,7 +35,9 @@ struct espl__worker_env {
 espl_status espl__worker_env_read(struct espl__worker_env *, struct espl__diag *);
 void espl__worker_env_free(struct espl__worker_env *);
 
+#define ESPL__WORKER_MAGIC 0x776f726bu
 struct espl__worker {
+	uint32_t magic; /* ESPL__WORKER_MAGIC */
 	struct espl__worker_env env;
 	struct espl__instance *instance;
 	const struct espl_trainable_ops *ops;

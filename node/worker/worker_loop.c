@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "worker/worker.h"
 
@@ -79,6 +80,7 @@ espl__worker_say(struct espl__worker *w, struct espl__diag *diag)
 	const uint8_t *at = w->line.data;
 	size_t left = w->line.size;
 
+	ESPL__CHECK(w, WORKER);
 	while (left > 0) {
 		ssize_t sent = send(w->env.report_fd, at, left, MSG_NOSIGNAL);
 
@@ -97,6 +99,7 @@ send_report(struct espl__worker *w, const struct report *r, struct espl__diag *d
 {
 	struct espl__buf *b = &w->line;
 
+	ESPL__ASSERT(w->env.rank == 0);
 	espl__buf_clear(b);
 	espl__print(b, "{\"iteration\": %" PRIu64 ", \"metrics\": {", w->iteration);
 	for (uint32_t i = 0; i < r->count; i++) {
@@ -143,6 +146,7 @@ save_checkpoint(struct espl__worker *w, struct espl__diag *diag)
 {
 	espl_status status;
 
+	ESPL__ASSERT(w->env.rank == 0);
 	wait_for_folder(w);
 	status = espl__worker_save(w, diag);
 	if (status != ESPL_OK)
@@ -205,6 +209,8 @@ espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int
 {
 	struct espl__buf *b = &w->inbox;
 
+	ESPL__CHECK(w, WORKER);
+	ESPL__ASSERT(room > 0);
 	*heard = 1;
 	for (;;) {
 		uint8_t *end = b->size > 0 ? memchr(b->data, '\n', b->size) : NULL;
@@ -261,6 +267,7 @@ consult_driver(struct espl__worker *w, const struct report *r, struct order *o,
 {
 	espl_status status = send_report(w, r, diag);
 
+	ESPL__ASSERT(w->env.rank == 0);
 	*o = (struct order){ .what = PAUSE, .finished = (uint32_t)r->finished };
 	if (status == ESPL_OK && !*w->wish)
 		status = read_reply(w, o, diag);
@@ -276,6 +283,7 @@ run_step(struct espl__worker *w, struct report *r, struct espl__diag *diag)
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	espl_status status;
 
+	ESPL__ASSERT(w->trial != NULL && w->iteration < w->budget);
 	error.option = error.row = ESPL_ANY;
 	clear_report(r);
 	status = w->ops->step(w->trial, w->iteration + 1, &r->sink, &error);
@@ -295,6 +303,8 @@ espl__worker_loop(struct espl__worker *w, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 	int left = 0;
 
+	ESPL__CHECK(w, WORKER);
+	ESPL__ASSERT(w->trial != NULL && w->comm != NULL);
 	while (status == ESPL_OK && w->iteration < w->budget && !o.finished && o.what != PAUSE &&
 	    o.what != STOP && !left) {
 		status = run_step(w, &r, diag);

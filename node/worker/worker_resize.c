@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/tick.h"
 #include "worker/worker.h"
 
@@ -24,6 +25,7 @@ espl__worker_seat(struct espl__worker *w, const char *line)
 	struct espl__seat s = { .generation = 0 };
 	int used = 0;
 
+	ESPL__CHECK(w, WORKER);
 	if (strncmp(line, "seat ", 5) != 0)
 		return 0;
 	if (sscanf(line,
@@ -172,6 +174,8 @@ espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct
 	char line[1024];
 	espl_status status;
 
+	ESPL__CHECK(w, WORKER);
+	ESPL__ASSERT(generation > 0);
 	w->moved_at = espl__tick();
 	while (w->seat.generation != generation) {
 		status = espl__worker_hear(w, line, sizeof line, 0, &heard, diag);
@@ -196,6 +200,8 @@ espl__worker_join(struct espl__worker *w, struct espl__diag *diag)
 	struct sigaction plain = { .sa_handler = SIG_DFL }, before;
 	espl_status status;
 
+	ESPL__CHECK(w, WORKER);
+	ESPL__ASSERT(w->seat.generation > 0);
 	espl__buf_clear(&w->line);
 	espl__print(&w->line, "{\"ready\": %" PRIu32 "}\n", w->seat.generation);
 	status = espl__worker_say(w, diag);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include <espalier/host.h>
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/tick.h"
@@ -246,6 +247,8 @@ saves_itself(const struct espl__worker *w)
 espl_status
 espl__worker_save(struct espl__worker *w, struct espl__diag *diag)
 {
+	ESPL__CHECK(w, WORKER);
+	ESPL__ASSERT(w->env.rank == 0);
 	return saves_itself(w) ? save_state(w, diag) : save_regions(w, diag);
 }
 
@@ -449,6 +452,7 @@ espl__worker_restore(struct espl__worker *w, struct espl__diag *diag)
 	struct regions r;
 	espl_status status;
 
+	ESPL__CHECK(w, WORKER);
 	if (saves_itself(w))
 		return restore_state(w, &w->iteration, diag);
 	status = list_regions(w, &r, diag);
@@ -509,6 +513,8 @@ espl__worker_share(struct espl__worker *w, struct espl__comm *comm, struct espl_
 	struct regions r;
 	espl_status status = espl__comm_tell(comm, words, sizeof words, 0);
 
+	ESPL__CHECK(w, WORKER);
+	ESPL__ASSERT(comm != NULL);
 	if (status != ESPL_OK)
 		return espl__fail(diag, status, "a rank was lost in a resize");
 	w->context.budget = w->budget = words[0];

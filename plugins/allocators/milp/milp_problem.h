@@ -9,6 +9,7 @@
 #define MILP_PROBLEM_H
 #include <stdint.h>
 #include <stdlib.h>
+#include <espalier/kit/assert.h>
 #include <espalier/abi.h>
 
 #define MILP_WIDTHS 20u /* of a job, at most */
