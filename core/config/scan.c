@@ -5,6 +5,7 @@
  * read here first: tokens are split, numbers checked and rewritten, includes inserted, and common
  * mistakes get a message of their own.
  */
+#include "base/assert.h"
 #include "config/scan.h"
 
 #include <stdlib.h>
@@ -601,6 +602,7 @@ espl__scan_text(struct espl__scan *scan, const char *text, size_t size, const ch
 	struct input in = { .scan = scan, .at = text, .end = text + size, .line = 1, .diag = diag };
 	espl_status status;
 
+	ESPL__ASSERT(text != NULL || size == 0);
 	memset(scan, 0, sizeof *scan);
 	scan->flat = 1;
 	in.file = espl__arena_strdup(&scan->names, name);

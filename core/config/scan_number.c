@@ -1,6 +1,7 @@
 /* scan_number.c - two helpers of the scan: numbers with their ranges checked (libconfig 1.5 wraps
  * integers that do not fit and makes large reals infinite, silently), and where a line came from.
  */
+#include "base/assert.h"
 #include "config/scan.h"
 
 #include <string.h>
@@ -77,6 +78,7 @@ espl__scan_number(const char *text, size_t size, int64_t *i, double *r, int *wid
 	size_t at = 0, whole;
 	char copy[512];
 
+	ESPL__ASSERT(text != NULL || size == 0);
 	*wide = 0;
 	if (size >= 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
 		return hex_number(text, size, i, wide);

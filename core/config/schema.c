@@ -144,6 +144,7 @@ espl__schema_resolve(const struct espl_option *options, uint32_t count, uint32_t
 	struct espl_value *list;
 	espl_status status = check_keys(&r);
 
+	ESPL__ASSERT(to != NULL && (count == 0 || options != NULL));
 	*to = NULL;
 	if (status != ESPL_OK)
 		return status;
@@ -319,6 +320,7 @@ espl__values_print(const struct espl__values *values, uint32_t option, struct es
 	    espl__option_at(values->options, values->option_size, option);
 	const struct espl_value *value = &values->config.values[option];
 
+	ESPL__ASSERT(option < values->config.count);
 	ESPL__CHECK(values, VALUES);
 	if ((desc->flags & ESPL_OPT_SECRET) || value->source == ESPL_UNSET)
 		return 0;

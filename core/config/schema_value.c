@@ -3,6 +3,7 @@
  * Values that no file holds (fallbacks and limits of a descriptor, bare words after --set) come as
  * text and may be of any scalar type; in a file the types of libconfig are insisted on.
  */
+#include "base/assert.h"
 #include "config/schema_value.h"
 
 #include <math.h>
@@ -36,6 +37,7 @@ espl__option_type_name(espl_option_type type)
 const char *
 espl__option_label(const struct espl__value_by *by, char to[200])
 {
+	ESPL__ASSERT(by->option != NULL);
 	if (by->table != NULL)
 		snprintf(to, 200, "column '%.60s' of '%.60s'", by->option->name, by->table->name);
 	else
@@ -75,6 +77,7 @@ espl__choice_at(const char *choices, uint32_t index, char *to, size_t room)
 {
 	const char *at = choices;
 
+	ESPL__ASSERT(choices != NULL && room > 0);
 	for (; index > 0 && at != NULL; index--) {
 		at = strchr(at, '|');
 		if (at != NULL)
@@ -477,6 +480,7 @@ espl__value_of_node(const struct espl__value_by *by, const struct espl__node *no
 {
 	espl_status status;
 
+	ESPL__ASSERT(by->option != NULL && node != NULL);
 	memset(value, 0, sizeof *value);
 	status = read_value(by, node, value);
 	if (status == ESPL_OK)
@@ -513,6 +517,7 @@ espl__value_of_text(const struct espl__value_by *by, const char *text, int limit
 	struct espl__tree *tree = NULL;
 	espl_status status = ESPL_OK;
 
+	ESPL__ASSERT(by->option != NULL && text != NULL);
 	memset(value, 0, sizeof *value);
 	if (by->option->type == ESPL_OPT_TABLE ||
 	    (by->option->type == ESPL_OPT_LATENCY && text[0] == '{')) {

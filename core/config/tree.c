@@ -418,6 +418,7 @@ espl__tree_set(struct espl__tree *tree, const char *assignment, struct espl__dia
 	char *path;
 	espl_status status;
 
+	ESPL__CHECK(tree, TREE);
 	if (equals == NULL || equals == assignment) {
 		espl__fail_at(diag, ESPL_E_CONFIG, "--set", 0, "'%s' is not PATH=VALUE",
 		    assignment);

@@ -1,4 +1,5 @@
 /* instance.c - a plugin at work: its options checked, its files read, its host table made. */
+#include "base/assert.h"
 #include "plugin/instance.h"
 
 #include <stdlib.h>
@@ -43,6 +44,7 @@ host_log(const struct espl_host *host, espl_level level, const char *text)
 {
 	const struct espl__instance *instance = host->ctx;
 
+	ESPL__CHECK(instance, INSTANCE);
 	if (text == NULL)
 		return;
 	if (level < ESPL_DEBUG || level > ESPL_ERROR)
@@ -191,6 +193,7 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 	int trainable = desc->kind == ESPL_TRAINABLE;
 	espl_status status;
 
+	ESPL__ASSERT(desc != NULL && env != NULL);
 	instance->magic = ESPL__INSTANCE_MAGIC;
 	*to = NULL;
 	instance->plugin = plugin;

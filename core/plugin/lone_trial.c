@@ -1,4 +1,5 @@
 /* lone_trial.c - see instance.h.  Every collective of one rank is a copy or nothing at all. */
+#include "base/assert.h"
 #include "plugin/instance.h"
 
 #include <string.h>
@@ -199,6 +200,7 @@ espl__lone_save(const struct espl_trainable_ops *ops, void *trial, struct espl__
 	struct region_sink regions = { .head = { (uint32_t)sizeof regions.head, 0, take_region },
 		.to = to };
 
+	ESPL__ASSERT(trial != NULL && to != NULL);
 	return saves_itself(ops) ? ops->save(trial, &sink.head, error)
 				 : ops->regions(trial, &regions.head, error);
 }
@@ -214,6 +216,7 @@ espl__lone_load(const struct espl_trainable_ops *ops, void *trial, const void *b
 	espl_status status = saves_itself(ops) ? ops->load(trial, &source.head, error)
 					       : ops->regions(trial, &regions.head, error);
 
+	ESPL__ASSERT(trial != NULL && (bytes != NULL || size == 0));
 	*left = saves_itself(ops) ? (size_t)source.head.left
 				  : (size_t)(regions.from.end - regions.from.at);
 	return status;

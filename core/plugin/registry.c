@@ -1,4 +1,5 @@
 /* registry.c - finds plugins by kind and name, keeps those that were loaded. */
+#include "base/assert.h"
 #include "plugin/registry.h"
 
 #include <dirent.h>
@@ -469,6 +470,7 @@ espl__plugin_find(espl_kind kind, const char *name, const struct espl__plugin **
 	struct catalogue c;
 	espl_status status = need_start(diag);
 
+	ESPL__ASSERT(name != NULL && plugin != NULL);
 	*plugin = NULL;
 	if (status != ESPL_OK)
 		return status;
@@ -491,6 +493,7 @@ espl__plugins_each(void (*each)(void *, const struct espl__plugin *),
 {
 	struct catalogue c;
 
+	ESPL__ASSERT(each != NULL);
 	if (need_start(NULL) != ESPL_OK)
 		return;
 	look_everywhere(&c);

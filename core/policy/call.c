@@ -36,6 +36,7 @@ espl__call_refuse(struct espl__call *call, const char *format, ...)
 	char text[400];
 	va_list list;
 
+	ESPL__ASSERT(call->caller != NULL && call->instance != NULL);
 	if (++call->caller->rejected > REFUSALS_TOLD)
 		return ESPL_E_REJECTED;
 	va_start(list, format);
@@ -51,6 +52,7 @@ espl__call_refuse(struct espl__call *call, const char *format, ...)
 void
 espl__call_record(struct espl__call *call, const struct espl__op *op)
 {
+	ESPL__ASSERT(call->caller != NULL && call->instance != NULL);
 	if (call->caller->answered++ < ANSWERS_MAX)
 		espl__op_put(op, call->caller->params, &call->caller->ops);
 	else if (call->caller->answered == ANSWERS_MAX + 1)
@@ -64,6 +66,7 @@ int64_t
 espl__call_begin(struct espl__caller *c, struct espl__instance *i, const char *entry,
     struct espl__call *call)
 {
+	ESPL__CHECK(i, INSTANCE);
 	memset(call, 0, sizeof *call);
 	call->caller = c;
 	call->instance = i;
@@ -85,6 +88,7 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status,
 	struct espl__caller *c = call->caller;
 	uint64_t decided = c->answered > 0 && status == ESPL_OK ? c->answered : 1;
 
+	ESPL__ASSERT(c->submitted_count == 0 || c->submitted != NULL);
 	espl__calling_end();
 	c->decisions += decided;
 	if (c->tick != NULL) {

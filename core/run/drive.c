@@ -3,6 +3,7 @@
  * What happened is in the journal before the executor hears of it, and what was decided before it
  * is done; what costs money (a machine asked for or given back) waits until it is on the disk.
  */
+#include "base/assert.h"
 #include "run/drive.h"
 #include <math.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 {
 	struct espl__exec_setup setup = run->drive->exec;
 
+	ESPL__ASSERT(run->drive != NULL);
 	setup.utc_start_s = run->header.utc_start_s;
 	setup.tick = espl__tick;
 	return espl__exec_new(&setup, &run->exec, diag);
@@ -311,6 +313,7 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 	espl_status status = ESPL_OK;
 	int lock = -1;
 
+	ESPL__ASSERT(drive->config != NULL && summary != NULL);
 	memset(&run, 0, sizeof run);
 	memset(summary, 0, sizeof *summary);
 	summary->least_s = summary->least_usd = NAN;

@@ -6,6 +6,7 @@
  * The clock after a stop in good order goes on where it stood.  After a crash the time since
  * counts as spent (leases ran on): by the clock since boot, or after a restart by the wall clock.
  */
+#include "base/assert.h"
 #include "run/drive_private.h"
 #include <string.h>
 #include <time.h>
@@ -314,6 +315,7 @@ espl__drive_replay(struct espl__run_state *run, const char *path, struct espl__d
 	struct replay replay;
 	espl_status status;
 
+	ESPL__ASSERT(run->drive != NULL && run->journal == NULL);
 	memset(&replay, 0, sizeof replay);
 	replay.run = run;
 	run->resumed = 1;

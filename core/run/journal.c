@@ -117,6 +117,7 @@ espl__journal_append_to(const char *path, uint64_t valid, uint32_t chain,
 {
 	espl_status status = open_writer(path, 0, out, diag);
 
+	ESPL__ASSERT(valid > 0 && out != NULL);
 	if (status != ESPL_OK)
 		return status;
 	if (ftruncate((*out)->fd, (off_t)valid) != 0 || lseek((*out)->fd, 0, SEEK_END) < 0) {

@@ -62,7 +62,7 @@ try_plugin(struct espl__check *check)
 static void
 in_child(const char *path, FILE *out, struct espl__check_shared *shared, int output)
 {
-	struct espl__check check = { .out = out, .shared = shared };
+	struct espl__check check = { .magic = ESPL__CHECK_MAGIC, .out = out, .shared = shared };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	(void)alarm(LIMIT_S);

@@ -1,6 +1,7 @@
 /* check_alloc.c - check-plugin for allocators: a plan for a made-up experiment, then what the test
  * kit says of decisions on an empty, a small and a huge view.
  */
+#include "base/assert.h"
 #include "check/check_kit.h"
 
 /* A shape for planners: SHA over eight trials. */
@@ -46,6 +47,8 @@ check_decision(struct espl__check *check, const char *what, uint32_t items, uint
 	struct espl_kit *kit = check->kit;
 	int plain = kit->offer_count == 1; /* and nobody shares a GPU: what most runs have */
 
+	ESPL__CHECK(check, CHECK);
+	ESPL__ASSERT(check->instance != NULL);
 	espl__check_step(check, "allocate, %s", what);
 	check->view = what;
 	espl__check_clear(kit);

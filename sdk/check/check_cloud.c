@@ -9,6 +9,7 @@
 
 #include <espalier/cloud.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "check/check_kit.h"
 
@@ -141,6 +142,8 @@ queue_request(const struct espl_io *io, enum asked what, espl_span after, uint64
 {
 	struct cloud *c = io->ctx;
 
+	ESPL__CHECK(c->check, CHECK);
+	ESPL__ASSERT(c->request_count <= c->request_cap);
 	if (after < 0)
 		return ESPL_E_CONFIG;
 	ESPL__GROW(c->requests, c->request_cap, c->request_count + 1);
@@ -215,6 +218,7 @@ answer_next(struct cloud *c)
 	struct request r;
 	uint32_t first = 0;
 
+	ESPL__ASSERT(c->request_count > 0);
 	for (uint32_t i = 1; i < c->request_count; i++)
 		if (c->requests[i].at < c->requests[first].at)
 			first = i;
@@ -268,6 +272,7 @@ wait_state(struct cloud *c, espl_node_state one, espl_node_state other)
 static int
 begin_cloud(struct cloud *c, struct espl__check *check)
 {
+	ESPL__CHECK(check, CHECK);
 	memset(c, 0, sizeof *c);
 	c->check = check;
 	c->ops = (const struct espl_cloud_ops *)(const void *)check->plugin->desc->ops;
@@ -295,6 +300,7 @@ begin_cloud(struct cloud *c, struct espl__check *check)
 static void
 end_cloud(struct cloud *c)
 {
+	ESPL__CHECK(c->check, CHECK);
 	espl__check_step(c->check, "destroy");
 	espl__instance_destroy(c->instance);
 	c->check->io = NULL;

@@ -4,6 +4,7 @@
  * at once. Children started in other ways are found at the end by their resource usage, or because
  * they still run.
  */
+#include "base/assert.h"
 #include "check/check_kit.h"
 
 #include <fcntl.h>
@@ -120,6 +121,7 @@ tell_output(struct espl__check *check, int output)
 	off_t size;
 	ssize_t got;
 
+	ESPL__ASSERT(output >= 0);
 	(void)fflush(stdout);
 	size = lseek(output, 0, SEEK_CUR);
 	got = size > 0
@@ -147,6 +149,7 @@ espl__guard_leave(struct espl__check *check, int output)
 	int children =
 	    watched->forks == 0 && getrusage(RUSAGE_CHILDREN, &used) == 0 && used.ru_maxrss > 0;
 
+	ESPL__ASSERT(watched == check->shared);
 	check->view = NULL;
 	if (output >= 0)
 		tell_output(check, output);
@@ -188,6 +191,7 @@ espl__guard_close(pid_t child, int output, int show)
 	char text[4096];
 	off_t size, at = 0;
 
+	ESPL__ASSERT(child > 0);
 	(void)kill(-child, SIGKILL);
 	for (int i = 0; i < 100 && kill_children() > 0; i++)
 		while (waitpid(-1, NULL, 0) > 0)
@@ -225,6 +229,8 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 {
 	uint64_t least = UINT64_MAX;
 
+	ESPL__CHECK(check, CHECK);
+	ESPL__ASSERT(life != NULL);
 	if (espl__check_found(check) > 0) /* they would be counted again */
 		return;
 	for (int i = 0; i < LIVES && least > 0; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "check/check_kit.h"
@@ -13,6 +14,7 @@ espl__check_ok(struct espl__check *check, const char *format, ...)
 {
 	va_list list;
 
+	ESPL__CHECK(check, CHECK);
 	fprintf(check->out, "ok ");
 	va_start(list, format);
 	vfprintf(check->out, format, list);
@@ -54,6 +56,7 @@ espl__check_error(struct espl__check *check, const char *format, ...)
 	unsigned i = 0;
 	va_list list;
 
+	ESPL__CHECK(check, CHECK);
 	va_start(list, format);
 	vsnprintf(text, sizeof text, format, list);
 	va_end(list);
@@ -75,6 +78,7 @@ espl__check_refuse(struct espl__check *check, const char *format, ...)
 	struct espl__check_finding *refused = &check->shared->refused;
 	va_list list;
 
+	ESPL__CHECK(check, CHECK);
 	if (refused->times == 0) {
 		va_start(list, format);
 		vsnprintf(refused->text, sizeof refused->text, format, list);
@@ -87,6 +91,7 @@ espl__check_refuse(struct espl__check *check, const char *format, ...)
 unsigned
 espl__check_found(const struct espl__check *check)
 {
+	ESPL__CHECK(check, CHECK);
 	return (unsigned)check->shared->errors + check->shared->refused.times;
 }
 
@@ -95,6 +100,7 @@ espl__check_step(struct espl__check *check, const char *format, ...)
 {
 	va_list list;
 
+	ESPL__CHECK(check, CHECK);
 	va_start(list, format);
 	vsnprintf(check->shared->step, sizeof check->shared->step, format, list);
 	va_end(list);
@@ -105,6 +111,7 @@ espl__check_step(struct espl__check *check, const char *format, ...)
 void
 espl__check_begin(struct espl__check *check)
 {
+	ESPL__CHECK(check, CHECK);
 	check->digest = 0;
 	check->calls = 0;
 }
@@ -112,6 +119,8 @@ espl__check_begin(struct espl__check *check)
 espl_status
 espl__check_call(struct espl__check *check, const char *name, const void *data, size_t size)
 {
+	ESPL__CHECK(check, CHECK);
+	ESPL__ASSERT(name != NULL && (data != NULL || size == 0));
 	check->digest = espl__digest(check->digest, name, strlen(name));
 	check->digest = espl__digest(check->digest, data, size);
 	if (++check->calls > ESPL__CHECK_CALLS) {
@@ -134,6 +143,8 @@ espl__check_returned(struct espl__check *check, const char *what, espl_status st
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
+	ESPL__CHECK(check, CHECK);
+	ESPL__ASSERT(what != NULL);
 	if (status == ESPL_OK)
 		return 1;
 	if (status == ESPL_E_BUSY || (status == ESPL_E_INFEASIBLE && strcmp(what, "plan") == 0) ||
@@ -216,6 +227,7 @@ on_called(void *ctx, const char *entry, const void *view)
 {
 	struct espl__check *check = ctx;
 
+	ESPL__CHECK(check, CHECK);
 	check->view_digest = digest_view(check, entry, view);
 }
 
@@ -225,6 +237,7 @@ on_returned(void *ctx, const char *entry, const void *view, espl_status status,
 {
 	struct espl__check *check = ctx;
 
+	ESPL__CHECK(check, CHECK);
 	if (check->view_digest != digest_view(check, entry, view))
 		espl__check_error(check, "%s: writes into its view, which is const", entry);
 	check->counts = espl__check_returned(check, entry, status, error) && !check->kit->refusing;

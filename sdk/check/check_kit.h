@@ -33,7 +33,9 @@ struct espl__check_shared {
 	/* sink calls that the host would refuse, the first one's text */
 	struct espl__check_finding refused;
 };
+#define ESPL__CHECK_MAGIC 0x6368656bu
 struct espl__check {
+	uint32_t magic; /* ESPL__CHECK_MAGIC */
 	FILE *out;
 	const struct espl__plugin *plugin;
 	struct espl__tree *tree; /* made-up values of options, or NULL */

@@ -37,8 +37,8 @@ espl_hold_spare(const struct espl_alloc_view *view, uint32_t offer)
 	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[offer] : 0,
 		 each = view->offers[offer]->gpus;
 
-	ESPL_ASSERT(offer < view->offer_count && each > 0);
-	return (uint32_t)((lost + each - 1) / each);
+	ESPL_ASSERT(offer < view->offer_count);
+	return each > 0 ? (uint32_t)((lost + each - 1) / each) : 0;
 }
 
 espl_status

@@ -2,6 +2,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include "kit.h"
 
 static double
@@ -149,6 +150,7 @@ first_at(const struct espl_first *first, uint32_t index)
 {
 	const struct espl_kit *kit = first->ctx;
 
+	ESPL_ASSERT(kit != NULL && kit->magic == KIT_MAGIC);
 	return index < first->count ? kit->points[index] : NULL;
 }
 
@@ -196,6 +198,7 @@ espl_kit_real(struct espl_kit *kit, const char *name, double low, double high, e
 {
 	struct espl_param *p = add_param(kit, name, ESPL_REAL);
 
+	ESPL_ASSERT(low <= high && quantum >= 0);
 	p->scale = scale;
 	p->low = low;
 	p->high = high;
@@ -208,6 +211,7 @@ espl_kit_int(struct espl_kit *kit, const char *name, int64_t low, int64_t high, 
 {
 	struct espl_param *p = add_param(kit, name, ESPL_INT);
 
+	ESPL_ASSERT(low <= high);
 	p->scale = scale;
 	p->low = (double)low;
 	p->high = (double)high;

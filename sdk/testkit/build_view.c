@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/assert.h>
 #include "kit.h"
 
 /* ---- offers ------------------------------------------------------------------------------ */
@@ -16,6 +17,7 @@ espl_kit_offer(struct espl_kit *kit, const char *name, uint32_t gpus, uint32_t n
 	struct espl_offer *offer = espl__kit_alloc(kit, sizeof *offer);
 	uint32_t n = kit->offer_count;
 
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	offer->size = (uint32_t)sizeof *offer;
 	offer->number = n;
 	offer->gpus = gpus;
@@ -181,6 +183,7 @@ espl__kit_count(struct espl_kit *kit)
 {
 	uint32_t i, k;
 
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	for (i = 0; i < kit->offer_count; i++)
 		kit->lost[i] = 0;
 	for (i = 0; i < kit->node_count; i++)
@@ -226,6 +229,7 @@ espl_kit_item(struct espl_kit *kit, uint32_t gpus_min, uint32_t gpus_max)
 	struct kit_item *item = espl__kit_alloc(kit, sizeof *item);
 	uint64_t id = kit->next_item++;
 
+	ESPL_ASSERT(gpus_min <= gpus_max);
 	item->pub.size = (uint32_t)sizeof item->pub;
 	item->pub.id = item->pub.trial = id;
 	item->pub.bracket = item->pub.stage = ESPL_ANY;
@@ -257,6 +261,7 @@ espl__kit_find(const struct espl_kit *kit, uint64_t id)
 {
 	uint32_t low = 0, high = kit->item_count;
 
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
@@ -341,6 +346,7 @@ espl_kit_put(struct espl_kit *kit, uint64_t id, const struct espl_slot *slots, u
 {
 	struct kit_item *item = item_at(kit, id);
 
+	ESPL_ASSERT(slots != NULL || count == 0);
 	item->slots = espl__kit_alloc(kit, (count + 1) * sizeof *slots);
 	if (count > 0)
 		memcpy(item->slots, slots, count * sizeof *slots);

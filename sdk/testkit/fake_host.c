@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/draft/market.h>
+#include <espalier/kit/assert.h>
 #include "kit.h"
 
 void
@@ -20,6 +21,7 @@ espl__kit_alloc(struct espl_kit *kit, size_t size)
 {
 	struct kit_block *block = calloc(1, sizeof *block + size);
 
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	if (block == NULL)
 		espl__kit_stop("out of memory");
 	block->next = kit->blocks;
@@ -138,6 +140,7 @@ espl__kit_told(struct espl_kit *kit, const char *why, const char *format, ...)
 {
 	va_list list;
 
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	kit->calls++;
 	kit->refused += why != NULL;
 	if (kit->watch != NULL) {
@@ -188,6 +191,7 @@ espl__kit_ops(struct espl_kit *kit, espl_kind kind, struct espl_error *error)
 void
 espl__kit_call(struct espl_kit *kit, const char *entry, const void *view)
 {
+	ESPL_ASSERT(kit->magic == KIT_MAGIC && kit->plugin != NULL);
 	kit->entry = entry;
 	kit->wrong = 0;
 	if (kit->watch != NULL)
@@ -239,6 +243,7 @@ host_now(const struct espl_host *host)
 {
 	const struct espl_kit *kit = host->ctx;
 
+	ESPL_ASSERT(kit != NULL && kit->magic == KIT_MAGIC);
 	return kit->now;
 }
 
@@ -266,6 +271,7 @@ host_note(const struct espl_host *host, espl_subject subject, uint64_t id, const
 {
 	struct espl_kit *kit = host->ctx;
 
+	ESPL_ASSERT(kit != NULL && kit->magic == KIT_MAGIC);
 	if (kit->host.verbose)
 		espl__kit_say(kit, "note %u %llu: %s", subject, (unsigned long long)id, text);
 }
@@ -276,6 +282,7 @@ host_service(const struct espl_host *host, const char *id)
 	struct espl_kit *kit = host->ctx;
 	const struct kit_service *service;
 
+	ESPL_ASSERT(kit != NULL && kit->magic == KIT_MAGIC);
 	for (service = kit->services; service != NULL; service = service->next)
 		if (strcmp(service->id, id) == 0)
 			return service->service;
@@ -299,6 +306,7 @@ host_file(const struct espl_host *host, uint32_t option, uint32_t row, uint32_t 
 	const struct espl_kit *kit = host->ctx;
 	const struct kit_file *file;
 
+	ESPL_ASSERT(kit != NULL && kit->magic == KIT_MAGIC);
 	for (file = kit->files; file != NULL; file = file->next)
 		if (file->option == option && file->row == row && file->column == column) {
 			*bytes = file->bytes;
@@ -323,6 +331,7 @@ espl_kit_new(uint64_t seed)
 
 	if (kit == NULL)
 		espl__kit_stop("out of memory");
+	kit->magic = KIT_MAGIC;
 	kit->state = seed;
 	kit->host.size = (uint32_t)sizeof kit->host;
 	kit->host.abi = ESPL_ABI;
@@ -354,6 +363,7 @@ espl_kit_new(uint64_t seed)
 void
 espl_kit_close(struct espl_kit *kit)
 {
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	if (kit->plugin != NULL && kit->self != NULL)
 		kit->plugin->destroy(kit->self);
 	kit->plugin = NULL;
@@ -373,6 +383,7 @@ espl_kit_free(struct espl_kit *kit)
 		kit->blocks = next;
 	}
 	free(kit->log);
+	kit->magic = 0;
 	free(kit);
 }
 
@@ -444,6 +455,7 @@ espl_kit_load(struct espl_kit *kit, const char *path)
 	char symbol[256];
 	void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL), *found;
 
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	if (module == NULL) {
 		const char *why = dlerror();
 
@@ -486,6 +498,7 @@ espl_kit_open(struct espl_kit *kit, const struct espl_plugin *plugin, const char
 	const char *wrong = plugin == NULL ? "there is no plugin" : descriptor_wrong(plugin);
 	espl_status status;
 
+	ESPL_ASSERT(kit->magic == KIT_MAGIC);
 	espl_kit_close(kit);
 	if (error == NULL)
 		error = &own;

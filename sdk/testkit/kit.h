@@ -71,7 +71,9 @@ struct kit_item {
 	int gone, changed, gang_changed;
 };
 
+#define KIT_MAGIC 0x6b697421u
 struct espl_kit {
+	uint32_t magic; /* KIT_MAGIC between espl_kit_new and espl_kit_free */
 	struct espl_host host;
 	espl_time now;
 	uint64_t state; /* of the random stream */

@@ -1,8 +1,13 @@
 /* The test kit refuses what the host refuses, and takes what it takes: what a plugin's author sees
  * in the kit's log.  The plugins under test are here and do as they are told. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <espalier/draft/market.h>
+#include <espalier/kit/hold.h>
+#include <espalier/kit/ladder.h>
 #include <espalier/util.h>
 #include "testkit.h"
 
@@ -237,4 +242,42 @@ Test(kit, an_occupied_node_that_is_given_up_drains)
 	cr_expect_eq(retiring, 1);
 	cr_expect_eq(espl_kit_nodes(kit, 0), 1, "now it has gone");
 	espl_kit_free(kit);
+}
+
+/* A ladder that was freed, or never was one, is not climbed. */
+Test(kit, a_wrong_object_ends_the_process)
+{
+	struct espl_ladder ladder = { .rung_count = 1 };
+	char text[400] = "";
+	int fds[2], status;
+	size_t got = 0;
+	ssize_t n;
+	pid_t pid;
+
+	cr_assert_eq(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		signal(SIGABRT, SIG_DFL);
+		dup2(fds[1], STDERR_FILENO);
+		(void)espl_ladder_rung(&ladder, 1, 1, NULL);
+		_exit(0);
+	}
+	close(fds[1]);
+	while ((n = read(fds[0], text + got, sizeof text - 1 - got)) > 0)
+		got += (size_t)n;
+	close(fds[0]);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	cr_assert_not_null(strstr(text, "ladder.c:"), "%s", text);
+	cr_assert_not_null(strstr(text, "ladder->magic == ESPL_LADDER_MAGIC"), "%s", text);
+}
+
+/* A cloud may also offer nodes without GPUs. */
+Test(kit, an_offer_without_gpus_needs_no_spare_nodes)
+{
+	const struct espl_offer offer = { .size = sizeof offer, .gpus = 0 };
+	const struct espl_offer *const offers[] = { &offer };
+	const struct espl_alloc_view view = { .offers = offers, .offer_count = 1 };
+
+	cr_assert_eq(espl_hold_spare(&view, 0), 0);
 }
