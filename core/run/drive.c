@@ -25,9 +25,10 @@
 espl_status
 espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 {
-	struct espl__exec_setup setup = run->drive->exec;
+	struct espl__exec_setup setup;
 
 	ESPL__ASSERT(run->drive != NULL);
+	setup = run->drive->exec;
 	setup.utc_start_s = run->header.utc_start_s;
 	setup.tick = espl__tick;
 	return espl__exec_new(&setup, &run->exec, diag);

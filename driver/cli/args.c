@@ -1,4 +1,5 @@
 /* args.c - the words of a command line against the flags that a verb knows. */
+#include "base/assert.h"
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -206,6 +207,7 @@ espl__arg_number(const struct espl__args *args, const char *name, int64_t least,
 	const char *text = espl__arg(args, name);
 	int64_t value;
 
+	ESPL__ASSERT(least <= most && to != NULL);
 	*to = otherwise;
 	if (text == NULL)
 		return ESPL_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <espalier/model.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "cli/session.h"
 #include "plugin/registry.h"
@@ -14,6 +15,7 @@ espl__session_first(const struct espl__session *s, struct espl__diag *diag)
 	double *values;
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (list == NULL)
 		return ESPL_OK;
 	values = espl__alloc((espl__space_count(s->space) + (size_t)1) * sizeof *values);
@@ -89,6 +91,7 @@ espl__session_first_fits(const struct espl__session *s, const struct espl_spec *
 	uint64_t trials = spec != NULL ? spec_trials(spec) : 0;
 	const struct espl__node *at;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (list == NULL)
 		return ESPL_OK;
 	if (trials == 0)

@@ -3,6 +3,7 @@
  * run.cfg appears last and by one atomic, exclusive step, so that two drivers cannot begin in
  * one folder and a driver killed before that leaves nothing that looks like a run.
  */
+#include "base/assert.h"
 #include "cli/folder.h"
 
 #include <errno.h>
@@ -309,6 +310,8 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 	uint32_t i, first = s->jobs != NULL;
 	char *to;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
+	ESPL__ASSERT(dir != NULL);
 	memset(&in, 0, sizeof in);
 	in.session = s;
 	in.dir = dir;

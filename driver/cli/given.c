@@ -1,4 +1,5 @@
 /* given.c - reads VIEW.json and builds from it what an allocator is shown in a run. */
+#include "base/assert.h"
 #include "cli/given.h"
 
 #include <jansson.h>
@@ -276,6 +277,7 @@ espl__given_experiment(const struct espl__session *s, struct espl_experiment *e)
 {
 	const struct espl__run_config *c = s->config;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	memset(e, 0, sizeof *e);
 	e->size = (uint32_t)sizeof *e;
 	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
@@ -363,6 +365,7 @@ espl__given_load(const char *path, const struct espl__session *s, struct espl__g
 	struct reader r = { path, diag, ESPL_OK, "" };
 	json_t *root;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	memset(g, 0, sizeof *g);
 	espl__fleet_init(&g->fleet);
 	g->view.size = (uint32_t)sizeof g->view;

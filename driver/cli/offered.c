@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -96,6 +97,7 @@ espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet 
 {
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (s->jobs != NULL)
 		status = espl__sold_suits_jobs(s->jobs, espl__sold_gpus(f, s->config->gpus_limit),
 		    s->config->cloud.use, diag);
@@ -115,6 +117,7 @@ espl__session_least(const struct espl__session *s)
 {
 	uint64_t least = s->config->trial.gpus_min;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		if (s->entries[i].config->trial.gpus_min > least)
 			least = s->entries[i].config->trial.gpus_min;

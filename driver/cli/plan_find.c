@@ -6,6 +6,7 @@
 #include <time.h>
 #include <espalier/allocator.h>
 
+#include "base/assert.h"
 #include "cli/plan.h"
 #include "driver/worlds.h"
 #include "plugin/instance.h"
@@ -105,6 +106,7 @@ espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how,
 	espl_span deadline = c->deadline;
 	espl_money budget = c->budget;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	memset(a, 0, sizeof *a);
 	a->gap = a->least_s = a->least_usd = NAN;
 	a->allocator = how->allocator != NULL ? how->allocator : c->allocator.use;
@@ -154,6 +156,7 @@ espl__plan_allocator(struct espl__session *s, const char *name, struct espl__are
 	struct espl__node **children;
 	espl_status status = espl__plugin_find(ESPL_ALLOCATOR, name, &after, diag);
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (status == ESPL_OK)
 		status = espl__plugin_find(ESPL_ALLOCATOR, s->config->allocator.use, &before, diag);
 	if (status != ESPL_OK)

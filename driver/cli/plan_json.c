@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/json.h"
+#include "base/assert.h"
 #include "cli/plan.h"
 
 static void
@@ -107,6 +108,7 @@ put_frontier(struct espl__buf *b, const struct espl__frontier *f)
 void
 espl__plan_json(const struct espl__plan_view *v, struct espl__buf *b)
 {
+	ESPL__ASSERT(v->answer != NULL && v->config != NULL);
 	espl__print(b, "{");
 	if (v->answer->status == ESPL_OK) {
 		espl__json_text(b, "experiment", v->config->name);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cli/plan.h"
 #include "report/totals.h"
 
@@ -387,6 +388,7 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 void
 espl__plan_text(const struct espl__plan_view *v, struct espl__buf *b)
 {
+	ESPL__ASSERT(v->answer != NULL && v->config != NULL);
 	if (v->answer->status == ESPL_OK)
 		print_answer(v, b);
 	else if (v->answer->status == ESPL_E_UNSUPPORTED)

@@ -4,6 +4,7 @@
  * The digest covers what changes how long an iteration takes: program (with the files that its
  * command names), options, environment, limits, the configuration measured, processor and GPU.
  */
+#include "base/assert.h"
 #include "cli/profile.h"
 
 #include <math.h>
@@ -224,6 +225,7 @@ espl__subject_find(const struct espl__session *s, struct espl__subject *to, stru
 	struct espl__buf all = { NULL, 0, 0 };
 	espl_status status;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	memset(to, 0, sizeof *to);
 	to->values = espl__alloc((espl__space_count(s->space) + (size_t)1) * sizeof *to->values);
 	status = find_values(s, to->values, diag);

@@ -1,4 +1,5 @@
 /* session.c - loads a configuration and holds it against the plugins that it names. */
+#include "base/assert.h"
 #include "cli/session.h"
 
 #include <math.h>
@@ -112,6 +113,7 @@ espl__session_next_seed(struct espl__session *s, struct espl__diag *diag)
 	struct espl__jobs *jobs = NULL;
 	espl_status status;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	s->config->seed++;
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		s->entries[i].config->seed++;
@@ -307,6 +309,7 @@ check_trainable(const struct espl__session *s, struct espl__diag *diag)
 espl_status
 espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
 {
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (!s->config->pool)
 		return ESPL_OK;
 	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
@@ -327,6 +330,7 @@ espl__session_submitted(struct espl__session *pool, uint64_t number,
 	espl_status status;
 	char *path;
 
+	ESPL__ASSERT(number >= first);
 	if (pool->dir == NULL || number < first || at > pool->submitted_count)
 		return espl__fail(diag, ESPL_E_CONFIG, "the pool has no experiment %llu",
 		    (unsigned long long)number);
@@ -361,6 +365,7 @@ espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag
 	const struct espl__plugin *plugin;
 	espl_status status;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (s->config->pool)
 		return espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
 		    "this file describes a pool, not an experiment");
@@ -388,6 +393,7 @@ espl__session_check(struct espl__session *s, int simulated, struct espl__diag *d
 	espl_status status = ESPL_OK;
 	espl_kind kind;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	for (kind = c->pool ? ESPL_ALLOCATOR : ESPL_ALGORITHM;
 	     kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
 		const struct espl__section *section = sections[kind - ESPL_ALGORITHM];
@@ -423,6 +429,7 @@ espl__session_real(const struct espl__session *s, struct espl__diag *diag)
 	const struct espl__plugin *plugin;
 	espl_status status = espl__plugin_find(ESPL_CLOUD, s->config->cloud.use, &plugin, diag);
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (status != ESPL_OK)
 		return at_use(diag, status, s->config->cloud.group, "use");
 	for (uint32_t i = 0; i < s->entry_count; i++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <espalier/cloud.h>
 
+#include "base/assert.h"
 #include "cli/session.h"
 #include "policy/call.h"
 
@@ -125,6 +126,8 @@ espl__session_offers(const struct espl__session *s, espl__offer_fn *each, void *
 	struct espl__instance *cloud;
 	espl_status status;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
+	ESPL__ASSERT(count != NULL);
 	*count = 0;
 	status = espl__instance_create(ESPL_CLOUD, s->config->cloud.use, s->config->cloud.group,
 	    &env, &cloud, diag);
@@ -169,6 +172,7 @@ espl__session_spec(const struct espl__session *s, struct espl__arena *arena)
 	struct espl__instance *algorithm;
 	const struct espl_spec *spec = NULL;
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (espl__instance_create(ESPL_ALGORITHM, s->config->algorithm.use,
 		s->config->algorithm.group, &env, &algorithm, NULL) != ESPL_OK)
 		return NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <espalier/trainable.h>
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -86,6 +87,7 @@ espl__session_check_trainable(const struct espl__session *s, struct espl__diag *
 	struct espl__instance *instance;
 	espl_status status = espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, diag);
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (status == ESPL_OK)
 		status = espl__instance_of(plugin, trial->options, &env, &instance, diag);
 	if (status != ESPL_OK) {

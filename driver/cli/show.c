@@ -1,4 +1,5 @@
 /* show.c - hooks those who watch a run into the drive. */
+#include "base/assert.h"
 #include "cli/show.h"
 
 #include "base/log.h"
@@ -84,6 +85,7 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 		.simulated = drive->exec.simulated,
 		.replaying = drive->resume };
 
+	ESPL__CHECK(s->config, RUN_CONFIG);
 	memset(show, 0, sizeof *show);
 	espl__view_init(&show->view, s->config, s->space, drive->exec.simulated, drive->resume);
 	show->interrupt = drive->interrupt;
