@@ -49,10 +49,10 @@ cp "$here"/*.cfg "$here"/*.csv . && cp -r "$examples/rubberband" "$examples/pool
 # What differs from call to call or from build to build although the behavior is the same:
 #  - how long a policy computed, on the real clock: decision_us, call_us, elapsed_ms;
 #  - the temporary folder, where files are named;
-#  - the version of espalier and of a plugin, and where a plugin lies: footer of the report, `plugins --json`.
+#  - the version of espalier and of a plugin, and where a plugin lies: data of the report, `plugins --json`.
 mask() {
 	sed -E -e "s|$work/[^/]*/||g" -e 's/"(decision_us|call_us)": \{[^}]*\}/"\1": {}/g; s/"elapsed_(ms|us)": [-+.e0-9]+/"elapsed_\1": 0/g' \
-		-e 's/<footer>espalier [^,<]*/<footer>espalier/; s/"path": "[^"]*"/"path": ""/g; s/"version": "[^"]*"/"version": ""/g'
+		-e 's/"path": "[^"]*"/"path": ""/g; s/"version": "[^"]*"/"version": ""/g'
 }
 # The header of a journal names the version and the digest of run.cfg, which is a record of its own.
 journal() { tail -c "+$(($(od -An -tu4 -N4 "$1") + 10))" "$1"; }

@@ -4,11 +4,13 @@
 #   run COMMAND...           keeps $rc, $out (standard output) and $err
 #   says TEXT / complains TEXT      is TEXT in $out / $err?
 #   needs_python3            else the whole script is skipped
+#   render PAGE.html         runs the script of a page of `espalier report`: PAGE.xml is what a browser shows
+#   drawn NAME COMMAND...    a test that looks into such a PAGE.xml: skipped without node
 # A script calls `done_testing` at its end.
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${abs_top_builddir:-$top}
 : "${ESPALIER:=$build/espalier}" "${ESPALIER_PLUGIN_PATH:=$build/plugins}" "${ESPALIER_LIBEXEC:=$build}"
-: "${PYTHON3=$(command -v python3)}"
+: "${PYTHON3=$(command -v python3)}" "${NODE=$(command -v node)}"
 export ESPALIER_PLUGIN_PATH ESPALIER_LIBEXEC
 unset NO_COLOR
 export TERM=dumb
@@ -36,6 +38,10 @@ skip() {
 	count=$((count + 1))
 	echo "ok $count - $1 # SKIP $2"
 }
+drawn() {
+	if [ -z "$NODE" ]; then skip "$1" "no node"; else check "$@"; fi
+}
+render() { [ -z "$NODE" ] || "$NODE" "$top/tests/runs/render.js" "$1" >"${1%.html}.xml"; }
 needs_python3() {	# a status other than 0 would be an error to the TAP driver
 	[ -n "$PYTHON3" ] || { echo "1..0 # SKIP no python3"; exit 0; }
 }

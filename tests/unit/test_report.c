@@ -317,31 +317,49 @@ Test(report, export_gives_everything_back)
 	stage_clear(&s, 1);
 }
 
-/* The page, in memory; free() it. */
-static char *
-page_of(const char *dir, const struct espl__report_fixed *fixed)
+/* The data that the page draws; json_decref() it. */
+static json_t *
+data_of_page(const char *dir, const struct espl__report_fixed *fixed)
 {
 	struct espl__reading *r;
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char *text = NULL;
+	char *page = NULL, *text, *end;
 	size_t size = 0;
-	FILE *to = open_memstream(&text, &size);
+	FILE *to = open_memstream(&page, &size);
+	json_error_t error;
+	json_t *data;
 
 	cr_assert_eq(espl__reading_open(dir, &r, &diag), ESPL_OK, "%s", diag.text);
 	cr_assert_eq(espl__report_html(r, fixed, 0, to, &diag), ESPL_OK, "%s", diag.text);
 	fclose(to);
 	espl__reading_free(r);
-	return text;
+	cr_expect(strstr(page, "<pre>pear: ") != NULL && strstr(page, "</html>") != NULL);
+	text = strstr(page, "id=\"data\">");
+	cr_assert(text != NULL && (end = strstr(text, "</script>")) != NULL, "%s", page);
+	text = strchr(text, '\n');
+	data = json_loadb(text, (size_t)(end - text), 0, &error);
+	cr_assert(data != NULL, "%s: %s", error.text, text);
+	free(page);
+	return data;
 }
 
-static uint32_t
-times_in(const char *text, const char *part)
+/* A cell of a table of the data; NULL: there is none such. */
+static json_t *
+cell_of(json_t *data, const char *table, size_t row, const char *column)
 {
-	uint32_t count = 0;
+	json_t *rows = json_object_get(json_object_get(data, table), "rows"), *name;
+	size_t i;
 
-	for (; (text = strstr(text, part)) != NULL; text++)
-		count++;
-	return count;
+	json_array_foreach (json_object_get(json_object_get(data, table), "columns"), i, name)
+		if (strcmp(json_string_value(name), column) == 0)
+			return json_array_get(json_array_get(rows, row), i);
+	return NULL;
+}
+
+static size_t
+count_rows(json_t *data, const char *table)
+{
+	return json_array_size(json_object_get(json_object_get(data, table), "rows"));
 }
 
 static void
@@ -354,7 +372,7 @@ predict(struct stage *s, espl_time now)
 	EACH(plan, now, NULL, 0, &result, &plan);
 }
 
-Test(report, the_page_draws_what_happened)
+Test(report, the_page_has_what_happened)
 {
 	struct espl__report_stage stages[1] = { { 0, 30, 0.5 } };
 	struct espl__report_fixed fixed = { .jct_s = 30,
@@ -363,7 +381,7 @@ Test(report, the_page_draws_what_happened)
 		.stage_count = 1 };
 	struct stage s = { .dir = "" };
 	struct espl__totals t;
-	char *page;
+	json_t *data, *search;
 
 	stage_set(&s, 0);
 	predict(&s, 0);
@@ -372,22 +390,32 @@ Test(report, the_page_draws_what_happened)
 	t = totals_of(&s, ESPL__RUN_DONE);
 	espl__results_close(s.results, &t);
 	cr_expect_eq(ask(s.dir, "SELECT ends_s + ends_p95_s FROM predictions WHERE plan = 1"), 24);
-	page = page_of(s.dir, &fixed);
-	cr_expect_eq(times_in(page, "<g class=\"gang\">"), 3);
-	cr_expect_eq(times_in(page, "<g class=\"mk x\""), 1, "the one that failed");
-	cr_expect(strstr(page, "rank 0: exit status 3") != NULL);
-	cr_expect_eq(times_in(page, "<g class=\"cv "), 2);
-	cr_expect(
-	    strstr(page, "<b>first plan</b> 8.0s, sd 1.0s, p95 10s <em>(actual +12.5 %)</em>") !=
-	    NULL);
-	cr_expect(strstr(page, "<b>last plan</b> 11s") != NULL);
-	cr_expect(strstr(page, "<b>static plan</b> $0.50") != NULL);
-	cr_expect(strstr(page, "kind=with &quot;quote&quot;, comma") != NULL);
-	free(page);
-	fixed.why_not = "a < b";
-	page = page_of(s.dir, &fixed);
-	cr_expect(strstr(page, "There is no static plan to compare with: a &lt; b") != NULL);
-	free(page);
+	data = data_of_page(s.dir, &fixed);
+	cr_expect_eq(count_rows(data, "stays"), 3);
+	cr_expect_str_eq(json_string_value(cell_of(data, "stays", 0, "text")),
+	    "rank 0: exit status 3");
+	cr_expect(json_is_null(cell_of(data, "stays", 2, "text")));
+	cr_expect_eq(json_number_value(cell_of(data, "stays", 2, "until_s")), 9);
+	cr_expect_eq(json_integer_value(cell_of(data, "stays", 2, "stage")), 2, "the second");
+	cr_expect_eq(json_integer_value(cell_of(data, "trouble", 0, "times")), 1);
+	cr_expect_eq(json_number_value(cell_of(data, "use", 0, "used_s")), 8 - 1);
+	search = json_array_get(json_object_get(data, "searches"), 0);
+	cr_expect_eq(count_rows(search, "trials"), 2);
+	cr_expect_eq(json_integer_value(cell_of(search, "trials", 0, "id")), 1, "the best");
+	cr_expect_str_eq(json_string_value(cell_of(search, "trials", 0, "params")),
+	    "{\"x\": 0.5, \"kind\": \"with \\\"quote\\\", comma\"}");
+	cr_expect_eq(count_rows(search, "points"), 4, "of five one is no number");
+	cr_expect_eq(count_rows(data, "plans"), 2);
+	cr_expect_eq(json_number_value(cell_of(data, "plans", 0, "ends_sd_s")), 1);
+	cr_expect_eq(json_number_value(json_object_get(json_object_get(data, "fixed"), "cost_usd")),
+	    0.5);
+	json_decref(data);
+	fixed.why_not = "a < b </script>";
+	data = data_of_page(s.dir, &fixed);
+	cr_expect_str_eq(json_string_value(
+			     json_object_get(json_object_get(data, "fixed"), "why_not")),
+	    "a < b </script>");
+	json_decref(data);
 	espl__totals_free(&t);
 	stage_clear(&s, 1);
 
@@ -395,9 +423,10 @@ Test(report, the_page_draws_what_happened)
 	memset(&s, 0, sizeof s);
 	stage_set(&s, 0);
 	espl__results_close(s.results, NULL);
-	page = page_of(s.dir, NULL);
-	cr_expect(strstr(page, "</html>") != NULL && strstr(page, "<svg") == NULL, "%s", page);
-	free(page);
+	data = data_of_page(s.dir, NULL);
+	cr_expect_eq(count_rows(data, "nodes") + count_rows(data, "stages"), 0);
+	cr_expect(json_is_null(json_object_get(data, "fixed")));
+	json_decref(data);
 	stage_clear(&s, 1);
 }
 

@@ -1,0 +1,290 @@
+/* report_base.js - the data of the page of `espalier report`, text, stages, money, shapes and axes.
+ *
+ * All text and all numbers of the data are untrusted: `el` escapes what it is given, and an axis
+ * takes any number.
+ */
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const totals = data.totals;
+
+/* {columns, rows} as objects. */
+function objects(table) {
+  return table.rows
+    .map((row) => Object.fromEntries(table.columns.map((name, i) => [name, row[i]])));
+}
+const facts = objects(data.facts)[0];
+const now = facts.now, end = facts.end_s, pool = facts.kind === "pool";
+const declared = pool || facts.kind === "declared";
+const [nodes, plans, planned, stages, charges] =
+  ["nodes", "plans", "planned", "stages", "charges"].map((name) => objects(data[name]));
+const fixed = data.fixed && !data.fixed.why_not ? data.fixed : null;
+
+/* ---- text ------------------------------------------------------------------------------- */
+
+class Markup {
+  constructor(text) { this.text = text; }
+}
+const entities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+/* What turns the direction of its neighbors, or is no character, is replaced. */
+function escape(text) {
+  return String(text).replace(/[\t\r\n]/g, " ")
+    .replace(/[\0-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]/g, "\ufffd")
+    .replace(/[&<>"']/g, (c) => entities[c]);
+}
+function markup(x) {
+  return x instanceof Markup ? x.text : Array.isArray(x) ? x.map(markup).join("")
+    : x === null || x === undefined || x === false ? "" : escape(x);
+}
+/* A coordinate: one decimal. */
+function coordinate(v) {
+  return Math.round(Math.max(-1e6, Math.min(1e6, v || 0)) * 10) / 10;
+}
+function el(name, attributes, ...inside) {
+  let text = "<" + name;
+  for (const [key, value] of Object.entries(attributes || {}))
+    text += ` ${key}="${escape(typeof value === "number" ? coordinate(value) : value)}"`;
+  return new Markup(`${text}>${markup(inside)}</${name}>`);
+}
+/* The text that appears under the pointer. */
+function tip(...lines) {
+  return el("title", null, new Markup(lines.filter((line) => line).map(escape).join("&#10;")));
+}
+function cut(text, most) {
+  const characters = Array.from(text || "");
+  return characters.length > most ? characters.slice(0, most).join("") + "\u2026" : text || "";
+}
+const known = (v) => typeof v === "number" && isFinite(v);
+const or = (v, otherwise) => (known(v) ? v : otherwise);
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+const unit = (count = 1) => (totals.on_cpu ? "slot" : "GPU") + (count === 1 ? "" : "s");
+const unitNumber = (gpus, packing) => (packing > 1 ? `1/${packing}` : gpus);
+
+function seconds(s) {
+  if (!known(s))
+    return "-";
+  const sign = s < 0 ? "-" : "", two = (n) => String(Math.floor(n)).padStart(2, "0");
+  let v = Math.abs(s);
+  if (v < 0.0005)
+    return "0s";
+  if (v > 8e9)
+    return s.toPrecision(3) + "s";
+  /* Rounded as it is shown, so that 59.96 s is not 59 s. */
+  v = v >= 9.95 ? Math.round(v) : v >= 0.9995 ? Math.round(v * 10) / 10 : Math.round(v * 1e3) / 1e3;
+  return sign + (v < 1 ? Math.round(v * 1e3) + "ms" : v < 10 ? v.toFixed(1) + "s"
+    : v < 60 ? v + "s" : v < 3600 ? `${Math.floor(v / 60)}m${two(v % 60)}s`
+    : v < 86400 ? `${Math.floor(v / 3600)}h${two(v % 3600 / 60)}m`
+    : `${Math.floor(v / 86400)}d${two(v % 86400 / 3600)}h`);
+}
+function money(usd) {
+  if (!known(usd))
+    return "-";
+  let digits = 2;
+  for (let size = Math.abs(usd); size > 0 && size < 0.0995 && digits < 6; size *= 10)
+    digits++;
+  const size = Math.abs(usd);
+  return (usd < 0 ? "-$" : "$") + (size < 1e12 ? size.toFixed(digits) : size.toExponential(2));
+}
+const short = (v, digits) => (known(v) ? String(Number(v.toPrecision(digits))) : "-");
+const metric = (v) => short(v, 6);
+function trialName(id) {
+  const experiment = Math.floor(id / 2 ** 40);
+  return experiment > 0 ? `${experiment}/${id % 2 ** 40}` : String(id);
+}
+function parameters(text) {
+  let values = {};
+  try {
+    values = JSON.parse(text) || {};
+  } catch (error) {	/* only the start of a long text is here */
+    return text;
+  }
+  return Object.entries(values)
+    .map(([name, v]) => `${name}=${typeof v === "number" ? metric(v) : v}`).join(", ");
+}
+
+/* ---- stages ----------------------------------------------------------------------------- */
+
+const stageOf = new Map(stages.map((s) => [s.n, s]));
+const color = (number) => "s" + Math.abs(number || 0) % 8;
+const stageColor = (n) => color(stageOf.has(n) ? stageOf.get(n).number : 0);
+function rowName(row) {
+  return (data.brackets ? `bracket ${row.bracket}, ` : "") + `stage ${row.stage}`;
+}
+function stageName(n) {
+  const s = stageOf.get(n);
+  return !s ? "" : pool ? (s.number > 0 ? `experiment ${s.number}` : "plain jobs")
+    : declared ? rowName({ bracket: s.bracket, stage: s.number })
+    : `up to iteration ${s.budget}`;
+}
+/* A stage as a plan had it, or as the last plan but the first that still had it to come. */
+const sameStage = (bracket, number) => (r) => r.bracket === bracket && r.stage === number;
+const rowsOf = (plan) => planned.filter((r) => r.plan === plan.number);
+const isFirst = (r) => r.plan === plans[0].number;
+function firstPlanned(bracket, number) {
+  return planned.filter(isFirst).find(sameStage(bracket, number));
+}
+function lastPlanned(bracket, number) {
+  return planned.filter((r) => !isFirst(r)).reverse().find(sameStage(bracket, number));
+}
+const firstName = plans.length > 1 ? "first plan" : "plan";
+
+/* ---- money ------------------------------------------------------------------------------ */
+
+/* What was spent by when: [seconds, dollars], rising.  Charges come when a node changes its state;
+ * between two of them its cost grows evenly. */
+function sumCharges() {
+  const changes = [], limit = (at) => Math.max(0, Math.min(now, at || 0));
+  const nodeOf = new Map(nodes.map((n) => [n.id, n]));
+  const last = new Map(nodes.map((n) => [n.id, limit(or(n.billed_from_s, n.requested_s))]));
+  let charged = 0;
+  const spend = (from, to, usd) => {
+    if (to - from > 1e-9 && usd > 0)
+      changes.push([from, usd / (to - from), 0], [to, -usd / (to - from), 0]);
+    else if (usd)	/* data, the first minute; or what was given back */
+      changes.push([to, 0, usd]);
+  };
+  for (const c of charges.filter((c) => known(c.usd))) {
+    const at = limit(c.at_s), from = nodeOf.has(c.node) ? last.get(c.node) : at;
+    charged += c.usd;
+    spend(from, at, c.usd);
+    last.set(c.node, Math.max(at, from));
+  }
+  /* What nodes that are still held have cost since then. */
+  const held = nodes.filter((n) => !known(n.ended_s) && n.price_hour > 0);
+  const weigh = (n) => (now - last.get(n.id)) * n.price_hour;
+  const rest = totals.cost_usd - charged, weight = held.reduce((sum, n) => sum + weigh(n), 0);
+  if (rest > 1e-6 && weight > 0)
+    held.forEach((n) => spend(last.get(n.id), now, rest * weigh(n) / weight));
+  else if (rest > 1e-6)
+    spend(now, now, rest);
+  changes.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
+  const points = [[0, 0]];
+  let at = 0, usd = 0, rate = 0;
+  for (const [when, more, jump] of changes) {
+    if (when > at) {
+      usd += rate * (when - at);
+      points.push([at = when, usd]);
+    }
+    rate += more;
+    usd += jump;
+    if (jump)
+      points.push([at, usd]);
+  }
+  if (now > at)
+    points.push([now, usd]);
+  return points;
+}
+const spent = sumCharges();
+function spentBy(at) {
+  let low = 0, high = spent.length;
+  while (low < high) {	/* the first point later than `at` */
+    const middle = (low + high) >> 1;
+    if (spent[middle][0] <= at)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low === 0 || low === spent.length)
+    return low === 0 ? 0 : spent[low - 1][1];
+  const [from, usd] = spent[low - 1], [to, more] = spent[low];
+  return usd + (more - usd) * (at - from) / (to - from);
+}
+/* A stage costs what was spent while it lasted.  Where stages ran in parallel, all is shared by the
+ * GPU time that they used. */
+function costStages() {
+  const stageEnd = (s) => or(s.ended_s, now), busy = stages.reduce((b, s) => b + s.busy_gpu_s, 0);
+  for (const s of stages) {
+    s.shared = stages.some((o) => o !== s && known(o.begun_s) && o.begun_s < stageEnd(s) - 1e-9 &&
+      stageEnd(o) > s.begun_s + 1e-9);
+    s.cost_usd = known(s.begun_s) ? spentBy(stageEnd(s)) - spentBy(s.begun_s) : null;
+  }
+  if (!pool && !stages.some((s) => s.shared))
+    return;
+  for (const s of stages) {
+    s.shared = true;
+    s.cost_usd = busy > 0 ? spentBy(now) * s.busy_gpu_s / busy : s.cost_usd;
+  }
+}
+costStages();
+
+/* ---- shapes and axes -------------------------------------------------------------------- */
+
+const WIDTH = 1120, LEFT = 104, RIGHT = 1104;
+const rect = (name, x, y, width, height) => el("rect",	/* what was short is still there */
+  { class: name, x, y, width: Math.max(0.3, width), height: Math.max(0.3, height) });
+const line = (name, x1, y1, x2, y2) => el("line", { class: name, x1, y1, x2, y2 });
+const label = (name, x, y, text) => el("text", { class: name, x, y }, text);
+const path = (name, points) => el("path", { class: name,
+  d: "M" + points.map(([x, y]) => `${coordinate(x)} ${coordinate(y)}`).join("L") });
+function svg(height, what, ...inside) {
+  return el("div", { class: "scroll" }, el("svg", { role: "img",
+    viewBox: `0 0 ${WIDTH} ${Math.ceil(height)}`, "aria-label": what }, inside));
+}
+const note = (...inside) => el("p", { class: "note" }, inside);
+const section = (title, ...inside) => el("section", null, el("h2", null, title), inside);
+const swatch = (name, text, sign) => [el("span", null, el("i", { class: name }, sign), text), " "];
+function key(name, text) {
+  return [el("span", null, el("svg", { class: "key", viewBox: "0 0 26 10" },
+    el("path", { class: name, d: "M1 5H25" })), text), " "];
+}
+
+/* Where a value lies, within from..to. */
+function axis(low, high, from, to, log = false) {
+  const scale = (v) => (!log ? v : v > 0 ? Math.log(v) : Math.log(low));
+  const at = (v) => {
+    const part = (scale(v) - scale(low)) / (scale(high) - scale(low));
+    return from + (to - from) * (part > 0 ? Math.min(1, part) : 0);
+  };
+  return Object.assign(at, { low, high, from, to, log });
+}
+const time = axis(0, end, LEFT, RIGHT);
+/* The least of 1, 2, 5 * 10^k that is not below. */
+function roundUp(v) {
+  if (!(v > 1e-300 && v < 1e300))
+    return 1;
+  const power = 10 ** Math.floor(Math.log10(v));
+  return power * ([1, 2, 5].find((n) => v <= power * n * 1.000001) || 10);
+}
+function timeGrid(top, bottom) {
+  const most = end / 11, marks = [];
+  const step = most < 1 ? roundUp(most)
+    : [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
+      172800, 604800].find((s) => s >= most) || 86400 * roundUp(most / 86400);
+  for (let i = 0; i < 20 && step * i <= end; i++)	/* "2m" for "2m00s" */
+    marks.push(line("gd", time(step * i), top, time(step * i), bottom),
+      label("tm", time(step * i), bottom + 13, seconds(step * i).replace(/([mhd])00[smh]$/, "$1")));
+  return marks;
+}
+/* Round values, on a logarithmic axis 1, 2, 5, 10, ... or powers of ten. */
+function valueGrid(y, sign) {
+  const decades = y.log ? Math.log10(y.high / y.low) : 0, marks = [];
+  const step = Math.max(sign === "GPUs" ? 1 : 0, roundUp((y.high - y.low) / 5));
+  let at = y.log ? 10 ** Math.floor(Math.log10(y.low)) : Math.ceil(y.low / step - 1e-9) * step;
+  for (let i = 0; i < 30 && at <= y.high + (y.high - y.low) * 1e-6; i++) {
+    if (!y.log && Math.abs(at) < step * 1e-6)
+      at = 0;
+    if (at >= y.low)
+      marks.push(line("gd", LEFT, y(at), RIGHT, y(at)), label("vl", LEFT - 7, y(at) + 3.5,
+        sign === "$" && step < 1 ? money(at) : (sign === "$" ? "$" : "") + short(at, 5)));
+    at = !y.log ? at + step : decades > 3 ? at * 10 ** Math.ceil(decades / 6) : roundUp(at * 1.5);
+  }
+  return marks;
+}
+/* Ticks at the rungs, and at round numbers where there is room. */
+function iterationGrid(x, top, bottom, rungs) {
+  const ROOM = 22, marks = [], step = Math.ceil(roundUp(x.high / 11));
+  const tick = (v) => marks.push(line("gd", x(v), top, x(v), bottom),
+    label("tm", x(v), bottom + 13, v < 1e6 ? v : short(v, 3)));
+  let last = x.to + ROOM;
+  for (const rung of [...rungs].reverse())	/* on an even axis the first ones crowd */
+    if (last - x(rung) >= ROOM) {
+      tick(rung);
+      last = x(rung);
+    }
+  let at = x.log ? 1 : 0;
+  for (let i = 0; i < 40 && at <= x.high * 1.000001; i++) {
+    if (at >= x.low && rungs.every((rung) => Math.abs(x(rung) - x(at)) >= ROOM))
+      tick(at);
+    at = x.log ? roundUp(at * 1.5) : at + step;
+  }
+  return marks;
+}
