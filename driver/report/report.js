@@ -174,7 +174,8 @@ function gangTip(g) {
   `${seconds(g.from_s)} to ${g.over ? seconds(g.until_s) : "now"} on ` + (g.packing > 1
     ? `1/${g.packing} of a ${unit()}` : `${g.gpus} ${unit(g.gpus)}`) +
     (g.number > 0 ? ", resized in place" : "") +
-    (g.running_s > g.from_s ? `, running after ${seconds(g.running_s - g.from_s)}` : ""), g.text);
+    (g.running_s > g.from_s ? `, running after ${seconds(g.running_s - g.from_s)}` : ""),
+  cut(g.text, 120));
 }
 /* One stretch of GPUs: the start pale, then each stage in its color. */
 function drawStretch(g, y, height) {
@@ -221,7 +222,7 @@ function drawGang(g, lanes, marks) {
   }
   if (g.text && g.over && bars.length > 0)
     mark(marks, "x", time(g.until_s), y + height / 2,
-      `trial ${trialName(g.trial)}, gang ${g.gang} at ${seconds(g.until_s)}: ${g.text}`);
+      `trial ${trialName(g.trial)}, gang ${g.gang} at ${seconds(g.until_s)}: ${cut(g.text, 120)}`);
   return el("g", { class: "gang" }, gangTip(g), bars);
 }
 function drawLanes(place, marks) {

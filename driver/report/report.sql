@@ -12,9 +12,10 @@ FROM (SELECT max(:now, ifnull(:fixed, 0),
   ifnull((SELECT max(ends_s) FROM predictions WHERE ends_s < 1e15), 0)) AS longest);
 
 CREATE TEMP TABLE machine AS
-SELECT row_number() OVER (ORDER BY id) - 1 AS n, id, offer, market,
+SELECT row_number() OVER (ORDER BY id) - 1 AS n, id, substr(offer, 1, 61) AS offer,
+  substr(market, 1, 31) AS market,
   max(1, min(1024, ifnull(gpus, 1))) AS gpus, state, requested_s, booting_s, ready_s, notice_s,
-  ended_s, billed_from_s, price_hour, charged_usd, why
+  ended_s, billed_from_s, price_hour, charged_usd, substr(why, 1, 121) AS why
 FROM nodes;
 CREATE INDEX temp.machine_id ON machine (id);
 
@@ -54,6 +55,8 @@ SELECT trial, stage, at_s AS from_s,
 FROM (SELECT *, lag(stage) OVER (PARTITION BY trial ORDER BY id) AS before FROM step)
 WHERE stage IS NOT before;
 CREATE INDEX temp.turn_trial ON turn (trial);
+CREATE INDEX temp.turn_stage ON turn (stage);
+CREATE INDEX temp.step_stage ON step (stage);
 
 -- ---- stays of gangs on GPUs, and for which stage they worked -----------------------------------
 
@@ -62,10 +65,11 @@ SELECT gang, number, trial, gpus, packing, slots, running_s, over, text, from_s,
   max(from_s, until_s) AS until_s
 FROM (SELECT s.gang, s.number, s.trial, max(1, min(1000000, s.gpus)) AS gpus,
     max(1, min(1024, s.packing)) AS packing,
-    CASE WHEN json_valid(s.slots) THEN s.slots ELSE '[]' END AS slots,
+    CASE WHEN NOT json_valid(s.slots) OR length(s.slots) > 19000 THEN '[]'
+      WHEN json_type(s.slots) = 'array' THEN s.slots ELSE '[]' END AS slots,
     CASE WHEN s.number = 0 THEN g.running_s ELSE s.from_s END AS running_s,
     s.until_s IS NOT NULL AS over,
-    CASE WHEN s.until_s = g.ended_s THEN substr(g.text, 1, 120) END AS text,
+    CASE WHEN s.until_s = g.ended_s THEN substr(g.text, 1, 121) END AS text,
     max(0.0, min(now, s.from_s)) AS from_s, max(0.0, min(now, ifnull(s.until_s, now))) AS until_s
   FROM stays s JOIN gangs g ON g.id = s.gang, fact);
 CREATE TEMP TABLE seat AS
@@ -81,6 +85,7 @@ SELECT s.gang, s.number, s.gpus, s.packing, t.stage, max(s.from_s, ifnull(t.from
   min(s.until_s, ifnull(t.until_s, 1e300)) AS until_s
 FROM stay s LEFT JOIN turn t ON t.trial = s.trial AND t.until_s > s.from_s
   AND (t.from_s < s.until_s OR t.from_s <= s.from_s);
+CREATE INDEX temp.work_stage ON work (stage);
 
 -- The height of a GPU's row; 0: the nodes or the stays are too many to draw one by one.  `each`:
 -- so many nodes share a lane then.
@@ -98,19 +103,21 @@ SELECT now, end_s, row, each, bin_s, each_gpu, (SELECT count(*) FROM stay) AS st
   (SELECT count(*) FROM changes) AS resizes, (SELECT kind FROM stage LIMIT 1) AS kind
 FROM fact, layout;
 -- @meta
-SELECT key, value FROM meta WHERE key IN ('algorithm', 'allocator', 'placer', 'cloud', 'seed')
-AND value IS NOT NULL ORDER BY instr('algorithm allocator placer cloud seed', key);
+SELECT key, substr(value, 1, 61) AS value FROM meta
+WHERE key IN ('algorithm', 'allocator', 'placer', 'cloud', 'seed') AND value IS NOT NULL
+ORDER BY instr('algorithm allocator placer cloud seed', key);
 -- @nodes
 SELECT * FROM machine ORDER BY n;
 -- @plans
 SELECT plan AS number, at_s, ends_s, ends_sd_s, ends_p95_s, cost_usd, cost_sd_usd, cost_p95_usd
 FROM predictions ORDER BY plan;
 -- @planned
-SELECT plan, bracket, stage, trials, iterations, gpus, gpus_per_trial, nodes, offer, starts_s,
-  ends_s, cost_usd
+SELECT plan, bracket, stage, trials, iterations, gpus, gpus_per_trial, nodes,
+  substr(offer, 1, 61) AS offer, starts_s, ends_s, cost_usd
 FROM plan WHERE plan IN (SELECT plan FROM predictions) ORDER BY plan, starts_s, bracket, stage;
 -- @stages
-SELECT s.n, s.bracket, s.number, s.name, ifnull(s.begun_s, w.from_s) AS begun_s,
+SELECT s.n, s.bracket, s.number, substr(s.name, 1, 61) AS name,
+  ifnull(s.begun_s, w.from_s) AS begun_s,
   CASE s.kind WHEN 'budget' THEN w.until_s ELSE s.ended_s END AS ended_s,
   (SELECT max(budget) FROM step WHERE stage = s.n) AS budget,
   (SELECT count(*) FROM turn WHERE stage = s.n) AS trials,
@@ -211,7 +218,7 @@ SELECT *, count(*) OVER () AS of FROM (
 ORDER BY job, id LIMIT 200;
 CREATE INDEX temp.member_who ON member (who);
 -- @members
-SELECT who, id, name, job, status, arrived_s, ended_s, gpu_s, of,
+SELECT who, id, substr(name, 1, 61) AS name, job, status, arrived_s, ended_s, gpu_s, of,
   why(who, arrived_s, ifnull(ended_s, now)) AS why
 FROM member, fact ORDER BY job, id;
 -- How its number of GPUs changed.
@@ -239,8 +246,8 @@ FROM (SELECT *, min(count, (179 + max(stages, 1)) / max(stages, 1)) AS want
         FROM trials t LEFT JOIN turn u ON u.trial = t.id AND u.until_s = 1e300
         WHERE :only < 0 OR t.id >> 40 = :only))));
 -- @trials
-SELECT rank, id, state, iteration, metric, gpu_s, cost_usd, stage, drawn, of,
-  CASE WHEN rank < 50 THEN params END AS params
+SELECT rank, id, substr(state, 1, 17) AS state, iteration, metric, gpu_s, cost_usd, stage, drawn,
+  of, CASE WHEN rank < 50 THEN params END AS params
 FROM ranked WHERE drawn OR rank < 50 ORDER BY rank;
 -- At most 320 points of each curve, among them the last.
 -- @points

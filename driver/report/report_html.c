@@ -13,7 +13,7 @@
 #include "report/report_page.h"
 #include "report/waits.h"
 
-#define TEXT_MAX 2000 /* bytes of a text; the page shows less */
+#define TEXT_MAX 20000 /* bytes of a text; report.sql takes less of most */
 
 struct page {
 	struct espl__reading *r;
@@ -365,7 +365,7 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 	send_text(to, t->experiment, 100);
 	rest = send_until(to, rest, "@SUMMARY@");
 	espl__totals_text(t, 1, &p.b);
-	send_text(to, espl__buf_text(&p.b), TEXT_MAX * 10);
+	send_text(to, espl__buf_text(&p.b), TEXT_MAX);
 	espl__buf_clear(&p.b);
 	rest = send_until(to, rest, "@DATA@");
 	status = send_all(&p, fixed, log_scale);
