@@ -7,6 +7,7 @@ packages=(build-essential autoconf automake libtool libltdl-dev pkgconf libconfi
 	libcurl4-openssl-dev libuv1-dev libsqlite3-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist)
 [ "${1:-build}" = check ] && packages+=(libcriterion-dev python3 python3-numpy)
 optional=(coinor-libcbc-dev)	# an engine of allocator milp; a build does without
+[ "${1:-build}" = check ] && optional+=(nodejs)	# runs the script of a report; tests are skipped without
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "No apt-get here: assuming that the equivalents of these are installed:" >&2
