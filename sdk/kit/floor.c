@@ -310,7 +310,7 @@ espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
 {
 	uint32_t size, first, i, next, done = 0;
 
-	ESPL_ASSERT(gang->share.packing == 1);
+	ESPL_ASSERT(gang->share.gpus > 0);
 	for (size = floor->widest; size > 0; size--) {
 		if (gang->share.gpus % size != 0)
 			continue;
