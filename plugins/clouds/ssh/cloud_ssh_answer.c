@@ -1,0 +1,280 @@
+/* cloud_ssh_answer.c - what a command on a host answered, in plain words. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud_ssh.h"
+
+/* What ssh prints for a failure, and what it means for the user.  %s: the address; %c: the command
+ * by which to try it. */
+static const struct {
+	const char *printed, *means;
+} failures[] = {
+	{ "IDENTIFICATION HAS CHANGED",
+	    "its host key has changed; check why before you remove the old one from known_hosts "
+	    "(ssh-keygen -R)" },
+	{ "host key verification failed",
+	    "its host key is not known; connect once by hand and accept it: %c" },
+	{ "could not resolve hostname", "its address '%s' is not known" },
+	{ "connection refused", "'%s' refused the connection; is sshd running at this port?" },
+	{ "not accessible: ", "its key cannot be read" },
+	{ "permission denied (", "'%s' refused the key; this must work without a password: %c" },
+	{ "no route to host", "there is no route to '%s'" },
+	{ "network is unreachable", "there is no route to '%s'" },
+	{ "timed out", "'%s' did not answer in time" },
+};
+
+static void
+copy_clean(char *to, size_t room, const char *from, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size && i + 1 < room; i++)
+		to[i] = (unsigned char)from[i] >= ' ' && from[i] != 127 ? from[i] : ' ';
+	to[i] = '\0';
+}
+
+/* The last line that is not empty. */
+static void
+last_line(char *to, size_t room, const char *text)
+{
+	const char *begin, *end = text + strlen(text);
+
+	while (end > text && (end[-1] == '\n' || end[-1] == '\r'))
+		end--;
+	for (begin = end; begin > text && begin[-1] != '\n';)
+		begin--;
+	copy_clean(to, room, begin, (size_t)(end - begin));
+}
+
+static void
+put_meaning(const struct ssh_host *host, const char *means, char *text, size_t room)
+{
+	const struct espl_value *row = host->row;
+	FILE *out = fmemopen(text, room, "w");
+
+	text[0] = '\0';
+	if (out == NULL)
+		return;
+	for (; *means != '\0'; means++) {
+		if (means[0] != '%') {
+			(void)fputc(means[0], out);
+			continue;
+		}
+		if (*++means == 's') {
+			(void)fprintf(out, "%.100s", ssh_address(host));
+			continue;
+		}
+		(void)fprintf(out, "ssh ");
+		if (row[SSH_COL_PORT].source != ESPL_UNSET)
+			(void)fprintf(out, "-p %lld ", (long long)row[SSH_COL_PORT].as.i);
+		if (row[SSH_COL_KEY].source != ESPL_UNSET)
+			(void)fprintf(out, "-i %.100s ", row[SSH_COL_KEY].as.s);
+		if (row[SSH_COL_USER].source != ESPL_UNSET)
+			(void)fprintf(out, "%.60s@", row[SSH_COL_USER].as.s);
+		(void)fprintf(out, "%.100s", ssh_address(host));
+	}
+	(void)fclose(out);
+	text[room - 1] = '\0';
+}
+
+static int
+explain_failure(const struct ssh_cloud *cloud, const struct ssh_host *host,
+    const struct espl_child *child, char text[SSH_TEXT])
+{
+	const char *err = child->err != NULL ? child->err : "";
+	char line[200], means[370];
+
+	last_line(line, sizeof line, err);
+	if (child->status == ESPL_E_LIMIT) {
+		(void)snprintf(text, SSH_TEXT,
+		    "'%.100s' did not answer within %lld s (cloud.connect_limit)",
+		    ssh_address(host),
+		    (long long)(cloud->config->values[SSH_OPT_LIMIT].as.i / ESPL_SECOND));
+		return -1;
+	}
+	for (size_t i = 0; child->exit_code == 255 && i < sizeof failures / sizeof failures[0]; i++)
+		if (strcasestr(err, failures[i].printed) != NULL) {
+			put_meaning(host, failures[i].means, means, sizeof means);
+			(void)snprintf(text, SSH_TEXT, "%s (%s)", means, line);
+			return -1;
+		}
+	if (child->status != ESPL_OK)
+		(void)snprintf(text, SSH_TEXT, "%s", line);
+	else if (child->exit_code < 0)
+		(void)snprintf(text, SSH_TEXT, "ssh was killed by signal %d",
+		    (int)-child->exit_code);
+	else
+		(void)snprintf(text, SSH_TEXT, "the command on it ended with status %d%s%s",
+		    (int)child->exit_code, line[0] != '\0' ? ": " : "", line);
+	return -1;
+}
+
+/* What follows the marker; NULL and the reason if the shell of the host printed something else. */
+static const char *
+after_marker(const struct ssh_cloud *cloud, const struct ssh_host *host,
+    const struct espl_child *child, const char *marker, char text[SSH_TEXT])
+{
+	const char *out = child->out != NULL ? child->out : "";
+	char line[120];
+
+	if (child->status == ESPL_OK && strncmp(out, marker, strlen(marker)) == 0)
+		return out + strlen(marker);
+	if (child->status != ESPL_OK || strstr(out, marker) == NULL) {
+		(void)explain_failure(cloud, host, child, text);
+		return NULL;
+	}
+	copy_clean(line, sizeof line, out, strcspn(out, "\n"));
+	(void)snprintf(text, SSH_TEXT,
+	    "its login shell prints '%s' before a command runs, which mixes with espalier's "
+	    "messages; let it print only in interactive shells",
+	    line);
+	return NULL;
+}
+
+struct found {
+	char machine[40], agent[120], driver[40];
+	unsigned gpus;
+	long long disk_kb;
+	int ended, locks;
+};
+
+/* "gpu UUID, DRIVER": the first ones become the devices of the host's agent. */
+static int
+take_gpu(struct ssh_host *host, struct found *found, const char *line, size_t size)
+{
+	const char *comma = memchr(line, ',', size);
+	size_t uuid = comma != NULL ? (size_t)(comma - line) : size;
+	size_t have = host->devices != NULL ? strlen(host->devices) : 0;
+	char *more;
+
+	if (comma != NULL && comma + 2 < line + size)
+		copy_clean(found->driver, sizeof found->driver, comma + 2, size - uuid - 2);
+	if (found->gpus++ >= ssh_gpus(host))
+		return 0;
+	more = realloc(host->devices, have + uuid + 2);
+	if (more == NULL)
+		return -1;
+	host->devices = more;
+	if (have > 0)
+		more[have++] = ',';
+	copy_clean(more + have, uuid + 1, line, uuid);
+	return 0;
+}
+
+static int
+take_line(struct ssh_host *host, struct found *found, const char *line, size_t size)
+{
+	static const char *const words[] = { "machine ", "address ", "gpu ", "disk ", "flock ",
+		"agent ", "end" };
+	size_t which = 0, skip;
+
+	while (which < 7 && strncmp(line, words[which], strlen(words[which])) != 0)
+		which++;
+	if (which == 7)
+		return 0;
+	skip = strlen(words[which]);
+	if (skip > size)
+		return 0;
+	line += skip;
+	size -= skip;
+	switch (which) {
+	case 0: copy_clean(found->machine, sizeof found->machine, line, size); break;
+	case 1: copy_clean(host->address, sizeof host->address, line, size); break;
+	case 2: return take_gpu(host, found, line, size);
+	case 3: found->disk_kb = strtoll(line, NULL, 10); break;
+	case 4: found->locks = 1; break;
+	case 5: copy_clean(found->agent, sizeof found->agent, line, size); break;
+	default: found->ended = 1; break;
+	}
+	return 0;
+}
+
+static int
+set_slots(struct ssh_host *host)
+{
+	free(host->devices);
+	if (asprintf(&host->devices, "cpu:%u", ssh_gpus(host)) < 0)
+		host->devices = NULL;
+	return host->devices != NULL ? 0 : -1;
+}
+
+/* Is the host of use, as far as its answer tells? */
+static int
+judge_host(const struct ssh_cloud *cloud, const struct ssh_host *host, const struct found *found,
+    char text[SSH_TEXT])
+{
+	const struct espl_value *agent = &cloud->config->values[SSH_OPT_AGENT];
+	int slots = strcmp(host->row[SSH_COL_TYPE].as.s, "cpu") == 0;
+
+	if (!found->ended)
+		(void)snprintf(text, SSH_TEXT, "its answer is not complete");
+	else if (!found->locks)
+		(void)snprintf(text, SSH_TEXT, "it has no program flock (package util-linux)");
+	else if (!slots && found->gpus < ssh_gpus(host))
+		(void)snprintf(text, SSH_TEXT,
+		    "nvidia-smi finds %u GPUs there, but gpus = %u; for slots on its cores set "
+		    "gpu_type = \"cpu\"",
+		    found->gpus, ssh_gpus(host));
+	else if (found->agent[0] == '\0' && agent->source != ESPL_UNSET)
+		(void)snprintf(text, SSH_TEXT,
+		    "there is no espalier-agent at '%.200s' (cloud.agent)", agent->as.s);
+	else if (found->agent[0] == '\0')
+		(void)snprintf(text, SSH_TEXT,
+		    "there is no espalier-agent, neither where it is on this machine nor in PATH; "
+		    "install espalier there or set cloud.agent");
+	else if (strncmp(found->agent, "espalier-agent ", 15) != 0)
+		(void)snprintf(text, SSH_TEXT, "its espalier-agent does not run there: %s",
+		    found->agent);
+	else
+		return 0;
+	return -1;
+}
+
+int
+ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
+    const struct espl_child *child, char text[SSH_TEXT])
+{
+	const char *line = after_marker(cloud, host, child, "espalier-probe\n", text);
+	struct found found = { .disk_kb = -1 };
+	int failed = 0;
+
+	if (line == NULL)
+		return -1;
+	while (*line != '\0' && !failed) {
+		size_t size = strcspn(line, "\n");
+
+		failed = take_line(host, &found, line, size) != 0;
+		line += size + (line[size] != '\0');
+	}
+	if (strcmp(host->row[SSH_COL_TYPE].as.s, "cpu") == 0)
+		failed |= set_slots(host) != 0;
+	if (failed) {
+		(void)snprintf(text, SSH_TEXT, "out of memory");
+		return -1;
+	}
+	if (judge_host(cloud, host, &found, text) != 0)
+		return -1;
+	(void)snprintf(text, SSH_TEXT, "%s, %u GPUs%s%s, %.1f GB free at home, %s", found.machine,
+	    found.gpus, found.driver[0] != '\0' ? " with driver " : "", found.driver,
+	    (double)found.disk_kb * 1024 / 1e9, found.agent);
+	return 0;
+}
+
+int
+ssh_answer_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
+    const struct espl_child *child, char text[SSH_TEXT])
+{
+	const char *line = after_marker(cloud, host, child, "espalier-look\n", text);
+	char holder[300];
+
+	if (line == NULL)
+		return -1;
+	if (strncmp(line, "free\n", 5) == 0)
+		return 0;
+	if (strncmp(line, "used ", 5) != 0)
+		return explain_failure(cloud, host, child, text);
+	copy_clean(holder, sizeof holder, line + 5, strcspn(line + 5, "\n"));
+	(void)snprintf(text, SSH_TEXT, "it is used by %s", holder);
+	return 1;
+}
