@@ -285,6 +285,20 @@ take_probe(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_chi
 	probe_more(cloud);
 }
 
+/* Short: the name of a Unix socket has at most 107 characters, and ssh adds some for a while.
+ * Without a folder every command has its own connection. */
+static void
+make_folder(struct ssh_cloud *cloud)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (tmp == NULL || tmp[0] != '/' || strlen(tmp) > 50)
+		tmp = "/tmp";
+	(void)snprintf(cloud->folder, sizeof cloud->folder, "%s/espalier-ssh-XXXXXX", tmp);
+	if (mkdtemp(cloud->folder) == NULL)
+		cloud->folder[0] = '\0';
+}
+
 static espl_status
 ssh_start(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
@@ -293,11 +307,8 @@ ssh_start(void *self, const struct espl_cloud_events *events, struct espl_error 
 	if (cloud->io == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "it needs espl_io");
 	cloud->events = events;
-	if (cloud->run != NULL) { /* short: the name of a Unix socket has 107 characters */
-		(void)snprintf(cloud->folder, sizeof cloud->folder, "/tmp/espalier-ssh-XXXXXX");
-		if (mkdtemp(cloud->folder) == NULL)
-			cloud->folder[0] = '\0'; /* then every command has its own connection */
-	}
+	if (cloud->run != NULL)
+		make_folder(cloud);
 	probe_more(cloud);
 	return ESPL_OK;
 }
