@@ -51,6 +51,7 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
+/* 6: the HELLO of an agent ends with u64, the token that it reads in RUN/token; 0: none there. */
 #define ESPL__WIRE_PROTOCOL 6u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */

@@ -130,8 +130,11 @@ offers_are_left(const struct espl__exec *x)
 }
 
 static void
-close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
+close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, int refused)
 {
+	const char *name = x->fleet.offers[offer]->name;
+	int last;
+
 	r->closed = 1;
 	r->retry_at = ESPL_NEVER;
 	x->fleet.offers[offer]->flags |= ESPL_OFFER_GONE;
@@ -139,15 +142,21 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
 	for (uint32_t i = 0; i < x->search_count; i++)
 		espl__model_service_stale(&x->searches[i]->model, 1);
 	espl__exec_why(x, ESPL_WHY_NODES);
-	if (!offers_are_left(x) && x->fleet.live_count == 0)
+	last = !offers_are_left(x) && x->fleet.live_count == 0;
+	if (refused && last)
+		espl__exec_interrupt(x, "%s", r->reason);
+	else if (refused)
+		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer, "offer '%s' is disabled: %s", name,
+		    r->reason);
+	else if (last)
 		espl__exec_interrupt(x,
 		    "%u nodes of offer '%s' in a row failed before any trial on them reported: %s",
-		    (unsigned)r->alike, x->fleet.offers[offer]->name, r->reason);
+		    (unsigned)r->alike, name, r->reason);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
 		    "offer '%s' is disabled: %u nodes in a row failed before any trial on them "
 		    "reported: %s",
-		    x->fleet.offers[offer]->name, (unsigned)r->alike, r->reason);
+		    name, (unsigned)r->alike, r->reason);
 }
 
 static void
@@ -174,8 +183,9 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	ESPL__CHECK(n, MACHINE);
 	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
 		count_refusal(x, n, r);
-	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP) || n->proved ||
-	    x->ending != 0)
+	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP &&
+		reason != ESPL__BY_REFUSAL) ||
+	    n->proved || x->ending != 0)
 		return;
 	r->alike = r->reason != NULL && espl__exec_alike(r->reason, why) ? r->alike + 1 : 1;
 	free(r->reason);
@@ -183,8 +193,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	pause_after(x, r, PAUSE_FAILED, &r->failed);
 	if (r->closed)
 		return;
-	if (r->alike >= ALIKE_MOST && r->failed >= PAUSES_LEAST)
-		close_offer(x, n->pub.offer, r);
+	if (reason == ESPL__BY_REFUSAL || (r->alike >= ALIKE_MOST && r->failed >= PAUSES_LEAST))
+		close_offer(x, n->pub.offer, r, reason == ESPL__BY_REFUSAL);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
 		    "node %llu of offer '%s' ended before any trial on it reported (%s); leasing "

@@ -78,7 +78,7 @@ struct espl__event {
 		struct {
 			uint64_t lease;
 			espl_node_state state;
-			/* ENDED; or ESPL__BY_GIVING_UP (ledger.h) */
+			/* ENDED; or one of ledger.h */
 			espl_reason reason;
 			uint32_t gpus;      /* READY: as found; ESPL_ANY as offered */
 			espl_time ends_at;  /* NOTICE; else NEVER */

@@ -44,16 +44,13 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 {
 	static const char *const words[] = { "ended", "released", "interrupted by the provider",
 		"failed", "no capacity", "over the quota", "at its time limit" };
-	espl_reason reason =
-	    e->as.node.reason <= ESPL_BY_EXPIRY || e->as.node.reason == ESPL__BY_GIVING_UP
-	    ? e->as.node.reason
-	    : 0;
+	int useless =
+	    e->as.node.reason == ESPL__BY_GIVING_UP || e->as.node.reason == ESPL__BY_REFUSAL;
+	espl_reason reason = e->as.node.reason <= ESPL_BY_EXPIRY || useless ? e->as.node.reason : 0;
 	/* else of an agent that was lost */
 	int told =
 	    x->node_why != NULL && x->node_why_lease == n->pub.id && x->node_why_at == x->now;
-	const char *why = told             ? x->node_why
-	    : reason == ESPL__BY_GIVING_UP ? "given up"
-					   : words[reason];
+	const char *why = told ? x->node_why : useless ? "given up" : words[reason];
 
 	evict_node(x, n, 1);
 	kill_gangs(x, n);

@@ -162,7 +162,8 @@ charge_of_lease(const struct lease *e, espl_time at, espl_reason reason)
 {
 	wide accrued = e->accrued, per;
 	int64_t length;
-	int ours = reason == ESPL_BY_USER || reason == ESPL__BY_GIVING_UP;
+	int ours =
+	    reason == ESPL_BY_USER || reason == ESPL__BY_GIVING_UP || reason == ESPL__BY_REFUSAL;
 
 	if (e->closed)
 		return e->final;

@@ -9,9 +9,11 @@
 #define ESPL__LEDGER_H
 #include <espalier/cloud.h>
 
-/* Why a lease ended, beyond the SDK's reasons: we released a node that was of no use.  It costs
- * what it costs to release one, minimum charge included. */
+/* Why a lease ended, beyond the SDK's reasons: we released a node that was of no use; REFUSAL: and
+ * the next one of its offer would be of none either.  It costs what it costs to release one,
+ * minimum charge included. */
 #define ESPL__BY_GIVING_UP ((espl_reason)256)
+#define ESPL__BY_REFUSAL ((espl_reason)257)
 
 struct espl__ledger;
 struct espl__ledger *espl__ledger_new(void);

@@ -133,6 +133,9 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	real->job_next = espl__exec_jobs_come(world->exec);
 	if (!resumed)
 		(void)espl__real_event(real, ESPL__EV_START);
+	status = espl__store_mark(real, diag);
+	if (status != ESPL_OK)
+		return status;
 	real->agents_lost = resumed;
 	if (resumed) {
 		status = espl__real_leases_resume(real, diag);

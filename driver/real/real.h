@@ -76,6 +76,7 @@ struct espl__ragent {
 	int handles; /* open ones */
 	int eof, exited, writing;
 	int broken;             /* nothing it says counts any more */
+	int refused;            /* another one on this node would be no better */
 	int signalled;          /* by us */
 	int kills;              /* times that SIGKILL was sent */
 	int64_t born, deadline; /* ticks; deadline 0: none */
@@ -357,6 +358,8 @@ void espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
 void espl__spool_tick(struct espl__real *, int64_t tick);
 
 /* store.c: DIR/leases.json and the removal of checkpoints. */
+/* DIR/token: by it an agent proves that it sees the run's folder. */
+espl_status espl__store_mark(const struct espl__real *, struct espl__diag *);
 espl_status espl__store_save(const struct espl__real *, struct espl__diag *);
 /* Fills the strings of the leases that are known to the world already. */
 espl_status espl__store_load(struct espl__real *, struct espl__diag *);

@@ -124,11 +124,14 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 {
 	char version[64];
 	uint32_t protocol = espl__get_u32(reader);
+	const char *name = agent->lease->provider_id;
+	uint64_t seen;
 
 	espl__get_str(reader, version, sizeof version);
 	agent->gpus = espl__get_u32(reader);
 	agent->cpus = espl__get_u32(reader);
 	(void)espl__get_v64(reader);
+	seen = protocol == ESPL__WIRE_PROTOCOL ? espl__get_u64(reader) : 0;
 	if (reader->bad)
 		return -1;
 	if (protocol != ESPL__WIRE_PROTOCOL) {
@@ -136,6 +139,14 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 		    "its espalier-agent (version %s) speaks protocol %u, but this program speaks "
 		    "%u",
 		    version, protocol, ESPL__WIRE_PROTOCOL);
+		return 0;
+	}
+	if (seen != agent->real->token) {
+		agent->refused = 1;
+		espl__agent_break(agent,
+		    "node %.80s does not see the run directory %.250s; put it on a file system "
+		    "that all hosts share",
+		    name != NULL ? name : "", agent->real->dir);
 		return 0;
 	}
 	if (agent->state != ESPL__AGENT_HELLO)

@@ -380,14 +380,14 @@ espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 	espl__real_tell_ready(real, lease);
 }
 
-/* Its agent failed too often: the machine is of no use. */
+/* Its agent failed too often, or must fail again: the machine is of no use. */
 static void
-give_up(struct espl__real *real, struct espl__rlease *lease, const char *why)
+give_up(struct espl__real *real, struct espl__rlease *lease, const char *why, espl_reason blame)
 {
 	if (lease->told == ESPL_NODE_READY) /* nothing new is to be placed there meanwhile */
 		tell_state(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
 	replace_text(&lease->why, why);
-	espl__real_release(real, lease, ESPL__BY_GIVING_UP);
+	espl__real_release(real, lease, blame);
 }
 
 void
@@ -431,8 +431,10 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 	espl__log(ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id,
 	    agent->why);
 	tell_why(real, lease, "agent lost: ", agent->why);
-	if (lease->tries >= ESPL__REAL_AGENT_TRIES)
-		give_up(real, lease, agent->why);
+	if (agent->refused)
+		give_up(real, lease, agent->why, ESPL__BY_REFUSAL);
+	else if (lease->tries >= ESPL__REAL_AGENT_TRIES)
+		give_up(real, lease, agent->why, ESPL__BY_GIVING_UP);
 	else if (lease->tries == 1)
 		espl__agent_start(real, lease);
 	else

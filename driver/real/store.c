@@ -60,6 +60,20 @@ espl__store_save(const struct espl__real *real, struct espl__diag *diag)
 	return status;
 }
 
+espl_status
+espl__store_mark(const struct espl__real *real, struct espl__diag *diag)
+{
+	char *path = espl__format("%s/token", real->dir);
+	char *text = espl__format("%s\n", real->run);
+	espl_status status;
+
+	ESPL__CHECK(real, REAL);
+	status = espl__file_write(path, text, strlen(text), diag);
+	free(text);
+	free(path);
+	return status;
+}
+
 static void
 take_text(const json_t *from, const char *key, char **to)
 {
@@ -280,9 +294,11 @@ void
 espl__store_close(struct espl__real *real)
 {
 	char *trash = espl__format("%s/trash", real->dir),
-	     *leases = espl__format("%s/leases.json", real->dir);
+	     *leases = espl__format("%s/leases.json", real->dir),
+	     *token = espl__format("%s/token", real->dir);
 
 	ESPL__CHECK(real, REAL);
+	(void)unlink(token);
 	if (real->agents_lost)
 		sweep_folders(real);
 	(void)rmdir(trash); /* stays if something is still in it */
@@ -290,6 +306,7 @@ espl__store_close(struct espl__real *real)
 		(void)unlink(leases);
 	free(trash);
 	free(leases);
+	free(token);
 }
 
 void

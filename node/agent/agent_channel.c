@@ -96,6 +96,23 @@ get_string(struct espl__reader *r)
 	return text;
 }
 
+/* What the driver wrote into the run's folder; 0 if this node has another disk at its path. */
+static uint64_t
+read_token(const struct espl__agent *a)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	char *path = espl__format("%s/token", a->dir != NULL ? a->dir : "");
+	uint64_t token = 0;
+
+	if (a->dir == NULL || a->own_dir) /* it has not come yet, or is no folder of the driver */
+		token = a->token;
+	else if (espl__file_read(path, 64, &text, NULL) == ESPL_OK)
+		token = strtoull(espl__buf_text(&text), NULL, 16);
+	espl__buf_free(&text);
+	free(path);
+	return token;
+}
+
 static void
 send_hello(struct espl__agent *a)
 {
@@ -108,6 +125,7 @@ send_hello(struct espl__agent *a)
 	espl__put_u32(&a->outbox, a->slots);
 	espl__put_u32(&a->outbox, cpus > 0 ? (uint32_t)cpus : 1);
 	espl__put_v64(&a->outbox, pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0);
+	espl__put_u64(&a->outbox, read_token(a));
 	espl__frame_end(&a->outbox, mark);
 }
 
