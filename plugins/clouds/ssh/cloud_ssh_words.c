@@ -3,9 +3,9 @@
  * A script is one line without quotes of its own kind, so that every login shell hands it to sh
  * unchanged.
  *
- * The lock of a host is a flock held by the agent and by what the agent started. The kernel drops
- * it when the last of them is gone, so no lock of a dead run is ever left behind; an agent without
- * a driver ends by itself.
+ * The lock of a host is a flock held by the agent, its keeper and what they started. The kernel
+ * drops it when the last of them is gone, so no lock of a dead run is ever left behind; an agent
+ * that does not hear from its driver ends by itself (docs/sessions.md).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,13 +41,24 @@ static const char look_script[] =
     "if [ \"$of\" != \"$1,\" ] && [ $((n - at)) -lt 30 ]; then echo used $of $rest; "
     "else echo $n \"$2\" >\"$f.next\" && echo free; fi";
 
-/* $3: who holds the lock now. An agent whose channel broke needs a moment to end its ranks. */
+/* $3: who holds the lock from now on, its first word the lease. Then come the words that the host
+ * appends: the path of its own agent, which may hold spaces, and --keep LEASE EPOCH LINGER WHAT.
+ *
+ * A later connection of a session (again) finds the lock held by its own keeper. A new session of
+ * the same lease must reach the agent, which ends what is left of the earlier one: so it waits for
+ * the lock beside the agent, on the same open file. */
 static const char agent_script[] = FIND_AGENT FIND_LOCK
-    "exec 9>>\"$f\" || exit 74; "
-    "flock -w 20 9 || { echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; "
-    "echo \"$3\" >\"$f\"; rm -f \"$f.next\"; "
+    "h=$3; "
     "[ -n \"$a\" ] || { echo \"there is no espalier-agent at $1\" >&2; exit 127; }; "
-    "exec \"$a\"";
+    "while [ $# -gt 0 ] && [ \"$1\" != --keep ]; do shift; done; "
+    "what=new; for what; do :; done; "
+    "[ \"$what\" = again ] && exec \"$a\" \"$@\"; "
+    "exec 9>>\"$f\" || exit 74; "
+    "if flock -n 9; then :; else of=; read of rest <\"$f\"; "
+    "if [ \"$of\" = \"${h%% *}\" ]; then flock -w 60 9 </dev/null >/dev/null 2>&1 & "
+    "else flock -w 40 9 || "
+    "{ echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; fi; fi; "
+    "echo \"$h\" >\"$f\"; rm -f \"$f.next\"; exec \"$a\" \"$@\"";
 
 /* Takes over the text; NULL: there was no memory for it. */
 static void
