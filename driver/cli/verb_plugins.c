@@ -12,6 +12,7 @@
 #include "model/jobs.h"
 #include "check/check.h"
 #include "plugin/registry.h"
+#include "real/try_cloud.h"
 
 #include <espalier/model.h>
 
@@ -412,6 +413,8 @@ espl__verb_check(const struct espl__args *args)
 		espl__print(&b, "  placer      %s\n", s.config->placer.use);
 	}
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
+	if (status == ESPL_OK && result == 0 && espl__try_cloud(s.config, &diag) != ESPL_OK)
+		result = espl__cli_fail(&diag);
 	espl__session_free(&s);
 	espl__buf_free(&offers.text);
 	espl__buf_free(&b);

@@ -204,9 +204,10 @@ const struct espl__verb espl__verbs[] = {
 	    "gpus_max,\n"
 	    "granted and open.\n",
 	    set_json_flags, 2, 2, espl__verb_allocate },
-	{ "check", "FILE [--set PATH=VALUE]...",
-	    "validate a configuration without starting anything",
-	    "Reads FILE and every file it names, loads the plugins and checks their options.\n",
+	{ "check", "FILE [--set PATH=VALUE]...", "validate a configuration without running it",
+	    "Reads FILE and every file it names, loads the plugins and checks their options.  Then "
+	    "starts the\n"
+	    "cloud, which tries its hosts (ssh) and leases nothing.\n",
 	    set_flags, 1, 1, espl__verb_check },
 	{ "plugins", "[--json]", "list the installed plugins", "", json_flags, 0, 0,
 	    espl__verb_plugins },

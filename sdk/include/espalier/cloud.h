@@ -190,8 +190,9 @@ struct espl_cloud_ops {
 	    uint64_t what, struct espl_error *);
 	/* Mandatory.  The offers (and prices known beforehand) that the configuration alone tells,
 	 * through events->offer and events->prices, before this returns and without any I/O:
-	 * `plan`, `simulate` and `check` live on it and never call another entry.  A cloud that
-	 * must ask its provider reports what its own tables hold.  E_UNKNOWN: nothing is known. */
+	 * `plan` and `simulate` live on it and never call another entry; `check` then calls start.
+	 * A cloud that must ask its provider reports what its own tables hold.  E_UNKNOWN: nothing
+	 * is known. */
 	espl_status (*describe)(void *self, const struct espl_cloud_events *, struct espl_error *);
 	/* Answers of espl_io, one for each request, never within the entry that asked; NULL where
 	 * the plugin never asks. */
