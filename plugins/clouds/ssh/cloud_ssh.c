@@ -12,8 +12,7 @@
 
 #include "cloud_ssh.h"
 
-#define PROBES_MOST 16u                /* at the same time */
-#define ANSWER_MORE (15 * ESPL_SECOND) /* for a command after the connection */
+#define PROBES_MOST 16u /* at the same time */
 
 static const struct espl_option columns[] = {
 	[SSH_COL_NAME] = { .name = "name",
@@ -215,7 +214,7 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 	if (list.list != NULL) {
 		spawn.argc = list.count;
 		spawn.argv = (const char *const *)list.list;
-		spawn.limit = cloud->config->values[SSH_OPT_LIMIT].as.i + ANSWER_MORE;
+		spawn.limit = cloud->config->values[SSH_OPT_LIMIT].as.i + SSH_ANSWER_MORE;
 		spawn.cookie = (uint64_t)(host - cloud->hosts);
 		status = cloud->io->spawn(cloud->io, &spawn, NULL);
 	}
@@ -371,8 +370,20 @@ next_host(const struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t o
 	return best;
 }
 
-/* Asks the next host whether it is free; without one the lease ends. */
-static void
+static int
+is_leased(const struct ssh_cloud *cloud)
+{
+	uint32_t i = 0;
+
+	while (i < cloud->count && !cloud->hosts[i].ready)
+		i++;
+	return i < cloud->count;
+}
+
+/* Asks the next host whether it is free; without one the lease ends, and 0 is returned.  A host in
+ * use may become free, and one that cannot be reached may return: both are worth waiting for while
+ * trials run on others. */
+static int
 try_next(struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer, const char *last)
 {
 	struct ssh_host *host;
@@ -381,13 +392,13 @@ try_next(struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer, c
 		host->turn = ++cloud->turn;
 		host->wish = *wish;
 		if (run_command(cloud, host, SSH_LOOK) == ESPL_OK)
-			return;
+			return 1;
 		free_host(host);
 	}
-	/* a host that could not be reached is a fault; one in use may become free */
 	tell_node(cloud, NULL, wish->lease, ESPL_NODE_ENDED,
-	    last != NULL && !wish->in_use ? ESPL_BY_FAULT : ESPL_BY_CAPACITY,
+	    last == NULL || wish->in_use || is_leased(cloud) ? ESPL_BY_CAPACITY : ESPL_BY_FAULT,
 	    last != NULL ? last : "all hosts of this offer are leased");
+	return 0;
 }
 
 static void
@@ -404,9 +415,9 @@ take_look(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_chil
 	}
 	free_host(host);
 	wish.in_use |= answer > 0;
-	log_host(cloud, ESPL_WARN, host, text);
 	(void)snprintf(named, sizeof named, "host '%.80s': %s", ssh_name(host), text);
-	try_next(cloud, &wish, host->offer, named);
+	if (try_next(cloud, &wish, host->offer, named)) /* else the end of the lease tells it */
+		log_host(cloud, ESPL_WARN, host, text);
 }
 
 static void
@@ -455,7 +466,7 @@ ssh_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
 			continue;
 		}
 		(void)snprintf(wish.token, sizeof wish.token, "%s", list[i]->token);
-		try_next(cloud, &wish, find_offer(cloud, list[i]->offer), NULL);
+		(void)try_next(cloud, &wish, find_offer(cloud, list[i]->offer), NULL);
 	}
 	return ESPL_OK;
 }

@@ -5,7 +5,8 @@
 #include <espalier/host.h>
 #include <espalier/util.h>
 
-#define SSH_TEXT 600 /* of a message about a host */
+#define SSH_TEXT 600                       /* of a message about a host */
+#define SSH_ANSWER_MORE (20 * ESPL_SECOND) /* for a command, after the connection */
 
 enum {
 	SSH_OPT_HOSTS = 0,

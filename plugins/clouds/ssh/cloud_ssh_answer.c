@@ -87,10 +87,10 @@ explain_failure(const struct ssh_cloud *cloud, const struct ssh_host *host,
 
 	last_line(line, sizeof line, err);
 	if (child->status == ESPL_E_LIMIT) {
-		(void)snprintf(text, SSH_TEXT,
-		    "'%.100s' did not answer within %lld s (cloud.connect_limit)",
+		(void)snprintf(text, SSH_TEXT, "'%.100s' did not answer within %lld s",
 		    ssh_address(host),
-		    (long long)(cloud->config->values[SSH_OPT_LIMIT].as.i / ESPL_SECOND));
+		    (long long)((cloud->config->values[SSH_OPT_LIMIT].as.i + SSH_ANSWER_MORE) /
+			ESPL_SECOND));
 		return -1;
 	}
 	for (size_t i = 0; child->exit_code == 255 && i < sizeof failures / sizeof failures[0]; i++)
