@@ -44,15 +44,15 @@ static const char look_script[] =
 /* $3: who holds the lock from now on, its first word the lease. Then come the words that the host
  * appends: the path of its own agent, which may hold spaces, and --keep LEASE EPOCH LINGER WHAT.
  *
- * A later connection of a session (again) finds the lock held by its own keeper. A new session of
- * the same lease must reach the agent, which ends what is left of the earlier one: so it waits for
- * the lock beside the agent, on the same open file. */
+ * A later connection of a session (again, rejoin) finds the lock held by its own keeper. A new
+ * session of the same lease must reach the agent, which ends what is left of the earlier one: so it
+ * waits for the lock beside the agent, on the same open file. */
 static const char agent_script[] = FIND_AGENT FIND_LOCK
     "h=$3; "
     "[ -n \"$a\" ] || { echo \"there is no espalier-agent at $1\" >&2; exit 127; }; "
     "while [ $# -gt 0 ] && [ \"$1\" != --keep ]; do shift; done; "
     "what=new; for what; do :; done; "
-    "[ \"$what\" = again ] && exec \"$a\" \"$@\"; "
+    "case $what in again | rejoin) exec \"$a\" \"$@\";; esac; "
     "exec 9>>\"$f\" || exit 74; "
     "if flock -n 9; then :; else of=; read of rest <\"$f\"; "
     "if [ \"$of\" = \"${h%% *}\" ]; then flock -w 60 9 </dev/null >/dev/null 2>&1 & "
