@@ -207,8 +207,8 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 {
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
 	struct ssh_words list = command == SSH_PROBE
-	    ? ssh_words_probe(cloud, host)
-	    : ssh_words_look(cloud, host, host->wish.token);
+	    ? cloud_ssh_words_probe(cloud, host)
+	    : cloud_ssh_words_look(cloud, host, host->wish.token);
 	espl_status status = ESPL_E_NOMEM;
 
 	if (list.list != NULL) {
@@ -220,7 +220,7 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 	}
 	if (status == ESPL_OK)
 		host->command = command;
-	ssh_words_free(&list);
+	cloud_ssh_words_free(&list);
 	return status;
 }
 
@@ -276,7 +276,7 @@ take_probe(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_chi
 	char text[SSH_TEXT];
 
 	cloud->answered++;
-	host->usable = ssh_answer_probe(cloud, host, child, text) == 0;
+	host->usable = cloud_ssh_answer_probe(cloud, host, child, text) == 0;
 	if (host->usable)
 		log_host(cloud, ESPL_INFO, host, text);
 	else
@@ -406,7 +406,7 @@ take_look(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_chil
 {
 	char text[SSH_TEXT], named[SSH_TEXT + 120];
 	struct ssh_wish wish = host->wish;
-	int answer = ssh_answer_look(cloud, host, child, text);
+	int answer = cloud_ssh_answer_look(cloud, host, child, text);
 
 	if (answer == 0) {
 		host->ready = 1;
@@ -554,11 +554,11 @@ ssh_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sin
 	if (host == NULL)
 		return espl_fail(error, ESPL_E_UNKNOWN, "no host '%s' is configured",
 		    lease->provider_id != NULL ? lease->provider_id : "");
-	list = ssh_words_agent(cloud, host, lease);
+	list = cloud_ssh_words_agent(cloud, host, lease);
 	if (list.list == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	status = sink->argv(sink, (const char *const *)list.list, list.count);
-	ssh_words_free(&list);
+	cloud_ssh_words_free(&list);
 	return status;
 }
 

@@ -91,17 +91,17 @@ struct ssh_words {
 	int failed;
 };
 /* The words of a command on a host.  NULL list: out of memory. */
-struct ssh_words ssh_words_probe(const struct ssh_cloud *, const struct ssh_host *);
-struct ssh_words ssh_words_look(const struct ssh_cloud *, const struct ssh_host *,
+struct ssh_words cloud_ssh_words_probe(const struct ssh_cloud *, const struct ssh_host *);
+struct ssh_words cloud_ssh_words_look(const struct ssh_cloud *, const struct ssh_host *,
     const char *token);
-struct ssh_words ssh_words_agent(const struct ssh_cloud *, const struct ssh_host *,
+struct ssh_words cloud_ssh_words_agent(const struct ssh_cloud *, const struct ssh_host *,
     const struct espl_lease *);
-void ssh_words_free(struct ssh_words *);
+void cloud_ssh_words_free(struct ssh_words *);
 
 /* cloud_ssh_answer.c: what a command answered.  0, or -1 with the reason in plain words. */
-int ssh_answer_probe(const struct ssh_cloud *, struct ssh_host *, const struct espl_child *,
+int cloud_ssh_answer_probe(const struct ssh_cloud *, struct ssh_host *, const struct espl_child *,
     char text[SSH_TEXT]);
 /* 1: another run uses the host, text names it. */
-int ssh_answer_look(const struct ssh_cloud *, const struct ssh_host *, const struct espl_child *,
-    char text[SSH_TEXT]);
+int cloud_ssh_answer_look(const struct ssh_cloud *, const struct ssh_host *,
+    const struct espl_child *, char text[SSH_TEXT]);
 #endif

@@ -232,7 +232,7 @@ judge_host(const struct ssh_cloud *cloud, const struct ssh_host *host, const str
 }
 
 int
-ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
+cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
     const struct espl_child *child, char text[SSH_TEXT])
 {
 	const char *line = after_marker(cloud, host, child, "espalier-probe\n", text);
@@ -262,7 +262,7 @@ ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
 }
 
 int
-ssh_answer_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
+cloud_ssh_answer_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
     const struct espl_child *child, char text[SSH_TEXT])
 {
 	const char *line = after_marker(cloud, host, child, "espalier-look\n", text);

@@ -90,7 +90,7 @@ add_word(struct ssh_words *words, const char *format, ...)
 }
 
 void
-ssh_words_free(struct ssh_words *words)
+cloud_ssh_words_free(struct ssh_words *words)
 {
 	for (uint32_t i = 0; i < words->count; i++)
 		free(words->list[i]);
@@ -174,7 +174,7 @@ static struct ssh_words
 end_words(struct ssh_words words)
 {
 	if (words.failed)
-		ssh_words_free(&words);
+		cloud_ssh_words_free(&words);
 	return words;
 }
 
@@ -228,7 +228,7 @@ find_agent(const struct ssh_cloud *cloud, char path[4200], const char **otherwis
 }
 
 struct ssh_words
-ssh_words_probe(const struct ssh_cloud *cloud, const struct ssh_host *host)
+cloud_ssh_words_probe(const struct ssh_cloud *cloud, const struct ssh_host *host)
 {
 	const char *arguments[3] = { "", "", "" };
 	char agent[4200];
@@ -250,7 +250,7 @@ name_holder(const struct ssh_cloud *cloud, const char *token, char holder[600])
 }
 
 struct ssh_words
-ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host, const char *token)
+cloud_ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host, const char *token)
 {
 	char holder[600];
 	const char *arguments[3] = { token, holder, "" };
@@ -262,7 +262,7 @@ ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host, const
 /* The agent has a connection of its own: a driver that loses an agent ends every process that it
  * does not know, and that includes the shared connections of short commands. */
 struct ssh_words
-ssh_words_agent(const struct ssh_cloud *cloud, const struct ssh_host *host,
+cloud_ssh_words_agent(const struct ssh_cloud *cloud, const struct ssh_host *host,
     const struct espl_lease *lease)
 {
 	struct ssh_words words = begin_words(cloud, host);
