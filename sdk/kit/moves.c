@@ -239,10 +239,10 @@ espl_moves_idle(const struct espl_moves *moves, const struct espl_move *move)
 	const struct espl_gang *gang = move->gang;
 	uint32_t i;
 
-	ESPL_ASSERT(move->at + move->count <= moves->slot_count);
 	if (move->state != ESPL_MOVE_GOES || !espl_gang_holds(gang) ||
 	    gang->slot_count != move->count)
 		return 0;
+	ESPL_ASSERT(move->at + move->count <= moves->slot_count);
 	for (i = 0; i < move->count; i++) {
 		const struct espl_slot *slot = &moves->slots[move->at + i];
 

@@ -78,14 +78,25 @@ espl_sitters_remember(struct espl_sitters *sitters, uint32_t index)
 
 /* ---- who sits where ---------------------------------------------------------------------- */
 
+/* The gang's move; ESPL_ANY: it has none, or the one it had was taken back. */
+static uint32_t
+espl_sitters_move(const struct espl_sitters *sitters, uint32_t gang)
+{
+	uint32_t index = sitters->move_of[gang];
+
+	ESPL_ASSERT(gang < sitters->view->gang_count);
+	return index < sitters->moves->count &&
+		sitters->moves->list[index].gang == sitters->view->gangs[gang]
+	    ? index
+	    : ESPL_ANY;
+}
+
 const struct espl_slot *
 espl_sitters_slots(const struct espl_sitters *sitters, uint32_t gang, uint32_t *count)
 {
 	const struct espl_gang *g = sitters->view->gangs[gang];
-	uint32_t index = sitters->move_of[gang];
+	uint32_t index = espl_sitters_move(sitters, gang);
 
-	ESPL_ASSERT(gang < sitters->view->gang_count);
-	ESPL_ASSERT(index == ESPL_ANY || index < sitters->moves->count);
 	if (index == ESPL_ANY) {
 		*count = espl_gang_holds(g) ? g->slot_count : 0;
 		return g->slots;
@@ -179,9 +190,9 @@ void
 espl_sitters_vacate(struct espl_sitters *sitters, uint32_t gang)
 {
 	struct espl_moves *moves = sitters->moves;
-	uint32_t index = sitters->move_of[gang];
+	uint32_t index = espl_sitters_move(sitters, gang);
 
-	ESPL_ASSERT(sitters->indexed && gang < sitters->view->gang_count);
+	ESPL_ASSERT(sitters->indexed);
 	if (index == ESPL_ANY) {
 		if (espl_moves_add(moves, sitters->floor, sitters->view->gangs[gang]) == ESPL_OK)
 			sitters->move_of[gang] = moves->count - 1;

@@ -169,8 +169,9 @@ list_sequences(struct search *s)
 			s->core->cut = 1;
 		if (s->nomem)
 			return 0;
-		qsort(s->members[s->count].options, s->members[s->count].count,
-		    sizeof(struct option), by_loss);
+		if (s->members[s->count].count > 0)
+			qsort(s->members[s->count].options, s->members[s->count].count,
+			    sizeof(struct option), by_loss);
 		find_limits(s, &s->members[s->count]);
 		s->count++;
 	}
