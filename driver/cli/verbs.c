@@ -207,7 +207,7 @@ const struct espl__verb espl__verbs[] = {
 	{ "check", "FILE [--set PATH=VALUE]...", "validate a configuration without running it",
 	    "Reads FILE and every file it names, loads the plugins and checks their options.  Then "
 	    "starts the\n"
-	    "cloud, which tries its hosts (ssh) and leases nothing.\n",
+	    "cloud without leasing anything; cloud ssh tries each of its hosts.\n",
 	    set_flags, 1, 1, espl__verb_check },
 	{ "plugins", "[--json]", "list the installed plugins", "", json_flags, 0, 0,
 	    espl__verb_plugins },

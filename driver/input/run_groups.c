@@ -200,17 +200,17 @@ static const struct espl_option cloud_options[] = {
 	    .fallback = "5m",
 	    .min = "0s",
 	    .max = "24h",
-	    .help = "How long a node that was reached by a command may be unreachable until it "
-		    "counts as lost; its trials keep running meanwhile. 0s: lost at once, as "
-		    "is the default for local." },
+	    .help = "How long a node that is reached by a command, such as ssh, may be "
+		    "unreachable before it counts as lost; its trials keep running meanwhile. "
+		    "0s: a node is lost when its connection breaks (the default for local)." },
 	[CLOUD_LINGER] = { .name = "linger",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "10m",
 	    .min = "1s",
 	    .max = "24h",
-	    .help = "How long trials keep running on a node that hears nothing from this "
-		    "program, whatever the reason; `resume` continues with them. Then "
-		    "everything on it is ended." },
+	    .help = "How long trials keep running on a node that receives nothing from "
+		    "espalier; `resume` within this time continues with them. Then every "
+		    "process of the run on the node is killed. At least patience." },
 };
 
 static const struct espl_option planning_options[] = {

@@ -104,8 +104,8 @@ static const struct espl_option options[] = {
 	    .min = "1",
 	    .max = "1000" },
 	{ .name = "keep",
-	    .help = "names, separated by commas, of parameters that are copied with the weights "
-		    "and never perturbed, such as the width of a network",
+	    .help = "comma-separated names of parameters that are copied with the weights and "
+		    "never perturbed, such as the width of a network",
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "" },
 };
@@ -180,7 +180,7 @@ read_keep(struct pbt *pbt, const char *names, struct espl_error *error)
 			(void)snprintf(text, sizeof text, "'keep': the space has no parameter '%s'",
 			    name);
 			return espl_hint(error, espl_blame(error, KEEP, text),
-			    "write the names of parameters separated by commas: keep = \"width, "
+			    "write the names of parameters, separated by commas: keep = \"width, "
 			    "layers\"");
 		}
 		pbt->explore.keep[param] = 1;
