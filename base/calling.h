@@ -1,4 +1,4 @@
-/* calling.h - whose code runs now: so that a plugin that crashes, or ends the program, is named.
+/* calling.h - which plugin's code is running, so that a plugin that crashes or exits is named.
  *
  * The kernel's bare "Segmentation fault" blames espalier, and a plugin's exit(0) looks like a run
  * that is done.  Nothing of this reaches a journal or a decision.

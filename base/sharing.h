@@ -15,7 +15,7 @@ enum espl__sharing {
 enum espl__gpu_news {
 	ESPL__GPU_SHARED = 1, /* number: MPS or TIMESLICE; text: why, "" as wanted */
 	ESPL__GPU_MEMORY,     /* number: bytes seen in use per GPU */
-	ESPL__GPU_FAULT,      /* number: the node's GPU whose MPS failed; text: how */
+	ESPL__GPU_FAULT,      /* number: the node's GPU on which MPS failed; text: how */
 	ESPL__GPU_ASIDE       /* number: the node's GPU that is not usable; text: why */
 };
 #endif

@@ -19,7 +19,7 @@ struct espl__values {
 const struct espl_option *espl__option_at(const struct espl_option *, uint32_t stride, uint32_t i);
 
 /* `group` may be NULL (all defaults).  `who` for messages ("allocator 'fair'").  `known`: names
- * (NULL-ended) that belong to somebody else in the same group ("use") and are passed over.
+ * (NULL-ended) in the same group that other code reads ("use"); they are skipped.
  * Errors: unknown key (nearest name as hint), wrong type, out of limits, not a choice,
  * missing, twice; all as FILE:LINE. */
 espl_status espl__schema_resolve(const struct espl_option *, uint32_t count, uint32_t stride,

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "config/schema.h"
 
-/* by whose rules, and whom to tell */
+/* what a value is checked against, and where errors go */
 struct espl__value_by {
 	const struct espl_option *option;
 	const struct espl_option *table; /* the TABLE whose column `option` is, or NULL */

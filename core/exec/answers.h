@@ -8,7 +8,7 @@
 void espl__exec_turn(struct espl__exec *, struct espl__search *);
 /* Takes the answer of the call just made: compares or replaces it by the recorded one, journals
  * it, and sets the reader.  `search`: the algorithm's, NULL for allocator and placer.  `status` of
- * the call; BUSY and failures leave an empty answer.  Not OK: the run cannot go on. */
+ * the call; BUSY and failures leave an empty answer.  Not OK: the run cannot continue. */
 espl_status espl__exec_answer(struct espl__exec *, struct espl__search *, struct espl__instance *,
     espl_status, struct espl__diag *why, struct espl__reader *, struct espl__diag *);
 int espl__exec_next_op(struct espl__exec *, struct espl__reader *, struct espl__op *);

@@ -3,9 +3,9 @@
  * Every START is answered by exactly one ENDED (STARTED before it if the ranks came up); every
  * REPORT event by exactly one REPLY effect, or by KILL, or by the gang's ENDED; every ACQUIRE
  * by NODE events that end in ENDED; every RESIZE by one RESIZED or by the gang's ENDED.  A RESIZE
- * does not answer a report: the gang goes on, and the world makes one of the next CONTINUEs the
- * change.  A gang that gets PAUSE or STOP in the meantime obeys that instead.  Effects are done in
- * order.
+ * does not answer a report: the gang keeps training, and the world turns one of the next CONTINUEs
+ * into the change.  A gang that gets PAUSE or STOP in the meantime obeys that instead.  Effects are
+ * carried out in order.
  */
 #ifndef ESPL__EFFECT_H
 #define ESPL__EFFECT_H
@@ -87,7 +87,7 @@ struct espl__effect {
 		struct {
 			uint64_t token;
 			const struct espl_compute_request *request;
-			const struct espl__run_config *config; /* whose plugin of this kind asks */
+			const struct espl__run_config *config; /* its plugin of this kind asks */
 			espl_kind kind;
 		} compute;
 		struct {

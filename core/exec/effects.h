@@ -22,7 +22,7 @@ void espl__exec_why(struct espl__exec *, uint32_t why);       /* all allocators 
 void espl__exec_fails(struct espl__exec *, const char *what); /* the last failure is added */
 void espl__exec_interrupt(struct espl__exec *, const char *format, ...)
     ESPL_PRINTF(2, 3); /* not for the search's fault */
-/* Tells all observers what `who` says about a subject. */
+/* Passes a note of `who` (a plugin) about a subject to all observers. */
 void espl__exec_spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id,
     const char *text);
 #endif

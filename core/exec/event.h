@@ -1,7 +1,7 @@
-/* event.h - what the executor is told: everything that enters a run from outside, as values.
+/* event.h - the executor's input: everything that enters a run from outside, as values.
  *
  * Events of one instant form a round.  They are journaled before the executor sees them, in
- * this encoding; replay is nothing but feeding them again.  No paths, host names or pids.
+ * this encoding; a replay only feeds them again.  No paths, host names or pids.
  */
 #ifndef ESPL__EVENT_H
 #define ESPL__EVENT_H
@@ -28,7 +28,7 @@ enum espl__event_type {
 	ESPL__EV_TIMER,   /* the instant asked for has come */
 	ESPL__EV_OUTCOME, /* of a computation */
 	ESPL__EV_STOP,    /* the user asked to stop cleanly */
-	ESPL__EV_TROUBLE, /* the world cannot go on, and the search is not at fault */
+	ESPL__EV_TROUBLE, /* the world cannot continue, and the search is not at fault */
 	ESPL__EV_RESIZED, /* the gang runs on its new slots, the others are proven clean */
 	ESPL__EV_GPU,     /* what an agent tells of a GPU */
 	ESPL__EV_JOB,     /* the next of the workload's jobs has come */

@@ -99,7 +99,7 @@ struct espl__lease_info {
 	espl_money max_price_hour;
 };
 uint32_t espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
-/* The gangs of a run whose driver was killed, as the journal tells of them. */
+/* The gangs of a run that lost its driver, as recorded in the journal. */
 struct espl__gang_info {
 	uint64_t gang, trial; /* trial: with its search, as espl__trial_uid says */
 	uint32_t gpus;
@@ -135,12 +135,11 @@ struct espl__jobs_summary {
  * it not to be told by EV_EXPERIMENT any more? */
 const struct espl__session *espl__exec_search_of(const struct espl__exec *, uint64_t number);
 int espl__exec_pool(const struct espl__exec *); /* is it one? */
-/* What will be the search of this number; E_UNKNOWN: nobody can say. */
+/* Loads the experiment with this number, through the setup. */
 espl_status espl__exec_load(const struct espl__exec *, uint64_t number,
     const struct espl__session **, struct espl__diag *);
 uint64_t espl__exec_searches(const struct espl__exec *); /* how many there are */
-/* Who of a pool has this name: the experiment (trial NONE), or the plain job (its number).  0:
- * nobody. */
+/* Finds a pool's experiment (trial NONE) or plain job (its number) by name.  0: there is none. */
 int espl__exec_named(const struct espl__exec *, const char *name, uint64_t *number,
     uint64_t *trial);
 /* Can it still be cancelled?  NULL, or why not. */
@@ -150,7 +149,7 @@ int espl__exec_has_come(const struct espl__exec *, uint64_t number);
 struct espl__search_summary {
 	const char *name, *metric;
 	const char *text;       /* why it ended so; NULL none */
-	enum espl__run_end how; /* 0 while it goes on */
+	enum espl__run_end how; /* 0 while it runs */
 	int come, maximize;
 	espl_time arrived, ended; /* NEVER: not yet */
 	uint64_t trials, completed, early, failed, running, waiting;
@@ -159,10 +158,10 @@ struct espl__search_summary {
 	espl_money spent;
 	uint32_t gpus; /* that its trials hold now */
 };
-/* 0: there is no such experiment (the plain jobs are none). */
+/* 0: there is no such experiment (the plain jobs are not one). */
 int espl__exec_search_sum(const struct espl__exec *, uint64_t number,
     struct espl__search_summary *);
-/* The workload, NULL none; so many of its jobs have come. */
+/* The workload (NULL: none), and how many of its jobs have arrived. */
 const struct espl__jobs *espl__exec_workload(const struct espl__exec *);
 uint64_t espl__exec_jobs_come(const struct espl__exec *);
 int espl__exec_job_cancelled(const struct espl__exec *, uint64_t number);
@@ -171,7 +170,7 @@ struct espl__exec_summary {
 	enum espl__run_end how; /* 0 while it runs */
 	/* why it failed, or what interrupted it; "": the user did */
 	char text[512];
-	/* the search came to its end: there is nothing to go on with */
+	/* the search is complete: there is nothing to resume */
 	int over;
 	char failure[512]; /* the last failure of a trial; "": none */
 	uint64_t trials, failed, running, waiting;
@@ -208,7 +207,7 @@ void espl__exec_summary(const struct espl__exec *, struct espl__exec_summary *);
 
 /* ---- observers ------------------------------------------------------------------------------- */
 
-/* Who wants to see what the executor does: results.db, the live view, --json.
+/* Observers see what the executor does: results.db, the live view, --json.
  *
  * Called from within the executor's step, in order, also during replay (replaying says so).
  * An observer must not fail and may not call back.  Every entry may be NULL.

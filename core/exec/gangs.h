@@ -7,7 +7,7 @@
 struct espl__gang *espl__exec_gang(const struct espl__exec *, uint64_t id);
 void espl__gang_heard(struct espl__exec *, struct espl__gang *);
 int espl__gang_on(const struct espl__gang *, uint64_t node); /* has a slot there, or will have */
-/* There is no connection to one of its nodes. */
+/* One of its nodes is unreachable. */
 int espl__gang_unreachable(const struct espl__exec *, const struct espl__gang *);
 void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace, const char *fault);
 void espl__gang_free(struct espl__exec *, struct espl__gang *); /* seats, lists, accounts */

@@ -10,11 +10,12 @@ double espl__job_left(const struct espl__trial *,
     uint64_t iteration); /* work, as allocators see it */
 void espl__job_started(const struct espl__trial *);
 void espl__job_ended(const struct espl__trial *);
-/* The search whose trials are jobs; NULL none. */
+/* The search that holds the plain jobs; NULL: none. */
 struct espl__search *espl__jobs_search(const struct espl__exec *x);
 
 /* items.c */
-uint64_t espl__trial_restores(const struct espl__trial *); /* the iteration a start goes on from */
+uint64_t espl__trial_restores(
+    const struct espl__trial *); /* the iteration at which a start resumes */
 struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight,
     uint32_t gpus_min, uint32_t gpus_max);
 void espl__item_free(struct espl__exec *, struct espl__item *);

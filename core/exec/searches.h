@@ -18,26 +18,25 @@ void espl__search_spent(struct espl__exec *);    /* each one's part of what was 
 
 /* searches_end.c */
 void espl__exec_show_search(const struct espl__search *);
-/* Ends it: an ordinary run with it, a pool goes on with the others. */
+/* Ends it, and with it an ordinary run; a pool continues with the others. */
 void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...)
     ESPL_PRINTF(3, 4);
-void espl__search_closed(struct espl__search *); /* nothing of it trains any more */
+void espl__search_closed(struct espl__search *); /* none of its trials runs any more */
 int espl__search_came_to_nothing(const struct espl__search *, char *why,
     size_t room);                              /* 1: why is written */
 void espl__search_alarms(struct espl__exec *); /* deadlines and budgets of a pool's experiments */
 espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them may be due */
 int espl__search_idle(const struct espl__search *); /* finished, and nothing is left to train */
 uint32_t espl__searches_open(const struct espl__exec *); /* those that are not being wound up */
-int espl__exec_to_come(const struct espl__exec *);       /* will somebody arrive? */
-int espl__exec_idle(const struct espl__exec *);          /* all are, and nobody is to come */
+int espl__exec_to_come(const struct espl__exec *);       /* are arrivals expected? */
+int espl__exec_idle(const struct espl__exec *);          /* all are, and no arrival is expected */
 espl_time espl__search_next(const struct espl__exec *);  /* the first alarm of any; NEVER none */
 int espl__exec_needs_no_nodes(const struct espl__exec *);
 void espl__trial_stop(struct espl__exec *x, struct espl__trial *t);
 
 /* searches_jobs.c */
 void espl__job_arrive(struct espl__exec *, const struct espl__event *);
-void espl__jobs_skip(
-    struct espl__search *); /* those next that were cancelled come, and have ended */
+void espl__jobs_skip(struct espl__search *); /* the next ones that were cancelled arrive and end */
 void espl__jobs_sum(const struct espl__exec *, struct espl__jobs_summary *);
-void espl__jobs_look(struct espl__exec *); /* estimates that are drawn anew */
+void espl__jobs_look(struct espl__exec *); /* redraws estimates */
 #endif

@@ -20,7 +20,7 @@ const struct espl_trial *espl__exec_shown(const struct espl__trial *,
     struct espl_trial *room); /* as observers see it */
 void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
 void espl__exec_train_again(struct espl__exec *,
-    struct espl__trial *); /* one at rest whose checkpoint was lost */
+    struct espl__trial *); /* a paused one that lost its checkpoint */
 void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);
 void espl__clone_wait(struct espl__exec *, const struct espl__waiter *);
 void espl__clone_gone(const struct espl__trial *);

@@ -1,4 +1,4 @@
-/* state.h - the executor's own state, shared by its files and nobody else.
+/* state.h - the executor's own state, shared only by its files.
  *
  * One executor holds one fleet, one ledger and one allocator, and any number of searches: an
  * ordinary run has one, a pool one for each experiment and one for its plain jobs.
@@ -24,8 +24,8 @@ struct espl__inner;
 struct espl__item {
 	struct espl_item pub;      /* first: the allocator sees it */
 	struct espl_gang view;     /* the placer sees it */
-	struct espl__tier *tier;   /* whose allocator decides about it */
-	struct espl__trial *trial; /* NULL: it stands for a whole experiment, namely */
+	struct espl__tier *tier;   /* the one whose allocator decides about it */
+	struct espl__trial *trial; /* NULL: it stands for a whole experiment: */
 	struct espl__inner *whole; /* this one */
 	struct espl_slot *target;  /* the placement in force (= view.slots) */
 	uint32_t target_count, target_cap;
@@ -41,7 +41,7 @@ struct espl__item {
 	double counted_work;
 };
 
-/* A clone whose source's checkpoint is not kept yet, with what its item will need. */
+/* A clone that waits for its source's checkpoint, with what its item will need. */
 struct espl__waiter {
 	struct espl__trial *trial;
 	uint64_t wanted; /* iteration of that checkpoint; 0: whichever comes first */
@@ -89,8 +89,8 @@ struct espl__job_state {
 struct espl__search;
 struct espl__pending_compute {
 	uint64_t token;
-	struct espl__search *search; /* whose algorithm asked; NULL: */
-	struct espl__tier *tier;     /* its allocator did */
+	struct espl__search *search; /* its algorithm asked; NULL: */
+	struct espl__tier *tier;     /* the allocator of this tier did */
 };
 /* for the next view of one instance */
 struct espl__outcomes {
@@ -102,7 +102,7 @@ struct espl__outcomes {
 /* What one allocator decides about: the cluster, or, of a pool's experiment with an allocator of
  * its own, that experiment's share. */
 struct espl__tier {
-	struct espl__inner *inner; /* whose share it is; NULL: the cluster */
+	struct espl__inner *inner; /* the share that it divides; NULL: the cluster */
 	struct espl__instance *allocator;
 	struct espl__outcomes outcomes;
 	uint32_t why;                   /* what its next call is for */
@@ -202,7 +202,7 @@ struct espl__search {
 	uint32_t why;      /* what the next call of the algorithm is for */
 	espl_time wake_at; /* when it wants to be called; NEVER */
 	uint8_t come;      /* has arrived */
-	uint8_t over;      /* in a pool: nothing of it is left to be done */
+	uint8_t over;      /* in a pool: it has nothing left to do */
 	uint8_t finished;  /* the algorithm said so */
 	uint8_t planned;   /* the allocator was asked for a plan, if it makes any */
 	uint8_t in_place;  /* gangs are resized while they live */
@@ -224,7 +224,7 @@ struct espl__search {
 	char *end_text;
 	espl_time ended; /* NEVER: not yet */
 
-	/* in place of an algorithm */
+	/* instead of an algorithm */
 	const struct espl__jobs *jobs;      /* NULL: there is one */
 	struct espl__job_state *job_states; /* by number of the trial */
 	uint32_t jobs_cancelled;
@@ -295,7 +295,7 @@ struct espl__exec {
 	uint64_t item_next, item_count;      /* the next id; trials' items there are */
 	const struct espl_gang **gangs_view; /* all with a grant, by item */
 	uint32_t gangs_count, gangs_cap;
-	struct espl__item **place_list; /* whose place the placer must look at */
+	struct espl__item **place_list; /* those that the placer must check */
 	uint32_t place_count, place_cap;
 	const struct espl_gang **place_view;
 	uint32_t place_view_cap;
@@ -321,10 +321,10 @@ struct espl__exec {
 	uint8_t seats_freed; /* in this round: the placer may look again */
 	uint8_t ended;
 	uint8_t cluster_dirty;     /* targets, nodes or what they are for changed */
-	uint8_t surplus;           /* nodes above target that are still sat on */
+	uint8_t surplus;           /* nodes above target that still hold trials */
 	uint8_t leased;            /* since unused was counted last */
 	uint32_t idle_wakes;       /* policies woke up as they had asked, and nothing moved */
-	uint32_t unused;           /* times in a row that nodes went which nobody had sat on */
+	uint32_t unused;           /* times in a row that nodes ended before any trial ran there */
 	uint8_t placer_failures;   /* in a row */
 	enum espl__run_end ending; /* being wound up; 0: no */
 	uint8_t user_stops;        /* INTERRUPTED: that is what the user asked for */

@@ -15,10 +15,10 @@
 /* a node that is held when the forecast begins */
 struct espl__forecast_node {
 	uint32_t offer;
-	/* 1 + the bracket whose own it is; 0: whose takes it first */
+	/* 1 + the bracket that owns it; 0: the first that takes it */
 	uint32_t own;
-	double billed_s; /* how long it has been billed for already; below 0: its
-			  * bill begins only now */
+	double billed_s; /* how long it has been billed already; below 0: billing
+			  * begins only now */
 };
 /* everything outlives the forecast */
 struct espl__forecast_setup {
@@ -41,7 +41,7 @@ struct espl__forecast_setup {
 			      * latencies need one */
 	uint8_t colocate;    /* trial.colocate */
 	double save_every_s; /* trial.checkpoint_every; 0: only when a trial leaves */
-	/* trial.checkpoint: promoted trials go on from where they were */
+	/* trial.checkpoint: promoted trials resume where they paused */
 	uint8_t checkpoint;
 	/* planning.queue = "chain": trial k follows trial k - slots */
 	uint8_t chain;
@@ -49,11 +49,11 @@ struct espl__forecast_setup {
 	uint8_t idle;        /* planning.release = "idle" */
 	uint8_t zero[2];
 	/* A run in progress (re-planning): NULL for one that has yet to begin. */
-	const uint32_t *next_stage; /* [bracket]: the first stage still to come; what is over
+	const uint32_t *next_stage; /* [bracket]: the first stage that has not begun; a past one
 				     * costs nothing, takes no time and may be left out of a
 				     * plan; the stage just before tells which gangs are warm */
-	/* NULL, or for each bracket how long that stage's trials have trained already, below 0: not
-	 * at all. One that has begun stays as `plan` has it: what is left of it is predicted. */
+	/* NULL, or for each bracket how long that stage's trials have trained, below 0: not at all.
+	 * A stage that has begun stays as `plan` has it: the rest of it is predicted. */
 	const double *past_s;
 	const struct espl_plan *plan;
 	const struct espl__forecast_node *held; /* oldest first; what they cost already is spent:
@@ -83,7 +83,7 @@ double espl__forecast_lead_s(struct espl__forecast *, uint32_t offer, uint32_t n
 struct espl__forecast_stage {
 	uint32_t bracket, stage, offer;
 	uint32_t gpus, gpus_per_trial, nodes, slots;
-	uint8_t warm; /* trials go on in the gangs of the stage before */
+	uint8_t warm; /* trials continue in the gangs of the previous stage */
 	/* means; starts with its scaling-up, ends after its barrier */
 	double starts_s, ends_s;
 	double asks_s;   /* after its training began the nodes of the next stage are
@@ -104,21 +104,21 @@ struct espl__forecast_result {
 };
 /* quantile: 0 or in (0, 1).  samples 0: from the tables; else that many critical paths of the
  * plan's DAG are sampled afresh (Algorithm 1), at most 2^24.  stages: NULL, or room for the plan's
- * stage_count; what is over keeps zeros.  diag may be NULL.  ESPL_E_CONFIG: the plan leaves out a
- * stage, has it twice, or names what is not there; ESPL_E_INFEASIBLE: a stage cannot be placed;
- * ESPL_E_LIMIT: a DAG of more than 2^24 nodes. */
+ * stage_count; stages that have ended keep zeros.  diag may be NULL.  ESPL_E_CONFIG: the plan
+ * leaves out a stage, has it twice, or names an unknown one; ESPL_E_INFEASIBLE: a stage cannot be
+ * placed; ESPL_E_LIMIT: a DAG of more than 2^24 nodes. */
 espl_status espl__forecast_plan(struct espl__forecast *, const struct espl_plan *, double quantile,
     uint32_t samples, struct espl__forecast_result *, struct espl__forecast_stage *stages,
     struct espl__diag *);
 
-/* Do the trials of this stage go on in the gangs of the stage before?  Shared with the executor,
+/* Do the trials of this stage continue in the gangs of the previous one?  Shared with the executor,
  * which keeps them then.  `before` and `after`: resolved stages (gpus_per_trial, nodes and slots).
  */
 int espl__plan_goes_on(const struct espl__forecast_stage *before, uint32_t trials_before,
     const struct espl__forecast_stage *after, uint32_t trials_after);
-/* How a stage of `trials` trials stands on `gpus` GPUs: gpus, gpus_per_trial, nodes and slots of
- * the stage.  gpus_per_trial and nodes 0: chosen by the rule of docs/model.md; else they are kept.
- * 0, or -1: it cannot be placed, or takes more nodes than the offer has or 2^20. */
+/* How a stage of `trials` trials is laid out on `gpus` GPUs: gpus, gpus_per_trial, nodes and slots
+ * of the stage.  gpus_per_trial and nodes 0: chosen by the rule of docs/model.md; else they are
+ * kept. 0, or -1: it cannot be placed, or takes more nodes than the offer has or 2^20. */
 int espl__plan_layout(const struct espl_offer *, uint32_t trials, uint32_t gpus, uint32_t gpus_min,
     uint32_t gpus_max, int colocate, struct espl__forecast_stage *);
 #endif

@@ -48,7 +48,7 @@ struct espl__terms {
 	struct espl__boot_means *means;
 };
 
-/* of a stage on so many GPUs a trial, with so many slots */
+/* of a stage, for a number of GPUs per trial and of slots */
 struct espl__timing {
 	double mean, sd;          /* seconds, with the barrier */
 	double busy;              /* mean GPU-seconds */
@@ -64,7 +64,7 @@ struct espl__cohort {
 };
 struct espl__stage_table {
 	const struct espl_stage *stage;
-	uint32_t bracket, number; /* of it in the spec */
+	uint32_t bracket, number; /* its position in the spec */
 	uint64_t key;
 	uint32_t samples;             /* 0: not yet drawn */
 	int random;                   /* its trials differ */
@@ -77,10 +77,10 @@ struct espl__stage_table {
 	struct espl__map timings[4]; /* by GPUs per trial and slots; [warm before, after] */
 	struct espl__map vacancies;  /* by GPUs per trial and seats */
 };
-#define ESPL__WARM_BEFORE 1u /* trials go on from the stage before */
+#define ESPL__WARM_BEFORE 1u /* gangs continue from the previous stage */
 #define ESPL__WARM_AFTER 2u  /* ... into the stage after */
 
-/* How the trials of a stage stand on its nodes (planning.release = "idle"). */
+/* How the trials of a stage are laid out on its nodes (planning.release = "idle"). */
 struct espl__seats {
 	uint32_t nodes, slots;
 	uint32_t each;    /* nodes of a trial; 1: or fewer */
@@ -107,7 +107,7 @@ struct espl__step {
 	struct espl__terms *terms;
 	const struct espl__timing *timing;
 	uint32_t ahead;                      /* 1: the step before asks for the new nodes */
-	double past_s;                       /* its trials have trained for so long already; 0 */
+	double past_s;                       /* how long its trials have trained already; 0 */
 	uint32_t sample_mask, sample_turn;   /* of its timing; of its new nodes' rows */
 	uint32_t floor, releases;            /* nodes that stay to its end; 1: others go earlier */
 	struct espl__seats seats;            /* where they do */
@@ -187,7 +187,7 @@ const struct espl__boot_row *espl__boot_row(struct espl__forecast *, struct espl
 void espl__tables_init(struct espl__forecast *);
 void espl__tables_free(struct espl__forecast *);
 void espl__timings_trim(struct espl__forecast *);
-/* Samples of something that takes so many draws each. */
+/* How many samples to take if each costs this many draws. */
 uint32_t espl__samples_for(const struct espl__forecast *, uint64_t draws_each);
 const struct espl__timing *espl__timing(struct espl__forecast *, uint32_t table, uint32_t gpus,
     uint32_t slots, uint32_t warm);
@@ -203,8 +203,8 @@ void espl__trial_lengths(const struct espl__forecast *, const struct espl__stage
 double espl__saves_on_the_way(const struct espl__forecast *, const struct espl__stage_table *,
     int restores, uint32_t gpus, uint32_t warm);
 
-/* forecast_course.c: how a stage that has begun runs, in the plan in force; NULL: it has not.
- * *warm: do its trials go on in the gangs of the stage before? */
+/* forecast_course.c: the layout of a stage in the plan in force; NULL: it has not begun.
+ * *warm: do its trials continue in the gangs of the previous stage? */
 const struct espl_plan_stage *espl__begun(const struct espl__forecast *, uint32_t table,
     double *past_s, int *warm);
 /* ESPL_E_CONFIG, ESPL_E_INFEASIBLE. */
@@ -214,11 +214,11 @@ espl_status espl__course_lay(struct espl__forecast *, const struct espl_plan *,
 /* forecast_bill.c: one sample's completion time and cost, from the moments; adds these to the
  * steps' sums. */
 void espl__bill(struct espl__forecast *, double *jct, double *cost);
-/* Seconds that are charged for a lease of so many. */
+/* Seconds that are charged for a lease of this many. */
 double espl__charged(const struct espl__terms *, double seconds);
 
-/* forecast_idle.c, for planning.release = "idle".  Do nodes of this step, whose floor is known, go
- * before its end?  How its trials stand. */
+/* forecast_idle.c, for planning.release = "idle".  Are nodes of this step, whose floor is known,
+ * released before its end?  Fills in how its trials are laid out. */
 int espl__seats_of(const struct espl__forecast *, const struct espl__step *, struct espl__seats *);
 /* When the nodes come free, from what each trial takes: [entries], rising. */
 void espl__vacate(struct espl__forecast *, const struct espl__seats *, const double *lengths,

@@ -20,14 +20,14 @@ void espl__earlier_free(struct espl__earlier *);
  * metric. The struct is filled for the caller, its pointers live as long as `earlier`. */
 uint64_t espl__earlier_count(const struct espl__earlier *);
 void espl__earlier_at(const struct espl__earlier *, uint64_t index, struct espl_observation *);
-/* Configurations from the best on, no two of them equal: those that got furthest first, then by
- * loss, then in the file's order.  One whose last value is not a number is not among them.
+/* Distinct configurations, best first: by the iteration that they reached, then by loss, then in
+ * the file's order.  One whose last value is not a number is left out.
  * NULL beyond the last. */
 const double *espl__earlier_best(const struct espl__earlier *, uint32_t rank);
 /* How many configurations were there, how many of them do not fit, and why the first does not. */
 uint32_t espl__earlier_configs(const struct espl__earlier *);
 uint32_t espl__earlier_skipped(const struct espl__earlier *, const char **why);
-/* Of all that an algorithm can learn from it. */
+/* Covers everything that an algorithm can learn from it. */
 uint64_t espl__earlier_digest(const struct espl__earlier *);
 /* As a CSV from which the same can be read again. */
 void espl__earlier_print(const struct espl__earlier *, struct espl__buf *);

@@ -88,7 +88,7 @@ void espl__seat_set(struct espl__fleet *, const struct espl_slot *, const void *
     int reserved);
 void espl__seat_unset(struct espl__fleet *, const struct espl_slot *, const void *who, int held,
     int reserved);
-/* Is it reserved or wanted by another than `who`? */
+/* Does a trial other than `who` reserve or want it? */
 int espl__seat_wanted(const struct espl__gpu *, const void *who);
 
 /* ---- sold.c ---------------------------------------------------------------------------------- */

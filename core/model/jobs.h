@@ -1,8 +1,7 @@
-/* jobs.h - the plain training jobs of a pool as what they are to the executor: iterations, and
- * GPUs.
+/* jobs.h - the plain training jobs of a pool as the executor sees them: iterations and GPUs.
  *
- * A job is cut into iterations of equal work, at whose ends it may be resized.  What a node of the
- * trace is, in GPUs, is said once for all jobs.
+ * A job is divided into iterations of equal work and may be resized after each.  One setting says
+ * for all jobs how many GPUs a node of the trace stands for.
  */
 #ifndef ESPL__JOBS_H
 #define ESPL__JOBS_H

@@ -14,14 +14,14 @@
 struct espl__earlier;
 struct espl__item;   /* exec/state.h: what the allocator sees of an active trial */
 struct espl__gang;   /* exec/state.h: its processes */
-struct espl__search; /* exec/state.h: whose trials they are */
+struct espl__search; /* exec/state.h: the owner of the trials */
 
 struct espl__trial {
 	struct espl_trial pub;       /* what plugins see */
 	struct espl__item *item;     /* while it has a budget to train; else NULL */
 	struct espl__gang *gang;     /* its processes, perhaps on their way out; else NULL */
 	struct espl__search *search; /* that it belongs to */
-	/* clone without a checkpoint of its own: whose to load; NONE */
+	/* clone without a checkpoint of its own: the trial whose to load; NONE */
 	uint64_t source;
 	uint64_t source_checkpoint; /* of the source */
 	uint64_t began;             /* iteration of its parent from which a clone trains; 0 */
@@ -68,7 +68,7 @@ struct espl__trials {
 	uint64_t finished, early;
 	uint64_t full;   /* iterations of a trial that is never stopped; 0 unknown */
 	uint8_t settled; /* no trial is continued any more */
-	struct espl__trial_group **open_ended; /* closed groups whose end is not yet told */
+	struct espl__trial_group **open_ended; /* closed groups whose end is not reported yet */
 	uint32_t ended_count, ended_cap;
 };
 /* What a trial draws its own randomness from: the same in every world. */
@@ -84,19 +84,19 @@ struct espl__trial *espl__trial_new(struct espl__trials *, struct espl__trial_gr
     const double *values, struct espl__trial *parent);
 /* RESTING -> WAITING in (perhaps another) group with a new budget. */
 void espl__trial_continue(struct espl__trials *, struct espl__trial *, struct espl__trial_group *);
-/* RESTING -> WAITING where it is: its group has ended and does not hear of it again. */
+/* RESTING -> WAITING in the same group, which has ended and does not count it again. */
 void espl__trial_again(struct espl__trials *, struct espl__trial *);
 /* Any legal change; asserts legality, keeps the counts, and notes ended groups. */
 void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_state);
 /* RESTING, and never continued again. */
 void espl__trial_drop(struct espl__trials *, struct espl__trial *);
-/* The search is over: none of its trials trains on. */
+/* The search has ended: none of its trials will train again. */
 void espl__trials_settle(struct espl__trials *);
 /* "running", "paused", "completed", "stopped early", ...: the state in words for people and
  * results. */
 const char *espl__trial_word(const struct espl__trials *, const struct espl__trial *);
 void espl__group_close(struct espl__trials *, struct espl__trial_group *);
-/* A closed group of which no trial is active and whose end was not told: oldest first; marks it. */
+/* The oldest closed group without active trials whose end is not reported yet; marks it. */
 struct espl__trial_group *espl__group_next_ended(struct espl__trials *);
 
 /* ---- history.c ------------------------------------------------------------------------------- */

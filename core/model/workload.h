@@ -1,9 +1,9 @@
 /* workload.h - plain training jobs that arrive over time: read from a trace, or drawn.
  *
  * A trace is a CSV file with the columns job, arrives_s, work_s, nodes_min, nodes_max, in any
- * order, and of these as many as there are: nodes_asked, weight, eta_s, fate, fate_at_s, scaling.
- * Work is in seconds on one node; what a node is (the GPUs it stands for) is told beside the trace.
- * Rows are in order of arrival.
+ * order, and optionally nodes_asked, weight, eta_s, fate, fate_at_s, scaling.  Work is in seconds
+ * on one node; how many GPUs a node stands for is configured, not part of the trace. Rows are in
+ * order of arrival.
  *
  * Pure: no file is opened here, and what is drawn depends on the seed alone.
  */
@@ -23,8 +23,8 @@ struct espl__job {
 	double work_s;    /* above 0: seconds on one node until it is done */
 	double eta_s;     /* its estimate at arrival; NaN: unknown */
 	double weight;    /* above 0; 1 by default */
-	double fate_at_s; /* BUG: it ends when it trained for so long, on however many nodes;
-			   * TERMINATED: when so much of its work is done (below work_s) */
+	double fate_at_s; /* BUG: the training time at which it ends, on any number of nodes;
+			   * TERMINATED: the work done at which it ends (below work_s) */
 	struct espl_point *scaling; /* x nodes, y throughput, one node being 1; rising in x */
 	uint32_t scaling_count;     /* 0: the workload's law holds */
 	enum espl__fate fate;
@@ -43,11 +43,11 @@ struct espl__workload {
 };
 
 void espl__workload_free(struct espl__workload *); /* and zeroes it */
-/* As a trace that reads back equal (redraw is no part of it). */
+/* As a trace that reads back equal (without redraw). */
 void espl__workload_print(const struct espl__workload *, struct espl__buf *);
-/* Work left of a job as allocators are told, in seconds on one node: its estimate less what is
- * served, at least 0; NaN: unknown.  draw: a number that changes when new estimates must be drawn
- * (that of the decision). */
+/* Remaining work of a job as allocators see it, in seconds on one node: its estimate less the
+ * work done, at least 0; NaN: unknown.  draw: a number that changes when new estimates must be
+ * drawn (that of the decision). */
 double espl__workload_left(const struct espl__workload *, uint32_t job, double served_s,
     uint64_t draw);
 /* Throughput on a number of nodes, relative to one. doubling: scaling efficiency per doubling of

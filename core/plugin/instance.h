@@ -41,11 +41,11 @@ struct espl__instance {
 	char who[80];          /* "algorithm 'sha'" */
 	uint64_t files_digest; /* of all PATH options, for the journal */
 	int wants_history;     /* set when ESPL_HISTORY was asked for */
-	int wants_market;      /* set when ESPL_MARKET was asked for, which is not there */
+	int wants_market;      /* set when ESPL_MARKET was asked for but is not available */
 	void *files;           /* private: the bytes of PATH options */
 	uint32_t file_count;
 };
-/* What follows is a call of this entry of it (base/calling.h), until espl__calling_end. */
+/* Until espl__calling_end, this entry of the plugin is being called (base/calling.h). */
 static inline void
 espl__instance_calls(const struct espl__instance *instance, const char *entry)
 {

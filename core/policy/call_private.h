@@ -9,7 +9,7 @@ struct espl__call {
 	struct espl__caller *caller;
 	struct espl__instance *instance;
 };
-/* entry: its name, for what is said of a plugin that crashes in it. */
+/* entry: its name, for the message if the plugin crashes in it. */
 int64_t espl__call_begin(struct espl__caller *, struct espl__instance *, const char *entry,
     struct espl__call *);
 espl_status espl__call_end(struct espl__call *, int64_t began, espl_status,

@@ -1,8 +1,8 @@
 /* model_service.h - the execution model as policies see it (service ESPL_MODEL).
  *
  * Joins what the model needs: the experiment, the profile, the offers, what was measured, and
- * where the run stands.  Forecasts are made when somebody asks and kept until told that
- * something changed; everything comes from the journal's events, so a replay asks the same.
+ * where the run stands.  Forecasts are made on demand and kept until something changes; everything
+ * comes from the journal's events, so a replay asks the same.
  */
 #ifndef ESPL__MODEL_SERVICE_H
 #define ESPL__MODEL_SERVICE_H
@@ -20,7 +20,7 @@ struct espl__model_service {
 	struct espl_model pub;
 	const struct espl_experiment *experiment;
 	const struct espl__profile *profile;
-	const struct espl__fleet *fleet;   /* whose offers count */
+	const struct espl__fleet *fleet;   /* for its offers */
 	struct espl__forecast_setup setup; /* what does not change in a run */
 	/* by ESPL_FROM_NOW and ESPL_AFRESH; NULL: to be made */
 	struct espl__forecast *forecasts[4];
@@ -36,10 +36,10 @@ void espl__model_service_init(struct espl__model_service *, const struct espl__r
 void espl__model_service_free(struct espl__model_service *);
 /* Is there anything to predict from? */
 int espl__model_service_can(const struct espl__model_service *);
-/* The offers changed; the run went on. */
+/* Discards forecasts: the run has advanced, or (offers_too) the offers have changed. */
 void espl__model_service_stale(struct espl__model_service *, int offers_too);
-/* An iteration took so long on this share.  1: that makes enough of them to go by, and no profile
- * tells of it. */
+/* Records the length of an iteration on this share.  1: enough were measured to rely on, and no
+ * profile covers this share. */
 int espl__model_service_measure(struct espl__model_service *, struct espl_share, double seconds);
 /* Measured seconds of an iteration as a multiple of the profile's; 1: nothing was measured. */
 double espl__model_service_ratio(const struct espl__model_service *);

@@ -6,9 +6,10 @@
 
 /* caller fills, all borrowed */
 struct espl__drive {
-	/* of it the drive fills `utc_start_s` and `tick`; plan_only only if simulated */
+	/* the drive fills in `utc_start_s` and `tick`; plan_only only if simulated */
 	struct espl__exec_setup exec;
-	/* Makes the world of the run (espl__world_open); the core knows none.  token: the run's. */
+	/* Makes the world of the run (espl__world_open); the core contains none.  token: the run's.
+	 */
 	espl_status (*open_world)(const struct espl__drive *, uint64_t token, struct espl__world **,
 	    struct espl__diag *);
 	/* run's folder, absolute and existing; NULL: none (simulate) */

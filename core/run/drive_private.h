@@ -28,10 +28,10 @@ espl_status espl__drive_replay(struct espl__run_state *, const char *path, struc
 /* Payload of CLOSED: the clock stands still at `at`.  utc_s: 0 where the run stopped; where it
  * continues, the wall clock at that moment, so that a crash after it can be dated. */
 void espl__drive_closed(struct espl__run_state *, espl_time at, int64_t utc_s);
-/* clock.c: notes in DIR/clock that the run's clock stands at `at` now; origin_s: the UTC second of
- * its 0, which says of which part of the run the note is. */
+/* clock.c: notes in DIR/clock that the run's clock stands at `at` now; origin_s: the UTC second
+ * of its 0, which identifies the part of the run. */
 void espl__drive_clock_keep(const char *dir, espl_time at, int64_t origin_s);
-/* Where it stands now, by the clock since boot; 0: the machine was restarted or is another, or
- * there is no note of this part of the run. */
+/* Where it stands now, by the clock since boot; 0: the machine was restarted or is a different
+ * one, or there is no note for this part of the run. */
 int espl__drive_clock_since(const char *dir, int64_t origin_s, espl_time *at);
 #endif

@@ -1,13 +1,13 @@
-/* world.h - the one interface with two twins: real (processes, clouds, clock) and simulated.
+/* world.h - one interface, two implementations: real (processes, clouds, clock) and simulated.
  *
  * drive.c owns the loop: next -> journal -> executor -> journal -> apply.  A world decides
- * nothing; it waits, collects what happened and does what it is told.
+ * nothing: it waits, collects what happened, and carries out effects.
  */
 #ifndef ESPL__WORLD_H
 #define ESPL__WORLD_H
 #include "exec/executor.h"
 
-/* filled by next; valid until the next call of it */
+/* filled by next; valid until next is called again */
 struct espl__round {
 	espl_time now; /* never decreases */
 	const struct espl__event *events;

@@ -72,7 +72,7 @@ int espl__cli_usage(const struct espl__args *, const char *format, ...) ESPL_PRI
 int espl__cli_exit(espl_status);
 /* Hands text to standard output; 0, or 1 with a message when it cannot be written. */
 int espl__cli_print(struct espl__buf *);
-/* The command that goes on with the run in `dir`, with this command's -P: "espalier resume r9 -P
+/* The command that resumes the run in `dir`, with this command's -P: "espalier resume r9 -P
  * mine", to be pasted into a shell.  Malloc'd. */
 char *espl__cli_resume(const struct espl__args *, const char *dir);
 

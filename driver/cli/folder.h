@@ -14,9 +14,9 @@ espl_status espl__folder_make(const struct espl__session *, const char *given, c
 void espl__folder_undo(const char *dir, int made);
 /* An existing run's folder, absolute; E_CONFIG with a hint where it is none. */
 espl_status espl__folder_find(const char *given, char **dir, struct espl__diag *);
-/* E_CONFIG with a hint where somebody else owns or can write the folder, run.cfg, a copied input,
- * or these of a pool's experiment, or a link stands for a folder: what they say is run with our
- * rights. */
+/* E_CONFIG with a hint if another user owns or can write the folder, run.cfg, a copied input, or
+ * those of a pool's experiment, or if a link replaces a folder: their contents are run with the
+ * rights of the caller. */
 espl_status espl__folder_check(const char *dir, struct espl__diag *);
 /* DIR/NAME exists. */
 int espl__folder_has(const char *dir, const char *name);

@@ -21,7 +21,7 @@ struct espl__plan_tries {
 };
 struct espl__plan_answer {
 	const char *allocator;
-	const char *interrupted; /* an offer of the plan whose nodes may be; NULL none */
+	const char *interrupted; /* an offer of the plan with preemptible nodes; NULL: none */
 	double hazard_hour;      /* its interruptions per node-hour */
 	struct espl__plan_tries tries;
 	/* ESPL_E_INFEASIBLE: see least_*; else why there is no plan */
@@ -68,7 +68,7 @@ uint32_t espl__plan_allocators(struct espl__arena *, const char *const **names);
 
 #define ESPL__FRONTIER_POINTS 10u
 struct espl__frontier {
-	uint32_t count; /* 0: nobody knows how soon it could be done */
+	uint32_t count; /* 0: the fastest completion is not known */
 	double deadline_s[ESPL__FRONTIER_POINTS];
 	struct espl__plan_answer answers[ESPL__FRONTIER_POINTS];
 	struct espl__diag diag; /* why count is 0 */
@@ -95,9 +95,9 @@ void espl__plan_text(const struct espl__plan_view *, struct espl__buf *);
 /* Seconds and dollars as people read them: "1h 02m", "$12.24". */
 const char *espl__plan_span(double s, char to[32]);
 const char *espl__plan_money(double usd, char to[32]);
-/* Cents, or so many digits as two of `of` take: amounts that stand in one column. */
+/* Cents, or as many digits as two of `of` take: for amounts in one column. */
 const char *espl__plan_part(double usd, double of, char to[32]);
-/* A hint: the least that would do, as far as it is known. */
+/* A hint: the shortest deadline and the lowest budget that suffice, if known. */
 void espl__plan_least(struct espl__diag *, const struct espl__run_config *, double least_s,
     double least_usd);
 #endif

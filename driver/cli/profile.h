@@ -1,4 +1,4 @@
-/* profile.h - what `espalier profile` is made of: what is measured and on what, one measurement,
+/* profile.h - the parts of `espalier profile`: what is measured and on what, one measurement,
  * how the profile is written, and where it is kept for `trial.profile = "auto"`.
  */
 #ifndef ESPL__CLI_PROFILE_H
@@ -13,11 +13,11 @@ struct espl__subject {
 				   * of the space */
 	char *point;              /* the same as a libconfig group */
 	char *json;               /* the same as JSON */
-	char *offer;              /* what is leased; NULL: the cloud tells of nothing yet */
-	int on_cpu;               /* what is measured are slots of CPUs */
+	char *offer;              /* what is leased; NULL: the cloud has not named an offer yet */
+	int on_cpu;               /* measures CPU slots, not GPUs */
 	char *device;             /* for people: "NVIDIA H200", or the processor's name */
 	uint32_t gpus, nodes_max; /* of the offer; gpus 0: not known */
-	uint64_t digest;          /* of all that the profile depends on */
+	uint64_t digest;          /* of everything that the profile depends on */
 };
 espl_status espl__subject_find(const struct espl__session *, struct espl__subject *,
     struct espl__diag *);
@@ -37,7 +37,7 @@ struct espl__measure_ask {
 	uint32_t set_count;
 	const struct espl__subject *subject;
 	const char *folder;               /* does not exist yet; is removed */
-	uint32_t gpus, packing;           /* packing > 1: so many trials on one GPU */
+	uint32_t gpus, packing;           /* packing > 1: trials on one GPU */
 	enum espl__measure_resize resize; /* nothing else is measured then */
 	int checkpoint;                   /* trials can save: pause one in between */
 	uint32_t least, most;             /* iterations that are timed */
@@ -56,7 +56,7 @@ struct espl__measurement {
 	enum espl__measure_end end; /* 0: it could not be made at all */
 	uint32_t gpus, packing;
 	/* Seconds.  An iteration; from the start of a gang to its first report, of a fresh trial
-	 * and of one that goes on from a checkpoint; from the last report to the gang's end, the
+	 * and of one that resumes from a checkpoint; from the last report to the gang's end, the
 	 * checkpoint included. */
 	struct espl__tally iteration, begin, again, save;
 	struct espl__tally resize; /* seconds without training */
@@ -93,7 +93,7 @@ char *espl__format_latency(double s, char to[32]); /* three digits: "1.03s", "12
 
 /* ---- profile_cache.c: what was measured before ---- */
 
-/* Where the profile of this subject is kept; E_CONFIG with a hint where there is no such place.
+/* Where the profile of this subject is kept; E_CONFIG with a hint if there is none.
  * free() it. */
 espl_status espl__profile_place(const struct espl__subject *, char **path, struct espl__diag *);
 /* espl__session_load for what has no folder yet: `trial.profile = "auto"`, which is the default,

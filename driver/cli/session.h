@@ -11,13 +11,12 @@
 /* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
     enum espl__need, struct espl__session *, struct espl__diag *);
-/* The same with the next seed, of the pool and each of its experiments: drawn jobs are drawn anew.
- */
+/* The same with the next seed, of the pool and each of its experiments; random jobs are redrawn. */
 espl_status espl__session_next_seed(struct espl__session *, struct espl__diag *);
 void espl__session_free(struct espl__session *);
 
-/* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left
- * out and (`all`) what is taken. */
+/* warm.c: reads experiment.warm_start, once; and reports, when a search begins, what is left
+ * out and (`all`) what is used. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void espl__session_warm_tell(const struct espl__session *, int all);
 
@@ -35,17 +34,17 @@ espl_status espl__session_first(const struct espl__session *, struct espl__diag 
 espl_status espl__session_first_fits(const struct espl__session *, const struct espl_spec *,
     struct espl__diag *);
 
-/* offered.c: E_CONFIG where a job can never run on what is sold; a warning where the allocator
- * (with these options) is to have more GPUs than are sold. */
+/* offered.c: E_CONFIG if a job can never run on the cloud's offers; a warning if the allocator
+ * (with these options) is configured for more GPUs than are offered. */
 struct espl__fleet;
 struct espl__values;
 uint32_t espl__session_least(
-    const struct espl__session *); /* GPUs that everybody can run on, one at a time */
+    const struct espl__session *); /* GPUs on which each trial and job can run, one at a time */
 espl_status espl__session_jobs_suit(const struct espl__session *, const struct espl__fleet *,
     struct espl__diag *);
 void espl__session_tell_gpus(const struct espl__session *, const struct espl__fleet *,
     const struct espl__values *);
-/* E_CONFIG where it is a pool: of what is asked only an experiment can tell. */
+/* E_CONFIG if it is a pool, for commands that need a single experiment. */
 espl_status espl__session_alone(const struct espl__session *, struct espl__diag *);
 /* For struct espl__exec_setup: its `load`. */
 espl_status espl__session_submitted(struct espl__session *pool, uint64_t number,

@@ -1,4 +1,4 @@
-/* show.h - who watches a run: results.db, and the live view, log lines or JSON events. */
+/* show.h - the outputs of a run: results.db, and the live view, log lines or JSON events. */
 #ifndef ESPL__SHOW_H
 #define ESPL__SHOW_H
 #include "cli/session.h"
@@ -19,8 +19,8 @@ struct espl__show {
 /* dir NULL: nothing is kept.  Hooks the observers and callbacks into *drive. */
 void espl__show_begin(struct espl__show *, const struct espl__session *, enum espl__show_as,
     struct espl__drive *drive);
-/* The run is over: takes the last numbers into view.totals, closes everything but the view.
- * `broken` and `why`: how a run ended that could not go on; NULL: as the summary says. */
+/* The run has ended: takes the last numbers into view.totals, closes everything but the view.
+ * `broken` and `why`: how a run ended that could not continue; NULL: as the summary says. */
 void espl__show_end(struct espl__show *, const struct espl__exec_summary *, const char *broken,
     const char *why);
 void espl__show_free(struct espl__show *);

@@ -117,7 +117,7 @@ double espl__tally_sd(const struct espl__tally *); /* of the sample; 0 below two
 /* Standard error of the mean as a part of the mean; INFINITY below two values or at mean 0. */
 double espl__tally_error(const struct espl__tally *);
 
-/* The nearest values that do not fall: weighted least squares (pool adjacent violators).  The
- * first one stays as it is, and what would lie below it is raised to it.  Weights above 0. */
+/* The nearest non-decreasing values: weighted least squares (pool adjacent violators).  The
+ * first one is kept, and values below it are raised to it.  Weights above 0. */
 void espl__fit_rising(double *values, const double *weights, uint32_t count);
 #endif

@@ -101,7 +101,7 @@ struct espl__part {
 	uint64_t lease, wing; /* wing: its number with the agent */
 	uint32_t first, count;
 	uint32_t live, leaves; /* ranks that have not left; that will in the resize */
-	/* off: it was to join, and is ended in place of that */
+	/* off: it was to join, and is ended instead */
 	int started, ended, lost, joins, off;
 	/* tick by which its agent must have started or ended it; 0: none */
 	int64_t answer_by;
@@ -146,7 +146,7 @@ struct espl__rgang {
 	uint32_t generation, port; /* resizes so far; the door of rank 0 */
 	enum espl__rresize resize;
 	uint32_t expected;    /* ranks that are not ready yet to join */
-	int changed, failing; /* the new ranks go on; a rank has failed */
+	int changed, failing; /* the new ranks continue; a rank has failed */
 	int64_t took;
 	struct espl__start_plan *plan; /* what to start, until it was sent (waits for a port) */
 };
@@ -254,7 +254,7 @@ void espl__real_cloud_free(struct espl__real *);
 void espl__real_enter(struct espl__real *); /* before every call into the plugin */
 
 /* real_rejoin.c: agents and gangs that outlived the last driver.  Queues EV_OUTLIVED for each gang
- * that goes on, EV_RESUME, and what these gangs have said since.  Takes 20 s at most. */
+ * that keeps running, EV_RESUME, and what these gangs have sent since.  Takes 20 s at most. */
 void espl__real_rejoin(struct espl__real *);
 /* A message of such an agent; -1: its payload is bad. */
 int espl__real_rejoin_message(struct espl__rlease *, uint8_t type, const struct espl__reader *);
@@ -298,12 +298,12 @@ void espl__real_reply(struct espl__real *, const struct espl__effect *);
 void espl__real_kill(struct espl__real *, const struct espl__effect *);
 void espl__real_gangs_tick(struct espl__real *, int64_t tick);
 void espl__real_gangs_held(struct espl__real *, int64_t late);
-/* A node was unreachable so long: what its gangs had to do by some time may take as much longer. */
+/* A node was unreachable for this long: the deadlines of its gangs are extended by as much. */
 void espl__real_gangs_away(struct espl__real *, uint64_t lease, int64_t lost);
 void espl__real_gangs_agent(struct espl__real *); /* a new agent: gangs that wait for it begin */
-/* A gang that runs already, on one node, as the journal tells of it; NULL: it cannot be. */
+/* A gang that runs already, on one node, as recorded in the journal; NULL: it cannot be one. */
 struct espl__rgang *espl__real_gang_again(struct espl__real *, const struct espl__gang_info *);
-/* What all parts of a gang are told, but for who and where; `params` is to live as long. */
+/* What is the same in the start messages of all parts of a gang; `params` must live as long. */
 void espl__real_start_fill(struct espl__real *, const struct espl__rgang *,
     const struct espl__rlease *first, const double *values, struct espl__start *,
     struct espl__buf *params);
@@ -312,7 +312,7 @@ void espl__real_plan_free(struct espl__rgang *);
 void espl__real_gang_free(struct espl__real *, struct espl__rgang *);
 struct espl__ragent *espl__real_part_agent(const struct espl__real *,
     const struct espl__part *); /* NULL: none that works */
-/* There is no connection to one of its nodes at present. */
+/* One of its nodes is unreachable at present. */
 int espl__real_gang_unreachable(const struct espl__real *, const struct espl__rgang *);
 struct espl__rgang *espl__real_gang(const struct espl__real *, uint64_t id);
 /* A message of the agent of `lease`; -1: its payload is bad. */
