@@ -5,45 +5,69 @@
  * The channel's end (EOF) means: end every process at once and exit.
  *
  * driver -> agent
- *   HELLO    u32 protocol, str run folder (absolute; "" none), u64 run token, u64 node, str address
- * of this node as others reach it ("127.0.0.1"), u32 heartbeat_ms (agent dies after 10 without one
- *            if not 0; the driver pings)
- *   RESERVE  v64 gang                       reserve a rendezvous port for a gang of several nodes
- *   START    see struct espl__start below
- *   REPLY    v64 gang, str line             to rank 0's report socket ("continue 27")
- *   KILL     v64 gang, v64 grace_ms         SIGTERM to all process groups, then SIGKILL; 0: at once
- *   SEAT     see struct espl__seating below a resize in place: where each rank of this gang will
- * sit COLLECT  v64 trial, v64 keep            remove checkpoints of the trial but `keep` (0 all),
- * and left-over saving-* folders PING agent -> driver HELLO    u32 protocol, str version, u32 gpus,
- * u32 cpus, v64 memory_bytes PORT     v64 gang, u32 port STARTED  v64 gang, u32 port all ranks of
- * this node have been exec'ed; port: the door of a trainable's rank 0, where later ranks will
- * knock; 0 none FAILED   v64 gang, v64 rank             a rank of a gang that is elsewhere, too,
- * has failed; what is here is being ended, and ENDED will say more LEFT     v64 gang, v64
- * generation       all whom the SEAT of this generation had told to leave are gone LINE     v64
- * gang, str text             one line of rank 0's report socket, at most 64 KiB, as written; also
- * what another rank of a trainable says at a resize GARBAGE  v64 gang, str why              what
- * came is no line: too long, binary; gang is being ended SAVED    v64 gang, v64 iteration, v64
- * bytes   {"saved": n} seen, checkpoint-n is complete CLOSED   v64 gang                       rank
- * 0 closed its report socket and is still there after its grace ENDED    v64 gang, u8 clean, u32
- * ranks, then per rank: v64 rank, z64 code (exit status, or -signal), str text (why it could not
- * start; "");  at last str said, the end of what they printed All processes of the gang on this
- * node are gone. The rank that failed by itself comes first; the others follow in order.  clean 0:
- * some process could not be killed.  A text that begins with "no checkpoint: " says that what START
- * wanted restored is missing or damaged; one that begins with "run folder: ", that nothing can be
- * written there (a full disk), or with "saving: ", that a checkpoint could not be kept for an error
- *            of the system: the gang is not to blame; nor with "gpu: " (what it shared
- *            its GPU by has failed, or the GPU is set aside) or "sharing: " (there is no MPS, but
- * the configuration wants it). GPU      u8 what, v64 gang, v64 number, str text   see enum
- * espl__gpu_news; gang 0: about the node LOG      u8 level, str text PONG
+ *   HELLO    u32 protocol, str run folder (absolute; "" none), u64 run token, u64 node,
+ *            str address (of this node for others, such as "127.0.0.1"), u32 heartbeat_ms
+ *            0: none; otherwise the driver pings, and the agent ends after 10 missed pings
+ *   RESERVE  v64 gang
+ *            reserve a rendezvous port for a gang on several nodes
+ *   START    struct espl__start
+ *   REPLY    v64 gang, str line ("continue 27")
+ *            for the report socket of rank 0
+ *   KILL     v64 gang, v64 grace_ms
+ *            SIGTERM to all process groups, and SIGKILL after the grace; 0: at once
+ *   SEAT     struct espl__seating
+ *            a resize in place: the slot of each rank of this gang afterwards
+ *   COLLECT  v64 trial, v64 keep
+ *            remove the trial's checkpoints except `keep` (0: all), and left-over saving-* folders
+ *   PING
+ *   BYE      the driver is about to close the channel on purpose
  *
- * A driver that resumes a run greets the agents of sessions that outlived the last driver
- * (session/session.h) with another HELLO.  They answer with HELLO_BACK; then, for each gang of the
- * session, STATE (v64 gang, v64 ranks; 0 ranks: it cannot be continued) and the messages about it
- * that no REPLY has answered, as they were; then STATED, which is empty.  BYE, empty, precedes the
- * end of a channel that the driver closes on purpose.
+ * agent -> driver
+ *   HELLO_BACK  u32 protocol, str version, u32 gpus, u32 cpus, v64 memory_bytes, u64 run token
+ *            the token is the one in RUN/token; 0: there is none
+ *   PORT     v64 gang, u32 port
+ *            reserved
+ *   STARTED  v64 gang, u32 port
+ *            all ranks on this node have been exec'ed; port: where rank 0 of a trainable accepts
+ *            ranks that join later; 0 none
+ *   FAILED   v64 gang, v64 rank
+ *            a rank of a gang on several nodes has failed; the ranks on this node are being
+ *            killed, and ENDED follows
+ *   LEFT     v64 gang, v64 generation
+ *            all ranks that the SEAT of this generation removes have ended
+ *   LINE     v64 gang, str text
+ *            a line from the report socket of rank 0, at most 64 KiB, unchanged; also what another
+ *            rank of a trainable reports in a resize
+ *   GARBAGE  v64 gang, str why
+ *            the input was not a line (too long, binary); the gang is being killed
+ *   SAVED    v64 gang, v64 iteration, v64 bytes
+ *            the rank reported {"saved": n}, and checkpoint-n is complete
+ *   CLOSED   v64 gang
+ *            rank 0 closed its report socket and still runs after its grace
+ *   ENDED    v64 gang, u8 clean, u32 ranks; per rank: v64 rank, z64 code (exit status, or -signal),
+ *            str why it could not start (""); then str the end of the ranks' output
+ *            All processes of the gang on this node have ended (clean 0: some process could not be
+ *            killed).  The rank that failed by itself comes first, then the others in order.
+ *            These beginnings of a text mean that the gang is not to blame:
+ *              "no checkpoint: "  the checkpoint to restore is missing or damaged
+ *              "run folder: "     nothing can be written there (a full disk)
+ *              "saving: "         a system error prevented a checkpoint
+ *              "gpu: "            sharing of its GPU failed, or the GPU is set aside
+ *              "sharing: "        the configuration wants MPS, but there is none
+ *   GPU      u8 what, v64 gang, v64 number, str text
+ *            see enum espl__gpu_news; gang 0: about the node
+ *   LOG      u8 level, str text
+ *   PONG
+ *   STATE    v64 gang, v64 ranks; see below
+ *   STATED
  *
- * Ranks that come later (a resize in place) are another gang for the agent, with a START and a
- * number of their own: START says that they join, and whose door they knock at.
+ * A driver that resumes a run sends another HELLO to the agents of sessions that outlived the last
+ * driver (session/session.h).  They answer with HELLO_BACK.  For each gang of the session follow
+ * STATE (0 ranks: it cannot be continued) and, unchanged, the messages about the gang that no REPLY
+ * has answered; then STATED.
+ *
+ * Ranks that join later (a resize in place) are another gang for the agent, with a number and a
+ * START of their own: START says that they join, and at which address.
  */
 #ifndef ESPL__WIRE_H
 #define ESPL__WIRE_H
@@ -51,7 +75,7 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 6: the HELLO of an agent ends with u64, the token that it reads in RUN/token; 0: none there. */
+/* 6: HELLO_BACK ends with the run token. */
 #define ESPL__WIRE_PROTOCOL 6u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */

@@ -2,10 +2,10 @@
  * machine.
  *
  * Prints one JSON object a line:
- *   resize    idle_ms: no rank trained for so long, as rank 0 measures it; ready_ms: from the order
- * until those that come were ready, while the others could train on restart   the same change by
- * checkpoint: from "pause" to the first report of the new gang detect    from the death of a rank
- * until the driver knows
+ *   resize    idle_ms: how long no rank trained, measured by rank 0; ready_ms: from the order until
+ *             the joining ranks were ready, while the others kept training
+ *   restart   the same change by checkpoint: from "pause" to the first report of the new gang
+ *   detect    from the death of a rank until the driver knows
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* fake_nvml.c - a management library with NVML's calls, whose GPUs are lines of the file FAKE_NVML:
  *
- *   gpu UUID TOTAL USED [BUS]      in MiB; USED by nobody in particular; a BUS of "lost": it does
- * not answer process UUID PID MIB           PID a number, or @FILE that holds one; MIB may be ?:
- * not known old                            a library from before processes could be listed broken
- * it does not start
+ *   gpu UUID TOTAL USED [BUS]   in MiB; USED by no listed process; BUS "lost": it does not answer
+ *   process UUID PID MIB        PID a number, or @FILE that holds one; MIB may be ?: not known
+ *   old                         a library from before processes could be listed
+ *   broken                      it does not start
  *
- * It is read anew at every call.  A process that is dead is on no GPU and uses nothing.
+ * The file is read again at every call.  A process that is dead is on no GPU and uses nothing.
  */
 #include <signal.h>
 #include <stdio.h>
