@@ -32,11 +32,11 @@ struct espl__item {
 	uint64_t *nodes; /* of the target, distinct (= pub.nodes) */
 	uint32_t node_cap;
 	uint32_t stamp;        /* of the answer that mentioned it last */
-	uint8_t alloc_changed; /* stands in tier->changed */
-	uint8_t place_changed; /* stands in exec->place_changed */
-	uint8_t pending;       /* stands in exec->pending */
-	uint8_t in_gangs;      /* stands in exec->gangs_view */
-	uint8_t counted;       /* in the sums of its experiment (exec_inner.c), as: */
+	uint8_t alloc_changed; /* is in tier->changed */
+	uint8_t place_changed; /* is in exec->place_changed */
+	uint8_t pending;       /* is in exec->pending */
+	uint8_t in_gangs;      /* is in exec->gangs_view */
+	uint8_t counted;       /* in the sums of its experiment (items.c), as: */
 	uint32_t counted_least, counted_most;
 	double counted_work;
 };
@@ -185,7 +185,7 @@ struct espl__search {
 	struct espl_first first_service;
 	struct espl__outcomes outcomes;
 
-	/* the plan (exec_plan.c) */
+	/* the plan (searches_plan.c) */
 	struct espl__model_service model;
 	struct espl__forecast_stage *plan_rows; /* as laid out and predicted, in the arena */
 	struct espl__forecast_result plan_result;
@@ -274,7 +274,7 @@ struct espl__exec {
 	uint32_t experiments_cap;
 	struct espl__fleet fleet;
 	struct espl__ledger *ledger;
-	struct espl__offer_record *offer_records; /* [number of the offer] (exec_lease.c) */
+	struct espl__offer_record *offer_records; /* [number of the offer] (cluster_leases.c) */
 	uint32_t offer_record_count, offer_record_cap;
 	char *node_why; /* why the node of this lease is about to end; NULL */
 	uint64_t node_why_lease;

@@ -1,8 +1,8 @@
-/* verb_pool.c - submit, cancel, queue: what users want of a pool, and what it is at.
+/* verb_pool.c - submit, cancel, queue: requests to a pool, and its state.
  *
- * A request is put into the pool's folder and answered there by its driver (world/spool.c); where
- * there is none it waits for `espalier resume`.  Who asks holds a lock beside the request, by which
- * the driver knows that its answer is waited for.
+ * A request is put into the pool's folder and answered there by its driver (real/spool.c); if there
+ * is none, it waits for `espalier resume`.  The command holds a lock beside the request while it
+ * waits for the answer, so that the driver knows whether anything waits.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* cuda_device.c - a GPU as a device of a rank: chosen, given a stream, and copied to and from.
  *
- * The module has one symbol, which runtime/device.c looks up.  What fails is told with the GPU, the
- * call and CUDA's own words.
+ * The module has one symbol, which comm/device.c looks up.  Errors name the GPU and the call, and
+ * quote CUDA's message.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -106,8 +106,8 @@ double allocator_milp_bound(const struct milp_problem *, const double *price);
  * optimal.
  *
  * Column generation: the master problem chooses a mix of sequences for every job so that no step
- * takes more than there is; its prices make milp_price.h find sequences that it lacks.  Any prices
- * give a true bound, so an inexact end costs tightness and nothing else.
+ * takes more than there is; its prices make milp_price.c find sequences that it lacks.  Any prices
+ * give a valid bound, so stopping early only makes it less tight.
  */
 
 /* Starts from a feasible plan's choices.  price[steps] is written, none negative.  0: out of
@@ -150,11 +150,12 @@ void allocator_milp_steps_free(struct milp_steps *);
 
 /* ---- exact ----------------------------------------------------------------------------------- */
 
-/* The best plan, proven, or with a bound on what it may lack. */
+/* The best plan, proven, or with a bound on its distance from the best. */
 
-/* Improves a plan that the heuristic made (milp_marginal.h), and bounds it.  effort: steps of work
- * at most, but for what ends a search that was cut off; 0: only bound it.  gap: the part of the
- * objective that is good enough to stop.  0: out of memory; the plan is then as good as before. */
+/* Improves a plan of the heuristic (allocator_milp_marginal), and bounds it.  effort: steps of work
+ * at most, apart from those that end a search that was cut off; 0: only bound it.  gap: the part of
+ * the objective that is good enough to stop.  0: out of memory; the plan is then as good as before.
+ */
 int allocator_milp_exact(const struct milp_problem *, uint32_t effort, double gap,
     struct milp_plan *);
 
@@ -165,8 +166,8 @@ int allocator_milp_exact(const struct milp_problem *, uint32_t effort, double ga
  * Served demand is counted in what the job's least width serves in a step, so that the coefficients
  * are the speeds of the widths.
  *   binaries  one binary for each job, step and width
- *   paper     the paper's (15) to (20): an integer number of nodes, and for each width two binaries
- * that tell whether it is at most, and at least, that width
+ *   paper     the paper's (15) to (20): an integer number of nodes, and for each width two
+ *             binaries: whether it is at most, and at least, that width
  */
 
 enum milp_formulation { MILP_BINARIES, MILP_PAPER };
@@ -195,10 +196,10 @@ void allocator_milp_form_read(const struct milp_form *, const struct milp_proble
 
 /* ---- CBC ------------------------------------------------------------------------------------- */
 
-/* The program of milp_form.h given to the solver CBC.
+/* Solves the program above with CBC.
  *
- * CBC may abort the process, run for ever, or take a feasible problem for an infeasible one: all
- * this is for a child process (ESPL_COMPUTE).  Its library is opened there and nowhere else.
+ * CBC may abort the process, run forever, or declare a feasible problem infeasible, so all of this
+ * runs in a child process (ESPL_COMPUTE).  Its library is opened there and nowhere else.
  */
 
 struct milp_cbc {
