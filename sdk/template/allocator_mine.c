@@ -1,9 +1,9 @@
-/* allocator_mine.c - an allocator to begin with: everybody gets the least, first come first served.
+/* allocator_mine.c - an allocator to begin with: minimum grants, first come, first served.
  *
- * It holds a cluster of a given size and grants each trial its minimum in order of arrival; who
- * finds no GPU waits.  It shows an allocator's whole duty: a target of nodes, and grants whose sum
- * fits it.  The walk over all items in each call is fine for hundreds; espalier/kit/roster.h keeps
- * them in step at a cost of what changed, for 100,000.
+ * It holds a cluster of a given size and grants each trial its minimum in order of arrival; a
+ * trial for which no GPU is left waits.  It shows all that an allocator must do: set a target of
+ * nodes, and make grants whose sum fits it.  Each call walks over all items, which is fast enough
+ * for hundreds; for 100,000, espalier/kit/roster.h follows the changes only.
  *
  *	cc -shared -fPIC $(pkg-config --cflags espalier) -o allocator_mine.so allocator_mine.c
  */

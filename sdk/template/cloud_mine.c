@@ -1,10 +1,10 @@
 /* cloud_mine.c - a cloud to begin with: machines of your own, listed by name, reached by ssh.
  *
- * There is nothing to buy: acquire takes a machine of the list that is free, release gives it
- * back.  It shows what a cloud owes the host: offers, states of leases as events, idempotence (a
- * lease that is acquired twice is one machine), adoption after a crash, and the command that
- * reaches a node.  A cloud that asks somebody over the network does so through the service
- * ESPL_IO (espalier/cloud.h) and never waits.
+ * Nothing is bought: acquire takes a free machine of the list, release gives it back.  It shows
+ * what a cloud must provide: offers, states of leases as events, idempotence (a lease that is
+ * acquired twice is one machine), adoption after a crash, and the command that reaches a node.  A
+ * cloud that sends requests over the network does so through the service ESPL_IO
+ * (espalier/cloud.h) and never blocks.
  *
  *	cc -shared -fPIC $(pkg-config --cflags espalier) -o cloud_mine.so cloud_mine.c
  *

@@ -1,11 +1,11 @@
 /* placer_mine.c - a placer to begin with: the first node that has room.
  *
- * Two parts of the kit do most of the work: espalier/kit/moves.h knows who needs a place (also
- *those who found none before) and tells the answer in the right order; espalier/kit/floor.h is the
- * working copy of the nodes' GPUs.
+ * Two parts of the kit do most of the work: espalier/kit/moves.h lists the trials that need a place
+ * (also those for which there was no room before) and returns the answer in the right order;
+ * espalier/kit/floor.h is a working copy of the nodes' GPUs.
  *
- *	cc -shared -fPIC $(pkg-config --cflags espalier-kit) -o placer_mine.so placer_mine.c \
- *		$(pkg-config --libs espalier-kit)
+ *     cc -shared -fPIC $(pkg-config --cflags espalier-kit) -o placer_mine.so placer_mine.c \
+ *         $(pkg-config --libs espalier-kit)
  */
 #include <stdlib.h>
 #include <espalier/kit/moves.h>

@@ -1,4 +1,4 @@
-/* test_mine.c - the plugins of this package through espalier's test kit, with assert and no more.
+/* test_mine.c - the plugins of this package through espalier's test kit, with nothing but assert.
  *
  * PLUGINS names the folder of the built modules (the makefile sets it).
  */

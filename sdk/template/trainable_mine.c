@@ -2,8 +2,8 @@
  *
  * A worker process hosts one rank of the trial's gang.  All ranks call step together; each works
  * on its part of the same global batch and the gradients are summed, so that the number of GPUs
- * (or CPU slots) changes the speed and not what is learned.  The state is told as regions of
- * memory: checkpoints, restarts and resizes are espalier's business then.
+ * (or CPU slots) changes the speed and not what is learned.  The state is declared as regions
+ * of memory, so that espalier takes care of checkpoints, restarts and resizes.
  *
  *	cc -shared -fPIC $(pkg-config --cflags espalier) -o trainable_mine.so trainable_mine.c
  *

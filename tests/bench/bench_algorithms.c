@@ -1,14 +1,15 @@
-/* bench_algorithms.c - what search algorithms cost: decisions a second and bytes a trial at many
- *trials, and microseconds a suggestion where a model is behind it.
+/* bench_algorithms.c - what search algorithms cost: decisions per second and bytes per trial for
+ * many trials, and microseconds per suggestion for algorithms with a model.
  *
- *	bench_algorithms [TRIALS [OBSERVATIONS]]	(1,000,000 and 10,000)
- *	bench_algorithms load NAME TRIALS		one load; `model NAME OBSERVATIONS` likewise
+ *     bench_algorithms [TRIALS [OBSERVATIONS]]   (1,000,000 and 10,000)
+ *     bench_algorithms load NAME TRIALS          one load
+ *     bench_algorithms model NAME OBSERVATIONS   one model
  *
  * The plugins are loaded and called as in a run: the host's half checks every sink call and encodes
- *the answer, trials are kept as the core keeps them.  Around them is nothing but an ask/tell loop:
- *of 16 trials that train, one at random tells its result at its budget, or at its next rung where
- *trials are stopped; it is a cheap function of its configuration.  Times are of the processor.  One
- *JSON object a line.
+ * the answer, and trials are kept as the core keeps them.  Around them is only an ask/tell loop: of
+ * 16 running trials a random one reports its result at its budget, or at its next rung if trials
+ * are stopped; the result is a cheap function of its configuration.  Times are CPU times.  Prints
+ * one JSON object a line.
  */
 #include <malloc.h>
 #include <math.h>

@@ -4,10 +4,9 @@
  * whose checksums are made right first, as a ROUND's payload, and as events and decisions without
  * one. What is accepted must survive being written and read again.
  *
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE
- * \
- *     -I. -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c core/run/journal.c \
- *     core/policy/ops.c core/run/mend.c base/[a-z]*.c -lm -o fuzz_journal
+ *   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+ *     -D_GNU_SOURCE -I. -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c \
+ *     core/run/journal.c core/policy/ops.c core/run/mend.c base/[a-z]*.c -lm -o fuzz_journal
  *   ./fuzz_journal -max_total_time=600 -max_len=4096 tests/fuzz/corpus/journal
  */
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* fuzz_workload.c - any bytes as a trace of jobs: read, checked, written, read again.
  *
- * The first byte says how many nodes there are: 0 that nobody knows.
+ * The first byte is the number of nodes; 0: unknown.
  *
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
  *     -fno-sanitize-recover=undefined -I. -Icore -Isdk/include tests/fuzz/fuzz_workload.c \
  *     core/model/workload.c driver/input/csv.c base/[a-z]*.c -lm -o fuzz_workload
- *   ./fuzz_workload -max_total_time=600 -max_len=4096 -dict=tests/fuzz/workload.dict
- * tests/fuzz/corpus/workload
+ *   ./fuzz_workload -max_total_time=600 -max_len=4096 \
+ *     -dict=tests/fuzz/workload.dict tests/fuzz/corpus/workload
  */
 #include <math.h>
 #include <stdlib.h>

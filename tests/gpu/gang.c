@@ -1,11 +1,11 @@
 /* gang.c - gangs of several ranks on one GPU: does NCCL's communicator do what the SDK says, how
- *long does it take to be made anew, and is a rank that is killed noticed?
+ * long does it take to make a new one, and is a killed rank noticed?
  *
- *	gang [--count FLOATS] [--kill RANK] WORLD...
+ *     gang [--count FLOATS] [--kill RANK] WORLD...
  *
  * One process per rank, each with espalier-worker's own device.  They make a communicator of each
- *WORLD in turn, so that all but the first find everything warm, as at a resize.  With --kill that
- *rank dies in the first of them while the others sum.  TAP, and figures as one JSON object a line.
+ * WORLD in turn, so that all but the first start warm, as in a resize.  With --kill that rank dies
+ * in the first of them while the others sum.  Prints TAP, and figures as one JSON object a line.
  */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 /* reference.c - does fashion_cuda compute what fashion_cnn does?  And how fast?
  *
- *	reference [--data FOLDER] [--train N] [--iterations N] [--products ENGINE] [--bench SECONDS
- *[--batch N]]
+ *     reference [--data FOLDER] [--train N] [--iterations N] [--products ENGINE]
+ *               [--bench SECONDS [--batch N]]
  *
- * Loss and gradient of a batch against the CPU's, for networks of all shapes that there are; a
- *trial's curve against fashion_cnn's, and a trial that is taken up from its state against one that
- *goes on.  TAP, then with --bench one JSON object a line.  The very same program runs with emulated
- *kernels, where there is no GPU.
+ * Compares the loss and gradient of a batch with the CPU's, for networks of all shapes; the curve
+ * of a trial with fashion_cnn's; and a trial that is restored from its state with one that was not
+ * interrupted.  Prints TAP, then with --bench one JSON object a line.  Without a GPU the same
+ * program runs with emulated kernels.
  */
 #include <math.h>
 #include <stdlib.h>

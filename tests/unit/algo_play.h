@@ -1,15 +1,16 @@
-/* algo_play.h - whole searches with delays, failures and losses drawn at random, through the test
- *kit.
+/* algo_play.h - whole searches with delays, failures and losses drawn at random, through the
+ * test kit.
  *
- * What befalls a trial (whether it fails, is complete, its loss) is a function of `fate`, the trial
- *and the iteration; how long an iteration takes is one of `order`.  So a play with another `order`
- *has the same losses and failures and other arrivals: what a synchronous search decides must not
- *change.
+ * Whether a trial fails or completes, and its loss, are a function of `fate`, the trial and the
+ * iteration; the length of an iteration is a function of `order`.  So a play with another `order`
+ * has the same losses and failures in another sequence, and the decisions of a synchronous search
+ * must not change.
  *
- *	struct play play = { .plugin = &algorithm_x_LTX_espalier_plugin, .options = "trials=9",
- *.fate = 3 }; play_run(&play);		// fails the test if anything is wrong
- *	cr_assert_eq(play.trials, 9);
- *	play_end(&play);
+ *     struct play play = { .plugin = &algorithm_x_LTX_espalier_plugin,
+ *             .options = "trials=9", .fate = 3 };
+ *     play_run(&play);  // fails the test if anything is wrong
+ *     cr_assert_eq(play.trials, 9);
+ *     play_end(&play);
  */
 #ifndef ALGO_PLAY_H
 #define ALGO_PLAY_H

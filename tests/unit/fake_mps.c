@@ -2,9 +2,9 @@
  * program that asks it, as far as an agent sees them.  Two words more stand for what CUDA does in a
  * trial:
  *
- *   nvidia-cuda-mps-control client PID    connects for that process: 0 all is well, 6 the server
- * has failed, 3 there is no daemon (CUDA would go on without) nvidia-cuda-mps-control crash PID the
- * same, and it does what is fatal to all
+ *   nvidia-cuda-mps-control client PID   connects for that process; exits with 0: success, 6: the
+ *                                        server has failed, 3: no daemon (CUDA works without one)
+ *   nvidia-cuda-mps-control crash PID    the same, then a fault that is fatal to all clients
  *
  * FAKE_MPS, words in the daemon's environment, says what goes wrong:
  *   refuse     -d fails                      mute       the daemon never answers
