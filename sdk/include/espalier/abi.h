@@ -4,11 +4,11 @@
  *   Units    espl_time/espl_span: ns.  espl_money: micro-dollars (10^-6 USD).  A double says
  *            its unit in its name (_s seconds, _usd dollars, _hour per node-hour).
  *   Unknown  double: NaN; 64-bit id: ESPL_NONE; 32-bit number: ESPL_ANY; instant: ESPL_NEVER.
- *   Views    written by the host, const, borrowed until the call returns.  Strings likewise.
+ *   Views    written by the host, const, borrowed until the call returns, as are strings.
  *   Sinks    arguments are copied before the sink returns; a refused call (ESPL_E_REJECTED)
- *            changes nothing and the plugin may go on.
- *   Size     every struct starts with its size in bytes unless marked frozen.  Who allocates
- *            it sets it (ESPL_INIT); the other side touches no byte beyond it.
+ *            changes nothing, and the plugin may continue.
+ *   Size     every struct starts with its size in bytes unless marked frozen.  The side
+ *            that allocates it sets it (ESPL_INIT); the other touches no byte beyond it.
  *   Growth   fields are appended, never moved, never reused; lists are arrays of pointers,
  *            arrays of frozen structs or scalars.  No long, bool, enum type or bit-field.
  *   Threads  all calls into a plugin come from one thread; only host->log is free of that.
@@ -44,7 +44,7 @@ typedef int64_t espl_span;   /* length of time, ns */
 typedef int64_t espl_money;  /* micro-dollars */
 #define ESPL_NEVER INT64_MAX /* an instant that does not come, or is not known */
 #define ESPL_NONE UINT64_MAX /* no such id */
-#define ESPL_ANY UINT32_MAX  /* no such number; no limit; whichever: as the field says */
+#define ESPL_ANY UINT32_MAX  /* no such number, no limit, or any: as the field says */
 #define ESPL_SECOND INT64_C(1000000000) /* espl_span of one second */
 #define ESPL_USD INT64_C(1000000)       /* espl_money of one dollar */
 

@@ -42,8 +42,8 @@ struct espl_trial {
 	const double *values; /* its configuration, in the space's order */
 };
 
-/* loss: the objective so turned that less is better; NaN if the trial said NaN.  Each
- * iteration of a trial is delivered once: what a retry repeats is filtered by the host. */
+/* loss: the objective, negated if it is maximized; NaN if the trial reported NaN.  Each
+ * iteration of a trial is delivered once: the host filters what a retry repeats. */
 #define ESPL_OBSERVED_EARLIER \
 	0x1u /* from an earlier run's results (warm start): the \
 	      * objective is its one metric, at is 0, iteration_s NaN */
@@ -59,12 +59,12 @@ struct espl_observation {
 	const double *values;    /* the trial's configuration */
 	espl_time at;            /* when it was reported */
 	double iteration_s;      /* measured length of this iteration */
-	struct espl_share share; /* on what it ran */
+	struct espl_share share; /* that it ran on */
 };
 
 /* Service ESPL_HISTORY.  Contents grow; pointers valid until the entry returns.  Ask for it in
- * create: observations are kept (40 bytes and 8 a metric) only for instances that did.  Who wants
- * an earlier run's alone asks if there is one: ESPL_EXPERIMENT_EARLIER. */
+ * create: observations are kept (40 bytes and 8 a metric) only for instances that did.  An
+ * instance that needs only those of an earlier run asks if ESPL_EXPERIMENT_EARLIER is set. */
 struct espl_history {
 	uint32_t size, zero;
 	void *ctx; /* the host's */
@@ -72,7 +72,7 @@ struct espl_history {
 	uint64_t (*count)(const struct espl_history *);
 	/* NULL from count on. */
 	const struct espl_observation *(*at)(const struct espl_history *, uint64_t index);
-	/* A trial by id, as it stands now; NULL: there is none. */
+	/* A trial by id, in its present state; NULL: there is none. */
 	const struct espl_trial *(*trial)(const struct espl_history *, uint64_t trial);
 	/* (iteration, raw value) of one metric of a trial, ancestors' part included, iterations
 	 * rising.  Returns how many; *points is valid until the entry returns. */
@@ -82,9 +82,9 @@ struct espl_history {
 	const double *(*first)(const struct espl_history *, uint32_t index);
 };
 
-/* Service ESPL_FIRST: the configurations the user wants tried first (experiment.first), then the
- * best ones of a warm start, no two of these equal; without asking for the history and so without
- * its memory.  The same points as espl_history's first. */
+/* Service ESPL_FIRST: the configurations that the user wants tried first (experiment.first), then
+ * the best distinct ones of a warm start.  It does not need the history and its memory.  The same
+ * points as espl_history's first. */
 struct espl_first {
 	uint32_t size;
 	uint32_t count; /* how many points there are */
@@ -105,7 +105,7 @@ struct espl_start {
 	espl_how how;
 	uint64_t trial;              /* CONTINUE: which; CLONE: the source */
 	uint64_t checkpoint;         /* CLONE: exactly this iteration's, kept, or where the
-				      * source rests or has just reported: then it saves
+				      * source is paused or has just reported: it saves
 				      * there and the clone waits (E_UNKNOWN: neither).
 				      * 0: the newest, or if there is none the next one.
 				      * Iterations are counted on from there. */
@@ -127,7 +127,7 @@ struct espl_group {
 
 typedef uint32_t espl_verdict; /* taken at the trial's next iteration boundary */
 enum {
-	ESPL_SAVE = 1, /* go on, but make a checkpoint (PBT at its interval) */
+	ESPL_SAVE = 1, /* continue, but make a checkpoint (PBT at its interval) */
 	ESPL_PAUSE,    /* save, free everything: RESTING */
 	ESPL_STOP      /* free everything: ENDED; checkpoints stay until the round's next_group has
 			  returned, longer if a clone waits for one */
@@ -140,7 +140,7 @@ struct espl_search_sink {
 	 * trials until this call returns.  E_REJECTED: after finish. */
 	espl_status (*begin)(struct espl_search_sink *, const struct espl_group *, uint64_t *group);
 	/* *trial gets the trial's id (CONTINUE: its own).  E_REJECTED: the group takes none, the
-	 * configuration is not the space's, the trial to continue does not rest or has reached
+	 * configuration is not the space's, the trial to continue is not paused or has reached
 	 * the budget; E_UNKNOWN: the checkpoint to clone is not kept. */
 	espl_status (*add)(struct espl_search_sink *, uint64_t group, const struct espl_start *,
 	    uint64_t *trial);
@@ -149,7 +149,7 @@ struct espl_search_sink {
 	/* The search is over once everything added has ended; closes open groups.
 	 * If nothing at all is called: wait for results. */
 	espl_status (*finish)(struct espl_search_sink *);
-	/* -- in every entry; no verdict means go on -- */
+	/* -- in every entry; without a verdict the trial continues -- */
 	/* E_REJECTED: the trial has ended, or there is none.  The last one counts. */
 	espl_status (*verdict)(struct espl_search_sink *, uint64_t trial, espl_verdict);
 	/* Will never be continued or cloned again: its checkpoints may be collected. */

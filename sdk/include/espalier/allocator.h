@@ -31,7 +31,8 @@ struct espl_plan_sink {
 	/* The last one accepted counts; the host predicts it again (ESPL_AFRESH) and refuses what
 	 * does not meet deadline and budget (E_REJECTED). */
 	espl_status (*plan)(struct espl_plan_sink *, const struct espl_plan *);
-	/* Before returning ESPL_E_INFEASIBLE: the least that would do; NaN unknown. */
+	/* Before returning ESPL_E_INFEASIBLE: the shortest deadline and the lowest budget that
+	 * suffice; NaN unknown. */
 	espl_status (*least)(struct espl_plan_sink *, double deadline_s, double budget_usd);
 };
 
@@ -40,30 +41,30 @@ struct espl_plan_sink {
 #define ESPL_ITEM_OPEN 0x001u    /* its group will grow */
 #define ESPL_ITEM_RUNNING 0x002u /* training now; else queued, starting or preempted */
 #define ESPL_ITEM_CHANGING \
-	0x004u                      /* between an old grant and `granted`; may be granted anew, \
+	0x004u                      /* between an old grant and `granted`; may be granted again, \
 				     * and then changes a second time (ESPL_WHY_SETTLED) */
 #define ESPL_ITEM_INPLACE 0x010u    /* resizes without losing its processes */
 #define ESPL_ITEM_EVICTED 0x020u    /* some of its GPUs are lost or under notice */
 #define ESPL_ITEM_NO_SAVE 0x040u    /* cannot checkpoint: preempting loses all its work */
-#define ESPL_ITEM_EXPERIMENT 0x080u /* stands for a whole experiment (experiment.inner) */
+#define ESPL_ITEM_EXPERIMENT 0x080u /* represents a whole experiment (experiment.inner) */
 #define ESPL_ITEM_COLOCATE 0x100u   /* grants must fit one node, or be whole nodes */
 /* 0x008u and 0x200u: draft/market.h */
 
 /* Anything with work left: a trial of any experiment, a plain job, an experiment.  An item
- * lives from the trial's start to its budget; a promoted trial comes back as a new item.
+ * lives from the trial's start to its budget; a promoted trial becomes a new item.
  *
- * One that stands for an experiment is there while that has trials to train.  Its limits, unit,
- * scaling (all its trials together) and work change with them, and it is told as changed; what
- * it cannot use any more it gives back itself.  Its grant is a share in whole GPUs, without flags
- * but ESPL_GRANT_QUEUED, and the experiment's own allocator divides it: to that one the cluster
- * is as large as the share (gpus, gpus_limit of the experiment; offers have no nodes_max), targets
- * are its own books, and retire, claim and plan are refused. */
+ * The item of an experiment exists while the experiment has trials to train.  Its limits, unit,
+ * scaling (of all its trials together) and work change with them, and it is then listed as changed;
+ * it returns by itself what it can no longer use.  Its grant is a share in whole GPUs, without
+ * flags except ESPL_GRANT_QUEUED, and the experiment's own allocator divides it.  That allocator
+ * sees a cluster as large as the share (gpus, gpus_limit of the experiment; offers have no
+ * nodes_max); its targets have no effect outside, and retire, claim and plan are refused. */
 struct espl_item {
 	uint32_t size;
 	uint32_t flags;
 	uint64_t id;                 /* unique in the run, rising by arrival */
 	uint64_t experiment;         /* its id; NONE: plain job */
-	uint64_t trial, group;       /* of the experiment; NONE: it is no trial */
+	uint64_t trial, group;       /* of the experiment; NONE: not a trial */
 	uint32_t bracket, stage;     /* ESPL_ANY: not declared */
 	espl_time arrived;           /* when its trial was started or continued */
 	espl_time started;           /* first time on GPUs; NEVER */
@@ -81,14 +82,14 @@ struct espl_item {
 	struct espl_share granted;             /* the grant in force */
 	uint32_t offer;                        /* it is bound to, or ANY */
 	uint32_t node_count;
-	const uint64_t *nodes;     /* ids of those it stands on now, [node_count] */
+	const uint64_t *nodes;     /* ids of the nodes that it runs on now, [node_count] */
 	double weight;             /* user's and algorithm's, multiplied */
 	double resize_s;           /* pause of one change, measured */
 	double boundary_s;         /* expected time to its next iteration boundary */
 	double start_s;            /* a start elsewhere: save, start, restore */
 	uint64_t gpu_memory_bytes; /* seen in use per GPU; 0 unknown */
-	uint32_t gpu;              /* of nodes[0], if it stands on one GPU or a part of it:
-				    * who has the same two shares it; else ESPL_ANY */
+	uint32_t gpu;              /* of nodes[0], if it runs on one GPU or a part of it: items
+				    * with the same two share it; else ESPL_ANY */
 	uint32_t zero;
 };
 
@@ -101,7 +102,7 @@ struct espl_alloc_view {
 	const struct espl_item *const *changed;           /* new or altered since the last call */
 	const struct espl_experiment *const *experiments; /* that run, by id */
 	const struct espl_offer *const *offers;           /* [number] */
-	const struct espl_node *const *nodes;             /* by id, in whatever state */
+	const struct espl_node *const *nodes;             /* by id, in any state */
 	const uint32_t *targets;                          /* nodes wanted, [offer number] */
 	const struct espl_outcome *const *outcomes;       /* with ESPL_WHY_OUTCOME */
 	uint32_t item_count, changed_count, experiment_count, offer_count, node_count,
@@ -110,33 +111,33 @@ struct espl_alloc_view {
 	uint32_t gpus_idle;   /* of these, whole and free */
 	const uint64_t *gone; /* items that left since the last call: with `changed` an
 			       * allocator can keep its own books in O(changes).  With a plan in
-			       * force an item is told as gone when its GPUs are free, too */
+			       * force an item is also listed as gone when its GPUs are free */
 	uint32_t gone_count;
 	uint32_t gpus_granted;     /* GPUs that grants in force take: whole ones, and for
 				    * each packing degree c the number of 1/c / c, rounded up */
-	const uint32_t *gpus_lost; /* GPUs that nodes counted for the target ought to have and that
-				    * nobody can use: set aside, or never found; [offer number];
+	const uint32_t *gpus_lost; /* missing GPUs of the nodes that count for the target: set
+				    * aside, or never found; [offer number];
 				    * NULL: none */
 };
 
 /* 0x1u and 0x2u: draft/market.h */
 #define ESPL_GRANT_AT_ONCE 0x4u /* do not wait for the iteration boundary */
 #define ESPL_GRANT_QUEUED \
-	0x8u /* for reports: it waits, and this share is meant for \
-	      * it.  No grant, and not counted as one */
+	0x8u /* for reports: it waits, and is to get this share.  Not \
+	      * a grant, and not counted as one */
 #define ESPL_GRANT_YIELD \
-	0x10u /* it is to make room: its part of a GPU is to be one of \
-	       * another, if there is one (ESPL_GANG_YIELDS) */
-/* on the own nodes of its bracket (claim); else on nobody's */
+	0x10u /* it is to make room: to move to a part of another GPU, \
+	       * if there is one (ESPL_GANG_YIELDS) */
+/* on nodes that its bracket owns (claim); else on those without an owner */
 #define ESPL_GRANT_BRACKET 0x20u
 struct espl_grant {
 	uint32_t size;
 	uint32_t flags;          /* ESPL_GRANT_* */
 	uint64_t item;           /* its id */
 	struct espl_share share; /* gpus 0: preempt, or keep queued */
-	uint32_t offer;          /* must run on this one; ANY: on whichever */
+	uint32_t offer;          /* must run on this one; ANY: on any */
 	uint32_t zero;
-	espl_money max_price_hour; /* draft: with ESPL_GRANT_OWN_NODES alone; 0: none */
+	espl_money max_price_hour; /* draft: only with ESPL_GRANT_OWN_NODES; 0: none */
 };
 struct espl_target {
 	uint32_t size;
@@ -154,7 +155,7 @@ struct espl_alloc_sink {
 	espl_status (*grant)(struct espl_alloc_sink *, const struct espl_grant *);
 	/* How many nodes of an offer to hold from now on: at most its nodes_max. */
 	espl_status (*target)(struct espl_alloc_sink *, const struct espl_target *);
-	/* Drain and release this very node; the placer chooses where a target only shrinks. */
+	/* Drain and release this node; if only a target shrinks, the placer chooses the node. */
 	espl_status (*retire)(struct espl_alloc_sink *, uint64_t node);
 	/* Replace the plan in force (re-planning; checked like plan's). */
 	espl_status (
@@ -168,11 +169,12 @@ struct espl_alloc_sink {
 	 * is one word ("optimal", "bounded", "heuristic"). */
 	espl_status (
 	    *objective)(struct espl_alloc_sink *, double value, double bound, const char *status);
-	/* For reports: GPUs a rolling horizon means to give the item, [0] being now. */
+	/* For reports: GPUs that a rolling horizon plans for the item, [0] being now. */
 	espl_status (*horizon)(struct espl_alloc_sink *, uint64_t item, const uint32_t *gpus,
 	    uint32_t steps);
-	/* Makes a node a bracket's own; it counts for the target as before.  Only its grants with
-	 * ESPL_GRANT_BRACKET stand there.  E_REJECTED: no such node, or a gang stands on it. */
+	/* Reserves a node for a bracket; it counts for the target as before.  Only grants of the
+	 * bracket with ESPL_GRANT_BRACKET run there.  E_REJECTED: no such node, or a gang holds
+	 * slots on it. */
 	espl_status (*claim)(struct espl_alloc_sink *, uint64_t node, uint32_t bracket);
 };
 

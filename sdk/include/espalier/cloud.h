@@ -82,11 +82,11 @@ struct espl_io {
 	espl_status (*secret)(const struct espl_io *, const char *name, const char **value);
 };
 
-/* Service ESPL_RUN: the run that the nodes are for; not in simulations.  As it is now: look again
- * before each use. */
+/* Service ESPL_RUN: the run that the nodes are for; not in simulations.  Its values may
+ * change: read them again before each use. */
 struct espl_run {
 	uint32_t size;
-	uint32_t gpus_min;  /* with fewer in all, one of its trials could never train */
+	uint32_t gpus_min;  /* with fewer in total, one of its trials could never run */
 	const char *folder; /* absolute */
 };
 
@@ -105,12 +105,12 @@ struct espl_acquire {
 /* what the host remembers of one */
 struct espl_lease {
 	uint32_t size;
-	uint32_t state; /* espl_node_state as last told */
+	uint32_t state; /* espl_node_state as last reported */
 	uint64_t lease;
 	const char *token, *offer, *market; /* as in its espl_acquire */
-	const char *provider_id;            /* NULL until told */
-	const char *address;                /* NULL until told */
-	const char *detail;                 /* what the plugin told for its own use, or NULL */
+	const char *provider_id;            /* NULL until reported */
+	const char *address;                /* NULL until reported */
+	const char *detail;                 /* what the plugin reported for its own use, or NULL */
 };
 
 typedef uint32_t espl_reason; /* why a lease ended */
@@ -127,7 +127,7 @@ struct espl_node_event {
 	uint32_t size;
 	espl_node_state state; /* that it has now */
 	uint64_t lease;        /* NONE: the host finds it by its token, or (answers
-				* of `owned`) it is none of this run's */
+				* of `owned`) it is not one of this run's */
 	const char *token;     /* as tagged; NULL if not known */
 	const char *run;       /* as tagged; `owned` only */
 	const char *provider_id, *address, *detail; /* NULL: unchanged */
@@ -169,28 +169,28 @@ struct espl_cloud_ops {
 	 * same token when the driver died in between: must not make a second machine. */
 	espl_status (*acquire)(void *self, const struct espl_acquire *const *, uint32_t count,
 	    struct espl_error *);
-	/* Begin; repeated by the host until ENDED is told.  Also for leases never READY. */
+	/* Begin; repeated by the host until ENDED is reported.  Also for leases never READY. */
 	espl_status (*release)(void *self, const struct espl_lease *const *, uint32_t count,
 	    struct espl_error *);
-	/* After start at resume: watch these again; tell each one's present state (those the
-	 * provider does not know: ENDED). */
+	/* After start at resume: watch these again; report the present state of each (those
+	 * that the provider does not know: ENDED). */
 	espl_status (*adopt)(void *self, const struct espl_lease *const *, uint32_t count,
 	    struct espl_error *);
 	/* Optional, and a draft: no run calls it, but check-plugin does.
 	 * All machines tagged by espalier (run NULL) or by one run, through node; then done. */
 	espl_status (*owned)(void *self, const char *run, uint64_t what, struct espl_error *);
 	/* The command that runs another command on this node with its standard streams joined
-	 * (ssh HOST, srun -w NODE, nothing at all); the host appends espalier-agent and its
-	 * arguments.  From the lease alone: no memory needed. */
+	 * (ssh HOST, srun -w NODE, or nothing); the host appends espalier-agent and its
+	 * arguments.  It must depend on the lease alone. */
 	espl_status (*reach)(void *self, const struct espl_lease *, struct espl_argv_sink *,
 	    struct espl_error *);
 	/* Optional, and a draft: nothing calls it.  Prices from `from` on, for one offer; then
 	 * done. */
 	espl_status (*history)(void *self, const char *offer, const char *market, espl_time from,
 	    uint64_t what, struct espl_error *);
-	/* Mandatory.  The offers (and prices known beforehand) that the configuration alone tells,
+	/* Mandatory.  The offers (and prices known beforehand) that follow from the configuration,
 	 * through events->offer and events->prices, before this returns and without any I/O:
-	 * `plan` and `simulate` live on it and never call another entry; `check` then calls start.
+	 * `plan` and `simulate` need it and call no other entry; `check` then calls start.
 	 * A cloud that must ask its provider reports what its own tables hold.  E_UNKNOWN: nothing
 	 * is known. */
 	espl_status (*describe)(void *self, const struct espl_cloud_events *, struct espl_error *);

@@ -81,7 +81,7 @@ struct espl_gpu {
 	uint32_t packing;   /* the cap they agreed on; 1 exclusive; 0 idle */
 	uint32_t blocked;   /* 1: broken, or not yet proven clean */
 };
-/* Who a node's own gangs are: an item, or (this and its number) a bracket of the plan in force. */
+/* The owner of a node: an item, or (this and its number) a bracket of the plan in force. */
 #define ESPL_OWNER_BRACKET (UINT64_C(1) << 63)
 struct espl_node {
 	uint32_t size;
@@ -92,7 +92,7 @@ struct espl_node {
 	uint32_t gpus_idle; /* READY, whole, usable now */
 	uint32_t gpu_count;
 	const struct espl_gpu *const *gpus; /* [gpu_count] */
-	/* item or bracket whose own node it is (allocator.h), else NONE */
+	/* item or bracket that owns it (allocator.h), else NONE */
 	uint64_t owner;
 	espl_time ready_at;        /* measured, or expected while it is not READY */
 	espl_time billed_from;     /* start of the lease; NEVER before it */
@@ -108,12 +108,12 @@ struct espl_node {
 #define ESPL_WHY_NOTICE 0x008u /* of revocation */
 #define ESPL_WHY_TIME 0x010u   /* wake_at */
 /* 0x020u: draft/market.h */
-#define ESPL_WHY_PROFILE 0x040u /* a share was timed that no profile tells of */
+#define ESPL_WHY_PROFILE 0x040u /* a share was timed that no profile covers */
 #define ESPL_WHY_OUTCOME 0x080u
 #define ESPL_WHY_HINT 0x100u /* an algorithm changed a weight or a bound */
 #define ESPL_WHY_SETTLED \
-	0x200u /* a start or a change is over, its item could use more \
-		* GPUs, and there are some that nobody was granted */
+	0x200u /* a start or a change has ended, its item could use more \
+		* GPUs, and some are not granted */
 
 #ifdef __cplusplus
 }

@@ -83,7 +83,7 @@ struct espl_byte_source {
  * policy submits bytes; later its normal entry is called with the outcome in its view.  The
  * host journals the outcome, so replay does not run the child again.  In simulation the child
  * runs at once and its outcome is delivered `assumed` later on the virtual clock: to keep two
- * simulations identical the computation should end by a work limit of its own, not by `limit`. */
+ * simulations identical the computation should end by a limit on its work, not by `limit`. */
 
 struct espl_compute_request {
 	uint32_t size;
@@ -117,7 +117,7 @@ struct espl_outcome {
 
 /* plugin->extension(self, ESPL_COMPUTE): the plugin's half.  run is called in a child process,
  * on an instance made there by create with the same configuration; it may use its own
- * libraries, threads and the CPU clock.  Its sinks and host->random are not there. */
+ * libraries, threads and the CPU clock.  Sinks and host->random are not available there. */
 struct espl_compute_ops {
 	struct espl_ops head;
 	espl_status (*run)(void *self, const void *input, uint64_t input_size,

@@ -135,9 +135,9 @@ struct espl_overheads {
 
 #define ESPL_FROM_NOW 0x1u /* only what is left: nodes held, work done, money spent count */
 #define ESPL_AFRESH \
-	0x2u /* predict: by other samples than `stage` and other predictions.  Of many \
-	      * plans the one that looks best by some samples was lucky with them, too: \
-	      * what is told of it, and limits, go by these.  Alike without randomness */
+	0x2u /* predict: by other samples than `stage` and other predictions.  The \
+	      * plan that looks best of many by some samples was lucky with them, so \
+	      * reports and limits use these.  No difference without randomness */
 struct espl_stage_query {
 	uint32_t size;
 	uint32_t flags;              /* ESPL_FROM_NOW or 0 */
@@ -149,8 +149,8 @@ struct espl_stage_query {
 };
 #define ESPL_CELL_INVALID 0x1u /* not placeable on this offer */
 #define ESPL_CELL_BEGUN \
-	0x2u /* the stage has begun (ESPL_FROM_NOW) and stays like this: what is left of \
-	      * it, however its trials began.  All other cells of it are INVALID */
+	0x2u /* the stage has begun (ESPL_FROM_NOW) and stays like this: the rest of it, \
+	      * however its trials began.  All other cells of it are INVALID */
 /* INVALID too: not computed, as there are too many random ones; since minor 2 */
 #define ESPL_CELL_SKIPPED 0x4u
 /* frozen, 40 bytes */
@@ -201,8 +201,8 @@ struct espl_model {
 	 * them.  E_UNKNOWN: no such stage; E_UNSUPPORTED: this host has no stage tables. */
 	espl_status (*stage)(const struct espl_model *, const struct espl_stage_query *,
 	    struct espl_cell *cells);
-	/* Whole plan with scaling-up, minimum charges, data, refunds: the truth plans are held to.
-	 * error may be NULL.  E_CONFIG: the plan leaves out a stage or names what is not there;
+	/* Whole plan with scaling-up, minimum charges, data, refunds: the reference for plans.
+	 * error may be NULL.  E_CONFIG: the plan leaves out a stage or names an unknown one;
 	 * E_INFEASIBLE: a stage cannot be placed; E_UNSUPPORTED: this host predicts nothing. */
 	espl_status (*predict)(const struct espl_model *, const struct espl_plan *,
 	    const struct espl_predict *, struct espl_prediction *, struct espl_error *);

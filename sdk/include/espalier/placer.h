@@ -1,4 +1,4 @@
-/* espalier SDK: placer.h - which worker sits on which GPU of which machine.
+/* espalier SDK: placer.h - which rank runs on which GPU of which machine.
  *
  * Called after each accepted allocation and each change of nodes.  Like the allocator's, an
  * answer is a transaction of changes: a gang that is not mentioned stays where it is.  The
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* One GPU (or 1/packing of it) of one node: where one worker sits.  gpu: from 0 to the node's
+/* One GPU (or 1/packing of it) of one node: the slot of one rank.  gpu: from 0 to the node's
  * gpu_count - 1; packing: 1, or the share's. */
 struct espl_slot {
 	uint64_t node;
@@ -20,15 +20,15 @@ struct espl_slot {
 }; /* frozen, 16 bytes */
 
 #define ESPL_GANG_LOCKED \
-	0x1u                    /* placed, but its processes are still coming or going: \
+	0x1u                    /* placed, but its processes are still starting or ending: \
 				 * its slots are reserved and may not be given to others \
 				 * (RubberBand's `reserved`) */
 #define ESPL_GANG_UNPLACED 0x2u /* holds nothing now */
-#define ESPL_GANG_MUST 0x4u     /* stands on a node that is lost, under notice, retiring */
+#define ESPL_GANG_MUST 0x4u     /* is on a node that is lost, under notice or retiring */
 #define ESPL_GANG_COLOCATE 0x8u /* one node, or whole nodes (RubberBand 4.4.1) */
 #define ESPL_GANG_YIELDS \
-	0x10u /* the allocator means it to make room where it shares a \
-	       * GPU: it should move before others do */
+	0x10u /* the allocator wants it to make room on the GPU that it \
+	       * shares: it should move before others do */
 
 struct espl_gang {
 	uint32_t size;
@@ -38,14 +38,14 @@ struct espl_gang {
 	uint32_t offer;                /* ESPL_ANY, or only nodes of it */
 	uint32_t slot_count;           /* of the placement in force: may differ from share */
 	const struct espl_slot *slots; /* in order of rank, [slot_count] */
-	uint64_t owner;                /* whose own nodes it must use; NONE: shared ones */
+	uint64_t owner;                /* the owner of the nodes it must use; NONE: shared ones */
 	double move_s;                 /* seconds lost by moving it (a resize in place costs less);
 					* NaN unknown */
 	uint64_t gpu_memory_bytes;     /* per GPU, 0 unknown */
 };
 struct espl_give_up {
 	uint32_t offer, nodes;
-}; /* frozen, 8 bytes: so many of this offer */
+}; /* frozen, 8 bytes: how many of this offer */
 
 struct espl_place_view {
 	uint32_t size;
@@ -55,21 +55,21 @@ struct espl_place_view {
 	const struct espl_gang *const *changed; /* of these: new, altered, displaced or MUST since
 						 * the last call; the others may stay as they are */
 	const struct espl_node *const *nodes;   /* READY and NOTICE, by id */
-	/* GPUs count everybody who sits or is reserved there, the gangs themselves included. */
+	/* The numbers of a GPU include all slots held or reserved there, those of `gangs` too. */
 	const struct espl_give_up *give_up; /* nodes above target, per offer */
 	uint32_t gang_count, changed_count, node_count, give_up_count;
 };
 struct espl_place_sink {
 	uint32_t size, zero;
 	/* Replaces the gang's placement: one slot per GPU, in order of rank (slots of one node
-	 * together).  count 0: not placed now, waits; a displaced gang is told so first.
-	 * E_REJECTED: no such gang, a locked one, another number of slots than its share has. */
+	 * together).  count 0: it waits; call this for displaced gangs first.
+	 * E_REJECTED: no such gang, a locked one, or a number of slots that is not its share's. */
 	espl_status (*place)(struct espl_place_sink *, uint64_t item, const struct espl_slot *,
 	    uint32_t count);
-	/* This node is (after the moves) empty and may be released: best give_up of them.  One that
-	 * is still sat on is released when it is empty; no gang may be placed there any more. Nodes
-	 * above target that nobody names go all the same, as soon as one is empty.  E_REJECTED: no
-	 * such node. */
+	/* This node is (after the moves) empty and may be released: ideally give_up of them.  One
+	 * that still holds gangs is released when it is empty; no gang may be placed there any
+	 * more.  Nodes above target that are not named are released as soon as they are empty.
+	 * E_REJECTED: no such node. */
 	espl_status (*give_up)(struct espl_place_sink *, uint64_t node);
 };
 struct espl_placer_ops {

@@ -59,7 +59,7 @@ void espl_floor_drop(struct espl_floor *floor, const struct espl_slot *slots, ui
     int32_t sign);
 /* Undoes everything since step_count was `mark`. */
 void espl_floor_undo(struct espl_floor *floor, uint32_t mark);
-/* May the gang stand on this node, if there is room?  offer: ESPL_ANY, or only this one's. */
+/* May the gang be placed on this node, if there is room?  offer: ESPL_ANY, or only this one's. */
 int espl_floor_admits(const struct espl_floor *floor, uint32_t i, const struct espl_gang *gang,
     uint32_t offer);
 /* The node with the fewest idle GPUs that still has `gpus` of them (best fit); `worst`: with the
@@ -85,12 +85,11 @@ uint32_t espl_floor_seat_more(struct espl_floor *floor, const struct espl_gang *
 /* A gang that may straddle nodes, on as few as possible, all of one offer. */
 uint32_t espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang,
     uint32_t offer, struct espl_slot *slots);
-/* Does nobody sit on this node? */
+/* Is this node empty? */
 int espl_floor_empty(struct espl_floor *floor, uint32_t i);
 /* By node, then GPU, for qsort. */
 int espl_slot_order(const void *a, const void *b);
-/* Gives up the nodes that are too many, as far as they are nobody's own and nobody sits there. They
- * take no gang any more. */
+/* Gives up surplus nodes that have no owner and are empty.  They accept no gang any more. */
 void espl_floor_give_up(struct espl_floor *floor, const struct espl_place_view *view,
     struct espl_place_sink *sink);
 /* Gives a gang whose old slots have been dropped its new share without moving it: a part of what

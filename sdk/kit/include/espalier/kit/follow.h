@@ -1,21 +1,20 @@
-/* espalier kit: follow.h - doing what a plan says.
+/* espalier kit: follow.h - carrying out a plan.
  *
- * A planner answers before the run how many GPUs each stage gets; while it runs somebody must
- * hold the nodes and hand out the grants.  This is that somebody, for any plan (RubberBand 4.4):
- * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
- * start when all of them are there, and what the next stage does not need is given back at once,
- * the oldest first; with planning.release = "idle" even within the stage, once no trial waits and
- * the node is empty.  Nodes that do not come are waited for twice as long as could be expected;
- * then the stage begins on those that are there, and takes in the others.  A call costs O(changes +
- * nodes).
+ * A planner answers before the run how many GPUs each stage gets.  During the run this code holds
+ * the nodes and makes the grants, for any plan (RubberBand 4.4): nodes are requested when a stage
+ * begins (or ahead of it, planning.acquire_ahead), its trials start when all of them are ready, and
+ * nodes that the next stage does not need are released at once, the oldest first; with
+ * planning.release = "idle" even within the stage, once no trial waits and the node is empty. Nodes
+ * that do not arrive are waited for twice as long as expected; then the stage begins on those that
+ * are ready, and adds the others later.  A call costs O(changes + nodes).
  *
- * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
- * trial gets the least it can run on, and the cluster is as large as there are trials.
+ * Without a plan (the algorithm declares no stages, or the length of a trial is not known) each
+ * trial gets the minimum that it can run on, and the cluster is as large as there are trials.
  *
  * Use: a struct espl_follow, all zero but `model`, in the instance; call espl_follow in allocate,
- * espl_follow_free in destroy.  A planner that plans the rest anew when a run leaves its plan asks
+ * espl_follow_free in destroy.  A planner that re-plans when a run leaves its plan asks
  * espl_follow_strays and espl_follow_waits first, hands a better plan to the sink, and calls
- * espl_follow_again in place of espl_follow.
+ * espl_follow_again instead of espl_follow.
  */
 #ifndef ESPALIER_KIT_FOLLOW_H
 #define ESPALIER_KIT_FOLLOW_H
@@ -43,7 +42,7 @@ struct espl_follow_at {
 	uint32_t held, claimed; /* nodes of its own; of these ready, and new in this call */
 	uint32_t keep;          /* nodes until the stage ends; ESPL_ANY: the plan's */
 	uint32_t freed;         /* of the others, given back in this call */
-	/* planning.release: 1: trials of the stage stand where nobody planned it, or straddle */
+	/* planning.release: 1: trials of the stage are on unplanned nodes, or straddle nodes */
 	uint32_t strewn, zero;
 	espl_time lacks_since; /* nodes that it needs; NEVER: it has them */
 	espl_time ask_at;      /* when to ask for the next stage's nodes; NEVER */
@@ -59,7 +58,7 @@ struct espl_follow {
 	const struct espl_plan *plan;   /* that `ends` belongs to */
 	/* [plan->stage_count] seconds from `from`, as predicted; NULL unknown */
 	double *ends;
-	/* likewise: from a stage's begin until the next one's nodes are asked for */
+	/* the same, from a stage's begin until the next one's nodes are requested */
 	double *asks;
 	double sd_s;    /* of the whole job's time */
 	espl_time from; /* when that plan came in force */

@@ -3,11 +3,11 @@
  * Successive halving, Hyperband's brackets and any other search "train n trials to iteration u,
  * keep the best m, train those to v, ..." differ only in their table of rungs.  The walk is
  * here: closed groups, ranking by (loss, id) whatever the order of arrival, dropping, and replacing
- * promoted trials that fail by the next best.
+ * promoted trials that fail with the next best.
  *
  * Use: a plugin that is one ladder fills in the table with espl_ladder_alone_*, and writes only a
- * function that lays the rungs, with espl_ladder_rung, and a create that names it.  One that is
- * more: espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
+ * function that lays the rungs, with espl_ladder_rung, and a create that names it.  Any other
+ * plugin: espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
  * ESPL_ASK_START, espl_ladder_ended in on_trial_end, espl_ladder_climb at ESPL_ASK_GROUP of
  * ladder.group until ladder.over, espl_ladder_free in destroy.
  */
@@ -65,14 +65,14 @@ void espl_ladder_free(struct espl_ladder *ladder);
 /* Appends a rung.  until must rise, trials must not, and both be positive: ESPL_E_BUG else. */
 espl_status espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
     struct espl_error *error);
-/* Tells a spec of one bracket: the rungs, with increments in place of cumulative iterations. */
+/* Declares a spec of one bracket: the rungs, with increments instead of cumulative iterations. */
 espl_status espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
     struct espl_error *error);
 /* The first rung: the user's points, then random ones.  At ESPL_ASK_START. */
 espl_status espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
     struct espl_error *error);
-/* In on_trial_end.  Only a trial that reached its budget can go on: one that failed or said it
- * is complete leaves the ladder. */
+/* In on_trial_end.  Only a trial that reached its budget can be promoted: one that failed or
+ * reported that it is complete leaves the ladder. */
 void espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how);
 /* The running rung's group has ended: the best are promoted.  A promoted trial that failed for good
  * is replaced by the next best first, in a further group of the same stage.  Sets over when this

@@ -1,8 +1,8 @@
-/* espalier kit: moves.h - a placer's answer while it is being made.
+/* espalier kit: moves.h - a placer's answer while it is being built.
  *
- * Who has to be placed in this call (changed gangs, and those that found no room in earlier
- * ones), where each is to go, and the order in which the sink is told: first who leaves, then
- * who shrinks and grows in place, then who comes.
+ * Which gangs need a place in this call (changed ones, and those without room in earlier calls),
+ * where each is to go, and the order of the calls of the sink: first the gangs that leave, then
+ * those that shrink or grow in place, then those that arrive.
  *
  * Use: espl_moves_gather, then for each open move find slots and espl_moves_settle it, then
  * espl_moves_keep and espl_moves_tell; espl_moves_free in destroy.
@@ -32,13 +32,13 @@ struct espl_moves {
 	uint64_t *work;    /* scratch */
 	uint32_t count, room, slot_count, slot_room;
 	uint32_t pending_count, pending_room, work_room;
-	uint32_t broken; /* 1: a call failed half way: look at everybody next */
+	uint32_t broken; /* 1: a call failed half way: check all gangs next */
 };
 
 void espl_moves_free(struct espl_moves *moves);
 /* Index in view->gangs, or ESPL_ANY. */
 uint32_t espl_gang_find(const struct espl_place_view *view, uint64_t item);
-/* Has it what it was granted, where it may stay? */
+/* Does it hold what it was granted, on slots that it may keep? */
 int espl_gang_stands(const struct espl_gang *gang);
 /* Does it hold slots now? */
 int espl_gang_holds(const struct espl_gang *gang);
@@ -58,13 +58,13 @@ espl_status espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor
 struct espl_slot *espl_moves_room(struct espl_moves *moves, const struct espl_gang *gang);
 /* The move takes the `count` slots just filled. */
 void espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint32_t state);
-/* Every open move whose gang can have its share where it is, has it. */
+/* Settles each open move whose gang can have its share where it is. */
 espl_status espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor);
-/* After all others: open moves whose gang nobody has taken the old place of keep it, train on
- * there, and are looked at again in the next call. */
+/* After all others: gangs of open moves whose old slots are still free keep them, train there, and
+ * are checked again in the next call. */
 espl_status espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor);
-/* Tells the sink.  All of them are looked at again in the next call: those without a place, and
- * those whose new one the host may have refused. */
+/* Calls the sink.  All of them are checked again in the next call: those without a place, and
+ * those whose new place the host may have refused. */
 espl_status espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink);
 
 #ifdef __cplusplus

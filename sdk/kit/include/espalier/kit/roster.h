@@ -1,4 +1,4 @@
-/* espalier kit: roster.h - the items of an allocator's view kept in step.
+/* espalier kit: roster.h - the items of an allocator's view, kept up to date.
  *
  * The roster holds an entry for each item, at the item's own index in the view, and the sums that
  * a decision needs, so that a call costs O(changes) with 100,000 items queued.  Departures are
@@ -15,7 +15,8 @@
 extern "C" {
 #endif
 
-#define ESPL_ROSTER_PACKING 64u /* degrees of sharing that are told apart; more count as this */
+#define ESPL_ROSTER_PACKING \
+	64u /* degrees of sharing that are distinguished; higher ones count as this */
 
 /* one item, as known at its last change */
 struct espl_entry {
@@ -37,7 +38,7 @@ struct espl_roster {
 	uint32_t head, count, size; /* entries are room[head .. head + count) */
 	uint32_t fresh;             /* entries from this index on arrived in this call */
 	uint32_t gone;              /* items that left since the last call */
-	uint32_t cursor;            /* nobody before this index waits */
+	uint32_t cursor;            /* no item before this index waits */
 	uint32_t granted;           /* items with a grant */
 	uint32_t wholes;            /* of these, with exactly one whole GPU */
 	uint32_t packed;            /* of these, with a share of one */
@@ -62,11 +63,10 @@ struct espl_roster {
 uint32_t espl_fit(const struct espl_item *item, uint32_t per_node, uint32_t most);
 /* The smallest legal grant; 0: none. */
 uint32_t espl_least(const struct espl_item *item, uint32_t per_node);
-/* How many gangs of `gpus` GPUs stand side by side on so many nodes, each on one node or on
- * whole ones. */
+/* How many gangs of `gpus` GPUs fit on this many nodes, each on one node or on whole ones. */
 uint64_t espl_side_by_side(uint32_t gpus, uint32_t nodes, uint32_t per_node);
-/* GPUs of whole nodes on which `count` such gangs stand side by side, where a node's rest is too
- * small for one more; `gpus` if they leave no rest. */
+/* GPUs of the whole nodes that `count` such gangs need if the rest of a node is too small for
+ * one more; `gpus` if they leave no rest. */
 uint64_t espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t per_node);
 /* Nodes of an offer to hold so that *gpus GPUs can be used.  Where some are set aside, more nodes
  * make up for them, as far as `limit` GPUs (UINT64_MAX: none) and the cloud's quota allow; *gpus
@@ -76,8 +76,8 @@ uint32_t espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uin
 /* Number of the offer of this name, or of the first one still sold (name NULL or "").
  * ESPL_ANY: there is none. */
 uint32_t espl_find_offer(const struct espl_offer *const *offers, uint32_t count, const char *name);
-/* The same, into *number; ESPL_E_CONFIG with the names there are, blaming `option`, if the cloud
- * knows no such offer.  An offer that is sold out is no mistake: *number is then ESPL_ANY.  The
+/* The same, into *number; ESPL_E_CONFIG with the known names, blaming `option`, if the cloud
+ * has no such offer.  A sold-out offer is not an error: *number is then ESPL_ANY.  The
  * offers are known from an allocator's first call on. */
 espl_status espl_choose_offer(const struct espl_offer *const *offers, uint32_t count,
     const char *name, uint32_t option, uint32_t *number, struct espl_error *error);
@@ -107,7 +107,7 @@ espl_status espl_roster_sync(struct espl_roster *roster, const struct espl_alloc
  * if every item needs more. */
 espl_status espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t option,
     struct espl_error *error);
-/* Whole GPUs that all grants take together, sharers packed as close as they go. */
+/* Whole GPUs that all grants take together, sharers packed as closely as possible. */
 uint64_t espl_roster_used(const struct espl_roster *roster);
 /* What espl_roster_used would be, had entry `index` this grant. */
 uint64_t espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus,
@@ -117,7 +117,7 @@ uint32_t espl_roster_waiting(struct espl_roster *roster, uint32_t from);
 /* As espl_roster_grant, with ESPL_GRANT_* flags. */
 espl_status espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink,
     uint32_t index, uint32_t gpus, uint32_t packing, uint32_t flags);
-/* Grants through the sink and keeps the books.  gpus 0 preempts.  ESPL_E_REJECTED: the host
+/* Grants through the sink and updates the roster.  gpus 0 preempts.  ESPL_E_REJECTED: the host
  * refused and nothing changed. */
 espl_status espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink,
     uint32_t index, uint32_t gpus, uint32_t packing);
