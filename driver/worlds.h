@@ -12,11 +12,11 @@ void espl__spool_close(const char *dir);
  * faults from a script (NULL none; format: docs/simulation.md). */
 espl_status espl__world_sim(const struct espl__session *, uint64_t seed, const char *faults,
     struct espl__world **, struct espl__diag *);
-/* The same where nothing is to train, and nothing that trains need be there: it tells what the
- * cloud sells, and carries out what policies want computed. */
+/* The same without training, for which no trial is needed: it reports the cloud's offers, and
+ * carries out the computations of policies. */
 espl_status espl__world_sold(const struct espl__run_config *, uint64_t seed, struct espl__world **,
     struct espl__diag *);
-/* The world that the drive's fields ask for: what `drive.open_world` is.  token: the run's. */
+/* The world that the drive's fields ask for; used as `drive.open_world`.  token: the run's. */
 espl_status espl__world_open(const struct espl__drive *, uint64_t token, struct espl__world **,
     struct espl__diag *);
 #endif

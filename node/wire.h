@@ -114,7 +114,7 @@ struct espl__meeting {
 	/* rank 0 leaves when it has handed its state over */
 	int moved;
 	const char *door;     /* address of the current rank 0 */
-	uint32_t port;        /* its door */
+	uint32_t port;        /* at which it accepts ranks */
 	const char *master;   /* address of the new rank 0's node */
 	uint32_t world, node; /* new ranks; number of this node among theirs */
 	uint32_t local_world; /* how many of them are on this node */

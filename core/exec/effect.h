@@ -1,4 +1,4 @@
-/* effect.h - what the executor wants done: the world does it and tells how it went by events.
+/* effect.h - what the executor wants done: the world does it and reports the outcome as events.
  *
  * Every START is answered by exactly one ENDED (STARTED before it if the ranks came up); every
  * REPORT event by exactly one REPLY effect, or by KILL, or by the gang's ENDED; every ACQUIRE
@@ -25,7 +25,7 @@ enum espl__effect_type {
 	ESPL__FX_COMPUTE, /* run a computation */
 	/* take the gang over to these slots while it lives, at its next boundary */
 	ESPL__FX_RESIZE,
-	ESPL__FX_END /* the run is over: no event will be taken any more */
+	ESPL__FX_END /* the run has ended: no more events are accepted */
 };
 enum espl__directive { ESPL__CONTINUE = 1, ESPL__CHECKPOINT, ESPL__PAUSE, ESPL__STOP };
 enum espl__run_end {

@@ -13,8 +13,7 @@ void espl__exec_warn(struct espl__exec *, espl_subject, uint64_t id, const char 
 /* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
 void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...)
     ESPL_PRINTF(3, 4);
-/* Does the algorithm hear of results?  What comes while an interrupted run stops, too: it is
- * resumed. */
+/* Does the algorithm get results?  Also while an interrupted run stops, because it is resumed. */
 int espl__exec_hears(const struct espl__search *);
 void espl__exec_capacity(struct espl__exec *); /* GPUs came free: algorithms are asked */
 const char *espl__exec_unit(const struct espl__exec *, uint64_t count); /* "GPU", "slots", ... */

@@ -13,7 +13,7 @@
 
 enum espl__event_type {
 	ESPL__EV_START = 1, /* a fresh run begins (first event, time 0) */
-	/* the driver came back: all gangs are gone, nodes must be told again */
+	/* a new driver: gangs without an OUTLIVED are gone, nodes must be reported again */
 	ESPL__EV_RESUME,
 	ESPL__EV_OFFER, /* a cloud sells this (new, changed or GONE) */
 	ESPL__EV_PRICE, /* market price record */
@@ -45,13 +45,12 @@ enum espl__event_type {
 /* How a gang ended. */
 enum espl__gang_end {
 	ESPL__END_DONE = 1, /* all ranks exit 0 after pause or stop, or after `finished` */
-	ESPL__END_FINISHED, /* said {"finished": true}: complete before its budget */
+	ESPL__END_FINISHED, /* reported {"finished": true}: complete before its budget */
 	ESPL__END_FAILED,   /* a rank failed, or broke the protocol: counts as a failure */
-	/* its node or agent went away, or the driver killed it: no fault of its own */
+	/* its node or agent was lost, or the driver killed it: not its fault */
 	ESPL__END_LOST,
 	ESPL__END_NO_CHECKPOINT, /* what it should restore is missing or damaged */
-	ESPL__END_UNSAVED /* was told to pause; all ranks exit 0, but its last iteration is not
-			     saved */
+	ESPL__END_UNSAVED /* was to pause; all ranks exit 0, but its last iteration is not saved */
 };
 
 struct espl__metric {

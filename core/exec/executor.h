@@ -1,4 +1,4 @@
-/* executor.h - the deterministic heart: events in, decisions and effects out.
+/* executor.h - the deterministic core: events in, decisions and effects out.
  *
  * One round: all events of an instant; then the algorithm's next_group once (and once for each
  * group that ended), the allocator once, the placer once; then what follows from it as effects.
@@ -248,7 +248,7 @@ struct espl__observer {
 	/* A plan is in force, with its prediction, from the start of the run or from now on. */
 	void (*plan)(void *ctx, espl_time now, const struct espl__forecast_stage *, uint32_t count,
 	    const struct espl__forecast_result *, const struct espl_plan *);
-	/* An experiment of a pool came, ends, or is over. */
+	/* An experiment of a pool arrived, is ending, or has ended. */
 	void (*experiment)(void *ctx, espl_time now, uint64_t number,
 	    const struct espl__search_summary *);
 	/* Reasons, by policies (note) and by the executor, for `explain`. */

@@ -1,4 +1,4 @@
-/* items.h - what stands for a trial before allocators and the placer. */
+/* items.h - the items that represent trials to allocators and the placer. */
 #ifndef ESPL__EXEC_ITEMS_H
 #define ESPL__EXEC_ITEMS_H
 #include "exec/state.h"

@@ -1,9 +1,9 @@
 /* forecast_impl.h - what the parts of the execution model share among themselves.
  *
- * A plan becomes a course: one step for each stage still to come, in order of time, with what
+ * A plan becomes a course: one step for each stage that has not ended, in order of time, with what
  * happens to the nodes between the steps, which is the same in every sample.  Sampled times of
  * the steps come from the tables (forecast_time.c) or from the explicit graph (forecast_dag.c);
- * either way forecast_bill.c makes money of them.
+ * either way forecast_bill.c turns them into money.
  */
 #ifndef ESPL__FORECAST_IMPL_H
 #define ESPL__FORECAST_IMPL_H
@@ -15,7 +15,7 @@
 #define ESPL__DRAWS_MAX (1u << 20) /* of a stage's trials, or of as many nodes */
 #define ESPL__SAMPLES_MIN 8u       /* however many trials or nodes there are */
 
-/* Samples are powers of two, so that fewer of them can stand for more, evenly: sample s of the
+/* Samples are powers of two, so that a smaller table can be reused evenly: sample s of the
  * plan is sample s & (count - 1) of a table with `count`. */
 
 /* ---- tables -------------------------------------------------------------------------- */

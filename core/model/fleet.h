@@ -93,8 +93,8 @@ int espl__seat_wanted(const struct espl__gpu *, const void *who);
 
 /* ---- sold.c ---------------------------------------------------------------------------------- */
 
-/* What the cloud's offers come to, and whether a trial can ever run on them: asked before
- * anything is begun, and again when a run's cloud has said what it sells. */
+/* How much the cloud's offers provide, and whether a trial can ever run on them: checked before
+ * a run begins, and again when its cloud has reported its offers. */
 
 /* GPUs that could ever be held at once; at most `limit`. */
 uint64_t espl__sold_gpus(const struct espl__fleet *, uint64_t limit);

@@ -1,4 +1,4 @@
-/* profile.h - what a trial's training takes: measured or told, seconds against GPUs.
+/* profile.h - how long a trial trains on how many GPUs: measured, or given by the user.
  *
  * Throughput is linear between the points of `scaling`, constant after the last (RubberBand,
  * docs/model.md).  All in seconds.  Formats: docs/config.md, `trial.profile`.
@@ -15,8 +15,8 @@ struct espl__profile {
 	uint32_t scaling_count, packing_count; /* >= 1 scaling; packing 0: not known */
 	struct espl_latency start, checkpoint, restore;
 	struct espl_latency resize; /* nothing is trained while a gang changes in place */
-	int resizes;                /* that was told; else it saves, starts and restores */
-	int guessed;                /* nothing was told: 1 s per iteration, no scaling */
+	int resizes;                /* 1: `resize` is known; else it saves, starts and restores */
+	int guessed;                /* nothing is known: 1 s per iteration, no scaling */
 	void *arena;
 };
 /* node: GROUP in place, STRING path of a JSON or libconfig file (relative to directory), STRING

@@ -14,8 +14,8 @@ struct espl__plugin {
 	const struct espl_plugin *desc;
 	const char *path; /* "(builtin)" for linked-in ones */
 };
-/* extra_path: -P folders, ':'-separated, NULL none; they must be there.  May be called again with
- * another one.  Also tells config/run.h what options are secret. */
+/* extra_path: -P folders, ':'-separated, NULL none; they must exist.  May be called again with
+ * another one.  Also registers with config/run.h which options are secret. */
 espl_status espl__plugins_init(const char *extra_path, struct espl__diag *);
 void espl__plugins_exit(void);
 /* The folders of -P and ESPALIER_PLUGIN_PATH, absolute, as a worker is given them; malloc'd; NULL

@@ -107,7 +107,7 @@ int espl__verb_version(const struct espl__args *);
 
 /* ---- interrupt.c ----------------------------------------------------------------------------- */
 
-/* Ctrl-C and its kin, as the verbs that run something hear of them. */
+/* Ctrl-C and similar signals, for the verbs that run something. */
 
 /* How often the user asked to stop: 1 cleanly, 2 at once.  Never more. */
 extern volatile int espl__interrupts;

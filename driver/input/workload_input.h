@@ -29,9 +29,8 @@ espl_status espl__workload_fix(struct espl__workload *, const char *file, uint32
 
 enum espl__arrivals { ESPL__UNIFORM, ESPL__DIURNAL, ESPL__BATCHES };
 
-/* ModelArts' jobs as far as Hu et al. tell of them: 447 jobs of at least 5 minutes within 2981.6
- * minutes, log-normal.  The paper tells how long they trained, not on how many nodes: `m` is that
- * number. */
+/* ModelArts' jobs as described by Hu et al.: 447 jobs of at least 5 minutes within 2981.6 minutes,
+ * log-normal.  The paper gives their training times but not the number of nodes: that is `m`. */
 struct espl__workload_draw {
 	uint64_t seed;
 	uint32_t jobs;  /* of at least `least_s` */

@@ -34,26 +34,26 @@ struct espl__rlease {
 	uint32_t offer;
 	espl_money max_price_hour;
 	char *token, *offer_name, *market;
-	char *provider_id, *address, *detail; /* NULL until told */
-	espl_node_state cloud;                /* as the cloud last told; 0: not yet */
-	espl_node_state told;                 /* as the executor last heard from this driver */
+	char *provider_id, *address, *detail; /* NULL until reported */
+	espl_node_state cloud;                /* as the cloud last reported; 0: not yet */
+	espl_node_state told;                 /* as last reported to the executor */
 	uint32_t gpus;      /* READY: as the cloud said, else as the agent found */
 	int adopt;          /* comes from an earlier driver */
 	int asked;          /* acquire or adopt was called */
 	int releasing;      /* is to be given back */
 	int64_t release_at; /* tick at which release is called (again) */
 	int releases;       /* how often it was */
-	espl_reason blame;  /* reason told instead of the cloud's BY_USER; 0 none */
+	espl_reason blame;  /* reason reported instead of the cloud's BY_USER; 0 none */
 	char *why;          /* in words, why it ends; NULL: we wanted it to */
-	int ended;          /* the cloud said so; told when the agent is gone */
+	int ended;          /* the cloud said so; reported when the agent is gone */
 	espl_reason reason; /* of the end */
 	espl_money charged;
 	int tries;                  /* agents that failed in a row */
 	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
 	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
 	uint64_t epoch;             /* of its session; 0: none */
-	int rejoined;               /* the session outlived the last driver, and told its state */
-	struct espl__buf backlog;   /* messages about gangs, while it tells */
+	int rejoined;               /* the session outlived the last driver, and sent its state */
+	struct espl__buf backlog;   /* messages about gangs, until the state is complete */
 	struct espl__ragent *agent; /* NULL: none */
 };
 
@@ -134,7 +134,7 @@ struct espl__rgang {
 	int killed, lost, finished, warned;
 	int over;                  /* all processes are gone, but not all lines are read */
 	enum espl__directive told; /* PAUSE or STOP, once said */
-	/* tick at which one that was told to leave is ended; 0 none */
+	/* tick at which a rank that is to leave is killed; 0 none */
 	int64_t stay_until;
 	char *broken;          /* how it broke the protocol; NULL: it did not */
 	struct espl__buf held; /* lines that came before the reply to the one before */
@@ -197,7 +197,7 @@ struct espl__real {
 	uv_prepare_t prepare;
 	int ticked, begun, closing;
 	int rang;                 /* the timer has, in the batch that fills */
-	int troubled;             /* EV_TROUBLE was told */
+	int troubled;             /* EV_TROUBLE was sent */
 	unsigned saved_in_vain;   /* saves that failed, with none between that did not */
 	volatile int stop_wanted; /* set by stop (a signal handler may) */
 	int stop_told;
@@ -221,7 +221,7 @@ struct espl__real {
 	struct espl__rlease **leases; /* by number, rising */
 	uint32_t lease_count, lease_cap;
 	int leases_dirty;
-	uint8_t *told; /* [search]: the executor was told that it has come */
+	uint8_t *told; /* [search]: its arrival was reported to the executor */
 	uint32_t told_count, told_cap;
 	int64_t spool_at;              /* tick of the next look into the spool */
 	struct espl__names spool_left; /* requests that were answered and cannot be removed */
@@ -330,16 +330,15 @@ void espl__real_say(struct espl__real *, struct espl__rgang *, enum espl__direct
     uint64_t budget);
 void espl__real_tell(struct espl__real *, const struct espl__rgang *, const char *text);
 void espl__real_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);
-/* The iteration of a line that is a report; 0: it is none. */
+/* The iteration of a line that is a report; 0: it is not one. */
 uint64_t espl__real_line_iteration(const char *text, size_t);
 void espl__real_lines_held(struct espl__real *,
     struct espl__rgang *); /* the next of those held back */
 /* real_resize.c: gangs that change while they live. */
 void espl__real_resize(struct espl__real *, const struct espl__effect *);
 int espl__real_resize_now(struct espl__real *, struct espl__rgang *,
-    uint64_t budget); /* 1: in place of CONTINUE */
-void espl__real_resize_off(struct espl__real *,
-    struct espl__rgang *); /* it is told to leave instead */
+    uint64_t budget);                                                  /* 1: instead of CONTINUE */
+void espl__real_resize_off(struct espl__real *, struct espl__rgang *); /* it must leave instead */
 int espl__real_resize_line(struct espl__real *, struct espl__rgang *, const char *text,
     size_t); /* 1: it was one */
 void espl__real_resize_left(struct espl__real *, struct espl__rgang *, struct espl__part *);
@@ -350,11 +349,11 @@ int espl__real_gpu_fault(const struct espl__rgang *);
 const char *espl__real_gpu_trouble(const struct espl__rgang *); /* NULL: no */
 /* real_ends.c: how and why a gang ended, in words. */
 void espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, struct espl__event *);
-/* Tells that the run's folder cannot be written, or that GPUs cannot be shared as wanted, if the
- * gang ended for that. */
+/* Reports that the run's folder cannot be written, or that GPUs cannot be shared as configured, if
+ * that ended the gang. */
 void espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
 
-/* spool.c: what users want of a running pool. */
+/* spool.c: requests of users to a running pool. */
 void espl__spool_tick(struct espl__real *, int64_t tick);
 
 /* store.c: DIR/leases.json and the removal of checkpoints. */

@@ -1,7 +1,7 @@
-/* totals.h - a run in numbers: what the summary, `status`, `best` and the live view's foot say.
+/* totals.h - a run in numbers, for the summary, `status`, `best` and the live view's footer.
  *
- * One struct and one list of its fields, so that what a run prints at its end and what
- * results.db tells later cannot differ.
+ * One struct and one list of its fields, so that what a run prints at its end cannot differ from
+ * what is read from results.db later.
  */
 #ifndef ESPL__TOTALS_H
 #define ESPL__TOTALS_H
@@ -17,8 +17,8 @@ struct espl__totals {
 	char *best_params; /* a JSON object */
 	char *experiments; /* a pool's: a JSON array; NULL none */
 	int64_t maximize, simulated;
-	int64_t on_cpu; /* what is counted as GPUs are slots of CPUs */
-	int64_t over;   /* nothing is left to go on with */
+	int64_t on_cpu; /* GPUs are CPU slots */
+	int64_t over;   /* the search is complete: nothing to resume */
 	/* early: of the completed, stopped early */
 	int64_t trials, completed, early, failed, running, waiting;
 	int64_t best; /* -1: none */
@@ -36,7 +36,7 @@ struct espl__totals {
 	    makespan_s;
 };
 
-/* Nothing known yet but what the configuration says (NULL: not even that). */
+/* Sets what the configuration (may be NULL) says; the rest is unknown. */
 void espl__totals_init(struct espl__totals *, const struct espl__run_config *, int simulated);
 void espl__totals_free(struct espl__totals *);
 /* best_params stays as it is: the caller knows the space. */

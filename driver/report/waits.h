@@ -1,8 +1,8 @@
-/* waits.h - who of a pool waited, and why: what a wait consists of, from results.db alone.
+/* waits.h - how long items of a pool waited, and why: the parts of a wait, from results.db alone.
  *
- * At each moment of a wait exactly one holds: so many GPUs as are needed were free; they would have
- * been with the nodes that were on their way; others used them; they were set aside; or all nodes
- * together were too few.
+ * At each moment of a wait exactly one holds: enough GPUs were free; enough would have been with
+ * the nodes that were starting; others used them; they were set aside; or all nodes together were
+ * too few.
  */
 #ifndef ESPL__WAITS_H
 #define ESPL__WAITS_H
@@ -10,10 +10,10 @@
 
 enum espl__wait_part {
 	ESPL__WAIT_IN_USE, /* others used them */
-	ESPL__WAIT_COMING, /* nodes that would do were requested or booting */
+	ESPL__WAIT_COMING, /* enough nodes were requested or booting */
 	/* free but not granted: the allocator's choice, or no placement was possible */
 	ESPL__WAIT_FREE,
-	/* with those that are of no use any more there were enough */
+	/* there were enough, counting those set aside */
 	ESPL__WAIT_ASIDE,
 	ESPL__WAIT_NO_NODES, /* too few GPUs even without other users */
 	ESPL__WAIT_PARTS
@@ -23,14 +23,14 @@ enum espl__wait_part {
 struct espl__wait {
 	double all_s; /* the sum of the parts; 0: there was no wait */
 	double part_s[ESPL__WAIT_PARTS];
-	/* Who had most of the GPU time while they were in use, most first; names live as long as
-	 * the waits. */
+	/* The largest users of GPU time while GPUs were in use, in descending order; names live as
+	 * long as the waits. */
 	struct {
 		const char *name;
 		double share;
 	} holders[ESPL__WAIT_HOLDERS];
 	uint32_t holder_count;
-	int on_cpu; /* what it waited for are slots of CPUs */
+	int on_cpu; /* it waited for CPU slots */
 };
 
 /* All nodes and stays of the pool, in order of time. */
@@ -38,11 +38,11 @@ struct espl__waits;
 /* E_REMOTE (diag): results.db cannot be read. */
 espl_status espl__waits_open(struct espl__reading *, struct espl__waits **, struct espl__diag *);
 void espl__waits_free(struct espl__waits *);
-/* Who it is: the experiment of that number, or the plain job of that trial. */
+/* `who` below: the experiment of that number, or the plain job of that trial. */
 #define ESPL__WAITS_EXPERIMENT(number_) ((int64_t)(number_) << ESPL__TRIAL_BITS)
 #define ESPL__WAITS_JOB(trial_) ((int64_t)(trial_))
-/* From its arrival to its first GPU; where it had none, to end_s (it is over, or now).  Nobody
- * known by that: no wait. */
+/* From its arrival to its first GPU; if it had none, to end_s (its end, or now).  No wait if
+ * `who` is unknown. */
 void espl__waits_first(const struct espl__waits *, int64_t who, double arrived_s, double end_s,
     struct espl__wait *);
 /* Of one that waits since since_s until now_s; at the earliest since it had its last GPU. */

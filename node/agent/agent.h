@@ -2,19 +2,19 @@
  *
  *   agent_main.c    the process: descriptors, signals, devices
  *   agent_loop.c    its loop, its jobs, its end
- *   agent_channel.c what the driver says, and the frames it is sent
+ *   agent_channel.c frames from the driver, and to it
  *   agent_gang.c    life of a gang on this node: start, exits, end
  *   agent_launch.c  its ports, programs and processes
  *   agent_report.c  rank 0's report socket: lines out, replies in, {"saved": n}
- *   agent_seat.c    a resize in place: who sits where, who leaves, who leads
+ *   agent_seat.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
  *   agent_said.c    the last line of a trial's log
  *   agent_files.c   a trial's folder: working files, checkpoints, collecting
  *   agent_env.c     what a rank finds in its environment
- *   agent_sup.c     the process above each rank
- *   agent_gpu.h     the GPUs: shared how, clean or not (files of their own)
+ *   agent_sup.c     the supervisor of each rank
+ *   agent_gpu.h     the GPUs: how they are shared, whether they are clean (files of their own)
  *
- * One thread runs all of it; what waits for a disk runs as a job in a thread of its own and is
- * taken up again by the loop when it is done.
+ * One thread runs all of it; what waits for a disk runs as a job in another thread, and the loop
+ * continues with it when it is done.
  */
 #ifndef ESPL__AGENT_H
 #define ESPL__AGENT_H
@@ -108,7 +108,7 @@ struct espl__agent_gang {
 	int report;      /* our end, -1 none */
 	int64_t mute_at; /* it closed its end; said if it lives then; 0 none */
 	int saving_now;  /* no line is read meanwhile */
-	int spoilt;      /* GARBAGE was said: nothing is read any more */
+	int spoilt;      /* GARBAGE was sent: nothing is read any more */
 	struct espl__buf in, out;
 	/* frames about it that no REPLY has answered: a driver that resumes gets them again */
 	struct espl__buf said;
@@ -173,7 +173,7 @@ void espl__agent_job(struct espl__agent *, struct espl__task *); /* run, later d
 /* agent_gang.c */
 void espl__gang_start(struct espl__agent *, struct espl__start *, void *memory);
 void espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);
-void espl__gang_note(struct espl__agent_rank *); /* its supervisor said something */
+void espl__gang_note(struct espl__agent_rank *); /* its supervisor sent something */
 void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PRINTF(2, 3);
 void espl__gang_prepared(struct espl__agent_gang *, const struct espl__diag *);
 void espl__gang_claimed(struct espl__agent_gang *,
@@ -195,14 +195,14 @@ void espl__report_take(struct espl__agent_gang *); /* acts on lines already read
 void espl__report_reply(struct espl__agent_gang *, const char *line);
 void espl__report_write(struct espl__agent_gang *); /* the socket can take more */
 void espl__report_mute(struct espl__agent_gang *);  /* mute_at has come */
-/* Everything a dead rank 0 had said is forwarded: nothing more can come. */
+/* Everything that a dead rank 0 had written is forwarded: nothing more can follow. */
 int espl__report_drained(struct espl__agent_gang *);
 void espl__report_garbage(struct espl__agent_gang *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* agent_seat.c */
 int espl__gang_seat(struct espl__agent_gang *,
     const struct espl__seating *); /* -1: not what it has */
 void espl__control_read(struct espl__agent_rank *);
-/* LEFT is said when it is due. */
+/* Sends LEFT when it is due. */
 void espl__gang_tell_left(struct espl__agent_gang *);
 /* One line, as a rank understands it; `local` among the node's ranks. */
 void espl__seat_line(const struct espl__meeting *, uint32_t rank, uint32_t local,

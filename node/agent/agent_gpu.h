@@ -1,13 +1,14 @@
-/* agent_gpu.h - the GPUs of a node: who is on them, how they are shared, whether they are clean.
+/* agent_gpu.h - the GPUs of a node: which trials use them, how they are shared, whether they are
+ * clean.
  *
  *   agent_gpu.c    a GPU from one trial to the next: claimed, held, left; faults of what is shared
  *   agent_clean.c  what NVML sees there: the proof that it is clean, the memory that trials use
- *   agent_judge.c  what was seen or said there, judged
+ *   agent_judge.c  decides from what NVML and MPS reported
  *   agent_mps.c    the private MPS daemon of one GPU
- *   agent_den.c    its folder, and what an agent that died has left in such
+ *   agent_den.c    its folder, and the folders that a killed agent left
  *   agent_ask.c    a question to nvidia-cuda-mps-control
  *
- * All of it runs in the agent's one thread, but for the looks into NVML, which are jobs.
+ * All of it runs in the agent's one thread, except for the calls of NVML, which are jobs.
  */
 #ifndef ESPL__AGENT_GPU_H
 #define ESPL__AGENT_GPU_H
@@ -99,8 +100,8 @@ struct espl__card {
 	/* why there is no MPS here; NULL: there is, or it was not tried */
 	char *no_mps;
 	uint32_t faults;      /* of its daemon, with no good end between */
-	int said;             /* how it is shared, as last told: enum espl__sharing */
-	int64_t linger_until; /* its daemon stays for so long without a trial */
+	int said;             /* how it is shared, as last reported: enum espl__sharing */
+	int64_t linger_until; /* until then its daemon stays without a trial */
 	struct espl__mps mps;
 	/* agent_clean.c */
 	int looking, blind_told, foreign_told, ended_some, level_known;
@@ -113,8 +114,7 @@ struct espl__card {
 void espl__card_fault(struct espl__card *, const char *format, ...) ESPL_PRINTF(2, 3);
 void espl__card_no_mps(struct espl__card *, const char *format, ...) ESPL_PRINTF(2, 3);
 void espl__card_aside(struct espl__card *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* agent_clean.c: one step towards OPEN or ASIDE, from NEW or DIRTY; one look at who uses how much.
- */
+/* agent_clean.c: one step towards OPEN or ASIDE, from NEW or DIRTY; one query of memory use. */
 void espl__card_clean(struct espl__card *, int64_t now, int64_t *next);
 void espl__card_usage(struct espl__card *, int64_t now, int64_t *next);
 

@@ -1,10 +1,11 @@
-/* agent_sup.h - the process above one rank: parent of whatever the rank makes, deaf to its signals.
+/* agent_sup.h - the supervisor of one rank: parent of all that the rank starts, immune to its
+ * signals.
  *
- * The agent forks it and holds one end of a socket to it.  It starts the rank and tells what
- * becomes of it; it exits as soon as the rank and everything that descends from it are gone,
- * which the agent sees as the end of that socket.  If the agent goes away it kills all; so it does,
- * the agent included, if the driver's channel ends and the agent, which should have ended all then,
- * stands still.
+ * The agent forks it and holds one end of a socket to it.  It starts the rank and reports
+ * its end; it exits as soon as the rank and everything that descends from it are gone,
+ * which the agent sees as the end of that socket.  If the agent dies it kills them all.  If the
+ * driver's channel ends and the agent, which should then have killed everything, hangs, it kills
+ * the agent, too.
  */
 #ifndef ESPL__AGENT_SUP_H
 #define ESPL__AGENT_SUP_H

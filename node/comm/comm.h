@@ -23,7 +23,7 @@ struct espl__comm_setup {
 	uint32_t port;
 	int listen_fd;        /* rank 0: where the others knock; -1: it binds `port`.
 			       * Stays the caller's */
-	espl_span init_limit; /* to come together, 0: 60 s */
+	espl_span init_limit; /* for all ranks to connect, 0: 60 s */
 	espl_span wait_limit; /* of any wait in a call, 0: none */
 	int no_shm;           /* 1: ring even on one node */
 };
@@ -45,7 +45,7 @@ struct espl__comm {
 	uint32_t magic; /* ESPL__COMM_MAGIC */
 };
 
-/* E_PEER: a rank said something that does not belong here; E_LIMIT: not all came in time. */
+/* E_PEER: a rank sent an unexpected message; E_LIMIT: not all ranks connected in time. */
 espl_status espl__comm_init(const struct espl__comm_setup *, struct espl__comm **,
     struct espl__diag *);
 /* Listens on a port of this address that is free, for a meeting; where that is no address of this

@@ -41,8 +41,8 @@ espl__chunk(uint64_t count, uint32_t world, uint32_t c)
 void espl__fold(void *out, const uint8_t *vectors, size_t stride, uint32_t world, uint32_t c,
     uint64_t count, espl_dtype, espl_reduce);
 
-/* Who holds which shards: `spans` are (first, mine) by rank.  Fills `order` with the ranks by
- * rising first; -1 if they do not cover 0..total-1 exactly. */
+/* Which rank holds which shards: `spans` are (first, mine) by rank.  Fills `order` with the ranks
+ * by rising first; -1 if they do not cover 0..total-1 exactly. */
 struct espl__span {
 	uint64_t first, mine;
 };

@@ -24,15 +24,15 @@
 #define ESPL__SESSION_CLOSE (10000 * ESPL__SESSION_MS)  /* for the last bytes, at the end */
 #define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
 
-/* What --connect says on its standard error for the driver, a line each. */
+/* What --connect writes to its standard error for the driver, a line each. */
 #define ESPL__SESSION_LOST "\001unreachable: " /* and why */
 #define ESPL__SESSION_FOUND "\001reachable"
 
 /* near.c: espalier-agent --connect PATIENCE_MS new|rejoin COMMAND...  This word, and later again,
  * is appended to the command.  Returns the exit status. */
 int espl__session_connect(int argc, char **argv);
-/* keeper.c: espalier-agent --keep LEASE EPOCH LINGER_MS WORD.  EPOCH tells one session of the lease
- * from another.  Words: `new` starts a session, and ends any earlier one; `again` joins it after
+/* keeper.c: espalier-agent --keep LEASE EPOCH LINGER_MS WORD.  EPOCH identifies one session of the
+ * lease.  Words: `new` starts a session, and ends any earlier one; `again` joins it after
  * its channel broke; `rejoin` joins it for a driver that resumes the run of a killed one; `end`
  * ends whatever there is. */
 int espl__session_keep(int argc, char **argv);

@@ -9,7 +9,7 @@
  *   GREETING  number: bytes received so far; first on every channel, in both directions
  *   DATA      number: of its first byte
  *   END       number: of bytes before it; counts as a byte itself.  The sender has no more.
- *   ACK       number: bytes received and taken by the user.  Also says that the sender lives.
+ *   ACK       number: bytes received and taken by the user.  Also a sign of life.
  *
  * Pure: bytes in, bytes out; no descriptor, no clock.
  */
@@ -32,8 +32,8 @@ struct espl__stream {
 	int end_known;          /* the other end knows */
 	int over;               /* the other end has sent its END */
 	struct espl__buf in;    /* of the channel: no whole frame yet */
-	struct espl__buf out;   /* for the channel; who writes it drops what was written */
-	struct espl__buf ready; /* for the user: received in order; dropped likewise */
+	struct espl__buf out;   /* for the channel; the writer drops what was written */
+	struct espl__buf ready; /* for the user: received in order; dropped in the same way */
 };
 void espl__stream_init(struct espl__stream *);
 void espl__stream_free(struct espl__stream *);

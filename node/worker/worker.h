@@ -4,7 +4,7 @@
  *   worker.c         from the environment to an open trial, and back
  *   worker_env.c     reads the environment and the parameters
  *   worker_loop.c    step, report, obey
- *   worker_resize.c  to other ranks in place, or into a gang that trains already
+ *   worker_resize.c  a resize in place, or joining a gang that trains already
  *   worker_state.c   the trial's state into files and out of them, and to the other ranks
  */
 #ifndef ESPL__WORKER_H
@@ -47,17 +47,17 @@ struct espl__worker {
 	void *trial; /* as opened, NULL before */
 	uint64_t iteration, budget;
 	struct espl__buf line, inbox;
-	/* where to sit from the next resize on, as told */
+	/* its position after the next resize */
 	struct espl__seat {
-		uint32_t generation;  /* 0: nothing was told */
+		uint32_t generation;  /* 0: none is known */
 		uint32_t rank, world; /* equal: leave */
 		uint32_t local_rank, local_world, node;
 		int moved;     /* the old rank 0 leaves, too */
-		uint32_t port; /* of the old rank 0's door */
+		uint32_t port; /* where the old rank 0 accepts ranks */
 		char door[256], master[256];
 	} seat;
 	int64_t moved_at; /* tick at which the resize under way began; any clock */
-	int door;         /* where others knock if this is rank 0, -1 none */
+	int door;         /* socket on which rank 0 accepts others, -1 none */
 	const char *who;  /* for messages: "trainable 'x'" */
 	/* Set by SIGTERM: pause at the next boundary. */
 	const volatile sig_atomic_t *wish;

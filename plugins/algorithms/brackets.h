@@ -1,9 +1,9 @@
-/* brackets.h - Hyperband's brackets: many runs of successive halving, each with another trade
- * between how many configurations start and how long the first of them train.
+/* brackets.h - Hyperband's brackets: many runs of successive halving, each with a different
+ * trade-off between the number of configurations and the length of the first rung.
  *
- * Where configurations come from is the caller's (random: hyperband; a model: bohb).  A bracket is
- * synchronous: its rung is over when every trial of it has ended; the best by (loss, id) go on.
- * When brackets begin, and when configurations are drawn, is said by `order` and `lazy`.
+ * The caller supplies configurations (random: hyperband; a model: bohb).  A bracket is synchronous:
+ * its rung ends when every trial of it has ended; the best by (loss, id) are promoted.  `order` and
+ * `lazy` determine when brackets begin and when configurations are drawn.
  *
  * Use: brackets_init in create; brackets_spec, brackets_next and brackets_ended in the entries
  * spec, next_group and on_trial_end; brackets_free in destroy.
@@ -24,10 +24,10 @@ enum {
 };
 /* When a bracket begins. */
 enum {
-	BRACKETS_SEQUENCE, /* when the one before is over (the paper) */
+	BRACKETS_SEQUENCE, /* when the previous one has ended (the paper) */
 	BRACKETS_BESIDE,   /* all at once */
-	BRACKETS_OVERLAP /* when a trial more could run and no bracket under way has one for it (the
-			    BOHB paper, 4.2: parallelization) */
+	BRACKETS_OVERLAP   /* when another trial could run and no running bracket has one (the BOHB
+			      paper, 4.2: parallelization) */
 };
 
 /* The options that such a search begins with. */
@@ -104,12 +104,12 @@ struct brackets {
 	uint32_t kind_count;
 	uint32_t shorter; /* 1: the last bracket is not whole: `rest` */
 	struct brackets_kind rest;
-	uint64_t total;                 /* brackets there will be; UINT64_MAX: no end */
-	uint64_t made, starts;          /* configurations so far; starts: promotions, too */
-	uint64_t begun, filled, over;   /* brackets */
-	uint64_t due;                   /* of them, those whose rung is over, untold */
+	uint64_t total;               /* brackets there will be; UINT64_MAX: no end */
+	uint64_t made, starts;        /* configurations so far; starts: promotions, too */
+	uint64_t begun, filled, over; /* brackets */
+	uint64_t due; /* of them, those with a rung that has ended and is not handled yet */
 	double *unit, *values;          /* room for one configuration */
-	struct brackets_bracket **live; /* [begun]; NULL: over */
+	struct brackets_bracket **live; /* [begun]; NULL: ended */
 	uint64_t live_room;
 	struct brackets_home *homes; /* of groups, rising */
 	uint64_t home_count, home_room;
@@ -128,13 +128,13 @@ espl_status brackets_read(const struct espl_value *values, struct brackets_setup
 espl_status brackets_init(struct brackets *, const struct espl_host *,
     const struct brackets_setup *, brackets_source *source, void *ctx, struct espl_error *);
 void brackets_free(struct brackets *);
-/* All brackets of the search, if they have an end and follow one another or run side by side; in
- * BRACKETS_OVERLAP nobody knows when one begins: nothing is declared. */
+/* All brackets of the search, if they have an end and follow one another or run side by side; with
+ * BRACKETS_OVERLAP their begins are not known, so nothing is declared. */
 espl_status brackets_spec(const struct brackets *, struct espl_spec_sink *, struct espl_error *);
-/* In next_group; calls finish when the last bracket is over. */
+/* In next_group; calls finish when the last bracket has ended. */
 espl_status brackets_next(struct brackets *, const struct espl_search_view *,
     struct espl_search_sink *, struct espl_error *);
-/* In on_trial_end.  Only what reached its budget can go on. */
+/* In on_trial_end.  Only a trial that reached its budget can be promoted. */
 void brackets_ended(struct brackets *, const struct espl_trial *, espl_end);
 
 #endif
