@@ -41,7 +41,7 @@ struct espl__plan_answer {
 
 /* ---- plan_find.c: asking ---- */
 
-/* in place of what the configuration says */
+/* instead of what the configuration says */
 struct espl__plan_ask {
 	const char *allocator; /* NULL: the file's */
 	/* NULL: the allocator plans; else per stage, or one for all */

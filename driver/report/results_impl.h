@@ -54,7 +54,7 @@ struct espl__results {
 	uint32_t rows;
 	int64_t begun;    /* tick at BEGIN, or of the last look */
 	espl_time now;    /* of the executor's last round, */
-	int64_t now_tick; /* and when that was; 0: it has told of none yet */
+	int64_t now_tick; /* and when that was; 0: none yet */
 	uint32_t names;   /* metric names written */
 	struct espl__pasts pasts;
 	uint64_t *used; /* trials whose gangs ended since the last tick */

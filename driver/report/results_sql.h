@@ -17,7 +17,7 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
 	[PUT_GANG] =
 	    "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL)",
-	/* What the gang leaves, before it is told where it goes. */
+	/* The slots that the gang leaves, before its new ones are written. */
 	[PUT_MOVE] = "INSERT INTO moves SELECT id, (SELECT count(*) + 1 FROM moves WHERE gang = "
 		     "?1), ?2, ?3, gpus, packing, slots FROM gangs WHERE id = ?1",
 	[MOVE_GANG] = "UPDATE gangs SET gpus = ?2, packing = ?3, slots = ?4 WHERE id = ?1",

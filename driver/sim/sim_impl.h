@@ -1,7 +1,7 @@
 /* sim_impl.h - what the files of the simulated world share: its state and the parts' entries.
  *
  * sim.c        the world's operations: rounds, effects, the virtual clock
- * sim_agenda.c what is due and when, what the executor is told, draws
+ * sim_agenda.c what is due and when, events for the executor, draws
  * sim_cloud.c  offers and prices, described by the cloud plugin
  * sim_lease.c  nodes: booting, ready, under notice, ended
  * sim_gang.c   gangs: starting, training, saving, ending

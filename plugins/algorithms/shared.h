@@ -73,7 +73,7 @@ espl_status shared_spec(const struct shared *, uint64_t iterations, struct espl_
 uint64_t shared_want(const struct shared *, const struct espl_search_view *);
 /* Begins the group, unless it has begun.  declared: 1 if its stage is. */
 espl_status shared_begin(struct shared *, int declared, struct espl_search_sink *);
-/* Adds so many, and finishes behind the last of all. */
+/* Adds `want` trials, and finishes after the last of all. */
 espl_status shared_fill(struct shared *, uint64_t want, int declared, shared_add *, void *ctx,
     struct espl_search_sink *, struct espl_error *);
 

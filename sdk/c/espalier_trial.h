@@ -317,7 +317,7 @@ espalier_number(const struct espalier_trial *t, const char *name, double fallbac
 
 /* A parameter that is a word, as it is written in the JSON (nothing unescaped), into `room`.
  * Returns room, `fallback` if there is none of this name, or NULL with a message if it does not
- * fit: training goes on with another configuration than was asked for if that is overlooked. */
+ * fit.  Check for NULL: training would continue with a wrong configuration. */
 static inline const char *
 espalier_word(const struct espalier_trial *t, const char *name, const char *fallback, char *room,
     size_t size)
@@ -461,9 +461,9 @@ espalier_print_metrics_(char *line, size_t room, uint64_t iteration, const char 
 	return (int)(size + (size_t)snprintf(line + size, room - size, "}}\n"));
 }
 
-/* Several metrics at once.  Returns ESPALIER_SAVE and ESPALIER_END as they apply, 0 to go on, -1
- * on failure (said on standard error).  Ranks other than 0 report nothing and are told nothing:
- * send them rank 0's verdict and budget by your own means. */
+/* Several metrics at once.  Returns ESPALIER_SAVE and ESPALIER_END as they apply, 0 to continue,
+ * -1 on failure (printed on standard error).  Only rank 0 reports and gets answers: send its
+ * verdict and budget to the other ranks by your own means. */
 static inline int
 espalier_report_all(struct espalier_trial *t, uint64_t iteration, const char *const *names,
     const double *values, unsigned count)

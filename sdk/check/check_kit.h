@@ -13,7 +13,7 @@
 
 #define ESPL__CHECK_CALLS 1000000u /* sink calls of one entry beyond which it is looping */
 
-#define ESPL__CHECK_FINDINGS 40u /* told at most */
+#define ESPL__CHECK_FINDINGS 40u /* printed at most */
 
 struct espl__check_finding {
 	char text[500];
@@ -60,11 +60,11 @@ struct espl__check {
 };
 
 void espl__check_ok(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* Told when all was tried, once with where it was first seen and how often; two that differ in
- * nothing but numbers are one. */
+/* Printed at the end, once, with where it was first seen and how often; two that differ only in
+ * numbers are one. */
 void espl__check_error(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* A sink call that the host would refuse, and why: they are counted, and the first is told. Returns
- * ESPL_E_REJECTED. */
+/* A sink call that the host would refuse, and why: they are counted, and the first is reported.
+ * Returns ESPL_E_REJECTED. */
 espl_status espl__check_refuse(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* How much was found so far, of both. */
 unsigned espl__check_found(const struct espl__check *);
@@ -82,14 +82,14 @@ void espl__check_clear(struct espl_kit *);
  * default (1), also the tables that may be left out (2).  0: that was all. */
 int espl__check_level(struct espl__check *);
 /* An instance on the made-up options, more of them while it refuses what there is; NULL: it refuses
- * (told as a finding, `error` or not). */
+ * (reported as a finding, `error` or not). */
 struct espl__instance *espl__check_create(struct espl__check *, uint64_t seed);
 /* Recording: `name` and its arguments go into the digest.  Returns ESPL_OK.  Ends the check when an
  * entry has called too often. */
 void espl__check_begin(struct espl__check *);
 espl_status espl__check_call(struct espl__check *, const char *name, const void *data, size_t size);
 /* An entry came back: OK, BUSY, INFEASIBLE of plan and UNKNOWN of spec and describe are answers,
- * all else is told as an error. Returns 1 if the answer counts (OK). */
+ * anything else is reported as an error. Returns 1 if the answer counts (OK). */
 int espl__check_returned(struct espl__check *, const char *what, espl_status,
     const struct espl_error *);
 

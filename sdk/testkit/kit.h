@@ -34,7 +34,7 @@ struct kit_seen {
  * make sense of it; QUIET nothing is wrong with it, the kit just does not take it. */
 enum kit_weight { KIT_REFUSED, KIT_GRAVE, KIT_QUIET };
 
-/* A kit that is watched keeps no log: all that is said is passed on while the entry runs. */
+/* A kit that is watched keeps no log: all messages are passed on while the entry runs. */
 struct kit_watch {
 	void *ctx;
 	/* A sink is called, with these arguments. */
@@ -162,9 +162,9 @@ espl_status espl__kit_rounds(struct espl_kit *, uint32_t slots, uint64_t rounds,
     double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx);
 /* The answer of the running call is not taken, and why. */
 void espl__kit_wrong(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* Room for so many pointers, all NULL; the caller frees it. */
+/* Room for this many pointers, all NULL; the caller frees it. */
 void *espl__kit_list(uint32_t count);
-/* GPUs' residents and idle numbers, counted anew from the items' slots. */
+/* GPUs' residents and idle numbers, counted again from the items' slots. */
 void espl__kit_count(struct espl_kit *);
 /* Reads "key=value ..." by the descriptor's options. */
 espl_status espl__kit_options(struct espl_kit *, const struct espl_plugin *, const char *text,

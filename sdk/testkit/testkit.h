@@ -32,7 +32,7 @@ struct espl_kit;
 ESPL_EXPORT struct espl_kit *espl_kit_new(uint64_t seed);
 /* Closes the plugin, if one is open, and frees everything.  NULL is fine. */
 ESPL_EXPORT void espl_kit_free(struct espl_kit *);
-/* Sets the instant that host->now tells and views carry. */
+/* Sets the instant that host->now returns and views carry. */
 ESPL_EXPORT void espl_kit_set_time(struct espl_kit *, espl_time);
 /* 1: notes are wanted (they appear in the log), 0 (as made): they are not. */
 ESPL_EXPORT void espl_kit_set_verbose(struct espl_kit *, int);
@@ -122,7 +122,7 @@ ESPL_EXPORT struct espl_offer *espl_kit_offer_at(struct espl_kit *, uint32_t num
 ESPL_EXPORT uint64_t espl_kit_node(struct espl_kit *, uint32_t offer, espl_node_state);
 /* Another state; ESPL_NODE_ENDED takes it out of the views, and gangs on it MUST move. */
 ESPL_EXPORT void espl_kit_node_state(struct espl_kit *, uint64_t node, espl_node_state);
-/* ESPL_NODE_* flags, and the item that owns it (ESPL_NONE: nobody). */
+/* ESPL_NODE_* flags, and the item that owns it (ESPL_NONE: none). */
 ESPL_EXPORT void espl_kit_node_flags(struct espl_kit *, uint64_t node, uint32_t flags,
     uint64_t owner);
 ESPL_EXPORT void espl_kit_block(struct espl_kit *, uint64_t node, uint32_t gpu);
@@ -164,7 +164,7 @@ ESPL_EXPORT void espl_kit_put(struct espl_kit *, uint64_t item, const struct esp
 /* Where an item's gang stands; count 0: nowhere. */
 ESPL_EXPORT const struct espl_slot *espl_kit_slots(const struct espl_kit *, uint64_t item,
     uint32_t *count);
-/* In the next call of place, so many nodes of the offer are above target. */
+/* In the next call of place, this many nodes of the offer are above target. */
 ESPL_EXPORT void espl_kit_surplus(struct espl_kit *, uint32_t offer, uint32_t nodes);
 /* Gangs that the last call of place moved from one place to another. */
 ESPL_EXPORT uint32_t espl_kit_moved(const struct espl_kit *);

@@ -36,7 +36,7 @@ struct standing {
 
 /* how a configuration near another one is made */
 struct pbt_explore {
-	double resample;     /* probability that a parameter is drawn anew */
+	double resample;     /* probability that a parameter is redrawn */
 	double down, up;     /* else it is multiplied by one of these */
 	unsigned char *keep; /* [params] 1: it stays as it is; NULL: none does */
 };
@@ -71,16 +71,16 @@ void pbt_rank(struct pbt *);
 /* A member that was replaced counts no more. */
 void pbt_unrank(struct pbt *, uint32_t index);
 const struct standing *pbt_standing(struct pbt *, uint32_t population);
-/* Whose weights a scored member is to take; ESPL_ANY: it keeps its own. */
+/* The member from which a scored one copies its weights; ESPL_ANY: it keeps its own. */
 uint32_t pbt_source(struct pbt *, uint32_t index);
-/* The same for one without a loss, that failed; ESPL_ANY: there is nobody. */
+/* The same for a failed one without a loss; ESPL_ANY: there is none. */
 uint32_t pbt_source_for_failed(struct pbt *, uint32_t index);
 
 /* ---- pbt_start.c (in next_group) ---------------------------------------------------------- */
 
 /* A new member: one of the user's points, or drawn. */
 espl_status pbt_new(struct pbt *, uint32_t index, struct espl_search_sink *);
-/* The member goes on from the source's weights. */
+/* The member continues from the source's weights. */
 espl_status pbt_clone(struct pbt *, uint32_t index, uint32_t source, struct espl_search_sink *,
     struct espl_error *);
 /* One that failed is replaced, or leaves. */

@@ -8,10 +8,10 @@
 /* Is that the same for all of them: weight, least and most?  Then equal shares say it all. */
 int allocator_fair_alike(const struct espl_roster *, const struct espl_alloc_view *);
 
-/* Shares of `total` GPUs into shares[entry]: in proportion to the weights, but nobody gets less
- * than its least or more than its most, and what one cannot use is the others' (weighted max-min
- * fairness).  `room` lends scratch for as many numbers as there are items and nodes together.  0:
- * gangs that must not straddle nodes would not stand side by side so; nothing is told then. */
+/* Shares of `total` GPUs into shares[entry]: in proportion to the weights, within the least and
+ * the most of each item; what an item cannot use goes to the others (weighted max-min fairness).
+ * `room`: scratch for as many numbers as there are items and nodes together.  0: gangs that must
+ * not straddle nodes would not fit side by side; no share is written then. */
 int allocator_fair_divide(const struct espl_roster *, const struct espl_alloc_view *,
     uint64_t total, uint32_t *shares, uint32_t *room);
 

@@ -13,7 +13,7 @@
  *
  * Between measured points, and only there, the paper's laws hold: a trial that shares a GPU takes
  * alpha times as long for each one more that shares it, and a trial's GPU time grows by beta with
- * each GPU.  Beyond the last measured point nothing is said: nobody is packed or scaled there.
+ * each GPU.  Beyond the last measured point nothing is known: no trial is packed or scaled there.
  */
 
 #define FLUID_PACKING_MAX 64u /* trials on a GPU, at most */
@@ -63,7 +63,7 @@ espl_status allocator_fluid_curve_fill(struct fluid_curve *, const struct fluid_
  *
  * How long an iteration takes on one GPU is seen in the first iterations.  What comes after is
  * tried once: one GPU is filled with one trial more than was measured, one trial gets twice as many
- * GPUs, and until both have been timed nobody else is packed or scaled that far.
+ * GPUs, and until both have been timed no other trial is packed or scaled that far.
  */
 
 #define FLUID_STEPS 22u /* widths 1, 2, 4, ... that are tried */
@@ -149,7 +149,7 @@ struct fluid_pool {
 	/* those of the trials side by side, [room]: for fluid_balance.c */
 	double *ends;
 	uint32_t count, shelf_count, room, shelf_room;
-	uint32_t idle;                  /* whole GPUs nobody holds */
+	uint32_t idle;                  /* whole GPUs that are free */
 	uint32_t total;                 /* GPUs in all */
 	uint32_t owed;                  /* held beyond that: trials that are to move together have
 					 * not done so yet */
@@ -199,7 +199,7 @@ void allocator_fluid_pool_sit(struct fluid_pool *);
  * opened in order of length, so that they fill out and back, as placer pack does it.  FLUID_NONE:
  * none. */
 uint32_t allocator_fluid_emptiest(const struct fluid_pool *, uint32_t packing);
-/* An empty shelf for so many; the pool has room for one for each trial it has room for. */
+/* An empty shelf for up to `cap` trials; the pool has room for one shelf per trial. */
 uint32_t allocator_fluid_new_shelf(struct fluid_pool *, uint32_t cap);
 void allocator_fluid_shelf_add(struct fluid_pool *, uint32_t shelf, uint32_t trial);
 void allocator_fluid_shelf_take(struct fluid_pool *, uint32_t trial);
@@ -213,14 +213,14 @@ void allocator_fluid_sort(const struct fluid_pool *, uint32_t *order, uint32_t c
 
 /* StaticFluid (algorithm 1): what each of the trials order[0..count) is to hold of n GPUs. */
 void allocator_fluid_static(struct fluid_pool *, const uint32_t *order, uint32_t count, uint32_t n);
-/* DynamicFluid (algorithm 2): the pool's trials hold something each, and nobody waits.  `total`
- * GPUs count, of which `idle` can be had. */
+/* DynamicFluid (algorithm 2): each of the pool's trials holds something, and none waits.  `total`
+ * GPUs count, of which `idle` are available. */
 void allocator_fluid_dynamic(struct fluid_pool *);
 /* GPUs are gone: trials shrink until their grants fit `total`, whatever it costs them. */
 void allocator_fluid_shrink(struct fluid_pool *);
 
-/* GPUs go to whoever ends last, as long as that ends the sooner.  open: idle ones only, and to
- * others, too, when the last can use no more; else also what others can do without. */
+/* Gives GPUs to the trial that ends last, as long as it then ends sooner.  open: only idle GPUs,
+ * and to others, too, when the last can use no more; else also GPUs that others can spare. */
 void allocator_fluid_balance(struct fluid_pool *, int open);
 
 /* ---- an instance ----------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ void allocator_fluid_balance(struct fluid_pool *, int open);
 /* An instance of allocator fluid, and what its files do for each other.
  *
  * Runners are the items that hold GPUs, the queue those that wait, in the order in which they will
- * be served; both are kept from call to call.  The pool is made anew in each call:
+ * be served; both are kept from call to call.  The pool is built again in each call:
  * its trials are the runners in their order, then those that got something in this call.
  */
 
@@ -259,7 +259,7 @@ struct fluid {
 	uint32_t runner_count, runner_room;
 	uint32_t head, tail, queue_room; /* the queue is queue[head .. tail) */
 	uint32_t admitted;               /* the last so many of the queue came in this call */
-	uint32_t broken;                 /* 1: a call failed half way: plan everybody anew */
+	uint32_t broken;                 /* 1: a call failed half way: plan all trials again */
 	uint64_t limit;                  /* GPUs that may ever be held */
 	/* work of trials of which it is not known; NaN: no such yet */
 	double typical_s;
@@ -288,8 +288,8 @@ void allocator_fluid_guess_work(struct fluid *);
 
 /* ---- those that wait (fluid_serve.c) ------------------------------------------------------ */
 
-/* Those that arrived in this round, as one group: shares by algorithm 1 of the GPUs that nobody
- * holds, then into the queue. */
+/* Those that arrived in this round, as one group: shares by algorithm 1 of the free GPUs, then
+ * into the queue. */
 espl_status allocator_fluid_admit(struct fluid *, const struct espl_alloc_view *);
 /* Seats the queue's trials, head first, as far as there is room. */
 espl_status allocator_fluid_serve(struct fluid *, const struct espl_alloc_view *);

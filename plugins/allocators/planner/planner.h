@@ -151,7 +151,7 @@ planner_lead(const struct planner_problem *p, uint32_t fresh, double *billed_s)
 	return p->lead_s[i];
 }
 
-/* Seconds that are charged for a lease of so many: the ledger's rule, whose instants are whole
+/* Seconds that are charged for a lease of this many: the ledger's rule, which counts whole
  * nanoseconds. */
 static inline double
 planner_billable(const struct planner_problem *p, double seconds)
@@ -163,7 +163,7 @@ planner_billable(const struct planner_problem *p, double seconds)
 	return seconds;
 }
 
-/* Do the trials of `stage` go on in the gangs of the stage before? */
+/* Do the trials of `stage` continue in the gangs of the previous stage? */
 static inline const struct planner_gain *
 planner_goes_on(const struct planner_problem *p, uint32_t stage, const struct espl_cell *before,
     const struct espl_cell *after)
@@ -310,11 +310,11 @@ espl_status planner_greedy_solve(void *ctx, struct planner_problem *, double dea
 
 /* ---- planning again -------------------------------------------------------------------------- */
 
-/* Planning the rest anew when a run has left its plan.
+/* Re-planning when a run has left its plan.
  *
- * Trials were slower than the profile said, nodes came late: at the next stage's begin the rest is
- * planned from where the run stands, with what was measured.  The new plan is taken only if it is
- * better than going on as planned, by the same model; else nothing changes.
+ * Trials were slower than the profile said, or nodes came late: when the next stage begins, the
+ * remaining stages are planned from the present state, with what was measured.  The new plan is
+ * taken only if it is better than going on as planned, by the same model; else nothing changes.
  */
 
 /* offer: number, or ESPL_ANY for the best of all.  *taken: 1 if the sink has a new plan. */
