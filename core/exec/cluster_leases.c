@@ -129,6 +129,13 @@ offers_are_left(const struct espl__exec *x)
 	return 0;
 }
 
+/* Nothing is leased, and nothing can be. */
+static int
+is_last(const struct espl__exec *x)
+{
+	return !offers_are_left(x) && x->fleet.live_count == 0;
+}
+
 static void
 close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, int refused)
 {
@@ -142,7 +149,7 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	for (uint32_t i = 0; i < x->search_count; i++)
 		espl__model_service_stale(&x->searches[i]->model, 1);
 	espl__exec_why(x, ESPL_WHY_NODES);
-	last = !offers_are_left(x) && x->fleet.live_count == 0;
+	last = is_last(x);
 	if (refused && last)
 		espl__exec_interrupt(x, "%s", r->reason);
 	else if (refused)
@@ -183,6 +190,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	ESPL__CHECK(n, MACHINE);
 	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
 		count_refusal(x, n, r);
+	if (r->closed && reason != ESPL_BY_USER && x->ending == 0 && is_last(x))
+		espl__exec_interrupt(x, "%s", r->reason);
 	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP &&
 		reason != ESPL__BY_REFUSAL) ||
 	    n->proved || x->ending != 0)

@@ -337,7 +337,10 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	case ESPL_NODE_ENDED:
 		if (event->reason != ESPL_BY_USER)
 			replace_text(&lease->why, event->text);
-		end_lease(real, lease, event->reason != 0 ? event->reason : ESPL_BY_FAULT,
+		end_lease(real, lease,
+		    event->reason == 0                     ? ESPL_BY_FAULT
+			: event->reason == ESPL_BY_REFUSAL ? ESPL__BY_REFUSAL
+							   : event->reason,
 		    event->charged);
 		break;
 	default: break;

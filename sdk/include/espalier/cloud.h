@@ -120,7 +120,9 @@ enum {
 	ESPL_BY_FAULT,    /* hardware, health check */
 	ESPL_BY_CAPACITY, /* acquire could not be met; try elsewhere or later */
 	ESPL_BY_QUOTA,    /* the account's limit */
-	ESPL_BY_EXPIRY    /* its wall-time limit */
+	ESPL_BY_EXPIRY,   /* its wall-time limit */
+	/* acquire was refused for good, as every other lease of this offer would be */
+	ESPL_BY_REFUSAL
 };
 
 struct espl_node_event {
