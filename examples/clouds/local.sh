@@ -1,0 +1,51 @@
+#!/bin/sh
+# Cloud command: machines that are only directories, on this machine. A pattern for providers of your own.
+#   local.sh acquire|release|list    JSON on standard input and output (docs/command.md)
+#   local.sh reach ID COMMAND...     runs a command "on" a machine
+# MACHINES names the directory that stands for the provider.
+set -eu
+machines=${MACHINES:-${XDG_RUNTIME_DIR:-/tmp}/espalier-machines-$(id -u)}
+umask 077
+mkdir -p "$machines"
+
+# member NAME: a string of the object on standard input, which is one line
+member() { printf '%s' "$input" | sed -n "s/.*\"$1\": *\"\([A-Za-z0-9._-]*\)\".*/\1/p"; }
+row() { printf '{"id": "%s", "token": "%s", "run": "%s", "address": "localhost", "state": "ready"}' "$1" "$1" "$2"; }
+
+case $1 in
+acquire)	# the directory is named after the token: asked again, it is the same machine
+	input=$(cat)
+	token=$(member token)
+	mkdir -p "$machines/$token"
+	member run >"$machines/$token/run.new"
+	mv "$machines/$token/run.new" "$machines/$token/run"
+	row "$token" "$(member run)" ;;
+release)	# whatever runs on the machine ends with it
+	input=$(cat)
+	token=$(member token)
+	for file in $(grep -lzsx "ESPALIER_MACHINE=$token" /proc/[0-9]*/environ); do
+		process=${file#/proc/}
+		kill -KILL "${process%/environ}" 2>/dev/null || :
+	done
+	rm -rf "$machines/${token:?}"
+	echo '{}' ;;
+list)
+	printf '{"machines": ['
+	comma=
+	for machine in "$machines"/*/run; do
+		[ -f "$machine" ] || continue
+		token=${machine%/run}
+		printf '%s' "$comma"
+		row "${token##*/}" "$(cat "$machine")"
+		comma=', '
+	done
+	echo ']}' ;;
+reach)
+	[ -d "$machines/$2" ] || { echo "there is no machine $2" >&2; exit 1; }
+	export ESPALIER_MACHINE="$2"
+	shift 2
+	exec "$@" ;;
+*)
+	echo "usage: local.sh acquire|release|list|reach ID COMMAND..." >&2
+	exit 2 ;;
+esac
