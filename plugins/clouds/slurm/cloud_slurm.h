@@ -1,0 +1,145 @@
+/* cloud_slurm.h - what the parts of the cloud `slurm` share: jobs, and the words of commands. */
+#ifndef CLOUD_SLURM_H
+#define CLOUD_SLURM_H
+#include <espalier/cloud.h>
+#include <espalier/host.h>
+#include <espalier/util.h>
+
+#define SLURM_TEXT 600 /* of a message */
+#define SLURM_NAME 256 /* of a node or its address */
+
+enum {
+	SLURM_OPT_PARTITION = 0,
+	SLURM_OPT_QOS,
+	SLURM_OPT_ACCOUNT,
+	SLURM_OPT_CONSTRAINT,
+	SLURM_OPT_GRES,
+	SLURM_OPT_CPUS,
+	SLURM_OPT_MEMORY,
+	SLURM_OPT_TIME,
+	SLURM_OPT_ARGUMENTS,
+	SLURM_OPT_NODES,
+	SLURM_OPT_GPUS,
+	SLURM_OPT_TYPE,
+	SLURM_OPT_PRICE,
+	SLURM_OPT_AGENT,
+	SLURM_OPT_POLL,
+	SLURM_OPT_LIMIT,
+	SLURM_OPT_NOTICE,
+	SLURM_OPT_IDLE,
+	SLURM_OPT_INSIDE,
+	SLURM_OPT_COUNT
+};
+
+/* A command that is under way: the low bits of its cookie.  The others are the lease. */
+enum slurm_command {
+	SLURM_SINFO = 0,
+	SLURM_SQUEUE,
+	SLURM_SBATCH,
+	SLURM_SCANCEL,
+	SLURM_ADDRESS,
+	SLURM_HOSTNAMES,
+	SLURM_COMMANDS
+};
+#define SLURM_COOKIE(lease_, command_) ((lease_)*8 + (uint64_t)(command_))
+#define SLURM_TIMER UINT64_C(7) /* no command has it */
+
+/* A lease: one job on one node; inside an allocation one of its nodes. */
+struct slurm_job {
+	uint64_t lease;
+	char token[65];
+	char id[32];     /* of the job; "" not known yet */
+	char reason[64]; /* why it waits, as last told */
+	char node[SLURM_NAME];
+	int submit;           /* it is to be submitted if the controller does not know it */
+	int submitting;       /* sbatch runs */
+	int canceling;        /* scancel runs */
+	int releasing;        /* the host wants its end */
+	int asking;           /* for the address of its node */
+	int ready, noticed;   /* told */
+	uint64_t since;       /* polls begun before this one do not know it */
+	espl_time completing; /* since then; ESPL_NEVER: it is not */
+};
+
+struct slurm_cloud {
+	const struct espl_host *host;
+	const struct espl_config *config;
+	const struct espl_io *io;
+	const struct espl_run *run;
+	const struct espl_cloud_events *events; /* from start on */
+	struct slurm_job **jobs;
+	uint32_t count, capacity;
+	char partition[128]; /* "" the default one, until start has asked */
+	char *inside;        /* the job that this process is in; NULL: jobs are submitted */
+	char **nodes;        /* its nodes */
+	uint32_t node_count;
+	uint64_t polls;       /* begun */
+	int polling, waiting; /* squeue runs; a timer runs */
+	espl_span pause;      /* until the next poll */
+	espl_time silent;     /* the controller does not answer since; ESPL_NEVER: it does */
+};
+
+static inline int
+slurm_is_set(const struct slurm_cloud *cloud, uint32_t option)
+{
+	return cloud->config->values[option].source != ESPL_UNSET;
+}
+static inline int64_t
+slurm_number(const struct slurm_cloud *cloud, uint32_t option)
+{
+	return cloud->config->values[option].as.i;
+}
+static inline const char *
+slurm_text(const struct slurm_cloud *cloud, uint32_t option)
+{
+	return slurm_is_set(cloud, option) ? cloud->config->values[option].as.s : "";
+}
+
+/* ---- cloud_slurm_words.c: the words of commands; 0, or -1: out of memory ---- */
+
+struct slurm_words {
+	char **list; /* NULL-ended */
+	uint32_t count;
+	int failed;
+};
+void cloud_slurm_words_add(struct slurm_words *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void cloud_slurm_words_free(struct slurm_words *);
+/* sbatch, and the script for its standard input: freed by the caller. */
+struct slurm_words cloud_slurm_words_submit(const struct slurm_cloud *, const struct slurm_job *);
+char *cloud_slurm_words_holder(const struct slurm_cloud *);
+/* What the host completes with the words of an agent. */
+struct slurm_words cloud_slurm_words_reach(const struct slurm_cloud *, const char *job,
+    const char *node);
+
+/* ---- cloud_slurm_answer.c: what commands answered ---- */
+
+/* A line of squeue. */
+struct slurm_line {
+	char id[32], state[32], reason[64], node[SLURM_NAME], name[80];
+	int64_t end_s; /* its time limit, UTC; 0 none */
+};
+/* Moves past the next line; 0: there is none. */
+int cloud_slurm_answer_line(const char **text, struct slurm_line *);
+/* Why a command failed: its last words, or that it did not answer.  0: it did not fail. */
+int cloud_slurm_answer_failed(const struct slurm_cloud *, const char *program,
+    const struct espl_child *, char text[SLURM_TEXT]);
+/* Looks for the partition in what sinfo says; -1: it is of no use, and why. */
+int cloud_slurm_answer_partition(struct slurm_cloud *, const char *sinfo, char text[SLURM_TEXT]);
+/* Why a job waits, for people; 1: it will never start. */
+int cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT]);
+
+/* ---- cloud_slurm_jobs.c: leases ---- */
+
+espl_status cloud_slurm_jobs_acquire(void *, const struct espl_acquire *const *, uint32_t count,
+    struct espl_error *);
+espl_status cloud_slurm_jobs_release(void *, const struct espl_lease *const *, uint32_t count,
+    struct espl_error *);
+espl_status cloud_slurm_jobs_adopt(void *, const struct espl_lease *const *, uint32_t count,
+    struct espl_error *);
+void cloud_slurm_jobs_timer(void *, uint64_t cookie);
+/* Of all commands but those of start. */
+void cloud_slurm_jobs_child(struct slurm_cloud *, const struct espl_child *);
+espl_status cloud_slurm_jobs_run(struct slurm_cloud *, struct slurm_words *, uint64_t cookie,
+    const char *input);
+#endif
