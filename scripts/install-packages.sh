@@ -8,6 +8,8 @@ packages=(build-essential autoconf automake libtool libltdl-dev pkgconf libconfi
 [ "${1:-build}" = check ] && packages+=(libcriterion-dev python3 python3-numpy openssh-server openssh-client)
 optional=(coinor-libcbc-dev)	# an engine of allocator milp; a build does without
 [ "${1:-build}" = check ] && optional+=(nodejs)	# runs the script of a report; tests are skipped without
+# A Slurm cluster for a test of its cloud, which is skipped without.
+[ "${1:-build}" = check ] && optional+=(munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "No apt-get here: assuming that the equivalents of these are installed:" >&2

@@ -271,7 +271,7 @@ slurm_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 		return espl_fail(error, ESPL_E_UNKNOWN, "its job has not started");
 	(void)snprintf(job, sizeof job, "%.*s", (int)(node - lease->provider_id),
 	    lease->provider_id);
-	list = cloud_slurm_words_reach(cloud, job, node + 1);
+	list = cloud_slurm_words_reach(cloud, job, node + 1, lease->token);
 	if (list.list == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	status = sink->argv(sink, (const char *const *)list.list, list.count);

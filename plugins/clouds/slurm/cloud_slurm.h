@@ -107,10 +107,10 @@ void cloud_slurm_words_add(struct slurm_words *, const char *format, ...)
 void cloud_slurm_words_free(struct slurm_words *);
 /* sbatch, and the script for its standard input: freed by the caller. */
 struct slurm_words cloud_slurm_words_submit(const struct slurm_cloud *, const struct slurm_job *);
-char *cloud_slurm_words_holder(const struct slurm_cloud *);
+char *cloud_slurm_words_holder(const struct slurm_cloud *, const char *token);
 /* What the host completes with the words of an agent. */
 struct slurm_words cloud_slurm_words_reach(const struct slurm_cloud *, const char *job,
-    const char *node);
+    const char *node, const char *token);
 
 /* ---- cloud_slurm_answer.c: what commands answered ---- */
 

@@ -185,6 +185,7 @@ cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT])
 		{ "BeginTime", "its start time has not come", 0 },
 		{ "JobHeldUser", "it is held by a user (scontrol release)", 0 },
 		{ "JobHeldAdmin", "it is held by an administrator", 0 },
+		{ "PartitionConfig", "the partition does not allow it now", 0 },
 		{ "PartitionDown", "the partition is down", 0 },
 		{ "PartitionInactive", "the partition is not active", 0 },
 		{ "PartitionNodeLimit", "the partition does not have enough nodes for it", 1 },

@@ -41,7 +41,7 @@ static void
 submit_job(struct slurm_cloud *cloud, struct slurm_job *job)
 {
 	struct slurm_words list = cloud_slurm_words_submit(cloud, job);
-	char *script = cloud_slurm_words_holder(cloud);
+	char *script = cloud_slurm_words_holder(cloud, job->token);
 
 	list.failed |= script == NULL;
 	job->submitting = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SBATCH),

@@ -11,8 +11,8 @@
 
 #include "cloud_slurm.h"
 
-/* Where holder and step meet. */
-#define MEET "d=/tmp/espalier-$(id -u)-$SLURM_JOB_ID; "
+/* Where holder and step meet; $t: the token of the lease. */
+#define MEET "d=/tmp/espalier-$(id -u)-$t; "
 
 /* $g: GPUs, or 0 for slots on cores; $s: slots. Sets $why if the job has other GPUs. */
 #define DEVICES \
@@ -24,14 +24,16 @@
 	"why=\"nvidia-smi finds $n GPUs of the job on $(uname -n) instead of $g " \
 	"(CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES)\"; fi; "
 
-/* $1: $g; $2: $s; $3: the seconds after which a job without an agent ends. The step writes the
- * words of a keeper to d/ask, one a line, and waits for d/EPOCH.
+/* $1: $g; $2: $s; $3: the seconds after which a job without an agent ends; $4: $t. The step writes
+ * the words of a keeper to d/ask, one a line, and waits for d/EPOCH.
  *
  * SIGTERM comes at the end of a job and when the grace time of a preemption begins; only at the
  * end the session is ended. */
 static const char holder_script[] =
-    "g=$1 s=$2 u=$(id -u) agent= lease= term=\n"
+    "set -o posix\n" /* a signal interrupts read */
+    "g=$1 s=$2 t=$4 u=$(id -u) agent= lease= term=\n"
     "trap 'term=1' TERM\n" MEET "umask 077\n"
+    "[ ! -O \"$d\" ] || rm -rf \"$d\"\n"
     "mkdir \"$d\" && mkfifo \"$d/ask\" && exec 3<>\"$d/ask\" || exit 1\n"
     "trap 'rm -rf \"$d\"' EXIT\n" DEVICES "\n"
     "[ -z \"$why\" ] || echo \"$why\" >\"$d/why\"\n"
@@ -54,25 +56,27 @@ static const char holder_script[] =
     "	[ -z \"$lease\" ] || ! grep -q \"@espalier-$u-$lease\\$\" /proc/net/unix || "
     "used=$SECONDS\n"
     "done\n"
-    "[ -z \"$lease\" ] || timeout 25 \"$agent\" --keep \"$lease\" 0 0 end </dev/null\n";
+    "rm -rf \"$d\"\n"
+    "[ -z \"$lease\" ] || timeout 25 \"$agent\" --keep \"$lease\" 0 1 end </dev/null\n";
 
-/* $1: $g; $2: $s; $3: "" if a holder is there; $4: the agent, or "". Then come the words that the
- * host appends: the path of its own agent, and --keep LEASE EPOCH LINGER WHAT, or nothing. */
+/* $1: $g; $2: $s; $3: "" if a holder is there; $4: the agent, or ""; $5: $t. Then come the words
+ * that the host appends: the path of its own agent, and --keep LEASE EPOCH LINGER WHAT, or nothing.
+ */
 static const char step_script[] =
-    MEET "g=$1 s=$2 alone=$3 a=${4:-$5}; shift 5; "
-	 "b=$(command -v \"$a\" || command -v espalier-agent) || "
-	 "{ echo \"there is no espalier-agent at $a\" >&2; exit 127; }; "
-	 "until_there() { n=0; until [ -e \"$1\" ]; do n=$((n + 1)); [ $n -lt 300 ] || "
-	 "{ echo \"$2 within 30 s\" >&2; exit 1; }; sleep 0.1; done; }; "
-	 "if [ -n \"$alone\" ]; then " DEVICES
-	 "else until_there \"$d/devices\" \"the script of job $SLURM_JOB_ID did not start\"; "
-	 "read -r list <\"$d/devices\"; why=$(cat \"$d/why\" 2>/dev/null); fi; "
-	 "[ -z \"$why\" ] || { echo \"$why\" >&2; exit 1; }; "
-	 "ESPALIER_AGENT_DEVICES=$list; export ESPALIER_AGENT_DEVICES; "
-	 "if [ -z \"$alone\" ] && [ \"$5\" = new ]; then "
-	 "printf '%s\\n' agent \"$b\" \"$2\" \"$3\" \"$4\" >\"$d/ask\"; "
-	 "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
-	 "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
+    "g=$1 s=$2 alone=$3 o=$4 t=$5 a=${4:-$6}; shift 6; " MEET
+    "b=$(command -v \"$a\" || { [ -z \"$o\" ] && command -v espalier-agent; }) || "
+    "{ echo \"there is no espalier-agent at $a\" >&2; exit 127; }; "
+    "until_there() { n=0; until [ -O \"$1\" ]; do n=$((n + 1)); [ $n -lt 300 ] || "
+    "{ echo \"$2 within 30 s\" >&2; exit 1; }; sleep 0.1; done; }; "
+    "if [ -n \"$alone\" ]; then " DEVICES
+    "else until_there \"$d/devices\" \"the script of job $SLURM_JOB_ID did not start\"; "
+    "read -r list <\"$d/devices\"; why=$(cat \"$d/why\" 2>/dev/null); fi; "
+    "[ -z \"$why\" ] || { echo \"$why\" >&2; exit 1; }; "
+    "ESPALIER_AGENT_DEVICES=$list; export ESPALIER_AGENT_DEVICES; "
+    "if [ -z \"$alone\" ] && [ \"$5\" = new ]; then "
+    "printf '%s\\n' agent \"$b\" \"$2\" \"$3\" \"$4\" >\"$d/ask\"; "
+    "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
+    "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
 
 /* ---- words ---- */
 
@@ -139,13 +143,14 @@ add_devices(struct slurm_words *words, const struct slurm_cloud *cloud)
 
 /* It is sent as standard input, so its arguments are in its text. */
 char *
-cloud_slurm_words_holder(const struct slurm_cloud *cloud)
+cloud_slurm_words_holder(const struct slurm_cloud *cloud, const char *token)
 {
 	long long gpus = slurm_number(cloud, SLURM_OPT_GPUS);
 	char *text;
 
-	return asprintf(&text, "#!/bin/bash\nset -- %lld %lld %lld\n%s", has_gpus(cloud) ? gpus : 0,
-		   gpus, (long long)(slurm_number(cloud, SLURM_OPT_IDLE) / ESPL_SECOND),
+	return asprintf(&text, "#!/bin/bash\nset -- %lld %lld %lld %s\n%s",
+		   has_gpus(cloud) ? gpus : 0, gpus,
+		   (long long)(slurm_number(cloud, SLURM_OPT_IDLE) / ESPL_SECOND), token,
 		   holder_script) < 0
 	    ? NULL
 	    : text;
@@ -198,7 +203,8 @@ cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job
 /* --unbuffered: otherwise only whole lines pass, and frames are none. The agent may use what the
  * whole job has on the node. */
 struct slurm_words
-cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const char *node)
+cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const char *node,
+    const char *token)
 {
 	struct slurm_words words = { NULL, 0, 0 };
 
@@ -220,6 +226,7 @@ cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const 
 	add_devices(&words, cloud);
 	cloud_slurm_words_add(&words, "%s", cloud->inside != NULL ? "alone" : "");
 	cloud_slurm_words_add(&words, "%s", slurm_text(cloud, SLURM_OPT_AGENT));
+	cloud_slurm_words_add(&words, "%s", token);
 	if (words.failed)
 		cloud_slurm_words_free(&words);
 	return words;
