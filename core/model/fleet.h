@@ -39,7 +39,7 @@ struct espl__machine {
 	uint8_t live;          /* not ENDED */
 	uint8_t used;          /* a trial has run there */
 	uint8_t proved;        /* a trial has reported from there */
-	uint8_t unreachable;   /* there is no connection to it at present */
+	uint8_t unreachable;   /* the connection to it is broken at present */
 };
 struct espl__fleet {
 	struct espl_offer **offers; /* [number]; strings and latencies in the arena */
