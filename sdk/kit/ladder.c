@@ -178,12 +178,19 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 void
 espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how)
 {
+	espl_ladder_ended_as(ladder, trial, how, trial->loss);
+}
+
+void
+espl_ladder_ended_as(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how,
+    double loss)
+{
 	ESPL_ASSERT(ladder->magic == ESPL_LADDER_MAGIC && trial != NULL);
 	if (trial->group != ladder->group)
 		return;
 	ladder->failed += how == ESPL_END_FAILED;
 	if (how == ESPL_END_BUDGET && ladder->scores != NULL && ladder->waiting < ladder->widest) {
-		ladder->scores[ladder->waiting].score.loss = trial->loss;
+		ladder->scores[ladder->waiting].score.loss = loss;
 		ladder->scores[ladder->waiting].score.trial = trial->id;
 		ladder->scores[ladder->waiting].done = trial->budget;
 		ladder->waiting++;

@@ -13,6 +13,7 @@ extern const struct espl_plugin algorithm_random_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_replay_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_sha_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_sobol_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_spottune_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_stages_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_fair_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_static_LTX_espalier_plugin;

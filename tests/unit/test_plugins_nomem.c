@@ -58,6 +58,7 @@ Test(nomem, algorithms)
 		{ &algorithm_stages_LTX_espalier_plugin, "stages=(2,1)(1,1)" },
 		{ &algorithm_sha_LTX_espalier_plugin, "trials=3 iterations_max=3" },
 		{ &algorithm_sobol_LTX_espalier_plugin, "trials=2" },
+		{ &algorithm_spottune_LTX_espalier_plugin, "trials=3 iterations_max=3" },
 		{ &algorithm_asha_LTX_espalier_plugin, "trials=2 iterations_max=3 brackets=2" },
 		{ &algorithm_hyperband_LTX_espalier_plugin, "trials=5 iterations_max=3" },
 		{ &algorithm_hyperband_LTX_espalier_plugin, "iterations_max=3 order=side-by-side" },

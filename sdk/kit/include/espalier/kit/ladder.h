@@ -74,6 +74,9 @@ espl_status espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sin
 /* In on_trial_end.  Only a trial that reached its budget can be promoted: one that failed or
  * reported that it is complete leaves the ladder. */
 void espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how);
+/* The same; the trial ranks by `loss` instead of the one that it reported last. */
+void espl_ladder_ended_as(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how,
+    double loss);
 /* The running rung's group has ended: the best are promoted.  A promoted trial that failed for good
  * is replaced by the next best first, in a further group of the same stage.  Sets over when this
  * was the last rung or no trial is left to promote; finish is the caller's to call. */

@@ -1,0 +1,312 @@
+/* algorithm_spottune.c - SpotTune's search (ICDCS'20, Algorithm 1): all trials train theta of the
+ * way, the ends of their curves are predicted, and the best `mcnt` by that train to the end.
+ *
+ * The two stages are a ladder (espalier/kit/ladder.h) that ranks by the prediction instead of the
+ * last loss; the predictions are espalier/kit/extrapolate.h.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/kit/extrapolate.h>
+#include <espalier/kit/ladder.h>
+#include "shared.h"
+
+enum { TRIALS, ITERATIONS_MAX, THETA, MCNT, EXTRAPOLATOR, CEILING, PLATEAU };
+
+static const struct espl_option options[] = {
+	{ .name = "trials",
+	    .help = "number of configurations",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000",
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "iterations_max",
+	    .help = "number of iterations of a whole training",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000000000",
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "theta",
+	    .help = "fraction of iterations_max after which the ends of all curves are predicted; "
+		    "1: every trial is trained to the end",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.7",
+	    .min = "0.01",
+	    .max = "1" },
+	{ .name = "mcnt",
+	    .help = "number of trials, the best by their predictions, that continue to the end; if "
+		    "there "
+		    "are no more than these, all do",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "3",
+	    .min = "1",
+	    .max = "1000000" },
+	{ .name = "extrapolator",
+	    .help = "how ends are predicted: last, damped, power, slaq or earlycurve, with options "
+		    "after commas; as published: earlycurve,xi=0.5,eps=0.01",
+	    .type = ESPL_OPT_STRING,
+	    .fallback = "damped" },
+	{ .name = "ceiling",
+	    .help =
+		"largest possible value of a maximized metric, such as 1 for an accuracy or 100 "
+		"for a percentage",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "1",
+	    .min = "1e-300",
+	    .max = "1e300" },
+	{ .name = "plateau",
+	    .help = "pause a trial before theta if its last five reports each changed by less than "
+		    "this fraction and 30 % of iterations_max are done; 0: never",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1" },
+};
+
+#define PLATEAU_FROM 0.3 /* of iterations_max */
+
+/* What a trial has reported so far. */
+struct course {
+	struct espl_point *points;
+	uint32_t count, room;
+};
+#define SPOTTUNE_MAGIC 0x73706f74u
+
+struct spottune {
+	struct espl_ladder ladder; /* first: the plugin's instance is one */
+	uint32_t magic;            /* SPOTTUNE_MAGIC */
+	int maximize, warned;
+	struct espl_extrapolator extrapolator;
+	struct course *courses; /* [trials] of the first stage, by id */
+	uint32_t course_count;
+	uint64_t iterations;
+	double plateau;
+};
+
+static void
+free_courses(struct spottune *search)
+{
+	for (uint32_t i = 0; i < search->course_count; i++)
+		free(search->courses[i].points);
+	free(search->courses);
+	search->courses = NULL;
+	search->course_count = 0;
+}
+
+static void
+destroy(void *self)
+{
+	struct spottune *search = self;
+
+	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
+	search->magic = 0;
+	free_courses(search);
+	espl_ladder_free(&search->ladder);
+	free(search);
+}
+
+static espl_status
+read_extrapolator(struct spottune *search, const struct espl_config *config,
+    struct espl_error *error)
+{
+	char text[256];
+	const char *wrong = espl_extrapolator_read(&search->extrapolator,
+	    config->values[EXTRAPOLATOR].as.s, text, sizeof text);
+
+	if (wrong != NULL)
+		return espl_blame(error, EXTRAPOLATOR, wrong);
+	if (search->maximize)
+		search->extrapolator.ceiling = config->values[CEILING].as.r;
+	return ESPL_OK;
+}
+
+static espl_status
+lay_rungs(struct spottune *search, const struct espl_config *config, struct espl_error *error)
+{
+	uint32_t trials = (uint32_t)config->values[TRIALS].as.i;
+	uint32_t best = (uint32_t)config->values[MCNT].as.i;
+	/* The tolerance keeps 0.7 * 10 at 7. */
+	double first = ceil(config->values[THETA].as.r * (double)search->iterations * (1 - 1e-12));
+	espl_status status = ESPL_OK;
+
+	if (first < (double)search->iterations)
+		status = espl_ladder_rung(&search->ladder, trials, (uint64_t)first, error);
+	if (best > trials || search->ladder.rung_count == 0)
+		best = trials;
+	return status == ESPL_OK
+	    ? espl_ladder_rung(&search->ladder, best, search->iterations, error)
+	    : status;
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
+{
+	struct spottune *search = calloc(1, sizeof *search);
+	const struct espl_experiment *experiment = host->service(host, ESPL_EXPERIMENT);
+	espl_status status;
+
+	if (search == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	search->magic = SPOTTUNE_MAGIC;
+	search->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
+	search->plateau = config->values[PLATEAU].as.r;
+	search->maximize =
+	    experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_MAXIMIZE) != 0;
+	status = espl_ladder_init(&search->ladder, host, error);
+	if (status == ESPL_OK)
+		status = read_extrapolator(search, config, error);
+	if (status == ESPL_OK)
+		status = lay_rungs(search, config, error);
+	if (status == ESPL_OK) {
+		search->course_count = search->ladder.rungs[0].trials;
+		search->courses = calloc(search->course_count, sizeof *search->courses);
+		if (search->courses == NULL)
+			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	}
+	if (status != ESPL_OK) {
+		search->course_count = search->courses == NULL ? 0 : search->course_count;
+		destroy(search);
+		return status;
+	}
+	*self = search;
+	return ESPL_OK;
+}
+
+static espl_status
+spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
+{
+	const struct spottune *search = self;
+
+	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
+	return espl_ladder_spec(&search->ladder, sink, error);
+}
+
+/* The course of a trial of the first stage, where its end is still to be predicted. */
+static struct course *
+course_of(struct spottune *search, const struct espl_trial *trial)
+{
+	return search->ladder.stage == 0 && search->ladder.rung_count > 1 &&
+		trial->id < search->course_count
+	    ? &search->courses[trial->id]
+	    : NULL;
+}
+
+static espl_status
+on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
+    struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct spottune *search = self;
+	struct course *course = course_of(search, trial);
+
+	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
+	if (course == NULL)
+		return ESPL_OK;
+	if (course->count == course->room) {
+		uint32_t room = course->room + course->room / 2 + 8;
+		struct espl_point *points = realloc(course->points, room * sizeof *points);
+
+		if (points == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u reports", room);
+		course->points = points;
+		course->room = room;
+	}
+	course->points[course->count].x = (double)seen->iteration;
+	course->points[course->count].y = search->maximize ? -seen->loss : seen->loss;
+	course->count++;
+	if (search->plateau > 0 && seen->iteration < trial->budget &&
+	    (double)seen->iteration >= PLATEAU_FROM * (double)search->iterations &&
+	    espl_curve_flat(&search->extrapolator, course->points, course->count, search->plateau))
+		return sink->verdict(sink, trial->id, ESPL_PAUSE);
+	return ESPL_OK;
+}
+
+/* The predicted loss at the last iteration, NaN for a trial that reported no number last. */
+static double
+predict_loss(struct spottune *search, const struct espl_trial *trial, const struct course *course,
+    int paused)
+{
+	const struct espl_host *host = search->ladder.host;
+	double value, at = paused ? 0 : (double)search->iterations;
+	uint32_t how;
+	char text[160];
+
+	if (isnan(trial->loss))
+		return NAN;
+	how = espl_extrapolate(&search->extrapolator, course->points, course->count, at, &value);
+	if (how == ESPL_EXTRAPOLATED_NONE)
+		return NAN;
+	if (how == ESPL_EXTRAPOLATED_RANGE && !search->warned) {
+		search->warned = 1;
+		espl_logf(host, ESPL_WARN,
+		    "trial %llu reported values %s: such trials are ranked by their last value%s",
+		    (unsigned long long)trial->id, search->maximize ? "above 'ceiling'" : "below 0",
+		    search->maximize ? " (set algorithm.ceiling)" : "");
+	}
+	if (host->verbose) {
+		(void)snprintf(text, sizeof text, "predicted to end at %.6g%s", value,
+		    how == ESPL_EXTRAPOLATED_FIT ? "" : " (its last value)");
+		host->note(host, ESPL_ABOUT_TRIAL, trial->id, text);
+	}
+	return search->maximize ? -value : value;
+}
+
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+    struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct spottune *search = self;
+	const struct course *course = course_of(search, trial);
+	int paused = how == ESPL_END_PAUSED;
+
+	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
+	(void)sink;
+	(void)error;
+	if (course == NULL)
+		espl_ladder_ended(&search->ladder, trial, how);
+	else if (how != ESPL_END_BUDGET && !paused)
+		espl_ladder_ended(&search->ladder, trial, how);
+	else /* a paused trial is as good as at its budget */
+		espl_ladder_ended_as(&search->ladder, trial, ESPL_END_BUDGET,
+		    predict_loss(search, trial, course, paused));
+	return ESPL_OK;
+}
+
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+    struct espl_error *error)
+{
+	struct spottune *search = self;
+	struct espl_ladder *ladder = &search->ladder;
+	espl_status status;
+
+	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
+	if (ladder->group == ESPL_NONE && !ladder->over && ladder->rung_count > 1)
+		espl_logf(ladder->host, ESPL_INFO,
+		    "%u trials train %llu of %llu iterations, the best %u of them to the end",
+		    ladder->rungs[0].trials, (unsigned long long)ladder->rungs[0].until,
+		    (unsigned long long)search->iterations, ladder->rungs[1].trials);
+	status = espl_ladder_alone_next_group(ladder, view, sink, error);
+	if (status == ESPL_OK && ladder->stage > 0)
+		free_courses(search); /* all are predicted */
+	return status;
+}
+
+static const struct espl_algorithm_ops ops = {
+	ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group,
+	.on_report = on_report,
+	.on_trial_end = on_trial_end,
+	.spec = spec,
+};
+
+ESPL_PLUGIN(algorithm, spottune) = {
+	ESPL_HEAD(ESPL_ALGORITHM, "spottune"),
+	.version = "0.1",
+	.summary = "SpotTune: predict each trial's end from theta of its curve, finish the best",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};
