@@ -2,7 +2,7 @@
 _espalier() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run resume plan simulate profile list status best explain export report submit cancel queue allocate check plugins help check-plugin version --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run resume plan simulate profile list status best explain export report submit cancel queue curves allocate check plugins help check-plugin version --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -20,6 +20,7 @@ _espalier() {
 	submit) words='--set --plugins --help' ;;
 	cancel) words='--plugins --help' ;;
 	queue) words='--json --plugins --help' ;;
+	curves) words='--extrapolate --at --metric --ceiling --seed --json --plugins --help' ;;
 	allocate) words='--set --json --plugins --help' ;;
 	check) words='--set --plugins --help' ;;
 	plugins) words='--json --plugins --help' ;;
@@ -29,7 +30,7 @@ _espalier() {
 	esac
 	case $verb:$prev in
 	help:help)
-		words="$words config espalier run resume plan simulate profile list status best explain export report submit cancel queue allocate check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
+		words="$words config espalier run resume plan simulate profile list status best explain export report submit cancel queue curves allocate check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
 	export:--format|export:-f) words='csv json' ;;
 	esac
 	if [[ $cur == -* || $verb:$prev == help:help || $prev == --format || $prev == -f ]]; then

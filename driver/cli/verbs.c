@@ -87,6 +87,15 @@ static const struct espl__flag report_flags[] = {
 	    "output file (default: DIR/report.html; -: standard output)" },
 	{ "log", 'l', NULL, "use logarithmic axes for the learning curves" }, END_FLAGS
 };
+static const struct espl__flag curves_flags[] = {
+	{ "extrapolate", 'x', "KIND[,OPTION=VALUE...]",
+	    "an extrapolator to evaluate: last, damped, earlycurve, slaq or power (repeatable; "
+	    "default: each)" },
+	{ "at", 'a', "SHARE", "share of each curve that is known (repeatable; default: 0.7)" },
+	{ "metric", 'm', "NAME", "metric to predict (default: the first, or the run's objective)" },
+	{ "ceiling", 'c', "X", "the metric increases, at most to X: evaluate X minus the metric" },
+	{ "seed", 0, "N", "random seed of the groups (default: 1)" }, JSON_FLAG, END_FLAGS
+};
 static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Markdown" },
 	{ "man", 0, NULL, "print the source of a manual page" },
 	{ "completion", 0, NULL,
@@ -195,6 +204,22 @@ const struct espl__verb espl__verbs[] = {
 	{ "queue", "POOL_DIR [--json]",
 	    "show which experiments and jobs of a pool are running or waiting, and why", "",
 	    json_flags, 1, 1, espl__verb_queue },
+	{ "curves",
+	    "FILE|DIR [--extrapolate KIND[,OPTION=VALUE...]]... [--at SHARE]... [--metric NAME] "
+	    "[--ceiling X] [--seed N] [--json]",
+	    "evaluate learning-curve extrapolation on recorded curves",
+	    "Predicts the end of each curve from its beginning, and prints the median relative "
+	    "error of the\n"
+	    "predictions.  Then ranks random groups of 16 curves: top-1 is the share of groups in "
+	    "which the\n"
+	    "best curve was predicted to be the best, top-3 that in which it was among the best "
+	    "three, regret\n"
+	    "how much worse the chosen curve ends than the best, relative to it.  The last value "
+	    "is always\n"
+	    "shown for comparison.  FILE is a CSV of curves, DIR a run directory.  The algorithm "
+	    "`spottune`\n"
+	    "ranks trials with these extrapolators.\n",
+	    curves_flags, 1, 1, espl__verb_curves },
 	{ "allocate", "FILE VIEW.json [--set PATH=VALUE]... [--json]",
 	    "show one decision of FILE's allocator for a given view",
 	    "For authors of allocators, and for tests.  VIEW.json contains now_s, event (arrival,\n"
@@ -363,7 +388,7 @@ unknown_verb(const char *word)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__buf list = { NULL, 0, 0 };
-	const char *names[32], *near;
+	const char *names[40], *near;
 	size_t count = 0;
 	int status;
 

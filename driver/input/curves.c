@@ -58,8 +58,11 @@ param_column(const struct espl__csv *c, const struct espl__curves *t, uint32_t i
     struct columns *cols, struct espl__diag *diag)
 {
 	const char *name = c->fields[i];
-	const struct espl__setting *item = espl__space_item(t->space, name);
+	const struct espl__setting *item;
 
+	if (t->space == NULL)
+		return ESPL_OK; /* parameters are not wanted */
+	item = espl__space_item(t->space, name);
 	if (item == NULL) {
 		FAIL(c, diag, "the space has no parameter '%s'", name);
 		for (uint32_t k = 0; k < t->space->item_count; k++)
@@ -360,11 +363,12 @@ espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__
 	struct espl__csv csv;
 	espl_status st;
 
-	ESPL__CHECK(space, SPACE);
+	if (space != NULL)
+		ESPL__CHECK(space, SPACE);
 	t->magic = ESPL__CURVES_MAGIC;
 	*out = NULL;
 	t->space = space;
-	t->params = space->count;
+	t->params = space != NULL ? space->count : 0;
 	espl__csv_open(&csv, name, text);
 	st = read_all(&csv, t, &cols, diag);
 	espl__csv_close(&csv);
@@ -375,7 +379,8 @@ espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__
 		return st;
 	}
 	gather_points(t);
-	index_rows(t);
+	if (space != NULL)
+		index_rows(t);
 	*out = t;
 	return ESPL_OK;
 }
@@ -520,6 +525,26 @@ espl__curves_seconds(const struct espl__curves *t, uint32_t row, uint64_t iterat
 	if (n >= r->count)
 		n = r->count - 1;
 	return t->numbers[(size_t)(r->first + n) * (t->metrics + 1u) + t->metrics];
+}
+
+uint32_t
+espl__curves_rows(const struct espl__curves *t)
+{
+	ESPL__CHECK(t, CURVES);
+	return t->row_count;
+}
+
+uint32_t
+espl__curves_points(const struct espl__curves *t, uint32_t row, uint32_t metric,
+    struct espl_point *to)
+{
+	const struct row *r = &t->rows[row];
+
+	ESPL__CHECK(t, CURVES);
+	for (uint32_t i = 0; i < r->count && to != NULL; i++)
+		to[i] = (struct espl_point){ (double)t->points[r->first + i].iteration,
+			t->numbers[(size_t)(r->first + i) * (t->metrics + 1u) + metric] };
+	return r->count;
 }
 
 uint64_t

@@ -2,6 +2,7 @@
  * begins with; and how it describes plugins and measurements. */
 #ifndef ESPL__INPUT_H
 #define ESPL__INPUT_H
+#include <espalier/fleet.h>
 #include "config/run.h"
 #include "config/schema.h"
 #include "model/space.h"
@@ -63,7 +64,8 @@ struct espl__curves;
  */
 espl_status espl__curves_load(const char *path, const struct espl__space *, struct espl__curves **,
     struct espl__diag *);
-/* The same from text, which is cut up; `name` for messages. */
+/* The same from text, which is cut up; `name` for messages.  space NULL: parameters are ignored,
+ * and espl__curves_nearest may not be called. */
 espl_status espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__space *,
     struct espl__curves **, struct espl__diag *);
 /* Those of a trial: of its file, or what was read of its run directory. */
@@ -72,6 +74,10 @@ espl_status espl__curves_of(const struct espl__trial_config *, const struct espl
 void espl__curves_free(struct espl__curves *);
 /* Row of the configuration nearest in the unit cube (inactive ones ignored; ties: first). */
 uint32_t espl__curves_nearest(const struct espl__curves *, const double *values);
+uint32_t espl__curves_rows(const struct espl__curves *); /* configurations */
+/* (iteration, value) of a metric, into `to` unless it is NULL; returns how many. */
+uint32_t espl__curves_points(const struct espl__curves *, uint32_t row, uint32_t metric,
+    struct espl_point *to);
 uint32_t espl__curves_metric_count(const struct espl__curves *);
 const char *espl__curves_metric(const struct espl__curves *, uint32_t metric);
 /* The value at an iteration (the last at or before it; NaN before the first).  `last`: the

@@ -5,7 +5,7 @@
     convert.py deepcave   FOLDER                        a run recorded by DeepCAVE
     convert.py hpbandster FOLDER                        a run recorded by HpBandSter
     convert.py nmt        nmtlc.jsonl --select NAME     hpo_nmt: perplexities of translation systems
-    convert.py algoperf   curves.csv hparams.jsonl --select WORKLOAD/SUBMISSION
+    convert.py algoperf   curves.csv hparams.jsonl --select WORKLOAD[/SUBMISSION]
 
 Files may be compressed (.xz, .gz).  -o names the CSV (else standard output), --space a file that
 gets a matching `space` group.  The format is described in docs/curves.md.
@@ -269,17 +269,23 @@ def convert_nmt(paths, options):
 
 
 def convert_algoperf(paths, options):
-    """An iteration is one evaluation; a configuration one trial of one study."""
+    """An iteration is one evaluation; a configuration one trial of one study.  Of all submissions
+    to a workload only their names are parameters: each has others."""
     if len(paths) != 2:
         raise Wrong("algoperf needs two files: curves.csv and hparams.jsonl")
     table, seen = Table(), set()
-    key = lambda o: "%s-%s" % (o["study"], o["trial"])
+    whole = "/" not in (options.select or "/")
+    chosen = lambda o: options.select == (
+        o["workload"] if whole else "%s/%s" % (o["workload"], o["submission"]))
+    key = lambda o: "%s%s-%s" % (o["submission"] + "-" if whole else "", o["study"], o["trial"])
     with open_text(paths[1]) as file:
         for line in file:
             o = json.loads(line)
             seen.add("%s/%s" % (o["workload"], o["submission"]))
-            if "%s/%s" % (o["workload"], o["submission"]) == options.select:
+            if chosen(o):
                 params = {k: v for k, v in o["hparams"].items() if not isinstance(v, (dict, list))}
+                if whole:
+                    params = {"submission": o["submission"], "trial": int(o["trial"])}
                 table.config(key(o), dict(params, study=int(o["study"])))
     if not table.configs:
         raise Wrong("--select: one of " + ", ".join(sorted(seen)))
@@ -287,8 +293,7 @@ def convert_algoperf(paths, options):
     with open_text(paths[0]) as file:
         for row in csv.DictReader(file):
             name = key(row)
-            if "%s/%s" % (row["workload"], row["submission"]) != options.select \
-               or name not in table.points:
+            if not chosen(row) or name not in table.points:
                 continue
             metrics = {m: float(row[m]) if row[m] else None
                        for m in ("validation_metric", "validation_loss", "train_loss")}
@@ -309,7 +314,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", choices=sorted(SOURCES))
     parser.add_argument("paths", nargs="+", metavar="FILE")
-    parser.add_argument("--select", help="nmt: data set; algoperf: WORKLOAD/SUBMISSION")
+    parser.add_argument("--select", help="nmt: data set; algoperf: WORKLOAD[/SUBMISSION]")
     parser.add_argument("-o", "--output", help="the CSV; standard output if absent")
     parser.add_argument("--space", help="write a matching space group to this file")
     options = parser.parse_args()

@@ -271,20 +271,21 @@ take_samples(const struct espl_extrapolator *e, const struct espl_point *points,
 	}
 }
 
-/* By how much the value fell since the first point was `share` of the prefix behind. */
+/* By how much the last value is below the least of the first `share` of the prefix.  Not the value
+ * at that point: it may be a spike. */
 static double
 progress_since(const struct espl_extrapolator *e, const struct espl_point *points, uint32_t count,
     const struct prefix *p, double share)
 {
-	double then = p->last, first = points[p->from].x;
+	double least = INFINITY, first = points[p->from].x;
 
 	for (uint32_t i = p->from; i < count; i++)
 		if (is_known(&points[i]) && points[i].x <= first + share * (p->last_x - first))
-			then = value_of(e, &points[i]);
-	return then > p->last ? then - p->last : 0;
+			least = fmin(least, value_of(e, &points[i]));
+	return least > p->last ? least - p->last : 0;
 }
 
-/* Half of the expected change, but no more than the value fell of late, and no more than
+/* Half of the expected fall, but no more than the value fell of late, and no more than
  * DAMPED_MOST of it for each length of the prefix still ahead: undamped fits of noisy curves
  * predict far too much, and a search would then prefer the noisiest trials. */
 static double
