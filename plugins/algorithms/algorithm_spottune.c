@@ -9,15 +9,17 @@
 #include <string.h>
 #include <espalier/kit/extrapolate.h>
 #include <espalier/kit/ladder.h>
+#include "combinations.h"
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MAX, THETA, MCNT, EXTRAPOLATOR, CEILING, PLATEAU };
+enum { TRIALS, ITERATIONS_MAX, THETA, MCNT, EXTRAPOLATOR, CEILING, PLATEAU, POINTS, LEVELS_MAX };
 
 static const struct espl_option options[] = {
 	{ .name = "trials",
-	    .help = "number of configurations",
+	    .help = "number of random configurations; 0: every combination of the parameters' "
+		    "values, as in grid",
 	    .type = ESPL_OPT_INT,
-	    .min = "1",
+	    .min = "0",
 	    .max = "1000000",
 	    .flags = ESPL_OPT_REQUIRED },
 	{ .name = "iterations_max",
@@ -61,6 +63,7 @@ static const struct espl_option options[] = {
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1" },
+	COMBINATIONS_OPTIONS("with trials = 0: "),
 };
 
 #define PLATEAU_FROM 0.3 /* of iterations_max */
@@ -77,7 +80,8 @@ struct spottune {
 	uint32_t magic;            /* SPOTTUNE_MAGIC */
 	int maximize, warned;
 	struct espl_extrapolator extrapolator;
-	struct course *courses; /* [trials] of the first stage, by id */
+	struct combinations grid; /* of which trials are made; total 0: they are random */
+	struct course *courses;   /* [trials] of the first stage, by id */
 	uint32_t course_count;
 	uint64_t iterations;
 	double plateau;
@@ -101,6 +105,7 @@ destroy(void *self)
 	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
 	search->magic = 0;
 	free_courses(search);
+	combinations_free(&search->grid);
 	espl_ladder_free(&search->ladder);
 	free(search);
 }
@@ -121,9 +126,30 @@ read_extrapolator(struct spottune *search, const struct espl_config *config,
 }
 
 static espl_status
+take_combination(void *ctx, const double **values, struct espl_error *error)
+{
+	struct spottune *search = ctx;
+
+	return combinations_next(&search->grid, values, error);
+}
+
+static espl_status
+lay_grid(struct spottune *search, const struct espl_config *config, struct espl_error *error)
+{
+	if (config->values[TRIALS].as.i > 0)
+		return ESPL_OK;
+	search->ladder.source = take_combination;
+	search->ladder.source_ctx = search;
+	return combinations_init(&search->grid, search->ladder.host,
+	    (uint64_t)config->values[POINTS].as.i, (uint64_t)config->values[LEVELS_MAX].as.i,
+	    error);
+}
+
+static espl_status
 lay_rungs(struct spottune *search, const struct espl_config *config, struct espl_error *error)
 {
-	uint32_t trials = (uint32_t)config->values[TRIALS].as.i;
+	uint64_t given = (uint64_t)config->values[TRIALS].as.i;
+	uint32_t trials = (uint32_t)(given > 0 ? given : search->grid.total);
 	uint32_t best = (uint32_t)config->values[MCNT].as.i;
 	/* The tolerance keeps 0.7 * 10 at 7. */
 	double first = ceil(config->values[THETA].as.r * (double)search->iterations * (1 - 1e-12));
@@ -156,6 +182,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	status = espl_ladder_init(&search->ladder, host, error);
 	if (status == ESPL_OK)
 		status = read_extrapolator(search, config, error);
+	if (status == ESPL_OK)
+		status = lay_grid(search, config, error);
 	if (status == ESPL_OK)
 		status = lay_rungs(search, config, error);
 	if (status == ESPL_OK) {

@@ -162,7 +162,9 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	for (i = 0; i < n && status == ESPL_OK; i++) {
 		const double *values = ladder->values;
 
-		if (ladder->first != NULL && i < ladder->first->count)
+		if (ladder->source != NULL)
+			status = ladder->source(ladder->source_ctx, &values, error);
+		else if (ladder->first != NULL && i < ladder->first->count)
 			values = ladder->first->at(ladder->first, i);
 		else
 			status =

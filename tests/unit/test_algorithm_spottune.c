@@ -147,6 +147,25 @@ Test(spottune, plateau)
 	play_end(&play);
 }
 
+/* trials = 0: each combination once, as in grid (16 in the space of algo_play.h). */
+static void
+grid_is_whole(struct play *play, uint64_t seed)
+{
+	(void)seed;
+	cr_assert_eq(play->trials, 8 + 4 + 4);
+}
+
+Test(spottune, a_grid)
+{
+	struct play play = { .plugin = SPOTTUNE,
+		.options = "trials=0 points=2 iterations_max=10",
+		.fails = .05,
+		.nans = .1 };
+
+	play_seeds(&play, 100, grid_is_whole);
+	play_orders(&play, 30);
+}
+
 static void
 stages_are_full(struct play *play, uint64_t seed)
 {

@@ -59,6 +59,7 @@ Test(nomem, algorithms)
 		{ &algorithm_sha_LTX_espalier_plugin, "trials=3 iterations_max=3" },
 		{ &algorithm_sobol_LTX_espalier_plugin, "trials=2" },
 		{ &algorithm_spottune_LTX_espalier_plugin, "trials=3 iterations_max=3" },
+		{ &algorithm_spottune_LTX_espalier_plugin, "trials=0 iterations_max=3" },
 		{ &algorithm_asha_LTX_espalier_plugin, "trials=2 iterations_max=3 brackets=2" },
 		{ &algorithm_hyperband_LTX_espalier_plugin, "trials=5 iterations_max=3" },
 		{ &algorithm_hyperband_LTX_espalier_plugin, "iterations_max=3 order=side-by-side" },

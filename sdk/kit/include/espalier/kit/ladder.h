@@ -32,6 +32,9 @@ struct espl_climber {
 	/* its iterations: fewer than the rung's if it joined late */
 	uint64_t done;
 };
+/* The next configuration of the first rung, valid until the next call. */
+typedef espl_status espl_ladder_source(void *ctx, const double **values, struct espl_error *);
+
 /* the plugin's; fields may be read, the functions write them */
 struct espl_ladder {
 	const struct espl_host *host;
@@ -56,6 +59,9 @@ struct espl_ladder {
 			 * newcomers train that rung's iterations alone, and in later rungs
 			 * as many more as the others */
 	uint32_t magic; /* ESPL_LADDER_MAGIC between init and free */
+	espl_ladder_source
+	    *source; /* NULL: the user's points, then random ones; set by the plugin */
+	void *source_ctx;
 };
 
 /* Asks the host for what it needs.  Call espl_ladder_free also after a failure. */
@@ -68,7 +74,7 @@ espl_status espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64
 /* Declares a spec of one bracket: the rungs, with increments instead of cumulative iterations. */
 espl_status espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
     struct espl_error *error);
-/* The first rung: the user's points, then random ones.  At ESPL_ASK_START. */
+/* The first rung: of the source, or the user's points and random ones.  At ESPL_ASK_START. */
 espl_status espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
     struct espl_error *error);
 /* In on_trial_end.  Only a trial that reached its budget can be promoted: one that failed or
