@@ -126,7 +126,7 @@ def synthetic(folder, drop, noise):
         file.write("config,iteration,loss\n")
         for config in range(150):
             at = draw.randint(30, 50)
-            slow, level, floor = draw.uniform(.01, .03), draw.uniform(.4, .6), draw.uniform(.2, .5)
+            slow, level, floor = draw.uniform(.003, .015), draw.uniform(.4, .6), draw.uniform(.2, .5)
             first = lambda k: 1 / (slow * k + level) + floor
             after, rate, share = first(at) * (1 - drop), draw.uniform(.02, .1), draw.uniform(.3, .6)
             for k in range(1, 101):
@@ -217,9 +217,10 @@ def claims(found, stages):
                   "stages it depends on the constants (below)" % listed(ahead)])
     low, high = stages
     lines.append(["A change above 0.5 after five below 0.01 separates stages",
-                  "share of synthetic stages found: %.2f to %.2f; by 0.1 and 0.05: %.2f to %.2f" %
-                  (min(low), max(low), min(high), max(high)),
-                  "Does not hold" if max(low) < .5 else "Holds for some"])
+                  "share of synthetic stages found without noise: %.2f, with 0.5 %% noise: %.2f; by "
+                  "0.1 and 0.05: %.2f and %.2f" % (low[0], low[2], high[0], high[2]),
+                  "Holds without noise alone" if low[0] >= .5 > low[2] else
+                  "Does not hold" if low[0] < .5 else "Holds"])
     return rows(["the paper", "here", ""], lines)
 
 
