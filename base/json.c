@@ -55,3 +55,40 @@ espl__json_bool(struct espl__buf *b, const char *name, int value)
 {
 	espl__json_raw(b, name, value ? "true" : "false");
 }
+
+const char *
+espl__json_quote(const char *text, size_t *size, struct espl__buf *to)
+{
+	size_t i;
+	int inside = 0, found = 0;
+
+	for (i = 0; i < *size && !found; i++)
+		found = text[i] == 'N' || text[i] == 'I';
+	if (!found)
+		return text;
+	for (i = 0; i < *size; i++) {
+		size_t left = *size - i;
+		const char *word = NULL;
+
+		if (inside && text[i] == '\\' && left > 1) {
+			espl__put(to, text + i++, 1);
+		} else if (text[i] == '"') {
+			inside = !inside;
+		} else if (!inside) {
+			if (left >= 9 && memcmp(text + i, "-Infinity", 9) == 0)
+				word = "-Infinity";
+			else if (left >= 8 && memcmp(text + i, "Infinity", 8) == 0)
+				word = "Infinity";
+			else if (left >= 3 && memcmp(text + i, "NaN", 3) == 0)
+				word = "NaN";
+		}
+		if (word != NULL) {
+			espl__print(to, "\"%s\"", word);
+			i += strlen(word) - 1;
+		} else {
+			espl__put(to, text + i, 1);
+		}
+	}
+	*size = to->size;
+	return espl__buf_text(to);
+}

@@ -12,4 +12,7 @@ void espl__json_int(struct espl__buf *, const char *name, int64_t);
 void espl__json_real(struct espl__buf *, const char *name, double); /* not finite: null */
 void espl__json_bool(struct espl__buf *, const char *name, int);
 void espl__json_raw(struct espl__buf *, const char *name, const char *json);
+/* Python writes NaN, Infinity and -Infinity bare: makes strings of them, in `to` if there are any.
+ * Returns the text and changes *size. */
+const char *espl__json_quote(const char *text, size_t *size, struct espl__buf *to);
 #endif

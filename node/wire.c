@@ -133,6 +133,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_v64(b, s->argc);
 	for (uint32_t i = 0; i < s->argc; i++)
 		espl__put_str(b, s->argv[i]);
+	espl__put_str(b, s->metrics);
 	espl__put_str(b, s->trainable);
 	espl__put_str(b, s->options);
 	espl__put_str(b, s->params);
@@ -277,6 +278,7 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	s->argv = get_list(r, k, &s->argc);
 	if (s->argc == 0)
 		s->argv = NULL;
+	s->metrics = get_text(r, k);
 	s->trainable = get_text(r, k);
 	if (s->trainable[0] == '\0')
 		s->trainable = NULL;

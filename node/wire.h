@@ -75,8 +75,8 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 6: HELLO_BACK ends with the run token. */
-#define ESPL__WIRE_PROTOCOL 6u
+/* 7: START says what to read of a command's output. */
+#define ESPL__WIRE_PROTOCOL 7u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -140,6 +140,7 @@ struct espl__start {
 	uint32_t threads;        /* CPU threads a rank may use */
 	const char *const *argv; /* command, or NULL with `trainable` */
 	uint32_t argc;
+	const char *metrics;    /* of a command that does not report: listen/listen.h; else "" */
 	const char *trainable;  /* name of a C trainable, NULL: a command */
 	const char *options;    /* trial.options as libconfig text, "" none */
 	const char *params;     /* JSON object */

@@ -24,6 +24,9 @@ struct espl__trial_config {
 			     * configuration was loaded */
 	/* a run directory's, as a CSV (input/curves.c); NULL none */
 	const char *curves_text;
+	/* trial.metrics: how reports are made of the output, for espalier-listen, and what is said
+	 * when there are none; NULL none */
+	const char *metrics, *metrics_missed;
 	const struct espl__node *options; /* trial.options: for the trainable; NULL none */
 	const struct espl__node *profile; /* STRING "auto" or path; GROUP; NULL */
 	const struct espl__node *env;     /* GROUP of strings added to the environment, or NULL */
@@ -95,6 +98,6 @@ struct espl__run_config {
 	const char *trace;                 /* workload.trace: absolute path; NULL: they are drawn */
 	struct espl__values *workload_values;
 	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values,
-	    *cloud_values;
+	    *cloud_values, *metrics_values;
 };
 #endif

@@ -82,7 +82,9 @@ tell_quiet(struct espl__exec *x)
 			: "trial %llu: no report for %s%s; trial.report_limit is not set",
 		    (unsigned long long)g->trial->pub.id,
 		    espl__format_short(x->now - g->heard, since),
-		    s->reported ? "" : " (does the program call run.report()?)",
+		    s->reported                    ? ""
+			: s->config->trial.metrics ? " (no line of its output fits trial.metrics)"
+						   : " (does the program call run.report()?)",
 		    espl__format_short(s->config->trial.report_limit, limit));
 	}
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/fill.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/profile.h"
@@ -262,7 +263,9 @@ warn_of_command(const struct espl__trial_config *t)
 
 	if (t->command_count == 0)
 		return;
-	if (strchr(t->command[0], '/') != NULL)
+	if (espl__fill_any(t->command[0]))
+		found = 1; /* which one is decided for each trial */
+	else if (strchr(t->command[0], '/') != NULL)
 		found = is_file_there(t, t->command[0], X_OK);
 	for (; !found && path != NULL && strchr(t->command[0], '/') == NULL; path = end) {
 		end = strchr(path, ':');
@@ -279,7 +282,7 @@ warn_of_command(const struct espl__trial_config *t)
 			? "; write each word of trial.command as a separate element"
 			: "");
 	script = script_of(t);
-	if (script != NULL && !is_file_there(t, script, R_OK))
+	if (script != NULL && !espl__fill_any(script) && !is_file_there(t, script, R_OK))
 		fprintf(stderr,
 		    "espalier: warning: script '%s' of trial.command not found in '%s'\n", script,
 		    t->directory);

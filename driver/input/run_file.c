@@ -409,8 +409,8 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 static espl_status
 read_trial(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "command", "options", "profile", "env", "env_from",
-		NULL };
+	static const char *const known[] = { "command", "metrics", "options", "profile", "env",
+		"env_from", NULL };
 	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "trial");
 	struct espl__trial_config *trial = &config->trial;
 	struct espl__values *values;
@@ -448,6 +448,8 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 		status = read_paths(config, diag);
 	if (status == ESPL_OK)
 		status = check_trial(config, group, need, diag);
+	if (status == ESPL_OK)
+		status = espl__run_read_metrics(config, group, diag);
 	return status;
 }
 
@@ -591,6 +593,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 	if (status == ESPL_OK)
 		status = read_space(config, need, diag);
 	if (status == ESPL_OK)
+		status = espl__run_check_words(config, diag);
+	if (status == ESPL_OK)
 		status = read_section(config, "algorithm", "random",
 		    need != ESPL__NEED_NOTHING && !config->pool, &config->algorithm, diag);
 	if (status == ESPL_OK)
@@ -641,9 +645,12 @@ espl__run_free(struct espl__run_config *config)
 	espl__values_free(config->planning_values);
 	espl__values_free(config->warm_values);
 	espl__values_free(config->cloud_values);
+	espl__values_free(config->metrics_values);
 	espl__run_free_pool(config);
 	free((void *)config->warm_from);
 	free((void *)config->trial.command);
+	free((void *)config->trial.metrics);
+	free((void *)config->trial.metrics_missed);
 	free((void *)config->trial.curves);
 	free((void *)config->trial.curves_text);
 	free((void *)config->trial.directory);

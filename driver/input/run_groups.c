@@ -162,8 +162,24 @@ static const struct espl_option trial_options[] = {
 };
 static const struct espl__core_member trial_members[] = {
 	{ "command", "array of strings",
-	    "Program that runs the trial: [ \"python3\", \"train.py\" ]. The first word is looked "
-	    "up in PATH; no shell is involved." },
+	    "Program that runs the trial: [ \"python3\", \"train.py\", \"--lr={lr}\" ]. The first "
+	    "word is looked up in PATH; no shell is involved. {NAME} is the value of a parameter, "
+	    "or one of {trial}, {experiment}, {run}, {output}, {seed} and {iterations}; {{ is a "
+	    "brace." },
+	{ "metrics.from", "\"stdout\" or \"stderr\", default \"stdout\"",
+	    "Read the metrics from what the command prints there. The program needs no change and "
+	    "saves no checkpoints. See docs/unchanged-scripts.md." },
+	{ "metrics.format", "\"pattern\" or \"json\"",
+	    "How to read a line: by metrics.pattern, or as a JSON object of metrics. Default: "
+	    "pattern "
+	    "if there is one." },
+	{ "metrics.pattern", "string",
+	    "Regular expression (PCRE2) with a group named like experiment.metric; {NAME} stands "
+	    "for "
+	    "a number called NAME: \"loss: {loss}, accuracy: {accuracy}\". A line with the metric "
+	    "is a report." },
+	{ "metrics.iteration", "string, default \"iteration\"",
+	    "Group or JSON member with the iteration. If it does not occur, reports are counted." },
 	{ "options", "group", "Options of the trainable." },
 	{ "profile", "string or group",
 	    "Measured performance of the trial: \"auto\" (the default: the profile that `espalier "

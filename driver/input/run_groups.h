@@ -105,6 +105,10 @@ void espl__run_free_pool(struct espl__run_config *);
 extern const struct espl_option espl__warm_options[WARM_COUNT];
 espl_status espl__run_read_warm(struct espl__run_config *, const struct espl__node *experiment,
     struct espl__diag *);
+/* run_metrics.c: trial.metrics, and the names in the words of trial.command. */
+espl_status espl__run_read_metrics(struct espl__run_config *, const struct espl__node *trial,
+    struct espl__diag *);
+espl_status espl__run_check_words(const struct espl__run_config *, struct espl__diag *);
 /* trial.env and trial.env_from. */
 espl_status espl__run_read_env(struct espl__trial_config *, const struct espl__node *trial,
     struct espl__diag *);

@@ -210,6 +210,8 @@ print_trial(struct printer *p, const struct espl__node *group)
 	}
 	if (command != NULL)
 		espl__node_print(command, 1, p->buf);
+	if (trial->metrics)
+		espl__node_print(espl__node_get(group, "metrics"), 1, p->buf);
 	if (trial->options != NULL) {
 		espl__print(p->buf, "\toptions = {\n");
 		for (uint32_t i = 0; i < trial->options->child_count; i++)

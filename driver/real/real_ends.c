@@ -37,6 +37,9 @@ find_culprit(const struct espl__rgang *gang)
 	const struct espl__rank_end *worst = NULL;
 	uint32_t i;
 
+	if (gang->told != 0 && gang->kind->of->config->trial.metrics != NULL)
+		return NULL; /* none of them knew: each died of our signal, or of a lost peer */
+
 	for (i = 0; i < gang->end_count; i++) {
 		const struct espl__rank_end *end = &gang->ends[i];
 
@@ -132,6 +135,7 @@ static void
 clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct espl__event *event)
 {
 	struct espl__arena *arena = espl__real_arena(real);
+	const char *missed = gang->kind->of->config->trial.metrics_missed;
 	char text[500];
 
 	event->as.ended.how = ESPL__END_DONE;
@@ -146,7 +150,8 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 	} else if (gang->told != ESPL__STOP && gang->last < gang->budget) {
 		if (gang->last == gang->begun)
 			(void)snprintf(text, sizeof text,
-			    "ended without reporting an iteration (does it call run.report()?)");
+			    "ended without reporting an iteration (%s)",
+			    missed != NULL ? missed : "does it call run.report()?");
 		else
 			(void)snprintf(text, sizeof text,
 			    "exited at iteration %llu of %llu without being asked to stop",

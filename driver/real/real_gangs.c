@@ -92,6 +92,12 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 	if (fx->as.reply.directive != ESPL__CONTINUE ||
 	    !espl__real_resize_now(real, gang, fx->as.reply.budget))
 		espl__real_say(real, gang, fx->as.reply.directive, fx->as.reply.budget);
+	if (gang->told != 0 &&
+	    gang->kind->of->config->trial.metrics != NULL) { /* no rank listens */
+		gang->stay_until = 0;
+		espl__real_gang_kill_parts(real, gang,
+		    (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
+	}
 	espl__real_lines_held(real, gang);
 }
 

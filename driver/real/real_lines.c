@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -32,44 +33,6 @@ refuse_garbage(struct espl__real *real, struct espl__rgang *gang, const char *re
 		shown[count++] = isprint((unsigned char)text[i]) ? text[i] : '?';
 	shown[count] = '\0';
 	espl__real_gang_break(real, gang, "rank 0: %s: %s", reason, shown);
-}
-
-/* Python writes NaN, Infinity and -Infinity bare: they become the strings that number_of knows. */
-static const char *
-quote_specials(const char *text, size_t *size, struct espl__buf *to)
-{
-	size_t i;
-	int inside = 0, found = 0;
-
-	for (i = 0; i < *size && !found; i++)
-		found = text[i] == 'N' || text[i] == 'I';
-	if (!found)
-		return text;
-	for (i = 0; i < *size; i++) {
-		size_t left = *size - i;
-		const char *word = NULL;
-
-		if (inside && text[i] == '\\' && left > 1) {
-			espl__put(to, text + i++, 1);
-		} else if (text[i] == '"') {
-			inside = !inside;
-		} else if (!inside) {
-			if (left >= 9 && memcmp(text + i, "-Infinity", 9) == 0)
-				word = "-Infinity";
-			else if (left >= 8 && memcmp(text + i, "Infinity", 8) == 0)
-				word = "Infinity";
-			else if (left >= 3 && memcmp(text + i, "NaN", 3) == 0)
-				word = "NaN";
-		}
-		if (word != NULL) {
-			espl__print(to, "\"%s\"", word);
-			i += strlen(word) - 1;
-		} else {
-			espl__put(to, text + i, 1);
-		}
-	}
-	*size = to->size;
-	return espl__buf_text(to);
 }
 
 /* 0, or -1 if this is no number. */
@@ -199,8 +162,10 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 
 	gang->finished |= report->finished;
 	if (report->iteration <= gang->last) {
-		warn_once(gang, report,
-		    report->iteration <= gang->begun ? "from which it had started" : "twice");
+		if (!report->finished || report->iteration < gang->last)
+			warn_once(gang, report,
+			    report->iteration <= gang->begun ? "from which it had started"
+							     : "twice");
 		espl__real_say(real, gang,
 		    gang->killed || gang->told ? ESPL__PAUSE : ESPL__CONTINUE, 0);
 		return;
@@ -259,7 +224,7 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 {
 	struct espl__buf quoted = { NULL, 0, 0 };
 	size_t length = size;
-	const char *clean = quote_specials(text, &length, &quoted);
+	const char *clean = espl__json_quote(text, &length, &quoted);
 	struct report report;
 	json_error_t error;
 	json_t *root =
@@ -282,7 +247,7 @@ espl__real_line_iteration(const char *text, size_t size)
 {
 	struct espl__buf quoted = { NULL, 0, 0 };
 	size_t length = size;
-	const char *clean = quote_specials(text, &length, &quoted);
+	const char *clean = espl__json_quote(text, &length, &quoted);
 	json_t *root = json_loadb(clean, length, JSON_DECODE_INT_AS_REAL, NULL);
 	const json_t *iteration = json_object_get(root, "iteration");
 	double number = json_is_number(iteration) ? json_number_value(iteration) : 0.0;

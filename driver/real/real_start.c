@@ -7,6 +7,7 @@
 #include "real/real.h"
 #include <stdlib.h>
 #include <string.h>
+#include "base/log.h"
 #include "base/mem.h"
 #include "model/trials.h"
 #include "plugin/registry.h"
@@ -21,7 +22,9 @@ set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial
 
 	char *folders = trial->trainable != NULL ? espl__plugins_given() : NULL;
 
-	kind->environment = espl__alloc((size_t)(given + names + 2) * sizeof *kind->environment);
+	kind->environment = espl__alloc((size_t)(given + names + 3) * sizeof *kind->environment);
+	kind->environment[kind->environment_count++] =
+	    espl__format("ESPALIER_EXPERIMENT=%s", kind->of->config->name);
 	if (folders != NULL) /* the worker looks for the trainable where we found it */
 		kind->environment[kind->environment_count++] =
 		    espl__format("ESPALIER_PLUGIN_PATH=%s", folders);
@@ -72,6 +75,10 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 		espl__node_print(trial->options->children[i], 0, &text);
 	kind->options = espl__strdup(espl__buf_text(&text));
 	espl__buf_free(&text);
+	if (trial->metrics != NULL)
+		espl__log(ESPL_INFO,
+		    "metrics are read from the output of the trials, which save no checkpoints: a "
+		    "trial that is paused and promoted later trains again from iteration 0");
 	return set_environment(kind, trial, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
 }
 
@@ -201,6 +208,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
 	start->argv = trial->trainable == NULL ? trial->command : NULL;
 	start->argc = trial->trainable == NULL ? trial->command_count : 0;
+	start->metrics = trial->metrics;
 	start->trainable = trial->trainable;
 	start->options = kind->options;
 	start->params = espl__buf_text(params);

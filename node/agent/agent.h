@@ -185,8 +185,6 @@ int64_t espl__gang_tend(struct espl__agent *, int64_t now);
 struct espl__agent_gang *espl__gang_find(const struct espl__agent *, uint64_t id);
 /* agent_launch.c */
 int espl__gang_launch(struct espl__agent_gang *); /* 0, or -1: a rank carries the reason */
-char *espl__find_program(const char *name, const char *folder,
-    const char *path); /* NULL: nowhere */
 void espl__agent_reserve(struct espl__agent *, uint64_t gang);
 void espl__agent_unreserve(struct espl__agent *, uint64_t gang);
 /* agent_report.c */
@@ -232,6 +230,13 @@ void espl__env_make(const struct espl__agent_rank *, int reports, int listens,
     struct espl__strings *);
 const char *espl__env_get(const struct espl__strings *, const char *name); /* NULL absent */
 void espl__strings_free(struct espl__strings *);
+void espl__words_add(struct espl__strings *, char *text); /* takes it over */
+char *espl__find_program(const char *name, const char *folder,
+    const char *path); /* NULL: nowhere */
+/* Appends the words to run, with values for their names; through espalier-listen if
+ * the rank's output is read.  Returns the program, or NULL if it is nowhere. */
+char *espl__agent_words(const struct espl__agent_rank *, const struct espl__strings *env,
+    int listens, struct espl__strings *);
 void espl__env_inherit(struct espl__strings *);         /* the agent's own, cleaned */
 void espl__env_set(struct espl__strings *, char *text); /* takes over "NAME=value" */
 #endif

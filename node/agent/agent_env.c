@@ -19,48 +19,6 @@ static const char *const foreign[] = { "SLURM_", "PMI", "OMPI_", "HYDRA_", NULL 
 static const char *const dropped[] = { "ESPALIER_AGENT_DEVICES", "ESPALIER_REPORT_FD",
 	"ESPALIER_LISTEN_FD", "ESPALIER_OPTIONS", "ESPALIER_SEAT", NULL };
 
-void
-espl__strings_free(struct espl__strings *s)
-{
-	for (size_t i = 0; i < s->count; i++)
-		free(s->list[i]);
-	free(s->list);
-	memset(s, 0, sizeof *s);
-}
-
-static size_t
-find_variable(const struct espl__strings *s, const char *name, size_t length)
-{
-	for (size_t i = 0; i < s->count; i++)
-		if (strncmp(s->list[i], name, length) == 0 && s->list[i][length] == '=')
-			return i;
-	return SIZE_MAX;
-}
-
-const char *
-espl__env_get(const struct espl__strings *s, const char *name)
-{
-	size_t length = strlen(name), at = find_variable(s, name, length);
-
-	return at == SIZE_MAX ? NULL : s->list[at] + length + 1;
-}
-
-/* Replaces an older one of this name. */
-void
-espl__env_set(struct espl__strings *s, char *text)
-{
-	size_t at = find_variable(s, text, strcspn(text, "="));
-
-	if (at != SIZE_MAX) {
-		free(s->list[at]);
-		s->list[at] = text;
-		return;
-	}
-	ESPL__GROW(s->list, s->cap, s->count + 2);
-	s->list[s->count++] = text;
-	s->list[s->count] = NULL;
-}
-
 #define SET(...) espl__env_set(s, espl__format(__VA_ARGS__))
 
 void
@@ -98,6 +56,8 @@ set_own_variables(struct espl__strings *s, const struct espl__agent_rank *rank, 
 	else
 		SET("ESPALIER_SHARE=%" PRIu32, t->world);
 	SET("ESPALIER_SEED=%" PRIu64, t->seed);
+	SET("ESPALIER_RUN=%s", g->agent->dir != NULL ? g->agent->dir : "");
+	SET("ESPALIER_OUTPUT=%s/output", g->folder);
 	SET("ESPALIER_GANG=%" PRIu64, t->join.generation > 0 ? t->of : t->gang);
 	SET("ESPALIER_ATTEMPT=%" PRIu32, t->attempt);
 	SET("ESPALIER_SCRATCH=%s", rank->scratch.path);
@@ -176,7 +136,7 @@ is_reserved(const char *text)
 		"ESPALIER_PARAMS=", "ESPALIER_ITERATION=", "ESPALIER_BUDGET=",
 		"ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
 		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY=", "ESPALIER_GANG=",
-		"ESPALIER_SEAT=", "ESPALIER_SHARING=", NULL };
+		"ESPALIER_SEAT=", "ESPALIER_SHARING=", "ESPALIER_RUN=", "ESPALIER_OUTPUT=", NULL };
 
 	for (size_t i = 0; names[i] != NULL; i++)
 		if (strncmp(text, names[i], strlen(names[i])) == 0)

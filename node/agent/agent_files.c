@@ -95,6 +95,12 @@ espl__files_make(struct espl__agent_gang *g, struct espl__diag *diag)
 	ESPL__CHECK(g, AGENT_GANG);
 	if (status == ESPL_OK)
 		status = write_params(g, diag);
+	if (status == ESPL_OK) {
+		char *output = espl__format("%s/output", g->folder); /* ESPALIER_OUTPUT */
+
+		status = espl__dir_make(output, diag);
+		free(output);
+	}
 	if (status == ESPL_OK && g->leads)
 		status = hold_new(&g->saving, diag);
 	for (uint32_t i = 0; i < g->start.rank_count && status == ESPL_OK; i++)

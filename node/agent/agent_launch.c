@@ -148,68 +148,31 @@ meeting_point(struct espl__agent_gang *g, int *fd)
 	return 0;
 }
 
-/* ---- programs ---------------------------------------------------------------------------- */
-
-static int
-is_runnable(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
-/* argv[0] with a slash is taken from the working folder on; else PATH is searched.  NULL: it
- * is nowhere. */
-char *
-espl__find_program(const char *name, const char *folder, const char *path)
-{
-	ESPL__ASSERT(name != NULL && folder != NULL);
-	if (strchr(name, '/') != NULL)
-		return espl__strdup(name);
-	if (path == NULL || path[0] == '\0')
-		path = "/usr/local/bin:/usr/bin:/bin";
-	for (;;) {
-		size_t length = strcspn(path, ":");
-		char *try;
-
-		if (path[0] == '/')
-			try = espl__format("%.*s/%s", (int)length, path, name);
-		else
-			try = espl__format("%s/%.*s/%s", folder, length > 0 ? (int)length : 1,
-			    length > 0 ? path : ".", name);
-		if (is_runnable(try))
-			return try;
-		free(try);
-		if (path[length] == '\0')
-			return NULL;
-		path += length + 1;
-	}
-}
-
 /* ---- processes --------------------------------------------------------------------------- */
 
 static void
 spawn_rank(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__strings *env)
 {
 	const struct espl__start *t = &r->gang->start;
-	char *worker[3] = { NULL, NULL, NULL }, *path;
+	struct espl__strings words = { NULL, 0, 0 };
+	char *path;
 
 	s->env = env->list;
 	if (t->trainable != NULL) {
-		path = worker[0] = espl__format("%s/espalier-worker", r->gang->agent->libexec);
-		worker[1] = espl__strdup(t->trainable);
-		s->argv = worker;
+		path = espl__format("%s/espalier-worker", r->gang->agent->libexec);
+		espl__words_add(&words, espl__strdup(path));
+		espl__words_add(&words, espl__strdup(t->trainable));
 	} else {
-		path = espl__find_program(t->argv[0], t->directory, espl__env_get(env, "PATH"));
-		/* execve takes but does not change it */
-		s->argv = (char *const *)(uintptr_t)t->argv;
+		path = espl__agent_words(r, env, t->metrics[0] != '\0' && s->report >= 0, &words);
 	}
+	s->argv = words.list;
 	s->path = path;
 	if (path == NULL) {
 		espl__rank_fail(r, "cannot run '%s': not found in PATH%s", t->argv[0],
 		    strchr(t->argv[0], ' ') != NULL
 			? " (write each word of a command as a separate element)"
 			: "");
+		espl__strings_free(&words);
 		return;
 	}
 	r->sup = espl__sup_start(s, &r->link);
@@ -217,8 +180,7 @@ spawn_rank(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__s
 		espl__rank_fail(r, "cannot create a process: %s", strerror(errno));
 	else
 		r->state = ESPL__RANK_STARTING;
-	if (t->trainable != NULL)
-		free(worker[1]);
+	espl__strings_free(&words);
 	free(path);
 }
 

@@ -44,16 +44,17 @@ report 'a layer names nothing of a layer above it' "$(
 	below core/plugin core/config base
 	below core base
 	below node/store base
+	below node/listen base
 	below node/comm base
 	below node/session node/wire.o node/.libs/wire.o base
 	below node/agent node/session node/store node/wire.o node/.libs/wire.o base
 	below node core base
 	below sdk/check sdk/testkit core base
-	below driver/input core base
+	below driver/input node/listen core base
 	below driver/sim driver/input driver/compute.o driver/.libs/compute.o core base
 	below driver/real driver/compute.o driver/.libs/compute.o node/wire.o node/.libs/wire.o core base
 	below driver/report driver/input core base
-	below driver sdk/check node/wire.o node/.libs/wire.o core base)"
+	below driver sdk/check node/listen node/wire.o node/.libs/wire.o core base)"
 
 loadable=$(find plugins -path '*/.libs/*.so' -type f | LC_ALL=C sort)
 report 'a plugin file exports its descriptor alone' "$(
@@ -130,7 +131,7 @@ report 'executor, model, kit and policies reach nothing outside themselves' "$(
 if [ -z "${SANITIZE_FLAGS-}" ] && grep -q 'PATH_CFLAGS.*-ffile-prefix-map' config.status 2>/dev/null; then
 	report 'programs and plugins hold no path of the folders they were made in' "$(
 		grep -l -a -F -e "${abs_top_srcdir:-$build}/core/" -e "${abs_top_srcdir:-$build}/driver/" -e "$(pwd)/core/" \
-			espalier espalier-agent espalier-worker $loadable)"
+			espalier espalier-agent espalier-listen espalier-worker $loadable)"
 else
 	number=$((number + 1))
 	echo "ok $number - programs and plugins hold no path of the folders they were made in # SKIP not in this build"

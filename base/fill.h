@@ -1,0 +1,25 @@
+/* fill.h - words of a command with {NAME} in them.
+ *
+ * {NAME} stands for a value, {{ for a brace; any other brace is an ordinary character, and so is
+ * ${NAME}, which belongs to a shell. */
+#ifndef ESPL__FILL_H
+#define ESPL__FILL_H
+#include "base/buf.h"
+
+/* The value of a name, or NULL if there is none. */
+typedef const char *espl__fill_find(void *ctx, const char *name);
+/* Length of the NAME of "{NAME}" at `at`; 0: there is none. */
+size_t espl__fill_name(const char *at);
+/* Appends the word with its names replaced.  0; -1: a name has no value, and `bad`, unless NULL,
+ * holds it (shortened to fit). */
+int espl__fill(const char *word, espl__fill_find *, void *ctx, struct espl__buf *, char bad[64]);
+/* Does a name occur in it? */
+int espl__fill_any(const char *word);
+
+/* Names that are no parameters, and the variables of docs/trial-protocol.md with their values;
+ * ended by NULL. */
+struct espl__fill_own {
+	const char *name, *variable;
+};
+extern const struct espl__fill_own espl__fill_owns[];
+#endif

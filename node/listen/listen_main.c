@@ -1,0 +1,357 @@
+/* listen_main.c - espalier-listen SPEC PROGRAM WORD...: rank 0 of a trial that does not report.
+ *
+ * Runs PROGRAM with the words as its arguments, copies what it prints to the trial's log, and makes
+ * reports of the lines that SPEC (listen.h) describes.  When the search wants no more iterations
+ * for now the program is stopped (SIGSTOP) until the answer comes, so that it does not train what
+ * nobody asked for; it is ended by SIGTERM when the answer is pause or stop.
+ * Exit status: the program's, or 0 after such an answer.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "listen/listen.h"
+
+struct listening {
+	struct espl__listen *listen;
+	int from;     /* descriptor of the program that is read: 1 or 2 */
+	int pipe;     /* -1: at its end */
+	int report;   /* -1: closed */
+	int signals;  /* signalfd */
+	pid_t child;  /* 0: it has ended */
+	int status;   /* as waitpid gave it */
+	int awaiting; /* a report is not answered yet */
+	int told;     /* pause or stop */
+	int ending;   /* SIGTERM was sent */
+	int frozen;   /* SIGSTOP was sent */
+	int warned;   /* about lines that took too long */
+	uint64_t begun, budget;
+	char bytes[64 << 10]; /* read, and not yet taken apart from `at` on */
+	size_t at, size;
+	struct espl__buf line, out, answer;
+};
+
+static uint64_t
+number_in(const char *name)
+{
+	const char *text = getenv(name);
+	int64_t number;
+
+	return text != NULL && espl__parse_int(text, &number) == 0 && number > 0 ? (uint64_t)number
+										 : 0;
+}
+
+/* ---- the program ------------------------------------------------------------------------- */
+
+static _Noreturn void
+exec_program(const struct listening *l, int out, char *const *argv, const sigset_t *mask)
+{
+	(void)setpgid(0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, mask, NULL);
+	(void)unsetenv("ESPALIER_REPORT_FD");
+	(void)setenv("PYTHONUNBUFFERED", "1", 0); /* or lines come when a buffer is full */
+	if (l->report >= 0)
+		(void)close(l->report);
+	if (dup2(out, l->from) >= 0)
+		(void)execv(argv[0], argv + 1);
+	fprintf(stderr, "espalier: cannot run '%s': %s\n", argv[1], strerror(errno));
+	_exit(127);
+}
+
+static int
+start_program(struct listening *l, char *const *argv)
+{
+	sigset_t ours, before;
+	int ends[2];
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGTERM);
+	sigaddset(&ours, SIGCHLD);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &ours, &before) != 0 ||
+	    (l->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK)) < 0 ||
+	    pipe2(ends, O_CLOEXEC) != 0)
+		return -1;
+	l->child = fork();
+	if (l->child == 0)
+		exec_program(l, ends[1], argv, &before);
+	(void)close(ends[1]);
+	if (l->child < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+		return -1;
+	(void)setpgid(l->child, l->child);
+	l->pipe = ends[0];
+	return 0;
+}
+
+static void
+signal_program(struct listening *l, int sig)
+{
+	if (l->child > 0)
+		(void)kill(-l->child, sig);
+}
+
+static void
+thaw_program(struct listening *l)
+{
+	if (l->frozen)
+		signal_program(l, SIGCONT);
+	l->frozen = 0;
+}
+
+static void
+end_program(struct listening *l)
+{
+	if (!l->ending)
+		signal_program(l, SIGTERM);
+	l->ending = 1;
+	thaw_program(l);
+}
+
+static void
+close_report(struct listening *l)
+{
+	if (l->report >= 0)
+		(void)close(l->report);
+	l->report = -1;
+	l->awaiting = 0;
+}
+
+/* ---- reports ----------------------------------------------------------------------------- */
+
+static void
+send_report(struct listening *l, const void *text, size_t size)
+{
+	const char *p = text;
+
+	while (size > 0 && l->report >= 0) {
+		ssize_t sent = send(l->report, p, size, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0) { /* the agent is gone: so is the trial */
+			close_report(l);
+			end_program(l);
+			return;
+		}
+		p += sent;
+		size -= (size_t)sent;
+	}
+}
+
+static void
+take_line(struct listening *l)
+{
+	const char *text = espl__buf_text(&l->line);
+	int reports = !l->ending && l->report >= 0 &&
+	    espl__listen_line(l->listen, text, l->line.size, &l->out);
+
+	espl__buf_clear(&l->line);
+	if (!l->warned && espl__listen_hard(l->listen) > 0) {
+		l->warned = 1;
+		fprintf(stderr,
+		    "espalier: trial.metrics.pattern takes too many steps on a line; such lines "
+		    "are "
+		    "ignored\n");
+	}
+	if (!reports)
+		return;
+	send_report(l, l->out.data, l->out.size);
+	l->awaiting = l->report >= 0;
+	if (l->awaiting && espl__listen_last(l->listen) >= l->budget) {
+		signal_program(l, SIGSTOP);
+		l->frozen = 1;
+	}
+}
+
+/* Up to the report that is to be answered first. */
+static void
+take_bytes(struct listening *l)
+{
+	while ((!l->awaiting || l->ending) && l->at < l->size) {
+		char c = l->bytes[l->at++];
+
+		if (c == '\n' || c == '\r')
+			take_line(l);
+		else if (l->line.size < ESPL__LISTEN_LINE)
+			espl__put_u8(&l->line, (uint8_t)c);
+	}
+}
+
+static void
+take_answer(struct listening *l, const char *text)
+{
+	int64_t budget;
+
+	l->awaiting = 0;
+	if (strcmp(text, "pause") == 0 || strcmp(text, "stop") == 0) {
+		l->told = 1;
+		end_program(l);
+		return;
+	}
+	if (strncmp(text, "continue ", 9) == 0 && espl__parse_int(text + 9, &budget) == 0) {
+		l->budget = (uint64_t)budget;
+		espl__listen_budget(l->listen, l->budget);
+	}
+	thaw_program(l);
+}
+
+static void
+read_answers(struct listening *l)
+{
+	char bytes[512];
+	ssize_t got = recv(l->report, bytes, sizeof bytes, MSG_DONTWAIT);
+
+	if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
+		close_report(l);
+		end_program(l);
+	}
+	for (ssize_t i = 0; i < got; i++) {
+		if (bytes[i] != '\n') {
+			espl__put_u8(&l->answer, (uint8_t)bytes[i]);
+			continue;
+		}
+		take_answer(l, espl__buf_text(&l->answer));
+		espl__buf_clear(&l->answer);
+	}
+}
+
+/* ---- the loop ---------------------------------------------------------------------------- */
+
+/* Copies what is there to the log; 1: there was something. */
+static int
+read_output(struct listening *l)
+{
+	ssize_t got;
+
+	do
+		got = read(l->pipe, l->bytes, sizeof l->bytes);
+	while (got < 0 && errno == EINTR);
+	if (got > 0) {
+		(void)espl__write_all(l->from, l->bytes, (size_t)got);
+		l->at = 0;
+		l->size = (size_t)got;
+		return 1;
+	}
+	/* Something that the program left behind may hold the pipe open. */
+	if (got == 0 || errno != EAGAIN || l->child == 0) {
+		(void)close(l->pipe);
+		l->pipe = -1;
+		take_line(l); /* the last one may lack its end */
+	}
+	return 0;
+}
+
+static void
+read_signals(struct listening *l)
+{
+	struct signalfd_siginfo info;
+
+	while (read(l->signals, &info, sizeof info) == (ssize_t)sizeof info)
+		if (info.ssi_signo == SIGTERM)
+			end_program(l);
+	if (l->child > 0 && waitpid(l->child, &l->status, WNOHANG) == l->child)
+		l->child = 0;
+}
+
+static void
+follow_program(struct listening *l)
+{
+	while (l->child > 0 || l->pipe >= 0 || (l->awaiting && !l->ending)) {
+		int reads = l->pipe >= 0 && (!l->awaiting || l->ending);
+		struct pollfd p[3] = { { .fd = reads ? l->pipe : -1, .events = POLLIN },
+			{ .fd = l->report, .events = POLLIN },
+			{ .fd = l->signals, .events = POLLIN } };
+
+		if (reads && l->child == 0) {
+			(void)read_output(l);
+		} else if (poll(p, 3, -1) > 0) {
+			if (p[2].revents != 0)
+				read_signals(l);
+			if (p[1].revents != 0)
+				read_answers(l);
+			if (p[0].revents != 0 && (!l->awaiting || l->ending))
+				(void)read_output(l);
+		}
+		take_bytes(l);
+	}
+}
+
+/* As the program ended, so do we. */
+static int
+leave_as(const struct listening *l)
+{
+	struct rlimit none = { 0, 0 };
+
+	if (l->told)
+		return 0;
+	if (WIFSIGNALED(l->status)) {
+		sigset_t open;
+
+		(void)setrlimit(RLIMIT_CORE, &none);
+		(void)signal(WTERMSIG(l->status), SIG_DFL);
+		sigemptyset(&open);
+		(void)sigprocmask(SIG_SETMASK, &open, NULL);
+		(void)raise(WTERMSIG(l->status));
+		return 128 + WTERMSIG(l->status);
+	}
+	return WEXITSTATUS(l->status);
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct listening l;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		printf("espalier-listen %s\n", PACKAGE_VERSION);
+		return 0;
+	}
+	if (argc < 4 || getenv("ESPALIER_TRIAL") == NULL || getenv("ESPALIER_REPORT_FD") == NULL) {
+		fprintf(stderr,
+		    "usage: espalier-listen SPEC PROGRAM WORD... (started by espalier-agent, which "
+		    "passes everything else in the environment)\n");
+		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
+	}
+	if (espl__listen_new_json(argv[1], &l.listen, &l.from, &diag) != ESPL_OK) {
+		espl__diag_print(stderr, &diag);
+		return 2;
+	}
+	l.report = (int)number_in("ESPALIER_REPORT_FD");
+	l.begun = number_in("ESPALIER_ITERATION");
+	l.budget = number_in("ESPALIER_BUDGET");
+	espl__listen_begin(l.listen, l.begun, l.budget);
+	if (start_program(&l, argv + 2) != 0) {
+		perror("espalier-listen");
+		return 2;
+	}
+	follow_program(&l);
+	if (!l.told && !l.ending && l.status == 0 && espl__listen_last(l.listen) > l.begun) {
+		char *text = espl__format("{\"iteration\": %llu, \"finished\": true}\n",
+		    (unsigned long long)espl__listen_last(l.listen));
+
+		send_report(&l, text, strlen(text));
+		free(text);
+	}
+	espl__listen_free(l.listen);
+	espl__buf_free(&l.line);
+	espl__buf_free(&l.out);
+	espl__buf_free(&l.answer);
+	return leave_as(&l);
+}

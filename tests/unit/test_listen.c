@@ -1,0 +1,237 @@
+/* test_listen.c - words with {NAME} in them, and reports made from lines of output. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fill.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "listen/listen.h"
+
+static uint64_t
+below(struct espl__rng *rng, uint64_t limit)
+{
+	return espl__rng_next(rng) % limit;
+}
+
+/* ---- fill ---- */
+
+static const char *
+find(void *ctx, const char *name)
+{
+	const char *const *pairs = ctx;
+
+	for (; *pairs != NULL; pairs += 2)
+		if (strcmp(pairs[0], name) == 0)
+			return pairs[1];
+	return NULL;
+}
+
+static void
+fills(const char *word, const char *want)
+{
+	static const char *const pairs[] = { "lr", "0.1", "s", "a b'\"\n\xc3\xa9{lr}$x", "empty",
+		"", NULL };
+	struct espl__buf text = { NULL, 0, 0 };
+	char bad[64] = "";
+	int rc = espl__fill(word, find, (void *)(uintptr_t)pairs, &text, bad);
+
+	if (want == NULL)
+		cr_assert_eq(rc, -1, "%s is accepted", word);
+	else
+		cr_assert(rc == 0 && strcmp(espl__buf_text(&text), want) == 0, "%s -> %s", word,
+		    espl__buf_text(&text));
+	espl__buf_free(&text);
+}
+
+Test(fill, words)
+{
+	fills("", "");
+	fills("--lr={lr}", "--lr=0.1");
+	fills("{lr}{lr}", "0.10.1");
+	fills("{s}", "a b'\"\n\xc3\xa9{lr}$x"); /* a value is not looked into */
+	fills("{empty}", "");
+	fills("{{lr}", "{lr}");
+	fills("{{{lr}", "{0.1");
+	fills("{\"a\": {\"b\": {lr}}}", "{\"a\": {\"b\": 0.1}}");
+	fills("{ print $1 }", "{ print $1 }");
+	fills("${HOME}", "${HOME}");
+	fills("{lr", "{lr");
+	fills("{}", "{}");
+	fills("{1}", "{1}");
+	fills("--x={unknown}", NULL);
+	cr_assert(espl__fill_any("a{b}") && !espl__fill_any("a{ b }{{c}"));
+}
+
+/* Whatever the word: what is taken for a name is one, and all else stays as it is. */
+Test(fill, random)
+{
+	static const char *const parts[] = { "{", "}", "{{", "lr", "{lr}", "$", " ", "\xc3\xa9",
+		"_", "9", "{s}", "\n" };
+	static const char *const none[] = { "lr", "", "s", "", NULL };
+	struct espl__rng rng;
+
+	espl__rng_seed(&rng, 7, "fill");
+	for (int i = 0; i < 20000; i++) {
+		struct espl__buf word = { NULL, 0, 0 }, got = { NULL, 0, 0 };
+		size_t braces = 0;
+
+		for (uint64_t k = below(&rng, 9); k > 0; k--)
+			espl__print(&word, "%s", parts[below(&rng, 12)]);
+		if (espl__fill(espl__buf_text(&word), find, (void *)(uintptr_t)none, &got, NULL) ==
+		    0) {
+			cr_assert(got.size <= word.size);
+			for (size_t k = 0; k < got.size; k++)
+				braces += got.data[k] == '{';
+			cr_assert(braces <= word.size);
+		}
+		espl__buf_free(&word);
+		espl__buf_free(&got);
+	}
+}
+
+/* ---- listen ---- */
+
+static struct espl__listen *
+listen_to(const char *pattern, uint64_t budget)
+{
+	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss" };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__listen *l;
+
+	cr_assert_eq(espl__listen_new(&spec, &l, &diag), ESPL_OK, "%s", diag.text);
+	espl__listen_begin(l, 0, budget);
+	return l;
+}
+
+static void
+hears(struct espl__listen *l, const char *line, const char *want)
+{
+	struct espl__buf out = { NULL, 0, 0 };
+	int got = espl__listen_line(l, line, strlen(line), &out);
+
+	cr_assert(got == (want != NULL) &&
+		(want == NULL || strcmp(espl__buf_text(&out), want) == 0),
+	    "%s -> %s", line, got ? espl__buf_text(&out) : "nothing");
+	espl__buf_free(&out);
+}
+
+static void
+refuses(const char *pattern, const char *why)
+{
+	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss" };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__listen *l;
+
+	cr_assert_neq(espl__listen_new(&spec, &l, &diag), ESPL_OK);
+	cr_assert(strstr(diag.text, why) != NULL, "%s", diag.text);
+}
+
+Test(listen, patterns)
+{
+	struct espl__listen *l = listen_to("Average loss: {loss}, Accuracy: {hits}/(?<of>\\d+)", 3);
+
+	hears(l, "Train Epoch: 1 Loss: 2.3", NULL);
+	hears(l, "Test set: Average loss: 0.1234, Accuracy: 9876/10000 (99%)",
+	    "{\"iteration\": 1, \"metrics\": {\"hits\": 9876, \"loss\": 0.1234, \"of\": 10000}}\n");
+	hears(l, "Average loss: -1e-3, Accuracy: 1/2",
+	    "{\"iteration\": 2, \"metrics\": {\"hits\": 1, \"loss\": -0.001, \"of\": 2}}\n");
+	hears(l, "Average loss: NaN, Accuracy: inf/2",
+	    "{\"iteration\": 3, \"metrics\": {\"hits\": \"inf\", \"loss\": \"nan\", \"of\": 2}}\n");
+	hears(l, "Average loss: 1, Accuracy: 1/2", NULL); /* the budget is reached */
+	espl__listen_budget(l, 9);
+	hears(l, "\xff Average loss: 1, Accuracy: 1/2 \xfe",
+	    "{\"iteration\": 4, \"metrics\": {\"hits\": 1, \"loss\": 1, \"of\": 2}}\n");
+	espl__listen_free(l);
+}
+
+Test(listen, iterations)
+{
+	struct espl__listen *l = listen_to("step {iteration}|loss={loss}|acc={acc}", 50);
+
+	hears(l, "step 10", NULL);
+	hears(l, "acc=0.5", NULL); /* kept */
+	hears(l, "loss=3", "{\"iteration\": 10, \"metrics\": {\"acc\": 0.5, \"loss\": 3}}\n");
+	hears(l, "loss=2", NULL); /* iteration 10 again */
+	hears(l, "step 20 loss=1 acc=0.75",
+	    "{\"iteration\": 20, \"metrics\": {\"loss\": 1, \"acc\": 0.75}}\n");
+	hears(l, "step 15 loss=1", NULL);
+	hears(l, "step 60 loss=0.5", "{\"iteration\": 50, \"metrics\": {\"loss\": 0.5}}\n");
+	hears(l, "step 70 loss=0.4", NULL);
+	espl__listen_free(l);
+	l = listen_to("epoch {iteration}: {loss}", 9); /* counted from 0 */
+	hears(l, "epoch 0: 5", "{\"iteration\": 1, \"metrics\": {\"loss\": 5}}\n");
+	hears(l, "epoch 1: 4", "{\"iteration\": 2, \"metrics\": {\"loss\": 4}}\n");
+	espl__listen_free(l);
+}
+
+Test(listen, json)
+{
+	struct espl__listen *l = listen_to("", 9);
+
+	hears(l, "hello {\"loss\": 1}", NULL);
+	hears(l, "{\"acc\": 1}", NULL);
+	hears(l, "{\"loss\": NaN, \"note\": \"NaN or \\\" so\", \"list\": [1], \"iteration\": 2}",
+	    "{\"iteration\": 2, \"metrics\": {\"acc\": 1, \"loss\": \"nan\"}}\n");
+	hears(l, "{\"loss\": 0.25, \"iteration\": 3}",
+	    "{\"iteration\": 3, \"metrics\": {\"loss\": 0.25}}\n");
+	hears(l, "{\"loss\": \"high\", \"iteration\": 4}",
+	    "{\"iteration\": 4, \"metrics\": {\"loss\": \"high\"}}\n"); /* the driver refuses it */
+	hears(l, "[{\"loss\": 1}]", NULL);
+	espl__listen_free(l);
+}
+
+Test(listen, refusals)
+{
+	refuses("loss (", "not a valid expression");
+	refuses("nothing", "no group for the metric 'loss'");
+	refuses("{accuracy}", "no group for the metric 'loss'");
+}
+
+/* A pattern that would take for ever is given up, and the next line is read. */
+Test(listen, catastrophe, .timeout = 30)
+{
+	struct espl__listen *l = listen_to("^(a+)+$|^loss={loss}$", 9);
+	char line[200];
+
+	memset(line, 'a', sizeof line - 2);
+	line[198] = '!';
+	line[199] = '\0';
+	for (int i = 0; i < 20; i++)
+		hears(l, line, NULL);
+	cr_assert_eq(espl__listen_hard(l), 20);
+	hears(l, "loss=1", "{\"iteration\": 1, \"metrics\": {\"loss\": 1}}\n");
+	espl__listen_free(l);
+}
+
+/* Random bytes never break a reader, and a report is one line with the next iteration. */
+Test(listen, random)
+{
+	static const char *const parts[] = { "loss=", "1.5", "-", "e9", "{\"loss\": ", "}", " ",
+		"\xff", "\xc3", "nan", "step ", "7", "\"", "acc=", "\t", "[" };
+	struct espl__rng rng;
+
+	espl__rng_seed(&rng, 11, "lines");
+	for (int round = 0; round < 200; round++) {
+		struct espl__listen *l =
+		    listen_to(round % 2 ? "" : "loss={loss}|step {iteration}|acc={acc}", 40);
+		uint64_t last = 0;
+
+		for (int i = 0; i < 200; i++) {
+			struct espl__buf line = { NULL, 0, 0 }, out = { NULL, 0, 0 };
+
+			for (uint64_t k = below(&rng, 8); k > 0; k--)
+				espl__print(&line, "%s", parts[below(&rng, 16)]);
+			if (espl__listen_line(l, espl__buf_text(&line), line.size, &out)) {
+				cr_assert(out.size > 0 && out.data[out.size - 1] == '\n');
+				cr_assert(memchr(out.data, '\n', out.size - 1) == NULL);
+				cr_assert(
+				    espl__listen_last(l) > last && espl__listen_last(l) <= 40);
+			}
+			last = espl__listen_last(l);
+			espl__buf_free(&line);
+			espl__buf_free(&out);
+		}
+		espl__listen_free(l);
+	}
+}
