@@ -102,7 +102,19 @@ static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Ma
 	    "print a completion script for bash: source <(espalier help --completion)" },
 	END_FLAGS };
 
+static const struct espl__flag init_flags[] = {
+	{ "output", 'o', "FILE", "write to FILE, which must not exist (default: standard output)" },
+	END_FLAGS
+};
+
 const struct espl__verb espl__verbs[] = {
+	{ "init", "[SCRIPT] [--output FILE]", "write a first configuration, for a script",
+	    "Reads the options of a Python script (argparse, click) and the lines that it prints, "
+	    "without\n"
+	    "running it, and proposes a space, a metric and an algorithm.  The ranges are guesses "
+	    "from names\n"
+	    "and defaults: edit them.  Without SCRIPT, prints a template.\n",
+	    init_flags, 0, 1, espl__verb_init },
 	{ "run", "FILE [--dir DIR] [--set PATH=VALUE]... [--quiet|--json]",
 	    "run the experiment described in FILE",
 	    "All data of the run is stored in DIR, which must not already contain a run.\n"
