@@ -69,4 +69,10 @@ espl_status espl__session_offers(const struct espl__session *, espl__offer_fn *,
  * a configuration to say). */
 struct espl__arena;
 const struct espl_spec *espl__session_spec(const struct espl__session *, struct espl__arena *);
+/* check_words.c: what `check` says of a program that is not changed: its command line with an
+ * example of the parameters; and which reports trial.metrics finds in a file of its output (path
+ * NULL: no file). */
+void espl__check_words(const struct espl__session *, struct espl__buf *);
+espl_status espl__check_output(const struct espl__session *, const char *path, struct espl__buf *,
+    struct espl__diag *);
 #endif

@@ -406,6 +406,7 @@ espl__verb_check(const struct espl__args *args)
 		} else {
 			say_experiment(s.config, &b);
 			say_trial(&s, on_cpu, &b);
+			espl__check_words(&s, &b);
 			say_ranks(s.config, offers.slots, on_cpu, &b);
 			say_space(&s, &b);
 			say_spec(&s, &b);
@@ -414,6 +415,7 @@ espl__verb_check(const struct espl__args *args)
 		    s.config->cloud.use);
 		espl__put(&b, offers.text.data, offers.text.size);
 		espl__print(&b, "  placer      %s\n", s.config->placer.use);
+		status = espl__check_output(&s, espl__arg(args, "output"), &b, &diag);
 	}
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
 	if (status == ESPL_OK && result == 0 && espl__try_cloud(s.config, &diag) != ESPL_OK)

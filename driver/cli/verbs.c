@@ -102,6 +102,10 @@ static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Ma
 	    "print a completion script for bash: source <(espalier help --completion)" },
 	END_FLAGS };
 
+static const struct espl__flag check_flags[] = {
+	{ "output", 'o', "LOG", "also try trial.metrics on LOG, a file of the program's output" },
+	SET_FLAG, END_FLAGS
+};
 static const struct espl__flag init_flags[] = {
 	{ "output", 'o', "FILE", "write to FILE, which must not exist (default: standard output)" },
 	END_FLAGS
@@ -241,11 +245,12 @@ const struct espl__verb espl__verbs[] = {
 	    "gpus_max,\n"
 	    "granted and open.\n",
 	    set_json_flags, 2, 2, espl__verb_allocate },
-	{ "check", "FILE [--set PATH=VALUE]...", "validate a configuration without running it",
+	{ "check", "FILE [--output LOG] [--set PATH=VALUE]...",
+	    "validate a configuration without running it",
 	    "Reads FILE and every file it names, loads the plugins and checks their options.  Then "
 	    "starts the\n"
 	    "cloud without leasing anything; cloud ssh tries each of its hosts.\n",
-	    set_flags, 1, 1, espl__verb_check },
+	    check_flags, 1, 1, espl__verb_check },
 	{ "plugins", "[--json]", "list the installed plugins", "", json_flags, 0, 0,
 	    espl__verb_plugins },
 	{ "help", "[COMMAND|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion]",

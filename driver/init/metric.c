@@ -207,13 +207,14 @@ build_pattern(const char *line, const struct hole *holes, uint32_t count, struct
 static int
 score_line(const char *line, const struct hole *holes, uint32_t count, uint32_t *objective)
 {
-	int found = 0;
+	int found = 0, iteration = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		int good = holes[i].metric == NULL        ? 0
 		    : contains_any(holes[i].word, judged) ? 3
 							  : 2;
 
+		iteration |= is_iteration(holes[i].word);
 		if (good > 2 || !contains_any(holes[i].word, trained))
 			good += good > 0;
 		if (good > found && isalpha((unsigned char)holes[i].word[0]) &&
@@ -224,7 +225,7 @@ score_line(const char *line, const struct hole *holes, uint32_t count, uint32_t 
 	}
 	if (found == 0)
 		return 0;
-	return found + 10 + (contains_any(line, judged) ? 4 : 0) -
+	return found + 10 + (iteration ? 2 : 0) + (contains_any(line, judged) ? 4 : 0) -
 	    (contains_any(line, trained) && !contains_any(line, judged) ? 4 : 0);
 }
 

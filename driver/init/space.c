@@ -16,10 +16,10 @@ static const char left[] =
     "backend dist distributed master nproc node nodes data dataset path dir file root start "
     "version "
     "amp fp16 bf16 wandb project name pretrained download id url host key task mode split "
-    "patience ";
+    "patience manualseed imagesize image img ngpu ngpus ";
 static const char lengths[] =
     " epochs epoch num_epochs n_epochs nepochs max_epochs num_train_epochs "
-    "iterations num_iterations n_iterations max_iterations rounds num_rounds ";
+    "niter num_iter iterations num_iterations n_iterations max_iterations rounds num_rounds ";
 static const char outputs[] =
     " output output_dir out out_dir outdir log_dir logdir save_dir savedir "
     "results_dir result_dir tb_dir tensorboard_dir ";
