@@ -62,6 +62,8 @@ class Run:
         self.iterations_max = _number("ESPALIER_ITERATIONS_MAX", iterations)
         self.checkpoint = os.environ.get("ESPALIER_CHECKPOINT", "")  #: folder; '' fresh
         self.scratch = os.environ.get("ESPALIER_SCRATCH", "")
+        self.output = os.environ.get("ESPALIER_OUTPUT", os.getcwd())  #: kept: TensorBoard, predictions
+        self.experiment = os.environ.get("ESPALIER_EXPERIMENT", "")
         self.ended = False
         self._save = os.environ.get("ESPALIER_SAVE", "")
         self._sealing = False
@@ -148,6 +150,9 @@ class Run:
         iteration = _whole(iteration)
         self.iteration = iteration
         if self._socket is None:
+            if self.inside and self.rank == 0:
+                raise RuntimeError("rank 0 has no report socket: trial.metrics of the configuration reads "
+                                   "the metrics from the output; remove it, and run.report() reports them")
             if not self.inside:
                 print("iteration %d: %s" % (iteration, ", ".join(
                     "%s %.6g" % (k, float(_plain(k, v))) for k, v in metrics.items())), flush=True)
