@@ -17,6 +17,13 @@ espl__run_say_format(const char *path, struct espl__diag *diag)
 
 	if (end == NULL || strcmp(end, ".cfg") == 0 || strcmp(end, ".conf") == 0)
 		return;
+	if (strcmp(end, ".py") == 0) {
+		(void)snprintf(diag->hint, sizeof diag->hint,
+		    "this is a script; `espalier init %.200s -o search.cfg` writes a configuration "
+		    "for it",
+		    path);
+		return;
+	}
 	(void)snprintf(diag->hint + used, sizeof diag->hint - used,
 	    used > 0 ? " (a configuration is a libconfig file: see `espalier help config`)"
 		     : "a configuration is a libconfig file: see `espalier help config`");
