@@ -4,7 +4,7 @@
 set -u
 
 packages=(build-essential autoconf automake libtool libltdl-dev pkgconf libconfig-dev libjansson-dev
-	libcurl4-openssl-dev libuv1-dev libsqlite3-dev libpcre2-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist)
+	libcurl4-openssl-dev nettle-dev libuv1-dev libsqlite3-dev libpcre2-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist)
 [ "${1:-build}" = check ] && packages+=(libcriterion-dev python3 python3-numpy openssh-server openssh-client)
 optional=(coinor-libcbc-dev)	# an engine of allocator milp; a build does without
 [ "${1:-build}" = check ] && optional+=(nodejs)	# runs the script of a report; tests are skipped without

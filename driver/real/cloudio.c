@@ -30,6 +30,7 @@ struct espl__io_child {
 	uv_write_t request;
 	uv_buf_t input;
 	uint64_t cookie;
+	espl__io_answer *answer; /* NULL: the plugin's on_child */
 	struct espl__buf output, errors;
 	char scratch[65536];
 	int handles, streams; /* handles open; streams not yet at their end */
@@ -102,8 +103,10 @@ child_answer(struct espl__io_child *child)
 	struct espl__cloudio *io = child->owner;
 	struct espl_child reply = ESPL_INIT(struct espl_child);
 
-	if (child->cancelled || child->answered || io->instance == NULL ||
-	    !ESPL_HAS(struct espl_cloud_ops, io->ops, on_child))
+	if (child->cancelled || child->answered || io->dead)
+		return;
+	if (child->answer == NULL &&
+	    (io->instance == NULL || !ESPL_HAS(struct espl_cloud_ops, io->ops, on_child)))
 		return;
 	child->answered = 1;
 	reply.status = child->status;
@@ -113,6 +116,10 @@ child_answer(struct espl__io_child *child)
 	reply.err = espl__buf_text(&child->errors);
 	reply.out_size = child->output.size;
 	reply.err_size = child->errors.size;
+	if (child->answer != NULL) {
+		child->answer(io, &reply);
+		return;
+	}
 	io->setup.enter(io->setup.ctx);
 	io->ops->on_child(io->instance->self, &reply);
 }
@@ -308,10 +315,10 @@ child_spawn(struct espl__io_child *child, const struct espl_spawn *spawn)
 	return failed;
 }
 
-static espl_status
-io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct espl_error *error)
+espl_status
+espl__io_spawn(struct espl__cloudio *io, const struct espl_spawn *spawn, espl__io_answer *answer,
+    struct espl_error *error)
 {
-	struct espl__cloudio *io = service->ctx;
 	struct espl__io_child *child;
 	uv_buf_t whole;
 	int failed;
@@ -323,6 +330,7 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 	child = espl__alloc(sizeof *child);
 	child->owner = io;
 	child->cookie = spawn->cookie;
+	child->answer = answer;
 	(void)uv_pipe_init(io->setup.loop, &child->in, 0);
 	(void)uv_pipe_init(io->setup.loop, &child->out, 0);
 	(void)uv_pipe_init(io->setup.loop, &child->err, 0);
@@ -366,6 +374,12 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 	return ESPL_OK;
 }
 
+static espl_status
+io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct espl_error *error)
+{
+	return espl__io_spawn(service->ctx, spawn, NULL, error);
+}
+
 /* ---- the rest ---- */
 
 static void
@@ -381,7 +395,7 @@ io_cancel(const struct espl_io *service, uint64_t cookie)
 			timer_unlink(timer);
 	}
 	for (child = io->children; child != NULL; child = child->next) {
-		if (child->cookie == cookie && !child->answered) {
+		if (child->answer == NULL && child->cookie == cookie && !child->answered) {
 			child->cancelled = 1;
 			if (!child->exited)
 				child_kill(child);
@@ -524,6 +538,7 @@ espl__cloudio_free(struct espl__cloudio *io)
 	if (io == NULL)
 		return;
 	espl__http_free(io->http);
+	espl__io_keys_free(io);
 	espl__buf_free(&io->secret);
 	io->magic = 0;
 	free(io);

@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <espalier/util.h>
 #include "base/assert.h"
 #include "base/mem.h"
@@ -13,6 +14,12 @@
 #define BODY_MAX (64u << 20)
 #define HEADERS_MAX 256u
 
+/* What the signature of a request for AWS is made of, until its keys are known. */
+struct aws_part {
+	char *url, *method, *region, *service;
+	char body_hash[65];
+};
+
 struct exchange {
 	struct exchange *next;
 	struct espl__http_hub *hub;
@@ -20,6 +27,8 @@ struct exchange {
 	struct curl_slist *headers;
 	uint64_t cookie;
 	int cancelled, too_long;
+	struct aws_part *aws; /* NULL: not signed for AWS */
+	int waits;            /* for keys: curl has not seen it */
 	struct espl__buf body;
 	char **got; /* header lines of the last response */
 	uint32_t got_count, got_cap;
@@ -42,10 +51,23 @@ struct espl__http_hub {
 };
 
 static void
+free_aws_part(struct aws_part *aws)
+{
+	if (aws == NULL)
+		return;
+	free(aws->url);
+	free(aws->method);
+	free(aws->region);
+	free(aws->service);
+	free(aws);
+}
+
+static void
 exchange_free(struct exchange *x)
 {
 	uint32_t i;
 
+	free_aws_part(x->aws);
 	curl_easy_cleanup(x->easy);
 	curl_slist_free_all(x->headers);
 	espl__buf_free(&x->body);
@@ -79,6 +101,9 @@ answer_plugin(struct exchange *x, CURLcode result)
 	reply.cookie = x->cookie;
 	reply.text = "";
 	if (result == CURLE_OK) {
+		if (x->aws != NULL && (code == 400 || code == 401 || code == 403) &&
+		    strstr(espl__buf_text(&x->body), "Expired") != NULL)
+			espl__io_keys_refused(io); /* ExpiredToken, RequestExpired, ... */
 		reply.status = ESPL_OK;
 		reply.code = (uint32_t)code;
 		reply.header_count = x->got_count;
@@ -260,7 +285,65 @@ add_header(struct exchange *x, const char *line, struct espl_error *error)
 	return ESPL_OK;
 }
 
-/* Signs as asked for.  Only "bearer" is known to this version. */
+/* "aws:amz:REGION:SERVICE", kept until there are keys. */
+static espl_status
+note_aws_part(struct exchange *x, const struct espl_http *request, struct espl_error *error)
+{
+	const char *region = request->sign + 8, *service = strchr(region, ':');
+	struct aws_part *aws;
+
+	if (service == NULL || service == region || service[1] == '\0' ||
+	    strchr(service + 1, ':') != NULL)
+		return espl_fail(error, ESPL_E_BUG, "'%s' is not aws:amz:REGION:SERVICE",
+		    request->sign);
+	aws = x->aws = espl__alloc(sizeof *aws);
+	aws->url = espl__strdup(request->url);
+	aws->method = espl__strdup(request->method != NULL ? request->method : "GET");
+	aws->region = espl__format("%.*s", (int)(service - region), region);
+	aws->service = espl__strdup(service + 1);
+	espl__sigv4_hash(request->body_size > 0 ? request->body : "", request->body_size,
+	    aws->body_hash);
+	return ESPL_OK;
+}
+
+/* Adds the signature to the headers that libcurl has not been given yet. */
+static espl_status
+sign_aws(struct exchange *x, const struct espl__aws_keys *keys, struct espl_error *error)
+{
+	struct espl__sigv4 request = { 0 };
+	char *lines[ESPL__SIGV4_LINES];
+	const char **headers = NULL;
+	uint32_t count = 0, cap = 0, i;
+	const struct curl_slist *one;
+	espl_status status;
+
+	for (one = x->headers; one != NULL; one = one->next) {
+		ESPL__GROW(headers, cap, request.header_count + 1);
+		headers[request.header_count++] = one->data;
+	}
+	request.method = x->aws->method;
+	request.region = x->aws->region;
+	request.service = x->aws->service;
+	request.url = x->aws->url;
+	request.headers = headers;
+	memcpy(request.body_hash, x->aws->body_hash, sizeof request.body_hash);
+	request.keys = keys;
+	request.utc = (int64_t)time(NULL);
+	status = espl__sigv4_sign(&request, lines, &count, error);
+	for (i = 0; i < count; i++) {
+		if (status == ESPL_OK)
+			status = add_header(x, lines[i], error);
+		memset(lines[i], 0, strlen(lines[i]));
+		free(lines[i]);
+	}
+	free(headers);
+	if (status == ESPL_OK &&
+	    curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers) != CURLE_OK)
+		status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	return status;
+}
+
+/* Signs as asked for; for AWS only what needs no keys. */
 static espl_status
 sign_request(struct exchange *x, const struct espl_http *request, struct espl_error *error)
 {
@@ -270,9 +353,8 @@ sign_request(struct exchange *x, const struct espl_http *request, struct espl_er
 
 	if (request->sign == NULL)
 		return ESPL_OK;
-	if (strncmp(request->sign, "aws:", 4) == 0)
-		return espl_fail(error, ESPL_E_UNSUPPORTED,
-		    "this version of espalier cannot sign requests for AWS (%s)", request->sign);
+	if (strncmp(request->sign, "aws:amz:", 8) == 0)
+		return note_aws_part(x, request, error);
 	if (strcmp(request->sign, "bearer") != 0)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "unknown signature method '%s'",
 		    request->sign);
@@ -373,15 +455,59 @@ espl__http_submit(struct espl__http_hub *hub, const struct espl_http *request,
 		exchange_free(x);
 		return status;
 	}
+	if (x->aws != NULL) {
+		const struct espl__aws_keys *keys;
+
+		status = hub->io->instance == NULL
+		    ? espl_fail(error, ESPL_E_BUG,
+			  "a request was made before the plugin was created")
+		    : espl__io_keys_get(hub->io, request, &keys, error);
+		x->waits = status == ESPL_E_BUSY;
+		if (status == ESPL_OK)
+			status = sign_aws(x, keys, error);
+		if (status != ESPL_OK && !x->waits) {
+			exchange_free(x);
+			return status;
+		}
+	}
 	x->next = hub->list;
 	hub->list = x;
-	if (curl_multi_add_handle(hub->multi, x->easy) != CURLM_OK) {
+	if (!x->waits && curl_multi_add_handle(hub->multi, x->easy) != CURLM_OK) {
 		unlink_exchange(x);
 		exchange_free(x);
 		return espl_fail(error, ESPL_E_REMOTE, "libcurl rejected the request for %s",
 		    request->url);
 	}
 	return ESPL_OK;
+}
+
+void
+espl__http_keys_came(struct espl__http_hub *hub, const struct espl__aws_keys *keys, const char *why)
+{
+	struct exchange *x, *next, *failed = NULL;
+
+	for (x = hub->list; x != NULL; x = next) {
+		struct espl_error error = ESPL_INIT(struct espl_error);
+
+		next = x->next;
+		if (!x->waits)
+			continue;
+		x->waits = 0;
+		if (keys != NULL && sign_aws(x, keys, &error) == ESPL_OK &&
+		    curl_multi_add_handle(hub->multi, x->easy) == CURLM_OK)
+			continue;
+		(void)snprintf(x->why, sizeof x->why, "%s", keys == NULL ? why : error.text);
+		unlink_exchange(x);
+		x->next = failed;
+		failed = x;
+	}
+	/* The plugin may ask for more, or close, when it hears of a failure: the list is ready. */
+	for (x = failed; x != NULL; x = next) {
+		next = x->next;
+		if (!hub->stopped)
+			answer_plugin(x, CURLE_LOGIN_DENIED);
+		exchange_free(x);
+	}
 }
 
 /* The exchange itself may be in the middle of a callback of curl: it only falls silent. */

@@ -1,12 +1,14 @@
-/* cloudio_private.h - between cloudio.c and cloudio_http.c. */
+/* cloudio_private.h - between cloudio.c, cloudio_http.c and cloudio_keys.c. */
 #ifndef ESPL__CLOUDIO_PRIVATE_H
 #define ESPL__CLOUDIO_PRIVATE_H
 #include "base/buf.h"
 #include "real/cloudio.h"
+#include "real/sigv4.h"
 
 struct espl__http_hub;
 struct espl__io_timer;
 struct espl__io_child;
+struct espl__io_keys;
 #define ESPL__CLOUDIO_MAGIC 0x646b6872u
 struct espl__cloudio {
 	struct espl__cloudio_setup setup;
@@ -18,11 +20,26 @@ struct espl__cloudio {
 	struct espl__io_timer *timers;
 	struct espl__io_child *children;
 	struct espl__http_hub *http;
-	struct espl__buf secret; /* the value given last */
+	struct espl__io_keys *keys; /* of AWS; NULL until a request needs some */
+	struct espl__buf secret;    /* the value given last */
 };
+/* Like the plugin's own spawn, but answered here; cancelling a cookie does not end it. */
+typedef void espl__io_answer(struct espl__cloudio *, const struct espl_child *);
+espl_status espl__io_spawn(struct espl__cloudio *, const struct espl_spawn *, espl__io_answer *,
+    struct espl_error *);
+
+/* The keys that sign a request: valid until the loop runs again.  E_BUSY: they are being asked
+ * for, and espl__http_keys_came is called. */
+espl_status espl__io_keys_get(struct espl__cloudio *, const struct espl_http *,
+    const struct espl__aws_keys **, struct espl_error *);
+void espl__io_keys_refused(struct espl__cloudio *); /* look for newer ones */
+void espl__io_keys_free(struct espl__cloudio *);
+
 espl_status espl__http_new(struct espl__cloudio *, struct espl__http_hub **, struct espl__diag *);
 espl_status espl__http_submit(struct espl__http_hub *, const struct espl_http *,
     struct espl_error *);
+/* Signs and sends what waits for keys; NULL: there are none, and `why` says why. */
+void espl__http_keys_came(struct espl__http_hub *, const struct espl__aws_keys *, const char *why);
 void espl__http_cancel(struct espl__http_hub *, uint64_t cookie, int all);
 void espl__http_stop(struct espl__http_hub *); /* closes its handles on the loop */
 int espl__http_busy(const struct espl__http_hub *);

@@ -223,12 +223,74 @@ Test(cloudio, http)
 	ask(&b, port, "/never", "GET", NULL, NULL);
 	cr_assert_eq(b.seen.http.status, ESPL_E_LIMIT);
 	request.url = "http://127.0.0.1:1/";
-	request.sign = "aws:amz:eu-west-1:ec2";
-	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_E_UNSUPPORTED);
-	cr_assert_not_null(strstr(error.text, "AWS"));
+	request.sign = "aws:amz:eu-west-1";
+	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_E_BUG);
 	kill(server, SIGKILL);
 	waitpid(server, &status, 0);
 	finish(&b);
+}
+
+/* Requests that wait for a command's keys go out signed, in one run of it; without keys they fail,
+ * and the secret is in no message. */
+Test(cloudio, signed_for_aws)
+{
+	struct espl_http request = ESPL_INIT(struct espl_http);
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	char folder[] = "/tmp/espl-aws-XXXXXX", path[64], url[64];
+	struct bench b;
+	int port, status;
+	pid_t server = serve(&port);
+	FILE *file;
+
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(path, sizeof path, "%s/config", folder);
+	setenv("AWS_CONFIG_FILE", path, 1);
+	setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
+	unsetenv("AWS_ACCESS_KEY_ID");
+	begin(&b, "");
+	b.options[0].source = ESPL_FILE;
+	b.options[0].as.s = "lab";
+	ask(&b, port, "/", "POST", "Action=ask", "aws:amz:eu-west-1:ec2");
+	cr_assert(strncmp(b.seen.header,
+		      "X-Seen: Authorization: AWS4-HMAC-SHA256 Credential=lab/20", 57) == 0,
+	    "%s", b.seen.header);
+	b.options[1].source = ESPL_UNSET; /* a profile, then */
+	file = fopen(path, "w");
+	fprintf(file,
+	    "[profile lab]\ncredential_process = echo x >>%s/runs; echo '{\"Version\":1,"
+	    "\"AccessKeyId\":\"made\",\"SecretAccessKey\":\"hush\"}'\n[profile bad]\n"
+	    "credential_process = echo no luck >&2; exit 3\n",
+	    folder);
+	fclose(file);
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/", port);
+	request.url = url;
+	request.sign = "aws:amz:eu-west-1:ec2";
+	request.sign_user = 0;
+	request.sign_secret = ESPL_ANY;
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK, "%s", error.text);
+	while (b.seen.http_count < 4)
+		uv_run(&b.loop, UV_RUN_ONCE);
+	cr_assert_eq(b.seen.http.code, 201, "%s", b.seen.text);
+	cr_assert(strstr(b.seen.header, "Credential=made/") != NULL, "%s", b.seen.header);
+	snprintf(path, sizeof path, "test $(wc -l <%s/runs) = 1", folder);
+	cr_assert_eq(system(path), 0, "the command ran more than once");
+	b.options[0].as.s = "bad";
+	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK);
+	while (b.seen.http_count < 5)
+		uv_run(&b.loop, UV_RUN_ONCE);
+	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
+	cr_assert_str_eq(b.seen.text, "no keys for AWS: no luck");
+	b.options[0].as.s = "none";
+	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_E_CONFIG);
+	cr_assert_not_null(strstr(error.text, "profile 'none'"));
+	b.options[0].as.s = "bad"; /* waits at the end */
+	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK);
+	kill(server, SIGKILL);
+	waitpid(server, &status, 0);
+	finish(&b);
+	snprintf(path, sizeof path, "rm -r %s", folder);
+	cr_assert_eq(system(path), 0);
 }
 
 static void

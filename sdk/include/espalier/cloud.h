@@ -25,8 +25,11 @@ struct espl_http {
 	const void *body;           /* NULL: none */
 	uint64_t body_size;         /* bytes */
 	espl_span limit;            /* of the whole exchange; 0: 60 s */
-	/* Signed by the host, so that secrets stay out of requests: "aws:amz:REGION:SERVICE"
-	 * with these two SECRET options; or "bearer" with the second.  NULL: unsigned. */
+	/* Signed by the host, so that secrets stay out of requests: "bearer" with the SECRET
+	 * option sign_secret; or "aws:amz:REGION:SERVICE" (Signature Version 4; path and query of
+	 * the URL percent-encoded) with the key id and the secret key that both options hold.
+	 * Without sign_secret the user's own keys are found as the AWS CLI finds them: of the
+	 * profile that sign_user holds, if any.  NULL: unsigned. */
 	const char *sign;
 	uint32_t sign_user, sign_secret; /* option index, or ESPL_ANY */
 	uint64_t cookie;                 /* the plugin's, handed back */

@@ -1,0 +1,136 @@
+/* cloudio_keys.c - the keys of AWS for the requests of one plugin: looked for when first needed,
+ * and again before they end. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <espalier/util.h>
+#include "base/assert.h"
+#include "base/mem.h"
+#include "real/aws_keys.h"
+#include "real/cloudio_private.h"
+
+#define RENEW_BEFORE 300 /* seconds before they end */
+#define COMMAND_LIMIT (60 * ESPL_SECOND)
+
+struct espl__io_keys {
+	struct espl__aws_keys keys;
+	char *profile; /* that they are of; NULL: none was named */
+	int known, asking;
+};
+
+/* The text of an option; NULL: none is named, or it is not set. */
+static const char *
+get_option(const struct espl__cloudio *io, uint32_t option)
+{
+	const struct espl_config *config = &io->instance->values->config;
+
+	if (option >= config->count || config->values[option].source == ESPL_UNSET)
+		return NULL;
+	return config->values[option].as.s;
+}
+
+static void
+take_output(struct espl__cloudio *io, const struct espl_child *child)
+{
+	struct espl__io_keys *has = io->keys;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	char *why = NULL;
+
+	has->asking = 0;
+	if (child->status == ESPL_E_LIMIT)
+		why = espl__strdup("the command for the keys of AWS took more than 60 s");
+	else if (child->status != ESPL_OK)
+		why = espl__format("cannot run the command for the keys of AWS: %s",
+		    (const char *)child->err);
+	else if (child->exit_code == 127)
+		why = espl__strdup("no keys for AWS: set AWS_ACCESS_KEY_ID and "
+				   "AWS_SECRET_ACCESS_KEY, write a profile to ~/.aws/credentials, "
+				   "or install the AWS CLI");
+	else if (child->exit_code != 0)
+		why = espl__format("no keys for AWS: %.*s",
+		    (int)strcspn((const char *)child->err + strspn((const char *)child->err, "\n"),
+			"\n"),
+		    (const char *)child->err + strspn((const char *)child->err, "\n"));
+	else if (espl__aws_keys_parse(child->out, child->out_size, &has->keys, &error) != ESPL_OK)
+		why = espl__format("the command for the keys of AWS is of no use: %s", error.text);
+	has->known = why == NULL;
+	espl__http_keys_came(io->http, why == NULL ? &has->keys : NULL, why);
+	free(why);
+}
+
+static espl_status
+ask_command(struct espl__cloudio *io, const char *command, struct espl_error *error)
+{
+	const char *argv[] = { "sh", "-c", command };
+	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
+	espl_status status;
+
+	spawn.argc = 3;
+	spawn.argv = argv;
+	spawn.limit = COMMAND_LIMIT;
+	status = espl__io_spawn(io, &spawn, take_output, error);
+	io->keys->asking = status == ESPL_OK;
+	return status == ESPL_OK ? ESPL_E_BUSY : status;
+}
+
+static int
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+espl_status
+espl__io_keys_get(struct espl__cloudio *io, const struct espl_http *request,
+    const struct espl__aws_keys **out, struct espl_error *error)
+{
+	const char *user = get_option(io, request->sign_user);
+	const char *secret = get_option(io, request->sign_secret);
+	struct espl__io_keys *has = io->keys;
+	char *command = NULL;
+	espl_status status;
+
+	if (has == NULL)
+		has = io->keys = espl__alloc(sizeof *has);
+	if (has->asking)
+		return ESPL_E_BUSY;
+	if (has->known && secret == NULL && same_text(user, has->profile) &&
+	    has->keys.ends - RENEW_BEFORE > (int64_t)time(NULL)) {
+		*out = &has->keys;
+		return ESPL_OK;
+	}
+	espl__aws_keys_clear(&has->keys);
+	free(has->profile);
+	has->profile = espl__strdup(user);
+	has->known = 0;
+	if (user != NULL && secret != NULL) { /* both are in the configuration */
+		has->keys = (struct espl__aws_keys){ espl__strdup(user), espl__strdup(secret), NULL,
+			INT64_MAX };
+		status = ESPL_OK;
+	} else {
+		status = espl__aws_keys_find(user, &has->keys, &command, error);
+	}
+	if (status == ESPL_E_BUSY)
+		status = ask_command(io, command, error);
+	free(command);
+	has->known = status == ESPL_OK && secret == NULL;
+	*out = &has->keys;
+	return status;
+}
+
+void
+espl__io_keys_refused(struct espl__cloudio *io)
+{
+	if (io->keys != NULL)
+		io->keys->known = 0;
+}
+
+void
+espl__io_keys_free(struct espl__cloudio *io)
+{
+	if (io->keys == NULL)
+		return;
+	espl__aws_keys_clear(&io->keys->keys);
+	free(io->keys->profile);
+	free(io->keys);
+	io->keys = NULL;
+}

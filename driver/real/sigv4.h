@@ -1,0 +1,31 @@
+/* sigv4.h - AWS Signature Version 4: the headers that prove who sends a request.  Pure. */
+#ifndef ESPL__SIGV4_H
+#define ESPL__SIGV4_H
+#include <espalier/util.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct espl__aws_keys {
+	char *id, *secret;
+	char *token;  /* NULL: keys without a session */
+	int64_t ends; /* UTC, in seconds; INT64_MAX: never */
+};
+/* Overwrites the secrets, frees them, and leaves an empty set. */
+void espl__aws_keys_clear(struct espl__aws_keys *);
+
+struct espl__sigv4 {
+	const char *method, *region, *service;
+	const char *url;            /* percent-encoded; without user, password and fragment */
+	const char *const *headers; /* "Name: value"; Content-Type and X-Amz-* are signed */
+	uint32_t header_count;
+	char body_hash[65]; /* espl__sigv4_hash of the body */
+	const struct espl__aws_keys *keys;
+	int64_t utc; /* now, in seconds since 1970 */
+};
+/* SHA-256 in lowercase hexadecimal digits. */
+void espl__sigv4_hash(const void *, size_t, char hex[65]);
+#define ESPL__SIGV4_LINES 4u
+/* The header lines to add; free() each.  E_BUG: not an http URL. */
+espl_status espl__sigv4_sign(const struct espl__sigv4 *, char *lines[ESPL__SIGV4_LINES],
+    uint32_t *count, struct espl_error *);
+#endif
