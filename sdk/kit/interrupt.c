@@ -1,0 +1,173 @@
+/* interrupt.c - see espalier/kit/interrupt.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/kit/assert.h>
+#include <espalier/kit/interrupt.h>
+#include "price_grid.h"
+
+#define HOUR (60 * ESPL_MINUTE)
+
+struct espl_predictor {
+	struct espl_predictor_options options;
+	struct espl_price_grid grid;
+};
+
+void
+espl_predictor_defaults(struct espl_predictor_options *options, espl_predictor_kind kind)
+{
+	memset(options, 0, sizeof *options);
+	options->kind = kind;
+	options->window = 48 * HOUR;
+	options->prior_rate = 0.05;
+	options->prior_hours = 20;
+}
+
+espl_status
+espl_predictor_open(const struct espl_predictor_options *o, struct espl_predictor **predictor)
+{
+	struct espl_predictor *p;
+
+	ESPL_ASSERT(o != NULL && predictor != NULL);
+	if (o->kind > ESPL_PREDICT_ORACLE || o->window < HOUR || o->window > 10000 * HOUR ||
+	    !(o->rate >= 0 && o->rate <= 1) || !(o->prior_rate > 0 && o->prior_rate < 1e6) ||
+	    !(o->prior_hours > 0 && o->prior_hours < 1e9))
+		return ESPL_E_CONFIG;
+	p = (struct espl_predictor *)calloc(1, sizeof *p);
+	if (p == NULL)
+		return ESPL_E_NOMEM;
+	p->options = *o;
+	p->grid.keep = (uint32_t)(o->window / ESPL_MINUTE) + ESPL_GRID_HOUR + 1;
+	*predictor = p;
+	return ESPL_OK;
+}
+
+void
+espl_predictor_close(struct espl_predictor *p)
+{
+	if (p == NULL)
+		return;
+	espl_grid_free(&p->grid);
+	free(p);
+}
+
+/* The gamma posterior of the rate, its predictive chance of at least one interruption. */
+static double
+ask_hazard(const struct espl_predictor_options *o, const struct espl_market_case *ask)
+{
+	int known = isfinite(ask->hazard_hour) && ask->hazard_hours > 0;
+	double hours = o->prior_hours + (known ? ask->hazard_hours : 0);
+	double seen =
+	    o->prior_rate * o->prior_hours + (known ? ask->hazard_hour * ask->hazard_hours : 0);
+
+	ESPL_ASSERT(seen > 0 && hours > 0);
+	return -expm1(seen * -log1p(1 / hours));
+}
+
+static double
+ask_future(const struct espl_market_case *ask)
+{
+	uint32_t i = espl_price_after(ask->prices, ask->count, ask->now);
+
+	if (ask->count == 0 || ask->prices[ask->count - 1].from < ask->now + HOUR)
+		return NAN;
+	for (; i < ask->count && ask->prices[i].from <= ask->now + HOUR; i++)
+		if (ask->prices[i].usd_hour > ask->max_price)
+			return 1;
+	return 0;
+}
+
+static double
+ask_past(struct espl_predictor *p, espl_money margin)
+{
+	uint32_t of, window = (uint32_t)(p->options.window / ESPL_MINUTE), found;
+
+	found = espl_grid_exceeding(&p->grid, p->grid.risen, window, margin, &of);
+	return of > 0 ? (double)found / of : NAN;
+}
+
+double
+espl_predictor_ask(struct espl_predictor *p, const struct espl_market_case *ask)
+{
+	espl_money price;
+
+	ESPL_ASSERT(p != NULL && (ask->prices != NULL || ask->count == 0) && ask->max_price >= 0);
+	switch (p->options.kind) {
+	case ESPL_PREDICT_NEVER: return 0;
+	case ESPL_PREDICT_CONSTANT: return p->options.rate;
+	case ESPL_PREDICT_HAZARD: return ask_hazard(&p->options, ask);
+	default: break;
+	}
+	if (ask->max_price == 0)
+		return 0;
+	if (p->options.kind != ESPL_PREDICT_ORACLE &&
+	    espl_grid_extend(&p->grid, ask->prices, ask->count, ask->now) != ESPL_OK)
+		return NAN;
+	price = espl_price_at(ask->prices, ask->count, ask->now);
+	if (price < 0 && p->grid.count > 0)
+		price = p->grid.price;
+	if (price < 0)
+		return NAN;
+	if (price > ask->max_price)
+		return 1;
+	return p->options.kind == ESPL_PREDICT_ORACLE ? ask_future(ask)
+						      : ask_past(p, ask->max_price - price);
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	const double *x = (const double *)a, *y = (const double *)b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+double
+espl_alg2_max_price(const double *prices, uint32_t count)
+{
+	double deltas[ESPL_GRID_HOUR - 1], sum = 0;
+	uint32_t length = count - 2;
+
+	ESPL_ASSERT(prices != NULL && count >= 3 && count <= ESPL_GRID_HOUR + 1);
+	for (uint32_t i = 0; i < length; i++)
+		deltas[i] = fabs(prices[i + 1] - prices[i]);
+	qsort(deltas, length, sizeof *deltas, compare_numbers);
+	for (uint32_t i = 0; i < length; i++)
+		if (i > 0.2 * length && i < 0.8 * length)
+			sum += deltas[i];
+	return prices[count - 1] + sum / (0.6 * length);
+}
+
+double
+espl_alg2_at(const struct espl_price *prices, uint32_t count, espl_time now)
+{
+	double past[ESPL_GRID_HOUR + 1];
+
+	for (uint32_t i = 0; i <= ESPL_GRID_HOUR; i++) {
+		espl_money price = espl_price_at(prices, count,
+		    now - (espl_time)(ESPL_GRID_HOUR - i) * ESPL_MINUTE);
+
+		if (price < 0)
+			return NAN;
+		past[i] = (double)price / (double)ESPL_USD;
+	}
+	return espl_alg2_max_price(past, ESPL_GRID_HOUR + 1);
+}
+
+double
+espl_correct_weights(double output, double positives, espl_correct correct)
+{
+	double yes = output, no = 1 - output;
+
+	ESPL_ASSERT(output >= 0 && output <= 1 && positives >= 0 && positives <= 1);
+	if (correct == ESPL_CORRECT_NONE || positives <= 0 || positives >= 1)
+		return output;
+	if (correct == ESPL_CORRECT_PAPER) {
+		yes *= 1 - positives;
+		no *= positives;
+	} else {
+		yes *= positives;
+		no *= 1 - positives;
+	}
+	return yes / (yes + no);
+}
