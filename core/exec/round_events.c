@@ -45,14 +45,15 @@ measured_share(const struct espl__exec *x, const struct espl__gang *g)
 
 /* How this very trial keeps to the profile: what it has left is estimated by it. */
 static void
-update_pace(struct espl__trial *t, struct espl_share share, double iteration_s)
+update_pace(struct espl__trial *t, struct espl_share share, const struct espl_offer *on,
+    double iteration_s)
 {
 	const struct espl__profile *p = t->search->session->profile;
 	double told;
 
 	if (p == NULL || p->guessed)
 		return;
-	told = espl__profile_iteration_s(p, share);
+	told = espl__profile_iteration_s(p, share) / espl__profile_type_speed(p, on->gpu_type);
 	if (told > 0 && told < INFINITY && iteration_s >= 0) {
 		t->took_s += iteration_s;
 		t->told_s += told;
@@ -99,9 +100,11 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	    (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
 	share = measured_share(x, g);
 	if (g->warmed && g->sharers == share.packing) { /* the first one holds the start, too */
-		if (espl__model_service_measure(&s->model, share, o.iteration_s))
+		uint32_t on = espl__machine_at(&x->fleet, g->slots[0].node)->pub.offer;
+
+		if (espl__model_service_measure(&s->model, share, on, o.iteration_s))
 			s->tier->why |= ESPL_WHY_PROFILE;
-		update_pace(t, share, o.iteration_s);
+		update_pace(t, share, x->fleet.offers[on], o.iteration_s);
 	}
 	g->warmed = 1;
 	g->sharers = (uint8_t)share.packing;

@@ -14,20 +14,44 @@
 
 /* ---- what was measured -------------------------------------------------------------------- */
 
-static struct espl__model_measure *
-measure_of(const struct espl__model_service *s, struct espl_share share)
+static const char *
+gpu_type_of(const struct espl__model_service *s, uint32_t offer)
 {
+	return offer < s->fleet->offer_count ? s->fleet->offers[offer]->gpu_type : NULL;
+}
+
+/* Offers with GPUs of one type are as fast as each other: the first of them stands for all. */
+static uint32_t
+first_of_type(const struct espl__model_service *s, uint32_t offer)
+{
+	uint32_t i = 0;
+
+	if (offer >= s->fleet->offer_count)
+		return ESPL_ANY;
+	while (strcmp(gpu_type_of(s, i), gpu_type_of(s, offer)) != 0)
+		i++;
+	return i;
+}
+
+/* offer ESPL_ANY: on whichever was measured first. */
+static struct espl__model_measure *
+measure_of(const struct espl__model_service *s, struct espl_share share, uint32_t offer)
+{
+	uint32_t first = first_of_type(s, offer);
+
 	for (uint32_t i = 0; i < s->measured_count; i++)
 		if (s->measured[i].share.gpus == share.gpus &&
-		    s->measured[i].share.packing == share.packing)
+		    s->measured[i].share.packing == share.packing &&
+		    (first == ESPL_ANY || s->measured[i].offer == first))
 			return &s->measured[i];
 	return NULL;
 }
 
 int
-espl__model_service_measure(struct espl__model_service *s, struct espl_share share, double seconds)
+espl__model_service_measure(struct espl__model_service *s, struct espl_share share, uint32_t offer,
+    double seconds)
 {
-	struct espl__model_measure *m = measure_of(s, share);
+	struct espl__model_measure *m = measure_of(s, share, offer);
 	double off;
 
 	if (!(seconds >= 0))
@@ -37,6 +61,7 @@ espl__model_service_measure(struct espl__model_service *s, struct espl_share sha
 		m = &s->measured[s->measured_count++];
 		memset(m, 0, sizeof *m);
 		m->share = share;
+		m->offer = first_of_type(s, offer);
 	}
 	m->count++;
 	off = seconds - m->mean_s;
@@ -44,7 +69,8 @@ espl__model_service_measure(struct espl__model_service *s, struct espl_share sha
 	m->square_s += off * (seconds - m->mean_s);
 	if (!s->profile->guessed) {
 		s->took_s += seconds;
-		s->told_s += espl__profile_iteration_s(s->profile, share);
+		s->told_s += espl__profile_iteration_s(s->profile, share) /
+		    espl__profile_type_speed(s->profile, gpu_type_of(s, offer));
 	}
 	return m->count == TOLD_AFTER &&
 	    (s->profile->guessed || (s->profile->packing_count == 0 && share.packing > 1));
@@ -123,7 +149,7 @@ static espl_status
 speed(const struct espl_model *model, const struct espl_speed_query *q, struct espl_speed *out)
 {
 	const struct espl__model_service *s = model->ctx;
-	const struct espl__model_measure *m = measure_of(s, q->share);
+	const struct espl__model_measure *m = measure_of(s, q->share, q->offer);
 
 	if (q->share.gpus == 0 || q->share.packing == 0)
 		return ESPL_E_UNKNOWN;
@@ -139,8 +165,9 @@ speed(const struct espl_model *model, const struct espl_speed_query *q, struct e
 	}
 	if (s->profile == NULL || s->profile->guessed)
 		return ESPL_E_UNKNOWN;
-	out->iteration_s =
-	    espl__profile_iteration_s(s->profile, q->share) * espl__model_service_ratio(s);
+	out->iteration_s = espl__profile_iteration_s(s->profile, q->share) *
+	    espl__model_service_ratio(s) /
+	    espl__profile_type_speed(s->profile, gpu_type_of(s, q->offer));
 	return ESPL_OK;
 }
 

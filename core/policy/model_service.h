@@ -13,6 +13,7 @@
 /* iterations seen on one kind of share */
 struct espl__model_measure {
 	struct espl_share share;
+	uint32_t offer; /* the first of its GPU type */
 	uint64_t count;
 	double mean_s, square_s; /* running mean, and sum of squared deviations */
 };
@@ -38,9 +39,10 @@ void espl__model_service_free(struct espl__model_service *);
 int espl__model_service_can(const struct espl__model_service *);
 /* Discards forecasts: the run has advanced, or (offers_too) the offers have changed. */
 void espl__model_service_stale(struct espl__model_service *, int offers_too);
-/* Records the length of an iteration on this share.  1: enough were measured to rely on, and no
- * profile covers this share. */
-int espl__model_service_measure(struct espl__model_service *, struct espl_share, double seconds);
+/* Records the length of an iteration on this share of this offer's hardware.  1: enough were
+ * measured to rely on, and no profile covers this share. */
+int espl__model_service_measure(struct espl__model_service *, struct espl_share, uint32_t offer,
+    double seconds);
 /* Measured seconds of an iteration as a multiple of the profile's; 1: nothing was measured. */
 double espl__model_service_ratio(const struct espl__model_service *);
 /* flags: ESPL_FROM_NOW, ESPL_AFRESH (which makes no difference where nothing is random). */

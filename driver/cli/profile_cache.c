@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/profile.h"
+#include "input/input.h"
 #include "report/totals.h"
 
 espl_status

@@ -8,6 +8,7 @@
 #include "model/space.h"
 
 struct espl__earlier;
+struct espl__profile;
 
 /* ---- run_file.c: read, checked, changed by --set, printed ------------------------------------ */
 
@@ -104,6 +105,14 @@ espl_status espl__earlier_parse(const char *name, struct espl__buf *text,
 
 /* Text for terminals; a section of docs/config.md; a .SS of a man page. */
 void espl__plugin_help(const struct espl_plugin *, enum espl__help_form, struct espl__buf *);
+
+/* ---- profile_read.c -------------------------------------------------------------------------- */
+
+/* node: GROUP in place, STRING path of a JSON or libconfig file (relative to directory), STRING
+ * "auto" or NULL: the guessed one.  Refused: rising latency, falling or non-positive throughput,
+ * unsorted or repeated points. */
+espl_status espl__profile_load(const struct espl__node *, const char *directory,
+    struct espl__profile **, struct espl__diag *);
 
 /* ---- profile_fit.c --------------------------------------------------------------------------- */
 

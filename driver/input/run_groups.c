@@ -184,8 +184,8 @@ static const struct espl__core_member trial_members[] = {
 	{ "profile", "string or group",
 	    "Measured performance of the trial: \"auto\" (the default: the profile that `espalier "
 	    "profile` stored for this trial on this hardware), a group { iteration; scaling; "
-	    "packing; latency; start; checkpoint; restore; resize; }, or the name of a JSON or "
-	    "libconfig file with these values. Without a stored profile, run measures while it "
+	    "packing; latency; start; checkpoint; restore; resize; speed; }, or the name of a JSON "
+	    "or libconfig file with these values. Without a stored profile, run measures while it "
 	    "runs and simulate assumes 1 s per iteration." },
 	{ "env", "group of strings",
 	    "Variables added to the environment of every rank. The values are stored in the run "

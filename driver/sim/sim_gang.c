@@ -73,6 +73,9 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 	if (share.packing > 1 && here < share.packing)
 		share.packing = here > 0 ? (uint32_t)here : 1;
 	speed = espl__profile_speed(gang->source->of->profile, share);
+	if (gang->lease_count > 0 && gang->leases[0] < sim->lease_count)
+		speed *= espl__profile_type_speed(gang->source->of->profile,
+		    sim->offers[sim->leases[gang->leases[0]].offer].terms.gpu_type);
 	gang->ratio = speed > 0.0 ? 1.0 / speed : 1.0;
 }
 

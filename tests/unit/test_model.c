@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "base/mem.h"
 #include "base/rng.h"
+#include "input/input.h"
 #include "model/ledger.h"
 #include "model/profile.h"
 #include "model/space.h"
