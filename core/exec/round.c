@@ -48,6 +48,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->timer = x->top.wake_at = ESPL_NEVER;
 	x->cloud_waits = 1;
 	espl__fleet_init(&x->fleet);
+	espl__market_init(&x->market, &x->fleet, &x->now);
 	espl__pool_init(&x->items_pool, sizeof(struct espl__item));
 	x->ledger = espl__ledger_new();
 	x->caller.fleet = &x->fleet;
@@ -137,6 +138,7 @@ espl__exec_free(struct espl__exec *x)
 	free(x->searches);
 	free(x->experiments);
 	espl__ledger_free(x->ledger);
+	espl__market_free(&x->market);
 	espl__fleet_free(&x->fleet);
 	espl__names_free(&x->metrics);
 	espl__caller_free(&x->caller);

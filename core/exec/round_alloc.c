@@ -270,6 +270,9 @@ apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader 
 			if (n != NULL && n->live)
 				n->pub.owner = ESPL_OWNER_BRACKET | op.as.claim.bracket;
 			break;
+		case ESPL__OP_WATCH:
+			espl__market_watch(&x->market, op.as.watch.offer, op.as.watch.on);
+			break;
 		case ESPL__OP_WAKE:
 			if (op.as.at < tier->wake_at)
 				tier->wake_at = op.as.at;

@@ -301,15 +301,20 @@ on_begun(struct espl__exec *x)
 			x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
 }
 
+/* A record of the past changes nothing that is charged from now on. */
 static void
 on_price(struct espl__exec *x, const struct espl__event *e)
 {
-	if (e->as.price.offer >= x->fleet.offer_count)
+	uint32_t offer = e->as.price.offer;
+
+	if (offer >= x->fleet.offer_count ||
+	    !espl__market_price(&x->market, offer, &e->as.price.price))
 		return;
-	x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
+	x->fleet.offers[offer]->price_hour = e->as.price.price.usd_hour;
 	mark_models_stale(x);
-	espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from,
-	    e->as.price.price.usd_hour);
+	espl__ledger_price(x->ledger, offer, e->as.price.price.from, e->as.price.price.usd_hour);
+	if (espl__market_watched(&x->market, offer))
+		x->top.why |= ESPL_WHY_PRICE;
 }
 
 static void

@@ -55,6 +55,7 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 	evict_node(x, n, 1);
 	kill_gangs(x, n);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
+	espl__market_ended(&x->market, n, reason);
 	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
 	if (reason != ESPL_BY_USER && !told)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s",

@@ -176,6 +176,8 @@ espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 		return NULL;
 	if (strcmp(id, ESPL_COMPUTE) == 0)
 		return &x->compute;
+	if (strcmp(id, ESPL_MARKET) == 0)
+		return &x->market.pub;
 	if (strcmp(id, ESPL_MODEL) == 0)
 		return x->config->pool ? &x->model : &x->searches[0]->model.pub;
 	return NULL;

@@ -16,6 +16,7 @@
 #include "model/trials.h"
 #include "model/jobs.h"
 #include "model/ledger.h"
+#include "model/market.h"
 #include "policy/call.h"
 #include "policy/model_service.h"
 
@@ -274,6 +275,7 @@ struct espl__exec {
 	uint32_t experiments_cap;
 	struct espl__fleet fleet;
 	struct espl__ledger *ledger;
+	struct espl__market market;
 	struct espl__offer_record *offer_records; /* [number of the offer] (cluster_leases.c) */
 	uint32_t offer_record_count, offer_record_cap;
 	char *node_why; /* why the node of this lease is about to end; NULL */

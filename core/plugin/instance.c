@@ -7,7 +7,6 @@
 
 #include <espalier/algorithm.h>
 #include <espalier/cloud.h>
-#include <espalier/draft/market.h>
 #include <espalier/util.h>
 
 #include "base/log.h"
@@ -100,8 +99,6 @@ host_service(const struct espl_host *host, const char *id)
 	service = instance->env->service(instance->env->ctx, instance, id);
 	if (service != NULL && strcmp(id, ESPL_HISTORY) == 0)
 		instance->wants_history = 1;
-	if (service == NULL && strcmp(id, ESPL_MARKET) == 0)
-		instance->wants_market = 1;
 	return service;
 }
 
@@ -159,14 +156,6 @@ create_instance(struct espl__instance *instance, const struct espl__node *group,
 	espl__instance_calls(instance, "create");
 	status = desc->create(&instance->host, &instance->values->config, &instance->self, &error);
 	espl__calling_end();
-	if (status == ESPL_OK && instance->wants_market) { /* silence would look like no prices */
-		espl__instance_calls(instance, "destroy");
-		desc->destroy(instance->self);
-		espl__calling_end();
-		status = espl_fail(&error, ESPL_E_BUG,
-		    "it asks for the service " ESPL_MARKET
-		    ", a draft that this version does not implement");
-	}
 	if (status == ESPL_OK)
 		return ESPL_OK;
 	instance->self = NULL; /* nothing was made: there is nothing to destroy */

@@ -41,7 +41,6 @@ struct espl__instance {
 	char who[80];          /* "algorithm 'sha'" */
 	uint64_t files_digest; /* of all PATH options, for the journal */
 	int wants_history;     /* set when ESPL_HISTORY was asked for */
-	int wants_market;      /* set when ESPL_MARKET was asked for but is not available */
 	void *files;           /* private: the bytes of PATH options */
 	uint32_t file_count;
 };

@@ -143,7 +143,8 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 /* ---- allocator ---------------------------------------------------------------------------- */
 
 static const char of_others[] =
-    "a claim or retirement of a node by an allocator that does not control the cluster";
+    "a claim or retirement of a node, or a watch on prices, by an allocator that does not "
+    "control the cluster";
 
 struct alloc_call {
 	struct espl_alloc_sink sink;
@@ -246,9 +247,15 @@ static espl_status
 alloc_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	(void)on;
-	return espl__call_refuse(&a->call,
-	    "watch_prices of offer %u, a draft that this version does not implement", offer);
+	struct espl__op op = { .type = ESPL__OP_WATCH, .as.watch = { offer, on != 0 } };
+
+	if (a->call.caller->shares)
+		return espl__call_refuse(&a->call, "%s", of_others);
+	if (offer >= a->view->offer_count)
+		return espl__call_refuse(&a->call, "watch_prices of offer %u, which does not exist",
+		    offer);
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
 }
 
 static espl_status

@@ -1,9 +1,10 @@
 /* rules.c - see espalier/kit/rules.h. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <espalier/draft/market.h>
 #include <espalier/kit/assert.h>
 #include <espalier/kit/rules.h>
+
+#define RESERVED_FLAGS 0x3u /* of grants */
 
 int
 espl_takes(const struct espl_item *item, uint32_t gpus)
@@ -61,13 +62,11 @@ espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, u
 		    "%" PRIu32 " GPU%s of offer %" PRIu32
 		    ", which does not exist, for item %" PRIu64,
 		    gpus, s, grant->offer, grant->item);
-	} else if ((grant->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0) {
+	} else if ((grant->flags & RESERVED_FLAGS) != 0) {
 		(void)snprintf(text, size,
-		    "%" PRIu32 " GPU%s for item %" PRIu64
-		    " with %s, a draft that this version does not implement",
-		    gpus, s, grant->item,
-		    (grant->flags & ESPL_GRANT_OWN_NODES) != 0 ? "ESPL_GRANT_OWN_NODES"
-							       : "ESPL_GRANT_RENEW");
+		    "%" PRIu32 " GPU%s for item %" PRIu64 " with the flags 0x%" PRIx32
+		    ", which are reserved",
+		    gpus, s, grant->item, (uint32_t)(grant->flags & RESERVED_FLAGS));
 	} else {
 		return NULL;
 	}

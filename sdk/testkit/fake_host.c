@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/draft/market.h>
 #include <espalier/kit/assert.h>
 #include "kit.h"
 
@@ -286,10 +285,6 @@ host_service(const struct espl_host *host, const char *id)
 	for (service = kit->services; service != NULL; service = service->next)
 		if (strcmp(service->id, id) == 0)
 			return service->service;
-	if (strcmp(id, ESPL_MARKET) == 0)
-		(void)espl__kit_told(kit,
-		    espl__kit_why(kit, KIT_REFUSED, "it is a draft that no host implements"),
-		    "service %s", id);
 	if (strcmp(id, ESPL_SPACE) == 0)
 		return &kit->space;
 	if (strcmp(id, ESPL_EXPERIMENT) == 0)

@@ -152,9 +152,9 @@ sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 	uint32_t bytes[2] = { offer, on };
 	const char *why = espl__kit_heard(kit, "watch_prices", bytes, sizeof bytes);
 
-	if (why == NULL)
-		why = espl__kit_why(kit, KIT_REFUSED,
-		    "watch_prices is a draft that no host implements");
+	if (why == NULL && offer >= kit->offer_count)
+		why =
+		    espl__kit_why(kit, KIT_REFUSED, "watch_prices: offer %u does not exist", offer);
 	return espl__kit_told(kit, why, "watch_prices offer=%u %s", offer, on ? "on" : "off");
 }
 

@@ -10,7 +10,7 @@
 #include <espalier/algorithm.h>
 #include <espalier/allocator.h>
 #include <espalier/cloud.h>
-#include <espalier/draft/market.h>
+#include <espalier/market.h>
 #include <espalier/placer.h>
 #include <espalier/trainable.h>
 
@@ -66,7 +66,9 @@ static const struct line lines[] = {
 	F(espl_offer, provision) F(espl_offer, init) F(espl_offer, hazard_hour)
 	F(espl_offer, hazard_hours)
 	S(espl_market) F(espl_market, size) F(espl_market, zero) F(espl_market, ctx)
-	F(espl_market, history) F(espl_market, mean)
+	F(espl_market, history) F(espl_market, mean) F(espl_market, hazard)
+	S(espl_hazard) F(espl_hazard, size) F(espl_hazard, zero) F(espl_hazard, rate_hour)
+	F(espl_hazard, hours) F(espl_hazard, observed)
 	S(espl_gpu) F(espl_gpu, size) F(espl_gpu, residents) F(espl_gpu, packing)
 	F(espl_gpu, blocked)
 	S(espl_node) F(espl_node, size) F(espl_node, state) F(espl_node, id) F(espl_node, offer)
@@ -306,9 +308,9 @@ static const struct line lines[] = {
 	C(ESPL_FRESH) C(ESPL_CONTINUE) C(ESPL_CLONE) C(ESPL_SAVE) C(ESPL_PAUSE) C(ESPL_STOP)
 	C(ESPL_END_BUDGET) C(ESPL_END_ITSELF) C(ESPL_END_PAUSED) C(ESPL_END_STOPPED)
 	C(ESPL_END_FAILED) C(ESPL_ITEM_OPEN) C(ESPL_ITEM_RUNNING) C(ESPL_ITEM_CHANGING)
-	C(ESPL_ITEM_ALONE) C(ESPL_ITEM_INPLACE) C(ESPL_ITEM_EVICTED) C(ESPL_ITEM_NO_SAVE)
-	C(ESPL_ITEM_EXPERIMENT) C(ESPL_ITEM_COLOCATE) C(ESPL_ITEM_OWN_NODES)
-	C(ESPL_GRANT_OWN_NODES) C(ESPL_GRANT_RENEW) C(ESPL_GRANT_AT_ONCE)
+	C(ESPL_ITEM_INPLACE) C(ESPL_ITEM_EVICTED) C(ESPL_ITEM_NO_SAVE)
+	C(ESPL_ITEM_EXPERIMENT) C(ESPL_ITEM_COLOCATE)
+	C(ESPL_GRANT_AT_ONCE)
 	C(ESPL_GRANT_QUEUED) C(ESPL_GRANT_YIELD) C(ESPL_GRANT_BRACKET) C(ESPL_BY_USER)
 	C(ESPL_BY_PROVIDER) C(ESPL_BY_FAULT) C(ESPL_BY_CAPACITY) C(ESPL_BY_QUOTA)
 	C(ESPL_BY_EXPIRY) C(ESPL_BY_REFUSAL)

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <espalier/draft/market.h>
 #include <espalier/kit/hold.h>
 #include <espalier/kit/ladder.h>
 #include <espalier/util.h>
@@ -161,26 +160,28 @@ Test(kit, what_there_is_not_is_refused_with_the_reason)
 }
 
 static void
-uses_drafts(const void *view, void *sink)
+watches_and_asks_for_what_is_reserved(const void *view, void *sink)
 {
 	struct espl_alloc_sink *s = sink;
 
 	(void)view;
-	cr_expect_eq(s->watch_prices(s, 0, 1), ESPL_E_REJECTED);
-	cr_expect_eq(grant(s, 0, 1, ESPL_ANY, ESPL_GRANT_OWN_NODES), ESPL_E_REJECTED);
-	cr_expect_eq(grant(s, 0, 1, ESPL_ANY, ESPL_GRANT_RENEW), ESPL_E_REJECTED);
+	cr_expect_eq(s->watch_prices(s, 0, 1), ESPL_OK);
+	cr_expect_eq(s->watch_prices(s, 7, 1), ESPL_E_REJECTED);
+	cr_expect_eq(grant(s, 0, 1, ESPL_ANY, 0x1u), ESPL_E_REJECTED);
+	cr_expect_eq(grant(s, 0, 1, ESPL_ANY, 0x2u), ESPL_E_REJECTED);
 }
 
-Test(kit, drafts_are_refused_by_name)
+Test(kit, reserved_flags_and_unknown_offers_are_refused)
 {
 	struct espl_kit *kit = opened(&allocator);
 
 	(void)espl_kit_item(kit, 1, 4);
-	script = uses_drafts;
+	script = watches_and_asks_for_what_is_reserved;
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK);
-	SAYS(kit, "! watch_prices offer=0 on: watch_prices is a draft that no host implements\n");
-	SAYS(kit, " with ESPL_GRANT_OWN_NODES, a draft that this version does not implement\n");
-	SAYS(kit, " with ESPL_GRANT_RENEW, a draft that this version does not implement\n");
+	SAYS(kit, "watch_prices offer=0 on\n");
+	SAYS(kit, "! watch_prices offer=7 on: watch_prices: offer 7 does not exist\n");
+	SAYS(kit, " with the flags 0x1, which are reserved\n");
+	SAYS(kit, " with the flags 0x2, which are reserved\n");
 	cr_expect_eq(espl_kit_refused(kit), 3);
 	espl_kit_free(kit);
 }

@@ -48,7 +48,7 @@ struct espl_plan_sink {
 #define ESPL_ITEM_NO_SAVE 0x040u    /* cannot checkpoint: preempting loses all its work */
 #define ESPL_ITEM_EXPERIMENT 0x080u /* represents a whole experiment (experiment.inner) */
 #define ESPL_ITEM_COLOCATE 0x100u   /* grants must fit one node, or be whole nodes */
-/* 0x008u and 0x200u: draft/market.h */
+/* 0x008u and 0x200u: reserved */
 
 /* Anything with work left: a trial of any experiment, a plain job, an experiment.  An item
  * lives from the trial's start to its budget; a promoted trial becomes a new item.
@@ -120,7 +120,7 @@ struct espl_alloc_view {
 				    * NULL: none */
 };
 
-/* 0x1u and 0x2u: draft/market.h */
+/* 0x1u and 0x2u: reserved */
 #define ESPL_GRANT_AT_ONCE 0x4u /* do not wait for the iteration boundary */
 #define ESPL_GRANT_QUEUED \
 	0x8u /* for reports: it waits, and is to get this share.  Not \
@@ -137,7 +137,7 @@ struct espl_grant {
 	struct espl_share share; /* gpus 0: preempt, or keep queued */
 	uint32_t offer;          /* must run on this one; ANY: on any */
 	uint32_t zero;
-	espl_money max_price_hour; /* draft: only with ESPL_GRANT_OWN_NODES; 0: none */
+	espl_money max_price_hour; /* reserved, 0: the target says it */
 };
 struct espl_target {
 	uint32_t size;
@@ -162,8 +162,8 @@ struct espl_alloc_sink {
 	    *plan)(struct espl_alloc_sink *, uint64_t experiment, const struct espl_plan *);
 	/* Be called (ESPL_WHY_TIME) at this instant; the earliest one wins, once. */
 	espl_status (*wake_at)(struct espl_alloc_sink *, espl_time);
-	/* Draft (draft/market.h): refused.  on 1: be called (ESPL_WHY_PRICE) whenever the offer's
-	 * price changes; 0: no more. */
+	/* on 1: be called (ESPL_WHY_PRICE) whenever the offer's price changes, from now on; 0: no
+	 * more.  Refused where others control the cluster. */
 	espl_status (*watch_prices)(struct espl_alloc_sink *, uint32_t offer, uint32_t on);
 	/* For reports: value and proven bound of the policy's own objective, NaN none; status
 	 * is one word ("optimal", "bounded", "heuristic"). */

@@ -104,10 +104,10 @@ struct espl_node {
 /* Why an allocator or a placer is called: all that happened in the round. */
 #define ESPL_WHY_ARRIVAL 0x001u
 #define ESPL_WHY_DEPARTURE 0x002u
-#define ESPL_WHY_NODES 0x004u  /* ready, lost, released */
-#define ESPL_WHY_NOTICE 0x008u /* of revocation */
-#define ESPL_WHY_TIME 0x010u   /* wake_at */
-/* 0x020u: draft/market.h */
+#define ESPL_WHY_NODES 0x004u   /* ready, lost, released */
+#define ESPL_WHY_NOTICE 0x008u  /* of revocation */
+#define ESPL_WHY_TIME 0x010u    /* wake_at */
+#define ESPL_WHY_PRICE 0x020u   /* of an offer that watch_prices named */
 #define ESPL_WHY_PROFILE 0x040u /* a share was timed that no profile covers */
 #define ESPL_WHY_OUTCOME 0x080u
 #define ESPL_WHY_HINT 0x100u /* an algorithm changed a weight or a bound */

@@ -60,6 +60,7 @@ struct espl_host {
 #define ESPL_HISTORY "espl.history/0"       /* espl_history (algorithm.h) algorithm */
 #define ESPL_FIRST "espl.first/0"           /* espl_first  (algorithm.h) algorithm */
 #define ESPL_MODEL "espl.model/0"           /* espl_model  (model.h)   algorithm, allocator */
+#define ESPL_MARKET "espl.market/0"         /* espl_market (market.h)  allocator */
 #define ESPL_COMPUTE "espl.compute/0"       /* espl_compute (below)    algorithm, allocator */
 #define ESPL_IO "espl.io/0"                 /* espl_io     (cloud.h)   cloud */
 #define ESPL_RUN "espl.run/0"               /* espl_run    (cloud.h)   cloud */

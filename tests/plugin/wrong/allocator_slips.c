@@ -1,7 +1,6 @@
 /* Grants every item one GPU of two nodes, and makes one mistake a call: the option says which.
  * Built again as allocator_twice and allocator_elsewhere, whose mistakes are these unless told
  * otherwise. */
-#include <espalier/draft/market.h>
 #include "wrong.h"
 
 #ifndef NAME
@@ -10,13 +9,13 @@
 #define MISTAKE "over"
 #endif
 
-enum { OVER, UNKNOWN, TWICE, BEYOND, ELSEWHERE, NONE, WATCH, OWN, MARKET };
+enum { OVER, UNKNOWN, TWICE, BEYOND, ELSEWHERE, NONE, WATCH, OWN };
 static const struct espl_option options[] = {
 	{ .name = "mistake",
 	    .help = "which one",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = MISTAKE,
-	    .choices = "over|unknown|twice|beyond|elsewhere|none|watch|own|market" },
+	    .choices = "over|unknown|twice|beyond|elsewhere|none|watch|own" },
 };
 struct slips {
 	int64_t mistake;
@@ -30,8 +29,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 {
 	(void)error;
 	one[next % 8].mistake = config->values[0].as.i;
-	if (one[next % 8].mistake == MARKET)
-		(void)host->service(host, ESPL_MARKET);
+	(void)host;
 	*self = &one[next++ % 8];
 	return ESPL_OK;
 }
@@ -74,9 +72,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	else if (s->mistake == BEYOND)
 		grant(sink, view->items[view->item_count - 1]->id, view->items[0]->gpus_max, 0);
 	else if (s->mistake == WATCH)
-		(void)sink->watch_prices(sink, 0, 1);
+		(void)sink->watch_prices(sink, 9, 1);
 	else if (s->mistake == OWN)
-		grant(sink, view->items[0]->id, 1, ESPL_GRANT_OWN_NODES);
+		grant(sink, view->items[0]->id, 1, 0x1u); /* reserved */
 	else if (s->mistake == ELSEWHERE) { /* takes for granted that there are two offers */
 		t.offer = 1;
 		t.nodes = 0;
