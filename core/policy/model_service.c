@@ -187,6 +187,8 @@ overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer,
 	out->resize_s = out->save_s + out->start_s + out->restore_s;
 	out->sync_s = s->setup.sync != NULL ? espl__latency_mean(s->setup.sync) : 0;
 	out->boundary_s = espl__latency_mean(&p->iteration) / 2;
+	if (out->size >= sizeof *out)
+		out->save_every_s = s->setup.checkpoint ? s->setup.save_every_s : 0;
 	return ESPL_OK;
 }
 

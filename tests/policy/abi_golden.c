@@ -103,6 +103,7 @@ static const struct line lines[] = {
 	S(espl_overheads) F(espl_overheads, size) F(espl_overheads, zero)
 	F(espl_overheads, start_s) F(espl_overheads, save_s) F(espl_overheads, restore_s)
 	F(espl_overheads, resize_s) F(espl_overheads, sync_s) F(espl_overheads, boundary_s)
+	F(espl_overheads, save_every_s)
 	S(espl_stage_query) F(espl_stage_query, size) F(espl_stage_query, flags)
 	F(espl_stage_query, experiment) F(espl_stage_query, bracket) F(espl_stage_query, stage)
 	F(espl_stage_query, offer) F(espl_stage_query, gpus_from) F(espl_stage_query, gpus_to)

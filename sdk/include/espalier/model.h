@@ -131,6 +131,8 @@ struct espl_overheads {
 	double resize_s;          /* pause of a change of width (Fluid 4.3: epsilon) */
 	double sync_s;            /* a stage's barrier (RubberBand 4.2: SYNC) */
 	double boundary_s;        /* expected wait for the next iteration boundary */
+	double save_every_s;      /* a running trial saves that often (trial.checkpoint_every); 0:
+				   * only when it leaves; since minor 2 */
 };
 
 #define ESPL_FROM_NOW 0x1u /* only what is left: nodes held, work done, money spent count */

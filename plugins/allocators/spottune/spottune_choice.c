@@ -1,0 +1,241 @@
+/* spottune_choice.c - the offer on which a trial's steps are expected to cost least. */
+#include "spottune.h"
+#include "spottune_cost.h"
+
+/* A trial's prospects. */
+struct prospect {
+	const struct espl_item *item;
+	double left_s;  /* until the deadline; INFINITY: none */
+	double steps;   /* to its budget */
+	double away_s;  /* without training at each start elsewhere, the machine's boot apart */
+	double save_s;  /* of these, on the old machine */
+	double every_s; /* it saves that often; 0: only when it leaves */
+	double known_s; /* a step on a machine of known_size; NaN: no speed is known */
+	double known_size;
+};
+
+static const struct espl_experiment *
+find_experiment(const struct espl_alloc_view *view, uint64_t id)
+{
+	for (uint32_t i = 0; i < view->experiment_count; i++)
+		if (view->experiments[i]->id == id)
+			return view->experiments[i];
+	return NULL;
+}
+
+static double
+machine_size(const struct espl_offer *offer)
+{
+	return offer->cpus > 0 ? offer->cpus : offer->gpus;
+}
+
+/* Seconds of a step on the whole machine; NaN: neither measured nor profiled. */
+static double
+ask_speed(const struct spottune *st, const struct espl_item *item, const struct espl_offer *offer)
+{
+	struct espl_speed_query q = ESPL_INIT(struct espl_speed_query);
+	struct espl_speed speed = ESPL_INIT(struct espl_speed);
+
+	if (st->model == NULL)
+		return NAN;
+	q.offer = offer->number;
+	q.experiment = item->experiment;
+	q.trial = item->trial;
+	q.share.gpus = offer->gpus;
+	q.share.packing = 1;
+	return st->model->speed(st->model, &q, &speed) == ESPL_OK ? speed.iteration_s : NAN;
+}
+
+/* Where no speed is known of an offer: twice the size, twice as fast (the paper's C0 / CPU), going
+ * by one that is known. */
+static double
+step_seconds(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer)
+{
+	double seconds = ask_speed(st, t->item, offer);
+
+	if (!isnan(seconds))
+		return seconds;
+	return isnan(t->known_s) ? 1 / machine_size(offer)
+				 : t->known_s * t->known_size / machine_size(offer);
+}
+
+/* With the saves on the way, which follow a step. */
+static double
+pace_there(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer)
+{
+	double step = step_seconds(st, t, offer);
+
+	return t->every_s > 0 ? step + t->save_s / ceil(t->every_s / step) : step;
+}
+
+static struct prospect
+weigh_trial(const struct spottune *st, const struct espl_alloc_view *view,
+    const struct espl_item *item)
+{
+	struct prospect t = { .item = item, .left_s = INFINITY, .known_s = NAN };
+	const struct espl_experiment *e = find_experiment(view, item->experiment);
+	struct espl_overheads o = ESPL_INIT(struct espl_overheads);
+
+	t.steps = (double)item->iterations_left;
+	if (e != NULL && e->deadline != ESPL_NEVER)
+		t.left_s = espl_seconds(e->deadline - view->now);
+	if (st->model != NULL &&
+	    st->model->overheads(st->model, item->experiment, ESPL_ANY, &o) == ESPL_OK) {
+		t.save_s = o.save_s;
+		t.every_s = o.save_every_s;
+		t.away_s = o.save_s + o.start_s + o.restore_s;
+	}
+	for (uint32_t i = 0; i < view->offer_count && isnan(t.known_s); i++) {
+		t.known_s = ask_speed(st, item, view->offers[i]);
+		t.known_size = machine_size(view->offers[i]);
+	}
+	return t;
+}
+
+static int
+takes_whole(const struct espl_item *item, const struct espl_offer *offer)
+{
+	return offer->gpus >= item->gpus_min && offer->gpus <= item->gpus_max &&
+	    (item->unit <= 1 || offer->gpus % item->unit == 0);
+}
+
+static int
+can_be_had(const struct spottune *st, const struct espl_alloc_view *view, uint32_t i, uint32_t at)
+{
+	const struct espl_offer *offer = view->offers[i];
+
+	return (offer->flags & ESPL_OFFER_GONE) == 0 &&
+	    (i == at || offer->nodes_max == ESPL_ANY || st->offers[i].want < offer->nodes_max);
+}
+
+/* Until it is done there; the machine that it is on has booted. */
+static double
+done_after(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer,
+    uint32_t at)
+{
+	double begun = offer->number == at ? 0 : st->offers[offer->number].boot_s + t->away_s;
+
+	return begun + t->steps * pace_there(st, t, offer);
+}
+
+/* Seconds to spare if it went to the fastest machine that nobody takes back, now; *pace: of a step
+ * there.  INFINITY: there is no deadline, or no such machine. */
+static double
+find_slack(const struct spottune *st, const struct espl_alloc_view *view, const struct prospect *t,
+    double *pace)
+{
+	double fastest = INFINITY;
+
+	*pace = 0;
+	for (uint32_t i = 0; i < view->offer_count && isfinite(t->left_s); i++) {
+		const struct espl_offer *offer = view->offers[i];
+		double done;
+
+		if ((offer->flags & (ESPL_OFFER_REVOCABLE | ESPL_OFFER_GONE)) != 0 ||
+		    !takes_whole(t->item, offer))
+			continue;
+		done = done_after(st, t, offer, ESPL_ANY);
+		if (done < fastest) {
+			fastest = done;
+			*pace = pace_there(st, t, offer);
+		}
+	}
+	return isfinite(fastest) ? t->left_s - fastest : INFINITY;
+}
+
+/* A step that may be interrupted: refunded, or lost time. */
+static double
+cost_there(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer)
+{
+	const struct spottune_offer *o = &st->offers[offer->number];
+	double cost = spottune_step_cost(step_seconds(st, t, offer), o->p, o->price_hour);
+
+	if (st->options.losses)
+		cost *= 1 + o->rate_hour * (o->boot_s + t->away_s) / 3600;
+	return cost;
+}
+
+/* A loss here must leave room for the fastest machine on demand. */
+static double
+loss_there(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer)
+{
+	return st->offers[offer->number].boot_s + t->away_s + pace_there(st, t, offer);
+}
+
+/* Fills st->costs: NaN where it may not go.  late: only machines on demand will do. */
+static uint32_t
+fill_costs(struct spottune *st, const struct espl_alloc_view *view, const struct prospect *t,
+    uint32_t at, double slack, int cool, int late)
+{
+	int some = 0;
+
+	for (uint32_t i = 0; i < view->offer_count; i++) {
+		const struct espl_offer *offer = view->offers[i];
+		int spot = (offer->flags & ESPL_OFFER_REVOCABLE) != 0;
+
+		st->costs[i] = NAN;
+		if (!takes_whole(t->item, offer) || !can_be_had(st, view, i, at) ||
+		    (cool && st->offers[i].cool_until > view->now && i != at) ||
+		    (late ? spot : !spot && st->options.on_demand != SPOTTUNE_COMPARE))
+			continue;
+		if (spot && isfinite(slack) &&
+		    (slack < loss_there(st, t, offer) || done_after(st, t, offer, at) > t->left_s))
+			continue;
+		/* In time if that is possible, and then cheap; else fast. */
+		st->costs[i] = cost_there(st, t, offer);
+		if (!spot && done_after(st, t, offer, at) > t->left_s)
+			st->costs[i] = 1e12 * (1 + done_after(st, t, offer, at));
+		some = 1;
+	}
+	return some ? spottune_least(st->costs, view->offer_count) : UINT32_MAX;
+}
+
+/* When the slack will be used up if it trains on this machine, which is slower than the fastest;
+ * until it trains, the slack shrinks as time goes by. */
+static espl_time
+slack_ends(const struct spottune *st, const struct espl_alloc_view *view, const struct prospect *t,
+    const struct espl_offer *offer, uint32_t at, double slack, double pace)
+{
+	double step = pace_there(st, t, offer), after, idle = 0;
+
+	if (!isfinite(slack) || (offer->flags & ESPL_OFFER_REVOCABLE) == 0)
+		return ESPL_NEVER;
+	if (at != offer->number || (t->item->flags & ESPL_ITEM_RUNNING) == 0)
+		idle = t->away_s + (at != offer->number ? st->offers[offer->number].boot_s : 0);
+	after = slack - loss_there(st, t, offer);
+	if (step > pace && after > idle)
+		after = idle + (after - idle) / (1 - pace / step);
+	return after < 1e9 ? view->now + (espl_time)((after > 1 ? after : 1) * 1e9) : ESPL_NEVER;
+}
+
+struct spottune_choice
+spottune_choose(struct spottune *st, const struct espl_alloc_view *view,
+    const struct espl_item *item, uint32_t at)
+{
+	struct spottune_choice c = { .offer = ESPL_ANY, .stays = NAN, .look = ESPL_NEVER };
+	struct prospect t = weigh_trial(st, view, item);
+	double pace, slack = find_slack(st, view, &t, &pace);
+	uint32_t best = UINT32_MAX;
+
+	ESPL_ASSERT(st->magic == SPOTTUNE_MAGIC && st->offer_count >= view->offer_count);
+	if (st->options.on_demand == SPOTTUNE_NEVER)
+		slack = INFINITY;
+	for (uint32_t i = 0; i < view->offer_count; i++)
+		c.fits += takes_whole(item, view->offers[i]) != 0;
+	for (int cool = 1; cool >= 0 && best == UINT32_MAX; cool--)
+		best = fill_costs(st, view, &t, at, slack, cool, 0);
+	if (best == UINT32_MAX && st->options.on_demand != SPOTTUNE_NEVER)
+		best = fill_costs(st, view, &t, at, slack, 0, 1);
+	if (best == UINT32_MAX)
+		return c;
+	c.offer = best;
+	c.cost = st->costs[best];
+	if (at != ESPL_ANY) {
+		c.stays = st->costs[at];
+		c.moving =
+		    st->offers[best].price_hour * (st->offers[best].boot_s + t.away_s - t.save_s) +
+		    st->offers[at].price_hour * t.save_s;
+	}
+	c.look = slack_ends(st, view, &t, view->offers[best], at, slack, pace);
+	return c;
+}
