@@ -181,8 +181,9 @@ struct espl__exec_summary {
 	uint64_t best_iteration;  /* at which best_loss was reported */
 	uint64_t best_checkpoint; /* of the best trial, 0 none */
 	espl_time now;
-	espl_money cost, budget;
-	double gpu_s, busy_gpu_s; /* held by nodes; used by gangs */
+	espl_money cost, budget, refunded; /* refunded: not in cost */
+	double refunded_gpu_s;             /* held by nodes that were free */
+	double gpu_s, busy_gpu_s;          /* held by nodes; used by gangs */
 	uint64_t resizes;
 	uint32_t nodes, nodes_peak, nodes_leaked; /* held now; leases not ended at the end */
 	uint32_t gpus, gpus_busy;

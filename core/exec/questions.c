@@ -188,6 +188,8 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 		best_of(x->searches[0], s);
 	s->now = x->now;
 	s->cost = espl__ledger_total(x->ledger, x->now);
+	s->refunded = espl__ledger_refunds(x->ledger).usd;
+	s->refunded_gpu_s = espl__ledger_refunds(x->ledger).gpu_s;
 	s->budget = x->config->budget;
 	s->gpu_s = x->gpu_s;
 	s->busy_gpu_s = x->busy_gpu_s;

@@ -31,6 +31,7 @@ struct espl__ledger {
 	uint64_t open_count, open_cap;
 	uint64_t closed_count;
 	espl_money closed_total;
+	struct espl__refunds refunds;
 };
 
 struct espl__ledger *
@@ -156,6 +157,13 @@ espl__ledger_busy(struct espl__ledger *l, uint64_t number, int64_t gpu_ns)
 	e->accrued += (wide)e->price * gpu_ns;
 }
 
+static int
+is_refunded(const struct lease *e, espl_time at, espl_reason reason)
+{
+	return reason == ESPL_BY_PROVIDER && e->refund_before > 0 && e->start != ESPL_NEVER &&
+	    at - e->start < e->refund_before;
+}
+
 /* What the lease costs if it ends at `at` for this reason. */
 static espl_money
 charge_of_lease(const struct lease *e, espl_time at, espl_reason reason)
@@ -170,9 +178,7 @@ charge_of_lease(const struct lease *e, espl_time at, espl_reason reason)
 	if (e->start == ESPL_NEVER)
 		return e->ready ? e->data : 0;
 	length = at > e->start ? at - e->start : 0;
-	if (reason == ESPL_BY_PROVIDER && e->refund_before > 0 && length < e->refund_before)
-		return 0;
-	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
+	if (is_refunded(e, at, reason) || reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
 		return 0;
 	if (e->billing == ESPL_BILL_FUNCTION) {
 		per = (wide)NS_HOUR * e->gpus;
@@ -220,6 +226,10 @@ espl__ledger_close(struct espl__ledger *l, uint64_t number, espl_time at, espl_r
 	if (e->closed)
 		return;
 	accrue_charge(e, at);
+	if (is_refunded(e, at, reason)) {
+		l->refunds.usd += charge_of_lease(e, at, ESPL_BY_EXPIRY);
+		l->refunds.gpu_s += (double)(at - e->start) / 1e9 * e->gpus;
+	}
 	e->final = provider_says >= 0 ? provider_says : charge_of_lease(e, at, reason);
 	e->closed = 1;
 	last = l->open[--l->open_count];
@@ -268,4 +278,11 @@ espl_time
 espl__ledger_billed_from(const struct espl__ledger *l, uint64_t number)
 {
 	return find_lease(l, number)->start;
+}
+
+struct espl__refunds
+espl__ledger_refunds(const struct espl__ledger *l)
+{
+	ESPL__CHECK(l, LEDGER);
+	return l->refunds;
 }

@@ -33,6 +33,12 @@ espl_money espl__ledger_lease(const struct espl__ledger *, uint64_t lease, espl_
 espl_money espl__ledger_total(const struct espl__ledger *, espl_time now); /* O(open leases) */
 /* Micro-dollars per second that open leases cost at present prices. */
 double espl__ledger_rate(const struct espl__ledger *);
+/* Leases that were free because the provider ended them early: what they would have cost. */
+struct espl__refunds {
+	espl_money usd;
+	double gpu_s;
+};
+struct espl__refunds espl__ledger_refunds(const struct espl__ledger *);
 espl_time espl__ledger_billed_from(const struct espl__ledger *,
     uint64_t lease); /* NEVER before it */
 #endif

@@ -30,7 +30,8 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
 	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
 	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
-	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
+	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(refunded_usd, ESPL__TOTAL_REAL),
+	FIELD(refunded_gpu_s, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
 	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
 	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
 	FIELD(call_max_us, ESPL__TOTAL_REAL), FIELD(jobs, ESPL__TOTAL_INT),
@@ -134,6 +135,8 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->cost_usd = (double)s->cost / 1e6;
 	t->gpu_s = s->gpu_s;
 	t->busy_gpu_s = s->busy_gpu_s;
+	t->refunded_usd = (double)s->refunded / 1e6;
+	t->refunded_gpu_s = s->refunded_gpu_s;
 	t->resizes = (int64_t)s->resizes;
 	t->nodes = s->nodes;
 	t->nodes_peak = s->nodes_peak;
@@ -241,6 +244,10 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	espl__json_real(b, "cost_usd", t->cost_usd);
 	espl__json_real(b, "gpu_s", t->gpu_s);
 	espl__json_real(b, "busy_gpu_s", t->busy_gpu_s);
+	if (t->refunded_usd > 0) {
+		espl__json_real(b, "refunded_usd", t->refunded_usd);
+		espl__json_real(b, "refunded_gpu_s", t->refunded_gpu_s);
+	}
 	espl__json_int(b, "resizes", t->resizes);
 	espl__json_int(b, "nodes_peak", t->nodes_peak);
 	espl__json_int(b, "nodes_leaked", t->nodes_leaked);

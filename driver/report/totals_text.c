@@ -244,6 +244,9 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	espl__print(b, "  cost    $%.2f", t->cost_usd);
 	if (!isnan(t->budget_usd))
 		espl__print(b, " of $%.2f", t->budget_usd);
+	if (t->refunded_usd > 0)
+		espl__print(b, "; $%.2f more was refunded, %.0f%% of the time held",
+		    t->refunded_usd, t->gpu_s > 0 ? 100 * t->refunded_gpu_s / t->gpu_s : 0.0);
 	espl__print(b, "\n  %-7s %s used, %s held; %lld resize%s; at most %lld node%s\n",
 	    espl__slots_word(t->on_cpu, 0), espl__format_seconds(t->busy_gpu_s, busy),
 	    espl__format_seconds(t->gpu_s, held), (long long)t->resizes, t->resizes == 1 ? "" : "s",
