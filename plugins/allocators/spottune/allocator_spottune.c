@@ -275,11 +275,17 @@ count_wants(struct spottune *st, const struct espl_alloc_view *view)
 		if (t->node != ESPL_NONE && find_node(view, t->node) == NULL) {
 			o->cool_until = view->now + st->options.cooldown;
 			t->node = ESPL_NONE;
+			t->awaited = 0;
 		}
 		if (item->node_count > 0)
 			continue;
 		o->waits++;
-		o->spare -= o->spare > 0;
+		if (o->spare == 0)
+			continue;
+		o->spare--;
+		if (!t->awaited) /* it is placed after this call: its hour begins */
+			st->wake_at = view->now;
+		t->awaited = 1;
 	}
 }
 
@@ -343,6 +349,7 @@ grant_offer(struct spottune *st, const struct espl_alloc_view *view, struct espl
 		t->onto = ESPL_ANY;
 		t->node = ESPL_NONE;
 		t->review = ESPL_NEVER;
+		t->awaited = 0;
 	}
 	return status == ESPL_E_REJECTED ? ESPL_OK : status;
 }
@@ -384,6 +391,7 @@ leave_node(struct spottune *st, const struct espl_alloc_view *view, struct espl_
 	uint32_t onto = t->onto;
 
 	t->node = ESPL_NONE;
+	t->awaited = 0;
 	if (onto == ESPL_ANY) {
 		st->offers[t->offer].waits++;
 		return settle_trial(st, view, sink, i);
