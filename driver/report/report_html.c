@@ -98,7 +98,8 @@ put_rows(struct page *p, sqlite3_stmt *st)
 	return more;
 }
 
-/* All but what the page does not show: how long policies computed, and a pool's experiments. */
+/* All but what the page does not show: how long policies computed, refunds, and a pool's
+ * experiments. */
 static void
 put_totals(struct page *p)
 {
@@ -111,7 +112,7 @@ put_totals(struct page *p)
 
 		if (strstr(f->name, "_us") != NULL && strstr(f->name, "_usd") == NULL)
 			continue;
-		if (strcmp(f->name, "experiments") == 0)
+		if (strcmp(f->name, "experiments") == 0 || strncmp(f->name, "refunded_", 9) == 0)
 			continue;
 		espl__print(&p->b, "%s\"%s\":", before, f->name);
 		before = ",\n";

@@ -135,8 +135,8 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->cost_usd = (double)s->cost / 1e6;
 	t->gpu_s = s->gpu_s;
 	t->busy_gpu_s = s->busy_gpu_s;
-	t->refunded_usd = (double)s->refunded / 1e6;
-	t->refunded_gpu_s = s->refunded_gpu_s;
+	t->refunded_usd = s->refunded > 0 ? (double)s->refunded / 1e6 : NAN;
+	t->refunded_gpu_s = s->refunded > 0 ? s->refunded_gpu_s : NAN;
 	t->resizes = (int64_t)s->resizes;
 	t->nodes = s->nodes;
 	t->nodes_peak = s->nodes_peak;
