@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Runs allocator spottune in simulation on recorded spot prices, beside fixed choices.
+
+    reproduce.py PRICES THROUGHPUTS [ESPALIER] [-o PAGE.md] [--starts N] [--only TEXT] [--parallel N]
+
+PRICES is aws-gpu-spot.csv or .csv.gz of stanford-futuredata/training_on_a_dime (prices of AWS spot machines with GPUs, December 2019
+to March 2020), THROUGHPUTS simulation_throughputs.json or .json.xz of Gavel.  ESPALIER is the program (default: $ESPALIER, else
+the one in PATH).  Sixteen trials, each a search of its own in a pool, so that each has its own speeds; the page goes to standard
+output.  Each row is 20 runs, and 20 with three times the interruptions, of a fifth of a second each; --only makes the rows with
+TEXT in their names.  The row of the deadline 1.25 is made once more with five times the starts.
+"""
+import argparse
+import concurrent.futures
+import csv
+import datetime
+import gzip
+import json
+import lzma
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+TRIALS, STARTUP, SAVE = 16, 90, 30
+TYPES = {"p2.xlarge": ("K80", 0.90, 0.175), "p3.2xlarge": ("V100", 3.06, 0.02)}
+ZONES = "bcd"
+MODERN, P0 = 'use = "spottune";', 'use = "spottune"; mode = "paper"; predictor = "never"; max_price = "on_demand";'
+# Name, allocator, types of spot machines, is there a refund (2: it counts in Eq. 2 but is never paid), deadline as a multiple
+ROWS = [
+    ("only p2.xlarge", MODERN, ["p2.xlarge"], 0, 0),
+    ("only p3.2xlarge", MODERN, ["p3.2xlarge"], 0, 0),
+    ("on demand, the best type for each trial", 'use = "spottune"; on_demand = "compare";', [], 0, 0),
+    ("paper, p = 0", P0, list(TYPES), 0, 0),
+    ("paper, Eq. 2 with the true p, nothing refunded", 'use = "spottune"; mode = "paper"; predictor = "hazard"; max_price = "on_demand";',
+     list(TYPES), 2, 0),
+    ("**modern**", MODERN, list(TYPES), 0, 0),
+    ("modern, deadline 1.1 x the fastest", MODERN, list(TYPES), 0, 1.1),
+    ("modern, deadline 1.25 x", MODERN, list(TYPES), 0, 1.25),
+    ("modern, deadline 1.5 x", MODERN, list(TYPES), 0, 1.5),
+    ("modern, deadline 2 x", MODERN, list(TYPES), 0, 2.0),
+    ("refund: paper, p = 0", P0, list(TYPES), 1, 0),
+    ("refund: paper, Eq. 2 with the true p", 'use = "spottune"; mode = "paper"; predictor = "hazard"; max_price = "on_demand";',
+     list(TYPES), 1, 0),
+    ("refund: modern", MODERN, list(TYPES), 1, 0),
+    ("refund: modern with refund = true", 'use = "spottune"; refund = true;', list(TYPES), 1, 0),
+]
+
+
+def read(path):
+    opener = gzip.open if path.endswith(".gz") else lzma.open if path.endswith(".xz") else open
+    with opener(path, "rt") as f:
+        return f.read()
+
+
+def speed_ratios(text):
+    """V100 to K80, of single-GPU training that ran on both."""
+    t = json.loads(text)
+    found = [t["v100"][k]["null"] / v["null"] for k, v in t["k80"].items()
+             if k.endswith(", 1)") and v.get("null") and t["v100"].get(k, {}).get("null")]
+    return sorted(r for r in found if r < 10)
+
+
+def write_prices(text, path):
+    rows = [r for r in csv.DictReader(text.splitlines()) if r["instance_type"] in TYPES and
+            r["availability_zone"] in {"us-east-1" + z for z in ZONES}]
+    with open(path, "w") as f:
+        f.write("time,offer,zone,price\n")
+        f.writelines(f"{r['timestamp']},{r['instance_type']},{r['availability_zone']},{r['spot_price']}\n" for r in rows)
+    return min(r["timestamp"] for r in rows), max(r["timestamp"] for r in rows)
+
+
+def offers(types, refund, hazard):
+    made = []
+    for name in types:
+        gpu, fixed, rate = TYPES[name]
+        for z in ZONES:
+            terms = ['refund_before = "1h";'] if refund == 1 else ['refund_before = "1ns";'] if refund == 2 else []
+            made.append(f'{{ name = "{name}"; market = "spot-{z}"; zone = "us-east-1{z}"; gpus = 1; gpu_type = "{gpu}"; '
+                        f'revocable = true; notice = "120s"; minimum_charge = "60s"; fixed_price = {fixed}; '
+                        f'hazard_hour = {rate * hazard}; {" ".join(terms)} }}')
+    for name, (gpu, fixed, _) in TYPES.items():
+        made.append(f'{{ name = "{name}"; gpus = 1; gpu_type = "{gpu}"; price = {fixed}; minimum_charge = "60s"; }}')
+    return ",\n  ".join(made)
+
+
+def fastest(trials):
+    """Seconds until the last trial is done if each is alone on its faster type, never interrupted."""
+    return max(STARTUP + n * 60 / max(1, r) + SAVE for n, r in trials)
+
+
+def write_run(folder, row, trials, start, seed, hazard):
+    _, allocator, types, refund, multiple = row
+    os.makedirs(folder)
+    limit = f'deadline = "{multiple * fastest(trials):.0f}s";' if multiple else ""
+    for i, (n, ratio) in enumerate(trials):
+        with open(f"{folder}/t{i}.cfg", "w") as f:
+            f.write(f"""experiment = {{ name = "t{i}"; metric = "loss"; goal = "minimize"; seed = {seed + i}; {limit} }};
+space = {{ lr = {{ type = "real"; low = 0.001; high = 1.0; }}; }};
+algorithm = {{ use = "random"; trials = 1; iterations_max = {n}; }};
+trial = {{ trainable = "quadratic"; gpus_max = 1; checkpoint_every = "0s"; profile = {{ iteration = "60s"; start = "{STARTUP - 30}s";
+  checkpoint = "{SAVE}s"; restore = "30s"; speed = ( ("K80", 1.0), ("V100", {ratio:.6f}) ); }}; }};
+""")
+    with open(f"{folder}/pool.cfg", "w") as f:
+        files = ", ".join(f'{{ file = "t{i}.cfg"; }}' for i in range(len(trials)))
+        f.write(f"""experiment = {{ name = "pool"; seed = {seed}; }};
+experiments = ( {files} );
+allocator = {{ {allocator} }};
+cloud = {{ use = "sim"; prices = "../../prices.csv"; start = "{start}"; offers = (
+  {offers(types, refund, hazard)} ); }};
+""")
+
+
+def simulate(program, folder):
+    done = subprocess.run([program, "simulate", f"{folder}/pool.cfg", "--json"], capture_output=True, text=True)
+    if done.returncode not in (0, 3, 5, 6):
+        sys.exit(f"reproduce.py: {folder}: {done.stderr.strip()}")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    summary = [e for e in events if e["event"] == "summary"][-1]
+    if not summary["experiments"] or summary["failed"]:
+        sys.exit(f"reproduce.py: {folder}: {done.stderr.strip()}")
+    return {"cost": summary["cost_usd"], "hours": summary["jct_s"] / 3600, "refunded": summary.get("refunded_usd", 0),
+            "free": summary.get("refunded_gpu_s", 0) / summary["gpu_s"],
+            "missed": any(e["status"] != "done" for e in summary["experiments"])}
+
+
+def draw_starts(first, last, count, ratios):
+    form = "%Y-%m-%dT%H:%M:%S.%fZ"
+    a, b = (datetime.datetime.strptime(t, form) for t in (first, last))
+    rng = random.Random(1)
+    for i in range(count):
+        at = a + datetime.timedelta(days=3) + (b - a - datetime.timedelta(days=6)) * i / count
+        trials = [(round(rng.uniform(240, 720)), rng.choice(ratios)) for _ in range(TRIALS)]
+        yield at.strftime("%Y-%m-%dT%H:%M:%SZ"), 1000 * i, trials
+
+
+def make_table(args, work, starts, only):
+    jobs = {}
+    with concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
+        rows = [row for row in ROWS if only in row[0]]
+        for r, row in enumerate(rows):
+            for hazard in (1, 3):
+                for s, (start, seed, trials) in enumerate(starts):
+                    folder = f"{work}/{r}-{hazard}-{s}"
+                    write_run(folder, row, trials, start, seed, hazard)
+                    jobs.setdefault((r, hazard), []).append(pool.submit(simulate, args.espalier, folder))
+    lines = ["| policy | cost | hours | free | gross | missed | at 3 x hazard: cost | hours | missed |", "|---|---|---|---|---|---|---|---|---|"]
+    for r, row in enumerate(rows):
+        cells = []
+        for hazard in (1, 3):
+            runs = [j.result() for j in jobs[r, hazard]]
+            m = {k: statistics.fmean(x[k] for x in runs) for k in runs[0]}
+            missed = f"{sum(x['missed'] for x in runs)} of {len(runs)}" if row[4] else ""
+            cells += [f"{m['cost']:.1f}", f"{m['hours']:.1f}"]
+            if hazard == 1:
+                cells += [f"{100 * m['free']:.0f} %", f"{m['cost'] + m['refunded']:.1f}"]
+            cells.append(missed)
+        lines.append(f"| {row[0]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prices")
+    parser.add_argument("throughputs")
+    parser.add_argument("espalier", nargs="?", default=os.environ.get("ESPALIER", "espalier"))
+    parser.add_argument("-o", dest="page")
+    parser.add_argument("--starts", type=int, default=20)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--parallel", type=int, default=2)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        first, last = write_prices(read(args.prices), f"{work}/prices.csv")
+        ratios = speed_ratios(read(args.throughputs))
+        table = make_table(args, f"{work}/all", list(draw_starts(first, last, args.starts, ratios)), args.only)
+        many = make_table(args, f"{work}/many", list(draw_starts(first, last, 5 * args.starts, ratios)), "1.25")
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.md")) as f:
+        page = re.sub(r"@TABLE@", lambda _: table, f.read()).replace("@MANY@", many).replace("@STARTS@", str(args.starts))
+    if args.page:
+        with open(args.page, "w") as f:
+            f.write(page)
+    else:
+        print(page, end="")
+
+
+main()
