@@ -20,6 +20,7 @@ struct cloud_sim_offer {
 	int priced;            /* the configuration told a price */
 	const char *zone_seen; /* of the price records; into the file's bytes */
 	uint32_t zone_length;
+	uint32_t name_length; /* of offer.name: a file may have millions of records */
 };
 
 enum {
@@ -276,7 +277,11 @@ belongs_to_offer(const struct cloud_sim_offer *sold, const struct field *f)
 {
 	const struct espl_offer *o = &sold->offer;
 
-	if (!equals_text(&f[FIELD_OFFER], o->name))
+	uint32_t length = sold->name_length; /* names often begin alike */
+
+	if (f[FIELD_OFFER].length != length || length == 0 ||
+	    f[FIELD_OFFER].at[length - 1] != o->name[length - 1] ||
+	    memcmp(f[FIELD_OFFER].at, o->name, length) != 0)
 		return 0;
 	/* A trace without markets is one of varying prices: not of the fixed ones. */
 	if (f[FIELD_MARKET].length > 0 ? !equals_text(&f[FIELD_MARKET], o->market)
