@@ -21,10 +21,13 @@
  *            remove the trial's checkpoints except `keep` (0: all), and left-over saving-* folders
  *   PING
  *   BYE      the driver is about to close the channel on purpose
+ *   TAILED   v64 trial, v64 offset
+ *            that much of its log has arrived
  *
  * agent -> driver
  *   HELLO_BACK  u32 protocol, str version, u32 gpus, u32 cpus, v64 memory_bytes, u64 run token
- *            the token is the one in RUN/token; 0: there is none
+ *            the token is the one in RUN/token; 0: there is none: the node is private, it works
+ *            in a folder of its own, and what is to outlive it is sent to the driver
  *   PORT     v64 gang, u32 port
  *            reserved
  *   STARTED  v64 gang, u32 port
@@ -60,6 +63,22 @@
  *   PONG
  *   STATE    v64 gang, v64 ranks; see below
  *   STATED
+ *   TAIL     v64 trial, v64 offset, bytes
+ *            more of the trial's log on a private node; the next when this was answered by TAILED
+ *
+ * in both directions, between the movers of both ends (transfer/mover.h); the sender of a folder
+ * numbers its offers
+ *   TREE_ASK    str name
+ *   TREE_OFFER  v64 number, str name, u64 digest, v64 bytes
+ *   TREE_WANT   v64 number
+ *            send it
+ *   TREE_DATA   v64 number, v64 offset, bytes
+ *   TREE_TAKEN  v64 number, v64 offset
+ *            bytes before it are written
+ *   TREE_KEPT   v64 number, u8 how, str why
+ *            0: it is here and durable; 1: a system error prevented that; 2: it cannot be kept
+ *   TREE_GONE   v64 number, str name, u8 how, str why
+ *            it cannot be sent
  *
  * A driver that resumes a run sends another HELLO to the agents of sessions that outlived the last
  * driver (session/session.h).  They answer with HELLO_BACK.  For each gang of the session follow
@@ -75,7 +94,7 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 7: START says what to read of a command's output. */
+/* 7: START says what to read of a command's output; folders and logs move. */
 #define ESPL__WIRE_PROTOCOL 7u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
@@ -91,6 +110,14 @@ enum espl__message {
 	ESPL__MSG_PING,
 	ESPL__MSG_SEAT,
 	ESPL__MSG_BYE,
+	ESPL__MSG_TAILED,
+	ESPL__MSG_TREE_ASK = 32,
+	ESPL__MSG_TREE_OFFER,
+	ESPL__MSG_TREE_WANT,
+	ESPL__MSG_TREE_DATA,
+	ESPL__MSG_TREE_TAKEN,
+	ESPL__MSG_TREE_KEPT,
+	ESPL__MSG_TREE_GONE,
 	ESPL__MSG_HELLO_BACK = 64,
 	ESPL__MSG_PORT,
 	ESPL__MSG_STARTED,
@@ -105,8 +132,14 @@ enum espl__message {
 	ESPL__MSG_FAILED,
 	ESPL__MSG_GPU,
 	ESPL__MSG_STATE,
-	ESPL__MSG_STATED
+	ESPL__MSG_STATED,
+	ESPL__MSG_TAIL
 };
+static inline int
+espl__is_tree(uint8_t type)
+{
+	return type >= ESPL__MSG_TREE_ASK && type <= ESPL__MSG_TREE_GONE;
+}
 
 /* The ranks reconnect: what all ranks of a gang must know. */
 struct espl__meeting {

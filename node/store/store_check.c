@@ -12,9 +12,12 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "store/manifest.h"
 #include "store/store.h"
 
 #define LIMIT ((size_t)64 << 20) /* bytes of a MANIFEST */
+
+/* ---- MANIFEST ----------------------------------------------------------------------------- */
 
 static int
 hex_digit(char c)
@@ -46,70 +49,44 @@ get_name(char *text)
 	return text[0] != '\0' ? 0 : -1;
 }
 
-static espl_status
-check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
+/* A path that stays in its folder. */
+static int
+is_inside(const char *name)
 {
-	espl_status status = ESPL_OK;
-	uint32_t want_crc, crc;
-	uint64_t want_size, size;
-	int fd, at = 0;
-
-	if (sscanf(line, "f %8" SCNx32 " %20" SCNu64 " %n", &want_crc, &want_size, &at) != 2 ||
-	    at == 0 || get_name(line + at) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-	line += at;
-	fd = openat(folder, line, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return espl__fail_errno(diag, "'%s' cannot be opened", line);
-	if (espl__store_sum(fd, block, &crc, &size) != 0)
-		status = espl__fail_errno(diag, "'%s' cannot be read", line);
-	else if (size != want_size)
-		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is damaged: %" PRIu64 " bytes, not %" PRIu64, line, size, want_size);
-	else if (crc != want_crc)
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: wrong checksum", line);
-	close(fd);
-	return status;
+	for (const char *at = name; at != NULL; at = strchr(at, '/')) {
+		at += at != name;
+		if (*at == '\0' || *at == '/' || (at[0] == '.' && (at[1] == '\0' || at[1] == '/')))
+			return 0;
+		if (at[0] == '.' && at[1] == '.' && (at[2] == '\0' || at[2] == '/'))
+			return 0;
+	}
+	return 1;
 }
 
-static espl_status
-check_other(int folder, char *line, struct espl__diag *diag)
+espl_status
+espl__manifest_read(int folder, struct espl__buf *text, struct espl__diag *diag)
 {
-	char target[4096], *name = line + 2, *want = NULL;
-	struct stat st;
-	ssize_t size;
+	struct espl__diag inner = ESPL__DIAG_INIT;
+	int fd = openat(folder, ESPL__MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	espl_status status;
 
-	if (line[0] == 'l') {
-		want = name;
-		name = strchr(want, ' ');
-		if (name == NULL)
-			return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-		*name++ = '\0';
-	}
-	if (get_name(name) != 0 || (want != NULL && get_name(want) != 0))
-		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-	if (want == NULL) {
-		if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
-			return espl__fail(diag, ESPL_E_CONFIG, "the directory '%s' is missing",
-			    name);
-		return ESPL_OK;
-	}
-	size = readlinkat(folder, name, target, sizeof target - 1);
-	if (size < 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' is missing", name);
-	target[size] = '\0';
-	if (strcmp(target, want) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' has a different target",
-		    name);
+	if (fd < 0)
+		return espl__fail_errno(diag, "its " ESPL__MANIFEST " cannot be opened");
+	status = espl__fd_read(fd, ESPL__MANIFEST, LIMIT, text, &inner);
+	close(fd);
+	if (status != ESPL_OK)
+		return espl__fail(diag, status, "its " ESPL__MANIFEST " cannot be read: %s",
+		    espl__reason(&inner));
 	return ESPL_OK;
 }
 
-/* Cuts the MANIFEST's last line off, if it belongs to the rest. */
-static int
-check_end(char *text, size_t size, uint64_t *entries)
+char *
+espl__manifest_lines(struct espl__buf *from, uint64_t *entries)
 {
-	uint32_t crc;
+	char *text = (char *)(uintptr_t)espl__buf_text(from);
+	size_t size = from->size;
 	char *end = size > 0 ? text + size - 1 : text;
+	uint32_t crc;
 	int at = 0;
 
 	while (end > text && end[-1] != '\n')
@@ -119,38 +96,107 @@ check_end(char *text, size_t size, uint64_t *entries)
 	    text[size - 1] != '\n' || strlen(text) != size ||
 	    sscanf(end, "end %20" SCNu64 " %8" SCNx32 "%n", entries, &crc, &at) != 2 ||
 	    end[at] != '\n' || crc != espl__crc32c(0, text, (size_t)(end - text)))
-		return -1;
+		return NULL;
 	*end = '\0';
-	return 0;
+	return text + sizeof ESPL__STORE_HEADER - 1;
+}
+
+int
+espl__manifest_next(char **lines, struct espl__sealed *e)
+{
+	char *line = *lines, *next = strchr(line, '\n');
+	int at = 0;
+
+	memset(e, 0, sizeof *e);
+	if (line[0] == '\0')
+		return 0;
+	if (next == NULL || line[1] != ' ' || strchr("fdl", line[0]) == NULL)
+		return -1;
+	*next = '\0';
+	*lines = next + 1;
+	e->kind = line[0];
+	e->name = line + 2;
+	if (line[0] == 'f') {
+		if (sscanf(line, "f %8" SCNx32 " %20" SCNu64 " %n", &e->crc, &e->size, &at) != 2 ||
+		    at == 0)
+			return -1;
+		e->name = line + at;
+	} else if (line[0] == 'l') {
+		e->target = e->name;
+		e->name = strchr(e->target, ' ');
+		if (e->name == NULL)
+			return -1;
+		*e->name++ = '\0';
+		if (get_name(e->target) != 0)
+			return -1;
+	}
+	return get_name(e->name) != 0 || !is_inside(e->name) ? -1 : 1;
+}
+
+/* ---- the check ---------------------------------------------------------------------------- */
+
+static espl_status
+check_file(int folder, const struct espl__sealed *e, uint8_t *block, struct espl__diag *diag)
+{
+	int fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	espl_status status = ESPL_OK;
+	uint32_t crc;
+	uint64_t size;
+
+	if (fd < 0)
+		return espl__fail_errno(diag, "'%s' cannot be opened", e->name);
+	if (espl__store_sum(fd, block, &crc, &size) != 0)
+		status = espl__fail_errno(diag, "'%s' cannot be read", e->name);
+	else if (size != e->size)
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' is damaged: %" PRIu64 " bytes, not %" PRIu64, e->name, size, e->size);
+	else if (crc != e->crc)
+		status =
+		    espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: wrong checksum", e->name);
+	close(fd);
+	return status;
+}
+
+static espl_status
+check_other(int folder, const struct espl__sealed *e, struct espl__diag *diag)
+{
+	char target[4096];
+	struct stat st;
+	ssize_t size;
+
+	if (e->kind == 'd') {
+		if (fstatat(folder, e->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
+			return espl__fail(diag, ESPL_E_CONFIG, "the directory '%s' is missing",
+			    e->name);
+		return ESPL_OK;
+	}
+	size = readlinkat(folder, e->name, target, sizeof target - 1);
+	if (size < 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' is missing", e->name);
+	target[size] = '\0';
+	if (strcmp(target, e->target) != 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' has a different target",
+		    e->name);
+	return ESPL_OK;
 }
 
 static espl_status
 check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 {
-	uint8_t *block;
-	uint64_t entries, seen = 0;
 	espl_status status = ESPL_OK;
-	char *line, *next;
+	uint64_t entries = 0, seen = 0;
+	char *lines = espl__manifest_lines(text, &entries);
+	uint8_t *block = espl__alloc(ESPL__STORE_BLOCK);
+	struct espl__sealed e;
+	int got = -1;
 
-	(void)espl__buf_text(text);
-	if (check_end((char *)text->data, text->size, &entries) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-	block = espl__alloc(ESPL__STORE_BLOCK);
-	line = (char *)text->data + sizeof ESPL__STORE_HEADER - 1;
-	for (; *line != '\0' && status == ESPL_OK; line = next, seen++) {
-		next = strchr(line, '\n');
-		if (next != NULL)
-			*next++ = '\0';
-		if (next == NULL || line[0] == '\0' || line[1] != ' ' ||
-		    strchr("fdl", line[0]) == NULL)
-			status = espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-		else if (line[0] == 'f')
-			status = check_file(folder, line, block, diag);
-		else
-			status = check_other(folder, line, diag);
+	while (lines != NULL && status == ESPL_OK && (got = espl__manifest_next(&lines, &e)) == 1) {
+		status = e.kind == 'f' ? check_file(folder, &e, block, diag)
+				       : check_other(folder, &e, diag);
+		seen++;
 	}
 	free(block);
-	if (status == ESPL_OK && seen != entries)
+	if (status == ESPL_OK && (got != 0 || seen != entries))
 		status = espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
 	return status;
 }
@@ -158,23 +204,13 @@ check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 espl_status
 espl__store_check(const char *folder, struct espl__diag *diag)
 {
-	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct espl__buf text = { NULL, 0, 0 };
 	espl_status status;
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), list;
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return espl__fail_errno(diag, "its directory cannot be opened");
-	list = openat(fd, ESPL__MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (list < 0) {
-		status = espl__fail_errno(diag, "its " ESPL__MANIFEST " cannot be opened");
-	} else {
-		status = espl__fd_read(list, ESPL__MANIFEST, LIMIT, &text, &inner);
-		close(list);
-	}
-	if (inner.status != ESPL_OK)
-		(void)espl__fail(diag, status, "its " ESPL__MANIFEST " cannot be read: %s",
-		    espl__reason(&inner));
+	status = espl__manifest_read(fd, &text, diag);
 	if (status == ESPL_OK)
 		status = check_entries(fd, &text, diag);
 	close(fd);

@@ -1,0 +1,197 @@
+/* mover.c - see mover.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "transfer/mover_private.h"
+
+#define READ_STEP ((size_t)1 << 19) /* by one task */
+
+struct espl__mover *
+espl__mover_new(const struct espl__mover_ops *ops, uint64_t first)
+{
+	struct espl__mover *m = espl__alloc(sizeof *m);
+
+	m->magic = ESPL__MOVER_MAGIC;
+	m->ops = *ops;
+	m->serial = first;
+	m->window = 2 * ESPL__MOVE_WINDOW;
+	return m;
+}
+
+const struct espl__moved *
+espl__mover_sums(const struct espl__mover *m, int outgoing)
+{
+	ESPL__CHECK(m, MOVER);
+	return &m->sums[outgoing != 0];
+}
+
+void
+espl__mover_free(struct espl__mover *m)
+{
+	struct espl__move *next;
+
+	if (m == NULL)
+		return;
+	ESPL__CHECK(m, MOVER);
+	m->closed = 1;
+	for (struct espl__move *v = m->moves; v != NULL; v = next) {
+		next = v->next;
+		if (!v->over)
+			espl__move_end(v);
+	}
+	if (m->working > 0)
+		return;
+	espl__buf_free(&m->notes);
+	m->magic = 0;
+	free(m);
+}
+
+/* ---- what is wanted ----------------------------------------------------------------------- */
+
+void
+espl__mover_put(struct espl__mover *m, const char *name)
+{
+	ESPL__CHECK(m, MOVER);
+	ESPL__ASSERT(strlen(name) < ESPL__MOVE_NAME);
+	(void)espl__move_add(m, name, 1, 0, ESPL__MOVE_WAITING);
+	espl__mover_open(m);
+}
+
+void
+espl__mover_get(struct espl__mover *m, const char *name)
+{
+	ESPL__CHECK(m, MOVER);
+	ESPL__ASSERT(strlen(name) < ESPL__MOVE_NAME);
+	if (espl__move_by_name(m, name, 0) == NULL)
+		espl__move_note(m, ESPL__MSG_TREE_ASK,
+		    espl__move_add(m, name, 0, 1, ESPL__MOVE_ASKED));
+	else
+		espl__move_by_name(m, name, 0)->asked = 1;
+}
+
+void
+espl__mover_restart(struct espl__mover *m)
+{
+	struct espl__move *v = m->moves, *next;
+
+	ESPL__CHECK(m, MOVER);
+	espl__buf_clear(&m->notes);
+	for (struct espl__move *last = NULL; v != NULL && v != last; v = next) {
+		next = v->next;
+		if (v->over)
+			continue;
+		if (v->outgoing != v->asked) { /* our own wish; at the end of the list */
+			struct espl__move *again = espl__move_add(m, v->name, v->outgoing, v->asked,
+			    v->outgoing ? ESPL__MOVE_WAITING : ESPL__MOVE_ASKED);
+
+			if (last == NULL)
+				last = again;
+			if (!v->outgoing)
+				espl__move_note(m, ESPL__MSG_TREE_ASK, again);
+			if (next == NULL)
+				next = again;
+		}
+		espl__move_end(v);
+	}
+	espl__mover_open(m);
+}
+
+int
+espl__mover_busy(const struct espl__mover *m, const char *prefix, int64_t since)
+{
+	ESPL__CHECK(m, MOVER);
+	for (const struct espl__move *v = m->moves; v != NULL; v = v->next)
+		if (!v->over && strncmp(v->name, prefix, strlen(prefix)) == 0)
+			return m->moved_at >= since || v->since >= since;
+	return 0;
+}
+
+/* ---- the thread's part -------------------------------------------------------------------- */
+
+static void
+check_place(struct espl__move *v)
+{
+	v->same = espl__pack_digest(v->place) == v->digest;
+	if (!v->same)
+		(void)espl__unpack_open(&v->unpack, v->place, v->digest, &v->diag);
+}
+
+static void
+write_block(struct espl__move *v)
+{
+	(void)espl__unpack_write(&v->unpack, v->block.data, v->block.size, &v->diag);
+	if (v->diag.status == ESPL_OK && v->known + v->block.size == v->size)
+		(void)espl__unpack_close(&v->unpack, &v->diag);
+}
+
+void
+espl__move_work(struct espl__move *v)
+{
+	ESPL__CHECK(v, MOVE);
+	if (v->place == NULL)
+		(void)espl__fail(&v->diag, ESPL_E_CONFIG, "there can be no such folder");
+	else if (v->stage == ESPL__MOVE_OPENING)
+		(void)espl__pack_open(&v->pack, v->place, &v->diag);
+	else if (v->stage == ESPL__MOVE_SENDING)
+		(void)espl__pack_read(&v->pack, READ_STEP, &v->block, &v->diag);
+	else if (v->stage == ESPL__MOVE_CHECKING)
+		check_place(v);
+	else
+		write_block(v);
+}
+
+/* ---- what comes --------------------------------------------------------------------------- */
+
+void
+espl__move_done(struct espl__move *v, int64_t now)
+{
+	struct espl__mover *m = v->mover;
+
+	ESPL__CHECK(v, MOVE);
+	ESPL__ASSERT(v->working && m->working > 0);
+	v->working = 0;
+	m->working--;
+	if (v->over)
+		espl__move_end(v);
+	else if (v->outgoing)
+		espl__move_opened(v, now);
+	else
+		espl__move_written(v, now);
+	if (m->closed && m->working == 0)
+		espl__mover_free(m);
+}
+
+int
+espl__mover_hear(struct espl__mover *m, uint8_t type, struct espl__reader *r, int64_t now)
+{
+	char name[ESPL__MOVE_NAME];
+	uint64_t serial;
+	int bad = -1;
+
+	ESPL__CHECK(m, MOVER);
+	if (type == ESPL__MSG_TREE_ASK) {
+		espl__get_str(r, name, sizeof name);
+		if (r->bad || r->at != r->end)
+			return -1;
+		(void)espl__move_add(m, name, 1, 1, ESPL__MOVE_WAITING);
+		espl__mover_open(m);
+		return 0;
+	}
+	serial = espl__get_v64(r);
+	if (r->bad)
+		return -1;
+	switch (type) {
+	case ESPL__MSG_TREE_OFFER: bad = espl__mover_take_offer(m, serial, r, now); break;
+	case ESPL__MSG_TREE_DATA:
+		bad = espl__move_take_data(espl__move_by_serial(m, serial, 0), r, now);
+		break;
+	case ESPL__MSG_TREE_GONE: bad = espl__mover_take_gone(m, serial, r); break;
+	case ESPL__MSG_TREE_WANT:
+	case ESPL__MSG_TREE_TAKEN:
+	case ESPL__MSG_TREE_KEPT: bad = espl__mover_take_answer(m, type, serial, r, now); break;
+	default: break;
+	}
+	return bad != 0 || r->bad || r->at != r->end ? -1 : 0;
+}

@@ -1,0 +1,61 @@
+/* mover.h - sealed folders (store/store.h) that move over the channel between driver and agent.
+ *
+ * Each end has a mover.  A folder has a name, the same at both ends, and each end knows the place
+ * that belongs to it.  `put` gives the other end what is here; `get` asks it for what is there.
+ * Whatever has the digest already is not sent again, so that both can be repeated at any time.
+ *
+ * What moves is cut into chunks, which wait until the other end has written those before.  How much
+ * may be on its way follows from how long that takes: a chunk never waits behind more than a
+ * few ms of others, and neither does any other message.  Messages of the movers themselves,
+ * and everything else on the channel, come before chunks.
+ *
+ * The channel loses nothing while both ends live.  An end whose other end is a new process calls
+ * restart: what had not come to its end begins again, and partial folders are removed.
+ *
+ * Nothing here waits: files are read and written by tasks that the user runs in threads.
+ */
+#ifndef ESPL__MOVER_H
+#define ESPL__MOVER_H
+#include "base/buf.h"
+#include "base/diag.h"
+
+struct espl__move;
+struct espl__mover;
+
+struct espl__mover_ops {
+	void *ctx;
+	/* Malloc'd path of the folder of this name; NULL: there can be none. */
+	char *(*place)(void *ctx, const char *name);
+	/* Calls espl__move_work in a thread, then espl__move_done in the loop. */
+	void (*work)(void *ctx, struct espl__move *);
+	/* The folder is durable at the other end, or never will be (diag). */
+	void (*put)(void *ctx, const char *name, const struct espl__diag *);
+	/* It is durable here, because it was asked for or put by the other end; or it was asked
+	 * for and cannot be had (diag). */
+	void (*got)(void *ctx, const char *name, const struct espl__diag *);
+};
+/* What was moved, for people. */
+struct espl__moved {
+	uint64_t count, bytes;
+	int64_t ns; /* from offer to end, added up */
+};
+
+/* Numbers of offers begin above `first`, which no earlier mover of this end may have used: such as
+ * a tick. */
+struct espl__mover *espl__mover_new(const struct espl__mover_ops *, uint64_t first);
+/* Calls none of the ops from now on; freed when the last task is done. */
+void espl__mover_free(struct espl__mover *);
+void espl__mover_put(struct espl__mover *, const char *name);
+void espl__mover_get(struct espl__mover *, const char *name); /* once, if asked for twice */
+void espl__mover_restart(struct espl__mover *);
+/* Takes a message; -1: it is not one of a mover. */
+int espl__mover_hear(struct espl__mover *, uint8_t type, struct espl__reader *, int64_t now);
+/* Appends what may be sent now, while out has less than `most` bytes.  Returns how many. */
+size_t espl__mover_pump(struct espl__mover *, struct espl__buf *out, size_t most, int64_t now);
+/* Does anything move whose name begins like this, and has it moved since the tick? */
+int espl__mover_busy(const struct espl__mover *, const char *prefix, int64_t since);
+const struct espl__moved *espl__mover_sums(const struct espl__mover *, int outgoing);
+
+void espl__move_work(struct espl__move *);
+void espl__move_done(struct espl__move *, int64_t now);
+#endif

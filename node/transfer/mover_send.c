@@ -1,0 +1,218 @@
+/* mover_send.c - the end that has a folder: offers it, and sends chunks as they are taken. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "transfer/mover_private.h"
+
+#define MS INT64_C(1000000)
+#define AHEAD ((size_t)1 << 20) /* bytes read before they may be sent */
+#define WINDOW_MOST ((size_t)8 << 20)
+#define CHUNK_LEAST ((size_t)4 << 10)
+#define CHUNK_MOST ((size_t)256 << 10)
+#define DELAY (5 * MS) /* more than this over the least means that chunks queue */
+#define ROUND 8        /* measurements, of which the least counts */
+#define SENDERS 4      /* folders on their way at once */
+
+void
+espl__mover_open(struct espl__mover *m)
+{
+	unsigned count = 0;
+
+	for (struct espl__move *v = m->moves; v != NULL; v = v->next)
+		count += v->outgoing && !v->over && v->stage != ESPL__MOVE_WAITING;
+	for (struct espl__move *v = m->moves; v != NULL && count < SENDERS; v = v->next) {
+		if (!v->outgoing || v->over || v->stage != ESPL__MOVE_WAITING)
+			continue;
+		v->stage = ESPL__MOVE_OPENING;
+		v->serial = ++m->serial;
+		espl__move_start(v);
+		count++;
+	}
+}
+
+/* It cannot be sent. */
+static void
+fail_sending(struct espl__move *v)
+{
+	struct espl__mover *m = v->mover;
+
+	if (v->asked || v->stage != ESPL__MOVE_OPENING)
+		espl__move_tell_end(m, ESPL__MSG_TREE_GONE, v, &v->diag);
+	espl__move_finish(v, !v->asked, &v->diag);
+	espl__mover_open(m);
+}
+
+static void
+read_ahead(struct espl__move *v)
+{
+	if (v->stage == ESPL__MOVE_SENDING && !v->working && !v->read_all &&
+	    v->ready.size - v->at < AHEAD)
+		espl__move_start(v);
+}
+
+void
+espl__move_opened(struct espl__move *v, int64_t now)
+{
+	if (v->diag.status != ESPL_OK) {
+		fail_sending(v);
+		return;
+	}
+	if (v->stage == ESPL__MOVE_OPENING) {
+		v->stage = ESPL__MOVE_OFFERED;
+		v->since = now;
+		v->digest = v->pack.digest;
+		v->size = v->pack.size;
+		espl__move_tell_offer(v->mover, v);
+		return;
+	}
+	if (v->at > 0) {
+		memmove(v->ready.data, v->ready.data + v->at, v->ready.size - v->at);
+		v->ready.size -= v->at;
+		v->at = 0;
+	}
+	if (v->block.size == 0)
+		v->read_all = 1;
+	else
+		espl__put(&v->ready, v->block.data, v->block.size);
+	espl__buf_clear(&v->block);
+	read_ahead(v);
+}
+
+/* Chunks of the window are taken there in about the least time, or they queue on the way. */
+static void
+measure_trip(struct espl__mover *m, int64_t took)
+{
+	m->least = m->least == 0 || took < m->least ? took : m->least + (took - m->least) / 1024;
+	m->round = m->round == 0 || took < m->round ? took : m->round;
+	if (++m->measured < ROUND && m->round > m->least + DELAY)
+		return; /* one late chunk may be an accident */
+	m->window = m->round > m->least + DELAY ? m->window / 4 * 3 : m->window / 4 * 5;
+	if (m->window < ESPL__MOVE_WINDOW)
+		m->window = ESPL__MOVE_WINDOW;
+	if (m->window > WINDOW_MOST)
+		m->window = WINDOW_MOST;
+	m->round = 0;
+	m->measured = 0;
+}
+
+static void
+take_credit(struct espl__move *v, uint64_t taken, int64_t now)
+{
+	struct espl__mover *m = v->mover;
+
+	m->flying -= (size_t)(taken - v->known);
+	v->known = taken;
+	m->moved_at = now;
+	if (v->probe != 0 && taken >= v->probe) {
+		measure_trip(m, now - v->probe_at);
+		v->probe = 0;
+	}
+}
+
+static void
+take_kept(struct espl__move *v, const struct espl__diag *diag, int64_t now)
+{
+	struct espl__mover *m = v->mover;
+
+	m->moved_at = now;
+	if (diag->status == ESPL_OK && v->stage == ESPL__MOVE_SENDING)
+		espl__move_sum(v, now);
+	espl__move_finish(v, !v->asked, diag);
+	espl__mover_open(m);
+}
+
+static size_t
+chunk_of(const struct espl__mover *m, const struct espl__move *v)
+{
+	size_t size = m->window / 4, room = m->window - m->flying;
+
+	size = size < CHUNK_LEAST ? CHUNK_LEAST : size > CHUNK_MOST ? CHUNK_MOST : size;
+	size = size < room ? size : room;
+	return size < v->ready.size - v->at ? size : v->ready.size - v->at;
+}
+
+/* The next sender that has something, each in its turn. */
+static struct espl__move *
+next_sender(struct espl__mover *m)
+{
+	struct espl__move *v = m->turn != NULL ? m->turn->next : m->moves;
+
+	for (int wrapped = 0; wrapped < 2; wrapped++, v = m->moves)
+		for (; v != NULL; v = v->next)
+			if (v->outgoing && !v->over && v->stage == ESPL__MOVE_SENDING &&
+			    v->at < v->ready.size)
+				return v;
+	return NULL;
+}
+
+static void
+put_chunk(struct espl__mover *m, struct espl__move *v, struct espl__buf *out, int64_t now)
+{
+	size_t size = chunk_of(m, v), mark = espl__frame_begin(out, ESPL__MSG_TREE_DATA);
+
+	espl__put_v64(out, v->serial);
+	espl__put_v64(out, v->passed);
+	espl__put_bytes(out, v->ready.data + v->at, size);
+	espl__frame_end(out, mark);
+	v->at += size;
+	v->passed += size;
+	m->flying += size;
+	m->turn = v;
+	if (v->probe == 0) {
+		v->probe = v->passed;
+		v->probe_at = now;
+	}
+	read_ahead(v);
+}
+
+size_t
+espl__mover_pump(struct espl__mover *m, struct espl__buf *out, size_t most, int64_t now)
+{
+	size_t from = out->size;
+	struct espl__move *v;
+
+	ESPL__CHECK(m, MOVER);
+	if (m->notes.size > 0)
+		espl__put(out, m->notes.data, m->notes.size);
+	espl__buf_reset(&m->notes);
+	while (out->size < most && m->flying < m->window && (v = next_sender(m)) != NULL)
+		put_chunk(m, v, out, now);
+	return out->size - from;
+}
+
+int
+espl__mover_take_answer(struct espl__mover *m, uint8_t type, uint64_t serial,
+    struct espl__reader *r, int64_t now)
+{
+	struct espl__move *v = espl__move_by_serial(m, serial, 1);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	uint64_t taken;
+
+	switch (type) {
+	case ESPL__MSG_TREE_WANT:
+		if (v != NULL && v->stage != ESPL__MOVE_OFFERED)
+			return -1;
+		if (v != NULL) {
+			v->stage = ESPL__MOVE_SENDING;
+			read_ahead(v);
+		}
+		return 0;
+	case ESPL__MSG_TREE_TAKEN:
+		taken = espl__get_v64(r);
+		if (r->bad || (v != NULL && (taken > v->passed || taken < v->known)))
+			return -1;
+		if (v != NULL)
+			take_credit(v, taken, now);
+		return 0;
+	default:
+		espl__move_read_end(r, &diag);
+		if (r->bad ||
+		    (v != NULL && v->stage != ESPL__MOVE_OFFERED && v->stage != ESPL__MOVE_SENDING))
+			return -1;
+		if (v != NULL)
+			take_kept(v, &diag, now);
+		return 0;
+	}
+}

@@ -1,0 +1,380 @@
+/* pack.c - see pack.h. */
+#include "transfer/pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "store/manifest.h"
+#include "store/store.h"
+
+#define SYNCED 64 /* entries synced one by one; syncfs() for the rest */
+#define TEXT_MAX ((uint32_t)64 << 20)
+
+enum { SIZE = 0, TEXT, MODE, CONTENT, DONE };
+
+static espl_status
+fail_damaged(struct espl__diag *diag)
+{
+	return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
+}
+
+static void
+close_file(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* ---- from a folder ------------------------------------------------------------------------ */
+
+/* A copy of MANIFEST to be cut into lines. */
+static char *
+cut_lines(const struct espl__buf *text, struct espl__buf *copy, uint64_t *entries)
+{
+	espl__buf_clear(copy);
+	if (text->size > 0)
+		espl__put(copy, text->data, text->size);
+	return espl__manifest_lines(copy, entries);
+}
+
+espl_status
+espl__pack_open(struct espl__pack *p, const char *folder, struct espl__diag *diag)
+{
+	struct espl__sealed e;
+	uint64_t entries;
+	espl_status status;
+	int got;
+
+	memset(p, 0, sizeof *p);
+	p->file = -1;
+	p->folder = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (p->folder < 0)
+		return espl__fail_errno(diag, "its directory cannot be opened");
+	status = espl__manifest_read(p->folder, &p->text, diag);
+	if (status != ESPL_OK)
+		return status;
+	p->digest = espl__digest(0, p->text.data, p->text.size);
+	p->size = 4 + p->text.size;
+	p->line = cut_lines(&p->text, &p->lines, &entries);
+	if (p->line == NULL || p->text.size > TEXT_MAX)
+		return fail_damaged(diag);
+	while ((got = espl__manifest_next(&p->line, &e)) == 1)
+		if (e.kind == 'f')
+			p->size += 4 + e.size;
+	if (got < 0)
+		return fail_damaged(diag);
+	p->line = cut_lines(&p->text, &p->lines, &entries);
+	return ESPL_OK;
+}
+
+uint64_t
+espl__pack_digest(const char *folder)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	uint64_t digest = 0;
+
+	if (fd >= 0 && espl__manifest_read(fd, &text, NULL) == ESPL_OK)
+		digest = espl__digest(0, text.data, text.size);
+	close_file(&fd);
+	espl__buf_free(&text);
+	return digest;
+}
+
+/* Puts the next file at hand; `file` stays -1 at the end. */
+static espl_status
+open_next(struct espl__pack *p, struct espl__buf *to, struct espl__diag *diag)
+{
+	struct espl__sealed e;
+	struct stat st;
+	int got;
+
+	while ((got = espl__manifest_next(&p->line, &e)) == 1 && e.kind != 'f')
+		;
+	if (got <= 0)
+		return got == 0 ? ESPL_OK : fail_damaged(diag);
+	p->file = openat(p->folder, e.name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (p->file < 0 || fstat(p->file, &st) != 0)
+		return espl__fail_errno(diag, "'%s' cannot be opened", e.name);
+	if ((uint64_t)st.st_size != e.size)
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: it has another size",
+		    e.name);
+	p->left = e.size;
+	espl__put_u32(to, st.st_mode & 0777);
+	return ESPL_OK;
+}
+
+static espl_status
+read_file(struct espl__pack *p, size_t most, struct espl__buf *to, struct espl__diag *diag)
+{
+	size_t size = p->left < most ? (size_t)p->left : most;
+	ssize_t got;
+
+	espl__buf_reserve(to, size);
+	got = read(p->file, to->data + to->size, size);
+	if (got < 0 && errno == EINTR)
+		return ESPL_OK;
+	if (got < 0)
+		return espl__fail_errno(diag, "a file of it cannot be read");
+	if (got == 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "a file of it has become shorter");
+	to->size += (size_t)got;
+	p->left -= (uint64_t)got;
+	return ESPL_OK;
+}
+
+espl_status
+espl__pack_read(struct espl__pack *p, size_t most, struct espl__buf *to, struct espl__diag *diag)
+{
+	size_t from = to->size;
+	espl_status status = ESPL_OK;
+
+	if (!p->begun) {
+		p->begun = 1;
+		espl__put_u32(to, (uint32_t)p->text.size);
+		espl__put(to, p->text.data, p->text.size);
+	}
+	while (status == ESPL_OK && to->size - from < most) {
+		if (p->file < 0) {
+			status = open_next(p, to, diag);
+			if (p->file < 0)
+				break;
+		}
+		if (status == ESPL_OK && p->left > 0)
+			status = read_file(p, most, to, diag);
+		if (p->left == 0)
+			close_file(&p->file);
+	}
+	return status;
+}
+
+void
+espl__pack_close(struct espl__pack *p)
+{
+	close_file(&p->folder);
+	close_file(&p->file);
+	espl__buf_free(&p->text);
+	espl__buf_free(&p->lines);
+}
+
+/* ---- to a folder -------------------------------------------------------------------------- */
+
+espl_status
+espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest,
+    struct espl__diag *diag)
+{
+	static unsigned number;
+	const char *base = strrchr(place, '/');
+
+	memset(u, 0, sizeof *u);
+	u->folder = u->file = -1;
+	if (base == NULL)
+		return espl__fail(diag, ESPL_E_BUG, "'%s' is not a place", place);
+	u->place = espl__strdup(place);
+	u->part = espl__format("%.*s/" ESPL__UNPACK_PREFIX "%ld-%u-%s", (int)(base - place), place,
+	    (long)getpid(), __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED), base + 1);
+	u->digest = digest;
+	if (espl__tree_remove(u->part, diag) != ESPL_OK ||
+	    espl__dir_make_private(u->part, diag) != ESPL_OK)
+		return diag != NULL ? diag->status : ESPL_E_REMOTE;
+	u->folder = open(u->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return u->folder >= 0 ? ESPL_OK
+			      : espl__fail_errno(diag, "cannot open directory '%s'", u->part);
+}
+
+static espl_status
+end_file(struct espl__unpack *u, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (u->crc != u->want)
+		status = espl__fail(diag, ESPL_E_CONFIG, "a file has a wrong checksum");
+	else if (u->entries <= SYNCED && fsync(u->file) != 0)
+		status = espl__fail_errno(diag, "cannot store a file");
+	close_file(&u->file);
+	return status;
+}
+
+/* Makes folders up to the next file, which it creates.  Links come last: nothing is ever written
+ * through one. */
+static espl_status
+next_file(struct espl__unpack *u, struct espl__diag *diag)
+{
+	struct espl__sealed e;
+	int got;
+
+	while ((got = espl__manifest_next(&u->line, &e)) == 1) {
+		u->seen++;
+		if (e.kind == 'd' && mkdirat(u->folder, e.name, 0777) != 0)
+			return espl__fail_errno(diag, "cannot create directory '%s'", e.name);
+		if (e.kind != 'f')
+			continue;
+		u->file = openat(u->folder, e.name,
+		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (u->file < 0)
+			return espl__fail_errno(diag, "cannot create '%s'", e.name);
+		u->left = e.size;
+		u->want = e.crc;
+		u->crc = 0;
+		u->stage = MODE;
+		return ESPL_OK;
+	}
+	u->stage = DONE;
+	return got < 0 || u->seen != u->entries ? fail_damaged(diag) : ESPL_OK;
+}
+
+static espl_status
+take_text(struct espl__unpack *u, struct espl__diag *diag)
+{
+	if (espl__digest(0, u->text.data, u->text.size) != u->digest)
+		return espl__fail(diag, ESPL_E_CONFIG, "it is not what was announced");
+	u->line = cut_lines(&u->text, &u->lines, &u->entries);
+	return u->line == NULL ? fail_damaged(diag) : next_file(u, diag);
+}
+
+/* The four bytes before a text or a content. */
+static espl_status
+take_head(struct espl__unpack *u, struct espl__diag *diag)
+{
+	struct espl__reader r = espl__reader(u->head.data, u->head.size);
+	uint32_t value = espl__get_u32(&r);
+
+	espl__buf_clear(&u->head);
+	if (u->stage == SIZE) {
+		if (value == 0 || value > TEXT_MAX)
+			return fail_damaged(diag);
+		u->left = value;
+		u->stage = TEXT;
+		return ESPL_OK;
+	}
+	u->stage = CONTENT;
+	if (fchmod(u->file, value & 0777) != 0)
+		return espl__fail_errno(diag, "cannot set the mode of a file");
+	return ESPL_OK;
+}
+
+espl_status
+espl__unpack_write(struct espl__unpack *u, const uint8_t *at, size_t size, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	while (status == ESPL_OK && (size > 0 || (u->stage == CONTENT && u->left == 0))) {
+		size_t step = u->stage == SIZE || u->stage == MODE ? 4 - u->head.size
+		    : u->left < size                               ? (size_t)u->left
+								   : size;
+
+		step = step < size ? step : size;
+		if (u->stage == DONE)
+			return espl__fail(diag, ESPL_E_CONFIG, "there is more than was announced");
+		if (u->stage == SIZE || u->stage == MODE) {
+			espl__put(&u->head, at, step);
+			status = u->head.size == 4 ? take_head(u, diag) : ESPL_OK;
+		} else if (u->stage == TEXT) {
+			espl__put(&u->text, at, step);
+			u->left -= step;
+			status = u->left == 0 ? take_text(u, diag) : ESPL_OK;
+		} else {
+			if (step > 0 && espl__write_all(u->file, at, step) != 0)
+				return espl__fail_errno(diag, "cannot write a file");
+			u->crc = espl__crc32c(u->crc, at, step);
+			u->left -= step;
+			if (u->left == 0) {
+				status = end_file(u, diag);
+				status = status == ESPL_OK ? next_file(u, diag) : status;
+			}
+		}
+		at += step;
+		size -= step;
+	}
+	return status;
+}
+
+/* Links, and every folder to the disk. */
+static espl_status
+finish_tree(struct espl__unpack *u, struct espl__diag *diag)
+{
+	struct espl__sealed e;
+
+	u->line = cut_lines(&u->text, &u->lines, &u->entries);
+	while (u->line != NULL && espl__manifest_next(&u->line, &e) == 1) {
+		int fd;
+
+		if (e.kind == 'l' && symlinkat(e.target, u->folder, e.name) != 0)
+			return espl__fail_errno(diag, "cannot create the link '%s'", e.name);
+		if (e.kind != 'd' || u->entries > SYNCED)
+			continue;
+		fd = openat(u->folder, e.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL))
+			return espl__fail_errno(diag, "cannot sync directory '%s'", e.name);
+		close(fd);
+	}
+	if (u->entries > SYNCED && syncfs(u->folder) != 0)
+		return espl__fail_errno(diag, "cannot sync it");
+	return ESPL_OK;
+}
+
+static int
+take_place(const struct espl__unpack *u)
+{
+	struct stat st;
+
+	if (fchmod(u->folder, 0777 & ~022) != 0)
+		return -1;
+	if (lstat(u->place, &st) != 0)
+		return rename(u->part, u->place);
+	if (renameat2(AT_FDCWD, u->part, AT_FDCWD, u->place, RENAME_EXCHANGE) == 0)
+		return 0; /* the older one is `part` now, and goes with it */
+	return espl__tree_remove(u->place, NULL) == ESPL_OK ? rename(u->part, u->place) : -1;
+}
+
+espl_status
+espl__unpack_close(struct espl__unpack *u, struct espl__diag *diag)
+{
+	struct espl__diag inner = ESPL__DIAG_INIT;
+	char *slash = strrchr(u->part, '/');
+	espl_status status;
+	int parent;
+
+	if (u->stage != DONE)
+		return espl__fail(diag, ESPL_E_CONFIG, "it is not complete");
+	status = finish_tree(u, diag);
+	if (status != ESPL_OK)
+		return status;
+	status = espl__file_put(u->folder, ESPL__MANIFEST, u->text.data, u->text.size, &inner);
+	if (status != ESPL_OK)
+		return espl__fail(diag, status, "cannot write its " ESPL__MANIFEST ": %s",
+		    espl__reason(&inner));
+	if ((fsync(u->folder) != 0 && errno != EINVAL) || take_place(u) != 0)
+		return espl__fail_errno(diag, "cannot move it into place");
+	*slash = '\0';
+	parent = open(u->part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent >= 0 && fsync(parent) != 0 && errno != EINVAL)
+		status = espl__fail_errno(diag, "cannot sync the directory it is in");
+	close_file(&parent);
+	*slash = '/';
+	return status;
+}
+
+void
+espl__unpack_drop(struct espl__unpack *u)
+{
+	close_file(&u->folder);
+	close_file(&u->file);
+	if (u->part != NULL)
+		(void)espl__tree_remove(u->part, NULL);
+	free(u->part);
+	free(u->place);
+	espl__buf_free(&u->text);
+	espl__buf_free(&u->lines);
+	espl__buf_free(&u->head);
+}

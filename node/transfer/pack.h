@@ -1,0 +1,50 @@
+/* pack.h - a sealed folder (store/store.h) as one stream of bytes, and back.
+ *
+ * Stream: u32 size of MANIFEST, MANIFEST; then for each file, in its order, u32 mode, content.
+ * The digest of a folder is that of its MANIFEST, which holds the check sum of every file: two
+ * folders of one digest have the same content.
+ *
+ * All of it works with files: it belongs into a thread.
+ */
+#ifndef ESPL__PACK_H
+#define ESPL__PACK_H
+#include "base/buf.h"
+#include "base/diag.h"
+
+struct espl__pack {
+	int folder, file;      /* -1: not open */
+	uint64_t digest, size; /* size: of the stream */
+	uint64_t left;         /* of the file at hand */
+	struct espl__buf text, lines;
+	char *line; /* the next in `lines` */
+	int begun;  /* `text` was put into the stream */
+};
+espl_status espl__pack_open(struct espl__pack *, const char *folder, struct espl__diag *);
+/* Appends about `most` bytes; nothing at the end.  A file that is no longer as sealed fails. */
+espl_status espl__pack_read(struct espl__pack *, size_t most, struct espl__buf *,
+    struct espl__diag *);
+void espl__pack_close(struct espl__pack *);
+/* 0: there is no sealed folder at this place. */
+uint64_t espl__pack_digest(const char *folder);
+
+struct espl__unpack {
+	char *place, *part; /* part: the folder being filled, beside `place` */
+	int folder, file;
+	uint64_t digest, left;
+	uint64_t entries, seen; /* as MANIFEST says; so far */
+	uint32_t crc, want;     /* of the file at hand */
+	struct espl__buf text, lines, head;
+	char *line;
+	int stage;
+};
+/* A new folder for the content of `digest`.  `place` keeps what it has until close. */
+espl_status espl__unpack_open(struct espl__unpack *, const char *place, uint64_t digest,
+    struct espl__diag *);
+espl_status espl__unpack_write(struct espl__unpack *, const uint8_t *, size_t, struct espl__diag *);
+/* Is it whole?  Then it is made durable and put in place at once; what was there is removed. */
+espl_status espl__unpack_close(struct espl__unpack *, struct espl__diag *);
+/* Frees it, and removes what was not put in place. */
+void espl__unpack_drop(struct espl__unpack *);
+/* Names of folders being filled begin with this; those of dead processes may be removed. */
+#define ESPL__UNPACK_PREFIX ".incoming-"
+#endif
