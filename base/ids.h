@@ -5,8 +5,10 @@
  */
 #ifndef ESPL__IDS_H
 #define ESPL__IDS_H
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/mem.h"
 
 #define ESPL__TRIAL_BITS 40
@@ -22,6 +24,18 @@ espl__trial_name(uint64_t trial, char to[48])
 	(void)(search == 0 ? snprintf(to, 48, "%llu", number)
 			   : snprintf(to, 48, "%llu/%llu", search, number));
 	return to;
+}
+
+/* "TRIAL/checkpoint-N", as movers call them: 0, or -1 if it is none. */
+static inline int
+espl__checkpoint_name(const char *name, uint64_t *trial, uint64_t *checkpoint)
+{
+	char again[64];
+
+	if (sscanf(name, "%20" SCNu64 "/checkpoint-%20" SCNu64, trial, checkpoint) != 2)
+		return -1;
+	(void)snprintf(again, sizeof again, "%" PRIu64 "/checkpoint-%" PRIu64, *trial, *checkpoint);
+	return strcmp(name, again) == 0 ? 0 : -1;
 }
 
 /* Malloc'd. */

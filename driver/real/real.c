@@ -218,6 +218,16 @@ tell_held_up(struct espl__real *real)
 		espl__real_event(real, ESPL__EV_HELD)->as.held.late = late;
 }
 
+static void
+collect_checkpoints(struct espl__real *real, const struct espl__effect *fx)
+{
+	uint64_t trial =
+	    (uint64_t)fx->as.collect.experiment << ESPL__TRIAL_BITS | fx->as.collect.trial;
+
+	espl__store_collect(real, trial, fx->as.collect.keep);
+	espl__real_relay_collect(real, trial, fx->as.collect.keep);
+}
+
 static espl_status
 real_apply(struct espl__world *world, const struct espl__effect *effects, uint32_t count,
     struct espl__diag *diag)
@@ -249,12 +259,7 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 		case ESPL__FX_REPLY: espl__real_reply(real, fx); break;
 		case ESPL__FX_RESIZE: espl__real_resize(real, fx); break;
 		case ESPL__FX_KILL: espl__real_kill(real, fx); break;
-		case ESPL__FX_COLLECT:
-			espl__store_collect(real,
-			    (uint64_t)fx->as.collect.experiment << ESPL__TRIAL_BITS |
-				fx->as.collect.trial,
-			    fx->as.collect.keep);
-			break;
+		case ESPL__FX_COLLECT: collect_checkpoints(real, fx); break;
 		case ESPL__FX_TIMER: set_timer(real, fx->as.timer.at); break;
 		case ESPL__FX_COMPUTE: espl__real_compute(real, fx); break;
 		case ESPL__FX_END: break;
@@ -385,6 +390,7 @@ real_close(struct espl__world *world, int kill)
 		espl__log(ESPL_ERROR, "%u processes of trials could not be killed", left);
 	if (real->begun && real->leases_dirty && espl__store_save(real, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
+	espl__real_relay_report(real);
 	if (real->begun)
 		espl__store_close(real);
 	real_free(real);
@@ -418,6 +424,9 @@ static const struct espl__agent_events agent_events = {
 	.gone = espl__real_lease_agent_gone,
 	.gpu = espl__real_gpu_message,
 	.gang = espl__real_gang_message,
+	.private = espl__real_relay_begin,
+	.moves = espl__real_relay_hear,
+	.closed = espl__real_relay_end,
 };
 
 espl_status

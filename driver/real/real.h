@@ -11,6 +11,7 @@
 #include <uv.h>
 #include "base/map.h"
 #include "exec/event.h"
+#include "node/transfer/mover.h"
 #include "node/wire.h"
 #include "real/cloudio.h"
 #include "real/reap.h"
@@ -85,7 +86,8 @@ struct espl__ragent {
 	int session;     /* outlives its channel: see node/session/session.h */
 	int64_t lost_at; /* session: no connection since this tick; 0: there is one */
 	uint32_t gpus, cpus;
-	struct espl__buf in, out, flight, text;
+	struct espl__mover *mover; /* of a node that does not see the run's folder, or NULL */
+	struct espl__buf in, out, flight, text, late;
 	char why[512];  /* of the failure */
 	char said[300]; /* the last line of its standard error */
 };
@@ -130,6 +132,7 @@ struct espl__rgang {
 	uint64_t begun;         /* iteration it started from */
 	uint64_t last;          /* iteration last reported (at first: begun) */
 	uint64_t budget, saved; /* saved: newest seen of this gang, 0 none */
+	uint64_t arrived;       /* newest checkpoint that came from a private node, 0 none */
 	int waiting;            /* a report is with the executor */
 	int killed, lost, finished, warned;
 	int over;                  /* all processes are gone, but not all lines are read */
@@ -170,6 +173,10 @@ struct espl__agent_events {
 	void (*hello)(struct espl__real *, struct espl__rlease *);
 	void (*reach)(struct espl__real *, struct espl__rlease *, const char *why, int64_t lost);
 	void (*gone)(struct espl__real *, struct espl__rlease *, const struct espl__ragent *);
+	/* its node is private; it says something about what moves; it is gone */
+	void (*private)(struct espl__ragent *);
+	int (*moves)(struct espl__ragent *, uint8_t type, struct espl__reader *);
+	void (*closed)(struct espl__ragent *);
 	/* what it says of gangs that outlived the last driver */
 	int (*state)(struct espl__rlease *, uint8_t type, const struct espl__reader *);
 	/* 0: read; -1: it cannot be */
@@ -235,8 +242,11 @@ struct espl__real {
 	/* store, computations, children */
 	uint32_t works; /* removals under way */
 	uint64_t trash;
-	int rejoining;   /* agents that outlived the last driver are asked for their state */
-	int agents_lost; /* in this run: they may have left folders */
+	int rejoining;    /* agents that outlived the last driver are asked for their state */
+	int agents_lost;  /* in this run: they may have left folders */
+	int log_lost;     /* a log could not be written, and that was said */
+	int64_t gangs_at; /* tick of the last look at the gangs */
+	struct espl__moved moved[2]; /* from and to private nodes that are gone */
 	struct espl__compute_job *jobs;
 	struct espl__pids pids;
 };
@@ -352,6 +362,18 @@ void espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, st
 /* Reports that the run's folder cannot be written, or that GPUs cannot be shared as configured, if
  * that ended the gang. */
 void espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
+
+/* real_relay.c: nodes that do not see the run's folder. */
+void espl__real_relay_begin(struct espl__ragent *);
+int espl__real_relay_hear(struct espl__ragent *, uint8_t type, struct espl__reader *);
+void espl__real_relay_end(struct espl__ragent *);
+void espl__real_relay_rejoined(struct espl__real *); /* what they said meanwhile */
+void espl__real_relay_collect(struct espl__real *, uint64_t trial, uint64_t keep);
+/* Has it arrived while its SAVED has not? */
+int espl__real_relay_holds(const struct espl__real *, uint64_t trial, uint64_t checkpoint);
+/* Is a checkpoint of its trial on its way, and moving? */
+int espl__real_relay_busy(const struct espl__real *, const struct espl__rgang *, int64_t tick);
+void espl__real_relay_report(const struct espl__real *);
 
 /* spool.c: requests of users to a running pool. */
 void espl__spool_tick(struct espl__real *, int64_t tick);

@@ -19,6 +19,7 @@
 #define HEARTBEAT_MS 3000u
 #define SILENT_MOST (30 * ESPL__REAL_SECOND)
 #define READ_ROOM 65536u
+#define CHUNKS ((size_t)128 << 10) /* of moving checkpoints, given to the channel at once */
 /* a second apart; a process that waits for a dead disk does not die */
 #define KILLS_MOST 30
 #define BROKEN_LIMIT (2 * ESPL__REAL_SECOND)
@@ -31,11 +32,13 @@ agent_closed(uv_handle_t *handle)
 
 	if (--agent->handles > 0)
 		return;
+	agent->real->agent_events->closed(agent);
 	agent->real->agent_events->gone(agent->real, agent->lease, agent);
 	espl__buf_free(&agent->in);
 	espl__buf_free(&agent->out);
 	espl__buf_free(&agent->flight);
 	espl__buf_free(&agent->text);
+	espl__buf_free(&agent->late);
 	free(agent);
 }
 
@@ -124,7 +127,6 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 {
 	char version[64];
 	uint32_t protocol = espl__get_u32(reader);
-	const char *name = agent->lease->provider_id;
 	uint64_t seen;
 
 	espl__get_str(reader, version, sizeof version);
@@ -135,22 +137,17 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 	if (reader->bad)
 		return -1;
 	if (protocol != ESPL__WIRE_PROTOCOL) {
+		agent->refused = 1;
 		espl__agent_break(agent,
 		    "its espalier-agent (version %s) speaks protocol %u, but this program speaks "
 		    "%u",
 		    version, protocol, ESPL__WIRE_PROTOCOL);
 		return 0;
 	}
-	if (seen != agent->real->token) {
-		agent->refused = 1;
-		espl__agent_break(agent,
-		    "node %.80s does not see the run directory %.250s; put it on a file system "
-		    "that all hosts share",
-		    name != NULL ? name : "", agent->real->dir);
-		return 0;
-	}
 	if (agent->state != ESPL__AGENT_HELLO)
 		return 0;
+	if (seen != agent->real->token)
+		agent->real->agent_events->private(agent);
 	agent->state = ESPL__AGENT_READY;
 	agent->deadline = 0;
 	agent->said[0] = '\0'; /* it has nothing to do with what may come */
@@ -179,6 +176,10 @@ take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader
 {
 	if (type == ESPL__MSG_HELLO_BACK)
 		return hello_back(agent, reader);
+	if (espl__is_tree(type) || type == ESPL__MSG_TAIL) /* before: what the last driver's were */
+		return agent->state == ESPL__AGENT_HELLO
+		    ? 0
+		    : agent->real->agent_events->moves(agent, type, reader);
 	if (agent->state == ESPL__AGENT_HELLO && type != ESPL__MSG_LOG)
 		return -1;
 	if (type == ESPL__MSG_PONG)
@@ -380,25 +381,22 @@ on_written(uv_write_t *request, int status)
 		espl__agent_break(agent, "its channel broke: %s", uv_strerror(status));
 }
 
-static void
-flush_output(struct espl__ragent *agent)
+/* 1: all of it is written. */
+static int
+write_output(struct espl__ragent *agent)
 {
-	uv_buf_t buf;
+	uv_buf_t buf = uv_buf_init((char *)agent->out.data, (unsigned)agent->out.size);
 	struct espl__buf swap;
-	int sent;
+	int sent = uv_try_write((uv_stream_t *)&agent->to, &buf, 1);
 
-	if (agent->out.size == 0 || agent->writing || agent->state >= ESPL__AGENT_CLOSING)
-		return;
-	buf = uv_buf_init((char *)agent->out.data, (unsigned)agent->out.size);
-	sent = uv_try_write((uv_stream_t *)&agent->to, &buf, 1);
 	if (sent < 0 && sent != UV_EAGAIN) {
 		espl__buf_clear(&agent->out);
 		espl__agent_break(agent, "its channel broke: %s", uv_strerror(sent));
-		return;
+		return 0;
 	}
 	if (sent == (int)agent->out.size) {
 		espl__buf_clear(&agent->out);
-		return;
+		return 1;
 	}
 	swap = agent->flight;
 	agent->flight = agent->out;
@@ -412,6 +410,18 @@ flush_output(struct espl__ragent *agent)
 	    uv_write(&agent->request, (uv_stream_t *)&agent->to, &buf, 1, on_written) == 0;
 	if (!agent->writing)
 		espl__agent_break(agent, "its channel broke");
+	return 0;
+}
+
+/* Chunks come last, and only while the channel takes them at once. */
+static void
+flush_output(struct espl__ragent *agent)
+{
+	do {
+		if (agent->writing || agent->state >= ESPL__AGENT_CLOSING ||
+		    (agent->out.size > 0 && !write_output(agent)) || agent->mover == NULL)
+			return;
+	} while (espl__mover_pump(agent->mover, &agent->out, CHUNKS, espl__tick()) > 0);
 }
 
 void

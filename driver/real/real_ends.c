@@ -90,6 +90,14 @@ saved_in_vain(struct espl__real *real, const struct espl__rank_end *end)
 	return ++real->saved_in_vain >= SAVES_IN_VAIN;
 }
 
+static int
+is_private(const struct espl__real *real, uint64_t id)
+{
+	const struct espl__rlease *lease = espl__real_lease(real, id);
+
+	return lease != NULL && lease->agent != NULL && lease->agent->mover != NULL;
+}
+
 void
 espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
 {
@@ -105,8 +113,8 @@ espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
 		return;
 	real->troubled = 1;
 	if (end != NULL)
-		(void)snprintf(text, sizeof text,
-		    "cannot write to the run directory on node %llu: %s",
+		(void)snprintf(text, sizeof text, "cannot write to the %s node %llu: %s",
+		    is_private(real, end->lease) ? "disk of" : "run directory on",
 		    (unsigned long long)end->lease, end->text + strlen(FOLDER));
 	else if (in_vain)
 		(void)snprintf(text, sizeof text,

@@ -168,21 +168,6 @@ end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
 	}
 }
 
-void
-espl__real_gangs_tick(struct espl__real *real, int64_t tick)
-{
-	struct espl__rgang *gang;
-
-	ESPL__CHECK(real, REAL);
-	for (gang = real->gangs; gang != NULL; gang = gang->next) {
-		if (espl__real_gang_unreachable(real, gang))
-			continue;
-		if (gang->stay_until != 0 && tick >= gang->stay_until)
-			end_overstay(real, gang);
-		end_late_agents(real, gang, tick);
-	}
-}
-
 static void
 delay_gang(struct espl__rgang *gang, int64_t late)
 {
@@ -191,6 +176,27 @@ delay_gang(struct espl__rgang *gang, int64_t late)
 	for (uint32_t p = 0; p < gang->part_count; p++)
 		if (gang->parts[p].answer_by != 0)
 			gang->parts[p].answer_by += late;
+}
+
+void
+espl__real_gangs_tick(struct espl__real *real, int64_t tick)
+{
+	struct espl__rgang *gang;
+	int64_t since = real->gangs_at == 0 ? 0 : tick - real->gangs_at;
+
+	ESPL__CHECK(real, REAL);
+	real->gangs_at = tick;
+	for (gang = real->gangs; gang != NULL; gang = gang->next) {
+		if (espl__real_gang_unreachable(real, gang))
+			continue;
+		if (espl__real_relay_busy(real, gang, tick)) { /* not the fault of the trial */
+			delay_gang(gang, since);
+			continue;
+		}
+		if (gang->stay_until != 0 && tick >= gang->stay_until)
+			end_overstay(real, gang);
+		end_late_agents(real, gang, tick);
+	}
 }
 
 void

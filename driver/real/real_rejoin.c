@@ -225,5 +225,6 @@ espl__real_rejoin(struct espl__real *real)
 	list = espl__alloc((count + (size_t)1) * sizeof *list);
 	(void)espl__exec_gangs(real->world.exec, list, count);
 	go_on(real, list, count);
+	espl__real_relay_rejoined(real);
 	free(list);
 }

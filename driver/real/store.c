@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "node/transfer/pack.h"
 
 #define LEASES_MAX (64u << 20)
 
@@ -226,6 +227,8 @@ espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 		int64_t gang = number_behind(entry->d_name, "saving-");
 		char *path;
 
+		if (checkpoint >= 0 && espl__real_relay_holds(real, trial, (uint64_t)checkpoint))
+			continue;
 		if ((checkpoint < 0 || (uint64_t)checkpoint == keep) &&
 		    (gang < 0 || espl__real_gang(real, (uint64_t)gang) != NULL))
 			continue;
@@ -243,7 +246,8 @@ static int
 is_scratch(const char *name)
 {
 	return strncmp(name, "saving-", 7) == 0 || strncmp(name, "scratch-", 8) == 0 ||
-	    strncmp(name, ".gone-", 6) == 0;
+	    strncmp(name, ".gone-", 6) == 0 ||
+	    strncmp(name, ESPL__UNPACK_PREFIX, sizeof ESPL__UNPACK_PREFIX - 1) == 0;
 }
 
 static void

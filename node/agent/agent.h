@@ -9,6 +9,8 @@
  *   agent_seat.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
  *   agent_said.c    the last line of a trial's log
  *   agent_files.c   a trial's folder: working files, checkpoints, collecting
+ *   agent_home.c    the folder of an agent that does not see the run's
+ *   agent_relay.c   ... whose checkpoints and logs are sent to the driver
  *   agent_env.c     what a rank finds in its environment
  *   agent_sup.c     the supervisor of each rank
  *   agent_gpu.h     the GPUs: how they are shared, whether they are clean (files of their own)
@@ -30,6 +32,8 @@
 struct espl__agent;
 struct espl__agent_gang;
 struct espl__card; /* agent_gpu.h */
+struct espl__mover;
+struct espl__tail;
 
 /* head of a larger struct */
 struct espl__task {
@@ -113,6 +117,9 @@ struct espl__agent_gang {
 	/* frames about it that no REPLY has answered: a driver that resumes gets them again */
 	struct espl__buf said;
 	struct espl__held saving;
+	/* private node: checkpoints on the way to the driver, and sealed meanwhile; 0 none */
+	uint64_t putting, unsent, putting_bytes, unsent_bytes;
+	int fetching; /* waits for the one to restore */
 };
 
 struct espl__reserved {
@@ -136,6 +143,11 @@ struct espl__agent {
 	int exit_code;
 	char *dir, *address; /* of HELLO */
 	int own_dir;         /* dir was made by us and goes with us */
+	char *run_dir;       /* of HELLO, if dir is another one */
+	/* NULL: the run's folder is seen here */
+	struct espl__mover *mover;
+	struct espl__tail *tails;
+	uint32_t tail_count, tail_cap;
 	uint64_t token, node;
 	int64_t heartbeat_ns, heard_at;
 	struct espl__nvml_gpu *gpus; /* NULL: CPU slots */
@@ -216,6 +228,25 @@ void espl__files_verify(struct espl__agent_gang *); /* then espl__gang_prepared 
 /* Can the run's folder be written at all?  If not, that is why the gang failed. */
 void espl__files_probe(struct espl__agent_gang *);
 void espl__files_collect(struct espl__agent *, uint64_t trial, uint64_t keep);
+void espl__files_tell_saved(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
+/* agent_home.c */
+int espl__home_make(struct espl__agent *); /* becomes dir; -1: there can be none */
+/* agent_relay.c: only where the run's folder is not seen, unless it says more */
+int espl__relay_begin(struct espl__agent *);
+void espl__relay_free(struct espl__agent *);
+void espl__relay_again(struct espl__agent *); /* the driver is a new one */
+int espl__relay_hear(struct espl__agent *, uint8_t type, struct espl__reader *);
+/* Sends what is due; returns the next deadline (0 none).  Anywhere. */
+int64_t espl__relay_tend(struct espl__agent *, int64_t now);
+/* A sealed checkpoint is on its way: then espl__files_tell_saved. */
+void espl__relay_save(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
+void espl__relay_fetch(struct espl__agent_gang *);  /* then espl__files_verify */
+void espl__relay_forget(struct espl__agent_gang *); /* it ends, and need not wait for that */
+/* Nothing of it is still to be sent.  Anywhere. */
+int espl__relay_settled(struct espl__agent_gang *);
+/* Must a checkpoint stay though the driver wants only `keep`?  Anywhere. */
+int espl__relay_holds(const struct espl__agent *, uint64_t trial, uint64_t checkpoint,
+    uint64_t keep);
 /* agent_said.c */
 #define ESPL__SAID_MAX 201u
 /* The last line in its log that is not empty, fit to be printed; "" none. */

@@ -104,7 +104,9 @@ read_token(const struct espl__agent *a)
 	char *path = espl__format("%s/token", a->dir != NULL ? a->dir : "");
 	uint64_t token = 0;
 
-	if (a->dir == NULL || a->own_dir) /* it has not come yet, or is no folder of the driver */
+	if (a->mover != NULL)
+		token = 0;
+	else if (a->dir == NULL || a->own_dir) /* it has not come, or is no folder of the driver */
 		token = a->token;
 	else if (espl__file_read(path, 64, &text, NULL) == ESPL_OK)
 		token = strtoull(espl__buf_text(&text), NULL, 16);
@@ -129,14 +131,18 @@ send_hello(struct espl__agent *a)
 	espl__frame_end(&a->outbox, mark);
 }
 
-/* Without a run folder there is one of our own, gone when we are. */
+/* Without a run folder, or without a sight of it, there is one of our own, gone when we are. */
 static int
 find_folder(struct espl__agent *a)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	if (a->dir[0] == '/')
+	if (a->dir[0] == '/' && read_token(a) == a->token)
 		return 0;
+	if (a->dir[0] == '/') {
+		a->run_dir = espl__strdup(a->dir);
+		return espl__relay_begin(a);
+	}
 	if (a->dir[0] != '\0')
 		return -1;
 	free(a->dir);
@@ -217,7 +223,8 @@ repeat_hello(struct espl__agent *a, struct espl__reader *r)
 	address = get_string(r);
 	(void)espl__get_u32(r);
 	bad = r->bad || r->at != r->end || protocol != ESPL__WIRE_PROTOCOL || token != a->token ||
-	    node != a->node || dir == NULL || strcmp(dir, a->dir) != 0;
+	    node != a->node || dir == NULL ||
+	    strcmp(dir, a->run_dir != NULL ? a->run_dir : a->dir) != 0;
 	free(dir);
 	free(address);
 	if (bad)
@@ -228,6 +235,7 @@ repeat_hello(struct espl__agent *a, struct espl__reader *r)
 	for (uint32_t i = 0; i < a->gang_count; i++)
 		put_state(a->gangs[i], &a->outbox);
 	espl__frame_put(&a->outbox, ESPL__MSG_STATED, NULL, 0);
+	espl__relay_again(a);
 	return 0;
 }
 
@@ -297,6 +305,8 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 
 	if (!a->greeted && type != ESPL__MSG_HELLO)
 		return -1;
+	if (espl__is_tree(type) || type == ESPL__MSG_TAILED)
+		return espl__relay_hear(a, type, r);
 	switch (type) {
 	case ESPL__MSG_HELLO: return a->greeted ? repeat_hello(a, r) : take_hello(a, r);
 	case ESPL__MSG_START:

@@ -196,7 +196,8 @@ espl__files_leave(struct espl__agent_gang *g)
 
 /* Is it a name of something that can be removed when no process holds it? checkpoint-KEEP stays. */
 static int
-is_collectable(int folder, const char *name, uint64_t keep)
+is_collectable(const struct espl__agent *a, uint64_t trial, int folder, const char *name,
+    uint64_t keep)
 {
 	char *end;
 	int fd;
@@ -206,7 +207,8 @@ is_collectable(int folder, const char *name, uint64_t keep)
 	if (strncmp(name, "checkpoint-", 11) == 0) {
 		uint64_t n = strtoull(name + 11, &end, 10);
 
-		return *end == '\0' && end > name + 11 && (keep == 0 || n != keep);
+		return *end == '\0' && end > name + 11 && (keep == 0 || n != keep) &&
+		    !espl__relay_holds(a, trial, n, keep);
 	}
 	if (strncmp(name, "saving-", 7) != 0 && strncmp(name, "scratch-", 8) != 0)
 		return 0;
@@ -238,7 +240,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
 		char *gone;
 
-		if (!is_collectable(dirfd(dir), e->d_name, keep))
+		if (!is_collectable(a, trial, dirfd(dir), e->d_name, keep))
 			continue;
 		gone = espl__format("%s/.gone-%ld-%u", folder, (long)getpid(), number++);
 		if (renameat(dirfd(dir), e->d_name, dirfd(dir), strrchr(gone, '/') + 1) == 0)
@@ -271,15 +273,15 @@ run_saving(struct espl__task *job)
 	(void)espl__store_keep(s->from, s->place, &s->bytes, &s->diag);
 }
 
-static void
-tell_saved(struct espl__agent_gang *g, const struct saving *s)
+void
+espl__files_tell_saved(struct espl__agent_gang *g, uint64_t iteration, uint64_t bytes)
 {
 	struct espl__buf *out = &g->agent->outbox;
 	size_t mark = espl__frame_begin(out, ESPL__MSG_SAVED);
 
 	espl__put_v64(out, g->start.gang);
-	espl__put_v64(out, s->iteration);
-	espl__put_v64(out, s->bytes);
+	espl__put_v64(out, iteration);
+	espl__put_v64(out, bytes);
 	espl__frame_end(out, mark);
 	espl__agent_keep(g, mark);
 }
@@ -296,7 +298,10 @@ end_saving(struct espl__agent *a, struct espl__task *job)
 	g->saving_now = 0;
 	g->agent->changed = 1;
 	if (s->diag.status == ESPL_OK) {
-		tell_saved(g, s);
+		if (g->agent->mover != NULL)
+			espl__relay_save(g, s->iteration, s->bytes);
+		else
+			espl__files_tell_saved(g, s->iteration, s->bytes);
 		let_go(&g->saving);
 		if (hold_new(&g->saving, &made) != ESPL_OK)
 			(void)espl__fail(&s->diag, made.status,

@@ -93,10 +93,14 @@ espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
 	}
 	g = make_gang(a, start, memory);
 	/* A trainable's checkpoint is read by rank 0 alone: other nodes need not have it. */
-	if (g->restore[0] != '\0' && (g->leads || start->argc > 0))
-		espl__files_verify(g);
-	else
+	if (g->restore[0] != '\0' && (g->leads || start->argc > 0)) {
+		if (a->mover != NULL)
+			espl__relay_fetch(g);
+		else
+			espl__files_verify(g);
+	} else {
 		espl__gang_prepared(g, NULL);
+	}
 }
 
 /* What never ran is gone; what runs is killed. */
@@ -222,6 +226,8 @@ espl__gang_kill(struct espl__agent_gang *g, uint64_t grace_ms)
 		g->ending = 1;
 		if (g->launched)
 			kill_now(g);
+		else
+			espl__relay_forget(g);
 		return;
 	}
 	if (!g->ending) {
@@ -510,7 +516,7 @@ tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t
 		kill_now(g);
 	espl__gang_tell_left(g);
 	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 &&
-	    !a->strays && espl__gpus_settled(g)) {
+	    !a->strays && espl__gpus_settled(g) && espl__relay_settled(g)) {
 		if ((g->culprit < 0 && !g->spoilt) || g->probed || a->ending)
 			return 1;
 		g->probed = 1; /* the trial may have failed for want of room */

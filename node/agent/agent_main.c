@@ -155,7 +155,9 @@ release_agent(struct espl__agent *a)
 	free(a->reserved);
 	free(a->gpus);
 	free(a->libexec);
+	espl__relay_free(a);
 	free(a->dir);
+	free(a->run_dir);
 	free(a->address);
 }
 

@@ -116,6 +116,7 @@ espl__mover_take_gone(struct espl__mover *m, uint64_t serial, struct espl__reade
 	espl__move_read_end(r, &diag);
 	if (r->bad || diag.status == ESPL_OK)
 		return -1;
+	diag.status = ESPL_E_UNKNOWN; /* whatever it is, it is not here */
 	if (v == NULL)
 		v = espl__move_by_name(m, name, 0);
 	if (v == NULL)

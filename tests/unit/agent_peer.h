@@ -188,7 +188,12 @@ open_agent(struct peer *p, const char *slots, uint32_t heartbeat_ms)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 
+	char *token;
+
 	spawn_agent(p, slots);
+	token = espl__format("%s/token", p->dir); /* by it the agent sees that the folder is ours */
+	cr_assert_eq(espl__file_write(token, "0000000000001234\n", 17, NULL), ESPL_OK);
+	free(token);
 	espl__put_u32(&b, ESPL__WIRE_PROTOCOL);
 	espl__put_str(&b, p->dir);
 	espl__put_u64(&b, 0x1234);
