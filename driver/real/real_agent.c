@@ -18,7 +18,7 @@
 
 #define HEARTBEAT_MS 3000u
 #define SILENT_MOST (30 * ESPL__REAL_SECOND)
-#define READ_ROOM 65536u
+#define READ_ROOM 262144u
 #define CHUNKS ((size_t)128 << 10) /* of moving checkpoints, given to the channel at once */
 /* a second apart; a process that waits for a dead disk does not die */
 #define KILLS_MOST 30

@@ -21,7 +21,7 @@
 #include "session/session.h"
 
 #define MS ESPL__SESSION_MS
-#define STEP ((size_t)64 << 10)
+#define STEP ((size_t)256 << 10)
 #define UP_MAX ((size_t)1 << 20)
 #define WORD 40u                 /* longest lease and epoch */
 #define HANDSHAKE 2000           /* ms for a line between relay and keeper */
@@ -137,6 +137,8 @@ start_agent(struct keeper *k)
 	k->from = out[0];
 	espl__session_nonblocking(k->to);
 	espl__session_nonblocking(k->from);
+	espl__session_widen(k->to);
+	espl__session_widen(k->from);
 	return k->agent < 0 ? -1 : 0;
 }
 
@@ -454,7 +456,7 @@ join_session(const char *lease, const char *epoch, int64_t linger, const char *w
 static int
 pass_bytes(int from, int to)
 {
-	static uint8_t bytes[65536];
+	static uint8_t bytes[STEP];
 	ssize_t got = read(from, bytes, sizeof bytes);
 
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))

@@ -89,6 +89,8 @@ open_channel(struct near *n)
 	n->from = out[0];
 	espl__session_nonblocking(n->to);
 	espl__session_nonblocking(n->from);
+	espl__session_widen(n->to);
+	espl__session_widen(n->from);
 	if (n->child < 0) {
 		n->child = 0;
 		close(n->to);

@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 
-#define STEP ((size_t)64 << 10)
+#define STEP ((size_t)256 << 10)
 #define LONGEST_MS (INT64_C(7) * 24 * 3600 * 1000)
 
 int
@@ -30,6 +30,14 @@ espl__session_nonblocking(int fd)
 
 	if (flags >= 0)
 		(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+#define PIPE_SIZE (1 << 20) /* what any user may have */
+
+void
+espl__session_widen(int pipe)
+{
+	(void)fcntl(pipe, F_SETPIPE_SZ, PIPE_SIZE);
 }
 
 int

@@ -57,8 +57,7 @@ struct espl__mover {
 	uint64_t serial;
 	struct espl__buf notes;
 	size_t window, flying;
-	int64_t least, round; /* ns a chunk takes: ever, in this round; 0 unknown */
-	unsigned measured;
+	int64_t least, mean; /* ns that a chunk takes: at best, lately; 0 unknown */
 	int64_t moved_at;
 	struct espl__moved sums[2]; /* [outgoing] */
 };

@@ -10,9 +10,9 @@
 #define AHEAD ((size_t)1 << 20) /* bytes read before they may be sent */
 #define WINDOW_MOST ((size_t)8 << 20)
 #define CHUNK_LEAST ((size_t)4 << 10)
-#define CHUNK_MOST ((size_t)256 << 10)
-#define DELAY (5 * MS) /* more than this over the least means that chunks queue */
-#define ROUND 8        /* measurements, of which the least counts */
+#define CHUNK_MOST ((size_t)64 << 10)
+#define DELAY (1 * MS) /* and half of the least: more than this means that chunks queue */
+#define ROUND 8        /* measurements that count */
 #define SENDERS 4      /* folders on their way at once */
 
 void
@@ -80,21 +80,21 @@ espl__move_opened(struct espl__move *v, int64_t now)
 	read_ahead(v);
 }
 
-/* Chunks of the window are taken there in about the least time, or they queue on the way. */
+/* Chunks of the window are taken there in about the least time, or they queue on the way.  The mean
+ * of some counts: one late chunk may be an accident. */
 static void
 measure_trip(struct espl__mover *m, int64_t took)
 {
 	m->least = m->least == 0 || took < m->least ? took : m->least + (took - m->least) / 1024;
-	m->round = m->round == 0 || took < m->round ? took : m->round;
-	if (++m->measured < ROUND && m->round > m->least + DELAY)
-		return; /* one late chunk may be an accident */
-	m->window = m->round > m->least + DELAY ? m->window / 4 * 3 : m->window / 4 * 5;
+	m->mean += m->mean == 0 ? took : (took - m->mean) / ROUND;
+	if (m->mean <= m->least + m->least / 2 + DELAY)
+		m->window += m->window / ROUND;
+	else
+		m->window -= m->window / (2 * ROUND);
 	if (m->window < ESPL__MOVE_WINDOW)
 		m->window = ESPL__MOVE_WINDOW;
 	if (m->window > WINDOW_MOST)
 		m->window = WINDOW_MOST;
-	m->round = 0;
-	m->measured = 0;
 }
 
 static void
