@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/file.h"
 #include "base/ids.h"
@@ -15,6 +16,8 @@
 #include "base/text.h"
 #include "base/tick.h"
 
+/* beyond trial.log_limit: the agent's, which says that it was reached */
+#define LAST_LINE 128
 #define STILL_MOVES (30 * ESPL__REAL_SECOND)
 
 static char *
@@ -107,9 +110,21 @@ espl__real_relay_holds(const struct espl__real *real, uint64_t trial, uint64_t c
 	return 0;
 }
 
+/* trial.log_limit, which a trial may reach on several nodes; 0: none. */
+static int64_t
+find_log_limit(const struct espl__real *real, uint64_t trial)
+{
+	for (const struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next)
+		if (gang->trial == trial)
+			return gang->kind->of->config->trial.log_limit;
+	return 0;
+}
+
 static void
 append_log(const struct espl__ragent *agent, uint64_t trial, const void *bytes, size_t size)
 {
+	int64_t limit = find_log_limit(agent->real, trial);
+	struct stat st;
 	char *folder = espl__trial_folder(agent->real->dir, trial);
 	char *path = espl__format("%s/log", folder);
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -117,6 +132,11 @@ append_log(const struct espl__ragent *agent, uint64_t trial, const void *bytes, 
 
 	if (espl__dir_make(folder, &diag) == ESPL_OK) {
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+		if (fd >= 0 && limit > 0 && fstat(fd, &st) == 0 &&
+		    st.st_size + (int64_t)size > limit + LAST_LINE)
+			size = st.st_size < limit + LAST_LINE
+			    ? (size_t)(limit + LAST_LINE - st.st_size)
+			    : 0;
 		if (fd < 0 || espl__write_all(fd, bytes, size) != 0)
 			(void)espl__fail_errno(&diag, "cannot write '%s'", path);
 	}

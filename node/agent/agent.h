@@ -230,7 +230,8 @@ void espl__files_probe(struct espl__agent_gang *);
 void espl__files_collect(struct espl__agent *, uint64_t trial, uint64_t keep);
 void espl__files_tell_saved(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
 /* agent_home.c */
-int espl__home_make(struct espl__agent *); /* becomes dir; -1: there can be none */
+int espl__home_make(struct espl__agent *);   /* becomes dir; -1: there can be none */
+void espl__home_leave(struct espl__agent *); /* removes it */
 /* agent_relay.c: only where the run's folder is not seen, unless it says more */
 int espl__relay_begin(struct espl__agent *);
 void espl__relay_free(struct espl__agent *);

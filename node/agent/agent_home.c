@@ -119,3 +119,16 @@ espl__home_make(struct espl__agent *a)
 	a->own_dir = 1; /* its lock is held as long as the process lives */
 	return 0;
 }
+
+/* What an agent left that was killed is found by the next one; or, if its processes still had the
+ * lock then, now. */
+void
+espl__home_leave(struct espl__agent *a)
+{
+	char *base = find_base();
+
+	ESPL__CHECK(a, AGENT);
+	(void)espl__tree_remove(a->dir, NULL);
+	sweep_homes(base);
+	free(base);
+}

@@ -271,7 +271,9 @@ last_words(struct espl__agent *a)
 		if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
 			break;
 	}
-	if (a->own_dir)
+	if (a->mover != NULL)
+		espl__home_leave(a);
+	else if (a->own_dir)
 		(void)espl__tree_remove(a->dir, NULL);
 }
 

@@ -63,7 +63,13 @@ cat >bench.cfg <<-END
 now() { "$PYTHON3" -c 'import time; print(time.monotonic())'; }
 "$ESPALIER" run bench.cfg --dir private/run >out 2>err &
 driver=$!
-for i in $(seq 3000); do
+for i in $(seq 6000); do	# sealed on the node: from now on it moves
+	[ -e begun ] && [ -e "$(echo host/disk/*/trials/0/checkpoint-1)" ] && break
+	kill -0 $driver 2>/dev/null || break
+	sleep 0.01
+done
+now >begun
+for i in $(seq 6000); do
 	[ -e private/run/trials/0/checkpoint-1 ] && break
 	kill -0 $driver 2>/dev/null || break
 	sleep 0.01
