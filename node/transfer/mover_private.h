@@ -57,7 +57,9 @@ struct espl__mover {
 	uint64_t serial;
 	struct espl__buf notes;
 	size_t window, flying;
-	int64_t least, mean; /* ns that a chunk takes: at best, lately; 0 unknown */
+	int64_t least, mean; /* ns until a chunk is taken: one alone, lately */
+	int alone;           /* the next one is */
+	int64_t alone_at;    /* not before */
 	int64_t moved_at;
 	struct espl__moved sums[2]; /* [outgoing] */
 };

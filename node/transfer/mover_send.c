@@ -11,9 +11,10 @@
 #define WINDOW_MOST ((size_t)8 << 20)
 #define CHUNK_LEAST ((size_t)4 << 10)
 #define CHUNK_MOST ((size_t)64 << 10)
-#define DELAY (1 * MS) /* and half of the least: more than this means that chunks queue */
-#define ROUND 8        /* measurements that count */
-#define SENDERS 4      /* folders on their way at once */
+#define DELAY (1 * MS) /* and a quarter of the least: chunks queue */
+#define ALONE_EVERY (2000 * MS)
+#define ROUND 8   /* measurements that count */
+#define SENDERS 4 /* folders on their way at once */
 
 void
 espl__mover_open(struct espl__mover *m)
@@ -80,17 +81,21 @@ espl__move_opened(struct espl__move *v, int64_t now)
 	read_ahead(v);
 }
 
-/* Chunks of the window are taken there in about the least time, or they queue on the way.  The mean
- * of some counts: one late chunk may be an accident. */
+/* Chunks of the window are taken there in about the time of one alone, or they queue on the way.
+ * The mean of some counts: one late chunk may be an accident. */
 static void
 measure_trip(struct espl__mover *m, int64_t took)
 {
-	m->least = m->least == 0 || took < m->least ? took : m->least + (took - m->least) / 1024;
-	m->mean += m->mean == 0 ? took : (took - m->mean) / ROUND;
-	if (m->mean <= m->least + m->least / 2 + DELAY)
-		m->window += m->window / ROUND;
+	if (m->alone) {
+		m->alone = 0;
+		m->least = m->mean = took;
+		return;
+	}
+	m->mean += (took - m->mean) / ROUND;
+	if (m->mean <= m->least + m->least / 4 + DELAY)
+		m->window += m->window / 4;
 	else
-		m->window -= m->window / (2 * ROUND);
+		m->window -= m->window / 16;
 	if (m->window < ESPL__MOVE_WINDOW)
 		m->window = ESPL__MOVE_WINDOW;
 	if (m->window > WINDOW_MOST)
@@ -128,7 +133,9 @@ chunk_of(const struct espl__mover *m, const struct espl__move *v)
 {
 	size_t size = m->window / 4, room = m->window - m->flying;
 
-	size = size < CHUNK_LEAST ? CHUNK_LEAST : size > CHUNK_MOST ? CHUNK_MOST : size;
+	size = size < CHUNK_LEAST || m->flying == 0 ? CHUNK_LEAST
+	    : size > CHUNK_MOST                     ? CHUNK_MOST
+						    : size;
 	size = size < room ? size : room;
 	return size < v->ready.size - v->at ? size : v->ready.size - v->at;
 }
@@ -167,6 +174,19 @@ put_chunk(struct espl__mover *m, struct espl__move *v, struct espl__buf *out, in
 	read_ahead(v);
 }
 
+/* Now and then nothing is sent until all has been taken: the next chunk is alone, and shows how
+ * long the way is at present. */
+static int
+may_send(struct espl__mover *m, int64_t now)
+{
+	if (m->flying == 0) {
+		m->alone = 1;
+		m->alone_at = now + ALONE_EVERY;
+		return 1;
+	}
+	return now < m->alone_at && m->flying < m->window;
+}
+
 size_t
 espl__mover_pump(struct espl__mover *m, struct espl__buf *out, size_t most, int64_t now)
 {
@@ -177,7 +197,7 @@ espl__mover_pump(struct espl__mover *m, struct espl__buf *out, size_t most, int6
 	if (m->notes.size > 0)
 		espl__put(out, m->notes.data, m->notes.size);
 	espl__buf_reset(&m->notes);
-	while (out->size < most && m->flying < m->window && (v = next_sender(m)) != NULL)
+	while (out->size < most && (v = next_sender(m)) != NULL && may_send(m, now))
 		put_chunk(m, v, out, now);
 	return out->size - from;
 }

@@ -386,7 +386,7 @@ Test(mover, a_slow_link_holds_little)
 			g.ends[i].puts[n] = g.ends[i].gets[n] = 0;
 	for (int i = 0; i < 2; i++)
 		kill_end(&g, &g.ends[i]);
-	make_sealed(&g, 0, 0, 1000000);
+	make_sealed(&g, 0, 0, (1 << 20) - 1);
 	from = &g.ends[0];
 	to = &g.ends[1];
 	while (g.task_count > 0)
