@@ -2,7 +2,7 @@
 _espalier() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'init run resume plan simulate profile list status best explain export report submit cancel queue curves allocate check plugins help check-plugin version --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate check plugins help check-plugin version --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -18,6 +18,7 @@ _espalier() {
 	explain) words='--plugins --help' ;;
 	export) words='--format --table --output --plugins --help' ;;
 	report) words='--output --log --plugins --help' ;;
+	nodes) words='--config --release --force --json --plugins --help' ;;
 	submit) words='--set --plugins --help' ;;
 	cancel) words='--plugins --help' ;;
 	queue) words='--json --plugins --help' ;;
@@ -31,7 +32,7 @@ _espalier() {
 	esac
 	case $verb:$prev in
 	help:help)
-		words="$words config espalier init run resume plan simulate profile list status best explain export report submit cancel queue curves allocate check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
+		words="$words config espalier init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
 	export:--format|export:-f) words='csv json' ;;
 	esac
 	if [[ $cur == -* || $verb:$prev == help:help || $prev == --format || $prev == -f ]]; then

@@ -96,6 +96,12 @@ static const struct espl__flag curves_flags[] = {
 	{ "ceiling", 'c', "X", "the metric increases, at most to X: evaluate X minus the metric" },
 	{ "seed", 0, "N", "random seed of the groups (default: 1)" }, JSON_FLAG, END_FLAGS
 };
+static const struct espl__flag nodes_flags[] = { { "config", 'c', "FILE",
+						     "ask the cloud of this configuration file" },
+	{ "release", 0, "RUN",
+	    "release all machines of RUN, a run directory or the name of a run as listed" },
+	{ "force", 0, NULL, "with --release: also if the directory of the run is not known here" },
+	JSON_FLAG, END_FLAGS };
 static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Markdown" },
 	{ "man", 0, NULL, "print the source of a manual page" },
 	{ "completion", 0, NULL,
@@ -205,6 +211,19 @@ const struct espl__verb espl__verbs[] = {
 	    "the run is in progress.  The page is a single file that loads nothing from the "
 	    "network.\n",
 	    report_flags, 1, 1, espl__verb_report },
+	{ "nodes", "[DIR|--config FILE] [--release RUN [--force]] [--json]",
+	    "list or release the machines that runs of yours hold",
+	    "Asks the cloud of the run directory DIR, or of the configuration FILE, for the "
+	    "machines of all\n"
+	    "your runs.  The driver of a run is `running`, `stopped`, or `unknown` if the "
+	    "directory "
+	    "of the run\n"
+	    "is neither here nor beside DIR.  The cost so far is the present price times the age; "
+	    "what the\n"
+	    "provider does not report is `unknown`.  --release ends the machines of a run that was "
+	    "killed and\n"
+	    "will not be resumed; it refuses while the driver of the run is running.\n",
+	    nodes_flags, 0, 1, espl__verb_nodes },
 	{ "submit", "POOL_DIR FILE [--set PATH=VALUE]...", "add an experiment to a running pool",
 	    "FILE is an experiment that could also be run alone; its allocator, cloud and placer "
 	    "are ignored.\n"

@@ -105,6 +105,7 @@ on_tick(uv_timer_t *timer)
 	real->last_tick = tick;
 	espl__agents_tick(real, tick);
 	espl__real_leases_tick(real, tick);
+	espl__real_owned_tick(real, tick);
 	espl__real_gangs_tick(real, tick);
 	espl__real_compute_tick(real, tick);
 	tell_arrivals(real);
@@ -311,10 +312,11 @@ drain_loop(struct espl__real *real, int kill)
 			espl__agent_kill(real->leases[i]->agent);
 		if (!kill)
 			espl__log(ESPL_WARN,
-			    "node %llu (%s) could not be released; see `espalier gc`",
+			    "node %llu (%s) could not be released; see `espalier nodes %s`",
 			    (unsigned long long)real->leases[i]->id,
 			    real->leases[i]->provider_id != NULL ? real->leases[i]->provider_id
-								 : real->leases[i]->token);
+								 : real->leases[i]->token,
+			    real->dir);
 	}
 }
 
@@ -349,6 +351,7 @@ real_free(struct espl__real *real)
 	espl__cloudio_free(real->io);
 	espl__real_gangs_free(real);
 	espl__real_leases_free(real);
+	espl__real_owned_free(real);
 	for (i = 0; i < 2; i++) {
 		espl__arena_free(&real->batch[i].arena);
 		free(real->batch[i].list);
@@ -384,6 +387,8 @@ real_close(struct espl__world *world, int kill)
 	if (real->begun) {
 		drain_loop(real, kill || !real->cloud_up);
 		drain_killed(real);
+		if (!kill)
+			espl__real_owned_close(real);
 	}
 	(void)espl__reap_orphans(&real->pids, 5000, &left);
 	if (left > 0)

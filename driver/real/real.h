@@ -189,6 +189,17 @@ struct espl__offer_name {
 	char *name, *market;
 };
 
+/* Machines of this run that are not among its leases (real_owned.c). */
+struct espl__orphan;
+struct espl__sweep {
+	uint64_t what; /* number of the last listing */
+	int asking;
+	int64_t until;            /* tick by which it must be answered */
+	struct espl__names ended; /* tokens of leases that ended since it was asked for */
+	struct espl__orphan **list;
+	uint32_t count, cap;
+};
+
 #define ESPL__REAL_MAGIC 0x76616568u
 struct espl__real {
 	struct espl__world world; /* first */
@@ -228,6 +239,7 @@ struct espl__real {
 	struct espl__rlease **leases; /* by number, rising */
 	uint32_t lease_count, lease_cap;
 	int leases_dirty;
+	struct espl__sweep sweep;
 	uint8_t *told; /* [search]: its arrival was reported to the executor */
 	uint32_t told_count, told_cap;
 	int64_t spool_at;              /* tick of the next look into the spool */
@@ -287,6 +299,16 @@ void espl__real_leases_tick(struct espl__real *, int64_t tick);
 espl_status espl__real_leases_resume(struct espl__real *, struct espl__diag *);
 void espl__real_lease_view(const struct espl__rlease *, struct espl_lease *);
 void espl__real_leases_free(struct espl__real *);
+
+/* real_owned.c: asks the cloud for the machines of this run; those that are not among its leases
+ * are released and reported. */
+void espl__real_owned_ask(struct espl__real *);
+void espl__real_owned_event(struct espl__real *, const struct espl_node_event *); /* of no lease */
+void espl__real_owned_done(struct espl__real *, uint64_t what, espl_status, const char *text);
+void espl__real_owned_ended(struct espl__real *, const struct espl__rlease *);
+void espl__real_owned_tick(struct espl__real *, int64_t tick);
+void espl__real_owned_close(struct espl__real *); /* a last time, after all leases have ended */
+void espl__real_owned_free(struct espl__real *);
 
 /* real_agent.c: the process and its channel. */
 void espl__agent_start(struct espl__real *, struct espl__rlease *);

@@ -117,7 +117,11 @@ on_prices(const struct espl_cloud_events *events, const char *offer, const char 
 static espl_status
 on_node(const struct espl_cloud_events *events, const struct espl_node_event *event)
 {
-	espl__real_lease_event(events->ctx, event);
+	struct espl_node_event copy = ESPL_INIT(struct espl_node_event);
+
+	/* a plugin built for an older header knows fewer members */
+	memcpy(&copy, event, event->size < sizeof copy ? event->size : sizeof copy);
+	espl__real_lease_event(events->ctx, &copy);
 	return ESPL_OK;
 }
 
@@ -127,6 +131,8 @@ on_done(const struct espl_cloud_events *events, uint64_t what, espl_status statu
 	struct espl__real *real = events->ctx;
 	struct espl__event *event;
 
+	if (what != 0)
+		espl__real_owned_done(real, what, status, text_or_empty(text));
 	if (what != 0 || real->cloud_up || real->cloud_failed)
 		return;
 	real->cloud_up = status == ESPL_OK;
@@ -134,8 +140,10 @@ on_done(const struct espl_cloud_events *events, uint64_t what, espl_status statu
 	event = espl__real_event(real, ESPL__EV_CLOUD);
 	event->as.cloud.status = status;
 	event->as.cloud.text = espl__arena_strdup(espl__real_arena(real), text_or_empty(text));
-	if (real->cloud_up)
-		espl__real_leases_ask(real);
+	if (!real->cloud_up)
+		return;
+	espl__real_owned_ask(real);
+	espl__real_leases_ask(real);
 }
 
 static const void *

@@ -125,6 +125,7 @@ finish_lease(struct espl__real *real, struct espl__rlease *lease)
 	event->as.node.reason =
 	    lease->blame != 0 && lease->reason == ESPL_BY_USER ? lease->blame : lease->reason;
 	event->as.node.charged = lease->charged;
+	espl__real_owned_ended(real, lease);
 	for (i = 0; i < real->lease_count; i++) {
 		if (real->leases[i] == lease) {
 			memmove(&real->leases[i], &real->leases[i + 1],
@@ -311,7 +312,9 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 {
 	struct espl__rlease *lease = lease_of_event(real, event);
 
-	if (lease == NULL || lease->ended)
+	if (lease == NULL)
+		espl__real_owned_event(real, event);
+	if (lease == NULL || lease->ended || event->run != NULL) /* run: an answer of `owned` */
 		return;
 	replace_text(&lease->provider_id, event->provider_id);
 	replace_text(&lease->address, event->address);

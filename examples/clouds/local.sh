@@ -10,13 +10,15 @@ mkdir -p "$machines"
 
 # member NAME: a string of the object on standard input, which is one line
 member() { printf '%s' "$input" | sed -n "s/.*\"$1\": *\"\([A-Za-z0-9._-]*\)\".*/\1/p"; }
-row() { printf '{"id": "%s", "token": "%s", "run": "%s", "address": "localhost", "state": "ready"}' "$1" "$1" "$2"; }
+# row TOKEN RUN [MORE]: MORE begins with a comma
+row() { printf '{"id": "%s", "token": "%s", "run": "%s", "address": "localhost", "state": "ready"%s}' "$1" "$1" "$2" "${3-}"; }
 
 case $1 in
 acquire)	# the directory is named after the token: asked again, it is the same machine
 	input=$(cat)
 	token=$(member token)
 	mkdir -p "$machines/$token"
+	printf ', "offer": "%s", "market": "%s"' "$(member offer)" "$(member market)" >"$machines/$token/offer"
 	member run >"$machines/$token/run.new"
 	mv "$machines/$token/run.new" "$machines/$token/run"
 	row "$token" "$(member run)" ;;
@@ -36,7 +38,8 @@ list)
 		[ -f "$machine" ] || continue
 		token=${machine%/run}
 		printf '%s' "$comma"
-		row "${token##*/}" "$(cat "$machine")"
+		age=$(($(date +%s) - $(stat -c %Y "$machine")))
+		row "${token##*/}" "$(cat "$machine")" "$(cat "$token/offer"), \"age_s\": $age"
 		comma=', '
 	done
 	echo ']}' ;;

@@ -230,6 +230,8 @@ static const struct line lines[] = {
 	F(espl_node_event, provider_id) F(espl_node_event, address) F(espl_node_event, detail)
 	F(espl_node_event, at) F(espl_node_event, ends_at) F(espl_node_event, reason)
 	F(espl_node_event, gpus) F(espl_node_event, charged) F(espl_node_event, text)
+	F(espl_node_event, retry_after) F(espl_node_event, offer) F(espl_node_event, market)
+	F(espl_node_event, billed_utc_s)
 	S(espl_cloud_events) F(espl_cloud_events, size) F(espl_cloud_events, zero)
 	F(espl_cloud_events, ctx) F(espl_cloud_events, offer) F(espl_cloud_events, prices)
 	F(espl_cloud_events, node) F(espl_cloud_events, done)

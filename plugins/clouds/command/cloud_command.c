@@ -274,10 +274,13 @@ take_owned(struct command_cloud *cloud, const struct espl_child *child)
 	char text[COMMAND_TEXT] = "";
 	json_t *machines = read_list(cloud, child, text);
 	uint64_t what = cloud->owned_what;
+	int64_t now_s = cloud->io->utc_ns(cloud->io) / ESPL_SECOND;
 
 	for (size_t i = 0; i < json_array_size(machines); i++) {
 		const json_t *one = json_array_get(machines, i);
 		const char *state = cloud_command_string(one, "state");
+		const json_t *age = json_object_get(one, "age_s");
+		double age_s = json_is_number(age) ? json_number_value(age) : -1;
 		struct espl_node_event event = ESPL_INIT(struct espl_node_event);
 
 		if (strcmp(state, "ended") == 0)
@@ -293,6 +296,10 @@ take_owned(struct command_cloud *cloud, const struct espl_child *child)
 		event.at = event.ends_at = ESPL_NEVER;
 		event.gpus = ESPL_ANY;
 		event.charged = -1;
+		event.offer = cloud_command_string(one, "offer");
+		event.market = cloud_command_string(one, "market");
+		if (age_s >= 0 && age_s < 1e9)
+			event.billed_utc_s = now_s - (int64_t)age_s;
 		(void)cloud->events->node(cloud->events, &event);
 	}
 	cloud->owned_what = ESPL_NONE;

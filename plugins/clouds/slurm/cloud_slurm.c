@@ -117,7 +117,7 @@ slurm_describe(void *self, const struct espl_cloud_events *events, struct espl_e
 	char name[80];
 
 	(void)error;
-	(void)snprintf(name, sizeof name, "%ux%.50s", gpus, type);
+	slurm_offer_name(cloud, name);
 	offer.number = ESPL_ANY;
 	offer.gpus = gpus;
 	offer.nodes_max = (uint32_t)slurm_number(cloud, SLURM_OPT_NODES);
@@ -238,23 +238,13 @@ slurm_on_child(void *self, const struct espl_child *child)
 		take_partitions(cloud, child);
 	else if (child->cookie == SLURM_HOSTNAMES)
 		take_nodes(cloud, child);
+	else if (child->cookie == SLURM_OWNED)
+		cloud_slurm_owned_take(cloud, child);
 	else
 		cloud_slurm_jobs_child(cloud, child);
 }
 
 /* ---- the rest ---- */
-
-/* What this process holds: the jobs of other processes carry tokens of their own. */
-static espl_status
-slurm_owned(void *self, const char *run, uint64_t what, struct espl_error *error)
-{
-	const struct slurm_cloud *cloud = self;
-
-	(void)run;
-	(void)error;
-	cloud->events->done(cloud->events, what, ESPL_OK, "");
-	return ESPL_OK;
-}
 
 /* The lease tells its job and node as its provider's id, "JOB NODE". */
 static espl_status
@@ -336,6 +326,7 @@ slurm_create(const struct espl_host *host, const struct espl_config *config, voi
 	cloud->io = host->service(host, ESPL_IO);
 	cloud->run = host->service(host, ESPL_RUN);
 	cloud->silent = ESPL_NEVER;
+	cloud->owned_what = ESPL_NONE;
 	(void)snprintf(cloud->partition, sizeof cloud->partition, "%s",
 	    slurm_text(cloud, SLURM_OPT_PARTITION));
 	status = check_options(cloud, error);
@@ -358,7 +349,7 @@ static const struct espl_cloud_ops ops = {
 	.acquire = cloud_slurm_jobs_acquire,
 	.release = cloud_slurm_jobs_release,
 	.adopt = cloud_slurm_jobs_adopt,
-	.owned = slurm_owned,
+	.owned = cloud_slurm_owned_ask,
 	.reach = slurm_reach,
 	.describe = slurm_describe,
 	.on_child = slurm_on_child,

@@ -4,6 +4,7 @@
 #include <espalier/cloud.h>
 #include <espalier/host.h>
 #include <espalier/util.h>
+#include <stdio.h>
 
 #define SLURM_TEXT 600 /* of a message */
 #define SLURM_NAME 256 /* of a node or its address */
@@ -39,6 +40,7 @@ enum slurm_command {
 	SLURM_SCANCEL,
 	SLURM_ADDRESS,
 	SLURM_HOSTNAMES,
+	SLURM_OWNED,
 	SLURM_COMMANDS
 };
 #define SLURM_COOKIE(lease_, command_) ((lease_)*8 + (uint64_t)(command_))
@@ -76,6 +78,8 @@ struct slurm_cloud {
 	uint64_t polls;       /* begun */
 	int polling, waiting; /* squeue runs; a timer runs */
 	espl_span pause;      /* until the next poll */
+	uint64_t owned_what;  /* NONE: not asked */
+	char owned_run[65];   /* the run whose jobs are asked for; "" all */
 	espl_time silent;     /* the controller does not answer since; ESPL_NEVER: it does */
 };
 
@@ -93,6 +97,13 @@ static inline const char *
 slurm_text(const struct slurm_cloud *cloud, uint32_t option)
 {
 	return slurm_is_set(cloud, option) ? cloud->config->values[option].as.s : "";
+}
+
+static inline void
+slurm_offer_name(const struct slurm_cloud *cloud, char name[80])
+{
+	(void)snprintf(name, 80, "%ux%.50s", (unsigned)slurm_number(cloud, SLURM_OPT_GPUS),
+	    slurm_text(cloud, SLURM_OPT_TYPE));
 }
 
 /* ---- cloud_slurm_words.c: the words of commands; 0, or -1: out of memory ---- */
@@ -128,6 +139,11 @@ int cloud_slurm_answer_failed(const struct slurm_cloud *, const char *program,
 int cloud_slurm_answer_partition(struct slurm_cloud *, const char *sinfo, char text[SLURM_TEXT]);
 /* Why a job waits, for people; 1: it will never start. */
 int cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT]);
+
+/* ---- cloud_slurm_owned.c: the jobs of all runs ---- */
+
+espl_status cloud_slurm_owned_ask(void *, const char *run, uint64_t what, struct espl_error *);
+void cloud_slurm_owned_take(struct slurm_cloud *, const struct espl_child *);
 
 /* ---- cloud_slurm_jobs.c: leases ---- */
 

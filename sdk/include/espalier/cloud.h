@@ -142,6 +142,10 @@ struct espl_node_event {
 	uint32_t gpus;      /* READY: as found; ESPL_ANY as offered */
 	espl_money charged; /* ENDED: the provider's own figure; -1 unknown */
 	const char *text;   /* for people, may be NULL */
+	/* ENDED, CAPACITY or QUOTA: acquire again after this time at the earliest; 0 unknown */
+	espl_span retry_after;
+	const char *offer, *market; /* `owned` only, NULL unknown */
+	int64_t billed_utc_s;       /* `owned` only: billed since; 0 unknown */
 };
 
 /* host-owned, valid from start to destroy */
@@ -181,8 +185,11 @@ struct espl_cloud_ops {
 	 * that the provider does not know: ENDED). */
 	espl_status (*adopt)(void *self, const struct espl_lease *const *, uint32_t count,
 	    struct espl_error *);
-	/* Optional, and a draft: no run calls it, but check-plugin does.
-	 * All machines tagged by espalier (run NULL) or by one run, through node; then done. */
+	/* Optional.  All machines tagged by espalier (run NULL) or by one run that may cost
+	 * something, through node with their tokens; then done.  If any part of the listing failed,
+	 * so does the whole.  Called at the start, at resume and at the end: machines with the tag
+	 * of the run that it does not know are released.  Such a lease has a token and mostly a
+	 * provider_id; its offer and market are "". */
 	espl_status (*owned)(void *self, const char *run, uint64_t what, struct espl_error *);
 	/* The command that runs another command on this node with its standard streams joined
 	 * (ssh HOST, srun -w NODE, or nothing); the host appends espalier-agent and its
