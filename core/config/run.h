@@ -85,6 +85,7 @@ struct espl__run_config {
 	const struct espl__node *space; /* GROUP */
 	struct espl__section algorithm, allocator, cloud, placer;
 	espl_span patience, linger; /* of nodes that are reached by a command */
+	uint32_t give_up;           /* failures in a row that close an offer */
 	/* planning */
 	int queue_chain; /* planning.queue = "chain" */
 	int warm, acquire_ahead;

@@ -24,6 +24,8 @@ void espl__lease_proved(struct espl__exec *,
 void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason,
     const char *why);
 espl_time espl__lease_retry_at(const struct espl__exec *); /* NEVER: no offer pauses */
+/* Its lease is about to end, and the provider says when to ask for the next. */
+void espl__lease_retry(struct espl__exec *, uint64_t lease, espl_span after);
 void espl__lease_forget_retries(struct espl__exec *);
 void espl__lease_records_reset(struct espl__exec *);
 void espl__lease_records_free(struct espl__exec *);

@@ -9,9 +9,7 @@
 #define PAUSE_REFUSED (30 * ESPL_SECOND)
 #define PAUSE_FAILED (5 * ESPL_SECOND)
 #define PAUSE_MOST (600 * ESPL_SECOND)
-/* leases in a row that fail for the same reason: none will succeed */
-#define ALIKE_MOST 5u
-#define PAUSES_LEAST 5u                        /* and not all at once */
+#define RETRY_MOST (86400 * ESPL_SECOND)       /* what a provider may ask for */
 #define REFUSED_MOST (3 * 86400 * ESPL_SECOND) /* without a single node */
 
 static struct espl__offer_record *
@@ -21,6 +19,7 @@ record_of(struct espl__exec *x, uint32_t offer)
 		ESPL__GROW(x->offer_records, x->offer_record_cap, x->offer_record_count + 1);
 		x->offer_records[x->offer_record_count++] =
 		    (struct espl__offer_record){ .retry_at = ESPL_NEVER,
+			    .not_before = ESPL_NEVER,
 			    .refused_since = ESPL_NEVER };
 	}
 	return &x->offer_records[offer];
@@ -48,6 +47,7 @@ espl__lease_records_reset(struct espl__exec *x)
 			x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
 		free(r->reason);
 		*r = (struct espl__offer_record){ .retry_at = ESPL_NEVER,
+			.not_before = ESPL_NEVER,
 			.refused_since = ESPL_NEVER };
 	}
 }
@@ -88,7 +88,18 @@ espl__lease_proved(struct espl__exec *x, struct espl__machine *n)
 	n->proved = 1;
 	if (r->failed > 0)
 		x->cluster_dirty = 1; /* more than one at a time again */
-	r->failed = r->alike = 0;
+	r->failed = r->lost = 0;
+}
+
+void
+espl__lease_retry(struct espl__exec *x, uint64_t lease, espl_span after)
+{
+	const struct espl__machine *n = espl__machine_at(&x->fleet, lease);
+
+	ESPL__CHECK(x, EXEC);
+	if (n != NULL && after > 0)
+		record_of(x, n->pub.offer)->not_before =
+		    x->now + (after < RETRY_MOST ? after : RETRY_MOST);
 }
 
 /* Leases that were asked for together count once. */
@@ -96,12 +107,16 @@ static void
 pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span pause,
     uint32_t *times)
 {
-	if (r->retry_at != ESPL_NEVER && r->retry_at > x->now)
-		return;
-	++*times;
+	int paused = r->retry_at != ESPL_NEVER && r->retry_at > x->now;
+
+	*times += !paused;
 	for (uint32_t i = 1; i < *times && pause < PAUSE_MOST; i++)
 		pause *= 2;
-	r->retry_at = x->now + (pause < PAUSE_MOST ? pause : PAUSE_MOST);
+	if (r->not_before != ESPL_NEVER)
+		r->retry_at = r->not_before;
+	else if (!paused)
+		r->retry_at = x->now + (pause < PAUSE_MOST ? pause : PAUSE_MOST);
+	r->not_before = ESPL_NEVER;
 }
 
 int
@@ -158,12 +173,12 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	else if (last)
 		espl__exec_interrupt(x,
 		    "%u nodes of offer '%s' in a row failed before any trial on them reported: %s",
-		    (unsigned)r->alike, name, r->reason);
+		    (unsigned)r->lost, name, r->reason);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
 		    "offer '%s' is disabled: %u nodes in a row failed before any trial on them "
 		    "reported: %s",
-		    name, (unsigned)r->alike, r->reason);
+		    name, (unsigned)r->lost, r->reason);
 }
 
 static void
@@ -196,13 +211,13 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		reason != ESPL__BY_REFUSAL) ||
 	    n->proved || x->ending != 0)
 		return;
-	r->alike = r->reason != NULL && espl__exec_alike(r->reason, why) ? r->alike + 1 : 1;
+	r->lost++;
 	free(r->reason);
 	r->reason = espl__strdup(why);
 	pause_after(x, r, PAUSE_FAILED, &r->failed);
 	if (r->closed)
 		return;
-	if (reason == ESPL__BY_REFUSAL || (r->alike >= ALIKE_MOST && r->failed >= PAUSES_LEAST))
+	if (reason == ESPL__BY_REFUSAL || r->failed >= x->config->give_up)
 		close_offer(x, n->pub.offer, r, reason == ESPL__BY_REFUSAL);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,

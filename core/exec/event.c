@@ -236,6 +236,10 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_v64(b, e->as.node_why.lease);
 		espl__put_str(b, e->as.node_why.text);
 		break;
+	case ESPL__EV_RETRY:
+		espl__put_v64(b, e->as.retry.lease);
+		espl__put_z64(b, e->as.retry.after);
+		break;
 	case ESPL__EV_REACH:
 		espl__put_v64(b, e->as.reach.lease);
 		espl__put_u8(b, e->as.reach.reachable != 0);
@@ -382,6 +386,10 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	case ESPL__EV_NODE: get_node(r, e); break;
 	case ESPL__EV_METRIC: e->as.metric.name = get_text(r, arena); break;
 	case ESPL__EV_NODE_WHY: get_node_why(r, arena, e); break;
+	case ESPL__EV_RETRY:
+		e->as.retry.lease = espl__get_v64(r);
+		e->as.retry.after = espl__get_z64(r);
+		break;
 	case ESPL__EV_REACH: get_reach(r, arena, e); break;
 	case ESPL__EV_STARTED:
 	case ESPL__EV_OUTLIVED: e->as.started.gang = espl__get_v64(r); break;

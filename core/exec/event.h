@@ -39,7 +39,8 @@ enum espl__event_type {
 	ESPL__EV_HELD,
 	ESPL__EV_NODE_WHY, /* in words, why a lease is about to end: EV_NODE follows */
 	ESPL__EV_REACH,    /* a node became unreachable, or reachable again; its trials run on */
-	ESPL__EV_OUTLIVED  /* this gang outlived the driver: EV_RESUME follows */
+	ESPL__EV_OUTLIVED, /* this gang outlived the driver: EV_RESUME follows */
+	ESPL__EV_RETRY     /* when to lease again, as the provider says: EV_NODE follows */
 };
 
 /* How a gang ended. */
@@ -87,6 +88,10 @@ struct espl__event {
 			uint64_t lease;
 			const char *text;
 		} node_why;
+		struct {
+			uint64_t lease;
+			espl_span after;
+		} retry;
 		struct {
 			uint64_t lease;
 			int reachable;

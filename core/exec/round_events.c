@@ -376,6 +376,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_CLOUD: return on_cloud(x, e, diag);
 	case ESPL__EV_NODE: espl__exec_node(x, e, diag); return ESPL_OK;
 	case ESPL__EV_NODE_WHY: on_node_why(x, e); return ESPL_OK;
+	case ESPL__EV_RETRY:
+		espl__lease_retry(x, e->as.retry.lease, e->as.retry.after);
+		return ESPL_OK;
 	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
 	case ESPL__EV_OUTLIVED: on_outlived(x, e); return ESPL_OK;
 	case ESPL__EV_METRIC: on_metric(x, e); return ESPL_OK;

@@ -1,6 +1,7 @@
 /* round_nodes.c - what becomes of nodes and their GPUs, and of the run when its driver comes back.
  */
 #include "base/assert.h"
+#include "base/text.h"
 #include "exec/cluster.h"
 #include "exec/effects.h"
 #include "exec/gangs.h"
@@ -8,6 +9,8 @@
 #include "exec/round.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+
+#define CHARGE_SLACK 5000 /* micro-dollars */
 
 /* ---- states of nodes ---------------------------------------------------------------------- */
 
@@ -39,6 +42,22 @@ kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 			espl__exec_kill(x, g, 0, NULL);
 }
 
+/* The provider's own figure is charged; that it is another than ours must not go unnoticed. */
+static void
+compare_charge(struct espl__exec *x, const struct espl__machine *n, espl_reason reason,
+    espl_money charged)
+{
+	espl_money due = espl__ledger_due(x->ledger, n->pub.id, x->now, reason);
+	char theirs[32], ours[32];
+
+	if (charged >= 0 && (charged - due >= CHARGE_SLACK || due - charged >= CHARGE_SLACK))
+		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
+		    "node %llu: the provider charges $%s, but by the terms of its offer it costs "
+		    "$%s",
+		    (unsigned long long)n->pub.id, espl__format_money(charged, theirs),
+		    espl__format_money(due, ours));
+}
+
 static void
 node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
 {
@@ -54,6 +73,7 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 
 	evict_node(x, n, 1);
 	kill_gangs(x, n);
+	compare_charge(x, n, reason, e->as.node.charged);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
 	espl__market_ended(&x->market, n, reason);
 	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);

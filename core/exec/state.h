@@ -242,11 +242,12 @@ struct espl__search {
 /* What leasing nodes of one offer came to. */
 struct espl__offer_record {
 	espl_time retry_at;      /* none is leased before; NEVER: at once */
+	espl_time not_before;    /* the provider's word for the next pause; NEVER: none */
 	espl_time refused_since; /* no capacity, or over the quota; NEVER: it is not */
 	uint64_t last_refused;   /* lease */
 	uint32_t refused;        /* leases in a row, since a node was ready last */
-	/* leases in a row that failed before a report from their node; for one reason */
-	uint32_t failed, alike;
+	/* tries in a row that failed before a report from their node; their leases */
+	uint32_t failed, lost;
 	char *reason; /* of the last one */
 	uint8_t closed;
 };

@@ -241,6 +241,12 @@ espl__ledger_close(struct espl__ledger *l, uint64_t number, espl_time at, espl_r
 }
 
 espl_money
+espl__ledger_due(const struct espl__ledger *l, uint64_t number, espl_time at, espl_reason reason)
+{
+	return charge_of_lease(find_lease(l, number), at, reason);
+}
+
+espl_money
 espl__ledger_lease(const struct espl__ledger *l, uint64_t number, espl_time now)
 {
 	return charge_of_lease(find_lease(l, number), now, ESPL_BY_USER);

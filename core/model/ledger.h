@@ -29,6 +29,8 @@ void espl__ledger_price(struct espl__ledger *, uint32_t offer, espl_time from, e
 void espl__ledger_busy(struct espl__ledger *, uint64_t lease, int64_t gpu_ns);
 void espl__ledger_close(struct espl__ledger *, uint64_t lease, espl_time at, espl_reason,
     espl_money provider_says /* -1 unknown */);
+/* What it will have cost if it ends at this time for this reason. */
+espl_money espl__ledger_due(const struct espl__ledger *, uint64_t lease, espl_time at, espl_reason);
 espl_money espl__ledger_lease(const struct espl__ledger *, uint64_t lease, espl_time now);
 espl_money espl__ledger_total(const struct espl__ledger *, espl_time now); /* O(open leases) */
 /* Micro-dollars per second that open leases cost at present prices. */

@@ -531,6 +531,7 @@ read_cloud(struct espl__run_config *config, struct espl__diag *diag)
 	    strcmp(config->cloud.use, "local") == 0)
 		config->patience = 0; /* there is no connection that could break */
 	config->linger = value_of(config->cloud_values, CLOUD_LINGER)->as.i;
+	config->give_up = (uint32_t)value_of(config->cloud_values, CLOUD_GIVE_UP)->as.i;
 	if (config->linger < config->patience)
 		return refuse_option(config->cloud_values, CLOUD_LINGER, diag,
 		    "cloud: 'linger' must not be shorter than 'patience'");

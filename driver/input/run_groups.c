@@ -227,6 +227,15 @@ static const struct espl_option cloud_options[] = {
 	    .help = "How long trials keep running on a node that receives nothing from "
 		    "espalier; `resume` within this time continues with them. Then every "
 		    "process of the run on the node is killed. At least patience." },
+	[CLOUD_GIVE_UP] = { .name = "give_up",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "5",
+	    .min = "1",
+	    .max = "1000",
+	    .help = "Failures in a row after which nothing of an offer is leased any more. A "
+		    "failure is a node that ends before any trial on it reported, lack of "
+		    "capacity and quota aside; between two is a pause of 5 s that doubles up to "
+		    "10m. When no offer is left the run is interrupted and can be resumed." },
 };
 
 static const struct espl_option planning_options[] = {

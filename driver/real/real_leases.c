@@ -110,6 +110,18 @@ tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *
 	free(text);
 }
 
+static void
+tell_retry(struct espl__real *real, const struct espl__rlease *lease, espl_span after)
+{
+	struct espl__event *event;
+
+	if (after <= 0)
+		return;
+	event = espl__real_event(real, ESPL__EV_RETRY);
+	event->as.retry.lease = lease->id;
+	event->as.retry.after = after;
+}
+
 /* The last word about a lease; it is freed. */
 static void
 finish_lease(struct espl__real *real, struct espl__rlease *lease)
@@ -340,11 +352,13 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	case ESPL_NODE_ENDED:
 		if (event->reason != ESPL_BY_USER)
 			replace_text(&lease->why, event->text);
+		tell_retry(real, lease, event->retry_after);
 		end_lease(real, lease,
 		    event->reason == 0                     ? ESPL_BY_FAULT
 			: event->reason == ESPL_BY_REFUSAL ? ESPL__BY_REFUSAL
 							   : event->reason,
-		    event->charged);
+		    /* a request that was refused made no machine */
+		    event->reason == ESPL_BY_REFUSAL && event->charged < 0 ? 0 : event->charged);
 		break;
 	default: break;
 	}

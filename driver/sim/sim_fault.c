@@ -62,7 +62,11 @@ static const struct espl_option gpu_lost[] = { AT, THE_NODE,
 	    .max = "1000000",
 	    .type = ESPL_OPT_INT } };
 static const struct espl_option slow_boot[] = { FACTOR, FROM, TO, OFFER };
-static const struct espl_option no_capacity[] = { FROM, TO, OFFER };
+static const struct espl_option no_capacity[] = { FROM, TO, OFFER,
+	{ .name = "retry_after",
+	    .help = "when the provider asks to try again; absent: it does not say",
+	    .type = ESPL_OPT_SPAN } };
+static const struct espl_option boot_fails[] = { FROM, TO, OFFER };
 static const struct espl_option strikes_once[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO };
 static const struct espl_option not_a_number[] = { TRIAL, ITERATION, TIMES("0"), FROM, TO,
 	{ .name = "metric", .help = "name of the metric; absent: all", .type = ESPL_OPT_STRING } };
@@ -87,7 +91,7 @@ static const struct {
 	KIND(ESPL__FAULT_NOTICE, "notice", notice),
 	KIND(ESPL__FAULT_SLOW_BOOT, "slow-boot", slow_boot),
 	KIND(ESPL__FAULT_NO_CAPACITY, "no-capacity", no_capacity),
-	KIND(ESPL__FAULT_BOOT_FAILS, "boot-fails", no_capacity),
+	KIND(ESPL__FAULT_BOOT_FAILS, "boot-fails", boot_fails),
 	KIND(ESPL__FAULT_TRIAL_FAILS, "trial-fails", strikes_once),
 	KIND(ESPL__FAULT_TRIAL_LOST, "trial-lost", strikes_once),
 	KIND(ESPL__FAULT_NAN, "nan", not_a_number),
@@ -145,6 +149,8 @@ set_column(struct espl__sim_fault *fault, const char *name, const struct espl_va
 		fault->to = value->as.i;
 	else if (strcmp(name, "notice") == 0)
 		fault->notice = value->as.i;
+	else if (strcmp(name, "retry_after") == 0)
+		fault->retry_after = value->as.i;
 	else if (strcmp(name, "node") == 0)
 		fault->node = (uint64_t)value->as.i;
 	else if (strcmp(name, "gpu") == 0)
@@ -306,27 +312,36 @@ espl__sim_fault_boot(const struct espl__sim_faults *faults, const char *offer, e
 	return factor;
 }
 
-static int
+static const struct espl__sim_fault *
 strikes_offer(const struct espl__sim_faults *faults, enum espl__sim_fault_kind kind,
     const char *offer, espl_time now)
 {
 	for (uint32_t i = 0; i < faults->count; i++)
 		if (faults->list[i].kind == kind && in_force(&faults->list[i], now) &&
 		    (faults->list[i].offer == NULL || strcmp(faults->list[i].offer, offer) == 0))
-			return 1;
-	return 0;
+			return &faults->list[i];
+	return NULL;
 }
 
 int
 espl__sim_fault_sold_out(const struct espl__sim_faults *faults, const char *offer, espl_time now)
 {
-	return strikes_offer(faults, ESPL__FAULT_NO_CAPACITY, offer, now);
+	return strikes_offer(faults, ESPL__FAULT_NO_CAPACITY, offer, now) != NULL;
+}
+
+espl_span
+espl__sim_fault_retry(const struct espl__sim_faults *faults, const char *offer, espl_time now)
+{
+	const struct espl__sim_fault *fault =
+	    strikes_offer(faults, ESPL__FAULT_NO_CAPACITY, offer, now);
+
+	return fault != NULL ? fault->retry_after : 0;
 }
 
 int
 espl__sim_fault_no_boot(const struct espl__sim_faults *faults, const char *offer, espl_time now)
 {
-	return strikes_offer(faults, ESPL__FAULT_BOOT_FAILS, offer, now);
+	return strikes_offer(faults, ESPL__FAULT_BOOT_FAILS, offer, now) != NULL;
 }
 
 double

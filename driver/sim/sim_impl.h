@@ -153,6 +153,7 @@ struct espl__sim_fault {
 	uint32_t left; /* times it may still strike; ESPL_ANY: always */
 	espl_time at, from, to;
 	espl_span notice;                /* -1: the offer's */
+	espl_span retry_after;           /* 0: unknown */
 	uint32_t gpu, zero;              /* ESPL_ANY: all of the node */
 	uint64_t trial, node, iteration; /* ESPL_NONE: any */
 	double factor, probability;
@@ -171,6 +172,7 @@ struct espl__sim_fault *espl__sim_fault_gang(struct espl__sim_faults *, enum esp
 /* Product of the factors of the slow-boot faults in force; whether an offer is sold out. */
 double espl__sim_fault_boot(const struct espl__sim_faults *, const char *offer, espl_time now);
 int espl__sim_fault_sold_out(const struct espl__sim_faults *, const char *offer, espl_time now);
+espl_span espl__sim_fault_retry(const struct espl__sim_faults *, const char *offer, espl_time);
 int espl__sim_fault_no_boot(const struct espl__sim_faults *, const char *offer, espl_time now);
 /* Factor on the length of an iteration. */
 double espl__sim_fault_slow(const struct espl__sim_faults *, const struct espl__sim_gang *,

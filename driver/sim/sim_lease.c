@@ -55,6 +55,20 @@ tell_node(struct espl__sim *sim, uint64_t lease)
 	return event;
 }
 
+static void
+tell_retry(struct espl__sim *sim, uint64_t lease)
+{
+	const char *offer = sim->offers[sim->leases[lease].offer].terms.name;
+	espl_span after = espl__sim_fault_retry(&sim->faults, offer, sim->now);
+	struct espl__event *event;
+
+	if (after <= 0)
+		return;
+	event = espl__sim_tell(sim, ESPL__EV_RETRY);
+	event->as.retry.lease = lease;
+	event->as.retry.after = after;
+}
+
 /* A provider does not start a machine whose price is above the maximum. */
 static int
 too_dear(const struct espl__sim_offer *o, espl_money max_price_hour)
@@ -191,6 +205,8 @@ espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 		why->as.node_why.lease = lease;
 		why->as.node_why.text = "fault script: boot-fails";
 	}
+	if (reason == ESPL_BY_CAPACITY)
+		tell_retry(sim, lease);
 	tell_node(sim, lease)->as.node.reason = reason;
 }
 

@@ -100,8 +100,8 @@ one_fault(struct scenario *s, uint32_t trials, char *to)
 		    at, pick(s, 3) == 0 ? "" : "gpu = 1;");
 		break;
 	case 7:
-		(void)snprintf(to, ROOM, "kind = \"no-capacity\"; from = \"%us\"; to = \"%us\";",
-		    at, at + 1 + pick(s, 300));
+		(void)snprintf(to, ROOM, "kind = \"no-capacity\"; from = \"%us\"; to = \"%us\"; %s",
+		    at, at + 1 + pick(s, 300), pick(s, 2) == 0 ? "" : "retry_after = \"45s\";");
 		break;
 	case 8:
 		(void)snprintf(to, ROOM, "kind = \"boot-fails\"; from = \"%us\"; to = \"%us\";", at,

@@ -405,7 +405,6 @@ read_offers(struct command_cloud *cloud, struct espl_error *error)
 			    row[COMMAND_COL_NAME].as.s, market);
 		}
 		cloud->offers[i].row = row;
-		cloud->offers[i].retry_at = ESPL_NEVER;
 		cloud->offer_count = i + 1;
 	}
 	return ESPL_OK;

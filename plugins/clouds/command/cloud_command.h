@@ -59,13 +59,12 @@ struct command_machine {
 	int over;               /* ENDED was told, but its machine may yet appear */
 	uint32_t lists;         /* in a row without it */
 	uint64_t since;         /* the first list that must show it */
+	espl_span retry_after;  /* of its failed acquire; 0: the provider did not say */
 	char why[COMMAND_TEXT]; /* its acquire failed */
 };
 
 struct command_offer {
 	const struct espl_value *row;
-	espl_time retry_at; /* the provider asked not to be asked before; NEVER: it did not */
-	char why[COMMAND_TEXT];
 };
 
 struct command_cloud {

@@ -125,6 +125,7 @@ tell_end(const struct command_cloud *cloud, const struct command_machine *m, esp
 	event.reason = reason;
 	event.charged = charged;
 	event.text = text;
+	event.retry_after = m->retry_after;
 	(void)cloud->events->node(cloud->events, &event);
 }
 
@@ -278,7 +279,6 @@ take_refusal(struct command_cloud *cloud, struct command_machine *m, const json_
 	const char *kind = cloud_command_string(answer, "kind");
 	const json_t *after = json_object_get(answer, "retry_after_s");
 	double s = json_is_number(after) ? json_number_value(after) : 0;
-	struct command_offer *offer = &cloud->offers[m->offer];
 	espl_reason reason = ESPL_BY_FAULT;
 	char text[COMMAND_TEXT];
 
@@ -291,11 +291,8 @@ take_refusal(struct command_cloud *cloud, struct command_machine *m, const json_
 		reason = ESPL_BY_REFUSAL;
 	else if (kind != NULL)
 		warn_word(cloud, m, "kind of error", kind);
-	if (s > 0 && s < 1e9) {
-		offer->retry_at =
-		    cloud->host->now(cloud->host) + (espl_span)(s * (double)ESPL_SECOND);
-		(void)snprintf(offer->why, sizeof offer->why, "%s", text);
-	}
+	if (s > 0 && s < 1e9)
+		m->retry_after = (espl_span)(s * (double)ESPL_SECOND);
 	end_machine(cloud, m, m->releasing ? ESPL_BY_USER : reason, 0, text);
 }
 
@@ -362,7 +359,6 @@ acquire_one(struct command_cloud *cloud, const struct espl_acquire *wish)
 {
 	uint32_t offer = cloud_command_offer(cloud, wish->offer, wish->market);
 	struct command_machine *m = find_machine(cloud, wish->token);
-	struct command_offer *terms;
 
 	if (m != NULL && m->told != 0) { /* asked again: the same machine */
 		struct espl_node_event event = make_event(m, m->told);
@@ -381,12 +377,9 @@ acquire_one(struct command_cloud *cloud, const struct espl_acquire *wish)
 			drop_machine(cloud, m);
 		return;
 	}
-	terms = &cloud->offers[offer];
 	if (take_known(cloud, m))
 		return;
-	if (terms->retry_at != ESPL_NEVER && cloud->host->now(cloud->host) < terms->retry_at)
-		end_machine(cloud, m, ESPL_BY_CAPACITY, 0, terms->why);
-	else if (start_acquire(cloud, m, wish) != ESPL_OK)
+	if (start_acquire(cloud, m, wish) != ESPL_OK)
 		end_machine(cloud, m, ESPL_BY_FAULT, 0, "'acquire' cannot be started");
 }
 
