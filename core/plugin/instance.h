@@ -71,18 +71,4 @@ void espl__files_free(struct espl__instance *);
 /* Bytes of an option (row ESPL_ANY) or cell; NULL: there is no such file. */
 const void *espl__files_get(const struct espl__instance *, uint32_t option, uint32_t row,
     uint32_t column, uint64_t *size);
-
-/* ---- lone_trial.c ---------------------------------------------------------------------------- */
-
-/* A trial of a trainable in this process, as the only rank: its communicator, and
- * its state as bytes.  For simulation and check-plugin.
- */
-
-void espl__lone_comm_init(struct espl_comm *);
-/* The state by the trainable's save and load, or by its regions.  left: bytes that were not read.
- */
-espl_status espl__lone_save(const struct espl_trainable_ops *, void *trial, struct espl__buf *,
-    struct espl_error *);
-espl_status espl__lone_load(const struct espl_trainable_ops *, void *trial, const void *,
-    size_t size, size_t *left, struct espl_error *);
 #endif

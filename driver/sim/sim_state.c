@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "base/assert.h"
+#include "check/lone_trial.h"
 #include "plugin/instance.h"
 #include "sim/sim_impl.h"
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/assert.h"
+#include "check/lone_trial.h"
 #include "model/trials.h"
 #include "plugin/instance.h"
 #include "sim/sim_impl.h"

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "check/check_kit.h"
+#include "check/lone_trial.h"
 #include "plugin/instance.h"
 
 #define STEPS 3u

@@ -1,6 +1,6 @@
-/* lone_trial.c - see instance.h.  Every collective of one rank is a copy or nothing at all. */
+/* lone_trial.c - see lone_trial.h.  Every collective of one rank is a copy or nothing at all. */
 #include "base/assert.h"
-#include "plugin/instance.h"
+#include "check/lone_trial.h"
 
 #include <string.h>
 
