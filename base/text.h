@@ -17,6 +17,8 @@ char *espl__format_short(espl_span, char to[32]);  /* for people: "1m32s", "450m
 char *espl__format_money(espl_money, char to[32]); /* "12.24": at least 2 decimals */
 /* A double as the shortest text that reads back equal (%.15g or %.17g). */
 char *espl__format_real(double, char to[32]);
+/* Are the texts the same, numbers aside: ports, processes, descriptors? */
+int espl__text_alike(const char *, const char *);
 /* Name nearest to `text` among count names by edit distance (at most 1/3 of its length),
  * NULL if none is near. */
 const char *espl__nearest(const char *text, const char *const *names, size_t count);

@@ -17,8 +17,8 @@ void espl__cluster_release(struct espl__exec *x);
 /* cluster_leases.c */
 void espl__lease_nodes(struct espl__exec *);
 void espl__lease_ready(struct espl__exec *, const struct espl__machine *);
-int espl__exec_alike(const char *,
-    const char *); /* texts, numbers aside: ports, processes, descriptors */
+/* Offers whose pause is over are shown to policies again. */
+void espl__lease_show_offers(struct espl__exec *);
 void espl__lease_proved(struct espl__exec *,
     struct espl__machine *); /* a trial reported from there */
 void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason,

@@ -43,7 +43,7 @@ espl__lease_records_reset(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->offer_record_count; i++) {
 		struct espl__offer_record *r = &x->offer_records[i];
 
-		if (r->closed)
+		if (r->closed || r->hidden)
 			x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
 		free(r->reason);
 		*r = (struct espl__offer_record){ .retry_at = ESPL_NEVER,
@@ -109,6 +109,8 @@ pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span 
 {
 	int paused = r->retry_at != ESPL_NEVER && r->retry_at > x->now;
 
+	if (r->closed) /* by another lease that ended in this round */
+		return;
 	*times += !paused;
 	for (uint32_t i = 1; i < *times && pause < PAUSE_MOST; i++)
 		pause *= 2;
@@ -119,27 +121,13 @@ pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span 
 	r->not_before = ESPL_NEVER;
 }
 
-int
-espl__exec_alike(const char *a, const char *b)
-{
-	for (;;) {
-		while (*a >= '0' && *a <= '9')
-			a++;
-		while (*b >= '0' && *b <= '9')
-			b++;
-		if (*a != *b)
-			return 0;
-		if (*a++ == '\0')
-			return 1;
-		b++;
-	}
-}
-
+/* `pausing`: those count, too. */
 static int
-offers_are_left(const struct espl__exec *x)
+offers_are_left(const struct espl__exec *x, int pausing)
 {
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
-		if ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0)
+		if ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0 ||
+		    (pausing && i < x->offer_record_count && x->offer_records[i].hidden))
 			return 1;
 	return 0;
 }
@@ -148,7 +136,50 @@ offers_are_left(const struct espl__exec *x)
 static int
 is_last(const struct espl__exec *x)
 {
-	return !offers_are_left(x) && x->fleet.live_count == 0;
+	return !offers_are_left(x, 1) && x->fleet.live_count == 0;
+}
+
+/* What policies see as sold has changed. */
+static void
+tell_sold(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++)
+		espl__model_service_stale(&x->searches[i]->model, 1);
+	espl__exec_why(x, ESPL_WHY_NODES);
+}
+
+void
+espl__lease_show_offers(struct espl__exec *x)
+{
+	int all = !offers_are_left(x, 0);
+
+	for (uint32_t i = 0; i < x->offer_record_count; i++) {
+		struct espl__offer_record *r = &x->offer_records[i];
+
+		if (!r->hidden || (!all && r->retry_at != ESPL_NEVER && r->retry_at > x->now))
+			continue;
+		r->hidden = 0;
+		x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
+		tell_sold(x);
+	}
+}
+
+/* While an offer pauses, policies see the others, if any are left. */
+static void
+hide_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
+{
+	uint32_t *flags = &x->fleet.offers[offer]->flags;
+
+	if ((*flags & ESPL_OFFER_GONE) != 0 || r->retry_at == ESPL_NEVER || r->retry_at <= x->now)
+		return;
+	*flags |= ESPL_OFFER_GONE;
+	r->hidden = (uint8_t)offers_are_left(x, 0);
+	if (!r->hidden) {
+		*flags &= ~ESPL_OFFER_GONE;
+		return;
+	}
+	x->fleet.targets[offer] = espl__fleet_nodes(&x->fleet, offer, 0);
+	tell_sold(x);
 }
 
 static void
@@ -159,12 +190,12 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 
 	r->closed = 1;
 	r->retry_at = ESPL_NEVER;
+	r->hidden = 0;
 	x->fleet.offers[offer]->flags |= ESPL_OFFER_GONE;
 	x->fleet.targets[offer] = espl__fleet_nodes(&x->fleet, offer, 0);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		espl__model_service_stale(&x->searches[i]->model, 1);
-	espl__exec_why(x, ESPL_WHY_NODES);
+	tell_sold(x);
 	last = is_last(x);
+	espl__lease_show_offers(x);
 	if (refused && last)
 		espl__exec_interrupt(x, "%s", r->reason);
 	else if (refused)
@@ -172,13 +203,13 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 		    r->reason);
 	else if (last)
 		espl__exec_interrupt(x,
-		    "%u nodes of offer '%s' in a row failed before any trial on them reported: %s",
-		    (unsigned)r->lost, name, r->reason);
+		    "%u node%s of offer '%s' in a row failed before any trial on them reported: %s",
+		    (unsigned)r->lost, r->lost == 1 ? "" : "s", name, r->reason);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
-		    "offer '%s' is disabled: %u nodes in a row failed before any trial on them "
+		    "offer '%s' is disabled: %u node%s in a row failed before any trial on them "
 		    "reported: %s",
-		    name, (unsigned)r->lost, r->reason);
+		    name, (unsigned)r->lost, r->lost == 1 ? "" : "s", r->reason);
 }
 
 static void
@@ -203,8 +234,10 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(n, MACHINE);
-	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
+	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA) {
 		count_refusal(x, n, r);
+		hide_offer(x, n->pub.offer, r);
+	}
 	if (r->closed && reason != ESPL_BY_USER && x->ending == 0 && is_last(x))
 		espl__exec_interrupt(x, "%s", r->reason);
 	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP &&
@@ -220,6 +253,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	if (reason == ESPL__BY_REFUSAL || r->failed >= x->config->give_up)
 		close_offer(x, n->pub.offer, r, reason == ESPL__BY_REFUSAL);
 	else
+		hide_offer(x, n->pub.offer, r);
+	if (!r->closed)
 		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
 		    "node %llu of offer '%s' ended before any trial on it reported (%s); leasing "
 		    "the next one in %s",
@@ -286,4 +321,5 @@ espl__lease_forget_retries(struct espl__exec *x)
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->offer_record_count; i++)
 		x->offer_records[i].retry_at = ESPL_NEVER;
+	espl__lease_show_offers(x);
 }

@@ -154,6 +154,7 @@ espl__exec_alarms(struct espl__exec *x)
 	if (!espl__exec_needs_no_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget was used up");
+	espl__lease_show_offers(x);
 	espl__search_alarms(x);
 	tell_quiet(x);
 	end_hung(x);

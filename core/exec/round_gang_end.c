@@ -145,7 +145,7 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 	    t->item == NULL)
 		return;
 	if (a->text == NULL || a->iteration != t->pub.iteration ||
-	    !espl__exec_alike(a->text, text)) {
+	    !espl__text_alike(a->text, text)) {
 		free(a->text);
 		*a = (struct espl__alike){ .text = espl__strdup(text),
 			.iteration = t->pub.iteration };

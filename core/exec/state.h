@@ -250,6 +250,7 @@ struct espl__offer_record {
 	uint32_t failed, lost;
 	char *reason; /* of the last one */
 	uint8_t closed;
+	uint8_t hidden; /* from policies, until retry_at */
 };
 
 /* What a policy decided last, for a panic. */
