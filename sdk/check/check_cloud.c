@@ -45,6 +45,7 @@ struct cloud {
 	espl_reason reason;
 	char id[200], address[200], detail[200];
 	int machines; /* different ones told for the lease */
+	int listing;  /* owned was asked, for the run `check` */
 };
 
 #define CLOUD(events_) ((struct cloud *)(events_)->ctx)
@@ -92,6 +93,20 @@ copy_text(char to[200], const char *text)
 		snprintf(to, 200, "%s", text);
 }
 
+/* A machine that `owned` reports can be released only by its token, and only if it is the run's. */
+static void
+check_listed(const struct cloud *c, const struct espl_node_event *event)
+{
+	if (event->lease == ESPL_NONE && event->token == NULL)
+		espl__check_error(c->check, "owned: reported a machine without its token");
+	if (ESPL_KNOWS(struct espl_node_event, event, run) && event->run != NULL &&
+	    strcmp(event->run, "check") != 0)
+		espl__check_error(c->check,
+		    "owned: was asked for run 'check' and reported a machine "
+		    "of run '%s'",
+		    event->run);
+}
+
 static espl_status
 on_node(const struct espl_cloud_events *events, const struct espl_node_event *event)
 {
@@ -106,6 +121,8 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 		    c->check->shared->step, event->state);
 		return ESPL_E_REJECTED;
 	}
+	if (c->listing)
+		check_listed(c, event);
 	if (event->lease != LEASE) /* `owned` may find others' */
 		return ESPL_OK;
 	if (event->state == ESPL_NODE_ENDED && event->reason == 0)
@@ -479,6 +496,7 @@ ask_owned(struct cloud *c)
 	espl__check_step(c->check, "owned");
 	c->what = REQUEST;
 	c->done = c->wrong = 0;
+	c->listing = 1;
 	if (!check_returned(c, "owned", c->ops->owned(c->instance->self, "check", REQUEST, &error),
 		&error))
 		return;
@@ -486,6 +504,7 @@ ask_owned(struct cloud *c)
 		espl__check_ok(c->check, "owned: answers");
 	else
 		espl__check_error(c->check, "owned: never reported done");
+	c->listing = 0;
 }
 
 static void

@@ -575,7 +575,7 @@ Test(check, help_and_verdicts)
 	static const struct {
 		const char *name;
 		int bad;
-		const char *says[6];
+		const char *says[8];
 	} cases[] = {
 		{ "allocator_probe", 0,
 		    { "ok loads: allocator 'probe' 1.2",
@@ -603,6 +603,8 @@ Test(check, help_and_verdicts)
 		{ "wrong/cloud_lies", 1,
 		    { "start: reported done 2 times", "leased two machines",
 			"reach: reported a command 0 times", "did not report the current state",
+			"owned: reported a machine without its token",
+			"owned: was asked for run 'check' and reported a machine of run 'other'",
 			"owned: never reported done", "release: the lease never ends" } },
 		{ "wrong/cloud_far", 0,
 		    { "no offers without a connection",
@@ -637,7 +639,7 @@ Test(check, help_and_verdicts)
 		text = espl__alloc(size + 1);
 		rewind(out);
 		cr_assert_eq(fread(text, 1, size, out), size);
-		for (int k = 0; k < 6; k++)
+		for (int k = 0; k < 8; k++)
 			if (cases[i].says[k] != NULL)
 				SAYS(text, cases[i].says[k]);
 		cr_expect((strstr(text, "error ") != NULL) == cases[i].bad, "%s", text);

@@ -75,11 +75,18 @@ forget(void *self, const struct espl_lease *const *list, uint32_t count, struct 
 static espl_status
 owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 {
-	(void)self;
+	const struct lies *lies = self;
+	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
+
 	(void)run;
 	(void)what;
 	(void)error;
-	return ESPL_OK;
+	event.lease = ESPL_NONE;
+	event.state = ESPL_NODE_READY;
+	(void)lies->events->node(lies->events, &event);
+	event.token = "espl-other-1";
+	event.run = "other";
+	return lies->events->node(lies->events, &event);
 }
 
 static espl_status
