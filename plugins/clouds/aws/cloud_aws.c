@@ -1,0 +1,518 @@
+/* cloud_aws.c - machines of Amazon EC2, spot and on demand: options, requests and ssh.
+ *
+ * EC2 is asked over HTTP; the host signs requests, so that no key comes here. What a lease costs
+ * is computed from the times that EC2 gives, because EC2 does not tell what it charges.
+ */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud_aws.h"
+
+static const struct espl_option columns[] = {
+	[AWS_COL_TYPE] = { .name = "type",
+	    .help = "type of machine, for example \"g5.xlarge\"",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+	[AWS_COL_ZONE] = { .name = "zone",
+	    .help = "availability zone: its letter, or its whole name",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+	[AWS_COL_SUBNET] = { .name = "subnet",
+	    .help = "subnet in that zone; default: the default subnet of the zone",
+	    .type = ESPL_OPT_STRING },
+	[AWS_COL_MARKET] = { .name = "market",
+	    .help = "whether EC2 may interrupt the machine (spot) or not",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "on-demand|spot",
+	    .fallback = "on-demand" },
+	[AWS_COL_NODES] = { .name = "nodes_max",
+	    .help = "limit on machines of this offer at the same time",
+	    .type = ESPL_OPT_INT,
+	    .flags = ESPL_OPT_REQUIRED,
+	    .min = "1",
+	    .max = "10000" },
+	[AWS_COL_PRICE] = { .name = "price_hour",
+	    .help = "price of the type on demand, in dollars per hour; the price of spot machines "
+		    "is asked for in a run, and is this one in a plan",
+	    .type = ESPL_OPT_MONEY },
+	[AWS_COL_GPUS] = { .name = "gpus",
+	    .help = "GPUs per machine, or slots if gpu_type is \"cpu\"",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "4096" },
+	[AWS_COL_GPU_TYPE] = { .name = "gpu_type",
+	    .help = "GPU model; \"cpu\": slots on the cores instead of GPUs",
+	    .type = ESPL_OPT_STRING,
+	    .fallback = "gpu" },
+	[AWS_COL_LATENCY] = { .name = "boot",
+	    .help = "time from the request until ssh answers",
+	    .type = ESPL_OPT_LATENCY,
+	    .fallback = "60s" },
+};
+static const struct espl_option ssh_words[] = {
+	{ .name = "word",
+	    .help = "program or argument",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+};
+static const struct espl_option tags[] = {
+	{ .name = "key",
+	    .help = "name of the tag",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "value",
+	    .help = "value of the tag",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+};
+static const struct espl_option options[] = {
+	[AWS_OPT_REGION] = { .name = "region",
+	    .help = "region, for example \"eu-central-1\"",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+	[AWS_OPT_PROFILE] = { .name = "profile",
+	    .help =
+		"profile of the AWS CLI whose keys are used; default: as the AWS CLI finds them",
+	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_ENDPOINT] = { .name = "endpoint",
+	    .help =
+		"address of another service that speaks as EC2 does; default: EC2 in the region",
+	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_OFFERS] = { .name = "offers",
+	    .help = "list of what can be leased, one group for each type, zone and market",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = columns,
+	    .column_count = AWS_COL_COUNT,
+	    .flags = ESPL_OPT_REQUIRED },
+	[AWS_OPT_IMAGE] = { .name = "image",
+	    .help = "image to boot: \"ami-...\", or \"ssm:NAME\" with the name of a parameter",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+	[AWS_OPT_USER] = { .name = "user",
+	    .help = "user of the image to log in as; default: from ssh_config",
+	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_KEY] = { .name = "key",
+	    .help = "file of the private key for ssh; default: from ssh_config",
+	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_KEY_NAME] = { .name = "key_name",
+	    .help = "key pair of EC2 that the machines are given",
+	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_GROUP] = { .name = "security_group",
+	    .help =
+		"security group, \"sg-...\"; it must let ssh in from here; default: the default "
+		"group of the network",
+	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_ADDRESS] = { .name = "address",
+	    .help = "address at which machines are reached",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "public|private",
+	    .fallback = "public" },
+	[AWS_OPT_SSH] = { .name = "ssh",
+	    .help = "program to use for ssh, and arguments before all others; default: ( \"ssh\" )",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = ssh_words,
+	    .column_count = 1 },
+	[AWS_OPT_AGENT] = { .name = "agent",
+	    .help = "path of espalier-agent on the machines; default: where it is on this machine",
+	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_TAGS] = { .name = "tags",
+	    .help = "list of more tags for machines, disks and spot requests",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = tags,
+	    .column_count = 2 },
+	[AWS_OPT_POLL] = { .name = "poll",
+	    .help = "time between two looks at spot requests, and at machines that change",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "5s",
+	    .min = "100ms",
+	    .max = "1m" },
+	[AWS_OPT_BOOT] = { .name = "boot_timeout",
+	    .help = "a machine that ssh does not reach after this time is ended",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "10m",
+	    .min = "1s" },
+	[AWS_OPT_SETTLE] = { .name = "settle",
+	    .help = "time after which EC2 lists a new machine for certain",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "5m",
+	    .min = "1s" },
+	[AWS_OPT_ORPHAN] = { .name = "orphan",
+	    .help = "a machine that has been without an agent for so long ends by itself",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "15m",
+	    .min = "10s" },
+	[AWS_OPT_MOST] = { .name = "lease_max",
+	    .help = "a machine ends by itself after this time in any case",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "24h",
+	    .min = "1m" },
+};
+
+void
+cloud_aws_warn(struct aws_cloud *cloud, const char *text)
+{
+	if (strcmp(cloud->warned, text) == 0)
+		return;
+	(void)snprintf(cloud->warned, sizeof cloud->warned, "%s", text);
+	cloud->host->log(cloud->host, ESPL_WARN, text);
+}
+
+/* ---- requests ---- */
+
+static void
+name_service(const struct aws_cloud *cloud, const char *service, char url[400])
+{
+	const char *region = aws_text(cloud, AWS_OPT_REGION);
+	const char *endpoint = aws_text(cloud, AWS_OPT_ENDPOINT);
+
+	if (endpoint[0] != '\0')
+		(void)snprintf(url, 400, "%.300s%s", endpoint,
+		    endpoint[strlen(endpoint) - 1] == '/' ? "" : "/");
+	else
+		(void)snprintf(url, 400, "https://%s.%.80s.amazonaws.com%s/", service, region,
+		    strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
+}
+
+espl_status
+cloud_aws_send(struct aws_cloud *cloud, struct aws_query *query, const char *service,
+    uint64_t cookie)
+{
+	static const char *const forms[] = {
+		"Content-Type: application/x-www-form-urlencoded; charset=utf-8"
+	};
+	static const char *const json[] = { "Content-Type: application/x-amz-json-1.1",
+		"X-Amz-Target: AmazonSSM.GetParameter" };
+	int is_json = strcmp(service, "ssm") == 0;
+	struct espl_http request = ESPL_INIT(struct espl_http);
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	char url[400], sign[160], name[400];
+	espl_status status = ESPL_E_NOMEM;
+
+	name_service(cloud, service, url);
+	(void)snprintf(sign, sizeof sign, "aws:amz:%.80s:%s", aws_text(cloud, AWS_OPT_REGION),
+	    service);
+	(void)snprintf(name, sizeof name, "{\"Name\": \"%.380s\"}",
+	    aws_text(cloud, AWS_OPT_IMAGE) + 4);
+	request.method = "POST";
+	request.url = url;
+	request.headers = is_json ? json : forms;
+	request.header_count = is_json ? 2 : 1;
+	request.body = is_json ? name : query->text;
+	request.body_size = is_json ? strlen(name) : query->size;
+	request.sign = sign;
+	request.sign_user =
+	    aws_text(cloud, AWS_OPT_PROFILE)[0] != '\0' ? AWS_OPT_PROFILE : ESPL_ANY;
+	request.sign_secret = ESPL_ANY;
+	request.cookie = cookie;
+	if (!query->failed)
+		status = cloud->io->http(cloud->io, &request, &error);
+	if (status != ESPL_OK)
+		cloud_aws_warn(cloud, query->failed ? "out of memory" : error.text);
+	cloud_aws_query_free(query);
+	return status;
+}
+
+static int
+send_page(struct aws_cloud *cloud, enum aws_request request, const char *token)
+{
+	struct aws_query query = { NULL, 0, 0, 0 };
+
+	query.text = strdup(cloud->asked[request]);
+	query.failed = query.text == NULL;
+	query.size = query.capacity = query.text != NULL ? strlen(query.text) : 0;
+	if (token != NULL)
+		cloud_aws_query_add(&query, token, "NextToken");
+	if (cloud_aws_send(cloud, &query, "ec2", AWS_COOKIE(0, request)) == ESPL_OK)
+		return 0;
+	cloud_aws_pages_end(cloud, request);
+	return -1;
+}
+
+int
+cloud_aws_pages(struct aws_cloud *cloud, enum aws_request request, struct aws_query *query)
+{
+	if (query->failed) {
+		cloud_aws_query_free(query);
+		return -1;
+	}
+	cloud->asked[request] = query->text;
+	return send_page(cloud, request, NULL);
+}
+
+int
+cloud_aws_next(struct aws_cloud *cloud, enum aws_request request, const char *token)
+{
+	return send_page(cloud, request, token);
+}
+
+void
+cloud_aws_pages_end(struct aws_cloud *cloud, enum aws_request request)
+{
+	free(cloud->asked[request]);
+	cloud->asked[request] = NULL;
+}
+
+static void
+aws_on_http(void *self, const struct espl_http_reply *reply)
+{
+	struct aws_cloud *cloud = self;
+
+	if (reply->cookie == AWS_COOKIE(0, AWS_PRICES))
+		cloud_aws_prices_reply(cloud, reply);
+	else if (reply->cookie < AWS_COOKIE(0, AWS_PRICES))
+		cloud_aws_start_reply(cloud, reply);
+	else
+		cloud_aws_leases_reply(cloud, reply);
+}
+
+static void
+aws_on_child(void *self, const struct espl_child *child)
+{
+	cloud_aws_leases_child(self, child);
+}
+
+static void
+aws_on_timer(void *self, uint64_t cookie)
+{
+	struct aws_cloud *cloud = self;
+
+	if (cookie == AWS_COOKIE(0, AWS_RETRY)) {
+		cloud_aws_start_retry(cloud);
+		return;
+	}
+	cloud->ticking = 0;
+	cloud_aws_tick(cloud);
+}
+
+/* ---- reach ---- */
+
+struct reach_words {
+	const char *list[60];
+	char texts[10][4300];
+	uint32_t count, used;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+add_word(struct reach_words *words, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(words->texts[words->used], sizeof words->texts[0], format, args);
+	va_end(args);
+	words->list[words->count++] = words->texts[words->used++];
+}
+
+/* The key of a machine is accepted at the first connection and kept under its token, because
+ * addresses are used again. */
+espl_status
+cloud_aws_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
+    struct espl_error *error)
+{
+	static const char *const plain[] = { "-T", "-oBatchMode=yes",
+		"-oStrictHostKeyChecking=accept-new", "-oServerAliveInterval=15",
+		"-oConnectTimeout=10", "-oControlMaster=no", "-oControlPath=none" };
+	const struct aws_cloud *cloud = self;
+	const struct espl_table *ssh = aws_table(cloud, AWS_OPT_SSH);
+	const char *agent = aws_text(cloud, AWS_OPT_AGENT), *key = aws_text(cloud, AWS_OPT_KEY);
+	struct reach_words *words;
+	espl_status status;
+
+	if (lease->address == NULL || lease->address[0] == '\0')
+		return espl_fail(error, ESPL_E_UNKNOWN, "its machine has no address yet");
+	words = calloc(1, sizeof *words);
+	if (words == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	for (uint32_t i = 0; ssh != NULL && i < ssh->row_count; i++)
+		words->list[words->count++] = ssh->cells[i].as.s;
+	if (words->count == 0)
+		words->list[words->count++] = "ssh";
+	for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+		words->list[words->count++] = plain[i];
+	add_word(words, "-oHostKeyAlias=%s", lease->token);
+	if (cloud->run != NULL)
+		add_word(words, "-oUserKnownHostsFile=%.4200s/known_hosts", cloud->run->folder);
+	if (key[0] != '\0') {
+		add_word(words, "-oIdentitiesOnly=yes");
+		add_word(words, "-i%.4200s", key);
+	}
+	if (aws_text(cloud, AWS_OPT_USER)[0] != '\0')
+		add_word(words, "-l%.200s", aws_text(cloud, AWS_OPT_USER));
+	add_word(words, "--");
+	add_word(words, "%s", lease->address);
+	if (agent[0] != '\0') /* in place of the path that the host appends */
+		add_word(words, "exec sh -c 'a=$1; shift 2; exec \"$a\" \"$@\"' espalier '%.4000s'",
+		    agent);
+	status = sink->argv(sink, words->list, words->count);
+	free(words);
+	return status;
+}
+
+/* ---- the instance ---- */
+
+static void
+aws_destroy(void *self)
+{
+	struct aws_cloud *cloud = self;
+
+	cloud_aws_leases_free(cloud);
+	for (int i = 0; i < AWS_REQUESTS; i++)
+		free(cloud->asked[i]);
+	for (uint32_t i = 0; i < cloud->offer_count; i++) {
+		free(cloud->offers[i].prices);
+		free(cloud->offers[i].fresh);
+	}
+	free(cloud->offers);
+	free(cloud->user_data);
+	free(cloud);
+}
+
+static int
+is_word(const char *text, const char *more)
+{
+	if (!isalnum((unsigned char)text[0]))
+		return 0;
+	for (; *text != '\0'; text++)
+		if (!isalnum((unsigned char)*text) && strchr(more, *text) == NULL)
+			return 0;
+	return 1;
+}
+
+static espl_status
+read_offer(struct aws_cloud *cloud, struct aws_offer *o, struct espl_error *error)
+{
+	const char *type = o->row[AWS_COL_TYPE].as.s, *zone = o->row[AWS_COL_ZONE].as.s;
+	const char *region = aws_text(cloud, AWS_OPT_REGION);
+
+	if (!is_word(type, ".-") || strlen(type) >= AWS_ID)
+		return espl_fail(error, ESPL_E_CONFIG, "'%.60s' is no type of machine", type);
+	if (isalpha((unsigned char)zone[0]) && zone[1] == '\0')
+		(void)snprintf(o->zone, sizeof o->zone, "%.30s%s", region, zone);
+	else
+		(void)snprintf(o->zone, sizeof o->zone, "%.39s", zone);
+	if (strncmp(o->zone, region, strlen(region)) != 0 || !is_word(o->zone, "-"))
+		return espl_fail(error, ESPL_E_CONFIG, "zone '%.60s' is not in region '%s'", zone,
+		    region);
+	if (o->row[AWS_COL_PRICE].source == ESPL_UNSET || o->row[AWS_COL_PRICE].as.i <= 0)
+		return espl_fail(error, ESPL_E_CONFIG,
+		    "the price of %s is not known: set price_hour to its price on demand "
+		    "(https://aws.amazon.com/ec2/pricing/on-demand/)",
+		    type);
+	(void)snprintf(o->name, sizeof o->name, "%s/%s", type, o->zone);
+	for (uint32_t i = 0; i < cloud->offer_count; i++)
+		if (strcmp(cloud->offers[i].name, o->name) == 0 &&
+		    aws_is_spot(&cloud->offers[i]) == aws_is_spot(o))
+			return espl_fail(error, ESPL_E_CONFIG, "offer %s (%s) is listed twice",
+			    o->name, aws_market(o));
+	return ESPL_OK;
+}
+
+static espl_status
+read_offers(struct aws_cloud *cloud, struct espl_error *error)
+{
+	const struct espl_table *table = aws_table(cloud, AWS_OPT_OFFERS);
+
+	if (table == NULL || table->row_count == 0)
+		return espl_blame(error, AWS_OPT_OFFERS, "'offers' is empty");
+	cloud->offers = calloc(table->row_count, sizeof *cloud->offers);
+	if (cloud->offers == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	for (uint32_t i = 0; i < table->row_count; i++) {
+		espl_status status;
+
+		cloud->offers[i].row = table->cells + (size_t)i * table->column_count;
+		status = read_offer(cloud, &cloud->offers[i], error);
+		if (status != ESPL_OK) {
+			if (error != NULL) {
+				error->option = AWS_OPT_OFFERS;
+				error->row = i;
+			}
+			return status;
+		}
+		cloud->offer_count = i + 1;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+check_options(const struct aws_cloud *cloud, struct espl_error *error)
+{
+	const char *image = aws_text(cloud, AWS_OPT_IMAGE);
+	const char *endpoint = aws_text(cloud, AWS_OPT_ENDPOINT);
+	const struct espl_table *ssh = aws_table(cloud, AWS_OPT_SSH);
+
+	if (!is_word(aws_text(cloud, AWS_OPT_REGION), "-"))
+		return espl_blame(error, AWS_OPT_REGION, "this is no region");
+	if (strncmp(image, "ami-", 4) != 0 && strncmp(image, "ssm:/", 5) != 0)
+		return espl_blame(error, AWS_OPT_IMAGE,
+		    "an image is \"ami-...\", or \"ssm:/...\" for the name of a parameter");
+	if (strlen(image) > 380 || strpbrk(image, "\"\\") != NULL ||
+	    (image[0] == 'a' && strlen(image) >= AWS_ID))
+		return espl_blame(error, AWS_OPT_IMAGE, "this cannot be an image");
+	if (endpoint[0] != '\0' && strncmp(endpoint, "http://", 7) != 0 &&
+	    strncmp(endpoint, "https://", 8) != 0)
+		return espl_blame(error, AWS_OPT_ENDPOINT, "an endpoint begins with https://");
+	if (strpbrk(aws_text(cloud, AWS_OPT_AGENT), "'\n") != NULL)
+		return espl_blame(error, AWS_OPT_AGENT, "the path must not hold a quote");
+	if (ssh != NULL && ssh->row_count > 30)
+		return espl_blame(error, AWS_OPT_SSH, "there are more than 30 words");
+	return ESPL_OK;
+}
+
+static espl_status
+aws_create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
+{
+	struct aws_cloud *cloud = calloc(1, sizeof *cloud);
+	espl_status status;
+
+	if (cloud == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	cloud->host = host;
+	cloud->config = config;
+	cloud->io = host->service(host, ESPL_IO);
+	cloud->run = host->service(host, ESPL_RUN);
+	status = check_options(cloud, error);
+	if (status == ESPL_OK)
+		status = read_offers(cloud, error);
+	(void)snprintf(cloud->image, sizeof cloud->image, "%.39s", aws_text(cloud, AWS_OPT_IMAGE));
+	cloud->user_data = cloud_aws_query_switch(aws_number(cloud, AWS_OPT_ORPHAN) / ESPL_SECOND,
+	    aws_number(cloud, AWS_OPT_MOST) / ESPL_SECOND);
+	if (status == ESPL_OK && cloud->user_data == NULL)
+		status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	if (status != ESPL_OK) {
+		aws_destroy(cloud);
+		return status;
+	}
+	*self = cloud;
+	return ESPL_OK;
+}
+
+static const struct espl_cloud_ops ops = {
+	ESPL_TABLE(struct espl_cloud_ops),
+	.start = cloud_aws_start,
+	.acquire = cloud_aws_acquire,
+	.release = cloud_aws_release,
+	.adopt = cloud_aws_adopt,
+	.owned = cloud_aws_owned,
+	.reach = cloud_aws_reach,
+	.describe = cloud_aws_describe,
+	.on_http = aws_on_http,
+	.on_child = aws_on_child,
+	.on_timer = aws_on_timer,
+};
+
+ESPL_PLUGIN(cloud, aws) = {
+	ESPL_HEAD(ESPL_CLOUD, "aws"),
+	.version = "1",
+	.summary = "machines of Amazon EC2, spot and on demand",
+	.caps = ESPL_NEED_IO,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = aws_create,
+	.destroy = aws_destroy,
+};

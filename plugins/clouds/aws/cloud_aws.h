@@ -1,0 +1,322 @@
+/* cloud_aws.h - what the parts of the cloud `aws` share: offers, leases, requests and answers.
+ *
+ * cloud_aws_query.c, cloud_aws_answer.c and cloud_aws_state.c are pure: they neither ask for the
+ * time nor for anything else, and tests drive them without a network.
+ */
+#ifndef CLOUD_AWS_H
+#define CLOUD_AWS_H
+#include <espalier/cloud.h>
+#include <espalier/host.h>
+#include <espalier/util.h>
+
+#define AWS_TEXT 600 /* of a message */
+#define AWS_ID 40    /* of a machine, a subnet, an image */
+#define AWS_TOKEN 65
+#define AWS_NOTICE_S 120 /* between the notice of an interruption and the end */
+#define AWS_FREE_S 3600  /* interrupted within this time, a spot machine costs nothing */
+#define AWS_FILTER 200u  /* values of a filter at most */
+
+enum {
+	AWS_OPT_REGION = 0,
+	AWS_OPT_PROFILE,
+	AWS_OPT_ENDPOINT,
+	AWS_OPT_OFFERS,
+	AWS_OPT_IMAGE,
+	AWS_OPT_USER,
+	AWS_OPT_KEY,
+	AWS_OPT_KEY_NAME,
+	AWS_OPT_GROUP,
+	AWS_OPT_ADDRESS,
+	AWS_OPT_SSH,
+	AWS_OPT_AGENT,
+	AWS_OPT_TAGS,
+	AWS_OPT_POLL,
+	AWS_OPT_BOOT,
+	AWS_OPT_SETTLE,
+	AWS_OPT_ORPHAN,
+	AWS_OPT_MOST,
+	AWS_OPT_COUNT
+};
+enum {
+	AWS_COL_TYPE = 0,
+	AWS_COL_ZONE,
+	AWS_COL_SUBNET,
+	AWS_COL_MARKET,
+	AWS_COL_NODES,
+	AWS_COL_PRICE,
+	AWS_COL_GPUS,
+	AWS_COL_GPU_TYPE,
+	AWS_COL_LATENCY,
+	AWS_COL_COUNT
+};
+
+/* ---- cloud_aws_query.c: what is sent ---- */
+
+struct aws_query {
+	char *text; /* NULL: empty, or out of memory */
+	size_t size, capacity;
+	int failed;
+};
+void cloud_aws_query_begin(struct aws_query *, const char *action, const char *version);
+/* The name is a format; the value is percent-encoded. */
+void cloud_aws_query_add(struct aws_query *, const char *value, const char *name, ...)
+    __attribute__((format(printf, 3, 4)));
+void cloud_aws_query_free(struct aws_query *);
+
+/* All that makes a machine: the same for the same token, else EC2 refuses to repeat itself. */
+struct aws_wish {
+	const char *token, *run, *type, *image, *subnet, *group, *key_name, *user_data;
+	int spot;
+	espl_money max_price_hour;     /* 0: none */
+	const struct espl_table *tags; /* NULL: none */
+};
+void cloud_aws_query_run(struct aws_query *, const struct aws_wish *);
+/* The script that a machine runs when it boots: it ends the machine if no agent is there for
+ * orphan_s, and after most_s in any case.  To be freed; NULL: out of memory. */
+char *cloud_aws_query_switch(int64_t orphan_s, int64_t most_s);
+
+/* ---- cloud_aws_answer.c: what is answered ---- */
+
+/* An element; the text is that of leaves, trimmed. */
+struct aws_element {
+	char *name, *text;
+	struct aws_element *first, *last, *next;
+};
+struct aws_element *cloud_aws_answer_parse(const void *xml, size_t size); /* NULL: it is no XML */
+void cloud_aws_answer_free(struct aws_element *);
+/* By a path "a/b/c" below this one; NULL: there is none. */
+const struct aws_element *cloud_aws_answer_find(const struct aws_element *, const char *path);
+const char *cloud_aws_answer_text(const struct aws_element *, const char *path); /* or "" */
+int64_t cloud_aws_answer_time(const char *text);     /* UTC seconds; 0: it is no time */
+espl_money cloud_aws_answer_money(const char *text); /* "1.006000"; -1: it is no price */
+
+enum aws_state { AWS_PENDING = 1, AWS_RUNNING, AWS_STOPPED, AWS_ENDED };
+struct aws_machine {
+	char id[AWS_ID], token[AWS_TOKEN], run[AWS_TOKEN], type[AWS_ID], zone[AWS_ID];
+	char public_address[64], private_address[64];
+	char why[64];        /* stateReason/code */
+	char text[AWS_TEXT]; /* stateReason/message */
+	enum aws_state state;
+	int spot;
+	int64_t launch_s, end_s; /* UTC; 0 unknown */
+};
+void cloud_aws_answer_machine(const struct aws_element *item, struct aws_machine *);
+
+/* What is to be done about a failure. */
+enum aws_class {
+	AWS_FINE = 0,
+	AWS_AGAIN,    /* nothing was done: again, later */
+	AWS_UNKNOWN,  /* it may have been done */
+	AWS_CAPACITY, /* none of this type in this zone and market */
+	AWS_QUOTA,    /* the account's limit */
+	AWS_REFUSED,  /* for good */
+	AWS_MISSING,  /* no such machine (yet, or any more) */
+	AWS_MISMATCH  /* the token was used before, so an earlier request was accepted */
+};
+/* By the code of the error first: EC2 says InsufficientInstanceCapacity with status 500. */
+enum aws_class cloud_aws_answer_class(const char *code, uint32_t http);
+/* Of a reply; its document where it is fine (to be freed), else NULL and why in plain words. */
+enum aws_class cloud_aws_answer_reply(const struct espl_http_reply *, const char *action,
+    struct aws_element **, char text[AWS_TEXT]);
+
+/* ---- cloud_aws_state.c: a lease from the wish to the end ---- */
+
+enum aws_step {
+	AWS_WANTED = 0, /* RunInstances is to be sent, or sent again with the same token */
+	AWS_ASKED,      /* RunInstances is under way */
+	AWS_LOST,       /* a machine may exist; nothing is sent, listings tell */
+	AWS_KNOWN       /* its machine is known */
+};
+enum aws_duty { AWS_NOTHING = 0, AWS_SEND_RUN, AWS_SEND_TERMINATE, AWS_PROBE, AWS_TELL_END };
+
+struct aws_lease {
+	struct aws_lease *next;
+	uint64_t serial; /* the upper part of its cookies */
+	uint64_t lease;
+	uint64_t listing; /* the last one that it was in */
+	int listed;       /* it is in the one under way */
+	char token[AWS_TOKEN], run[AWS_TOKEN], id[AWS_ID], address[64];
+	uint32_t offer; /* its index */
+	espl_money max_price_hour;
+	enum aws_step step;
+	espl_node_state told;
+	int unsure;        /* an earlier request may have made a machine */
+	int releasing;     /* the host wants its end */
+	int ending;        /* the driver does, for end_reason and why */
+	int busy;          /* a command or request for it is under way */
+	int running;       /* the machine runs */
+	int interrupted;   /* EC2 took it */
+	int priced;        /* 1: it waits for the prices of its last hour, 2: they came, -1: not */
+	uint32_t tries;    /* in a row */
+	espl_time due;     /* nothing is sent before it */
+	espl_time since;   /* the step began, or RunInstances was answered */
+	espl_time missing; /* not in complete listings since; ESPL_NEVER: it was there */
+	int64_t launch_s, notice_s, end_s; /* UTC, as EC2 says; 0 unknown */
+	int64_t status_s;                  /* the spot request changed last; 0 unknown */
+	espl_time ends_at;                 /* of a notice, the run's clock */
+	int over;                          /* nothing runs: AWS_TELL_END is due */
+	espl_reason end_reason;
+	int never; /* no machine was made: nothing to pay */
+	char why[AWS_TEXT];
+};
+struct aws_limits {
+	espl_span settle; /* a new machine is in listings after this time */
+	espl_span boot;   /* from the request until ssh answers */
+	int inner;        /* machines are reached at their private addresses */
+};
+void cloud_aws_state_begin(struct aws_lease *, espl_time now);
+/* RunInstances has failed. */
+void cloud_aws_state_failed(struct aws_lease *, enum aws_class, const char *text, espl_time now);
+/* A machine of RunInstances, or of a complete listing; NULL: the listing does not have it. */
+void cloud_aws_state_made(struct aws_lease *, const struct aws_machine *, int spot, espl_time now);
+void cloud_aws_state_listed(struct aws_lease *, const struct aws_machine *,
+    const struct aws_limits *, espl_time now);
+/* What the spot request says; 1: that is a notice, and a new one. */
+int cloud_aws_state_spot(struct aws_lease *, const char *code, int64_t update_s, int64_t utc_s,
+    espl_time now);
+void cloud_aws_state_release(struct aws_lease *, espl_time now);
+/* TerminateInstances was answered, or ssh was. */
+void cloud_aws_state_terminated(struct aws_lease *, enum aws_class, espl_time now);
+void cloud_aws_state_reached(struct aws_lease *, int answers, const char *text,
+    const struct aws_limits *, espl_time now);
+enum aws_duty cloud_aws_state_duty(const struct aws_lease *, espl_time now);
+
+struct aws_price {
+	int64_t from_s; /* UTC */
+	espl_money usd_hour;
+};
+/* What EC2 charges from launch to end; -1: the prices of that time are not known. */
+espl_money cloud_aws_state_charge(const struct aws_lease *, int spot, const struct aws_price *,
+    uint32_t count);
+
+/* ---- the instance ---- */
+
+struct aws_offer {
+	const struct espl_value *row;
+	char name[80], zone[AWS_ID], subnet[AWS_ID];
+	uint32_t cpus;
+	uint64_t memory, gpu_memory;
+	struct aws_price *prices, *fresh; /* by time; fresh: of the listing under way */
+	uint32_t price_count, fresh_count;
+	int64_t told_s; /* the last price that the host knows */
+};
+
+/* Cookies: a lease's serial number times 16, or 0, and one of these. */
+enum aws_request {
+	AWS_TICK = 0,
+	AWS_CALLER,
+	AWS_SUBNETS,
+	AWS_TYPES,
+	AWS_IMAGE,
+	AWS_PRICES,
+	AWS_LISTING,
+	AWS_SPOTS,
+	AWS_OWNED,
+	AWS_RETRY,
+	AWS_RUN,
+	AWS_TERMINATE,
+	AWS_REACH,
+	AWS_REQUESTS
+};
+#define AWS_COOKIE(serial_, request_) ((serial_)*16 + (uint64_t)(request_))
+
+struct aws_cloud {
+	const struct espl_host *host;
+	const struct espl_config *config;
+	const struct espl_io *io;
+	const struct espl_run *run;
+	const struct espl_cloud_events *events; /* from start on */
+	struct aws_offer *offers;
+	uint32_t offer_count;
+	char image[AWS_ID], *user_data;
+	enum aws_request starting; /* the request of start that is under way; 0: none */
+	uint32_t tries;            /* of it */
+	struct aws_lease *leases;
+	uint64_t serial, listing;  /* numbers */
+	struct aws_machine *found; /* by the listing under way */
+	uint32_t found_count;
+	char *asked[AWS_REQUESTS]; /* what is read in pages: the request, NULL: not under way */
+	int ticking;
+	int resumed; /* an earlier process of this run may have asked for a lease */
+	espl_time list_at, spots_at, prices_at;
+	uint64_t owned_what; /* ESPL_NONE: not asked */
+	char owned_run[AWS_TOKEN];
+	char warned[AWS_TEXT];
+};
+
+static inline const char *
+aws_text(const struct aws_cloud *cloud, uint32_t option)
+{
+	const struct espl_value *value = &cloud->config->values[option];
+
+	return value->source != ESPL_UNSET ? value->as.s : "";
+}
+static inline int64_t
+aws_number(const struct aws_cloud *cloud, uint32_t option)
+{
+	return cloud->config->values[option].as.i;
+}
+static inline const struct espl_table *
+aws_table(const struct aws_cloud *cloud, uint32_t option)
+{
+	const struct espl_value *value = &cloud->config->values[option];
+
+	return value->source != ESPL_UNSET ? value->as.table : NULL;
+}
+static inline int
+aws_is_spot(const struct aws_offer *offer)
+{
+	return offer->row[AWS_COL_MARKET].as.i == 1;
+}
+static inline const char *
+aws_market(const struct aws_offer *offer)
+{
+	return aws_is_spot(offer) ? "spot" : "on-demand";
+}
+
+/* cloud_aws_start.c: what is asked before anything is leased, and the prices */
+espl_status cloud_aws_start(void *self, const struct espl_cloud_events *, struct espl_error *);
+espl_status cloud_aws_describe(void *self, const struct espl_cloud_events *, struct espl_error *);
+void cloud_aws_start_reply(struct aws_cloud *, const struct espl_http_reply *);
+void cloud_aws_start_retry(struct aws_cloud *);
+void cloud_aws_prices_ask(struct aws_cloud *);
+void cloud_aws_prices_reply(struct aws_cloud *, const struct espl_http_reply *);
+
+/* cloud_aws.c: sends, and frees the query; the service is "ec2", "sts" or "ssm" */
+espl_status cloud_aws_send(struct aws_cloud *, struct aws_query *, const char *service,
+    uint64_t cookie);
+/* Begins to read in pages (takes over the query), or asks for the next page; -1: it cannot. */
+int cloud_aws_pages(struct aws_cloud *, enum aws_request, struct aws_query *);
+int cloud_aws_next(struct aws_cloud *, enum aws_request, const char *token);
+void cloud_aws_pages_end(struct aws_cloud *, enum aws_request);
+void cloud_aws_warn(struct aws_cloud *, const char *text); /* once in a row */
+
+/* cloud_aws_leases.c */
+espl_status cloud_aws_acquire(void *self, const struct espl_acquire *const *, uint32_t count,
+    struct espl_error *);
+espl_status cloud_aws_release(void *self, const struct espl_lease *const *, uint32_t count,
+    struct espl_error *);
+espl_status cloud_aws_adopt(void *self, const struct espl_lease *const *, uint32_t count,
+    struct espl_error *);
+void cloud_aws_tick(struct aws_cloud *);
+void cloud_aws_leases_reply(struct aws_cloud *, const struct espl_http_reply *);
+void cloud_aws_leases_child(struct aws_cloud *, const struct espl_child *);
+void cloud_aws_leases_priced(struct aws_cloud *, int fine); /* the prices came, or did not */
+void cloud_aws_leases_free(struct aws_cloud *);
+struct aws_limits cloud_aws_limits(const struct aws_cloud *);
+int cloud_aws_is_spot(const struct aws_cloud *, const struct aws_lease *);
+void cloud_aws_tell(const struct aws_cloud *, struct aws_lease *, espl_node_state);
+void cloud_aws_do(struct aws_cloud *, struct aws_lease *); /* what is due; may free it */
+
+/* cloud_aws_listing.c */
+void cloud_aws_list(struct aws_cloud *);
+void cloud_aws_list_spots(struct aws_cloud *);
+void cloud_aws_listing_reply(struct aws_cloud *, const struct espl_http_reply *);
+void cloud_aws_spots_reply(struct aws_cloud *, const struct espl_http_reply *);
+void cloud_aws_owned_reply(struct aws_cloud *, const struct espl_http_reply *);
+espl_status cloud_aws_owned(void *self, const char *run, uint64_t what, struct espl_error *);
+
+/* cloud_aws.c */
+espl_status cloud_aws_reach(void *self, const struct espl_lease *, struct espl_argv_sink *,
+    struct espl_error *);
+#endif

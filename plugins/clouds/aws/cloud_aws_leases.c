@@ -1,0 +1,459 @@
+/* cloud_aws_leases.c - leases: what cloud_aws_state.c says is due is sent, and told to the host. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud_aws.h"
+
+#define TICK_MOST (ESPL_SECOND / 2)
+
+struct aws_limits
+cloud_aws_limits(const struct aws_cloud *cloud)
+{
+	struct aws_limits limits = { aws_number(cloud, AWS_OPT_SETTLE),
+		aws_number(cloud, AWS_OPT_BOOT), aws_number(cloud, AWS_OPT_ADDRESS) == 1 };
+
+	return limits;
+}
+
+int
+cloud_aws_is_spot(const struct aws_cloud *cloud, const struct aws_lease *lease)
+{
+	return lease->offer != ESPL_ANY && aws_is_spot(&cloud->offers[lease->offer]);
+}
+
+static uint32_t
+find_offer(const struct aws_cloud *cloud, const char *name, const char *market)
+{
+	for (uint32_t i = 0; i < cloud->offer_count; i++)
+		if (strcmp(cloud->offers[i].name, name) == 0 &&
+		    strcmp(aws_market(&cloud->offers[i]), market) == 0)
+			return i;
+	return ESPL_ANY;
+}
+
+static struct aws_lease *
+find_lease(const struct aws_cloud *cloud, const char *token)
+{
+	struct aws_lease *lease = cloud->leases;
+
+	while (lease != NULL && strcmp(lease->token, token) != 0)
+		lease = lease->next;
+	return lease;
+}
+
+static struct aws_lease *
+add_lease(struct aws_cloud *cloud, uint64_t number, const char *token, uint32_t offer)
+{
+	struct aws_lease *lease = calloc(1, sizeof *lease);
+
+	if (lease == NULL)
+		return NULL;
+	cloud_aws_state_begin(lease, cloud->host->now(cloud->host));
+	lease->serial = ++cloud->serial;
+	lease->lease = number;
+	lease->offer = offer;
+	(void)snprintf(lease->token, sizeof lease->token, "%s", token);
+	lease->next = cloud->leases;
+	cloud->leases = lease;
+	return lease;
+}
+
+static void
+drop_lease(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	struct aws_lease **at = &cloud->leases;
+
+	while (*at != lease)
+		at = &(*at)->next;
+	*at = lease->next;
+	if (lease->busy) {
+		cloud->io->cancel(cloud->io, AWS_COOKIE(lease->serial, AWS_RUN));
+		cloud->io->cancel(cloud->io, AWS_COOKIE(lease->serial, AWS_TERMINATE));
+		cloud->io->cancel(cloud->io, AWS_COOKIE(lease->serial, AWS_REACH));
+	}
+	free(lease);
+}
+
+void
+cloud_aws_leases_free(struct aws_cloud *cloud)
+{
+	while (cloud->leases != NULL) {
+		cloud->leases->busy = 0;
+		drop_lease(cloud, cloud->leases);
+	}
+	free(cloud->found);
+}
+
+/* ---- what the host is told ---- */
+
+static struct espl_node_event
+make_event(const struct aws_lease *lease, espl_node_state state)
+{
+	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
+
+	event.state = state;
+	event.lease = lease->lease;
+	event.token = lease->token;
+	event.provider_id = lease->id[0] != '\0' ? lease->id : NULL;
+	event.address = lease->address[0] != '\0' ? lease->address : NULL;
+	event.at = event.ends_at = ESPL_NEVER;
+	event.gpus = ESPL_ANY;
+	event.charged = -1;
+	return event;
+}
+
+void
+cloud_aws_tell(const struct aws_cloud *cloud, struct aws_lease *lease, espl_node_state state)
+{
+	struct espl_node_event event = make_event(lease, state);
+
+	if (state <= lease->told)
+		return;
+	lease->told = state;
+	if (state == ESPL_NODE_NOTICE) {
+		event.ends_at = lease->ends_at;
+		event.text = "EC2 interrupts its spot machine in two minutes";
+	}
+	(void)cloud->events->node(cloud->events, &event);
+}
+
+/* The last word; the lease is freed. The prices of a spot machine's last hour come first. */
+static void
+tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	struct espl_node_event event = make_event(lease, ESPL_NODE_ENDED);
+	const struct aws_offer *o = lease->offer != ESPL_ANY ? &cloud->offers[lease->offer] : NULL;
+
+	if (o != NULL && aws_is_spot(o) && lease->launch_s != 0 && lease->priced == 0 &&
+	    !lease->never) {
+		if (cloud->asked[AWS_PRICES] != NULL)
+			return;
+		cloud_aws_prices_ask(cloud);
+		lease->priced = cloud->asked[AWS_PRICES] != NULL ? 1 : -1;
+	}
+	if (lease->priced == 1)
+		return;
+	event.reason = lease->end_reason;
+	if (o != NULL && aws_is_spot(o)) {
+		event.charged = lease->priced == -1
+		    ? -1
+		    : cloud_aws_state_charge(lease, 1, o->prices, o->price_count);
+	} else if (o != NULL) {
+		struct aws_price fixed = { 0, o->row[AWS_COL_PRICE].as.i };
+
+		event.charged = cloud_aws_state_charge(lease, 0, &fixed, 1);
+	}
+	event.text = lease->why[0] != '\0' ? lease->why : NULL;
+	(void)cloud->events->node(cloud->events, &event);
+	drop_lease(cloud, lease);
+}
+
+void
+cloud_aws_leases_priced(struct aws_cloud *cloud, int fine)
+{
+	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
+		if (lease->priced == 1)
+			lease->priced = fine ? 2 : -1;
+}
+
+/* ---- what is due ---- */
+
+static void
+send_run(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	const struct aws_offer *o = &cloud->offers[lease->offer];
+	struct aws_wish wish = { .token = lease->token,
+		.run = lease->run,
+		.type = o->row[AWS_COL_TYPE].as.s,
+		.image = cloud->image,
+		.subnet = o->subnet,
+		.group = aws_text(cloud, AWS_OPT_GROUP),
+		.key_name = aws_text(cloud, AWS_OPT_KEY_NAME),
+		.user_data = cloud->user_data,
+		.spot = aws_is_spot(o),
+		.max_price_hour = lease->max_price_hour,
+		.tags = aws_table(cloud, AWS_OPT_TAGS) };
+	struct aws_query query;
+
+	cloud_aws_query_run(&query, &wish);
+	lease->busy = 1;
+	lease->step = AWS_ASKED;
+	if (cloud_aws_send(cloud, &query, "ec2", AWS_COOKIE(lease->serial, AWS_RUN)) != ESPL_OK)
+		cloud_aws_state_failed(lease, AWS_AGAIN, cloud->warned,
+		    cloud->host->now(cloud->host));
+}
+
+static void
+send_terminate(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	struct aws_query query;
+
+	cloud_aws_query_begin(&query, "TerminateInstances", "2016-11-15");
+	cloud_aws_query_add(&query, lease->id, "InstanceId.1");
+	lease->busy = 1;
+	if (cloud_aws_send(cloud, &query, "ec2", AWS_COOKIE(lease->serial, AWS_TERMINATE)) !=
+	    ESPL_OK)
+		cloud_aws_state_terminated(lease, AWS_AGAIN, cloud->host->now(cloud->host));
+}
+
+/* Collects the words of `reach` for a command of our own. */
+struct probe {
+	struct espl_argv_sink sink;
+	struct aws_cloud *cloud;
+	uint64_t cookie;
+};
+
+static espl_status
+spawn_probe(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
+{
+	const struct probe *probe = (const struct probe *)sink;
+	const struct espl_io *io = probe->cloud->io;
+	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
+	const char *words[64];
+
+	if (argc == 0 || argc + 1 > sizeof words / sizeof words[0])
+		return ESPL_E_LIMIT;
+	memcpy(words, argv, argc * sizeof words[0]);
+	words[argc] = "true";
+	if (aws_text(probe->cloud, AWS_OPT_AGENT)[0] != '\0')
+		argc--; /* without the word that names the agent */
+	words[argc] = "true";
+	spawn.argc = argc + 1;
+	spawn.argv = words;
+	spawn.limit = 20 * ESPL_SECOND;
+	spawn.cookie = probe->cookie;
+	return io->spawn(io, &spawn, NULL);
+}
+
+static void
+send_probe(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	struct probe probe = { { (uint32_t)sizeof probe.sink, 0, spawn_probe }, cloud,
+		AWS_COOKIE(lease->serial, AWS_REACH) };
+	struct espl_lease view = ESPL_INIT(struct espl_lease);
+	struct aws_limits limits = cloud_aws_limits(cloud);
+
+	view.token = lease->token;
+	view.address = lease->address;
+	lease->busy = 1;
+	if (cloud_aws_reach(cloud, &view, &probe.sink, NULL) != ESPL_OK)
+		cloud_aws_state_reached(lease, 0, "ssh cannot be started", &limits,
+		    cloud->host->now(cloud->host));
+}
+
+void
+cloud_aws_do(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	switch (cloud_aws_state_duty(lease, cloud->host->now(cloud->host))) {
+	case AWS_SEND_RUN: send_run(cloud, lease); break;
+	case AWS_SEND_TERMINATE: send_terminate(cloud, lease); break;
+	case AWS_PROBE: send_probe(cloud, lease); break;
+	case AWS_TELL_END: tell_end(cloud, lease); break;
+	default: break;
+	}
+}
+
+/* ---- answers ---- */
+
+static struct aws_lease *
+lease_of(const struct aws_cloud *cloud, uint64_t cookie)
+{
+	struct aws_lease *lease = cloud->leases;
+
+	while (lease != NULL && lease->serial != cookie / 16)
+		lease = lease->next;
+	return lease;
+}
+
+static void
+take_run(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_http_reply *reply)
+{
+	espl_time now = cloud->host->now(cloud->host);
+	struct aws_element *document;
+	char text[AWS_TEXT];
+	enum aws_class class = cloud_aws_answer_reply(reply, "RunInstances", &document, text);
+	struct aws_machine m = { .id = "" };
+
+	if (class == AWS_FINE)
+		cloud_aws_answer_machine(cloud_aws_answer_find(document, "instancesSet/item"), &m);
+	cloud_aws_answer_free(document);
+	if (class == AWS_FINE && m.id[0] == '\0') {
+		class = AWS_UNKNOWN;
+		(void)snprintf(text, sizeof text, "RunInstances: the answer names no machine");
+	}
+	if (class == AWS_FINE) {
+		cloud_aws_state_made(lease, &m, cloud_aws_is_spot(cloud, lease), now);
+		cloud_aws_tell(cloud, lease, ESPL_NODE_BOOTING);
+		cloud->list_at = now;
+	} else {
+		cloud_aws_state_failed(lease, class, text, now);
+		if (!lease->over)
+			cloud_aws_warn(cloud, text);
+	}
+	cloud_aws_do(cloud, lease);
+}
+
+void
+cloud_aws_leases_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
+{
+	struct aws_lease *lease = lease_of(cloud, reply->cookie);
+	struct aws_element *document;
+	char text[AWS_TEXT];
+	enum aws_class class;
+
+	switch (reply->cookie % 16) {
+	case AWS_LISTING: cloud_aws_listing_reply(cloud, reply); return;
+	case AWS_SPOTS: cloud_aws_spots_reply(cloud, reply); return;
+	case AWS_OWNED: cloud_aws_owned_reply(cloud, reply); return;
+	default: break;
+	}
+	if (lease == NULL)
+		return;
+	if (reply->cookie % 16 == AWS_RUN) {
+		take_run(cloud, lease, reply);
+		return;
+	}
+	class = cloud_aws_answer_reply(reply, "TerminateInstances", &document, text);
+	cloud_aws_answer_free(document);
+	if (class != AWS_FINE && class != AWS_MISSING)
+		cloud_aws_warn(cloud, text); /* and again, until its end is seen */
+	cloud_aws_state_terminated(lease, class, cloud->host->now(cloud->host));
+	cloud->list_at = cloud->host->now(cloud->host);
+}
+
+void
+cloud_aws_leases_child(struct aws_cloud *cloud, const struct espl_child *child)
+{
+	struct aws_lease *lease = lease_of(cloud, child->cookie);
+	struct aws_limits limits = cloud_aws_limits(cloud);
+	int answers = child->status == ESPL_OK && child->exit_code == 0;
+	const char *end = child->err != NULL ? child->err : "";
+	char text[AWS_TEXT];
+
+	if (lease == NULL)
+		return;
+	for (const char *line; (line = strchr(end, '\n')) != NULL && line[1] != '\0';)
+		end = line + 1;
+	(void)snprintf(text, sizeof text, "ssh does not reach its machine at %s: %.300s",
+	    lease->address, child->status == ESPL_E_LIMIT ? "no answer" : end);
+	text[strcspn(text, "\r\n")] = '\0';
+	cloud_aws_state_reached(lease, answers, text, &limits, cloud->host->now(cloud->host));
+	if (!answers || lease->releasing || lease->ending)
+		return;
+	cloud_aws_tell(cloud, lease, ESPL_NODE_READY);
+	if (lease->notice_s != 0) /* it came before */
+		cloud_aws_tell(cloud, lease, ESPL_NODE_NOTICE);
+}
+
+/* ---- entries ---- */
+
+void
+cloud_aws_tick(struct aws_cloud *cloud)
+{
+	espl_time now = cloud->host->now(cloud->host);
+	espl_span pause = aws_number(cloud, AWS_OPT_POLL);
+	struct aws_lease *next;
+
+	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = next) {
+		next = lease->next;
+		cloud_aws_do(cloud, lease);
+	}
+	if (cloud->leases == NULL || cloud->ticking)
+		return;
+	if (now >= cloud->list_at && cloud->asked[AWS_LISTING] == NULL)
+		cloud_aws_list(cloud);
+	if (now >= cloud->spots_at && cloud->asked[AWS_SPOTS] == NULL)
+		cloud_aws_list_spots(cloud);
+	if (now >= cloud->prices_at && cloud->asked[AWS_PRICES] == NULL && cloud->prices_at > 0)
+		cloud_aws_prices_ask(cloud);
+	cloud->ticking = cloud->io->timer(cloud->io, pause < TICK_MOST ? pause : TICK_MOST,
+			     AWS_COOKIE(0, AWS_TICK)) == ESPL_OK;
+}
+
+espl_status
+cloud_aws_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
+    struct espl_error *error)
+{
+	struct aws_cloud *cloud = self;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t offer = find_offer(cloud, list[i]->offer, list[i]->market);
+		struct aws_lease *lease = find_lease(cloud, list[i]->token);
+
+		if (lease != NULL)
+			continue; /* asked again: it is under way */
+		lease = add_lease(cloud, list[i]->lease, list[i]->token, offer);
+		if (lease == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		(void)snprintf(lease->run, sizeof lease->run, "%s", list[i]->run);
+		lease->max_price_hour = list[i]->max_price_hour;
+		lease->unsure = cloud->resumed;
+		if (offer == ESPL_ANY)
+			cloud_aws_state_failed(lease, AWS_REFUSED,
+			    "its offer is not configured any more", cloud->host->now(cloud->host));
+	}
+	cloud_aws_tick(cloud);
+	return ESPL_OK;
+}
+
+/* One that this process did not make: its machine is known by its id, or looked for. */
+static struct aws_lease *
+add_known(struct aws_cloud *cloud, const struct espl_lease *view)
+{
+	struct aws_lease *lease = add_lease(cloud, view->lease, view->token,
+	    find_offer(cloud, view->offer, view->market));
+
+	if (lease == NULL)
+		return NULL;
+	lease->step = view->provider_id != NULL ? AWS_KNOWN : AWS_LOST;
+	lease->unsure = 1;
+	(void)snprintf(lease->id, sizeof lease->id, "%s",
+	    view->provider_id != NULL ? view->provider_id : "");
+	(void)snprintf(lease->address, sizeof lease->address, "%s",
+	    view->address != NULL ? view->address : "");
+	return lease;
+}
+
+espl_status
+cloud_aws_release(void *self, const struct espl_lease *const *list, uint32_t count,
+    struct espl_error *error)
+{
+	struct aws_cloud *cloud = self;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct aws_lease *lease = find_lease(cloud, list[i]->token);
+
+		if (lease == NULL)
+			lease = add_known(cloud, list[i]);
+		if (lease == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		cloud_aws_state_release(lease, cloud->host->now(cloud->host));
+	}
+	cloud->list_at = 0;
+	cloud_aws_tick(cloud);
+	return ESPL_OK;
+}
+
+espl_status
+cloud_aws_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
+    struct espl_error *error)
+{
+	struct aws_cloud *cloud = self;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct aws_lease *lease = find_lease(cloud, list[i]->token);
+
+		if (lease == NULL)
+			lease = add_known(cloud, list[i]);
+		if (lease == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		lease->told = list[i]->state == ESPL_NODE_NOTICE ? ESPL_NODE_READY : list[i]->state;
+		/* ssh is tried again: READY is told once more, and the agent is joined. */
+		if (lease->told == ESPL_NODE_READY)
+			lease->told = ESPL_NODE_BOOTING;
+	}
+	cloud->list_at = cloud->spots_at = 0;
+	cloud_aws_tick(cloud);
+	return ESPL_OK;
+}

@@ -1,0 +1,263 @@
+/* cloud_aws_listing.c - listings of machines and of spot requests, read in pages.
+ *
+ * One listing, by client tokens, tells of all machines at once; another one, of spot requests,
+ * tells which of them EC2 is about to take, two minutes before it does.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud_aws.h"
+
+#define QUIET 6 /* times as long between listings when nothing is about to change */
+
+/* ---- machines ---- */
+
+/* Those of which EC2 may know a machine, up to what one filter holds. */
+static void
+ask_listing(struct aws_cloud *cloud)
+{
+	struct aws_query query;
+	unsigned count = 0;
+
+	cloud_aws_query_begin(&query, "DescribeInstances", "2016-11-15");
+	cloud_aws_query_add(&query, "client-token", "Filter.1.Name");
+	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next) {
+		if (count == AWS_FILTER || lease->over || lease->listing == cloud->listing ||
+		    (lease->step == AWS_WANTED && !lease->unsure) || lease->step == AWS_ASKED)
+			continue;
+		lease->listing = cloud->listing;
+		lease->listed = 1;
+		cloud_aws_query_add(&query, lease->token, "Filter.1.Value.%u", ++count);
+	}
+	cloud_aws_query_add(&query, "1000", "MaxResults");
+	if (count > 0)
+		(void)cloud_aws_pages(cloud, AWS_LISTING, &query);
+	else
+		cloud_aws_query_free(&query);
+}
+
+void
+cloud_aws_list(struct aws_cloud *cloud)
+{
+	espl_time now = cloud->host->now(cloud->host);
+	espl_span pause = aws_number(cloud, AWS_OPT_POLL);
+	int quiet = 1;
+
+	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next) {
+		lease->listed = 0;
+		quiet &= lease->told >= ESPL_NODE_READY && !lease->releasing && !lease->ending &&
+		    lease->missing == ESPL_NEVER;
+	}
+	cloud->list_at = now + (quiet ? QUIET * pause : pause);
+	cloud->listing++;
+	cloud->found_count = 0;
+	ask_listing(cloud);
+}
+
+static const struct aws_machine *
+find_machine(const struct aws_cloud *cloud, const struct aws_lease *lease)
+{
+	for (uint32_t i = 0; i < cloud->found_count; i++)
+		if (strcmp(cloud->found[i].token, lease->token) == 0)
+			return &cloud->found[i];
+	return NULL;
+}
+
+/* Complete: every page came. */
+static void
+take_listing(struct aws_cloud *cloud)
+{
+	struct aws_limits limits = cloud_aws_limits(cloud);
+	espl_time now = cloud->host->now(cloud->host);
+	struct aws_lease *next;
+
+	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = next) {
+		next = lease->next;
+		if (!lease->listed)
+			continue;
+		lease->listed = 0;
+		cloud_aws_state_listed(lease, find_machine(cloud, lease), &limits, now);
+		if (lease->step == AWS_KNOWN && !lease->over)
+			cloud_aws_tell(cloud, lease, ESPL_NODE_BOOTING);
+		cloud_aws_do(cloud, lease);
+	}
+	cloud->found_count = 0;
+	ask_listing(cloud); /* those that the filter did not hold */
+}
+
+static int
+add_found(struct aws_cloud *cloud, const struct aws_element *document)
+{
+	const struct aws_element *set = cloud_aws_answer_find(document, "reservationSet");
+
+	for (const struct aws_element *r = set != NULL ? set->first : NULL; r != NULL;
+	     r = r->next) {
+		const struct aws_element *list = cloud_aws_answer_find(r, "instancesSet");
+
+		for (const struct aws_element *m = list != NULL ? list->first : NULL; m != NULL;
+		     m = m->next) {
+			struct aws_machine *found =
+			    realloc(cloud->found, (cloud->found_count + 1) * sizeof *found);
+
+			if (found == NULL)
+				return -1;
+			cloud->found = found;
+			cloud_aws_answer_machine(m, &found[cloud->found_count++]);
+		}
+	}
+	return 0;
+}
+
+void
+cloud_aws_listing_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
+{
+	struct aws_element *document;
+	char text[AWS_TEXT], next[600];
+	int fine = cloud_aws_answer_reply(reply, "DescribeInstances", &document, text) == AWS_FINE;
+
+	if (fine && add_found(cloud, document) != 0)
+		fine = 0;
+	(void)snprintf(next, sizeof next, "%s", cloud_aws_answer_text(document, "nextToken"));
+	cloud_aws_answer_free(document);
+	if (fine && next[0] != '\0' && cloud_aws_next(cloud, AWS_LISTING, next) == 0)
+		return;
+	cloud_aws_pages_end(cloud, AWS_LISTING);
+	if (fine && next[0] == '\0')
+		take_listing(cloud);
+	else
+		cloud_aws_warn(cloud, text); /* a part of a listing says nothing */
+}
+
+/* ---- spot requests ---- */
+
+/* Of 200 machines at most; the end of others is seen in listings all the same. */
+void
+cloud_aws_list_spots(struct aws_cloud *cloud)
+{
+	struct aws_query query;
+	unsigned count = 0;
+
+	cloud->spots_at = cloud->host->now(cloud->host) + aws_number(cloud, AWS_OPT_POLL);
+	cloud_aws_query_begin(&query, "DescribeSpotInstanceRequests", "2016-11-15");
+	cloud_aws_query_add(&query, "instance-id", "Filter.1.Name");
+	for (const struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
+		if (count < AWS_FILTER && !lease->over && lease->step == AWS_KNOWN &&
+		    cloud_aws_is_spot(cloud, lease))
+			cloud_aws_query_add(&query, lease->id, "Filter.1.Value.%u", ++count);
+	cloud_aws_query_add(&query, "1000", "MaxResults");
+	if (count > 0)
+		(void)cloud_aws_pages(cloud, AWS_SPOTS, &query);
+	else
+		cloud_aws_query_free(&query);
+}
+
+static void
+take_spots(struct aws_cloud *cloud, const struct aws_element *document)
+{
+	const struct aws_element *set = cloud_aws_answer_find(document, "spotInstanceRequestSet");
+	int64_t utc_s = cloud->io->utc_ns(cloud->io) / ESPL_SECOND;
+
+	for (const struct aws_element *item = set != NULL ? set->first : NULL; item != NULL;
+	     item = item->next) {
+		const char *id = cloud_aws_answer_text(item, "instanceId");
+		struct aws_lease *lease = cloud->leases;
+
+		while (lease != NULL && (lease->step != AWS_KNOWN || strcmp(lease->id, id) != 0))
+			lease = lease->next;
+		if (lease != NULL && !lease->over &&
+		    cloud_aws_state_spot(lease, cloud_aws_answer_text(item, "status/code"),
+			cloud_aws_answer_time(cloud_aws_answer_text(item, "status/updateTime")),
+			utc_s, cloud->host->now(cloud->host))) {
+			cloud_aws_tell(cloud, lease, ESPL_NODE_NOTICE);
+			cloud->list_at = cloud->host->now(cloud->host);
+		}
+	}
+}
+
+void
+cloud_aws_spots_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
+{
+	struct aws_element *document;
+	char text[AWS_TEXT], next[600];
+	int fine = cloud_aws_answer_reply(reply, "DescribeSpotInstanceRequests", &document, text) ==
+	    AWS_FINE;
+
+	take_spots(cloud, document);
+	(void)snprintf(next, sizeof next, "%s", cloud_aws_answer_text(document, "nextToken"));
+	cloud_aws_answer_free(document);
+	if (fine && next[0] != '\0' && cloud_aws_next(cloud, AWS_SPOTS, next) == 0)
+		return;
+	cloud_aws_pages_end(cloud, AWS_SPOTS);
+	if (!fine)
+		cloud_aws_warn(cloud, text);
+}
+
+/* ---- machines of other runs ---- */
+
+espl_status
+cloud_aws_owned(void *self, const char *run, uint64_t what, struct espl_error *error)
+{
+	static const char *const states[] = { "pending", "running", "stopping", "stopped" };
+	struct aws_cloud *cloud = self;
+	struct aws_query query;
+
+	if (cloud->asked[AWS_OWNED] != NULL)
+		return espl_fail(error, ESPL_E_BUSY, "an earlier request is not answered yet");
+	cloud_aws_query_begin(&query, "DescribeInstances", "2016-11-15");
+	cloud_aws_query_add(&query, run != NULL ? "tag:espalier:run" : "tag-key", "Filter.1.Name");
+	cloud_aws_query_add(&query, run != NULL ? run : "espalier:run", "Filter.1.Value.1");
+	cloud_aws_query_add(&query, "instance-state-name", "Filter.2.Name");
+	for (unsigned i = 0; i < 4; i++)
+		cloud_aws_query_add(&query, states[i], "Filter.2.Value.%u", i + 1);
+	cloud_aws_query_add(&query, "1000", "MaxResults");
+	if (cloud_aws_pages(cloud, AWS_OWNED, &query) != 0)
+		return espl_fail(error, ESPL_E_REMOTE, "%s", cloud->warned);
+	cloud->owned_what = what;
+	return ESPL_OK;
+}
+
+static void
+tell_owned(struct aws_cloud *cloud, const struct aws_element *item)
+{
+	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
+	struct aws_machine m;
+
+	cloud_aws_answer_machine(item, &m);
+	if (m.state == AWS_ENDED)
+		return;
+	event.state = m.state == AWS_PENDING ? ESPL_NODE_BOOTING : ESPL_NODE_READY;
+	event.lease = ESPL_NONE;
+	event.token = m.token;
+	event.run = m.run;
+	event.provider_id = m.id;
+	event.at = event.ends_at = ESPL_NEVER;
+	event.gpus = ESPL_ANY;
+	event.charged = -1;
+	(void)cloud->events->node(cloud->events, &event);
+}
+
+void
+cloud_aws_owned_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
+{
+	struct aws_element *document;
+	char text[AWS_TEXT] = "", next[600];
+	int fine = cloud_aws_answer_reply(reply, "DescribeInstances", &document, text) == AWS_FINE;
+	const struct aws_element *set = cloud_aws_answer_find(document, "reservationSet");
+
+	for (const struct aws_element *r = set != NULL ? set->first : NULL; r != NULL;
+	     r = r->next) {
+		const struct aws_element *list = cloud_aws_answer_find(r, "instancesSet");
+
+		for (const struct aws_element *m = list != NULL ? list->first : NULL; m != NULL;
+		     m = m->next)
+			tell_owned(cloud, m);
+	}
+	(void)snprintf(next, sizeof next, "%s", cloud_aws_answer_text(document, "nextToken"));
+	cloud_aws_answer_free(document);
+	if (fine && next[0] != '\0' && cloud_aws_next(cloud, AWS_OWNED, next) == 0)
+		return;
+	cloud_aws_pages_end(cloud, AWS_OWNED);
+	fine &= next[0] == '\0';
+	cloud->events->done(cloud->events, cloud->owned_what, fine ? ESPL_OK : ESPL_E_REMOTE, text);
+}

@@ -1,0 +1,336 @@
+/* cloud_aws_state.c - a lease from the wish to the end: what answers and listings make of it.
+ *
+ * Two rules keep machines from being lost: a request whose outcome is not known is repeated with
+ * its token or looked for in listings, and no machine is taken for ended because it is missing
+ * once, or soon after it was made.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cloud_aws.h"
+
+#define BACKOFF_MOST (30 * ESPL_SECOND)
+#define PROBE_PAUSE (3 * ESPL_SECOND)
+#define TERMINATE_PAUSE (30 * ESPL_SECOND) /* until it is asked for again */
+#define TAKE_PAUSE (300 * ESPL_SECOND)     /* EC2 has so long to end what it has given notice of */
+
+void
+cloud_aws_state_begin(struct aws_lease *lease, espl_time now)
+{
+	lease->step = AWS_WANTED;
+	lease->due = lease->since = now;
+	lease->missing = lease->ends_at = ESPL_NEVER;
+}
+
+static void
+wait_longer(struct aws_lease *lease, espl_time now)
+{
+	espl_span pause = ESPL_SECOND << (lease->tries < 5 ? lease->tries : 5);
+
+	if (pause > BACKOFF_MOST)
+		pause = BACKOFF_MOST;
+	/* Leases that failed together do not come back together. */
+	pause -= pause / 2 * (espl_span)((lease->serial * 7 + lease->tries * 3) % 10) / 10;
+	lease->tries++;
+	lease->due = now + pause;
+}
+
+static void
+end_lease(struct aws_lease *lease, espl_reason reason, const char *text)
+{
+	if (lease->over)
+		return;
+	lease->over = 1;
+	if (reason == ESPL_BY_PROVIDER || !lease->ending) {
+		lease->end_reason = reason;
+		(void)snprintf(lease->why, sizeof lease->why, "%s", text);
+	}
+	if (lease->releasing && reason != ESPL_BY_PROVIDER)
+		lease->end_reason = ESPL_BY_USER;
+}
+
+/* The driver itself gives the machine up. */
+static void
+give_up(struct aws_lease *lease, espl_reason reason, const char *text, espl_time now)
+{
+	if (lease->ending)
+		return;
+	lease->ending = 1;
+	lease->end_reason = reason;
+	(void)snprintf(lease->why, sizeof lease->why, "%s", text);
+	lease->due = now;
+}
+
+static void
+lose_track(struct aws_lease *lease, espl_time now)
+{
+	lease->step = AWS_LOST;
+	lease->since = now;
+}
+
+void
+cloud_aws_state_failed(struct aws_lease *lease, enum aws_class class, const char *text,
+    espl_time now)
+{
+	espl_reason reason = class == AWS_CAPACITY ? ESPL_BY_CAPACITY
+	    : class == AWS_QUOTA                   ? ESPL_BY_QUOTA
+						   : ESPL_BY_REFUSAL;
+
+	lease->busy = 0;
+	lease->step = AWS_WANTED;
+	switch (class) {
+	case AWS_AGAIN:
+	case AWS_UNKNOWN:
+		lease->unsure |= class == AWS_UNKNOWN;
+		wait_longer(lease, now);
+		if (lease->releasing)
+			cloud_aws_state_release(lease, now);
+		return;
+	case AWS_MISMATCH:
+		lease->unsure = 1;
+		give_up(lease, ESPL_BY_FAULT, text, now);
+		lose_track(lease, now);
+		return;
+	default: break;
+	}
+	/* A token that EC2 knows is answered before there is any question of capacity. A refusal,
+	 * of keys for example, says nothing of what an earlier request has made. */
+	if (lease->unsure && reason == ESPL_BY_REFUSAL) {
+		give_up(lease, reason, text, now);
+		lose_track(lease, now);
+		return;
+	}
+	lease->never = 1;
+	end_lease(lease, reason, text);
+}
+
+static void
+know_machine(struct aws_lease *lease, const struct aws_machine *m, espl_time now)
+{
+	if (lease->step != AWS_KNOWN) {
+		lease->step = AWS_KNOWN;
+		lease->since = lease->due = now;
+		lease->tries = 0;
+	}
+	(void)snprintf(lease->id, sizeof lease->id, "%s", m->id);
+	if (m->launch_s != 0)
+		lease->launch_s = m->launch_s;
+}
+
+void
+cloud_aws_state_made(struct aws_lease *lease, const struct aws_machine *m, int spot, espl_time now)
+{
+	lease->busy = 0;
+	know_machine(lease, m, now);
+	if (spot && !m->spot)
+		give_up(lease, ESPL_BY_CAPACITY,
+		    "EC2 made a machine on demand instead of a spot one; it is ended", now);
+}
+
+/* ---- listings ---- */
+
+static void
+take_end(struct aws_lease *lease, const struct aws_machine *m)
+{
+	static const struct {
+		const char *code;
+		espl_reason reason;
+		const char *text;
+	} table[] = {
+		{ "Client.UserInitiatedShutdown", ESPL_BY_FAULT, "somebody has ended its machine" },
+		{ "Client.InstanceInitiatedShutdown", ESPL_BY_FAULT,
+		    "its machine was shut down from within" },
+		{ "Client.VolumeLimitExceeded", ESPL_BY_QUOTA, NULL },
+		{ "Server.InsufficientInstanceCapacity", ESPL_BY_CAPACITY, NULL },
+	};
+	const char *text = m->text[0] != '\0' ? m->text : "EC2 has ended its machine";
+
+	lease->interrupted = strcmp(m->why, "Server.SpotInstanceTermination") == 0;
+	lease->end_s = m->end_s;
+	if (lease->end_s == 0 && lease->interrupted && lease->notice_s != 0)
+		lease->end_s = lease->notice_s + AWS_NOTICE_S;
+	else if (lease->end_s == 0)
+		lease->end_s = lease->status_s;
+	if (lease->interrupted) { /* before it was ready it counts as no capacity */
+		end_lease(lease,
+		    lease->told < ESPL_NODE_READY ? ESPL_BY_CAPACITY : ESPL_BY_PROVIDER,
+		    "EC2 has interrupted its spot machine");
+		return;
+	}
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+		if (strcmp(m->why, table[i].code) == 0) {
+			end_lease(lease, table[i].reason,
+			    table[i].text != NULL ? table[i].text : text);
+			return;
+		}
+	end_lease(lease, ESPL_BY_FAULT, text);
+}
+
+static void
+miss_machine(struct aws_lease *lease, const struct aws_limits *limits, espl_time now)
+{
+	if (lease->step == AWS_WANTED || now - lease->since < limits->settle)
+		return;
+	if (lease->step == AWS_LOST) {
+		lease->never = 1;
+		end_lease(lease, ESPL_BY_FAULT, "EC2 lists no machine for its request");
+	} else if (lease->missing == ESPL_NEVER) {
+		lease->missing = now;
+	} else if (now - lease->missing >= limits->settle / 5) {
+		end_lease(lease, ESPL_BY_FAULT, "EC2 does not list its machine any more");
+	}
+}
+
+void
+cloud_aws_state_listed(struct aws_lease *lease, const struct aws_machine *m,
+    const struct aws_limits *limits, espl_time now)
+{
+	if (lease->over || lease->step == AWS_ASKED)
+		return;
+	if (m == NULL) {
+		miss_machine(lease, limits, now);
+		return;
+	}
+	know_machine(lease, m, now);
+	lease->missing = ESPL_NEVER;
+	switch (m->state) {
+	case AWS_ENDED: take_end(lease, m); return;
+	case AWS_STOPPED:
+		give_up(lease, ESPL_BY_FAULT, "somebody has stopped its machine; it is ended", now);
+		return;
+	case AWS_RUNNING: lease->running = 1; break;
+	default: return; /* pending, perhaps an answer of the past */
+	}
+	(void)snprintf(lease->address, sizeof lease->address, "%s",
+	    limits->inner ? m->private_address : m->public_address);
+	if (lease->address[0] == '\0' && now - lease->since >= limits->settle)
+		give_up(lease, ESPL_BY_REFUSAL,
+		    "its machine has no public address: set address = \"private\", or use a subnet "
+		    "that assigns one",
+		    now);
+}
+
+static int
+ends_with(const char *text, const char *end)
+{
+	size_t size = strlen(text), more = strlen(end);
+
+	return size >= more && strcmp(text + size - more, end) == 0;
+}
+
+int
+cloud_aws_state_spot(struct aws_lease *lease, const char *code, int64_t update_s, int64_t utc_s,
+    espl_time now)
+{
+	int64_t left = update_s + AWS_NOTICE_S - utc_s;
+
+	lease->status_s = update_s;
+	if (strcmp(code, "marked-for-termination") != 0 && !ends_with(code, "-by-price") &&
+	    !ends_with(code, "-no-capacity")) {
+		lease->notice_s = 0; /* never given, or taken back */
+		return 0;
+	}
+	if (lease->notice_s != 0 || !lease->running)
+		return 0;
+	lease->notice_s = update_s;
+	if (left > AWS_NOTICE_S)
+		left = AWS_NOTICE_S;
+	lease->ends_at = now + (left > 0 ? left : 0) * ESPL_SECOND;
+	return lease->told == ESPL_NODE_READY;
+}
+
+/* ---- release ---- */
+
+void
+cloud_aws_state_release(struct aws_lease *lease, espl_time now)
+{
+	if (!lease->releasing)
+		lease->due = lease->step == AWS_KNOWN ? now : lease->due;
+	lease->releasing = 1;
+	if (lease->over || lease->step != AWS_WANTED)
+		return;
+	if (lease->unsure) {
+		lose_track(lease, now);
+		return;
+	}
+	lease->never = 1;
+	end_lease(lease, ESPL_BY_USER, "");
+}
+
+void
+cloud_aws_state_terminated(struct aws_lease *lease, enum aws_class class, espl_time now)
+{
+	lease->busy = 0;
+	if (class == AWS_FINE) {
+		lease->tries = 0;
+		lease->due = now + TERMINATE_PAUSE;
+	} else {
+		wait_longer(lease, now);
+	}
+}
+
+void
+cloud_aws_state_reached(struct aws_lease *lease, int answers, const char *text,
+    const struct aws_limits *limits, espl_time now)
+{
+	lease->busy = 0;
+	lease->due = now + PROBE_PAUSE;
+	if (!answers && now - lease->since >= limits->boot)
+		give_up(lease, ESPL_BY_FAULT, text, now);
+}
+
+/* A machine that EC2 ends within the first hour costs nothing; ended by us it would be paid for. */
+static int
+is_free_soon(const struct aws_lease *lease, espl_time now)
+{
+	return lease->notice_s != 0 && lease->launch_s != 0 &&
+	    lease->notice_s + AWS_NOTICE_S - lease->launch_s < AWS_FREE_S &&
+	    now < lease->ends_at + TAKE_PAUSE;
+}
+
+enum aws_duty
+cloud_aws_state_duty(const struct aws_lease *lease, espl_time now)
+{
+	if (lease->over)
+		return AWS_TELL_END;
+	if (lease->busy || now < lease->due)
+		return AWS_NOTHING;
+	if (lease->step == AWS_WANTED)
+		return AWS_SEND_RUN;
+	if (lease->step != AWS_KNOWN)
+		return AWS_NOTHING;
+	if (lease->releasing || lease->ending)
+		return is_free_soon(lease, now) ? AWS_NOTHING : AWS_SEND_TERMINATE;
+	return lease->running && lease->address[0] != '\0' && lease->told < ESPL_NODE_READY
+	    ? AWS_PROBE
+	    : AWS_NOTHING;
+}
+
+/* ---- money ---- */
+
+espl_money
+cloud_aws_state_charge(const struct aws_lease *lease, int spot, const struct aws_price *prices,
+    uint32_t count)
+{
+	int64_t begin = lease->launch_s, end = lease->end_s, total = 0;
+
+	if (lease->never)
+		return 0;
+	if (begin == 0 || end == 0)
+		return -1;
+	if (spot && lease->interrupted && end - begin < AWS_FREE_S)
+		return 0;
+	if (count == 0 || prices[0].from_s > begin)
+		return -1;
+	if (end < begin + 60)
+		end = begin + 60; /* the least that is charged */
+	for (uint32_t i = 0; i < count; i++) {
+		int64_t from = prices[i].from_s > begin ? prices[i].from_s : begin;
+		int64_t to =
+		    i + 1 < count && prices[i + 1].from_s < end ? prices[i + 1].from_s : end;
+
+		if (to > from)
+			total += prices[i].usd_hour * (to - from);
+	}
+	return (total + 1800) / 3600;
+}
