@@ -622,8 +622,14 @@ def serve(cloud):
     class Bound(Handler):
         pass
 
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *_):
+            """A client that goes away is no error here."""
+            if not isinstance(sys.exc_info()[1], ConnectionError):
+                super().handle_error(*_)
+
     Bound.cloud = cloud
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(cloud.set["port"])), Bound)
+    server = Server(("127.0.0.1", int(cloud.set["port"])), Bound)
     server.daemon_threads = True
 
     def move():

@@ -144,7 +144,7 @@ tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
 
 		event.charged = cloud_aws_state_charge(lease, 0, &fixed, 1);
 	}
-	event.text = lease->why[0] != '\0' ? lease->why : NULL;
+	event.text = lease->end_reason != ESPL_BY_USER ? lease->why : NULL;
 	(void)cloud->events->node(cloud->events, &event);
 	drop_lease(cloud, lease);
 }
