@@ -345,7 +345,7 @@ class Cloud:
         now, rest = things[:most], things[most:]
         if not rest:
             return now, ""
-        token = "next/+=" + os.urandom(6).hex()
+        token = "next/+=" + os.urandom(400).hex()
         self.pages[token] = rest
         return now, token
 

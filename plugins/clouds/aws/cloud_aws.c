@@ -155,7 +155,7 @@ static const struct espl_option options[] = {
 void
 cloud_aws_warn(struct aws_cloud *cloud, const char *text)
 {
-	if (strcmp(cloud->warned, text) == 0)
+	if (text[0] == '\0' || strcmp(cloud->warned, text) == 0)
 		return;
 	(void)snprintf(cloud->warned, sizeof cloud->warned, "%s", text);
 	cloud->host->log(cloud->host, ESPL_WARN, text);
@@ -244,9 +244,14 @@ cloud_aws_pages(struct aws_cloud *cloud, enum aws_request request, struct aws_qu
 }
 
 int
-cloud_aws_next(struct aws_cloud *cloud, enum aws_request request, const char *token)
+cloud_aws_next(struct aws_cloud *cloud, enum aws_request request,
+    const struct aws_element *document)
 {
-	return send_page(cloud, request, token);
+	const char *token = cloud_aws_answer_text(document, "nextToken");
+
+	if (token[0] == '\0')
+		return 0;
+	return send_page(cloud, request, token) == 0 ? 1 : -1;
 }
 
 void

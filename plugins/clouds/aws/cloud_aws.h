@@ -152,7 +152,7 @@ struct aws_lease {
 	espl_time since;   /* the step began, or RunInstances was answered */
 	espl_time missing; /* not in complete listings since; ESPL_NEVER: it was there */
 	int64_t launch_s, notice_s, end_s; /* UTC, as EC2 says; 0 unknown */
-	int64_t status_s;                  /* the spot request changed last; 0 unknown */
+	int64_t status_s;                  /* the spot request said that it ends; 0 unknown */
 	espl_time ends_at;                 /* of a notice, the run's clock */
 	int over;                          /* nothing runs: AWS_TELL_END is due */
 	espl_reason end_reason;
@@ -285,9 +285,10 @@ void cloud_aws_prices_reply(struct aws_cloud *, const struct espl_http_reply *);
 /* cloud_aws.c: sends, and frees the query; the service is "ec2", "sts" or "ssm" */
 espl_status cloud_aws_send(struct aws_cloud *, struct aws_query *, const char *service,
     uint64_t cookie);
-/* Begins to read in pages (takes over the query), or asks for the next page; -1: it cannot. */
+/* Begins to read in pages (takes over the query), -1: it cannot; asks for the page after this one,
+ * 0: there is none, -1: it cannot. */
 int cloud_aws_pages(struct aws_cloud *, enum aws_request, struct aws_query *);
-int cloud_aws_next(struct aws_cloud *, enum aws_request, const char *token);
+int cloud_aws_next(struct aws_cloud *, enum aws_request, const struct aws_element *document);
 void cloud_aws_pages_end(struct aws_cloud *, enum aws_request);
 void cloud_aws_warn(struct aws_cloud *, const char *text); /* once in a row */
 

@@ -113,17 +113,19 @@ void
 cloud_aws_listing_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
 {
 	struct aws_element *document;
-	char text[AWS_TEXT], next[600];
+	char text[AWS_TEXT] = "";
+	int more = 0;
 	int fine = cloud_aws_answer_reply(reply, "DescribeInstances", &document, text) == AWS_FINE;
 
 	if (fine && add_found(cloud, document) != 0)
 		fine = 0;
-	(void)snprintf(next, sizeof next, "%s", cloud_aws_answer_text(document, "nextToken"));
+	if (fine)
+		more = cloud_aws_next(cloud, AWS_LISTING, document);
 	cloud_aws_answer_free(document);
-	if (fine && next[0] != '\0' && cloud_aws_next(cloud, AWS_LISTING, next) == 0)
+	if (more > 0)
 		return;
 	cloud_aws_pages_end(cloud, AWS_LISTING);
-	if (fine && next[0] == '\0')
+	if (fine && more == 0)
 		take_listing(cloud);
 	else
 		cloud_aws_warn(cloud, text); /* a part of a listing says nothing */
@@ -179,14 +181,16 @@ void
 cloud_aws_spots_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
 {
 	struct aws_element *document;
-	char text[AWS_TEXT], next[600];
+	char text[AWS_TEXT] = "";
+	int more = 0;
 	int fine = cloud_aws_answer_reply(reply, "DescribeSpotInstanceRequests", &document, text) ==
 	    AWS_FINE;
 
 	take_spots(cloud, document);
-	(void)snprintf(next, sizeof next, "%s", cloud_aws_answer_text(document, "nextToken"));
+	if (fine)
+		more = cloud_aws_next(cloud, AWS_SPOTS, document);
 	cloud_aws_answer_free(document);
-	if (fine && next[0] != '\0' && cloud_aws_next(cloud, AWS_SPOTS, next) == 0)
+	if (more > 0)
 		return;
 	cloud_aws_pages_end(cloud, AWS_SPOTS);
 	if (!fine)
@@ -241,7 +245,8 @@ void
 cloud_aws_owned_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
 {
 	struct aws_element *document;
-	char text[AWS_TEXT] = "", next[600];
+	char text[AWS_TEXT] = "";
+	int more = 0;
 	int fine = cloud_aws_answer_reply(reply, "DescribeInstances", &document, text) == AWS_FINE;
 	const struct aws_element *set = cloud_aws_answer_find(document, "reservationSet");
 
@@ -253,11 +258,12 @@ cloud_aws_owned_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 		     m = m->next)
 			tell_owned(cloud, m);
 	}
-	(void)snprintf(next, sizeof next, "%s", cloud_aws_answer_text(document, "nextToken"));
+	if (fine)
+		more = cloud_aws_next(cloud, AWS_OWNED, document);
 	cloud_aws_answer_free(document);
-	if (fine && next[0] != '\0' && cloud_aws_next(cloud, AWS_OWNED, next) == 0)
+	if (more > 0)
 		return;
 	cloud_aws_pages_end(cloud, AWS_OWNED);
-	fine &= next[0] == '\0';
+	fine &= more == 0;
 	cloud->events->done(cloud->events, cloud->owned_what, fine ? ESPL_OK : ESPL_E_REMOTE, text);
 }

@@ -451,17 +451,20 @@ void
 cloud_aws_prices_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
 {
 	struct aws_element *document;
-	char text[AWS_TEXT], next[600];
+	char text[AWS_TEXT] = "";
+	int more = 0;
 	int fine =
 	    cloud_aws_answer_reply(reply, "DescribeSpotPriceHistory", &document, text) == AWS_FINE;
 
 	if (fine && take_prices(cloud, document) != 0)
 		fine = 0;
-	(void)snprintf(next, sizeof next, "%s", cloud_aws_answer_text(document, "nextToken"));
+	if (fine)
+		more = cloud_aws_next(cloud, AWS_PRICES, document);
 	cloud_aws_answer_free(document);
-	if (fine && next[0] != '\0' && cloud_aws_next(cloud, AWS_PRICES, next) == 0)
+	if (more > 0)
 		return;
 	cloud_aws_pages_end(cloud, AWS_PRICES);
+	fine &= more == 0;
 	if (fine)
 		use_prices(cloud);
 	else

@@ -224,7 +224,8 @@ cloud_aws_state_spot(struct aws_lease *lease, const char *code, int64_t update_s
 {
 	int64_t left = update_s + AWS_NOTICE_S - utc_s;
 
-	lease->status_s = update_s;
+	if (strncmp(code, "instance-terminated", 19) == 0)
+		lease->status_s = update_s;
 	if (strcmp(code, "marked-for-termination") != 0 && !ends_with(code, "-by-price") &&
 	    !ends_with(code, "-no-capacity")) {
 		lease->notice_s = 0; /* never given, or taken back */
