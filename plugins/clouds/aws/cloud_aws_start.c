@@ -249,8 +249,9 @@ take_type(struct aws_offer *o, const struct aws_element *item, char text[AWS_TEX
 	if (strcmp(o->row[AWS_COL_GPU_TYPE].as.s, "cpu") == 0 || count == wanted)
 		return 0;
 	(void)snprintf(text, AWS_TEXT,
-	    "%s has %llu GPUs, but gpus = %llu; for slots on its cores set gpu_type = \"cpu\"",
-	    o->row[AWS_COL_TYPE].as.s, (unsigned long long)count, (unsigned long long)wanted);
+	    "%s has %llu GPU%s, but gpus = %llu; for slots on its cores set gpu_type = \"cpu\"",
+	    o->row[AWS_COL_TYPE].as.s, (unsigned long long)count, count == 1 ? "" : "s",
+	    (unsigned long long)wanted);
 	return -1;
 }
 
