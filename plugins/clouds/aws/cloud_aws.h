@@ -140,17 +140,19 @@ struct aws_lease {
 	espl_money max_price_hour;
 	enum aws_step step;
 	espl_node_state told;
-	int unsure;        /* an earlier request may have made a machine */
-	int releasing;     /* the host wants its end */
-	int ending;        /* the driver does, for end_reason and why */
-	int busy;          /* a command or request for it is under way */
-	int running;       /* the machine runs */
-	int interrupted;   /* EC2 took it */
-	int priced;        /* 1: it waits for the prices of its last hour, 2: they came, -1: not */
-	uint32_t tries;    /* in a row */
-	espl_time due;     /* nothing is sent before it */
-	espl_time since;   /* the step began, or RunInstances was answered */
-	espl_time missing; /* not in complete listings since; ESPL_NEVER: it was there */
+	int unsure;      /* an earlier request may have made a machine */
+	int releasing;   /* the host wants its end */
+	int ending;      /* the driver does, for end_reason and why */
+	int busy;        /* a command or request for it is under way */
+	int running;     /* the machine runs */
+	int interrupted; /* EC2 took it */
+	int priced;      /* 1: it waits for the prices of its last hour, 2: they came, -1: not */
+	uint32_t price_tries;
+	espl_time price_at; /* not asked for again before it */
+	uint32_t tries;     /* in a row */
+	espl_time due;      /* nothing is sent before it */
+	espl_time since;    /* the step began, or RunInstances was answered */
+	espl_time missing;  /* not in complete listings since; ESPL_NEVER: it was there */
 	int64_t launch_s, notice_s, end_s; /* UTC, as EC2 says; 0 unknown */
 	int64_t status_s;                  /* the spot request said that it ends; 0 unknown */
 	espl_time ends_at;                 /* of a notice, the run's clock */

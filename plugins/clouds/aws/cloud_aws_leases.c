@@ -6,6 +6,7 @@
 #include "cloud_aws.h"
 
 #define TICK_MOST (ESPL_SECOND / 2)
+#define PRICE_TRIES 5u /* then the host computes the cost from what it knows */
 
 struct aws_limits
 cloud_aws_limits(const struct aws_cloud *cloud)
@@ -127,7 +128,8 @@ tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
 
 	if (o != NULL && aws_is_spot(o) && lease->launch_s != 0 && lease->priced == 0 &&
 	    !lease->never) {
-		if (cloud->asked[AWS_PRICES] != NULL)
+		if (cloud->asked[AWS_PRICES] != NULL ||
+		    cloud->host->now(cloud->host) < lease->price_at)
 			return;
 		cloud_aws_prices_ask(cloud);
 		lease->priced = cloud->asked[AWS_PRICES] != NULL ? 1 : -1;
@@ -152,9 +154,12 @@ tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
 void
 cloud_aws_leases_priced(struct aws_cloud *cloud, int fine)
 {
-	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
-		if (lease->priced == 1)
-			lease->priced = fine ? 2 : -1;
+	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next) {
+		if (lease->priced != 1)
+			continue;
+		lease->priced = fine ? 2 : ++lease->price_tries < PRICE_TRIES ? 0 : -1;
+		lease->price_at = cloud->host->now(cloud->host) + ESPL_SECOND;
+	}
 }
 
 /* ---- what is due ---- */
