@@ -8,9 +8,14 @@ import subprocess
 MARK = "ESPALIER_MACHINE"
 
 
-def processes(name):
+def home_of(folder, name):
+    """It names the machine, too: several stand-ins may run at the same time."""
+    return os.path.join(folder, "machines", name)
+
+
+def processes(folder, name):
     """Those that belong to this machine."""
-    mark = ("%s=%s" % (MARK, name)).encode()
+    mark = ("%s=%s" % (MARK, home_of(folder, name))).encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open("/proc/%s/environ" % pid, "rb") as file:
@@ -22,19 +27,19 @@ def processes(name):
 
 def start(folder, name, address, user_data):
     """Boots it: what cloud-init would do with a script."""
-    home = os.path.join(folder, "machines", name)
+    home = home_of(folder, name)
     tools = os.path.join(home, "bin")
     os.makedirs(tools, exist_ok=True)
     write(os.path.join(tools, "poweroff"), "#!/bin/sh\n: >%s/off\n" % home)
     write(os.path.join(tools, "pgrep"), "#!/bin/sh\nfor f in $(grep -lzxs %s=%s /proc/[0-9]*/environ); do\n"
-          '\tread -r c <"${f%%environ}comm" && [ "$c" = "$2" ] && exit 0\ndone 2>/dev/null\nexit 1\n' % (MARK, name))
+          '\tread -r c <"${f%%environ}comm" && [ "$c" = "$2" ] && exit 0\ndone 2>/dev/null\nexit 1\n' % (MARK, home))
     os.makedirs(os.path.join(folder, "addresses"), exist_ok=True)
-    write(os.path.join(folder, "addresses", address), name)
+    write(os.path.join(folder, "addresses", address), home)
     if not user_data.startswith(b"#!"):
         return
     script = os.path.join(home, "user-data")
     write(script, user_data.decode())
-    env = {"PATH": tools + ":/usr/sbin:/usr/bin:/sbin:/bin", MARK: name, "HOME": home}
+    env = {"PATH": tools + ":/usr/sbin:/usr/bin:/sbin:/bin", MARK: home, "HOME": home}
     subprocess.Popen([script], env=env, cwd=home, start_new_session=True, stdin=subprocess.DEVNULL,
                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
 
@@ -47,7 +52,7 @@ def write(path, text):
 
 
 def is_off(folder, name):
-    return os.path.exists(os.path.join(folder, "machines", name, "off"))
+    return os.path.exists(os.path.join(home_of(folder, name), "off"))
 
 
 def end(folder, name, address):
@@ -56,7 +61,7 @@ def end(folder, name, address):
     except OSError:
         pass
     for _ in range(5):    # one that is being started may appear a little later
-        found = list(processes(name))
+        found = list(processes(folder, name))
         for pid in found:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -64,4 +69,4 @@ def end(folder, name, address):
                 pass
         if not found:
             break
-    shutil.rmtree(os.path.join(folder, "machines", name), ignore_errors=True)
+    shutil.rmtree(home_of(folder, name), ignore_errors=True)

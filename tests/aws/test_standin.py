@@ -212,7 +212,7 @@ class StandIn(unittest.TestCase):
                 break
             time.sleep(0.05)
         self.assertEqual(self.cloud.machines[one]["why"], "Client.InstanceInitiatedShutdown")
-        self.assertEqual(list(ec2.machines.processes(one)), [])
+        self.assertEqual(list(ec2.machines.processes(self.folder, one)), [])
 
     def test_memory(self):
         first = self.run_one(RUN)
