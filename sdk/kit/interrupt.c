@@ -4,6 +4,7 @@
 #include <string.h>
 #include <espalier/kit/assert.h>
 #include <espalier/kit/interrupt.h>
+#include "interrupt_learn.h"
 #include "price_grid.h"
 
 #define HOUR (60 * ESPL_MINUTE)
@@ -11,6 +12,7 @@
 struct espl_predictor {
 	struct espl_predictor_options options;
 	struct espl_price_grid grid;
+	struct espl_learned *learned; /* NULL: not trained */
 };
 
 void
@@ -21,6 +23,13 @@ espl_predictor_defaults(struct espl_predictor_options *options, espl_predictor_k
 	options->window = 48 * HOUR;
 	options->prior_rate = 0.05;
 	options->prior_hours = 20;
+	options->margin.kind =
+	    kind == ESPL_PREDICT_REVPRED ? ESPL_MARGIN_ALG2 : ESPL_MARGIN_UNIFORM;
+	options->margin.low = 0.00001;
+	options->margin.high = 0.2;
+	options->hidden = 24;
+	options->samples = 5760;
+	options->epochs = 10;
 }
 
 espl_status
@@ -29,15 +38,21 @@ espl_predictor_open(const struct espl_predictor_options *o, struct espl_predicto
 	struct espl_predictor *p;
 
 	ESPL_ASSERT(o != NULL && predictor != NULL);
-	if (o->kind > ESPL_PREDICT_ORACLE || o->window < HOUR || o->window > 10000 * HOUR ||
+	if (o->kind > ESPL_PREDICT_REVPRED || o->window < HOUR || o->window > 10000 * HOUR ||
 	    !(o->rate >= 0 && o->rate <= 1) || !(o->prior_rate > 0 && o->prior_rate < 1e6) ||
-	    !(o->prior_hours > 0 && o->prior_hours < 1e9))
+	    !(o->prior_hours > 0 && o->prior_hours < 1e9) || o->correct > ESPL_CORRECT_NONE ||
+	    o->margin.kind > ESPL_MARGIN_ALG2 || !(o->margin.low >= 0 && o->margin.low < 1e6) ||
+	    !(o->margin.high >= 0 && o->margin.high < 1e6) || o->hidden == 0 ||
+	    o->hidden % 8 != 0 || o->hidden > 1024 || o->samples < 16 || o->samples > 10000000 ||
+	    o->epochs == 0)
 		return ESPL_E_CONFIG;
 	p = (struct espl_predictor *)calloc(1, sizeof *p);
 	if (p == NULL)
 		return ESPL_E_NOMEM;
 	p->options = *o;
-	p->grid.keep = (uint32_t)(o->window / ESPL_MINUTE) + ESPL_GRID_HOUR + 1;
+	p->grid.keep = o->kind >= ESPL_PREDICT_LOGISTIC
+	    ? ESPL_LEARN_PAST
+	    : (uint32_t)(o->window / ESPL_MINUTE) + ESPL_GRID_HOUR + 1;
 	*predictor = p;
 	return ESPL_OK;
 }
@@ -48,7 +63,25 @@ espl_predictor_close(struct espl_predictor *p)
 	if (p == NULL)
 		return;
 	espl_grid_free(&p->grid);
+	espl_learned_free(p->learned);
 	free(p);
+}
+
+espl_status
+espl_predictor_train(struct espl_predictor *p, const struct espl_price *prices, uint32_t count,
+    espl_time from, espl_time until)
+{
+	struct espl_price_grid grid = { .keep = 0 };
+	espl_status status;
+
+	ESPL_ASSERT(p != NULL && (prices != NULL || count == 0) && from <= until);
+	if (p->options.kind < ESPL_PREDICT_LOGISTIC)
+		return ESPL_OK;
+	status = espl_grid_extend(&grid, prices, count, until);
+	if (status == ESPL_OK)
+		status = espl_learned_train(&p->options, &grid, from, &p->learned);
+	espl_grid_free(&grid);
+	return status;
 }
 
 /* The gamma posterior of the rate, its predictive chance of at least one interruption. */
@@ -110,8 +143,14 @@ espl_predictor_ask(struct espl_predictor *p, const struct espl_market_case *ask)
 		return NAN;
 	if (price > ask->max_price)
 		return 1;
-	return p->options.kind == ESPL_PREDICT_ORACLE ? ask_future(ask)
-						      : ask_past(p, ask->max_price - price);
+	if (p->options.kind == ESPL_PREDICT_ORACLE)
+		return ask_future(ask);
+	if (p->options.kind == ESPL_PREDICT_EMPIRICAL)
+		return ask_past(p, ask->max_price - price);
+	if (p->learned == NULL)
+		return NAN;
+	return espl_learned_ask(p->learned, &p->grid,
+	    (double)(ask->max_price - price) / (double)ESPL_USD);
 }
 
 static int

@@ -93,7 +93,7 @@ report 'no global symbol stands in two plugins or in the kit, so that all can be
 pure='malloc|calloc|realloc|free|abort|qsort|bsearch|mem(cpy|move|set|cmp|chr|rchr|mem)|v?snprintf'
 pure="$pure|str(len|nlen|cmp|ncmp|chr|rchr|str|spn|cspn|pbrk|tok_r|dup|ndup)"
 pure="$pure|fabs|floor|ceil|trunc|l?l?round|l?l?rint|nearbyint|f(min|max|mod)|frexp|ldexp|scalbn|modf|copysign|nextafter"
-pure="$pure|sqrt|cbrt|hypot|exp(2|m1)?|log(2|10|1p|b)?|pow|a?(sin|cos|tan)h?|atan2|erfc?|tgamma"
+pure="$pure|sqrtf?|cbrt|hypot|exp(2|m1)?|log(2|10|1p|b)?|pow|a?(sin|cos|tan)h?|atan2|erfc?|tgamma"
 pure="$pure|_GLOBAL_OFFSET_TABLE_|__([a-z]*san|gcov|sanitizer|sancov|llvm)_.*|__stack_chk_(fail|guard)"
 pure="$pure|__[a-z]+([dt][if]|[sx]f)([dt][if])?[234]?|espl_.*"
 listed='

@@ -6,7 +6,8 @@
  * arguments, the options and what was asked before: no clock, no environment, no files.
  *
  * Use: espl_predictor_defaults, change what is wanted, espl_predictor_open in create, one for each
- * market; espl_predictor_ask with rising `now`; espl_predictor_close in destroy.
+ * market; espl_predictor_train if the kind learns; espl_predictor_ask with rising `now`;
+ * espl_predictor_close in destroy.
  */
 #ifndef ESPALIER_KIT_INTERRUPT_H
 #define ESPALIER_KIT_INTERRUPT_H
@@ -22,10 +23,26 @@ enum {
 	ESPL_PREDICT_NEVER,    /* 0 */
 	ESPL_PREDICT_CONSTANT, /* `rate` */
 	ESPL_PREDICT_HAZARD,   /* from logs of interruptions, with a gamma prior; not from prices */
-	ESPL_PREDICT_ORACLE    /* knows the prices after `now`: for evaluation only */
+	ESPL_PREDICT_ORACLE,   /* knows the prices after `now`: for evaluation only */
+	ESPL_PREDICT_LOGISTIC, /* learns: logistic regression on empirical shares */
+	ESPL_PREDICT_TRIBUTARY, /* learns: one LSTM over all inputs (SpotTune's baseline) */
+	ESPL_PREDICT_REVPRED    /* learns: SpotTune's LSTM for the past beside the present */
 };
 /* In the order above: as `choices` of an option, its value is the kind. */
-#define ESPL_PREDICT_CHOICES "empirical|never|constant|hazard|oracle"
+#define ESPL_PREDICT_CHOICES "empirical|never|constant|hazard|oracle|logistic|tributary|revpred"
+
+/* How far above the present price the maximum price is, in dollars per node-hour. */
+typedef uint32_t espl_margin_kind;
+enum {
+	ESPL_MARGIN_UNIFORM = 0, /* drawn from [low, high) */
+	ESPL_MARGIN_RELATIVE,    /* low x the present price */
+	ESPL_MARGIN_ALG2         /* SpotTune's Algorithm 2 */
+};
+struct espl_margin {
+	espl_margin_kind kind;
+	uint32_t zero;
+	double low, high;
+};
 
 /* The networks are trained with class weights, which shift their output. */
 typedef uint32_t espl_correct;
@@ -37,11 +54,18 @@ enum {
 
 struct espl_predictor_options {
 	espl_predictor_kind kind;
-	uint32_t zero;
-	espl_span window;   /* EMPIRICAL: how much of the past counts */
-	double rate;        /* CONSTANT: the probability */
-	double prior_rate;  /* HAZARD: interruptions per node-hour where nothing is known */
-	double prior_hours; /* HAZARD: node-hours that the prior counts for */
+	espl_correct correct;      /* networks */
+	struct espl_margin margin; /* trained on; RevPred as published: ALG2 */
+	espl_span window;          /* EMPIRICAL: how much of the past counts */
+	double rate;               /* CONSTANT: the probability */
+	double prior_rate;         /* HAZARD: interruptions per node-hour where nothing is known */
+	double prior_hours;        /* HAZARD: node-hours that the prior counts for */
+	espl_time utc;             /* instant 0 as nanoseconds since 1970 UTC: hour and weekday */
+	uint64_t seed;             /* of training */
+	uint32_t log_margin; /* networks: 1: see log(maximum price - price), not the maximum */
+	uint32_t hidden;     /* networks: width; a multiple of 8 */
+	uint32_t samples;    /* drawn from the training period */
+	uint32_t epochs;     /* networks: at most; the best one on the last day is kept */
 };
 
 struct espl_predictor; /* of one market */
@@ -58,13 +82,22 @@ struct espl_market_case {
 	double hazard_hours;
 };
 
+/* The margin is that of [0.00001, 0.2) dollars; for RevPred that of Algorithm 2, as published. */
 void espl_predictor_defaults(struct espl_predictor_options *options, espl_predictor_kind kind);
 /* ESPL_E_CONFIG: an option is outside its range; ESPL_E_NOMEM. */
 espl_status espl_predictor_open(const struct espl_predictor_options *options,
     struct espl_predictor **predictor);
 void espl_predictor_close(struct espl_predictor *predictor); /* NULL: nothing */
 
-/* The probability; NaN: not known (there is less than an hour of history
+/* Trains a kind that learns (others: nothing happens) on the minutes of [from, until) whose next
+ * hour is over by `until`; records before `from` serve as history, and the network of the epoch
+ * that is best on the last day is kept.  The same arguments and seed give the same predictor.
+ * ESPL_E_UNKNOWN: less than two days and two hours, or the price never or always exceeded the
+ * maximum price within the hour; ESPL_E_NOMEM.  The predictor is unchanged then. */
+espl_status espl_predictor_train(struct espl_predictor *predictor, const struct espl_price *prices,
+    uint32_t count, espl_time from, espl_time until);
+
+/* The probability; NaN: not known (the kind is not trained, there is less than an hour of history
  * before the last one, the future that the oracle needs is missing, or out of memory).  1 if the
  * present price exceeds max_price. */
 double espl_predictor_ask(struct espl_predictor *predictor, const struct espl_market_case *ask);
