@@ -2,7 +2,7 @@
 _espalier() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate check plugins help check-plugin version --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -25,6 +25,8 @@ _espalier() {
 	curves) words='--extrapolate --at --metric --ceiling --seed --json --plugins --help' ;;
 	allocate) words='--set --json --plugins --help' ;;
 	check) words='--output --set --plugins --help' ;;
+	market) words='--offer --zone --predictor --train-days --margin --seed --output --json --plugins --help' ;;
+	check) words='--set --plugins --help' ;;
 	plugins) words='--json --plugins --help' ;;
 	help) words='--markdown --man --completion --plugins --help' ;;
 	check-plugin) words='--plugins --help' ;;
@@ -32,7 +34,7 @@ _espalier() {
 	esac
 	case $verb:$prev in
 	help:help)
-		words="$words config espalier init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
+		words="$words config espalier init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')" ;;
 	export:--format|export:-f) words='csv json' ;;
 	esac
 	if [[ $cur == -* || $verb:$prev == help:help || $prev == --format || $prev == -f ]]; then

@@ -99,6 +99,7 @@ int espl__verb_export(const struct espl__args *);
 int espl__verb_report(const struct espl__args *);
 int espl__verb_curves(const struct espl__args *);
 int espl__verb_allocate(const struct espl__args *);
+int espl__verb_market(const struct espl__args *);
 int espl__verb_check(const struct espl__args *);
 int espl__verb_plugins(const struct espl__args *);
 int espl__verb_check_plugin(const struct espl__args *);

@@ -102,6 +102,19 @@ static const struct espl__flag nodes_flags[] = { { "config", 'c', "FILE",
 	    "release all machines of RUN, a run directory or the name of a run as listed" },
 	{ "force", 0, NULL, "with --release: also if the directory of the run is not known here" },
 	JSON_FLAG, END_FLAGS };
+static const struct espl__flag market_flags[] = { { "offer", 0, "NAME",
+						      "only this offer (instance type)" },
+	{ "zone", 0, "ZONE", "only this zone" },
+	{ "predictor", 'p', "KIND",
+	    "empirical (default), never, oracle, logistic, tributary, revpred or "
+	    "revpred-log" },
+	{ "train-days", 0, "N", "days for training at the beginning (default: 9)" },
+	{ "margin", 'm', "MARGIN",
+	    "maximum price above the present price: uniform:A,B dollars or relative:X times the "
+	    "price (default: relative:0.1)" },
+	{ "seed", 0, "N", "random seed of margins and training (default: 1)" },
+	{ "output", 'o', "OUT", "also write each prediction to this CSV file" }, JSON_FLAG,
+	END_FLAGS };
 static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Markdown" },
 	{ "man", 0, NULL, "print the source of a manual page" },
 	{ "completion", 0, NULL,
@@ -264,6 +277,18 @@ const struct espl__verb espl__verbs[] = {
 	    "gpus_max,\n"
 	    "granted and open.\n",
 	    set_json_flags, 2, 2, espl__verb_allocate },
+	{ "market",
+	    "FILE [--offer NAME] [--zone ZONE] [--predictor KIND] [--train-days N] [--margin "
+	    "MARGIN] [--seed N] [-o OUT] [--json]",
+	    "evaluate interruption predictors on recorded spot prices",
+	    "FILE is a price file as for cloud sim, or a provider's export (CSV).  Each market is "
+	    "predicted\n"
+	    "minute by minute after the training period: is a machine leased now interrupted "
+	    "within an hour\n"
+	    "because the price exceeds its maximum?  Prints accuracy, F1, log loss, Brier score "
+	    "and\n"
+	    "calibration beside those of the majority and of the training rate.\n",
+	    market_flags, 1, 1, espl__verb_market },
 	{ "check", "FILE [--output LOG] [--set PATH=VALUE]...",
 	    "validate a configuration without running it",
 	    "Reads FILE and every file it names, loads the plugins and checks their options.  Then "

@@ -1,0 +1,356 @@
+/* verb_market.c - market: interruption predictors on recorded spot prices.
+ *
+ * Each market of the file is divided: a predictor that learns sees the first days only, and every
+ * minute after them is predicted.  The majority and the training rate stand beside every result:
+ * where interruptions are rare, a predictor that says "never" is right most of the time.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/kit/interrupt.h>
+
+#include "base/assert.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "input/prices.h"
+
+#define MINUTE (60 * ESPL_SECOND)
+#define HOUR (60 * MINUTE)
+#define BINS 10u
+
+struct judging {
+	const char *kind_name;
+	struct espl_predictor_options options;
+	struct espl_margin margin; /* asked for */
+	espl_span train;
+	uint64_t draws;       /* state of the random margins */
+	struct espl__buf csv; /* predictions, if they are exported */
+	int export;
+};
+/* Predictions against what happened. */
+struct score {
+	uint32_t count, yes, unknown;
+	uint32_t hit, alarm, right; /* p > 0.5: rightly, at all; decisions that were right */
+	double loss, brier, rate_loss, rate_brier;
+	double rate; /* of positives in the training period */
+	struct bin {
+		uint32_t count, yes;
+		double sum;
+	} bins[BINS];
+};
+
+static espl_status
+read_kind(struct judging *j, const char *name, struct espl__diag *diag)
+{
+	static const char *const names[] = { "empirical", "never", "constant", "hazard", "oracle",
+		"logistic", "tributary", "revpred" };
+
+	for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (strcmp(names[i], name) == 0 && i != ESPL_PREDICT_HAZARD &&
+		    i != ESPL_PREDICT_CONSTANT) {
+			espl_predictor_defaults(&j->options, i);
+			j->kind_name = names[i];
+			return ESPL_OK;
+		}
+	if (strcmp(name, "revpred-log") == 0) {
+		espl_predictor_defaults(&j->options, ESPL_PREDICT_REVPRED);
+		j->options.log_margin = 1;
+		j->kind_name = "revpred-log";
+		return ESPL_OK;
+	}
+	(void)espl__fail(diag, ESPL_E_CONFIG, "--predictor: '%s' is not a predictor", name);
+	espl__hint(diag, "empirical, never, oracle, logistic, tributary, revpred or revpred-log");
+	return ESPL_E_CONFIG;
+}
+
+static espl_status
+read_margin(struct judging *j, const char *text, struct espl__diag *diag)
+{
+	struct espl_margin m = { ESPL_MARGIN_RELATIVE, 0, 0.1, 0 };
+	int used = -1;
+
+	if (text != NULL && sscanf(text, "uniform:%lf,%lf%n", &m.low, &m.high, &used) == 2)
+		m.kind = ESPL_MARGIN_UNIFORM;
+	else if (text != NULL)
+		(void)sscanf(text, "relative:%lf%n", &m.low, &used);
+	if (text != NULL &&
+	    (used != (int)strlen(text) || !(m.low >= 0 && m.low < 1e5) ||
+		(m.kind == ESPL_MARGIN_UNIFORM && !(m.high > m.low && m.high < 1e5)))) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "--margin: '%s' is not a margin", text);
+		espl__hint(diag, "uniform:A,B (dollars, A < B) or relative:X (times the price)");
+		return ESPL_E_CONFIG;
+	}
+	j->margin = m;
+	/* RevPred as published chooses its own margins in training. */
+	if (j->options.margin.kind != ESPL_MARGIN_ALG2 || j->options.log_margin)
+		j->options.margin = m;
+	return ESPL_OK;
+}
+
+/* splitmix64 */
+static double
+draw_uniform(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static void
+make_case(struct judging *j, const struct espl__price_series *s, espl_time now,
+    struct espl_market_case *ask)
+{
+	espl_money price = espl_price_at(s->prices, s->count, now);
+	double usd = j->margin.kind == ESPL_MARGIN_RELATIVE
+	    ? j->margin.low * (double)price / (double)ESPL_USD
+	    : j->margin.low + (j->margin.high - j->margin.low) * draw_uniform(&j->draws);
+
+	ESPL__ASSERT(price >= 0);
+	*ask = (struct espl_market_case){ .prices = s->prices,
+		.count = s->count,
+		.now = now,
+		.max_price = price + llround(usd * (double)ESPL_USD),
+		.hazard_hour = NAN };
+	if (ask->max_price == 0)
+		ask->max_price = 1; /* a free machine: 0 would mean no maximum */
+}
+
+static double
+find_loss(double p, int yes)
+{
+	double q = yes ? p : 1 - p;
+
+	return -log(q < 1e-3 ? 1e-3 : q);
+}
+
+static void
+add_prediction(struct score *score, double p, int yes)
+{
+	uint32_t bin = p >= 1 ? BINS - 1 : (uint32_t)(p * BINS);
+
+	if (isnan(p)) {
+		score->unknown++;
+		return;
+	}
+	score->count++;
+	score->yes += yes != 0;
+	score->alarm += p > 0.5;
+	score->hit += p > 0.5 && yes;
+	score->right += (p > 0.5) == (yes != 0);
+	score->loss += find_loss(p, yes);
+	score->brier += (p - yes) * (p - yes);
+	score->rate_loss += find_loss(score->rate, yes);
+	score->rate_brier += (score->rate - yes) * (score->rate - yes);
+	score->bins[bin].count++;
+	score->bins[bin].yes += yes != 0;
+	score->bins[bin].sum += p;
+}
+
+/* Both predictors are asked in the order of time. */
+static void
+judge_minutes(struct judging *j, const struct espl__price_series *s, struct espl_predictor *p,
+    struct espl_predictor *oracle, struct score *score)
+{
+	espl_time begin = s->prices[0].from + MINUTE, until = begin + j->train;
+	espl_time end = s->prices[s->count - 1].from - HOUR;
+	uint32_t before = 0, yes_before = 0;
+	struct espl_market_case ask;
+
+	for (espl_time now = begin; now + HOUR <= until; now += MINUTE, before++) {
+		make_case(j, s, now, &ask);
+		yes_before += espl_predictor_ask(oracle, &ask) > 0;
+	}
+	score->rate = before > 0 ? (double)yes_before / before : 0;
+	for (espl_time now = until + HOUR; now <= end; now += MINUTE) {
+		double got;
+		int yes;
+
+		make_case(j, s, now, &ask);
+		got = espl_predictor_ask(p, &ask);
+		yes = espl_predictor_ask(oracle, &ask) > 0;
+		add_prediction(score, got, yes);
+		if (j->export)
+			espl__print(&j->csv, "%.3f,%s,%s,%.6f,%.6g,%d\n", (double)now * 1e-9,
+			    s->offer, s->zone, (double)ask.max_price / (double)ESPL_USD, got, yes);
+	}
+}
+
+/* "" or why this market cannot be judged. */
+static const char *
+judge_market(struct judging *j, const struct espl__price_series *s, struct score *score)
+{
+	struct espl_predictor_options future;
+	struct espl_predictor *p = NULL, *oracle = NULL;
+	espl_time begin = s->prices[0].from, until = begin + j->train;
+	espl_status status;
+
+	*score = (struct score){ .count = 0 };
+	if (s->prices[s->count - 1].from - until < 3 * HOUR)
+		return "its prices end less than 3 hours after the training period";
+	espl_predictor_defaults(&future, ESPL_PREDICT_ORACLE);
+	if (espl_predictor_open(&future, &oracle) != ESPL_OK ||
+	    espl_predictor_open(&j->options, &p) != ESPL_OK) {
+		espl_predictor_close(oracle);
+		return "out of memory";
+	}
+	status = espl_predictor_train(p, s->prices, s->count, begin, until);
+	if (status == ESPL_OK)
+		judge_minutes(j, s, p, oracle, score);
+	espl_predictor_close(p);
+	espl_predictor_close(oracle);
+	if (status == ESPL_E_UNKNOWN)
+		return "nothing to learn: fewer than two days of training, or one outcome only";
+	if (status != ESPL_OK)
+		return "out of memory";
+	if (score->count == 0)
+		return "the predictor has no answer for any minute";
+	return score->yes == 0 ? "nothing to judge: no interruption in the test period" : "";
+}
+
+static double
+find_f1(const struct score *s)
+{
+	return s->alarm + s->yes > 0 ? 2.0 * s->hit / (s->alarm + s->yes) : 0;
+}
+
+static double
+find_majority(const struct score *s)
+{
+	uint32_t no = s->count - s->yes;
+
+	return (double)(no > s->yes ? no : s->yes) / s->count;
+}
+
+static void
+print_text(struct espl__buf *b, const struct espl__price_series *s, const struct score *r,
+    const char *why)
+{
+	double n = r->count;
+
+	espl__print(b, "%s %s\n", s->offer, s->zone);
+	if (r->count > 0) {
+		espl__print(b,
+		    "  %u minutes, %.2f %% interrupted within the hour (training period: %.2f "
+		    "%%)\n"
+		    "  accuracy %.3f (always the majority: %.3f), F1 %.3f\n"
+		    "  log loss %.4f, Brier %.4f (always the training rate: %.4f, %.4f)\n",
+		    r->count, 100 * r->yes / n, 100 * r->rate, r->right / n, find_majority(r),
+		    find_f1(r), r->loss / n, r->brier / n, r->rate_loss / n, r->rate_brier / n);
+		if (r->unknown > 0)
+			espl__print(b, "  %u minutes without an answer\n", r->unknown);
+	}
+	if (why[0] != '\0')
+		espl__print(b, "  %s\n", why);
+	else
+		espl__print(b, "  predicted    mean   happened   minutes\n");
+	for (uint32_t i = 0; why[0] == '\0' && i < BINS; i++)
+		if (r->bins[i].count > 0)
+			espl__print(b, "  %3u-%3u %%   %.3f   %.3f   %9u\n", i * 10, i * 10 + 10,
+			    r->bins[i].sum / r->bins[i].count,
+			    (double)r->bins[i].yes / r->bins[i].count, r->bins[i].count);
+}
+
+static void
+print_json(struct espl__buf *b, const struct judging *j, const struct espl__price_series *s,
+    const struct score *r, const char *why)
+{
+	double n = r->count > 0 ? r->count : NAN;
+
+	espl__json_open(b, NULL, '{');
+	espl__json_text(b, "event", "market");
+	espl__json_text(b, "offer", s->offer);
+	espl__json_text(b, "zone", s->zone);
+	espl__json_text(b, "predictor", j->kind_name);
+	espl__json_int(b, "minutes", r->count);
+	espl__json_int(b, "unknown", r->unknown);
+	espl__json_int(b, "interrupted", r->yes);
+	espl__json_real(b, "training_rate", r->rate);
+	espl__json_real(b, "accuracy", r->right / n);
+	espl__json_real(b, "majority", r->count > 0 ? find_majority(r) : NAN);
+	espl__json_real(b, "f1", r->count > 0 ? find_f1(r) : NAN);
+	espl__json_real(b, "log_loss", r->loss / n);
+	espl__json_real(b, "brier", r->brier / n);
+	espl__json_real(b, "rate_log_loss", r->rate_loss / n);
+	espl__json_real(b, "rate_brier", r->rate_brier / n);
+	espl__json_open(b, "calibration", '[');
+	for (uint32_t i = 0; i < BINS; i++)
+		if (r->bins[i].count > 0) {
+			espl__json_open(b, NULL, '{');
+			espl__json_real(b, "mean", r->bins[i].sum / r->bins[i].count);
+			espl__json_real(b, "happened", (double)r->bins[i].yes / r->bins[i].count);
+			espl__json_int(b, "minutes", r->bins[i].count);
+			espl__print(b, "}");
+		}
+	espl__print(b, "]");
+	espl__json_text(b, "why", why[0] != '\0' ? why : NULL);
+	espl__print(b, "}\n");
+}
+
+static espl_status
+judge_file(struct judging *j, const struct espl__args *args, const struct espl__price_file *file,
+    struct espl__buf *to, struct espl__diag *diag)
+{
+	const char *offer = espl__arg(args, "offer"), *zone = espl__arg(args, "zone");
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < file->count; i++) {
+		const struct espl__price_series *s = &file->list[i];
+		struct score score;
+		const char *why;
+
+		if ((offer != NULL && strcmp(offer, s->offer) != 0) ||
+		    (zone != NULL && strcmp(zone, s->zone) != 0))
+			continue;
+		found++;
+		why = judge_market(j, s, &score);
+		if (espl__arg(args, "json") != NULL)
+			print_json(to, j, s, &score, why);
+		else
+			print_text(to, s, &score, why);
+	}
+	if (found == 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' has no prices of such a market",
+		    args->positional[0]);
+	if (j->export)
+		return espl__file_write(espl__arg(args, "output"), j->csv.data, j->csv.size, diag);
+	return ESPL_OK;
+}
+
+int
+espl__verb_market(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__price_file file = { NULL, 0, 0, 0 };
+	struct judging j = { .export = espl__arg(args, "output") != NULL };
+	struct espl__buf text = { NULL, 0, 0 };
+	const char *kind = espl__arg(args, "predictor");
+	int64_t days = 9, seed = 1;
+	espl_status status = read_kind(&j, kind != NULL ? kind : "empirical", &diag);
+	int result;
+
+	if (status == ESPL_OK)
+		status = read_margin(&j, espl__arg(args, "margin"), &diag);
+	if (status == ESPL_OK)
+		status = espl__arg_number(args, "train-days", 1, 3650, 9, &days, &diag);
+	if (status == ESPL_OK)
+		status = espl__arg_number(args, "seed", 0, INT64_MAX, 1, &seed, &diag);
+	j.train = days * 24 * HOUR;
+	j.options.seed = (uint64_t)seed;
+	j.draws = (uint64_t)seed;
+	if (j.export)
+		espl__print(&j.csv, "time,offer,zone,max_price,probability,interrupted\n");
+	if (status == ESPL_OK)
+		status = espl__prices_read(args->positional[0], &file, &diag);
+	if (status == ESPL_OK)
+		status = judge_file(&j, args, &file, &text, &diag);
+	result = status == ESPL_OK ? espl__cli_print(&text) : espl__cli_fail(&diag);
+	espl__buf_free(&text);
+	espl__buf_free(&j.csv);
+	espl__prices_free(&file);
+	return result;
+}
