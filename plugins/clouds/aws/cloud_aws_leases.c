@@ -6,6 +6,7 @@
 #include "cloud_aws.h"
 
 #define TICK_MOST (ESPL_SECOND / 2)
+#define CAPACITY_PAUSE (120 * ESPL_SECOND)
 #define PRICE_TRIES 5u /* then the host computes the cost from what it knows */
 
 struct aws_limits
@@ -146,6 +147,8 @@ tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
 
 		event.charged = cloud_aws_state_charge(lease, 0, &fixed, 1);
 	}
+	if (lease->end_reason == ESPL_BY_CAPACITY) /* an empty zone does not fill in seconds */
+		event.retry_after = CAPACITY_PAUSE;
 	event.text = lease->end_reason != ESPL_BY_USER ? lease->why : NULL;
 	(void)cloud->events->node(cloud->events, &event);
 	drop_lease(cloud, lease);

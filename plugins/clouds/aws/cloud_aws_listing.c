@@ -226,15 +226,20 @@ tell_owned(struct aws_cloud *cloud, const struct aws_element *item)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
 	struct aws_machine m;
+	char offer[2 * AWS_ID + 2];
 
 	cloud_aws_answer_machine(item, &m);
 	if (m.state == AWS_ENDED)
 		return;
+	(void)snprintf(offer, sizeof offer, "%s/%s", m.type, m.zone);
 	event.state = m.state == AWS_PENDING ? ESPL_NODE_BOOTING : ESPL_NODE_READY;
 	event.lease = ESPL_NONE;
 	event.token = m.token;
 	event.run = m.run;
 	event.provider_id = m.id;
+	event.offer = offer;
+	event.market = m.spot ? "spot" : "on-demand";
+	event.billed_utc_s = m.launch_s;
 	event.at = event.ends_at = ESPL_NEVER;
 	event.gpus = ESPL_ANY;
 	event.charged = -1;
