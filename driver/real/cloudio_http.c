@@ -301,7 +301,7 @@ note_aws_part(struct exchange *x, const struct espl_http *request, struct espl_e
 	aws->method = espl__strdup(request->method != NULL ? request->method : "GET");
 	aws->region = espl__format("%.*s", (int)(service - region), region);
 	aws->service = espl__strdup(service + 1);
-	espl__sigv4_hash(request->body_size > 0 ? request->body : "", request->body_size,
+	espl__sha256(request->body_size > 0 ? request->body : "", request->body_size,
 	    aws->body_hash);
 	return ESPL_OK;
 }

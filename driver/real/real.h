@@ -260,6 +260,8 @@ struct espl__real {
 	int64_t gangs_at; /* tick of the last look at the gangs */
 	struct espl__moved moved[2]; /* from and to private nodes that are gone */
 	struct espl__compute_job *jobs;
+	char *ship; /* what nodes are sent (real_ship.c): path of the file; NULL: not made yet */
+	uint32_t shipped; /* number of experiments whose plugins are in it */
 	struct espl__pids pids;
 };
 
@@ -320,6 +322,17 @@ void espl__agents_flush(struct espl__real *);
 void espl__agents_tick(struct espl__real *, int64_t tick);
 void espl__agents_held(struct espl__real *,
     int64_t late); /* the driver was suspended this long; agents may have been, too */
+
+/* real_command.c: the words that start an agent, ended by NULL, malloc'd; complete enough to name
+ * also if it fails. */
+espl_status espl__real_agent_command(struct espl__ragent *, char ***argv, struct espl__diag *);
+
+/* real_ship.c: sending the agent to nodes that have none. */
+/* Path of the file for `espalier-agent --ship`; NULL: it cannot be made. */
+const char *espl__real_ship(struct espl__real *, struct espl__diag *);
+/* A line that --ship wrote for us: 1; else 0. */
+int espl__real_ship_line(struct espl__ragent *, const char *line, size_t length);
+void espl__real_ship_free(struct espl__real *);
 
 /* real_start.c, real_gangs.c, real_lines.c */
 espl_status espl__real_gangs_new(struct espl__real *, struct espl__diag *);

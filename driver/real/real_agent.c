@@ -5,11 +5,9 @@
  */
 #include "base/assert.h"
 #include "real/real.h"
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/random.h>
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
@@ -317,7 +315,8 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 	while (left > 0 && ((end = memchr(line, '\n', left)) != NULL || left > 4000)) {
 		size_t length = end != NULL ? (size_t)(end - line) : left;
 
-		if (!note_reach(agent, line, length)) {
+		if (!note_reach(agent, line, length) &&
+		    !espl__real_ship_line(agent, line, length)) {
 			espl__log(ESPL_WARN, "node %llu: %.*s",
 			    (unsigned long long)agent->lease->id, (int)length, line);
 			(void)snprintf(agent->said, sizeof agent->said, ": %.*s", (int)length,
@@ -339,7 +338,7 @@ agent_exit(uv_process_t *process, int64_t status, int number)
 
 	espl__pids_remove(&agent->real->pids, (pid_t)process->pid);
 	agent->exited = 1;
-	if (!agent->signalled &&
+	if (!agent->signalled && !agent->refused &&
 	    (agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
 		if (number != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
@@ -500,27 +499,6 @@ espl__agents_held(struct espl__real *real, int64_t late)
 
 /* ---- start ---- */
 
-struct argv_copy {
-	struct espl_argv_sink sink;
-	char **argv;
-	uint32_t argc;
-};
-
-static espl_status
-copy_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
-{
-	struct argv_copy *copy = (struct argv_copy *)(void *)sink;
-	uint32_t i;
-
-	if (copy->argv != NULL)
-		return ESPL_E_REJECTED;
-	copy->argv = espl__alloc((argc + 12) * sizeof *copy->argv);
-	for (i = 0; i < argc; i++)
-		copy->argv[i] = espl__strdup(argv[i]);
-	copy->argc = argc;
-	return ESPL_OK;
-}
-
 /* Starts argv with pipes on its three streams; 0 or libuv's error. */
 static int
 spawn_agent(struct espl__ragent *agent, char **argv)
@@ -591,49 +569,13 @@ new_agent(struct espl__real *real, struct espl__rlease *lease)
 	return agent;
 }
 
-/* Appends the agent to the words that reach the node.  Where there are such words, and the user has
- * patience, the agent outlives the channel. */
-static void
-complete_command(struct espl__ragent *agent, struct argv_copy *copy)
-{
-	const struct espl__run_config *config = agent->real->config;
-	char *program = espl__format("%s/espalier-agent", espl__libexec());
-	uint64_t epoch = 0;
-
-	agent->session = copy->argc > 0 && config->patience > 0 &&
-	    getrandom(&epoch, sizeof epoch, 0) == (ssize_t)sizeof epoch;
-	if (agent->session && agent->real->rejoining)
-		epoch = agent->lease->epoch;
-	else if (agent->lease->epoch != epoch)
-		agent->real->leases_dirty = 1;
-	agent->lease->epoch = epoch;
-	if (agent->session) {
-		memmove(copy->argv + 4, copy->argv, copy->argc * sizeof *copy->argv);
-		copy->argv[0] = espl__strdup(program);
-		copy->argv[1] = espl__strdup("--connect");
-		copy->argv[2] = espl__format("%" PRId64, config->patience / 1000000);
-		copy->argv[3] = espl__strdup(agent->real->rejoining ? "rejoin" : "new");
-		copy->argc += 4;
-	}
-	copy->argv[copy->argc++] = program;
-	if (agent->session) {
-		copy->argv[copy->argc++] = espl__strdup("--keep");
-		copy->argv[copy->argc++] = espl__strdup(agent->lease->token);
-		copy->argv[copy->argc++] = espl__format("%" PRIx64, epoch);
-		copy->argv[copy->argc++] = espl__format("%" PRId64, config->linger / 1000000);
-	}
-	copy->argv[copy->argc] = NULL;
-}
-
 void
 espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 {
-	struct argv_copy copy = { { (uint32_t)sizeof copy.sink, 0, copy_argv }, NULL, 0 };
-	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct espl_lease view;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__ragent *agent;
-	uint32_t i;
 	espl_status status;
+	char **argv;
 	int failed = 0;
 
 	ESPL__CHECK(real, REAL);
@@ -641,17 +583,12 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 	if (lease->agent != NULL)
 		return;
 	agent = new_agent(real, lease);
-	espl__real_lease_view(lease, &view);
-	espl__real_enter(real);
-	status = real->ops->reach(real->cloud->self, &view, &copy.sink, &error);
-	if (copy.argv == NULL)
-		copy.argv = espl__alloc(12 * sizeof *copy.argv);
-	complete_command(agent, &copy);
+	status = espl__real_agent_command(agent, &argv, &diag);
 	if (status == ESPL_OK)
-		failed = spawn_agent(agent, copy.argv);
+		failed = spawn_agent(agent, argv);
 	if (status != ESPL_OK || failed != 0) {
-		(void)snprintf(agent->why, sizeof agent->why, "cannot start '%s': %s", copy.argv[0],
-		    status != ESPL_OK ? error.text : uv_strerror(failed));
+		(void)snprintf(agent->why, sizeof agent->why, "cannot start '%.200s': %.290s",
+		    argv[0], status != ESPL_OK ? diag.text : uv_strerror(failed));
 		agent->exited = agent->eof = agent->broken = 1;
 		close_all(agent);
 	} else {
@@ -662,7 +599,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 		real->agent_events->started(real);
 		flush_output(agent);
 	}
-	for (i = 0; i < copy.argc; i++)
-		free(copy.argv[i]);
-	free(copy.argv);
+	for (uint32_t i = 0; argv[i] != NULL; i++)
+		free(argv[i]);
+	free(argv);
 }

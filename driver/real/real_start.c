@@ -130,6 +130,7 @@ espl__real_kinds_free(struct espl__real *real)
 	for (uint32_t i = 0; i < real->kind_count; i++)
 		free_kind(real->kinds[i]);
 	free(real->kinds);
+	espl__real_ship_free(real);
 }
 
 /* ---- the start ---- */

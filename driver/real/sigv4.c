@@ -41,7 +41,7 @@ write_hex(const uint8_t *bytes, char hex[65])
 }
 
 void
-espl__sigv4_hash(const void *bytes, size_t size, char hex[65])
+espl__sha256(const void *bytes, size_t size, char hex[65])
 {
 	struct sha256_ctx ctx;
 	uint8_t digest[SHA256_DIGEST_SIZE];
@@ -263,7 +263,7 @@ espl__sigv4_sign(const struct espl__sigv4 *request, char *lines[ESPL__SIGV4_LINE
 	espl__put_u8(&canonical, '\n');
 	put_headers(&canonical, request, &parts, lines, *count, &names);
 	espl__print(&canonical, "%s", request->body_hash);
-	espl__sigv4_hash(canonical.data, canonical.size, hex);
+	espl__sha256(canonical.data, canonical.size, hex);
 
 	scope = espl__format("%.8s/%s/%s/aws4_request", stamp, request->region, request->service);
 	text = espl__format("AWS4-HMAC-SHA256\n%s\n%s\n%s", stamp, scope, hex);

@@ -18,12 +18,12 @@ struct espl__sigv4 {
 	const char *url;            /* percent-encoded; without user, password and fragment */
 	const char *const *headers; /* "Name: value"; Content-Type and X-Amz-* are signed */
 	uint32_t header_count;
-	char body_hash[65]; /* espl__sigv4_hash of the body */
+	char body_hash[65]; /* espl__sha256 of the body */
 	const struct espl__aws_keys *keys;
 	int64_t utc; /* now, in seconds since 1970 */
 };
 /* SHA-256 in lowercase hexadecimal digits. */
-void espl__sigv4_hash(const void *, size_t, char hex[65]);
+void espl__sha256(const void *, size_t, char hex[65]);
 #define ESPL__SIGV4_LINES 4u
 /* The header lines to add; free() each.  E_BUG: not an http URL. */
 espl_status espl__sigv4_sign(const struct espl__sigv4 *, char *lines[ESPL__SIGV4_LINES],

@@ -144,6 +144,19 @@ is_reserved(const char *text)
 	return 0;
 }
 
+/* Trainables that were sent with this agent come before those that the node has. */
+static void
+add_sent_plugins(struct espl__strings *s, const char *libexec)
+{
+	char *mark = espl__format("%s/.sent", libexec);
+	const char *more = espl__env_get(s, "ESPALIER_PLUGIN_PATH");
+
+	if (access(mark, F_OK) == 0)
+		SET("ESPALIER_PLUGIN_PATH=%s/plugins%s%s", libexec, more != NULL ? ":" : "",
+		    more != NULL ? more : "");
+	free(mark);
+}
+
 void
 espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
     struct espl__strings *s)
@@ -162,4 +175,6 @@ espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
 	for (uint32_t i = 0; i < t->env_count; i++)
 		if (!is_reserved(t->env[i]))
 			espl__env_set(s, espl__strdup(t->env[i]));
+	if (t->trainable != NULL)
+		add_sent_plugins(s, rank->gang->agent->libexec);
 }

@@ -19,6 +19,7 @@
 #include "config.h"
 #include "agent/agent_gpu.h"
 #include "session/session.h"
+#include "session/ship.h"
 
 #define MAX_SLOTS 4096
 
@@ -171,13 +172,15 @@ main(int argc, char **argv)
 			return espl__session_connect(argc - 2, argv + 2);
 		if (strcmp(argv[1], "--keep") == 0)
 			return espl__session_keep(argc - 2, argv + 2);
+		if (strcmp(argv[1], "--ship") == 0)
+			return espl__session_ship(argc - 2, argv + 2);
 		if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 			printf("espalier-agent %s\n", PACKAGE_VERSION);
 			return 0;
 		}
 		fprintf(stderr,
 		    "espalier-agent is started by espalier. It speaks espalier's protocol on "
-		    "standard input and output. The arguments --connect and --keep are "
+		    "standard input and output. The arguments --connect, --ship and --keep are "
 		    "espalier's own (docs/sessions.md).\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}

@@ -440,7 +440,7 @@ take_words(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 static void
 check_reach(const struct cloud *owner)
 {
-	struct words w = { { (uint32_t)sizeof w.sink, 0, take_words }, 0, 0 };
+	struct words w = { { (uint32_t)sizeof w.sink, 0, take_words, NULL }, 0, 0 };
 	struct espl_lease lease = lease_of(owner);
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct cloud c;

@@ -236,6 +236,7 @@ static const struct line lines[] = {
 	F(espl_cloud_events, ctx) F(espl_cloud_events, offer) F(espl_cloud_events, prices)
 	F(espl_cloud_events, node) F(espl_cloud_events, done)
 	S(espl_argv_sink) F(espl_argv_sink, size) F(espl_argv_sink, zero) F(espl_argv_sink, argv)
+	F(espl_argv_sink, agent)
 	S(espl_cloud_ops) F(espl_cloud_ops, head) F(espl_cloud_ops, start)
 	F(espl_cloud_ops, acquire) F(espl_cloud_ops, release) F(espl_cloud_ops, adopt)
 	F(espl_cloud_ops, owned) F(espl_cloud_ops, reach) F(espl_cloud_ops, history)

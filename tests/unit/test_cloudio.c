@@ -451,7 +451,7 @@ Test(cloud_local, cuts_the_machine_into_nodes_that_share_nothing)
 	const struct espl_acquire *requests[3] = { &acquire[0], &acquire[1], &acquire[2] };
 	struct espl_lease lease = ESPL_INIT(struct espl_lease);
 	const struct espl_lease *leases[1] = { &lease };
-	struct argv_sink sink = { { sizeof sink.head, 0, told_argv }, &fake };
+	struct argv_sink sink = { { sizeof sink.head, 0, told_argv, NULL }, &fake };
 
 	memset(&fake, 0, sizeof fake);
 	begin(&b, "nodes = 2; gpus = 3; device = \"cpu\"; price = 1.5; minimum_charge = \"60s\";");

@@ -35,7 +35,7 @@ expect(struct espl__sigv4 *request, const char *body, const char *stamp, const c
 
 	forget();
 	request->utc = seconds_of(stamp);
-	espl__sigv4_hash(body, strlen(body), request->body_hash);
+	espl__sha256(body, strlen(body), request->body_hash);
 	cr_assert_eq(espl__sigv4_sign(request, lines, &line_count, &error), ESPL_OK, "%s",
 	    error.text);
 	cr_assert(strstr(lines[line_count - 1], signature) != NULL, "%s, not %s",

@@ -264,6 +264,8 @@ slurm_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	list = cloud_slurm_words_reach(cloud, job, node + 1, lease->token);
 	if (list.list == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	if (sink->agent != NULL) /* the job's own script must be able to start it */
+		sink->agent(sink, NULL);
 	status = sink->argv(sink, (const char *const *)list.list, list.count);
 	cloud_slurm_words_free(&list);
 	return status;

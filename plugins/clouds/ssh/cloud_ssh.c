@@ -80,8 +80,8 @@ static const struct espl_option options[] = {
 	    .min = "1s",
 	    .max = "1h" },
 	[SSH_OPT_AGENT] = { .name = "agent",
-	    .help = "path of espalier-agent on the hosts; default: where it is on this machine, "
-		    "else from PATH",
+	    .help = "path of espalier-agent on the hosts; default: it is sent to hosts that do not "
+		    "have the same one at the same path as this machine",
 	    .type = ESPL_OPT_STRING },
 	[SSH_OPT_MINIMUM] = { .name = "minimum_charge",
 	    .help = "minimum time charged per lease",
@@ -557,6 +557,8 @@ ssh_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sin
 	list = cloud_ssh_words_agent(cloud, host, lease);
 	if (list.list == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	if (cloud->config->values[SSH_OPT_AGENT].source != ESPL_UNSET && sink->agent != NULL)
+		sink->agent(sink, "espalier-agent"); /* the script knows its path */
 	status = sink->argv(sink, (const char *const *)list.list, list.count);
 	cloud_ssh_words_free(&list);
 	return status;

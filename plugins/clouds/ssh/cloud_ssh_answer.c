@@ -219,11 +219,7 @@ judge_host(const struct ssh_cloud *cloud, const struct ssh_host *host, const str
 	else if (found->agent[0] == '\0' && agent->source != ESPL_UNSET)
 		(void)snprintf(text, SSH_TEXT,
 		    "there is no espalier-agent at '%.200s' (cloud.agent)", agent->as.s);
-	else if (found->agent[0] == '\0')
-		(void)snprintf(text, SSH_TEXT,
-		    "there is no espalier-agent, neither where it is on this machine nor in PATH; "
-		    "install espalier there or set cloud.agent");
-	else if (strncmp(found->agent, "espalier-agent ", 15) != 0)
+	else if (agent->source != ESPL_UNSET && strncmp(found->agent, "espalier-agent ", 15) != 0)
 		(void)snprintf(text, SSH_TEXT, "its espalier-agent does not run there: %s",
 		    found->agent);
 	else
@@ -257,7 +253,9 @@ cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
 		return -1;
 	(void)snprintf(text, SSH_TEXT, "%s, %u GPUs%s%s, %.1f GB free at home, %s", found.machine,
 	    found.gpus, found.driver[0] != '\0' ? " with driver " : "", found.driver,
-	    (double)found.disk_kb * 1024 / 1e9, found.agent);
+	    (double)found.disk_kb * 1024 / 1e9,
+	    strncmp(found.agent, "espalier-agent ", 15) == 0 ? found.agent
+							     : "no espalier-agent: it is sent");
 	return 0;
 }
 

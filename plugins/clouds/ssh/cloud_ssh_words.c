@@ -41,24 +41,25 @@ static const char look_script[] =
     "if [ \"$of\" != \"$1,\" ] && [ $((n - at)) -lt 30 ]; then echo used $of $rest; "
     "else echo $n \"$2\" >\"$f.next\" && echo free; fi";
 
-/* $3: who holds the lock from now on, its first word the lease. Then come the words that the host
- * appends: the path of its own agent, which may hold spaces, and --keep LEASE EPOCH LINGER WHAT.
+/* $1: cloud.agent, or ""; $3: who holds the lock from now on, its first word the lease. Then come
+ * the words that the host appends: what starts an agent, and --keep LEASE EPOCH LINGER WHAT.
  *
  * A later connection of a session (again, rejoin) finds the lock held by its own keeper. A new
  * session of the same lease must reach the agent, which ends what is left of the earlier one: so it
  * waits for the lock beside the agent, on the same open file. */
-static const char agent_script[] = FIND_AGENT FIND_LOCK
-    "h=$3; "
-    "[ -n \"$a\" ] || { echo \"there is no espalier-agent at $1\" >&2; exit 127; }; "
-    "while [ $# -gt 0 ] && [ \"$1\" != --keep ]; do shift; done; "
-    "what=new; for what; do :; done; "
-    "case $what in again | rejoin) exec \"$a\" \"$@\";; esac; "
-    "exec 9>>\"$f\" || exit 74; "
-    "if flock -n 9; then :; else of=; read of rest <\"$f\"; "
-    "if [ \"$of\" = \"${h%% *}\" ]; then flock -w 60 9 </dev/null >/dev/null 2>&1 & "
-    "else flock -w 40 9 || "
-    "{ echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; fi; fi; "
-    "echo \"$h\" >\"$f\"; rm -f \"$f.next\"; exec \"$a\" \"$@\"";
+static const char agent_script[] =
+    FIND_LOCK "h=$3; if [ -n \"$1\" ]; then a=$(command -v \"$1\") || "
+	      "{ echo \"there is no espalier-agent at $1\" >&2; exit 127; }; "
+	      "while [ $# -gt 0 ] && [ \"$1\" != --keep ]; do shift; done; set -- \"$a\" \"$@\"; "
+	      "else shift 3; fi; "
+	      "what=new; for what; do :; done; "
+	      "case $what in again | rejoin) exec \"$@\";; esac; "
+	      "exec 9>>\"$f\" || exit 74; "
+	      "if flock -n 9; then :; else of=; read of rest <\"$f\"; "
+	      "if [ \"$of\" = \"${h%% *}\" ]; then flock -w 60 9 </dev/null >/dev/null 2>&1 & "
+	      "else flock -w 40 9 || "
+	      "{ echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; fi; fi; "
+	      "echo \"$h\" >\"$f\"; rm -f \"$f.next\"; exec \"$@\"";
 
 /* Takes over the text; NULL: there was no memory for it. */
 static void
@@ -266,10 +267,10 @@ cloud_ssh_words_agent(const struct ssh_cloud *cloud, const struct ssh_host *host
     const struct espl_lease *lease)
 {
 	struct ssh_words words = begin_words(cloud, host);
-	char agent[4200], holder[600], devices[4200];
-	const char *arguments[3] = { agent, "", holder };
+	char holder[600], devices[4200];
+	const struct espl_value *given = &cloud->config->values[SSH_OPT_AGENT];
+	const char *arguments[3] = { given->source != ESPL_UNSET ? given->as.s : "", "", holder };
 
-	find_agent(cloud, agent, &arguments[1]);
 	name_holder(cloud, lease->token, holder);
 	(void)snprintf(devices, sizeof devices, "ESPALIER_AGENT_DEVICES=%s",
 	    lease->detail != NULL ? lease->detail : "");

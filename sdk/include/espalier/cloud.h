@@ -168,6 +168,9 @@ struct espl_argv_sink {
 	uint32_t size, zero;
 	/* The words of a command, without a shell; argc 0: none is needed, the node is here. */
 	espl_status (*argv)(struct espl_argv_sink *, const char *const *argv, uint32_t argc);
+	/* Optional, before or after argv: espalier-agent is at this path on the node (NULL: at
+	 * the same one as here), and the host sends none.  May be NULL itself. */
+	void (*agent)(struct espl_argv_sink *, const char *path);
 };
 
 struct espl_cloud_ops {
@@ -192,8 +195,10 @@ struct espl_cloud_ops {
 	 * provider_id; its offer and market are "". */
 	espl_status (*owned)(void *self, const char *run, uint64_t what, struct espl_error *);
 	/* The command that runs another command on this node with its standard streams joined
-	 * (ssh HOST, srun -w NODE, or nothing); the host appends espalier-agent and its
-	 * arguments.  It must depend on the lease alone. */
+	 * (ssh HOST, srun -w NODE, or nothing).  The host appends `sh -s --` and plain words; the
+	 * script that it writes to that shell sends espalier-agent if the node has none, and
+	 * starts it.  With sink->agent it appends the path of espalier-agent and plain words.
+	 * It must depend on the lease alone. */
 	espl_status (*reach)(void *self, const struct espl_lease *, struct espl_argv_sink *,
 	    struct espl_error *);
 	/* Optional, and a draft: nothing calls it.  Prices from `from` on, for one offer; then
