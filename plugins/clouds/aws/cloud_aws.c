@@ -117,7 +117,9 @@ static const struct espl_option options[] = {
 	    .columns = ssh_words,
 	    .column_count = 1 },
 	[AWS_OPT_AGENT] = { .name = "agent",
-	    .help = "path of espalier-agent on the machines; default: where it is on this machine",
+	    .help = "path of espalier-agent on the machines; default: it is sent to machines that "
+		    "do not have "
+		    "the same one",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_TAGS] = { .name = "tags",
 	    .help = "list of more tags for machines, disks and spot requests",
@@ -349,9 +351,8 @@ cloud_aws_reach(void *self, const struct espl_lease *lease, struct espl_argv_sin
 		add_word(words, "-l%.200s", aws_text(cloud, AWS_OPT_USER));
 	add_word(words, "--");
 	add_word(words, "%s", lease->address);
-	if (agent[0] != '\0') /* in place of the path that the host appends */
-		add_word(words, "exec sh -c 'a=$1; shift 2; exec \"$a\" \"$@\"' espalier '%.4000s'",
-		    agent);
+	if (agent[0] != '\0' && sink->agent != NULL)
+		sink->agent(sink, agent);
 	status = sink->argv(sink, words->list, words->count);
 	free(words);
 	return status;
@@ -461,8 +462,9 @@ check_options(const struct aws_cloud *cloud, struct espl_error *error)
 	if (endpoint[0] != '\0' && strncmp(endpoint, "http://", 7) != 0 &&
 	    strncmp(endpoint, "https://", 8) != 0)
 		return espl_blame(error, AWS_OPT_ENDPOINT, "an endpoint begins with https://");
-	if (strpbrk(aws_text(cloud, AWS_OPT_AGENT), "'\n") != NULL)
-		return espl_blame(error, AWS_OPT_AGENT, "the path must not hold a quote");
+	if (strpbrk(aws_text(cloud, AWS_OPT_AGENT), " \t\n'\"\\$`;&|<>()*?[]#~!{}") != NULL)
+		return espl_blame(error, AWS_OPT_AGENT,
+		    "the path must not hold spaces or characters that a shell interprets");
 	if (ssh != NULL && ssh->row_count > 30)
 		return espl_blame(error, AWS_OPT_SSH, "there are more than 30 words");
 	return ESPL_OK;

@@ -224,9 +224,6 @@ spawn_probe(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 		return ESPL_E_LIMIT;
 	memcpy(words, argv, argc * sizeof words[0]);
 	words[argc] = "true";
-	if (aws_text(probe->cloud, AWS_OPT_AGENT)[0] != '\0')
-		argc--; /* without the word that names the agent */
-	words[argc] = "true";
 	spawn.argc = argc + 1;
 	spawn.argv = words;
 	spawn.limit = 20 * ESPL_SECOND;
@@ -237,7 +234,7 @@ spawn_probe(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 static void
 send_probe(struct aws_cloud *cloud, struct aws_lease *lease)
 {
-	struct probe probe = { { (uint32_t)sizeof probe.sink, 0, spawn_probe }, cloud,
+	struct probe probe = { { (uint32_t)sizeof probe.sink, 0, spawn_probe, NULL }, cloud,
 		AWS_COOKIE(lease->serial, AWS_REACH) };
 	struct espl_lease view = ESPL_INIT(struct espl_lease);
 	struct aws_limits limits = cloud_aws_limits(cloud);
