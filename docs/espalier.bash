@@ -24,9 +24,8 @@ _espalier() {
 	queue) words='--json --plugins --help' ;;
 	curves) words='--extrapolate --at --metric --ceiling --seed --json --plugins --help' ;;
 	allocate) words='--set --json --plugins --help' ;;
-	check) words='--output --set --plugins --help' ;;
 	market) words='--offer --zone --predictor --train-days --margin --seed --output --json --plugins --help' ;;
-	check) words='--set --plugins --help' ;;
+	check) words='--output --set --plugins --help' ;;
 	plugins) words='--json --plugins --help' ;;
 	help) words='--markdown --man --completion --plugins --help' ;;
 	check-plugin) words='--plugins --help' ;;
