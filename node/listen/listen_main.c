@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -39,6 +40,7 @@ struct listening {
 	int ending;   /* SIGTERM was sent */
 	int frozen;   /* SIGSTOP was sent */
 	int warned;   /* about lines that took too long */
+	int left;     /* bytes that were in the pipe when the program ended */
 	uint64_t begun, budget;
 	char bytes[64 << 10]; /* read, and not yet taken apart from `at` on */
 	size_t at, size;
@@ -237,18 +239,22 @@ read_answers(struct listening *l)
 static int
 read_output(struct listening *l)
 {
+	size_t most = sizeof l->bytes;
 	ssize_t got;
 
+	if (l->child == 0 && (size_t)l->left < most)
+		most = (size_t)l->left;
 	do
-		got = read(l->pipe, l->bytes, sizeof l->bytes);
+		got = read(l->pipe, l->bytes, most);
 	while (got < 0 && errno == EINTR);
 	if (got > 0) {
+		l->left -= l->child == 0 ? (int)got : 0;
 		(void)espl__write_all(l->from, l->bytes, (size_t)got);
 		l->at = 0;
 		l->size = (size_t)got;
 		return 1;
 	}
-	/* Something that the program left behind may hold the pipe open. */
+	/* Something that the program left behind may hold the pipe open, or print without end. */
 	if (got == 0 || errno != EAGAIN || l->child == 0) {
 		(void)close(l->pipe);
 		l->pipe = -1;
@@ -265,8 +271,11 @@ read_signals(struct listening *l)
 	while (read(l->signals, &info, sizeof info) == (ssize_t)sizeof info)
 		if (info.ssi_signo == SIGTERM)
 			end_program(l);
-	if (l->child > 0 && waitpid(l->child, &l->status, WNOHANG) == l->child)
+	if (l->child > 0 && waitpid(l->child, &l->status, WNOHANG) == l->child) {
 		l->child = 0;
+		if (l->pipe >= 0)
+			(void)ioctl(l->pipe, FIONREAD, &l->left);
+	}
 }
 
 static void
