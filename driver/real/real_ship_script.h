@@ -17,6 +17,7 @@ static const char ship_script[] =
     "lose() { printf '%s: %s\\n' \"$(uname -n)\" \"$(line \"$*\")\"; exit 1; }\n"
     "start() {\n"
     "	a=$1; shift\n"
+    "	umask \"$mask\"\n" /* that of trials */
     "	echo start\n"
     "	exec \"$a\" \"$@\"\n"
     "}\n"
@@ -55,6 +56,7 @@ static const char ship_script[] =
     "($files files, $((sent / 1024)) kB)\"\n"
     "}\n"
     "ship_main() {\n"
+    "	mask=$(umask)\n"
     "	umask 077\n"
     "	echo espalier-ship\n"
     "	else='set XDG_CACHE_HOME there to a directory on another disk, or install espalier "
