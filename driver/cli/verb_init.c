@@ -11,6 +11,32 @@
 #include "cli/cli.h"
 #include "init/propose.h"
 
+/* What is not executable is run by the program of its first line. */
+static void
+find_runner(const char *path, const char *text, struct espl__script *s)
+{
+	size_t length = strlen(path), n;
+	char *to;
+
+	if (access(path, X_OK) == 0)
+		return;
+	if (strncmp(text, "#!", 2) != 0) {
+		s->runner = length > 3 && strcmp(path + length - 3, ".sh") == 0 ? "sh" : NULL;
+		return;
+	}
+	text += 2 + strspn(text + 2, " \t");
+	n = strcspn(text, " \t\r\n");
+	if (n >= 4 && memcmp(text + n - 4, "/env", 4) == 0)
+		text += n + strspn(text + n, " \t");
+	if (strncmp(text, "-S ", 3) == 0) /* of env */
+		text += 3;
+	for (n = 0; text[n] >= ' ' && text[n] < 0x7f;)
+		n++;
+	to = espl__arena_alloc(&s->arena, n + 1);
+	memcpy(to, text, n);
+	s->runner = n > 0 ? to : NULL;
+}
+
 static espl_status
 read_script(const char *path, struct espl__script *s, struct espl__diag *diag)
 {
@@ -23,8 +49,10 @@ read_script(const char *path, struct espl__script *s, struct espl__diag *diag)
 	status = espl__file_read(path, ESPL__SCRIPT_MAX, &text, diag);
 	if (status == ESPL_OK && text.size > 0 && memchr(text.data, 0, text.size) != NULL)
 		status = ESPL_OK; /* a program: there is nothing to read */
-	else if (status == ESPL_OK)
+	else if (status == ESPL_OK) {
 		espl__script_read(s, espl__buf_text(&text));
+		find_runner(path, espl__buf_text(&text), s);
+	}
 	espl__buf_free(&text);
 	return status;
 }

@@ -276,8 +276,11 @@ warn_of_command(const struct espl__trial_config *t)
 		end = end != NULL ? end + 1 : NULL;
 	}
 	if (!found)
-		fprintf(stderr, "espalier: warning: program '%s' not found on this machine%s\n",
+		fprintf(stderr, "espalier: warning: program '%s' %s on this machine%s\n",
 		    t->command[0],
+		    strchr(t->command[0], '/') != NULL && is_file_there(t, t->command[0], F_OK)
+			? "is not executable"
+			: "not found",
 		    strchr(t->command[0], ' ') != NULL
 			? "; write each word of trial.command as a separate element"
 			: "");

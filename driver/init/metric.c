@@ -2,6 +2,7 @@
  * pattern: names in place of the numbers. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "init/propose.h"
@@ -230,7 +231,8 @@ score_line(const char *line, const struct hole *holes, uint32_t count, uint32_t 
 }
 
 static void
-try_line(const char *line, int comma, struct espl__py_metric *m, int *best)
+try_line(const char *line, const struct espl__py_line *of, int comma, struct espl__py_metric *m,
+    int *best)
 {
 	struct hole holes[32];
 	uint32_t count, objective = 0;
@@ -252,8 +254,39 @@ try_line(const char *line, int comma, struct espl__py_metric *m, int *best)
 	espl__metric_free(m);
 	m->name = espl__strdup(holes[objective].word);
 	m->line = espl__strdup(line);
+	m->to_err = of->to_err;
 	m->maximize = holes[objective].metric->maximize;
 	build_pattern(line, holes, count, m);
+}
+
+/* json.dumps({"epoch": epoch, "val_loss": loss}): names that are strings of their own. */
+static int
+guess_member(const struct espl__script *s, struct espl__py_metric *m)
+{
+	int found = 0;
+
+	for (uint32_t i = 0; i < s->line_count; i++) {
+		const char *text = s->lines[i].text;
+		const struct word *metric = find_metric(text);
+		int good = metric == NULL         ? 0
+		    : contains_any(text, judged)  ? 3
+		    : contains_any(text, trained) ? 1
+						  : 2;
+
+		if (is_iteration(text) || strcmp(text, "step") == 0) {
+			free(m->member);
+			m->member = espl__strdup(text);
+		}
+		if (good <= found || strlen(text) > NAME_SIZE ||
+		    text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0')
+			continue;
+		found = good;
+		free(m->name);
+		m->name = espl__strdup(text);
+		m->maximize = metric->maximize;
+	}
+	m->iterations = m->member != NULL;
+	return found > 0;
 }
 
 int
@@ -271,13 +304,15 @@ espl__metric_guess(const struct espl__script *s, struct espl__py_metric *m)
 			const char *from = line + strspn(line, " \t");
 
 			if (n < LINE_MAX_SIZE)
-				try_line(from, s->lines[i].comma && text[n] == '\0', m, &best);
+				try_line(from, &s->lines[i], s->lines[i].comma && text[n] == '\0',
+				    m, &best);
 			free(line);
 			text += n + strspn(text + n, "\r\n");
 		}
 	}
-	if (best > 0)
+	if (best > 0 || (s->writes_json && guess_member(s, m)))
 		return 0;
+	espl__metric_free(m);
 	m->name = espl__strdup("loss");
 	m->pattern = espl__strdup("loss: {loss}");
 	return -1;
@@ -289,5 +324,6 @@ espl__metric_free(struct espl__py_metric *m)
 	free(m->name);
 	free(m->pattern);
 	free(m->line);
+	free(m->member);
 	memset(m, 0, sizeof *m);
 }

@@ -8,8 +8,10 @@
 /* metric.c: the line that a script prints after an iteration. */
 struct espl__py_metric {
 	char *name;    /* "loss" */
-	char *pattern; /* for trial.metrics */
+	char *pattern; /* for trial.metrics; NULL: lines of JSON */
 	char *line;    /* as it is in the script */
+	char *member;  /* of lines of JSON: what holds the iteration; NULL "iteration" */
+	int to_err;    /* it goes to standard error */
 	int maximize;
 	int iterations; /* the line names the iteration */
 };

@@ -21,6 +21,7 @@ struct reader {
 		const char *group;
 	} parsers[NAMES_MAX];
 	uint32_t parser_count;
+	const char *err_end, *log_end; /* of a call that prints to standard error, or logs */
 };
 
 /* ---- pieces ------------------------------------------------------------------------------ */
@@ -358,16 +359,52 @@ read_parser(struct reader *r, const char *p, const char *variable)
 	add_parser(r, variable, v.text);
 }
 
+/* ---- calls that print ------------------------------------------------------------------- */
+
+static int
+is_one_of(const char *word, const char *const *words)
+{
+	for (; *words != NULL && strcmp(word, *words) != 0; words++)
+		;
+	return *words != NULL;
+}
+
+/* print(..., file=sys.stderr), and logging.info(), which prints there unless it is set up. */
+static void
+read_print(struct reader *r, const char *p, const char *object, const char *word)
+{
+	static const char *const levels[] = { "debug", "info", "warning", "error", NULL };
+	int to_err = 0;
+
+	for (;;) {
+		const char *from = skip_space(p), *end = skip_value(p);
+
+		if (end > from && strncmp(from, "file", 4) == 0)
+			to_err |= memmem(from, (size_t)(end - from), "stderr", 6) != NULL;
+		if (*end != ',') {
+			if (to_err && strcmp(word, "print") == 0)
+				r->err_end = end;
+			else if (strcasestr(object, "log") != NULL && is_one_of(word, levels))
+				r->log_end = end;
+			return;
+		}
+		p = end + 1;
+	}
+}
+
 /* ---- the whole --------------------------------------------------------------------------- */
 
 static void
-take_line(struct reader *r, const char *text, size_t size, const char *after)
+take_line(struct reader *r, const char *at, struct espl__buf *text, const char *after)
 {
 	struct espl__script *s = r->s;
 
 	ESPL__GROW(s->lines, s->line_cap, s->line_count + 1);
-	s->lines[s->line_count].text = keep(r, text, size);
-	s->lines[s->line_count++].comma = *skip_space(after) == ',';
+	s->lines[s->line_count++] = (struct espl__py_line){
+		.text = keep(r, espl__buf_text(text), text->size),
+		.comma = *skip_space(after) == ',',
+		.to_err = at < r->err_end || (at < r->log_end && !s->logs_to_stdout),
+	};
 }
 
 struct words { /* OBJECT.WORD(, and VARIABLE = before it */
@@ -397,8 +434,11 @@ take_word(struct reader *r, const char *p, struct words *w)
 		memcpy(w->variable, w->word, sizeof w->variable);
 	r->s->distributed |= strcmp(w->word, "DistributedDataParallel") == 0;
 	r->s->reports |= strcmp(w->word, "espalier_trial") == 0;
+	r->s->logs_to_stdout |= strcmp(w->word, "stdout") == 0;
 	if (*next != '(')
 		return p;
+	r->s->writes_json |= strcmp(w->word, "dumps") == 0;
+	read_print(r, next + 1, w->object, w->word);
 	if (strcmp(w->word, "add_argument") == 0 && member)
 		read_option(r, next + 1, group_of(r, w->object));
 	else if (strcmp(w->word, "option") == 0 && strcmp(w->object, "click") == 0)
@@ -426,7 +466,7 @@ espl__script_read(struct espl__script *s, const char *text)
 		espl__buf_clear(&literal);
 		end = read_string(p, &literal);
 		if (end != NULL) {
-			take_line(&r, espl__buf_text(&literal), literal.size, end);
+			take_line(&r, p, &literal, end);
 			p = end;
 		} else if (is_word(*p)) {
 			p = take_word(&r, p, &w);

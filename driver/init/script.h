@@ -41,7 +41,8 @@ struct espl__py_option {
 };
 struct espl__py_line { /* a string literal, and what follows it */
 	const char *text;
-	int comma; /* print("loss:", loss) */
+	int comma;  /* print("loss:", loss) */
+	int to_err; /* it goes to standard error */
 };
 struct espl__script {
 	struct espl__arena arena;
@@ -51,8 +52,11 @@ struct espl__script {
 	uint32_t group_count;
 	struct espl__py_line *lines;
 	uint32_t line_count, line_cap;
-	int distributed; /* it mentions DistributedDataParallel */
-	int reports;     /* it imports espalier_trial */
+	const char *runner; /* words that run it, if it is not executable; NULL none */
+	int distributed;    /* it mentions DistributedDataParallel */
+	int writes_json;    /* it calls json.dumps() */
+	int logs_to_stdout; /* it mentions stdout: so its loggers may print there */
+	int reports;        /* it imports espalier_trial */
 };
 /* `text` ends with a NUL. */
 void espl__script_read(struct espl__script *, const char *text);

@@ -1,5 +1,6 @@
 /* write.c - the configuration that `espalier init` prints. */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/tree.h"
@@ -57,6 +58,19 @@ put_word(struct writer *w, const char *text)
 	}
 	espl__print(&w->words, " %s", espl__buf_text(&quoted));
 	espl__buf_free(&quoted);
+}
+
+static void
+put_runner(struct writer *w)
+{
+	for (const char *p = w->s->runner; p != NULL && *p != '\0'; p += strspn(p, " \t")) {
+		size_t n = strcspn(p, " \t");
+		char *word = espl__format("%.*s", (int)n, p);
+
+		put_word(w, word);
+		free(word);
+		p += n;
+	}
 }
 
 /* "--lr={lr}"; a brace of the script's own is doubled. */
@@ -204,6 +218,15 @@ write_metrics(struct writer *w)
 		espl__print(w->to, "  # The script reports by itself (espalier_trial).\n");
 		return;
 	}
+	if (w->metric.pattern == NULL) {
+		espl__print(w->to,
+		    "  # Each line of JSON that the script prints brings its numbers.\n"
+		    "  metrics = { from = \"stdout\"; format = \"json\";");
+		if (w->metric.member != NULL)
+			espl__print(w->to, " iteration = \"%s\";", w->metric.member);
+		espl__print(w->to, " };\n");
+		return;
+	}
 	if (w->metric.line != NULL) {
 		espl__print(w->to, "  # Reads the metric from this line of the output: ");
 		put_comment(w->metric.line, w->to);
@@ -214,7 +237,8 @@ write_metrics(struct writer *w)
 		    "and write\n  # {%s} where its number is printed.",
 		    w->metric.name);
 	}
-	espl__print(w->to, "\n  metrics = { from = \"stdout\"; pattern = ");
+	espl__print(w->to,
+	    "\n  metrics = { from = \"%s\"; pattern = ", w->metric.to_err ? "stderr" : "stdout");
 	espl__print_quoted(w->to, w->metric.pattern);
 	espl__print(w->to, "; };\n");
 }
@@ -248,7 +272,8 @@ write_algorithm(struct writer *w)
 {
 	uint64_t iterations = w->iterations > 0 ? w->iterations : 10;
 
-	if (w->iterations == 0 && !w->metric.iterations && !w->s->reports && w->metric.line != NULL)
+	if (w->iterations == 0 && !w->metric.iterations && !w->s->reports &&
+	    (w->metric.line != NULL || w->metric.pattern == NULL))
 		espl__print(w->to,
 		    "# Each trial runs to its first report.  If the script reports after each "
 		    "epoch, "
@@ -306,8 +331,10 @@ espl__init_write(const struct espl__script *s, const char *path, struct espl__bu
 	(void)espl__metric_guess(s, &w.metric);
 	if (python)
 		put_word(&w, "python3");
+	else
+		put_runner(&w);
 	/* a program of this directory is not in PATH */
-	if (!python && strchr(path, '/') == NULL)
+	if (!python && s->runner == NULL && strchr(path, '/') == NULL)
 		espl__print(&word, "./");
 	for (const char *p = path != NULL ? path : "train.py"; *p != '\0'; p++)
 		espl__print(&word, *p == '{' ? "{{" : "%c", *p);
