@@ -31,7 +31,7 @@
  * end the session is ended. */
 static const char holder_script[] =
     "set -o posix\n" /* a signal interrupts read */
-    "g=$1 s=$2 t=$4 u=$(id -u) agent= lease= term=\n"
+    "g=$1 s=$2 t=$4 u=$(id -u) mask=$(umask) agent= lease= term=\n"
     "trap 'term=1' TERM\n" MEET "umask 077\n"
     "[ ! -O \"$d\" ] || rm -rf \"$d\"\n"
     "mkdir \"$d\" && mkfifo \"$d/ask\" && exec 3<>\"$d/ask\" || exit 1\n"
@@ -43,8 +43,8 @@ static const char holder_script[] =
     "while [ $((SECONDS - used)) -lt \"$3\" ]; do\n"
     "	if read -r -t 2 -u 3 word && [ \"$word\" = agent ]; then\n"
     "		for name in agent lease epoch linger; do read -r -t 2 -u 3 $name; done\n"
-    "		\"$agent\" --keep \"$lease\" \"$epoch\" \"$linger\" new </dev/null "
-    ">/dev/null 2>\"$d/new\"\n"
+    "		(umask \"$mask\"; exec \"$agent\" --keep \"$lease\" \"$epoch\" "
+    "\"$linger\" new) </dev/null >/dev/null 2>\"$d/new\"\n"
     "		mv \"$d/new\" \"$d/$epoch\"\n"
     "		used=$SECONDS\n"
     "	fi\n"
