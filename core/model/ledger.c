@@ -220,17 +220,21 @@ espl__ledger_close(struct espl__ledger *l, uint64_t number, espl_time at, espl_r
     espl_money provider_says)
 {
 	struct lease *e = find_lease(l, number);
+	espl_money whole;
 	uint64_t last;
 
 	ESPL__CHECK(l, LEDGER);
 	if (e->closed)
 		return;
 	accrue_charge(e, at);
-	if (is_refunded(e, at, reason)) {
-		l->refunds.usd += charge_of_lease(e, at, ESPL_BY_EXPIRY);
-		l->refunds.gpu_s += (double)(at - e->start) / 1e9 * e->gpus;
-	}
 	e->final = provider_says >= 0 ? provider_says : charge_of_lease(e, at, reason);
+	whole = charge_of_lease(e, at, ESPL_BY_EXPIRY);
+	/* The provider may have charged it all the same. */
+	if (is_refunded(e, at, reason) && e->final < whole) {
+		l->refunds.usd += whole - e->final;
+		if (e->final == 0)
+			l->refunds.gpu_s += (double)(at - e->start) / 1e9 * e->gpus;
+	}
 	e->closed = 1;
 	last = l->open[--l->open_count];
 	l->open[e->place] = last;

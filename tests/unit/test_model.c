@@ -501,6 +501,29 @@ Test(ledger, terms)
 	espl__ledger_free(l);
 }
 
+/* What the provider charges although its terms refund it is not reported as refunded. */
+Test(ledger, refunds_are_what_was_not_charged)
+{
+	struct espl__ledger *l = espl__ledger_new();
+	struct espl_offer o = { .size = sizeof o,
+		.gpus = 2,
+		.price_hour = 3600000,
+		.billing = ESPL_BILL_NODE,
+		.billed_from = ESPL_BILL_FROM_READY,
+		.refund_before = 3600 * S };
+	static const espl_money says[] = { -1, 0, 600000, 10000 };
+
+	for (uint64_t i = 0; i < 4; i++) {
+		espl__ledger_open(l, i, &o, 0.0, 0);
+		espl__ledger_state(l, i, ESPL_NODE_READY, 0);
+		espl__ledger_close(l, i, 600 * S, ESPL_BY_PROVIDER, says[i]);
+	}
+	cr_assert_eq(espl__ledger_total(l, 600 * S), 610000);
+	cr_assert_eq(espl__ledger_refunds(l).usd, 2 * 600000 + 590000);
+	cr_assert_float_eq(espl__ledger_refunds(l).gpu_s, 2 * 600.0 * 2, 1e-9);
+	espl__ledger_free(l);
+}
+
 Test(ledger, random_sequences_conserve)
 {
 	struct espl__rng rng;
