@@ -261,6 +261,22 @@ Test(aws, released_while_unknown)
 	cr_assert_eq(lease.end_reason, ESPL_BY_USER);
 }
 
+/* EC2 keeps it pending: it is not waited for without end. */
+Test(aws, never_starts)
+{
+	struct aws_lease lease = begin();
+	struct aws_machine m = machine(AWS_PENDING);
+
+	cloud_aws_state_made(&lease, &m, 1, S);
+	cloud_aws_state_listed(&lease, &m, &limits, 600 * S);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 600 * S), AWS_NOTHING);
+	cloud_aws_state_listed(&lease, &m, &limits, 601 * S);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 601 * S), AWS_SEND_TERMINATE);
+	m.state = AWS_ENDED;
+	cloud_aws_state_listed(&lease, &m, &limits, 610 * S);
+	cr_assert_eq(lease.end_reason, ESPL_BY_FAULT);
+}
+
 /* The token was used: an earlier request was accepted, and its machine is looked for. */
 Test(aws, mismatch)
 {

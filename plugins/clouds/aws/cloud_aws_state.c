@@ -199,7 +199,10 @@ cloud_aws_state_listed(struct aws_lease *lease, const struct aws_machine *m,
 		give_up(lease, ESPL_BY_FAULT, "somebody has stopped its machine; it is ended", now);
 		return;
 	case AWS_RUNNING: lease->running = 1; break;
-	default: return; /* pending, perhaps an answer of the past */
+	default: /* pending, perhaps an answer of the past */
+		if (!lease->running && now - lease->since >= limits->boot)
+			give_up(lease, ESPL_BY_FAULT, "EC2 does not start its machine", now);
+		return;
 	}
 	(void)snprintf(lease->address, sizeof lease->address, "%s",
 	    limits->inner ? m->private_address : m->public_address);
