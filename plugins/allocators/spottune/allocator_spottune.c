@@ -57,7 +57,8 @@ static const struct espl_option options[] = {
 	    .help = "predictor empirical: how much of the past counts",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "48h",
-	    .min = "1h" },
+	    .min = "1h",
+	    .max = "10000h" },
 	[MAX_PRICE] = { .name = "max_price",
 	    .help = "maximum price of a machine in a market: the on-demand price, the present "
 		    "price and a random margin, the paper's Algorithm 2, or none" BY_MODE
@@ -68,12 +69,14 @@ static const struct espl_option options[] = {
 	    .help = "max_price margin: the smallest, in dollars per hour",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.00001",
-	    .min = "0" },
+	    .min = "0",
+	    .max = "1000000" },
 	[MARGIN_MAX] = { .name = "margin_max",
 	    .help = "max_price margin: the largest, in dollars per hour",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.2",
-	    .min = "0" },
+	    .min = "0",
+	    .max = "1000000" },
 	[MARGIN_RELATIVE] = { .name = "margin_relative",
 	    .help = "margins are parts of the present price, not dollars",
 	    .type = ESPL_OPT_BOOL,
@@ -82,7 +85,8 @@ static const struct espl_option options[] = {
 	    .help = "how long a trial stays on a machine before it chooses again",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "1h",
-	    .min = "1s" },
+	    .min = "1s",
+	    .max = "100000h" },
 	[REDEPLOY] = { .name = "redeploy",
 	    .help = "then always take another machine, even of the same offer" BY_MODE
 		    " (modern: false, paper: true)",
@@ -111,7 +115,8 @@ static const struct espl_option options[] = {
 	    .help = "how long an offer is avoided after an interruption, or if it is sold "
 		    "out" BY_MODE " (modern: 10m, paper: 0s)",
 	    .type = ESPL_OPT_SPAN,
-	    .min = "0s" },
+	    .min = "0s",
+	    .max = "100000h" },
 	[ON_DEMAND] = { .name = "on_demand",
 	    .help = "use of offers that cannot be interrupted: never, if the experiment's "
 		    "deadline requires it (or nothing else fits), or whenever they are "
