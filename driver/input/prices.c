@@ -13,6 +13,7 @@
 #include "input/csv.h"
 
 #define GAP_DAYS 30
+#define TIME_MAX 4e9              /* seconds: the difference of two times does not overflow */
 #define LIMIT (UINT64_C(1) << 31) /* bytes of a file */
 
 enum column { COL_OFFER, COL_MARKET, COL_ZONE, COL_TIME, COL_PRICE, COL_COUNT, COL_OTHER };
@@ -89,8 +90,11 @@ read_date(const char *text, espl_time *at)
 	    hour < 0 || hour > 24 || minute < 0 || minute > 59 || !(second >= 0 && second < 61))
 		return -1;
 	*at = (espl_time)timegm(&tm) * ESPL_SECOND + llround(second * 1e9);
+	if (hour < 24 && tm.tm_mday != day) /* no such day in this month */
+		return -1;
 	if (*text == '+' || *text == '-') {
-		if (sscanf(text + 1, "%2d%n:%2d%n", &off_hour, &used, &off_minute, &some) < 1)
+		if (sscanf(text + 1, "%2d%n:%2d%n", &off_hour, &used, &off_minute, &some) < 1 ||
+		    off_hour < 0 || off_hour > 14 || off_minute < 0 || off_minute > 59)
 			return -1;
 		*at -= (*text == '+' ? 1 : -1) * (off_hour * 3600 + off_minute * 60) * ESPL_SECOND;
 		text += 1 + (some > used ? some : used);
@@ -109,7 +113,7 @@ read_record(const struct espl__csv *csv, const uint32_t at[COL_COUNT], int *cale
 	int date = read_date(time, &to->from) == 0;
 
 	if (!date &&
-	    (espl__csv_number(time, &seconds) != 0 || !(fabs(seconds) < 9e9))) /* NaN: empty */
+	    (espl__csv_number(time, &seconds) != 0 || !(fabs(seconds) < TIME_MAX))) /* NaN: empty */
 		return espl__fail_at(diag, ESPL_E_CONFIG, csv->file, csv->line,
 		    "'%s' is neither a number of seconds nor a date such as 2020-03-01T12:00:00Z",
 		    time);
@@ -204,7 +208,7 @@ read_lines(struct espl__csv *csv, struct espl__price_file *file, struct espl__di
 		if (status == ESPL_OK)
 			status = add_record(csv,
 			    find_series(file, csv->fields[at[COL_OFFER]],
-				at[COL_ZONE] != UINT32_MAX ? csv->fields[at[COL_ZONE]] : ""),
+				at[COL_ZONE] != UINT32_MAX ? csv->fields[at[COL_ZONE]] : market),
 			    &record, diag);
 	}
 	if (status == ESPL_OK && file->count == 0)

@@ -7,7 +7,7 @@
 
 /* One offer in one zone. */
 struct espl__price_series {
-	char *offer, *zone; /* zone "": the file has none */
+	char *offer, *zone; /* zone: the market where the file has no zones */
 	struct espl_price *prices;
 	uint32_t count, cap;
 };
