@@ -388,3 +388,19 @@ espl__get_str(struct espl__reader *r, char *to, size_t room)
 	memcpy(to, bytes, size);
 	to[size] = '\0';
 }
+
+void
+espl__print_csv(struct espl__buf *b, const char *text, const char *guard)
+{
+	if (text == NULL || strpbrk(text, ",\"\r\n") == NULL) {
+		espl__print(b, "%s%s", guard, text != NULL ? text : "");
+		return;
+	}
+	espl__print(b, "\"%s", guard);
+	for (; *text != '\0'; text++) {
+		if (*text == '"')
+			espl__put_u8(b, '"');
+		espl__put_u8(b, (uint8_t)*text);
+	}
+	espl__put_u8(b, '"');
+}

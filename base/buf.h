@@ -65,6 +65,8 @@ void espl__vprint(struct espl__buf *, const char *format, va_list)
 /* Bytes of the well-formed UTF-8 sequence at p (in a text that ends with a NUL); 0: it is none. */
 size_t espl__utf8_length(const unsigned char *p);
 void espl__print_json(struct espl__buf *, const char *text); /* quoted and escaped */
+/* A field of CSV, in quotes where it needs them; the guard comes before its text. */
+void espl__print_csv(struct espl__buf *, const char *text, const char *guard);
 void espl__print_number(struct espl__buf *, double);         /* JSON: 15 digits; not finite: null */
 const char *espl__buf_text(struct espl__buf *);
 

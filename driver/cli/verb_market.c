@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "input/prices.h"
+#include "report/totals.h"
 
 #define MINUTE (60 * ESPL_SECOND)
 #define HOUR (60 * MINUTE)
@@ -131,12 +132,13 @@ find_loss(double p, int yes)
 static void
 add_prediction(struct score *score, double p, int yes)
 {
-	uint32_t bin = p >= 1 ? BINS - 1 : (uint32_t)(p * BINS);
+	uint32_t bin;
 
 	if (isnan(p)) {
 		score->unknown++;
 		return;
 	}
+	bin = p >= 1 ? BINS - 1 : (uint32_t)(p * BINS);
 	score->count++;
 	score->yes += yes != 0;
 	score->alarm += p > 0.5;
@@ -149,6 +151,20 @@ add_prediction(struct score *score, double p, int yes)
 	score->bins[bin].count++;
 	score->bins[bin].yes += yes != 0;
 	score->bins[bin].sum += p;
+}
+
+static void
+export_minute(struct judging *j, const struct espl__price_series *s,
+    const struct espl_market_case *ask, double got, int yes)
+{
+	espl__print(&j->csv, "%.3f,", (double)ask->now * 1e-9);
+	espl__print_csv(&j->csv, s->offer, "");
+	espl__print(&j->csv, ",");
+	espl__print_csv(&j->csv, s->zone, "");
+	espl__print(&j->csv, ",%.6f,", (double)ask->max_price / (double)ESPL_USD);
+	if (!isnan(got))
+		espl__print(&j->csv, "%.6g", got);
+	espl__print(&j->csv, ",%d\n", yes);
 }
 
 /* Both predictors are asked in the order of time. */
@@ -175,8 +191,7 @@ judge_minutes(struct judging *j, const struct espl__price_series *s, struct espl
 		yes = espl_predictor_ask(oracle, &ask) > 0;
 		add_prediction(score, got, yes);
 		if (j->export)
-			espl__print(&j->csv, "%.3f,%s,%s,%.6f,%.6g,%d\n", (double)now * 1e-9,
-			    s->offer, s->zone, (double)ask.max_price / (double)ESPL_USD, got, yes);
+			export_minute(j, s, &ask, got, yes);
 	}
 }
 
@@ -232,7 +247,10 @@ print_text(struct espl__buf *b, const struct espl__price_series *s, const struct
 {
 	double n = r->count;
 
-	espl__print(b, "%s %s\n", s->offer, s->zone);
+	espl__print_clean(b, s->offer);
+	espl__print(b, " ");
+	espl__print_clean(b, s->zone);
+	espl__print(b, "\n");
 	if (r->count > 0) {
 		espl__print(b,
 		    "  %u minutes, %.2f %% interrupted within the hour (training period: %.2f "

@@ -53,28 +53,12 @@ is_formula(const char *text)
 }
 
 static void
-csv_text(struct espl__buf *b, const char *text, const char *guard)
-{
-	if (text == NULL || strpbrk(text, ",\"\r\n") == NULL) {
-		espl__print(b, "%s%s", guard, text != NULL ? text : "");
-		return;
-	}
-	espl__print(b, "\"%s", guard);
-	for (; *text != '\0'; text++) {
-		if (*text == '"')
-			espl__put_u8(b, '"');
-		espl__put_u8(b, (uint8_t)*text);
-	}
-	espl__put_u8(b, '"');
-}
-
-static void
 csv_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 {
 	const char *text = plain_cell(b, st, column, "");
 
 	if (text != NULL)
-		csv_text(b, text, is_formula(text) ? "'" : "");
+		espl__print_csv(b, text, is_formula(text) ? "'" : "");
 }
 
 static void
@@ -83,7 +67,7 @@ csv_value(struct espl__buf *b, const json_t *value, int exact)
 	const char *text = json_string_value(value);
 
 	if (text != NULL)
-		csv_text(b, text, !exact && is_formula(text) ? "'" : "");
+		espl__print_csv(b, text, !exact && is_formula(text) ? "'" : "");
 	else if (json_is_boolean(value))
 		espl__print(b, json_is_true(value) ? "true" : "false");
 	else if (json_is_integer(value))
@@ -165,7 +149,7 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
 			espl__print(&b, "%s%s", i > 0 ? "," : "", sqlite3_column_name(st, i));
 		for (n = 0; n < names.count; n++) {
 			espl__print(&b, ",");
-			csv_text(&b, names.names[n], "");
+			espl__print_csv(&b, names.names[n], "");
 		}
 		send_line(&b, to);
 		while ((more = espl__reading_next(r, st, diag)) == 1) {
@@ -232,7 +216,7 @@ csv_plain(struct espl__reading *r, const char *sql, FILE *to, struct espl__diag 
 		return ESPL_E_REMOTE;
 	for (i = 0; i < sqlite3_column_count(st); i++) {
 		espl__print(&b, i > 0 ? "," : "");
-		csv_text(&b, sqlite3_column_name(st, i), "");
+		espl__print_csv(&b, sqlite3_column_name(st, i), "");
 	}
 	send_line(&b, to);
 	while ((more = espl__reading_next(r, st, diag)) == 1) {
