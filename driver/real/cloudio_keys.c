@@ -34,23 +34,23 @@ take_output(struct espl__cloudio *io, const struct espl_child *child)
 {
 	struct espl__io_keys *has = io->keys;
 	struct espl_error error = ESPL_INIT(struct espl_error);
+	const char *first = child->err != NULL ? (const char *)child->err : "";
 	char *why = NULL;
 
+	first += strspn(first, "\n");
 	has->asking = 0;
 	if (child->status == ESPL_E_LIMIT)
 		why = espl__strdup("the command for the keys of AWS took more than 60 s");
 	else if (child->status != ESPL_OK)
 		why = espl__format("cannot run the command for the keys of AWS: %s",
 		    (const char *)child->err);
-	else if (child->exit_code == 127)
+	else if (child->exit_code == 127 ||
+	    (child->exit_code != 0 && strncmp(first, "usage:", 6) == 0)) /* an old AWS CLI */
 		why = espl__strdup("no keys for AWS: set AWS_ACCESS_KEY_ID and "
 				   "AWS_SECRET_ACCESS_KEY, write a profile to ~/.aws/credentials, "
-				   "or install the AWS CLI");
+				   "or install the AWS CLI, version 2.9 or newer");
 	else if (child->exit_code != 0)
-		why = espl__format("no keys for AWS: %.*s",
-		    (int)strcspn((const char *)child->err + strspn((const char *)child->err, "\n"),
-			"\n"),
-		    (const char *)child->err + strspn((const char *)child->err, "\n"));
+		why = espl__format("no keys for AWS: %.*s", (int)strcspn(first, "\n"), first);
 	else if (espl__aws_keys_parse(child->out, child->out_size, &has->keys, &error) != ESPL_OK)
 		why = espl__format("the command for the keys of AWS is of no use: %s", error.text);
 	has->known = why == NULL;

@@ -259,7 +259,8 @@ Test(cloudio, signed_for_aws)
 	fprintf(file,
 	    "[profile lab]\ncredential_process = echo x >>%s/runs; echo '{\"Version\":1,"
 	    "\"AccessKeyId\":\"made\",\"SecretAccessKey\":\"hush\"}'\n[profile bad]\n"
-	    "credential_process = echo no luck >&2; exit 3\n",
+	    "credential_process = echo no luck >&2; exit 3\n[profile old]\n"
+	    "credential_process = echo; echo 'usage: aws <command>' >&2; exit 252\n",
 	    folder);
 	fclose(file);
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/", port);
@@ -281,6 +282,12 @@ Test(cloudio, signed_for_aws)
 		uv_run(&b.loop, UV_RUN_ONCE);
 	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
 	cr_assert_str_eq(b.seen.text, "no keys for AWS: no luck");
+	b.options[0].as.s = "old";
+	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK);
+	while (b.seen.http_count < 6)
+		uv_run(&b.loop, UV_RUN_ONCE);
+	cr_assert_not_null(strstr(b.seen.text, "or install the AWS CLI, version 2"), "%s",
+	    b.seen.text);
 	b.options[0].as.s = "none";
 	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_E_CONFIG);
 	cr_assert_not_null(strstr(error.text, "profile 'none'"));
