@@ -342,7 +342,8 @@ cloud_aws_reach(void *self, const struct espl_lease *lease, struct espl_argv_sin
 		words->list[words->count++] = plain[i];
 	add_word(words, "-oHostKeyAlias=%s", lease->token);
 	if (cloud->run != NULL)
-		add_word(words, "-oUserKnownHostsFile=%.4200s/known_hosts", cloud->run->folder);
+		/* In quotes: without them a space would begin the name of another file. */
+		add_word(words, "-oUserKnownHostsFile=\"%.4200s/known_hosts\"", cloud->run->folder);
 	if (key[0] != '\0') {
 		add_word(words, "-oIdentitiesOnly=yes");
 		add_word(words, "-i%.4200s", key);
