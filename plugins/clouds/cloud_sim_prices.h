@@ -13,6 +13,8 @@
 #include <espalier/cloud.h>
 #include <espalier/util.h>
 
+#define TIME_MAX 4e9 /* seconds: the difference of two times does not overflow */
+
 struct cloud_sim_offer {
 	struct espl_offer offer;
 	struct espl_price *prices; /* malloc'ed, relative to the run's start */
@@ -184,7 +186,7 @@ read_date(const struct field *field, espl_time *at)
 	if (read_digits(&p, end, 4, &year) || p == end || *p++ != '-' ||
 	    read_digits(&p, end, 2, &month) || p == end || *p++ != '-' ||
 	    read_digits(&p, end, 2, &day) || month < 1 || month > 12 || day < 1 || day > 31 ||
-	    year < 1700 || year > 2200)
+	    year < 1970 || year > 2200)
 		return -1;
 	if (p < end && (*p == 'T' || *p == ' ')) {
 		p++;
@@ -230,7 +232,7 @@ read_time(const struct field *field, espl_time *at, int *calendar)
 	if (read_date(field, at) == 0)
 		return 0;
 	*calendar = 0;
-	if (read_number(field, &seconds) != 0 || fabs(seconds) > 9e9)
+	if (read_number(field, &seconds) != 0 || fabs(seconds) > TIME_MAX)
 		return -1;
 	*at = (espl_time)llround(seconds * 1e9);
 	return 0;
@@ -344,6 +346,8 @@ cloud_sim_prices(struct cloud_sim_offer *list, uint32_t count, const void *bytes
 	espl_status status;
 	int calendar;
 
+	if (size >= 3 && memcmp(csv.at, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+		csv.at += 3;
 	status = read_header(&csv);
 	if (status == ESPL_OK)
 		status = read_records(list, count, &csv);
