@@ -16,7 +16,16 @@
 #define TIME_MAX 4e9              /* seconds: the difference of two times does not overflow */
 #define LIMIT (UINT64_C(1) << 31) /* bytes of a file */
 
-enum column { COL_OFFER, COL_MARKET, COL_ZONE, COL_TIME, COL_PRICE, COL_COUNT, COL_OTHER };
+enum column {
+	COL_OFFER,
+	COL_MARKET,
+	COL_ZONE,
+	COL_TIME,
+	COL_PRICE,
+	COL_PRODUCT,
+	COL_COUNT,
+	COL_OTHER
+};
 
 static enum column
 name_column(const char *name)
@@ -27,7 +36,8 @@ name_column(const char *name)
 	} known[] = { { "offer", COL_OFFER }, { "name", COL_OFFER }, { "instance_type", COL_OFFER },
 		{ "market", COL_MARKET }, { "zone", COL_ZONE }, { "availability_zone", COL_ZONE },
 		{ "time", COL_TIME }, { "from", COL_TIME }, { "timestamp", COL_TIME },
-		{ "price", COL_PRICE }, { "price_hour", COL_PRICE }, { "spot_price", COL_PRICE } };
+		{ "price", COL_PRICE }, { "price_hour", COL_PRICE }, { "spot_price", COL_PRICE },
+		{ "product_description", COL_PRODUCT } };
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (strcmp(known[i].name, name) == 0)
@@ -39,7 +49,7 @@ static espl_status
 read_header(const struct espl__csv *csv, uint32_t at[COL_COUNT], struct espl__diag *diag)
 {
 	static const char *const words[COL_COUNT] = { "offer' or 'instance_type", "market", "zone",
-		"time' or 'timestamp", "price' or 'spot_price" };
+		"time' or 'timestamp", "price' or 'spot_price", "product_description" };
 
 	for (uint32_t i = 0; i < COL_COUNT; i++)
 		at[i] = UINT32_MAX;
@@ -50,7 +60,7 @@ read_header(const struct espl__csv *csv, uint32_t at[COL_COUNT], struct espl__di
 			at[column] = i;
 	}
 	for (uint32_t i = 0; i < COL_COUNT; i++)
-		if (at[i] == UINT32_MAX && i != COL_ZONE && i != COL_MARKET) {
+		if (at[i] == UINT32_MAX && i != COL_ZONE && i != COL_MARKET && i != COL_PRODUCT) {
 			(void)espl__fail_at(diag, ESPL_E_CONFIG, csv->file, csv->line,
 			    "the header has no column '%s'", words[i]);
 			espl__hint(diag,
@@ -152,6 +162,23 @@ find_series(struct espl__price_file *file, const char *offer, const char *zone)
 	return s;
 }
 
+/* Exports of AWS list systems with prices of their own, such as Windows, beside each other. */
+static espl_status
+check_product(const struct espl__csv *csv, struct espl__price_series *s, uint32_t column,
+    struct espl__diag *diag)
+{
+	const char *product = column != UINT32_MAX ? csv->fields[column] : "";
+
+	if (s->product == NULL)
+		s->product = espl__strdup(product);
+	if (strcmp(s->product, product) == 0)
+		return ESPL_OK;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, csv->file, csv->line,
+	    "offer '%s' has prices of '%s' and of '%s'", s->offer, s->product, product);
+	espl__hint(diag, "keep the lines of one product_description");
+	return ESPL_E_CONFIG;
+}
+
 static espl_status
 add_record(const struct espl__csv *csv, struct espl__price_series *s,
     const struct espl_price *record, struct espl__diag *diag)
@@ -193,6 +220,7 @@ read_lines(struct espl__csv *csv, struct espl__price_file *file, struct espl__di
 	columns = csv->count;
 	for (n = 0; status == ESPL_OK; n++) {
 		struct espl_price record = { 0, 0 };
+		struct espl__price_series *series;
 		const char *market;
 
 		status = espl__csv_next(csv, &more, diag);
@@ -205,11 +233,13 @@ read_lines(struct espl__csv *csv, struct espl__price_file *file, struct espl__di
 		if (strcmp(market, "on-demand") == 0)
 			continue;
 		status = read_record(csv, at, &calendar, &record, diag);
+		if (status != ESPL_OK)
+			break;
+		series = find_series(file, csv->fields[at[COL_OFFER]],
+		    at[COL_ZONE] != UINT32_MAX ? csv->fields[at[COL_ZONE]] : market);
+		status = check_product(csv, series, at[COL_PRODUCT], diag);
 		if (status == ESPL_OK)
-			status = add_record(csv,
-			    find_series(file, csv->fields[at[COL_OFFER]],
-				at[COL_ZONE] != UINT32_MAX ? csv->fields[at[COL_ZONE]] : market),
-			    &record, diag);
+			status = add_record(csv, series, &record, diag);
 	}
 	if (status == ESPL_OK && file->count == 0)
 		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' has no prices", csv->file);
@@ -241,6 +271,7 @@ espl__prices_free(struct espl__price_file *file)
 	for (uint32_t i = 0; i < file->count; i++) {
 		free(file->list[i].offer);
 		free(file->list[i].zone);
+		free(file->list[i].product);
 		free(file->list[i].prices);
 	}
 	free(file->list);

@@ -8,6 +8,7 @@
 /* One offer in one zone. */
 struct espl__price_series {
 	char *offer, *zone; /* zone: the market where the file has no zones */
+	char *product;      /* "": the file has no such column */
 	struct espl_price *prices;
 	uint32_t count, cap;
 };
