@@ -139,7 +139,7 @@ espl_grid_extend(struct espl_price_grid *grid, const struct espl_price *prices, 
 
 	if (grid->count > 0 && grid->keep > 0 && known > 0 &&
 	    last - (grid->first + grid->count) > (int64_t)grid->keep)
-		grid->count = 0; /* nothing of it is asked for any more */
+		grid->count = grid->risen = 0; /* nothing of it is asked for any more */
 	if (grid->count == 0) {
 		if (known == 0 || minute_of(prices[0].from - 1) + 1 > last)
 			return ESPL_OK;

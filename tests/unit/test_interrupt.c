@@ -139,6 +139,23 @@ Test(interrupt, a_long_silence_costs_nothing)
 	espl_predictor_close(p);
 }
 
+/* Of a past that is too old nothing is left to answer from. */
+Test(interrupt, what_is_too_old_is_not_asked)
+{
+	struct espl_price old[] = { { 0, 100 }, { 2 * HOUR, 150 } };
+	struct espl_price present = { 1000 * HOUR + MINUTE / 6, 100 };
+	struct espl_predictor *p = open_kind(ESPL_PREDICT_EMPIRICAL);
+	struct espl_market_case ask = { old, 2, 0, 4 * HOUR, 151, NAN, 0 };
+
+	cr_expect_gt(espl_predictor_ask(p, &ask), 0);
+	ask.prices = &present;
+	ask.count = 1;
+	ask.now = 1000 * HOUR + MINUTE / 2;
+	ask.max_price = 101;
+	cr_expect(isnan(espl_predictor_ask(p, &ask)));
+	espl_predictor_close(p);
+}
+
 Test(interrupt, the_plain_kinds)
 {
 	struct espl_price prices[] = { { 0, 100 }, { HOUR, 300 }, { 9 * HOUR, 100 } };
