@@ -156,6 +156,7 @@ put_row(const struct espl__owned *o, const struct known_runs *runs, int64_t now_
     struct espl__buf *b)
 {
 	char age[32] = "unknown", price[40] = "unknown", cost[40] = "unknown", usd[32];
+	size_t at;
 
 	if (age_of(o, now_s) >= 0)
 		(void)espl__format_short(age_of(o, now_s) * ESPL_SECOND, age);
@@ -163,9 +164,13 @@ put_row(const struct espl__owned *o, const struct known_runs *runs, int64_t now_
 		(void)snprintf(price, sizeof price, "$%s", espl__format_money(o->price_hour, usd));
 	if (cost_of(o, now_s) >= 0)
 		(void)snprintf(cost, sizeof cost, "about $%.2f", cost_of(o, now_s));
-	espl__print(b, "%-16s  %-7s  %5s  %-7s  %8s  %10s  %12s  %s\n", text_of(o->run),
-	    driver_of(find_run(runs, o->run)), lease_of(o) != NULL ? lease_of(o) : "-", state_of(o),
-	    age, price, cost, o->id != NULL ? o->id : text_of(o->token));
+	at = b->size;
+	espl__print_clean(b, text_of(o->run)); /* a tag, which others may set */
+	espl__print(b, "%*s", b->size - at < 16 ? (int)(16 - (b->size - at)) : 0, "");
+	espl__print(b, "  %-7s  %5s  %-7s  %8s  %10s  %12s  ", driver_of(find_run(runs, o->run)),
+	    lease_of(o) != NULL ? lease_of(o) : "-", state_of(o), age, price, cost);
+	espl__print_clean(b, o->id != NULL ? o->id : text_of(o->token));
+	espl__print(b, "\n");
 }
 
 static void
@@ -370,6 +375,11 @@ espl__verb_nodes(const struct espl__args *args)
 	espl_status status;
 
 	if (release != NULL && !read_label(release, label)) {
+		if (label[0] != '\0') {
+			(void)espl__fail(&diag, ESPL_E_CONFIG,
+			    "'%s' is a simulation, which has no machines", release);
+			return espl__cli_fail(&diag);
+		}
 		(void)snprintf(label, sizeof label, "%s", release);
 	} else if (release != NULL) {
 		add_run(&runs, espl__strdup(release));
