@@ -38,6 +38,21 @@ espl__checkpoint_name(const char *name, uint64_t *trial, uint64_t *checkpoint)
 	return strcmp(name, again) == 0 ? 0 : -1;
 }
 
+/* The copy of a search's files, below the folder of the run: 1; else 0. */
+static inline int
+espl__is_files_name(const char *name)
+{
+	uint64_t number;
+	char again[64];
+
+	if (strcmp(name, "files") == 0)
+		return 1;
+	if (sscanf(name, "experiments/%20" SCNu64 "/files", &number) != 1)
+		return 0;
+	(void)snprintf(again, sizeof again, "experiments/%" PRIu64 "/files", number);
+	return strcmp(name, again) == 0;
+}
+
 /* Malloc'd. */
 static inline char *
 espl__trial_folder(const char *dir, uint64_t trial)

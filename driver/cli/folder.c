@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "input/run_files.h"
 #include "model/earlier.h"
 
 #define INPUT_MAX ((size_t)1 << 30)
@@ -95,15 +96,19 @@ static espl_status
 check_experiment(const char *folder, struct espl__diag *diag)
 {
 	char *path = espl__format("%s/run.cfg", folder),
-	     *inputs = espl__format("%s/inputs", folder);
+	     *inputs = espl__format("%s/inputs", folder),
+	     *files = espl__format("%s/" ESPL__RUN_FILES, folder);
 	espl_status status = check_place(folder, diag);
 
 	if (status == ESPL_OK && espl__folder_has(folder, "run.cfg"))
 		status = espl__check_owner(path, diag);
 	if (status == ESPL_OK)
 		status = check_all(inputs, espl__check_owner, diag);
+	if (status == ESPL_OK && espl__folder_has(folder, ESPL__RUN_FILES))
+		status = check_place(files, diag);
 	free(path);
 	free(inputs);
+	free(files);
 	return status;
 }
 
@@ -321,6 +326,8 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 		    espl__format("experiments/%u/run.cfg", (unsigned)(first + i)));
 		status = write_entry(&s->entries[i], dir, first + i, diag);
 	}
+	if (status == ESPL_OK && s->config->trial.curves == NULL)
+		status = espl__run_copy_files(s->config, dir, diag);
 	espl__run_print_mapped(s->config, map_input, &in, &text);
 	if (status == ESPL_OK)
 		status = in.status;
@@ -346,7 +353,8 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 
 /* What a run makes, and a run that is taken back removes. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
-	"results.db-shm", "trials", "experiments", "spool", "inputs", "faults", "clock", "lock" };
+	"results.db-shm", "trials", "experiments", "spool", "inputs", ESPL__RUN_FILES, "faults",
+	"clock", "lock" };
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 
 static espl_status

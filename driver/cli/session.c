@@ -12,6 +12,7 @@
 #include "cli/given.h"
 #include "exec/executor.h"
 #include "input/input.h"
+#include "input/run_files.h"
 #include "input/workload_input.h"
 #include "model/earlier.h"
 #include "model/fleet.h"
@@ -403,6 +404,8 @@ espl__session_check(struct espl__session *s, int simulated, struct espl__diag *d
 	}
 	if (status == ESPL_OK)
 		status = check_trial(s, diag);
+	if (status == ESPL_OK && !simulated)
+		status = espl__run_copy_files(c, NULL, diag);
 	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK; i++) {
 		const struct espl__session *e = &s->entries[i];
 
@@ -410,6 +413,8 @@ espl__session_check(struct espl__session *s, int simulated, struct espl__diag *d
 		(void)at_use(diag, status, e->config->algorithm.group, "use");
 		if (status == ESPL_OK)
 			status = check_trial(e, diag);
+		if (status == ESPL_OK && !simulated)
+			status = espl__run_copy_files(e->config, NULL, diag);
 	}
 	if (status == ESPL_OK)
 		status = espl__session_first(s, diag);

@@ -292,6 +292,8 @@ read_nodes(struct espl__trial_config *trial, const struct espl__node *group,
 		    "trial: 'profile' must be \"auto\", a file or a group");
 		return ESPL_E_CONFIG;
 	}
+	if (espl__run_read_files(trial, group, diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
 	return espl__run_read_env(trial, group, diag);
 }
 
@@ -409,8 +411,8 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 static espl_status
 read_trial(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "command", "metrics", "options", "profile", "env",
-		"env_from", NULL };
+	static const char *const known[] = { "command", "metrics", "options", "profile", "files",
+		"env", "env_from", NULL };
 	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "trial");
 	struct espl__trial_config *trial = &config->trial;
 	struct espl__values *values;

@@ -187,6 +187,12 @@ static const struct espl__core_member trial_members[] = {
 	    "packing; latency; start; checkpoint; restore; resize; speed; }, or the name of a JSON "
 	    "or libconfig file with these values. Without a stored profile, run measures while it "
 	    "runs and simulate assumes 1 s per iteration." },
+	{ "files", "array of patterns, or a directory",
+	    "Files that trials need: [ \"train.py\", \"lib/\", \"*.json\" ], relative to the "
+	    "working "
+	    "directory; less what .espalierignore names there. The run keeps a copy of them in its "
+	    "directory, and trials work in that copy; a node that does not see it is sent one. A "
+	    "string names a directory whose contents are copied." },
 	{ "env", "group of strings",
 	    "Variables added to the environment of every rank. The values are stored in the run "
 	    "directory in a file that only you can read; put secrets into env_from." },

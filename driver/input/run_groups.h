@@ -109,6 +109,9 @@ espl_status espl__run_read_warm(struct espl__run_config *, const struct espl__no
 espl_status espl__run_read_metrics(struct espl__run_config *, const struct espl__node *trial,
     struct espl__diag *);
 espl_status espl__run_check_words(const struct espl__run_config *, struct espl__diag *);
+/* run_files.c: what trial.files may say; what it selects is looked at later. */
+espl_status espl__run_read_files(struct espl__trial_config *, const struct espl__node *trial,
+    struct espl__diag *);
 /* trial.env and trial.env_from. */
 espl_status espl__run_read_env(struct espl__trial_config *, const struct espl__node *trial,
     struct espl__diag *);

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "input/run_files.h"
 #include "input/run_groups.h"
 #include "plugin/registry.h"
 
@@ -221,6 +222,10 @@ print_trial(struct printer *p, const struct espl__node *group)
 	}
 	if (trial->profile != NULL)
 		print_profile(p, trial->profile);
+	if (trial->files != NULL && p->map != NULL) /* the copies, which are beside it */
+		espl__print(p->buf, "\tfiles = \"" ESPL__RUN_FILES "\";\n");
+	else if (trial->files != NULL)
+		espl__node_print(trial->files, 1, p->buf);
 	if (trial->env != NULL)
 		print_env(p, trial->env);
 	if (trial->env_from != NULL)

@@ -116,7 +116,8 @@ enum espl__rresize { ESPL__STEADY = 0, ESPL__PREPARING, ESPL__CHANGING };
 /* What the trials of one search run. */
 struct espl__rkind {
 	const struct espl__session *of;
-	char *options; /* trial.options as text */
+	char *options;   /* trial.options as text */
+	char *directory; /* of trial.files; NULL none */
 	char **environment;
 	uint32_t environment_count;
 	uint64_t iterations_max; /* 0: the budget of each start */

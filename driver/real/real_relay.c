@@ -27,6 +27,8 @@ find_place(void *ctx, const char *name)
 	uint64_t trial, checkpoint;
 	char *folder, *path;
 
+	if (espl__is_files_name(name))
+		return espl__format("%s/%s", agent->real->dir, name);
 	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
 		return NULL;
 	folder = espl__trial_folder(agent->real->dir, trial);
@@ -280,25 +282,29 @@ espl__real_relay_busy(const struct espl__real *real, const struct espl__rgang *g
 /* ---- for people --------------------------------------------------------------------------- */
 
 static void
-print_moved(const struct espl__moved *sum, const char *where, struct espl__buf *to)
+print_moved(const struct espl__moved *sum, const char *what, const char *where,
+    struct espl__buf *to)
 {
 	char span[32];
 
 	if (sum->count == 0)
 		return;
-	espl__print(to, "%s%" PRIu64 " checkpoint%s (%.1f MB) %s nodes in %s",
-	    to->size > 0 ? ", " : "", sum->count, sum->count == 1 ? "" : "s",
-	    (double)sum->bytes / 1e6, where, espl__format_short(sum->ns, span));
+	espl__print(to, "%s%" PRIu64 " %s%s (%.1f MB) %s nodes in %s", to->size > 0 ? ", " : "",
+	    sum->count, what, sum->count == 1 ? "" : "s", (double)sum->bytes / 1e6, where,
+	    espl__format_short(sum->ns, span));
 }
 
 void
 espl__real_relay_report(const struct espl__real *real)
 {
 	struct espl__buf text = { NULL, 0, 0 };
+	int files = 0;
 
 	ESPL__CHECK(real, REAL);
-	print_moved(&real->moved[0], "from", &text);
-	print_moved(&real->moved[1], "to", &text);
+	for (uint32_t i = 0; i < real->kind_count; i++)
+		files |= real->kinds[i] != NULL && real->kinds[i]->directory != NULL;
+	print_moved(&real->moved[0], "checkpoint", "from", &text);
+	print_moved(&real->moved[1], files ? "transfer" : "checkpoint", "to", &text);
 	if (text.size > 0)
 		espl__log(ESPL_INFO, "sent over connections: %s", espl__buf_text(&text));
 	espl__buf_free(&text);

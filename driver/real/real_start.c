@@ -5,6 +5,7 @@
  */
 #include "base/assert.h"
 #include "real/real.h"
+#include "input/run_files.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
@@ -91,6 +92,7 @@ free_kind(struct espl__rkind *kind)
 		free(kind->environment[i]);
 	free(kind->environment);
 	free(kind->options);
+	free(kind->directory);
 	free(kind);
 }
 
@@ -108,6 +110,11 @@ kind_of(struct espl__real *real, uint32_t number, struct espl__diag *diag)
 		free_kind(kind);
 		return NULL;
 	}
+	if (kind->of->config->trial.files != NULL)
+		kind->directory = kind->of->config == real->config
+		    ? espl__format("%s/" ESPL__RUN_FILES, real->dir)
+		    : espl__format("%s/experiments/%" PRIu32 "/" ESPL__RUN_FILES, real->dir,
+			  number);
 	ESPL__GROW(real->kinds, real->kind_cap, number + 1);
 	while (real->kind_count <= number)
 		real->kinds[real->kind_count++] = NULL;
@@ -213,7 +220,9 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->trainable = trial->trainable;
 	start->options = kind->options;
 	start->params = espl__buf_text(params);
-	start->directory = trial->directory != NULL ? trial->directory : config->directory;
+	start->directory = kind->directory != NULL ? kind->directory
+	    : trial->directory != NULL             ? trial->directory
+						   : config->directory;
 	start->env = (const char *const *)kind->environment;
 	start->env_count = kind->environment_count;
 	start->budget = gang->budget;

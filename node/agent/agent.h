@@ -119,7 +119,10 @@ struct espl__agent_gang {
 	struct espl__held saving;
 	/* private node: checkpoints on the way to the driver, and sealed meanwhile; 0 none */
 	uint64_t putting, unsent, putting_bytes, unsent_bytes;
-	int fetching; /* waits for the one to restore */
+	int fetching;       /* waits for the one to restore, or: */
+	int lacks_files;    /* for the files of the search */
+	const char *wanted; /* its working folder as the driver knows it */
+	char *files;        /* those of the search, on a private node; NULL none */
 };
 
 struct espl__reserved {
@@ -187,6 +190,7 @@ void espl__gang_start(struct espl__agent *, struct espl__start *, void *memory);
 void espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);
 void espl__gang_note(struct espl__agent_rank *); /* its supervisor sent something */
 void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__gang_begin(struct espl__agent_gang *); /* its files are there */
 void espl__gang_prepared(struct espl__agent_gang *, const struct espl__diag *);
 void espl__gang_claimed(struct espl__agent_gang *,
     const char *why_not); /* NULL: its GPUs are its own */
@@ -241,6 +245,8 @@ int espl__relay_hear(struct espl__agent *, uint8_t type, struct espl__reader *);
 int64_t espl__relay_tend(struct espl__agent *, int64_t now);
 /* A sealed checkpoint is on its way: then espl__files_tell_saved. */
 void espl__relay_save(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
+/* Has to get the files of the search first: 1, then espl__gang_begin. */
+int espl__relay_files(struct espl__agent_gang *);
 void espl__relay_fetch(struct espl__agent_gang *);  /* then espl__files_verify */
 void espl__relay_forget(struct espl__agent_gang *); /* it ends, and need not wait for that */
 /* Nothing of it is still to be sent.  Anywhere. */

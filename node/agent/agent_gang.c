@@ -92,9 +92,17 @@ espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
 		return;
 	}
 	g = make_gang(a, start, memory);
+	if (!espl__relay_files(g))
+		espl__gang_begin(g);
+}
+
+void
+espl__gang_begin(struct espl__agent_gang *g)
+{
+	ESPL__CHECK(g, AGENT_GANG);
 	/* A trainable's checkpoint is read by rank 0 alone: other nodes need not have it. */
-	if (g->restore[0] != '\0' && (g->leads || start->argc > 0)) {
-		if (a->mover != NULL)
+	if (g->restore[0] != '\0' && (g->leads || g->start.argc > 0)) {
+		if (g->agent->mover != NULL)
 			espl__relay_fetch(g);
 		else
 			espl__files_verify(g);
@@ -462,6 +470,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	free(g->folder);
 	free(g->params);
 	free(g->restore);
+	free(g->files);
 	free(g->ranks);
 	free(g->start_memory);
 	free(g);

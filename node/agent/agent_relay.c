@@ -21,6 +21,7 @@
 #include "agent/agent.h"
 #include "store/store.h"
 #include "transfer/mover.h"
+#include "transfer/pack.h"
 
 #define MS INT64_C(1000000)
 #define OUT_MOST ((size_t)128 << 10) /* unsent bytes beyond which no chunk is added */
@@ -50,6 +51,8 @@ find_place(void *ctx, const char *name)
 	uint64_t trial, checkpoint;
 	char *folder, *path;
 
+	if (espl__is_files_name(name))
+		return espl__format("%s/%s", a->dir, name);
 	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
 		return NULL;
 	folder = espl__trial_folder(a->dir, trial);
@@ -195,15 +198,81 @@ espl__relay_forget(struct espl__agent_gang *g)
 	ESPL__CHECK(g, AGENT_GANG);
 	if (!g->fetching)
 		return;
-	g->fetching = 0;
+	g->fetching = g->lacks_files = 0;
 	espl__gang_prepared(g, NULL);
+}
+
+/* ---- the files of the search -------------------------------------------------------------- */
+
+/* The name of what a gang works in, if that is below the run's folder; else NULL. */
+static const char *
+find_files(const struct espl__agent_gang *g)
+{
+	const char *dir = g->agent->run_dir;
+	size_t size = dir != NULL ? strlen(dir) : 0;
+
+	if (g->agent->mover == NULL || size == 0 || strncmp(g->wanted, dir, size) != 0 ||
+	    g->wanted[size] != '/' || !espl__is_files_name(g->wanted + size + 1))
+		return NULL;
+	return g->wanted + size + 1;
+}
+
+int
+espl__relay_files(struct espl__agent_gang *g)
+{
+	const char *name;
+
+	ESPL__CHECK(g, AGENT_GANG);
+	g->wanted = g->start.directory;
+	name = find_files(g);
+	if (name == NULL)
+		return 0;
+	g->files = espl__format("%s/%s", g->agent->dir, name);
+	g->start.directory = g->files;
+	if (espl__pack_digest(g->files) != 0) /* a run's files never change */
+		return 0;
+	g->fetching = g->lacks_files = 1;
+	espl__mover_get(g->agent->mover, name);
+	return 1;
+}
+
+static struct espl__agent_gang *
+find_lacking(const struct espl__agent *a, const char *name)
+{
+	for (uint32_t i = 0; i < a->gang_count; i++)
+		if (a->gangs[i]->lacks_files && strcmp(find_files(a->gangs[i]), name) == 0)
+			return a->gangs[i];
+	return NULL;
+}
+
+/* Gangs that waited for them begin. */
+static void
+take_files(struct espl__agent *a, const char *name, const struct espl__diag *diag)
+{
+	struct espl__agent_gang *g;
+
+	if (diag->status == ESPL_OK)
+		espl__agent_log(a, ESPL_INFO, "the files of the search have arrived");
+	while ((g = find_lacking(a, name)) != NULL) {
+		g->fetching = g->lacks_files = 0;
+		if (diag->status == ESPL_OK) {
+			espl__gang_begin(g);
+		} else {
+			char *text = espl__format("run folder: the files of the search: %s",
+			    espl__reason(diag));
+
+			espl__gang_claimed(g, text);
+			free(text);
+		}
+	}
 }
 
 static struct espl__agent_gang *
 find_fetching(const struct espl__agent *a, uint64_t source, uint64_t checkpoint)
 {
 	for (uint32_t i = 0; i < a->gang_count; i++)
-		if (a->gangs[i]->fetching && a->gangs[i]->start.source == source &&
+		if (a->gangs[i]->fetching && !a->gangs[i]->lacks_files &&
+		    a->gangs[i]->start.source == source &&
 		    a->gangs[i]->start.checkpoint == checkpoint)
 			return a->gangs[i];
 	return NULL;
@@ -216,6 +285,8 @@ on_got(void *ctx, const char *name, const struct espl__diag *diag)
 	struct espl__agent_gang *g;
 	uint64_t source, checkpoint;
 
+	if (espl__is_files_name(name))
+		take_files(a, name, diag);
 	if (espl__checkpoint_name(name, &source, &checkpoint) != 0)
 		return;
 	while ((g = find_fetching(a, source, checkpoint)) != NULL) {
