@@ -51,12 +51,12 @@ report 'a layer names nothing of a layer above it' "$(
 	below node/agent node/session node/store node/transfer node/wire.o node/.libs/wire.o base
 	below node core base
 	below sdk/check sdk/testkit core base
-	below driver/input node/listen core base
+	below driver/input node/listen node/store core base
 	below driver/init core/config base
 	below driver/sim sdk/check driver/input driver/compute.o driver/.libs/compute.o core base
 	below driver/real driver/compute.o driver/.libs/compute.o node/transfer node/wire.o node/.libs/wire.o core base
 	below driver/report driver/input core base
-	below driver sdk/check node/listen node/transfer node/wire.o node/.libs/wire.o core base)"
+	below driver sdk/check node/listen node/store node/transfer node/wire.o node/.libs/wire.o core base)"
 
 loadable=$(find plugins -path '*/.libs/*.so' -type f | LC_ALL=C sort)
 report 'a plugin file exports its descriptor alone' "$(
