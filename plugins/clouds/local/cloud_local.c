@@ -557,6 +557,8 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 			.uuid);
 	argv[0] = "env";
 	argv[1] = devices;
+	if (sink->agent != NULL) /* it is this machine: nothing is sent */
+		sink->agent(sink, NULL);
 	status = sink->argv(sink, argv, 2);
 	free(devices);
 	return status;
