@@ -166,7 +166,6 @@ function stays() {
   }
   return list;
 }
-const gangs = stays();
 function gangTip(g) {
   const trial = `trial ${trialName(g.trial)}, gang ${g.gang}`, [first, ...others] = g.parts;
   return tip(trial + (stageName(first.stage) && ", " + stageName(first.stage)) + others
@@ -522,17 +521,19 @@ function failures() {
 
 /* ---- a pool: when each experiment and job came, why it waited, on how many GPUs it ran ------- */
 
-const members = objects(data.members);
-const shares = new Map(members.map((m) => [m.who, []]));
-for (const [who, at, more] of data.shares.rows) {
-  const steps = shares.get(who), before = steps.length > 0 ? steps[steps.length - 1].gpus : 0;
-  steps.push({ at, gpus: before + more });
-}
-for (const m of members) {
-  m.steps = shares.get(m.who);
-  m.most = m.steps.reduce((most, s) => Math.max(most, s.gpus), 0);
-  m.until_s = or(m.ended_s, now);
-  m.waited_s = (m.steps.length > 0 ? m.steps[0].at : m.until_s) - m.arrived_s;
+function poolMembers() {
+  const list = objects(data.members), shares = new Map(list.map((m) => [m.who, []]));
+  for (const [who, at, more] of data.shares.rows) {
+    const steps = shares.get(who), before = steps.length > 0 ? steps[steps.length - 1].gpus : 0;
+    steps.push({ at, gpus: before + more });
+  }
+  for (const m of list) {
+    m.steps = shares.get(m.who);
+    m.most = m.steps.reduce((most, s) => Math.max(most, s.gpus), 0);
+    m.until_s = or(m.ended_s, now);
+    m.waited_s = (m.steps.length > 0 ? m.steps[0].at : m.until_s) - m.arrived_s;
+  }
+  return list;
 }
 function drawMember(m, most, y) {
   const ROW = 14, from = time(m.arrived_s);
@@ -677,7 +678,14 @@ function trialTable(search) {
 
 /* ---- the page ----------------------------------------------------------------------------- */
 
-document.getElementById("page").innerHTML = markup([head(), gantt(), poolParts(), gpusOverTime(),
-  costOverTime(), gpuUse(), resizes(), data.searches.map(curves), stageTable(), failures(),
-  data.searches.map(trialTable), el("footer", null, `espalier ${data.version}, from results.db` +
-    (data.running ? " while the run was in progress" : ""))]);
+/* Draws the page from the data, the JSON of report_html.c; again wherever there is newer data. */
+function draw(given) {
+  take(given);
+  gangs = stays();
+  members = poolMembers();
+  document.getElementById("page").innerHTML = markup([head(), gantt(), poolParts(), gpusOverTime(),
+    costOverTime(), gpuUse(), resizes(), data.searches.map(curves), stageTable(), failures(),
+    data.searches.map(trialTable), el("footer", null, `espalier ${data.version}, from results.db` +
+      (data.running ? " while the run was in progress" : ""))]);
+}
+draw(JSON.parse(document.getElementById("data").textContent));

@@ -1,23 +1,37 @@
 /* report_base.js - the data of the page of `espalier report`, text, stages, money, shapes and axes.
  *
+ * `draw(data)` in report.js draws the page from the data of report_html.c; what is derived from
+ * them stands in the variables below, which `take` sets.
+ *
  * All text and all numbers of the data are untrusted: `el` escapes what it is given, and an axis
  * takes any number.
  */
 "use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-const totals = data.totals;
+let data, totals, facts, now, end, pool, declared, nodes, plans, planned, stages, charges, fixed;
+let stageOf, firstName, spent, time, gangs, members;
 
 /* {columns, rows} as objects. */
 function objects(table) {
   return table.rows
     .map((row) => Object.fromEntries(table.columns.map((name, i) => [name, row[i]])));
 }
-const facts = objects(data.facts)[0];
-const now = facts.now, end = facts.end_s, pool = facts.kind === "pool";
-const declared = pool || facts.kind === "declared";
-const [nodes, plans, planned, stages, charges] =
-  ["nodes", "plans", "planned", "stages", "charges"].map((name) => objects(data[name]));
-const fixed = data.fixed && !data.fixed.why_not ? data.fixed : null;
+function take(given) {
+  data = given;
+  totals = data.totals;
+  facts = objects(data.facts)[0];
+  now = facts.now;
+  end = facts.end_s;
+  pool = facts.kind === "pool";
+  declared = pool || facts.kind === "declared";
+  [nodes, plans, planned, stages, charges] =
+    ["nodes", "plans", "planned", "stages", "charges"].map((name) => objects(data[name]));
+  fixed = data.fixed && !data.fixed.why_not ? data.fixed : null;
+  stageOf = new Map(stages.map((s) => [s.n, s]));
+  firstName = plans.length > 1 ? "first plan" : "plan";
+  spent = sumCharges();
+  costStages();
+  time = axis(0, end, LEFT, RIGHT);
+}
 
 /* ---- text ------------------------------------------------------------------------------- */
 
@@ -103,7 +117,6 @@ function parameters(text) {
 
 /* ---- stages ----------------------------------------------------------------------------- */
 
-const stageOf = new Map(stages.map((s) => [s.n, s]));
 const color = (number) => "s" + Math.abs(number || 0) % 8;
 const stageColor = (n) => color(stageOf.has(n) ? stageOf.get(n).number : 0);
 function rowName(row) {
@@ -125,7 +138,6 @@ function firstPlanned(bracket, number) {
 function lastPlanned(bracket, number) {
   return planned.filter((r) => !isFirst(r)).reverse().find(sameStage(bracket, number));
 }
-const firstName = plans.length > 1 ? "first plan" : "plan";
 
 /* ---- money ------------------------------------------------------------------------------ */
 
@@ -173,7 +185,6 @@ function sumCharges() {
     points.push([now, usd]);
   return points;
 }
-const spent = sumCharges();
 function spentBy(at) {
   let low = 0, high = spent.length;
   while (low < high) {	/* the first point later than `at` */
@@ -204,7 +215,6 @@ function costStages() {
     s.cost_usd = busy > 0 ? spentBy(now) * s.busy_gpu_s / busy : s.cost_usd;
   }
 }
-costStages();
 
 /* ---- shapes and axes -------------------------------------------------------------------- */
 
@@ -236,7 +246,6 @@ function axis(low, high, from, to, log = false) {
   };
   return Object.assign(at, { low, high, from, to, log });
 }
-const time = axis(0, end, LEFT, RIGHT);
 /* The least of 1, 2, 5 * 10^k that is not below. */
 function roundUp(v) {
   if (!(v > 1e-300 && v < 1e300))
