@@ -1,0 +1,50 @@
+"""Configurations written in Python: a dict as the text of a configuration file."""
+
+import math
+import re
+from typing import Any, Mapping
+
+
+def text(config: Mapping[str, Any]) -> str:
+    """{"experiment": {"name": "x"}} as `experiment = { name = "x"; };` and so on."""
+    return "".join("%s = %s;\n" % (_name(name), value_text(value)) for name, value in config.items())
+
+
+def _name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z*][-A-Za-z0-9_*]*", name):
+        raise ValueError("%r cannot be a name in a configuration" % (name,))
+    return name
+
+
+def value_text(value: Any) -> str:
+    """A value as `--set` takes it, too."""
+    if isinstance(value, Mapping):
+        return "{ %s}" % "".join("%s = %s; " % (_name(name), value_text(inner)) for name, inner in value.items())
+    if isinstance(value, list):
+        return "[ %s ]" % ", ".join(map(value_text, value)) if _alike(value) else "( %s )" % ", ".join(map(value_text, value))
+    if isinstance(value, tuple):
+        return "( %s )" % ", ".join(map(value_text, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"%s"' % re.sub(r'[\\"\x00-\x1f]', _escape, value)
+    if isinstance(value, int):
+        return str(value)
+    value = float(value)                       # also NumPy's
+    if not math.isfinite(value):
+        raise ValueError("%r cannot be written into a configuration" % value)
+    written = repr(value)
+    return written if "." in written or "e" in written else written + ".0"
+
+
+def _escape(found: "re.Match[str]") -> str:
+    char = found.group()
+    if char == "\0":
+        raise ValueError("a text in a configuration cannot contain NUL")
+    return "\\" + char if char in '\\"' else "\\x%02x" % ord(char)
+
+
+def _alike(values: list) -> bool:
+    """Can these be an array?  Its elements are of one type, and neither groups nor lists."""
+    kinds = {type(value) for value in values}
+    return len(kinds) == 1 and kinds <= {bool, int, float, str}

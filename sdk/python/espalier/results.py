@@ -1,0 +1,104 @@
+"""Results of a run, read from the tables in its results.db (docs/results.md)."""
+
+import json
+import os
+import pathlib
+import sqlite3
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
+
+if TYPE_CHECKING:
+    import pandas
+
+_oldest = 3    # PRAGMA user_version of the first results.db that has all that is read here
+
+
+def load(directory: Union[str, "os.PathLike[str]"]) -> "Run":
+    """Reads the run in this directory, also while it is running."""
+    return Run(directory)
+
+
+class Run:
+    """A run directory.  Every call reads the tables as they are now."""
+
+    def __init__(self, directory: Union[str, "os.PathLike[str]"]):
+        self.directory = os.path.abspath(directory)
+        self._path = os.path.join(self.directory, "results.db")
+        if not os.path.exists(self._path):
+            raise FileNotFoundError("%s has no results.db: is it a run directory? `espalier resume` makes it again"
+                                    % directory)
+        (found,) = self._query("PRAGMA user_version")[0].values()
+        if found < _oldest:
+            raise ValueError("%s was written by an older espalier; `espalier resume` makes it again" % self._path)
+
+    def __repr__(self) -> str:
+        meta, best = self.meta(), self.best()
+        return "<espalier.Run %s: %s, %s trials, %s>" % (
+            meta.get("experiment"), meta.get("status"), self._query("SELECT count(*) AS n FROM trials")[0]["n"],
+            "best trial %d: %s %.6g" % (best["trial"], meta.get("metric"), best["metric"]) if best else "no result yet")
+
+    def _query(self, text: str, *values: Any) -> List[Dict[str, Any]]:
+        uri = pathlib.Path(self._path).as_uri() + "?mode=ro"
+        connection = sqlite3.connect(uri, uri=True, timeout=30)
+        try:
+            cursor = connection.execute(text, values)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row)) for row in cursor]
+        finally:
+            connection.close()
+
+    def meta(self) -> Dict[str, Any]:
+        """Facts about the run: status, experiment, metric, goal, cost_usd, ..."""
+        return {row["key"]: row["value"] for row in self._query("SELECT key, value FROM meta")}
+
+    def rows(self, table: str) -> List[Dict[str, Any]]:
+        """A table or view of results.db as a list of dicts; needs no pandas."""
+        known = [row["name"] for row in self._query(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'")]
+        if table not in known:
+            raise KeyError("no table %r; there are %s" % (table, ", ".join(sorted(known))))
+        return self._query('SELECT * FROM "%s"' % table)
+
+    def table(self, table: str) -> "pandas.DataFrame":
+        """A table or view of results.db as a DataFrame."""
+        return _pandas().DataFrame(self.rows(table))
+
+    def trials(self) -> "pandas.DataFrame":
+        """One row per trial: the columns of the table, and params_NAME for each parameter."""
+        made = self.table("trials")
+        if made.empty:
+            return made
+        params = _pandas().DataFrame([json.loads(text) for text in made.pop("params")], index=made.index)
+        return made.join(params.add_prefix("params_"))
+
+    def curves(self) -> "pandas.DataFrame":
+        """One row per report: trial, iteration, at_s, gpus, packing, metric (the objective), and
+        metrics_NAME for each other metric."""
+        made = self.table("reports")
+        others = self._query("SELECT trial, iteration, name, value FROM metrics JOIN metric_names ON id = name_id")
+        if not others:
+            return made
+        wide = _pandas().DataFrame(others).pivot(index=["trial", "iteration"], columns="name", values="value")
+        wide.columns = ["metrics_" + name for name in wide.columns]
+        return made.merge(wide.reset_index(), on=["trial", "iteration"], how="left")
+
+    def best(self) -> Optional[Dict[str, Any]]:
+        """The best trial: trial, metric, iteration, params, and checkpoint, a directory or None.
+
+        None while no trial has reported a number, and for a pool (see rows("experiments"))."""
+        best = self.meta().get("best")
+        if best is None:
+            return None
+        row = self._query("SELECT * FROM trials WHERE id = ?", int(best))[0]
+        saved = row["checkpoint"]              # the iteration that it belongs to
+        return {"trial": row["id"], "metric": row["metric"], "iteration": row["iteration"],
+                "params": json.loads(row["params"]),
+                "checkpoint": os.path.join(self.directory, "trials", str(row["id"]), "checkpoint-%d" % saved)
+                if saved is not None else None}
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("this needs pandas (pip install 'espalier[pandas]'); rows(TABLE) does not") from None
+    return pandas

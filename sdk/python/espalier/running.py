@@ -1,0 +1,149 @@
+"""Runs a search, with its progress on the terminal or in the notebook."""
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import IO, Any, Dict, List, Mapping, Optional, Union
+
+from espalier import config as _config
+from espalier import program
+from espalier.results import Run
+
+
+class Error(RuntimeError):
+    """The program failed; status is its exit status (docs/cli.md)."""
+
+    def __init__(self, message: str, status: int):
+        super().__init__(message)
+        self.status = status
+
+
+def run(config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
+        dir: Optional[Union[str, "os.PathLike[str]"]] = None, *,
+        set: Optional[Mapping[str, Any]] = None, progress: bool = True) -> Run:
+    """Runs a search to its end and returns its results.
+
+    config is a configuration file, or a dict of the same structure, whose relative paths are
+    relative to the working directory.  dir is the run directory (default: the experiment's or the
+    file's name, and the time).  set overrides values, for example {"algorithm.trials": 9}.
+    Interrupted (Ctrl-C, the notebook's stop button) it stops cleanly, and resume(dir) continues."""
+    written = None
+    try:
+        if isinstance(config, Mapping):
+            name = str(config.get("experiment", {}).get("name", "run"))
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.getcwd(), prefix="search-", suffix=".cfg",
+                                             delete=False) as file:
+                written = file.name
+                file.write(_config.text(config))
+        else:
+            name = os.path.splitext(os.path.basename(os.fspath(config)))[0]
+        if dir is None:
+            dir = stem = "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S"))
+            number = 1
+            while os.path.exists(dir):
+                number += 1
+                dir = "%s-%d" % (stem, number)
+        arguments = ["run", os.fspath(written or config), "--dir", os.fspath(dir)]
+        for path, value in (set or {}).items():
+            arguments += ["--set", "%s=%s" % (path, _config.value_text(value))]
+        return _follow(arguments, dir, progress)
+    finally:
+        if written is not None:
+            os.unlink(written)
+
+
+def resume(dir: Union[str, "os.PathLike[str]"], *, progress: bool = True) -> Run:
+    """Continues a run that was stopped or killed."""
+    return _follow(["resume", os.fspath(dir)], dir, progress)
+
+
+def _follow(arguments: List[str], dir: Union[str, "os.PathLike[str]"], progress: bool) -> Run:
+    notebook = _in_notebook()
+    board = _Board() if notebook and progress else None
+    option = ["--json"] if board else [] if progress else ["--quiet"]
+    with tempfile.TemporaryFile() as errors:
+        # A notebook's kernel and its processes may be interrupted together or not: in a session of
+        # its own the program is interrupted by us alone.  On a terminal Ctrl-C reaches it anyway.
+        child = subprocess.Popen(program.command(*arguments, *option), env=program.environment(),
+                                 stdin=subprocess.DEVNULL, start_new_session=notebook,
+                                 stdout=subprocess.PIPE if board else None if progress else subprocess.DEVNULL,
+                                 stderr=errors if board or not progress else None)
+        interrupted = False
+        while True:
+            try:
+                if board and child.stdout:
+                    board.follow(child.stdout)
+                status = child.wait()
+                break
+            except KeyboardInterrupt:
+                interrupted = True
+                if notebook:
+                    child.send_signal(signal.SIGINT)
+        if child.stdout:
+            child.stdout.close()
+        errors.seek(0)
+        message = errors.read().decode(errors="replace").strip()
+    if status == 4 and interrupted:
+        raise KeyboardInterrupt("stopped; espalier.resume(%r) continues" % os.fspath(dir))
+    if status != 0:
+        raise Error(message or "espalier %s ended with status %d" % (arguments[0], status), status)
+    return Run(dir)
+
+
+def _in_notebook() -> bool:
+    """Is this the kernel of a notebook?"""
+    shell = sys.modules.get("IPython")
+    return shell is not None and hasattr(shell.get_ipython(), "kernel")
+
+
+class _Board:
+    """The progress of a run in a notebook: two lines that change in place."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+        self._shown = display({"text/plain": "starting"}, raw=True, display_id=True)
+        self._shown_at = 0.0
+        self._clock = 0.0
+        self._states: Dict[Any, str] = {}
+        self._params: Dict[Any, Any] = {}
+        self._best: Optional[Dict[str, Any]] = None
+
+    def follow(self, events: IO[bytes]) -> None:
+        """Reads events until there are no more."""
+        for line in events:
+            self.take(json.loads(line))
+            if time.monotonic() - self._shown_at >= 0.5:
+                self.show()
+        self.show()
+
+    def take(self, event: Dict[str, Any]) -> None:
+        self._clock = event.get("at_s", self._clock)
+        trial = event.get("experiment"), event.get("trial")
+        if event["event"] == "trial":
+            self._states[trial] = event["state"]
+            if "params" in event:
+                self._params[trial] = event["params"]
+        elif event["event"] == "report" and event["best"]:
+            self._best = event
+
+    def text(self) -> str:
+        counts = collections.Counter(self._states.values())
+        lines = ["%.0f s  %d trials: %s" % (self._clock, len(self._states), ", ".join(
+            "%d %s" % (number, state) for state, number in sorted(counts.items())))]
+        if self._best is not None:
+            best = self._best
+            params = self._params.get((best.get("experiment"), best["trial"]), {})
+            lines.append("best trial %d: %.6g at iteration %d  %s" % (
+                best["trial"], best["metric"], best["iteration"],
+                "  ".join("%s=%s" % (name, "%.6g" % value if isinstance(value, float) else value)
+                          for name, value in params.items())))
+        return "\n".join(lines)
+
+    def show(self) -> None:
+        self._shown_at = time.monotonic()
+        self._shown.update({"text/plain": self.text()}, raw=True)

@@ -1,0 +1,116 @@
+"""Searches run from Python, and what is read from them."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+import espalier
+from espalier import config, program, running
+
+TRAIN = """
+import espalier.trial
+run = espalier.trial.start()
+for i in run.iterations():
+    run.report(i, {"loss": abs(run.params["x"] - 3) / i, "speed": 2 * i})
+"""
+SEARCH = {
+    "experiment": {"name": "apple", "metric": "loss", "goal": "minimize", "seed": 3},
+    "trial": {"command": ["python3", "train.py"], "gpus_max": 1, "checkpoint": False},
+    "space": {"x": {"type": "real", "low": 0.0, "high": 10.0},
+              "word": {"type": "choice", "values": ['a"b', "c\\d", "e\nf", "\u00e4"]}},
+    "algorithm": {"use": "random", "trials": 3, "iterations_max": 2},
+    "allocator": {"use": "fair"},
+    "cloud": {"use": "local", "device": "cpu", "gpus": 2},
+}
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
+
+class Config(unittest.TestCase):
+    def test_values(self):
+        self.assertEqual(config.text({"a": {"b": [1, 2], "c": (1, "x"), "d": [1, 2.5], "e": [{"f": 1e-9}]}, "g": True}),
+                         'a = { b = [ 1, 2 ]; c = ( 1, "x" ); d = ( 1, 2.5 ); e = ( { f = 1e-09; } ); };\ng = true;\n')
+        self.assertEqual(config.value_text(3.0), "3.0")
+        self.assertEqual(config.value_text('a"\\\n'), '"a\\"\\\\\\x0a"')
+        for wrong in (float("nan"), "a\0b", {"a b": 1}, {"": 1}):
+            with self.assertRaises(ValueError):
+                config.value_text(wrong)
+
+
+class Search(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        os.chdir(folder.name)
+        cls.addClassCleanup(os.chdir, "/")
+        with open("train.py", "w") as file:
+            file.write(TRAIN)
+        cls.run_ = espalier.run(SEARCH, "one", progress=False)
+
+    def test_best(self):
+        said = subprocess.run(program.command("best", "one", "--json"), stdout=subprocess.PIPE, check=True).stdout
+        expected, best = json.loads(said)["best"], self.run_.best()
+        self.assertAlmostEqual(best["metric"], expected["metric"], 12)
+        for key in ("trial", "iteration", "params", "checkpoint"):
+            self.assertEqual(best[key], expected[key])
+
+    def test_rows(self):
+        rows = self.run_.rows("trials")
+        self.assertEqual([row["id"] for row in rows], [0, 1, 2])
+        self.assertLessEqual({json.loads(row["params"])["word"] for row in rows},
+                             set(SEARCH["space"]["word"]["values"]))
+        self.assertEqual(len(self.run_.rows("report_metrics")), 12)
+        with self.assertRaisesRegex(KeyError, "there are"):
+            self.run_.rows("trials; DROP TABLE trials")
+
+    def test_meta(self):
+        meta = espalier.load("one").meta()
+        self.assertEqual((meta["status"], meta["metric"], meta["goal"]), ("done", "loss", "minimize"))
+        self.assertIn("apple: done, 3 trials, best trial", repr(self.run_))
+
+    @unittest.skipIf(pandas is None, "no pandas")
+    def test_frames(self):
+        trials, curves = self.run_.trials(), self.run_.curves()
+        self.assertEqual(len(trials), 3)
+        self.assertEqual(trials.params_x.dtype, float)
+        self.assertEqual(len(curves), 6)
+        self.assertEqual(list(curves[curves.trial == 1].metrics_speed), [2, 4])
+        best = trials.loc[trials.metric.idxmin()]
+        self.assertEqual((best.id, best.params_x), (self.run_.best()["trial"], self.run_.best()["params"]["x"]))
+
+    @unittest.skipIf(pandas is not None, "pandas is here")
+    def test_no_pandas(self):
+        with self.assertRaisesRegex(ImportError, r"espalier\[pandas\]"):
+            self.run_.trials()
+
+    def test_wrong(self):
+        with self.assertRaisesRegex(espalier.Error, "did you mean 'random'") as caught:
+            espalier.run(SEARCH, "wrong", set={"algorithm.use": "randon"}, progress=False)
+        self.assertEqual(caught.exception.status, 2)
+        with self.assertRaises(FileNotFoundError):
+            espalier.load("wrong")
+        self.assertFalse([name for name in os.listdir(".") if name.endswith(".cfg")])
+
+    def test_notebook(self):
+        shown = []
+        handle = types.SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+        display = types.SimpleNamespace(display=lambda data, raw, display_id: handle)
+        modules = {"IPython": types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=1)),
+                   "IPython.display": display}
+        with mock.patch.dict(sys.modules, modules):
+            run = espalier.run(SEARCH, "two")
+        self.assertFalse(running._in_notebook())
+        self.assertIn("3 trials: 3 completed", shown[-1])
+        self.assertIn("best trial %d: %.6g at iteration 2" % (run.best()["trial"], run.best()["metric"]), shown[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
