@@ -80,9 +80,10 @@ char *espl__cli_resume(const struct espl__args *, const char *dir);
 void espl__help_verb(const struct espl__verb *, struct espl__buf *);
 void espl__help_overview(struct espl__buf *);
 void espl__help_flag(const struct espl__flag *, char to[64]); /* "-s, --set PATH=VALUE" */
-/* help_pages.c: the manual page of the program, and what completes its command line in a shell. */
+/* help_pages.c: the manual page of the program. */
 void espl__help_man_page(struct espl__buf *);
-void espl__help_completion(struct espl__buf *);
+/* completion.c: what completes the command line in a shell: bash, zsh or fish. */
+espl_status espl__help_completion(const char *shell, struct espl__buf *, struct espl__diag *);
 
 int espl__verb_run(const struct espl__args *);
 int espl__verb_resume(const struct espl__args *);

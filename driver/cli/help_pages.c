@@ -1,14 +1,12 @@
-/* help_pages.c - what is made of the verbs' own text: the manual page, and completion for bash.
+/* help_pages.c - the manual page, made of the verbs' own text.
  *
- * Committed as docs/man/espalier.1 and docs/espalier.bash; tests/runs/10-help.test compares them.
+ * Committed as docs/man/espalier.1; tests/runs/10-help.test compares it.
  */
 #include <string.h>
 
 #include "cli/cli.h"
 #include "input/input.h"
 #include "config/schema.h"
-
-/* ---- the manual page ------------------------------------------------------------------------- */
 
 static const char description[] =
     ".SH DESCRIPTION\n"
@@ -199,45 +197,4 @@ espl__help_man_page(struct espl__buf *b)
 	for (verb = espl__verbs; verb->name != NULL; verb++)
 		put_verb(verb, b);
 	espl__print(b, "%s%s", other_words, sections);
-}
-
-/* ---- completion ------------------------------------------------------------------------------ */
-
-/* What `help` is about beyond verbs; plugins come and go, so they are asked for. */
-void
-espl__help_completion(struct espl__buf *b)
-{
-	const struct espl__verb *verb;
-	const struct espl__flag *flag;
-	const struct espl__core_group *group;
-
-	espl__print(b,
-	    "# Completion of espalier's command line for bash.  Made by `espalier help "
-	    "--completion`.\n"
-	    "_espalier() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
-	    "verb=${COMP_WORDS[1]} words=\n"
-	    "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '");
-	for (verb = espl__verbs; verb->name != NULL; verb++)
-		espl__print(b, "%s ", verb->name);
-	espl__print(b, "--help --version' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $verb in\n");
-	for (verb = espl__verbs; verb->name != NULL; verb++) {
-		espl__print(b, "\t%s) words='", verb->name);
-		for (flag = verb->flags; flag != NULL && flag->name != NULL; flag++)
-			espl__print(b, "--%s ", flag->name);
-		espl__print(b, "--plugins --help' ;;\n");
-	}
-	espl__print(b,
-	    "\tesac\n\tcase $verb:$prev in\n\thelp:help)\n\t\twords=\"$words config espalier");
-	for (verb = espl__verbs; verb->name != NULL; verb++)
-		espl__print(b, " %s", verb->name);
-	for (group = espl__core_groups(); group->name != NULL; group++)
-		espl__print(b, " %s", group->name);
-	espl__print(b,
-	    " $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 \"/\" $2 }')\" ;;\n"
-	    "\texport:--format|export:-f) words='csv json' ;;\n"
-	    "\tesac\n\tif [[ $cur == -* || $verb:$prev == help:help || $prev == --format || $prev "
-	    "== -f ]]; then\n"
-	    "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n\telse\n"
-	    "\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n}\n"
-	    "complete -o filenames -F _espalier espalier\n");
 }

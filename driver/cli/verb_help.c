@@ -383,7 +383,7 @@ espl__verb_help(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__buf b = { NULL, 0, 0 };
-	const char *topic = args->positional[0];
+	const char *topic = args->positional[0], *shell = espl__arg(args, "completion");
 	int markdown = espl__arg(args, "markdown") != NULL, man = espl__arg(args, "man") != NULL;
 	enum espl__help_form form = markdown ? ESPL__HELP_MARKDOWN
 	    : man                            ? ESPL__HELP_MAN
@@ -393,8 +393,8 @@ espl__verb_help(const struct espl__args *args)
 
 	if (topic == NULL && (markdown || man))
 		topic = "config";
-	if (espl__arg(args, "completion") != NULL)
-		espl__help_completion(&b);
+	if (shell != NULL)
+		status = espl__help_completion(shell, &b, &diag);
 	else if (man && strcmp(topic, "espalier") == 0)
 		espl__help_man_page(&b);
 	else if (topic == NULL)

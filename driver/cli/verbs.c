@@ -117,8 +117,8 @@ static const struct espl__flag market_flags[] = { { "offer", 0, "NAME",
 	END_FLAGS };
 static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Markdown" },
 	{ "man", 0, NULL, "print the source of a manual page" },
-	{ "completion", 0, NULL,
-	    "print a completion script for bash: source <(espalier help --completion)" },
+	{ "completion", 0, "bash|zsh|fish",
+	    "print a completion script: source <(espalier help --completion bash)" },
 	END_FLAGS };
 
 static const struct espl__flag check_flags[] = {
@@ -297,7 +297,7 @@ const struct espl__verb espl__verbs[] = {
 	    check_flags, 1, 1, espl__verb_check },
 	{ "plugins", "[--json]", "list the installed plugins", "", json_flags, 0, 0,
 	    espl__verb_plugins },
-	{ "help", "[COMMAND|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion]",
+	{ "help", "[COMMAND|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion SHELL]",
 	    "show help for a command, plugin or configuration group",
 	    "KIND is algorithm, allocator, cloud, placer or trainable.  GROUP is one of espalier's "
 	    "own\n"
