@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: configure's three states of CUDA, NCCL and CBC, names of plugins that do not exist, a path with a blank.
+# TAP: configure's three states of CUDA, NCCL and CBC, names of plugins that do not exist, a 32-bit machine, a path with a blank.
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
@@ -27,13 +27,22 @@ if [ -f "$top/config.status" ]; then
 	echo '1..0 # SKIP the source tree itself is configured, which forbids other build folders'
 	exit 0
 fi
-echo 1..6
+echo 1..8
 check 1 '--without-cuda is obeyed and said' 0 'CUDA  *no: not asked for' --without-cuda
 check 2 '--with-cuda=PATH fails where there is none' 1 'with-cuda=/nonexistent: no complete CUDA' --with-cuda=/nonexistent
 check 3 '--with-nccl needs CUDA' 1 'NCCL needs the CUDA toolkit' --without-cuda --with-nccl
 check 4 'an unknown builtin plugin is an error' 1 "no plugin 'algorithm_nonesuch'" --without-cuda \
 	--enable-builtin-plugins=algorithm/nonesuch
 check 5 '--without-cbc is obeyed and said' 0 'CBC  *no: not asked for' --without-cuda --without-cbc
+# As on a 32-bit machine: what the compiler says there, then, where it can build for one, a real one.
+words='error: espalier needs a 64-bit machine'
+check 6 'a compiler without 128-bit integers is refused' 1 "$words" --cache-file=/dev/null ac_cv_type___int128=no
+name='a 32-bit build is refused'
+if echo 'int main(void) { return 0; }' >m32.c && ${CC:-gcc} -m32 -o m32 m32.c 2>/dev/null; then
+	check 7 "$name" 1 "$words" --cache-file=/dev/null CC="${CC:-gcc} -m32"
+else
+	echo "ok 7 - $name # SKIP the compiler cannot build for 32 bits (Debian: gcc-multilib)"
+fi
 # A tree in a folder whose path has a blank: each object is compiled with that path in its flags.
 name='a source path with a blank builds'
 mkdir 'my tree' 'my tree/build' && for f in "$top"/*; do
@@ -42,9 +51,9 @@ mkdir 'my tree' 'my tree/build' && for f in "$top"/*; do
 done
 (cd 'my tree/build' && ../configure --cache-file="$t/cache" --disable-tests --without-cuda && make base/text.lo) >out 2>&1
 if [ $? -eq 0 ] && [ -s 'my tree/build/base/text.lo' ]; then
-	echo "ok 6 - $name"
+	echo "ok 8 - $name"
 else
-	echo "not ok 6 - $name"
+	echo "not ok 8 - $name"
 	tail -n 5 out | sed 's/^/# /'
 	failed=1
 fi
