@@ -1,4 +1,4 @@
-/* sigv4.c - AWS Signature Version 4, header form ("Create a signed AWS API request"). */
+/* sigv4.c - AWS Signature Version 4, headers and URLs ("Create a signed AWS API request"). */
 #include "real/sigv4.h"
 #include <nettle/hmac.h>
 #include <nettle/sha2.h>
@@ -196,14 +196,14 @@ is_signed(const char *line)
 /* The canonical headers, a blank line, and the list of their names: also to `names`. */
 static void
 put_headers(struct espl__buf *to, const struct espl__sigv4 *request, const struct url_parts *parts,
-    char *const *lines, uint32_t line_count, struct espl__buf *names)
+    char *const *lines, uint32_t line_count, int all, struct espl__buf *names)
 {
 	char **list = espl__alloc((request->header_count + line_count + 1) * sizeof *list);
 	uint32_t count = 0, i;
 
 	list[count++] = espl__format("host:%.*s", (int)parts->host_size, parts->host);
 	for (i = 0; i < request->header_count; i++)
-		if (is_signed(request->headers[i]))
+		if (all || is_signed(request->headers[i]))
 			list[count++] = clean_header(request->headers[i]);
 	for (i = 0; i < line_count; i++)
 		list[count++] = clean_header(lines[i]);
@@ -261,7 +261,7 @@ espl__sigv4_sign(const struct espl__sigv4 *request, char *lines[ESPL__SIGV4_LINE
 	espl__put_u8(&canonical, '\n');
 	put_query(&canonical, &parts);
 	espl__put_u8(&canonical, '\n');
-	put_headers(&canonical, request, &parts, lines, *count, &names);
+	put_headers(&canonical, request, &parts, lines, *count, 0, &names);
 	espl__print(&canonical, "%s", request->body_hash);
 	espl__sha256(canonical.data, canonical.size, hex);
 
@@ -276,5 +276,79 @@ espl__sigv4_sign(const struct espl__sigv4 *request, char *lines[ESPL__SIGV4_LINE
 	free(text);
 	espl__buf_free(&canonical);
 	espl__buf_free(&names);
+	return ESPL_OK;
+}
+
+void
+espl__url_put(struct espl__buf *to, const char *text, int slash)
+{
+	for (; *text != '\0'; text++) {
+		if ((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+		    (*text >= '0' && *text <= '9') || strchr("-_.~", *text) != NULL ||
+		    (slash && *text == '/'))
+			espl__put_u8(to, (uint8_t)*text);
+		else
+			espl__print(to, "%%%02X", (unsigned)(uint8_t)*text);
+	}
+}
+
+/* The URL with everything but the signature. */
+static char *
+add_parameters(const struct espl__sigv4 *request, const char *scope, const char *stamp,
+    uint32_t seconds, const char *names)
+{
+	struct espl__buf url = { 0 }, one = { 0 };
+	char *text;
+
+	espl__print(&url, "%s%sX-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=", request->url,
+	    strchr(request->url, '?') != NULL ? "&" : "?");
+	espl__print(&one, "%s/%s", request->keys->id, scope);
+	espl__url_put(&url, espl__buf_text(&one), 0);
+	espl__print(&url, "&X-Amz-Date=%s&X-Amz-Expires=%u&X-Amz-SignedHeaders=", stamp, seconds);
+	espl__url_put(&url, names, 0);
+	if (request->keys->token != NULL) {
+		espl__print(&url, "&X-Amz-Security-Token=");
+		espl__url_put(&url, request->keys->token, 0);
+	}
+	text = espl__strdup(espl__buf_text(&url));
+	espl__buf_free(&url);
+	espl__buf_free(&one);
+	return text;
+}
+
+espl_status
+espl__sigv4_presign(const struct espl__sigv4 *request, uint32_t seconds, char **out,
+    struct espl_error *error)
+{
+	struct espl__buf headers = { 0 }, names = { 0 }, canonical = { 0 };
+	char stamp[32], hex[65], *scope, *url, *text;
+	time_t now = (time_t)request->utc;
+	struct url_parts parts;
+	struct tm utc;
+
+	ESPL__ASSERT(request->keys->id != NULL && request->keys->secret != NULL);
+	if (split_url(request->url, &parts) != 0 || gmtime_r(&now, &utc) == NULL)
+		return espl_fail(error, ESPL_E_BUG, "cannot sign a URL like '%s'", request->url);
+	(void)strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
+	put_headers(&headers, request, &parts, NULL, 0, 1, &names);
+	scope = espl__format("%.8s/%s/%s/aws4_request", stamp, request->region, request->service);
+	url = add_parameters(request, scope, stamp, seconds, espl__buf_text(&names));
+	(void)split_url(url, &parts);
+	espl__print(&canonical, "%s\n", request->method);
+	put_path(&canonical, &parts, strcmp(request->service, "s3") != 0);
+	espl__put_u8(&canonical, '\n');
+	put_query(&canonical, &parts);
+	espl__print(&canonical, "\n%sUNSIGNED-PAYLOAD", espl__buf_text(&headers));
+	espl__sha256(canonical.data, canonical.size, hex);
+	text = espl__format("AWS4-HMAC-SHA256\n%s\n%s\n%s", stamp, scope, hex);
+	stamp[8] = '\0';
+	sign_text(request, stamp, text, hex);
+	*out = espl__format("%s&X-Amz-Signature=%s", url, hex);
+	free(scope);
+	free(url);
+	free(text);
+	espl__buf_free(&headers);
+	espl__buf_free(&names);
+	espl__buf_free(&canonical);
 	return ESPL_OK;
 }

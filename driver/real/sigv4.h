@@ -4,6 +4,7 @@
 #include <espalier/util.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/buf.h"
 
 struct espl__aws_keys {
 	char *id, *secret;
@@ -28,4 +29,10 @@ void espl__sha256(const void *, size_t, char hex[65]);
 /* The header lines to add; free() each.  E_BUG: not an http URL. */
 espl_status espl__sigv4_sign(const struct espl__sigv4 *, char *lines[ESPL__SIGV4_LINES],
     uint32_t *count, struct espl_error *);
+/* The URL with the signature in it, for a request that is sent within so many seconds by one that
+ * has no keys.  All headers are signed and must be sent as they are; the body is not. */
+espl_status espl__sigv4_presign(const struct espl__sigv4 *, uint32_t seconds, char **url,
+    struct espl_error *);
+/* Percent-encodes all but letters, digits and "-_.~"; `slash`: and but slashes. */
+void espl__url_put(struct espl__buf *, const char *text, int slash);
 #endif

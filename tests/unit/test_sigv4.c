@@ -175,6 +175,44 @@ found(const char *profile)
 	return text;
 }
 
+/* AWS's own example; then one made with botocore and by hand. */
+Test(sigv4, known_urls)
+{
+	struct espl__aws_keys s3 = { (char *)"AKIAIOSFODNN7EXAMPLE",
+		(char *)"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", NULL, INT64_MAX };
+	struct espl__aws_keys session = { (char *)"AKIDEXAMPLE",
+		(char *)"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", (char *)"TOKEN/+=", INT64_MAX };
+	struct espl__sigv4 request = { .method = "GET",
+		.region = "us-east-1",
+		.service = "s3",
+		.url = "https://examplebucket.s3.amazonaws.com/test.txt",
+		.keys = &s3 };
+	struct espl__buf path = { 0 };
+	char *url;
+
+	request.utc = seconds_of("20130524T000000Z");
+	cr_assert_eq(espl__sigv4_presign(&request, 86400, &url, NULL), ESPL_OK);
+	cr_assert_str_eq(url,
+	    "https://examplebucket.s3.amazonaws.com/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256"
+	    "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request"
+	    "&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host"
+	    "&X-Amz-Signature="
+	    "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404");
+	free(url);
+	request.method = "PUT";
+	request.keys = &session;
+	request.utc = seconds_of("20260102T030405Z");
+	espl__url_put(&path, "/bucket/run/a b=c+d(1)", 1);
+	cr_assert_str_eq(espl__buf_text(&path), "/bucket/run/a%20b%3Dc%2Bd%281%29");
+	request.url = "https://s3.us-east-1.amazonaws.com/bucket/run/a%20b%3Dc%2Bd%281%29"
+		      "?partNumber=3&uploadId=U%2Fx";
+	cr_assert_eq(espl__sigv4_presign(&request, 3600, &url, NULL), ESPL_OK);
+	cr_assert_not_null(
+	    strstr(url, "f4ac535b117d77ede165ac8b84f9f75b343750e250388fafa83a858838a3f828"));
+	free(url);
+	espl__buf_free(&path);
+}
+
 Test(aws_keys, where_they_come_from)
 {
 	begin();
