@@ -93,7 +93,8 @@ struct espl__run_config {
 	int release_idle; /* planning.release = "idle" */
 	uint32_t samples;
 	double risk;
-	int pool;                    /* several experiments, or plain jobs, on one cluster */
+	int asked; /* trials are evaluated by clients, which ask for them: EV_ASK */
+	int pool;  /* several experiments, or plain jobs, on one cluster */
 	struct espl__entry *entries; /* its experiments */
 	uint32_t entry_count;
 	const struct espl__node *workload; /* plain jobs: its group, NULL none */

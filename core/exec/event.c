@@ -271,6 +271,7 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_EXPERIMENT:
 	case ESPL__EV_CANCEL: put_member(b, e); break;
 	case ESPL__EV_HELD: espl__put_z64(b, e->as.held.late); break;
+	case ESPL__EV_ASK: espl__put_v64(b, e->as.ask.count); break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
@@ -411,6 +412,7 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	case ESPL__EV_EXPERIMENT:
 	case ESPL__EV_CANCEL: get_member(r, e); break;
 	case ESPL__EV_HELD: e->as.held.late = espl__get_z64(r); break;
+	case ESPL__EV_ASK: e->as.ask.count = espl__get_v64(r); break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:

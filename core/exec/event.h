@@ -40,7 +40,8 @@ enum espl__event_type {
 	ESPL__EV_NODE_WHY, /* in words, why a lease is about to end: EV_NODE follows */
 	ESPL__EV_REACH,    /* a node became unreachable, or reachable again; its trials run on */
 	ESPL__EV_OUTLIVED, /* this gang outlived the driver: EV_RESUME follows */
-	ESPL__EV_RETRY     /* when to lease again, as the provider says: EV_NODE follows */
+	ESPL__EV_RETRY,    /* when to lease again, as the provider says: EV_NODE follows */
+	ESPL__EV_ASK       /* clients want this many trials more (config.asked) */
 };
 
 /* How a gang ended. */
@@ -131,6 +132,9 @@ struct espl__event {
 			uint64_t number; /* as in sharing.h */
 			const char *text;
 		} gpu;
+		struct {
+			uint64_t count;
+		} ask;
 		struct {
 			uint64_t number;
 		} job;

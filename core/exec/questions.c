@@ -167,7 +167,7 @@ best_of(const struct espl__search *of, struct espl__exec_summary *s)
 	s->best = of->best;
 	s->best_loss = of->best_loss;
 	s->best_iteration = of->best_iteration;
-	s->best_checkpoint = best != NULL ? best->pub.checkpoint : 0;
+	s->best_checkpoint = best != NULL && !of->config->asked ? best->pub.checkpoint : 0;
 }
 
 void

@@ -164,6 +164,7 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 	espl__arena_free(&x->ops_arena);
 	x->call_seq = 0;
 	x->seats_freed = 0;
+	x->places = 0;
 	x->replaying = recorded != NULL;
 	x->accept = accept != 0;
 	x->recorded = espl__reader(recorded != NULL ? recorded->data : NULL,

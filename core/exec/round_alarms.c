@@ -52,7 +52,7 @@ quiet_until(const struct espl__gang *g)
 	const struct espl__search *s = g->trial->search;
 	espl_span quiet = QUIET_LEAST, limit = s->config->trial.report_limit;
 
-	if (g->quiet_told)
+	if (g->quiet_told || s->config->asked)
 		return ESPL_NEVER;
 	if (s->longest_s * QUIET_TIMES > (double)QUIET_LEAST / 1e9)
 		quiet = s->longest_s * QUIET_TIMES < 1e9

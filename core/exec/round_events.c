@@ -352,6 +352,16 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 	    (unsigned long long)n->pub.id, e->as.reach.text);
 }
 
+/* Those that run or wait are held by clients, or are handed out before any new one. */
+static void
+on_ask(struct espl__exec *x, const struct espl__event *e)
+{
+	const struct espl__trials *trials = &x->searches[0]->trials;
+
+	x->places = trials->running + trials->waiting + e->as.ask.count;
+	espl__exec_capacity(x);
+}
+
 static void
 on_outlived(struct espl__exec *x, const struct espl__event *e)
 {
@@ -395,6 +405,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_OUTCOME: espl__exec_outcome(x, e); return ESPL_OK;
 	case ESPL__EV_HELD: on_held(x, e); return ESPL_OK;
+	case ESPL__EV_ASK: on_ask(x, e); return ESPL_OK;
 	case ESPL__EV_TIMER: x->timer = ESPL_NEVER; return ESPL_OK;
 	case ESPL__EV_STOP: stop_for_user(x); return ESPL_OK;
 	case ESPL__EV_TROUBLE: espl__exec_interrupt(x, "%s", e->as.trouble.text); return ESPL_OK;

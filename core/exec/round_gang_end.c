@@ -37,7 +37,8 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, lease);
 
-	if (n == NULL || !n->live || n->failed_trial == espl__trial_uid(g->trial))
+	if (n == NULL || !n->live || x->config->asked ||
+	    n->failed_trial == espl__trial_uid(g->trial))
 		return;
 	if (n->proved && espl__trial_restores(g->trial) > 0)
 		/* trials run there, and this one has trained before: it is at fault */
@@ -104,7 +105,7 @@ count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease
 	    row->count == 0 || (row->one_node && row->node == lease && lease != ESPL_NONE);
 	uint32_t i = 0;
 
-	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 ||
+	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || s->config->asked ||
 	    g->trial->pub.iteration > g->trial->began)
 		return; /* the program did run for this trial */
 	if (row->count == 0)
@@ -142,7 +143,7 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 	uint32_t i = 0;
 
 	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || t->pub.iteration == 0 ||
-	    t->item == NULL)
+	    t->item == NULL || s->config->asked)
 		return;
 	if (a->text == NULL || a->iteration != t->pub.iteration ||
 	    !espl__text_alike(a->text, text)) {
@@ -216,7 +217,7 @@ count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_ga
 	name = t->search->jobs != NULL
 	    ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name)
 	    : espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));
-	x->last_failure = x->setup.simulated
+	x->last_failure = x->setup.simulated || x->config->asked
 	    ? espl__format("%s: %s", name, text)
 	    : espl__format("%s: %s (see %s/log)", name, text, folder + 1);
 	free(name);

@@ -74,7 +74,9 @@ want(const struct espl__search *s)
 		gpus = espl__exec_potential(x);
 	if (x->config->pool && gpus > s->config->gpus_limit)
 		gpus = s->config->gpus_limit;
-	places = c->gpus_min == 1 ? gpus * c->packing_max : gpus / c->gpus_min;
+	places = s->config->asked ? x->places
+	    : c->gpus_min == 1    ? gpus * c->packing_max
+				  : gpus / c->gpus_min;
 	if (places <= active)
 		return 0;
 	return places - active > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)(places - active);

@@ -103,9 +103,11 @@ espl__exec_shown(const struct espl__trial *t, struct espl_trial *room)
 {
 	uint64_t upper = (uint64_t)t->search->number << ESPL__TRIAL_BITS;
 
-	if (upper == 0)
+	if (upper == 0 && !t->search->config->asked)
 		return &t->pub;
 	*room = t->pub;
+	if (t->search->config->asked)
+		room->checkpoint = 0; /* its client keeps it */
 	room->id |= upper;
 	if (room->parent != ESPL_NONE)
 		room->parent |= upper;

@@ -318,6 +318,8 @@ struct espl__exec {
 	struct espl__gang **awaiting;
 	uint32_t awaiting_count, awaiting_cap;
 
+	uint64_t places; /* config.asked: trials that clients hold or want; 0: nothing is wanted */
+
 	/* what the next calls are for */
 	uint32_t place_why;
 	uint8_t cloud_ready; /* EV_CLOUD came */

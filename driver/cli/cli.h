@@ -86,6 +86,7 @@ void espl__help_man_page(struct espl__buf *);
 espl_status espl__help_completion(const char *shell, struct espl__buf *, struct espl__diag *);
 
 int espl__verb_run(const struct espl__args *);
+int espl__verb_ask(const struct espl__args *);
 int espl__verb_resume(const struct espl__args *);
 int espl__verb_plan(const struct espl__args *);
 int espl__verb_simulate(const struct espl__args *);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ask/ask.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "input/run_files.h"
@@ -30,6 +31,21 @@ espl__folder_has(const char *dir, const char *name)
 
 	free(path);
 	return there;
+}
+
+int
+espl__folder_asked(const char *dir)
+{
+	struct espl__run_config *config;
+	char *path = espl__format("%s/run.cfg", dir);
+	int asked = 0;
+
+	if (espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, &config, NULL) == ESPL_OK) {
+		asked = strcmp(config->cloud.use, ESPL__ASK_CLOUD) == 0;
+		espl__run_free(config);
+	}
+	free(path);
+	return asked;
 }
 
 espl_status
@@ -354,7 +370,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 /* What a run makes, and a run that is taken back removes. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
 	"results.db-shm", "trials", "experiments", "spool", "inputs", ESPL__RUN_FILES, "faults",
-	"clock", "lock" };
+	"clock", "ask.sock", "lock" };
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 
 static espl_status

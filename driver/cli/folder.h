@@ -18,6 +18,8 @@ espl_status espl__folder_find(const char *given, char **dir, struct espl__diag *
  * those of a pool's experiment, or if a link replaces a folder: their contents are run with the
  * rights of the caller. */
 espl_status espl__folder_check(const char *dir, struct espl__diag *);
+/* Are the trials of the run in this folder evaluated by clients (`espalier ask`)? */
+int espl__folder_asked(const char *dir);
 /* DIR/NAME exists. */
 int espl__folder_has(const char *dir, const char *name);
 #endif

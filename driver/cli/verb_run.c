@@ -364,6 +364,18 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 	return status;
 }
 
+/* Its trials are not processes of ours. */
+static espl_status
+refuse_asked(const struct job *job, struct espl__diag *diag)
+{
+	if (!espl__folder_asked(job->dir))
+		return ESPL_OK;
+	(void)espl__fail(diag, ESPL_E_CONFIG, "the trials of '%s' are evaluated by clients",
+	    job->shown);
+	espl__hint(diag, "open it with `espalier ask %s`", job->shown);
+	return ESPL_E_CONFIG;
+}
+
 int
 espl__verb_resume(const struct espl__args *args)
 {
@@ -380,6 +392,8 @@ espl__verb_resume(const struct espl__args *args)
 	status = espl__folder_find(args->positional[0], &job.dir, &diag);
 	if (status == ESPL_OK)
 		status = espl__folder_check(job.dir, &diag);
+	if (status == ESPL_OK)
+		status = refuse_asked(&job, &diag);
 	/* A finished run can be shown without a lock (read-only disk).  Only the driver knows if it
 	 * is finished. */
 	if (status == ESPL_OK && lock_folder(&job, &locking) == ESPL_E_BUSY) {

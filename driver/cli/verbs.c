@@ -11,6 +11,7 @@
 #include "base/calling.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/folder.h"
 #include "config.h"
 #include "plugin/registry.h"
 
@@ -40,6 +41,11 @@ static const struct espl__flag resume_flags[] = {
 	    "if plugins now decide differently, keep the recorded decisions; if the journal is "
 	    "damaged, discard everything after the damage" },
 	QUIET_FLAG, JSON_FLAG, END_FLAGS
+};
+static const struct espl__flag ask_flags[] = {
+	{ "dir", 'd', "DIR",
+	    "run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)" },
+	SET_FLAG, END_FLAGS
 };
 static const struct espl__flag simulate_flags[] = {
 	{ "seed", 0, "N",
@@ -152,6 +158,19 @@ const struct espl__verb espl__verbs[] = {
 	    "run,\n"
 	    "prints the summary.  DIR may have been moved.\n",
 	    resume_flags, 1, 1, espl__verb_resume },
+	{ "ask", "FILE|DIR [--dir DIR] [--set PATH=VALUE]...",
+	    "hand out trials to clients, which tell the results (ask and tell)",
+	    "Reads requests from standard input, one JSON object per line, and answers each with "
+	    "a line:\n"
+	    "{\"op\": \"ask\"} for a trial, then {\"op\": \"tell\", \"trial\": 0, \"value\": "
+	    "0.25}.  Space, metric,\n"
+	    "seed and algorithm are those of FILE, or of the run directory DIR.  Results are on "
+	    "the disk before\n"
+	    "they are acknowledged.  Several processes may open one DIR; the first drives the "
+	    "search, and if\n"
+	    "it ends another one continues.  The trials of a process that ends are handed out "
+	    "again.\n",
+	    ask_flags, 1, 1, espl__verb_ask },
 	{ "plan",
 	    "FILE [--allocator NAME | --gpus N[,N...]] [--compare] [--frontier] [--set "
 	    "PATH=VALUE]... [--json]",
@@ -401,7 +420,7 @@ espl__cli_resume(const struct espl__args *args, const char *dir)
 	struct espl__buf b = { NULL, 0, 0 }, folders = { NULL, 0, 0 };
 	char *copy = espl__strdup(args->plugin_path), *rest = copy, *part, *full, *text;
 
-	espl__print(&b, "espalier resume ");
+	espl__print(&b, "espalier %s ", espl__folder_asked(dir) ? "ask" : "resume");
 	put_word(&b, dir);
 	while (rest != NULL && (part = strsep(&rest, ":")) != NULL) {
 		/* A folder that is said in full may be used from anywhere: so must the plugins be.

@@ -321,9 +321,9 @@ Test(journal, events_and_ops_survive_their_encoding)
 		.billing = ESPL_BILL_NODE,
 		.hazard_hour = 0.5 };
 	struct espl__metric metrics[2] = { { 0, 0, 0.5 }, { 3, 0, -1e300 } };
-	struct espl__event in[6] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT },
+	struct espl__event in[7] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT },
 		{ .type = ESPL__EV_ENDED }, { .type = ESPL__EV_TROUBLE }, { .type = ESPL__EV_GPU },
-		{ .type = ESPL__EV_HELD } };
+		{ .type = ESPL__EV_HELD }, { .type = ESPL__EV_ASK } };
 	struct espl__arena arena = { 0 };
 	struct espl__buf b = { 0 };
 	struct espl__reader r;
@@ -344,7 +344,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	in[4].as.gpu.number = UINT64_C(9) << 40;
 	in[4].as.gpu.text = "";
 	in[5].as.held.late = 5 * ESPL_SECOND;
-	for (int i = 0; i < 6; i++)
+	in[6].as.ask.count = 3000;
+	for (int i = 0; i < 7; i++)
 		espl__event_put(&in[i], &b);
 	r = espl__reader(b.data, b.size);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
@@ -365,6 +366,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	    e.as.gpu.number == UINT64_C(9) << 40);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert_eq(e.as.held.late, 5 * ESPL_SECOND);
+	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
+	cr_assert_eq(e.as.ask.count, 3000);
 	cr_assert_eq(r.at, r.end);
 	/* every cut is refused, none crashes */
 	for (size_t n = 0; n < b.size; n++) {

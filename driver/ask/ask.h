@@ -1,0 +1,137 @@
+/* ask.h - ask and tell: the world of a run whose trials are evaluated by clients.
+ *
+ * The executor starts a trial, and that is what a client gets when it asks; what the client tells
+ * is the report of the trial.  So algorithms, journal and results are those of every run, and here
+ * are only the clients: lines of JSON on standard input and on a socket in the run directory.
+ *
+ * A request is a round of its own (and the rounds that follow from it), in the order in which
+ * requests come, so that the same requests have the same answers.  Answers are sent when no
+ * request is left: until then the journal is on the disk if anything was told.
+ */
+#ifndef ESPL__ASK_H
+#define ESPL__ASK_H
+#include "base/map.h"
+#include "run/drive.h"
+
+#define ESPL__ASK_CLOUD "ask"       /* cloud.use in run.cfg, which no plugin is called */
+#define ESPL__ASK_SOCKET "ask.sock" /* in the run directory */
+
+struct espl__ask_client;
+
+/* A trial that the executor has started: handed to a client, or in the queue to be. */
+struct espl__ask_trial {
+	uint64_t trial, gang;
+	uint64_t iteration, budget; /* told so far; train up to */
+	uint64_t source;      /* whose state to begin from, at `iteration`; its own, or none */
+	const double *values; /* the trial's */
+	struct espl__ask_client *holder; /* NULL: in the queue */
+	struct espl__ask_trial *prev, *next;
+	int started; /* EV_STARTED was given */
+};
+struct espl__ask_list {
+	struct espl__ask_trial *first, *last;
+	uint64_t count;
+};
+
+enum espl__ask_what { ESPL__ASK_NOTHING, ESPL__ASK_TRIALS, ESPL__ASK_TELL, ESPL__ASK_FAIL };
+/* The request that the executor is at work on. */
+struct espl__ask_request {
+	enum espl__ask_what what;
+	struct espl__ask_client *client; /* NULL: it has gone */
+	uint64_t count;                  /* TRIALS: wanted */
+	uint64_t trial;                  /* TELL, FAIL */
+	enum espl__directive directive;  /* TELL: what came of it; 0 nothing */
+};
+
+struct espl__ask_batch {
+	struct espl__event *list;
+	uint32_t count, cap;
+	struct espl__arena arena;
+};
+
+#define ESPL__ASK_MAGIC 0x61736b21u
+struct espl__asking {
+	struct espl__world world; /* first */
+	uint32_t magic;           /* ESPL__ASK_MAGIC */
+	const struct espl__session *session;
+	char *dir;
+	const volatile int *interrupt; /* not 0: the user wants to stop */
+	/* clients.c */
+	struct espl__ask_client *clients, *turn; /* in a ring: the next to be heard */
+	int listener, journal;                   /* descriptors; -1 none */
+	int told;                                /* since the journal was last on the disk */
+	/* trials.c */
+	struct espl__map by_trial, by_gang;
+	struct espl__ask_list queue;
+	uint64_t open; /* queued or held */
+	struct espl__ask_batch batch[2];
+	int filling, urgent; /* urgent: its round must be before the next request */
+	struct espl__names metrics;
+	/* requests.c */
+	struct espl__ask_request request;
+	int dry; /* the algorithm had no trial for the last one that asked */
+	/* world.c */
+	int opening; /* 1 fresh, 2 resumed; 0 done */
+	int stop_wanted, stop_told, ended;
+	espl_time base, now, timer_at;
+	int64_t base_tick;
+	struct espl_offer offer;
+	struct espl_latency latency;
+};
+
+/* ---- trials.c: the trials that are open, and the events of the next round */
+
+struct espl__event *espl__ask_event(struct espl__asking *, enum espl__event_type);
+const char *espl__ask_text(struct espl__asking *, const char *); /* as long as that round */
+void espl__ask_give_round(struct espl__asking *, struct espl__round *);
+struct espl__ask_trial *espl__ask_add(struct espl__asking *, const struct espl__effect *start);
+/* Takes the first of the queue, or this one, for the client. */
+struct espl__ask_trial *espl__ask_hand(struct espl__asking *, struct espl__ask_client *);
+void espl__ask_hold(struct espl__asking *, struct espl__ask_trial *, struct espl__ask_client *);
+/* The client has gone: others get its trials. */
+void espl__ask_return(struct espl__asking *, struct espl__ask_client *);
+void espl__ask_remove(struct espl__asking *, struct espl__ask_trial *);
+void espl__ask_trials_free(struct espl__asking *);
+
+/* ---- clients.c: standard input and output, the socket, and lines */
+
+struct espl__ask_client {
+	struct espl__ask_client *next; /* in the ring */
+	int in, out;                   /* -1: closed */
+	struct espl__buf input, output;
+	size_t heard, sent; /* of them */
+	struct espl__ask_list held;
+	int hung_up; /* no more will come */
+};
+espl_status espl__ask_listen(struct espl__asking *, struct espl__diag *);
+/* The next whole line, of the clients in turn; NULL: there is none.  It ends with a NUL. */
+struct espl__ask_client *espl__ask_line(struct espl__asking *, char **line, size_t *size);
+/* The journal to the disk if anything was told, then answers to the clients, and those that have
+ * gone are forgotten. */
+espl_status espl__ask_flush(struct espl__asking *, struct espl__diag *);
+void espl__ask_wait(struct espl__asking *, int64_t ns); /* until a client says something */
+void espl__ask_hang_up(struct espl__asking *);
+
+/* ---- requests.c: what a line asks for, and the answers */
+
+/* Answers at once, or leaves events for a round and ask->request. */
+void espl__ask_hear(struct espl__asking *, struct espl__ask_client *, const char *line,
+    size_t size);
+/* The rounds of ask->request are over. */
+void espl__ask_answer(struct espl__asking *);
+
+/* ---- world.c */
+
+/* `open_world` of a drive. */
+espl_status espl__ask_open(const struct espl__drive *, uint64_t token, struct espl__world **,
+    struct espl__diag *);
+/* A search that is complete, and is not driven any more: answers clients until the last leaves. */
+espl_status espl__ask_serve(struct espl__exec *, const struct espl__session *, const char *dir,
+    const volatile int *interrupt, struct espl__diag *);
+
+/* ---- relay.c */
+
+/* Standard input and output to and from the process that has the run directory open.  E_BUSY: it
+ * does not listen; E_LIMIT: it ended before standard input did. */
+espl_status espl__ask_relay(const char *dir, struct espl__diag *);
+#endif

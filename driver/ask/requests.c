@@ -1,0 +1,531 @@
+/* requests.c - what a line of a client asks for, and what it is answered. */
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "ask/ask.h"
+#include "base/assert.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "config.h"
+#include "report/totals.h"
+
+#define ASK_MOST 100000 /* trials of one request */
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+static void refuse(struct espl__ask_client *, const char *format, ...) ESPL_PRINTF(2, 3);
+
+static void
+refuse(struct espl__ask_client *client, const char *format, ...)
+{
+	va_list list;
+	char text[400];
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	espl__json_open(&client->output, NULL, '{');
+	espl__json_text(&client->output, "error", text);
+	espl__print(&client->output, "}\n");
+}
+
+/* A member of a request that is a whole number; `otherwise` where it is absent.  -1: refused. */
+static int
+read_count(struct espl__ask_client *client, const json_t *request, const char *name, int64_t least,
+    int64_t most, int64_t *value)
+{
+	const json_t *member = json_object_get(request, name);
+
+	if (member == NULL)
+		return 0;
+	if (!json_is_integer(member) || json_integer_value(member) < least ||
+	    json_integer_value(member) > most) {
+		refuse(client, "'%s' must be a whole number from %lld to %lld", name,
+		    (long long)least, (long long)most);
+		return -1;
+	}
+	*value = json_integer_value(member);
+	return 1;
+}
+
+static const char *
+run_word(const struct espl__asking *ask)
+{
+	struct espl__exec_summary summary;
+
+	espl__exec_summary(ask->world.exec, &summary);
+	return summary.how != 0 ? espl__run_end_name(summary.how) : "waiting";
+}
+
+/* ---- ask ---------------------------------------------------------------------------------- */
+
+static void
+put_trial(const struct espl__asking *ask, const struct espl__ask_trial *t, struct espl__buf *b)
+{
+	espl__json_open(b, NULL, '{');
+	espl__json_int(b, "trial", (int64_t)t->trial);
+	espl__json_key(b, "params");
+	espl__space_json(ask->session->space, t->values, b);
+	espl__json_int(b, "iteration", (int64_t)t->iteration);
+	espl__json_int(b, "until", (int64_t)t->budget);
+	if (t->iteration > 0 && t->source != t->trial)
+		espl__json_int(b, "source", (int64_t)t->source);
+	espl__print(b, "}");
+}
+
+static void
+answer_ask(struct espl__asking *ask, struct espl__ask_client *client, uint64_t count)
+{
+	struct espl__buf *b = &client->output;
+	const struct espl__ask_trial *t;
+	uint64_t given = 0;
+
+	espl__json_open(b, NULL, '{');
+	espl__json_open(b, "trials", '[');
+	for (; given < count && (t = espl__ask_hand(ask, client)) != NULL; given++)
+		put_trial(ask, t, b);
+	espl__print(b, "]");
+	espl__json_text(b, "status", given == count ? "running" : run_word(ask));
+	espl__json_int(b, "open", (int64_t)ask->open);
+	espl__print(b, "}\n");
+	if (given < count)
+		ask->dry = 1;
+}
+
+static void
+hear_ask(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	int64_t count = 1;
+
+	if (read_count(client, request, "n", 1, ASK_MOST, &count) < 0)
+		return;
+	if ((uint64_t)count <= ask->queue.count || ask->dry || ask->ended) {
+		answer_ask(ask, client, (uint64_t)count);
+		return;
+	}
+	espl__ask_event(ask, ESPL__EV_ASK)->as.ask.count = (uint64_t)count - ask->queue.count;
+	ask->request = (struct espl__ask_request){ .what = ESPL__ASK_TRIALS,
+		.client = client,
+		.count = (uint64_t)count };
+	ask->urgent = 1;
+}
+
+/* ---- tell and fail ------------------------------------------------------------------------ */
+
+/* Of a trial that was paused, the client will perhaps get more to train. */
+static int
+is_over(const char *word)
+{
+	return strcmp(word, "completed") == 0 || strcmp(word, "stopped early") == 0 ||
+	    strcmp(word, "failed") == 0;
+}
+
+static void
+answer_tell(struct espl__asking *ask, struct espl__ask_client *client, uint64_t trial,
+    enum espl__directive directive)
+{
+	const struct espl__ask_trial *t = espl__map_get(&ask->by_trial, trial + 1);
+	const char *word = espl__exec_trial_word(ask->world.exec, trial);
+	struct espl__buf *b = &client->output;
+	int goes_on = t != NULL && t->holder == client;
+
+	espl__json_open(b, NULL, '{');
+	espl__json_int(b, "trial", (int64_t)trial);
+	espl__json_text(b, "verdict", goes_on ? "continue" : is_over(word) ? "stop" : "pause");
+	espl__json_text(b, "state", word);
+	if (goes_on)
+		espl__json_int(b, "until", (int64_t)t->budget);
+	if (goes_on && directive == ESPL__CHECKPOINT)
+		espl__json_bool(b, "save", 1);
+	espl__print(b, "}\n");
+}
+
+/* The trial that a request names, if it is open. */
+static struct espl__ask_trial *
+find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	int64_t id = -1;
+	struct espl__ask_trial *t;
+	const struct espl_trial *known;
+
+	if (read_count(client, request, "trial", 0, INT64_MAX, &id) < 0)
+		return NULL;
+	if (id < 0) {
+		refuse(client, "'trial' is missing: the number that `ask` gave");
+		return NULL;
+	}
+	t = espl__map_get(&ask->by_trial, (uint64_t)id + 1);
+	if (t != NULL)
+		return t;
+	known = id < INT64_C(1) << ESPL__TRIAL_BITS
+	    ? espl__exec_trial(ask->world.exec, (uint64_t)id)
+	    : NULL;
+	if (known == NULL)
+		refuse(client, "there is no trial %lld", (long long)id);
+	else if (json_is_true(json_object_get(request, "again")))
+		answer_tell(ask, client, (uint64_t)id, 0);
+	else
+		refuse(client, "trial %lld is not open: it is %s, at iteration %llu", (long long)id,
+		    espl__exec_trial_word(ask->world.exec, (uint64_t)id),
+		    (unsigned long long)known->iteration);
+	return NULL;
+}
+
+/* The numbers of a report, the objective first; NULL: refused.  null is what is not a number. */
+static const struct espl__metric *
+read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request,
+    uint32_t *count)
+{
+	const json_t *value = json_object_get(request, "value"),
+		     *others = json_object_get(request, "metrics"), *member;
+	const char *objective = ask->session->config->metric, *name;
+	struct espl__metric *list;
+
+	*count = 0;
+	if (value == NULL)
+		value = json_object_get(others, objective);
+	if (value == NULL || !(json_is_number(value) || json_is_null(value))) {
+		refuse(client, "'value' must be a number, or null for what is not a number");
+		return NULL;
+	}
+	if (others != NULL && !json_is_object(others)) {
+		refuse(client, "'metrics' must be an object of numbers");
+		return NULL;
+	}
+	list = espl__arena_alloc(&ask->batch[ask->filling].arena,
+	    (json_object_size(others) + 1) * sizeof *list);
+	list[(*count)++] =
+	    (struct espl__metric){ .value = json_is_null(value) ? NAN : json_number_value(value) };
+	json_object_foreach ((json_t *)(uintptr_t)others, name, member) {
+		if (!json_is_number(member) && !json_is_null(member)) {
+			refuse(client, "metric '%.100s' must be a number", name);
+			return NULL;
+		}
+		if (strcmp(name, objective) == 0)
+			continue;
+		if (espl__names_find(&ask->metrics, name) == ESPL_ANY) {
+			(void)espl__names_add(&ask->metrics, name);
+			espl__ask_event(ask, ESPL__EV_METRIC)->as.metric.name =
+			    espl__ask_text(ask, name);
+		}
+		list[*count].metric = espl__names_find(&ask->metrics, name);
+		list[*count].zero = 0;
+		list[(*count)++].value = json_is_null(member) ? NAN : json_number_value(member);
+	}
+	return list;
+}
+
+static void
+report_trial(struct espl__asking *ask, struct espl__ask_client *client, struct espl__ask_trial *t,
+    uint64_t iteration, const struct espl__metric *metrics, uint32_t count)
+{
+	struct espl__event *event;
+
+	espl__ask_hold(ask, t, client); /* of another client, too: it counts who tells first */
+	event = espl__ask_event(ask, ESPL__EV_REPORT);
+	event->as.report.gang = t->gang;
+	event->as.report.iteration = iteration;
+	event->as.report.metrics = metrics;
+	event->as.report.count = count;
+	if (ask->session->config->trial.checkpoint) { /* the client has its state */
+		event = espl__ask_event(ask, ESPL__EV_SAVED);
+		event->as.saved.gang = t->gang;
+		event->as.saved.iteration = iteration;
+	}
+	t->iteration = iteration;
+	ask->told = 1;
+	ask->dry = 0;
+	ask->urgent = 1;
+	ask->request = (struct espl__ask_request){ .what = ESPL__ASK_TELL,
+		.client = client,
+		.trial = t->trial };
+}
+
+static void
+hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	struct espl__ask_trial *t = find_trial(ask, client, request);
+	const struct espl__metric *metrics;
+	int64_t iteration = t != NULL ? (int64_t)t->budget : 0;
+	uint32_t count;
+
+	if (t == NULL || read_count(client, request, "iteration", 1, INT64_MAX, &iteration) < 0)
+		return;
+	if ((uint64_t)iteration <= t->iteration) {
+		if (json_is_true(json_object_get(request, "again")))
+			answer_tell(ask, client, t->trial, 0);
+		else
+			refuse(client,
+			    "trial %llu was told at iteration %llu already; the next is %llu",
+			    (unsigned long long)t->trial, (unsigned long long)t->iteration,
+			    (unsigned long long)t->iteration + 1);
+		return;
+	}
+	if ((uint64_t)iteration > t->budget) {
+		refuse(client, "trial %llu trains until iteration %llu, not %lld",
+		    (unsigned long long)t->trial, (unsigned long long)t->budget,
+		    (long long)iteration);
+		return;
+	}
+	metrics = read_metrics(ask, client, request, &count);
+	if (metrics != NULL)
+		report_trial(ask, client, t, (uint64_t)iteration, metrics, count);
+}
+
+static void
+hear_fail(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	struct espl__ask_trial *t = find_trial(ask, client, request);
+	const json_t *text = json_object_get(request, "text");
+	struct espl__event *event;
+
+	if (t == NULL)
+		return;
+	if (text != NULL && !json_is_string(text)) {
+		refuse(client, "'text' must be a string: why the trial failed");
+		return;
+	}
+	espl__ask_hold(ask, t, client);
+	event = espl__ask_event(ask, ESPL__EV_ENDED);
+	event->as.ended.gang = t->gang;
+	event->as.ended.how = ESPL__END_FAILED;
+	event->as.ended.node = ESPL_NONE;
+	event->as.ended.text =
+	    espl__ask_text(ask, text != NULL ? json_string_value(text) : "the client says so");
+	ask->request = (struct espl__ask_request){ .what = ESPL__ASK_FAIL,
+		.client = client,
+		.trial = t->trial };
+	espl__ask_remove(ask, t);
+	ask->told = 1;
+	ask->dry = 0;
+	ask->urgent = 1;
+}
+
+void
+espl__ask_answer(struct espl__asking *ask)
+{
+	struct espl__ask_request request = ask->request;
+
+	ESPL__CHECK(ask, ASK);
+	ask->request.what = ESPL__ASK_NOTHING;
+	if (request.client == NULL)
+		return;
+	if (request.what == ESPL__ASK_TRIALS)
+		answer_ask(ask, request.client, request.count);
+	else if (request.what != ESPL__ASK_NOTHING)
+		answer_tell(ask, request.client, request.trial, request.directive);
+}
+
+/* ---- what is known ------------------------------------------------------------------------ */
+
+/* A client that comes back: these are its own again. */
+static void
+hear_hold(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	const json_t *list = json_object_get(request, "trials");
+	struct espl__buf *b = &client->output;
+
+	if (!json_is_array(list)) {
+		refuse(client, "'trials' must be a list of numbers of trials");
+		return;
+	}
+	espl__json_open(b, NULL, '{');
+	espl__json_open(b, "held", '[');
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_int_t id = json_integer_value(json_array_get(list, i));
+		struct espl__ask_trial *t = espl__map_get(&ask->by_trial, (uint64_t)id + 1);
+
+		if (t == NULL || t->holder != NULL)
+			continue;
+		espl__ask_hold(ask, t, client);
+		espl__json_int(b, NULL, id);
+	}
+	espl__print(b, "]}\n");
+}
+
+static void
+take_totals(const struct espl__asking *ask, struct espl__totals *totals)
+{
+	struct espl__exec_summary summary;
+	struct espl__buf params = { NULL, 0, 0 };
+	const struct espl_trial *best;
+
+	espl__totals_init(totals, ask->session->config, 0);
+	espl__exec_summary(ask->world.exec, &summary);
+	espl__totals_take(totals, &summary);
+	best = summary.best != ESPL_NONE ? espl__exec_trial(ask->world.exec, summary.best) : NULL;
+	if (best == NULL)
+		return;
+	espl__space_json(ask->session->space, best->values, &params);
+	espl__totals_set(&totals->best_params, espl__buf_text(&params));
+	espl__buf_free(&params);
+}
+
+/* What a client needs to know of the run that it has opened. */
+static void
+hear_about(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	const struct espl__run_config *config = ask->session->config;
+	struct espl__buf *b = &client->output;
+
+	(void)request;
+	espl__json_open(b, NULL, '{');
+	espl__json_text(b, "dir", ask->dir);
+	espl__json_text(b, "experiment", config->name);
+	espl__json_text(b, "metric", config->metric);
+	espl__json_text(b, "goal", config->maximize ? "maximize" : "minimize");
+	espl__json_text(b, "algorithm", config->algorithm.use);
+	espl__json_int(b, "seed", (int64_t)config->seed);
+	espl__json_text(b, "version", PACKAGE_VERSION);
+	espl__print(b, "}\n");
+}
+
+static void
+hear_status(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	struct espl__totals totals;
+
+	(void)request;
+	take_totals(ask, &totals);
+	espl__totals_json(&totals, "status", 1, &client->output);
+	espl__print(&client->output, "\n");
+	espl__totals_free(&totals);
+}
+
+static void
+hear_best(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	struct espl__buf *b = &client->output;
+	struct espl__totals totals;
+
+	(void)request;
+	take_totals(ask, &totals);
+	espl__json_open(b, NULL, '{');
+	if (totals.best < 0) {
+		espl__json_text(b, "best", NULL);
+	} else {
+		espl__json_open(b, "best", '{');
+		espl__json_int(b, "trial", totals.best);
+		espl__json_real(b, "value", totals.best_metric);
+		espl__json_int(b, "iteration", totals.best_iteration);
+		espl__json_raw(b, "params", totals.best_params);
+		espl__print(b, "}");
+	}
+	espl__print(b, "}\n");
+	espl__totals_free(&totals);
+}
+
+static void
+hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	const struct espl__run_config *config = ask->session->config;
+	struct espl__buf *b = &client->output;
+	const struct espl_trial *t;
+	int64_t from = 0, count = 1000;
+
+	if (read_count(client, request, "from", 0, INT64_MAX, &from) < 0 ||
+	    read_count(client, request, "n", 1, ASK_MOST, &count) < 0)
+		return;
+	espl__json_open(b, NULL, '{');
+	espl__json_open(b, "trials", '[');
+	for (int64_t id = from; id - from < count; id++) {
+		t = id < INT64_C(1) << ESPL__TRIAL_BITS
+		    ? espl__exec_trial(ask->world.exec, (uint64_t)id)
+		    : NULL;
+		if (t == NULL)
+			break;
+		espl__json_open(b, NULL, '{');
+		espl__json_int(b, "trial", id);
+		espl__json_text(b, "state", espl__exec_trial_word(ask->world.exec, (uint64_t)id));
+		espl__json_int(b, "iteration", (int64_t)t->iteration);
+		espl__json_real(b, "value", config->maximize ? -t->loss : t->loss);
+		espl__json_key(b, "params");
+		espl__space_json(ask->session->space, t->values, b);
+		espl__print(b, "}");
+	}
+	espl__print(b, "]}\n");
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+static const struct verb {
+	const char *name;
+	const char *members[8]; /* but `op`; ended by NULL */
+	void (*hear)(struct espl__asking *, struct espl__ask_client *, const json_t *);
+} verbs[] = {
+	{ "ask", { "n" }, hear_ask },
+	{ "tell", { "trial", "value", "iteration", "metrics", "again" }, hear_tell },
+	{ "fail", { "trial", "text", "again" }, hear_fail },
+	{ "hold", { "trials" }, hear_hold },
+	{ "about", { NULL }, hear_about },
+	{ "best", { NULL }, hear_best },
+	{ "status", { NULL }, hear_status },
+	{ "trials", { "from", "n" }, hear_trials },
+};
+#define VERBS (sizeof verbs / sizeof verbs[0])
+
+static const struct verb *
+find_verb(struct espl__ask_client *client, const json_t *request)
+{
+	const char *op = json_string_value(json_object_get(request, "op")), *names[VERBS], *near;
+
+	if (op == NULL) {
+		refuse(client, "a request is an object with 'op', like {\"op\": \"ask\"}");
+		return NULL;
+	}
+	for (size_t i = 0; i < VERBS; i++) {
+		if (strcmp(verbs[i].name, op) == 0)
+			return &verbs[i];
+		names[i] = verbs[i].name;
+	}
+	near = espl__nearest(op, names, VERBS);
+	refuse(client, "there is no request '%.50s'%s%s%s", op,
+	    near != NULL ? "; did you mean '"
+			 : "; there are ask, tell, fail, best, status and trials",
+	    near != NULL ? near : "", near != NULL ? "'?" : "");
+	return NULL;
+}
+
+static int
+knows_members(struct espl__ask_client *client, const struct verb *verb, const json_t *request)
+{
+	const char *name;
+	json_t *member;
+
+	json_object_foreach ((json_t *)(uintptr_t)request, name, member) {
+		int known = strcmp(name, "op") == 0;
+
+		for (uint32_t i = 0; !known && verb->members[i] != NULL; i++)
+			known = strcmp(verb->members[i], name) == 0;
+		if (known)
+			continue;
+		refuse(client, "'%s' knows no '%.50s'", verb->name, name);
+		return 0;
+	}
+	return 1;
+}
+
+void
+espl__ask_hear(struct espl__asking *ask, struct espl__ask_client *client, const char *line,
+    size_t size)
+{
+	json_error_t error;
+	json_t *request;
+	const struct verb *verb;
+
+	ESPL__CHECK(ask, ASK);
+	if (line[strspn(line, " \t\r")] == '\0')
+		return;
+	request = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);
+	if (request == NULL) {
+		refuse(client, "not valid JSON: %s", error.text);
+		return;
+	}
+	verb = find_verb(client, request);
+	if (verb != NULL && knows_members(client, verb, request))
+		verb->hear(ask, client, request);
+	json_decref(request);
+}

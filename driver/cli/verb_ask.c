@@ -1,0 +1,330 @@
+/* verb_ask.c - ask: opens a run whose trials clients evaluate, or joins the process that has it
+ * open.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ask/ask.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/folder.h"
+#include "cli/session.h"
+#include "cli/show.h"
+#include "input/run_groups.h"
+#include "plugin/instance.h"
+
+#define TRY_AGAIN_MS 20
+#define TRIES 1500 /* 30 s: the process that has the lock replays its journal */
+
+struct opened {
+	struct espl__show show; /* first: the drive's ctx */
+	void (*replayed)(void *, struct espl__exec *, const struct espl__rest *, const char *);
+	struct espl__session session;
+	struct espl__drive drive;
+	char *dir;
+	const char *shown;
+	int made, begun, lock;
+	struct espl__diag served;
+};
+
+/* ---- the configuration -------------------------------------------------------------------- */
+
+/* What runs trials is of no interest here: each takes one slot of as many as are asked for. */
+static void
+prepare_config(struct espl__run_config *config)
+{
+	static const struct espl_latency nothing = { .kind = ESPL_CONSTANT };
+	struct espl__trial_config *trial = &config->trial;
+
+	config->asked = 1;
+	config->allocator = (struct espl__section){ "fifo", NULL };
+	config->placer = (struct espl__section){ "scatter", NULL };
+	config->cloud = (struct espl__section){ ESPL__ASK_CLOUD, NULL };
+	config->gpus_limit = ESPL_ANY;
+	config->warm = config->queue_chain = config->release_idle = config->acquire_ahead = 0;
+	config->sync = &nothing;
+	trial->files = trial->env = trial->env_from = NULL;
+	trial->gpus_min = trial->gpus_max = trial->packing_max = 1;
+	trial->checkpoint_every = trial->report_limit = trial->save_limit = 0;
+	/* A client that says that a trial failed has tried. */
+	if (config->trial_values->config.values[TRIAL_RETRIES].source <= ESPL_FALLBACK)
+		trial->retries = 0;
+}
+
+/* Algorithm, options and first points, before anything is made. */
+static espl_status
+check_search(struct espl__session *s, struct espl__diag *diag)
+{
+	struct espl__exec_setup setup = { .session = s };
+	struct espl__exec_plan_info info;
+	struct espl__exec *exec = NULL;
+	espl_status status = espl__session_alone(s, diag);
+
+	if (status == ESPL_OK)
+		status = espl__session_first(s, diag);
+	if (status == ESPL_OK)
+		status = espl__exec_new(&setup, &exec, diag);
+	if (status != ESPL_OK)
+		return status;
+	espl__exec_plan_info(exec, &info);
+	status = espl__session_first_fits(s, info.spec, diag);
+	espl__exec_free(exec);
+	return status;
+}
+
+static espl_status
+load_file(struct opened *o, const struct espl__args *args, struct espl__diag *diag)
+{
+	const char **sets;
+	uint32_t count = espl__arg_all(args, "set", &sets);
+	espl_status status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_SEARCH,
+	    &o->session, diag);
+
+	free(sets);
+	if (status == ESPL_OK && o->session.config->pool)
+		return espl__session_alone(&o->session, diag);
+	if (status == ESPL_OK)
+		prepare_config(o->session.config);
+	return status == ESPL_OK ? check_search(&o->session, diag) : status;
+}
+
+static void
+print_group(const char *use, const struct espl__node *group, struct espl__buf *b)
+{
+	espl__print(b, "%s", use);
+	if (group != NULL)
+		espl__node_print(group, 0, b);
+}
+
+/* The first thing in which two searches differ; NULL: nothing. */
+static const char *
+compare_searches(const struct espl__run_config *a, const struct espl__run_config *b)
+{
+	struct espl__buf text[2] = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+	const char *what = strcmp(a->metric, b->metric) != 0 ? "metric"
+	    : a->maximize != b->maximize                     ? "goal"
+	    : a->seed != b->seed                             ? "seed"
+							     : NULL;
+
+	for (int i = 0; i < 2 && what == NULL; i++) {
+		print_group("", (i == 0 ? a : b)->space, &text[i]);
+		espl__put_u8(&text[i], 0);
+	}
+	if (what == NULL && strcmp((char *)text[0].data, (char *)text[1].data) != 0)
+		what = "space";
+	for (int i = 0; i < 2 && what == NULL; i++) {
+		const struct espl__section *of = i == 0 ? &a->algorithm : &b->algorithm;
+
+		espl__buf_clear(&text[i]);
+		print_group(of->use, of->group, &text[i]);
+		espl__put_u8(&text[i], 0);
+	}
+	if (what == NULL && strcmp((char *)text[0].data, (char *)text[1].data) != 0)
+		what = "algorithm";
+	espl__buf_free(&text[0]);
+	espl__buf_free(&text[1]);
+	return what;
+}
+
+/* ---- the folder --------------------------------------------------------------------------- */
+
+/* The run directory that is there, with its own configuration; `given`: what the user wants in it,
+ * or not loaded. */
+static espl_status
+load_folder(struct opened *o, const char *dir, struct espl__diag *diag)
+{
+	struct espl__session given = o->session;
+	const char *differs = NULL;
+	char *path;
+	espl_status status;
+
+	memset(&o->session, 0, sizeof o->session);
+	o->shown = dir;
+	status = espl__folder_find(dir, &o->dir, diag);
+	if (status == ESPL_OK)
+		status = espl__folder_check(o->dir, diag);
+	if (status == ESPL_OK) {
+		path = espl__format("%s/run.cfg", o->dir);
+		status = espl__session_load(path, NULL, 0, ESPL__NEED_SEARCH, &o->session, diag);
+		free(path);
+	}
+	if (status == ESPL_OK && strcmp(o->session.config->cloud.use, ESPL__ASK_CLOUD) != 0) {
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' contains a run whose trials are processes; it was not opened by "
+		    "`espalier ask`",
+		    dir);
+		espl__hint(diag, "choose another --dir");
+	}
+	if (status == ESPL_OK && given.config != NULL)
+		differs = compare_searches(given.config, o->session.config);
+	if (differs != NULL) {
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' was opened with another configuration: the %s differs", dir, differs);
+		espl__hint(diag, "open it as it is with `espalier ask %s`, or choose another --dir",
+		    dir);
+	}
+	if (given.config != NULL)
+		espl__session_free(&given);
+	if (status == ESPL_OK)
+		prepare_config(o->session.config);
+	return status;
+}
+
+static void
+sleep_ms(long ms)
+{
+	(void)nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+}
+
+/* Makes the folder; of several processes that do so one comes first, and the others open what it
+ * has made. */
+static espl_status
+make_folder(struct opened *o, const char *dir, struct espl__diag *diag)
+{
+	struct stat st;
+	espl_status status = espl__folder_make(&o->session, dir, NULL, &o->dir, &o->made, diag);
+	int there = dir != NULL && stat(dir, &st) == 0 && S_ISDIR(st.st_mode);
+
+	for (int i = 0; status != ESPL_OK && there && i < 50; i++) {
+		if (espl__folder_has(dir, "run.cfg")) {
+			*diag = (struct espl__diag)ESPL__DIAG_INIT;
+			return load_folder(o, dir, diag);
+		}
+		sleep_ms(TRY_AGAIN_MS);
+	}
+	if (status != ESPL_OK)
+		return diag->status = ESPL_E_CONFIG;
+	o->shown = dir != NULL ? dir : strrchr(o->dir, '/') + 1;
+	o->begun = 1;
+	return ESPL_OK;
+}
+
+static espl_status
+find_folder(struct opened *o, const struct espl__args *args, struct espl__diag *diag)
+{
+	const char *first = args->positional[0], *dir = espl__arg(args, "dir");
+	struct stat st;
+	espl_status status;
+
+	if (stat(first, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (dir != NULL || espl__arg(args, "set") != NULL)
+			return espl__fail(diag, ESPL_E_CONFIG,
+			    "--dir and --set go with a configuration file, not with the run "
+			    "directory '%s'",
+			    first);
+		return load_folder(o, first, diag);
+	}
+	status = load_file(o, args, diag);
+	if (status != ESPL_OK)
+		return status;
+	if (dir != NULL && espl__folder_has(dir, "run.cfg"))
+		return load_folder(o, dir, diag);
+	return make_folder(o, dir, diag);
+}
+
+/* ---- driving ------------------------------------------------------------------------------ */
+
+/* A search that is complete is driven no more, but asked. */
+static void
+on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, const char *kept)
+{
+	struct opened *o = ctx;
+	struct espl__exec_summary summary;
+
+	o->replayed(ctx, exec, rest, kept);
+	espl__exec_summary(exec, &summary);
+	if (espl__exec_ended(exec) && summary.how != ESPL__RUN_INTERRUPTED &&
+	    summary.how != ESPL__RUN_FAILED)
+		(void)espl__ask_serve(exec, &o->session, o->dir, &espl__interrupts, &o->served);
+}
+
+static int
+drive_search(struct opened *o)
+{
+	struct espl__exec_summary summary;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	char *journal = espl__format("%s/journal", o->dir);
+	espl_status status;
+	int result;
+
+	memset(&summary, 0, sizeof summary);
+	o->drive.exec.session = &o->session;
+	o->session.dir = espl__strdup(o->dir);
+	o->drive.open_world = espl__ask_open;
+	o->drive.seed = o->session.config->seed;
+	o->drive.dir = o->dir;
+	o->drive.locked = 1;
+	o->drive.interrupt = &espl__interrupts;
+	o->drive.resume = espl__folder_has(o->dir, "journal") && !espl__mend_hollow(journal);
+	free(journal);
+	espl__instance_log_from(ESPL_WARN);
+	espl__show_begin(&o->show, &o->session, ESPL__SHOW_NOTHING, &o->drive);
+	o->replayed = o->drive.replayed;
+	o->drive.replayed = on_replayed;
+	status = espl__drive(&o->drive, &summary, &diag);
+	espl__show_end(&o->show, &summary, status == ESPL_OK ? NULL : "interrupted", diag.text);
+	espl__show_free(&o->show);
+	if (status == ESPL_OK && o->served.status != ESPL_OK) {
+		status = o->served.status;
+		diag = o->served;
+	}
+	if (status != ESPL_OK) {
+		result = espl__cli_fail(&diag);
+		if (o->begun && summary.trials == 0 && result == ESPL__EXIT_USAGE)
+			espl__folder_undo(o->dir, o->made); /* nothing was begun */
+		return result;
+	}
+	if (summary.how == ESPL__RUN_FAILED)
+		fprintf(stderr, "espalier: error: %s\n", summary.text);
+	return summary.how == ESPL__RUN_FAILED ? ESPL__EXIT_FAILED
+	    : espl__interrupts > 0             ? ESPL__EXIT_INTERRUPTED
+					       : ESPL__EXIT_DONE;
+}
+
+/* Drives the search, or joins the process that does. */
+static int
+open_search(struct opened *o)
+{
+	struct espl__diag diag, relay;
+	espl_status status;
+
+	for (int i = 0; i < TRIES && espl__interrupts == 0; i++) {
+		diag = relay = (struct espl__diag)ESPL__DIAG_INIT;
+		status = espl__drive_lock(o->dir, &o->lock, &diag);
+		if (status == ESPL_OK)
+			return drive_search(o);
+		if (status != ESPL_E_BUSY)
+			break;
+		status = espl__ask_relay(o->dir, &relay);
+		if (status == ESPL_OK)
+			return ESPL__EXIT_DONE;
+		if (status == ESPL_E_LIMIT) {
+			(void)espl__cli_fail(&relay);
+			return ESPL__EXIT_INTERRUPTED;
+		}
+		sleep_ms(TRY_AGAIN_MS);
+	}
+	return espl__interrupts > 0 ? ESPL__EXIT_INTERRUPTED : espl__cli_fail(&diag);
+}
+
+int
+espl__verb_ask(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct opened *o = espl__alloc(sizeof *o);
+	int result;
+
+	o->lock = -1;
+	espl__interrupt_catch();
+	result = find_folder(o, args, &diag) == ESPL_OK ? open_search(o) : espl__cli_fail(&diag);
+	if (o->session.config != NULL)
+		espl__session_free(&o->session);
+	free(o->dir);
+	if (o->lock >= 0)
+		(void)close(o->lock);
+	free(o);
+	return result;
+}
