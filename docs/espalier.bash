@@ -7,13 +7,15 @@ _espalier() {
 	if [ "$cur" = '=' ]; then cur=''; fi
 	if [ "$COMP_CWORD" -eq 1 ]; then verb=''; fi
 	case $verb:$cur in
-	:*) kind=-W words='init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
+	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
 	init:-*) kind=-W words='--output --help --plugins' ;;
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
 	run:*) kind=-f ;;
 	resume:-*) kind=-W words='--accept --quiet --json --help --plugins' ;;
 	resume:*) kind=-d ;;
+	ask:-*) kind=-W words='--dir --set --help --plugins' ;;
+	ask:*) kind=-f ;;
 	plan:-*) kind=-W words='--allocator --compare --frontier --gpus --set --json --help --plugins' ;;
 	plan:*) kind=-f ;;
 	simulate:-*) kind=-W words='--seed --runs --faults --curves-from --dir --set --quiet --json --help --plugins' ;;
@@ -64,6 +66,9 @@ _espalier() {
 	run:--set|run:-s) kind=settings ;;
 	run:--plugins|run:-P) kind=-d ;;
 	resume:--plugins|resume:-P) kind=-d ;;
+	ask:--dir|ask:-d) kind=-d ;;
+	ask:--set|ask:-s) kind=settings ;;
+	ask:--plugins|ask:-P) kind=-d ;;
 	plan:--allocator|plan:-a) kind= ;;
 	plan:--gpus|plan:-g) kind= ;;
 	plan:--set|plan:-s) kind=settings ;;
@@ -127,7 +132,7 @@ _espalier() {
 	-W) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
 	-f|-d) COMPREPLY=($(compgen "$kind" -- "$cur")) ;;
 	topics)
-		words="config espalier init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
+		words="config espalier init run resume ask plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
 		COMPREPLY=($(compgen -W "$words" -- "$cur"))
 		;;
 	settings)

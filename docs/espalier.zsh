@@ -19,7 +19,7 @@ _espalier_settings() {
 }
 _espalier_topics() {
 	local -a topics
-	topics=(config espalier init run resume plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
+	topics=(config espalier init run resume ask plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
 	compadd -a topics
 }
 _espalier() {
@@ -29,6 +29,7 @@ _espalier() {
 		'init:write a first configuration, for a script'
 		'run:run the experiment described in FILE'
 		'resume:continue an interrupted run'
+		'ask:hand out trials to clients, which tell the results (ask and tell)'
 		'plan:predict time and cost before anything is started'
 		'simulate:simulate the run on a virtual clock'
 		'profile:measure a trial'\''s scaling, sharing, start and checkpoint times'
@@ -78,6 +79,12 @@ _espalier() {
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
+	ask) _arguments \
+		'(-d --dir)'{-d,--dir=}'[run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)]:DIR:_files -/' \
+		'*'{-s,--set=}'[override a value in FILE (repeatable)]:PATH=VALUE:_espalier_settings' \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files' ;;
 	plan) _arguments \
 		'(-a --allocator)'{-a,--allocator=}'[plan with this allocator instead of the one in FILE]:NAME: ' \
 		'(-c --compare)'{-c,--compare}'[compare all allocators that can plan]' \

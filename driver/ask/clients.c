@@ -39,14 +39,23 @@ add_client(struct espl__asking *ask, int in, int out)
 	return client;
 }
 
+/* Standard input and output are left to nothing if others are still served: the client that has
+ * gone sees the end of them. */
 static void
-close_client(struct espl__ask_client *client)
+close_client(const struct espl__ask_client *client, int others)
 {
-	if (client->in > STDERR_FILENO)
+	int nothing;
+
+	if (client->in > STDERR_FILENO) {
 		(void)close(client->in);
-	if (client->out > STDERR_FILENO && client->out != client->in)
-		(void)close(client->out);
-	client->in = client->out = -1;
+		return;
+	}
+	nothing = others ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+	if (nothing < 0)
+		return;
+	(void)dup2(nothing, client->in);
+	(void)dup2(nothing, client->out);
+	(void)close(nothing);
 }
 
 static void
@@ -64,7 +73,7 @@ forget_client(struct espl__asking *ask, struct espl__ask_client *client)
 	if (ask->request.client == client)
 		ask->request.client = NULL;
 	espl__ask_return(ask, client);
-	close_client(client);
+	close_client(client, ask->clients != NULL);
 	espl__buf_free(&client->input);
 	espl__buf_free(&client->output);
 	free(client);

@@ -409,7 +409,7 @@ hear_best(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	} else {
 		espl__json_open(b, "best", '{');
 		espl__json_int(b, "trial", totals.best);
-		espl__json_real(b, "value", totals.best_metric);
+		espl__json_real(b, "metric", totals.best_metric);
 		espl__json_int(b, "iteration", totals.best_iteration);
 		espl__json_raw(b, "params", totals.best_params);
 		espl__print(b, "}");
@@ -441,7 +441,7 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 		espl__json_int(b, "trial", id);
 		espl__json_text(b, "state", espl__exec_trial_word(ask->world.exec, (uint64_t)id));
 		espl__json_int(b, "iteration", (int64_t)t->iteration);
-		espl__json_real(b, "value", config->maximize ? -t->loss : t->loss);
+		espl__json_real(b, "metric", config->maximize ? -t->loss : t->loss);
 		espl__json_key(b, "params");
 		espl__space_json(ask->session->space, t->values, b);
 		espl__print(b, "}");

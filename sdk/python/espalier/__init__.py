@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 _names: _Dict[str, str] = {                    # name -> the module it is in
     "Error": "running", "Run": "results", "load": "results", "resume": "running", "run": "running"}
 if _util.find_spec("espalier.study") is not None:
-    _names.update(Study="study", Trial="study", minimize="study", open="study")
+    _names.update(Study="study", Trial="study", maximize="study", minimize="study", open="study")
 __all__ = sorted(_names)
 
 

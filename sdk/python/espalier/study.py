@@ -1,0 +1,410 @@
+"""Ask and tell: the program chooses trials, Python evaluates them (docs/ask-and-tell.md)."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from types import TracebackType
+from typing import (IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
+                    Type, Union, cast, overload)
+
+from espalier import config as _config
+from espalier import program
+from espalier.results import Run
+from espalier.running import Error
+
+Path = Union[str, "os.PathLike[str]"]
+
+_RESTARTS = 5      # of the process that drives the search, while one request waits
+_AT_ONCE = 1000    # requests on their way: their answers fit into buffers
+_serving: List["subprocess.Popen[bytes]"] = []    # processes that still serve other clients
+
+
+class Verdict(NamedTuple):
+    """What becomes of a trial after a result."""
+
+    verdict: str             # "continue", "pause" (it may be handed out again) or "stop"
+    state: str               # "running", "paused", "completed", "stopped early", "failed", ...
+    until: Optional[int]     # the iteration to train up to, if it continues
+    save: bool               # keep its state: another trial may begin from it
+
+    @property
+    def end(self) -> bool:
+        """Is this trial not to be trained further now?"""
+        return self.verdict != "continue"
+
+
+class Trial:
+    """A configuration to evaluate: params, from iteration (done) until iteration `until`."""
+
+    def __init__(self, given: Mapping[str, Any]):
+        self.id: int = given["trial"]
+        self.params: Dict[str, Any] = given["params"]
+        self.iteration: int = given["iteration"]       # told so far
+        self.until: int = given["until"]
+        self.source: int = given.get("source", self.id)    # the trial whose state to begin from
+        self.state = "running"
+        self._thread = threading.get_ident()
+
+    def __repr__(self) -> str:
+        return "<Trial %d: %s, iteration %d to %d>" % (self.id, self.params, self.iteration, self.until)
+
+    def iterations(self) -> Iterator[int]:
+        """The iterations to train, as long as the results that are told allow it."""
+        iteration = self.iteration
+        while self.state == "running" and iteration < self.until:
+            iteration += 1
+            yield iteration
+
+
+class Best(NamedTuple):
+    """What minimize() and maximize() found."""
+
+    params: Dict[str, Any]
+    value: float
+    trial: int
+
+
+class Study:
+    """A search that is open.  It may be used by several threads, and be opened by several processes."""
+
+    def __init__(self, arguments: Sequence[str], environment: Optional[Mapping[str, str]] = None):
+        self._environment = dict(environment or program.environment())
+        self._lock = threading.RLock()
+        self._open: Dict[int, Trial] = {}
+        self._start(arguments)
+        about = self._request({"op": "about"})
+        self.directory: str = about["dir"]
+        self.experiment: str = about["experiment"]
+        self.metric: str = about["metric"]
+        self.goal: str = about["goal"]
+        self.algorithm: str = about["algorithm"]
+        self.seed: int = about["seed"]
+
+    # ---- trials
+
+    @overload
+    def ask(self, n: None = None, *, wait: bool = True) -> Optional[Trial]: ...
+
+    @overload
+    def ask(self, n: int, *, wait: bool = True) -> List[Trial]: ...
+
+    def ask(self, n: Optional[int] = None, *, wait: bool = True) -> Union[Trial, List[Trial], None]:
+        """The next trial, or up to n of them; None (an empty list) when the search is complete.
+
+        An algorithm may need results of open trials before it can choose another one.  With `wait`
+        this waits for other processes and threads to tell theirs; else it returns as if complete."""
+        delay = 0.001
+        while True:
+            reply = self._request({"op": "ask", "n": 1 if n is None else n})
+            trials = [Trial(given) for given in reply["trials"]]
+            self._open.update((trial.id, trial) for trial in trials)
+            if trials or reply["status"] != "waiting" or not wait:
+                break
+            self._check_blocked(reply["open"])
+            time.sleep(delay)
+            delay = min(2 * delay, 0.1)
+        return trials if n is not None else trials[0] if trials else None
+
+    def _check_blocked(self, everywhere: int) -> None:
+        own = list(self._open.values())
+        if len(own) >= everywhere and all(trial._thread == threading.get_ident() for trial in own):
+            raise RuntimeError("the algorithm has no trial until open ones are told: %s"
+                               % ", ".join(str(trial.id) for trial in own[:10]))
+
+    def __iter__(self) -> Iterator[Trial]:
+        """Trials, until the search is complete."""
+        while True:
+            trial = self.ask()
+            if trial is None:
+                return
+            yield trial
+
+    def tell(self, trial: Union[Trial, int], value: Any, iteration: Optional[int] = None,
+             metrics: Optional[Mapping[str, Any]] = None) -> Verdict:
+        """A result of a trial at an iteration (by default the last that it trains to).
+
+        It is on the disk when this returns.  value is the metric of the study; NaN is a result, the
+        worst.  metrics are further ones."""
+        return self.tell_all([(trial, value, iteration, metrics)])[0]
+
+    def tell_all(self, results: Iterable[Tuple[Any, ...]]) -> List[Verdict]:
+        """Several results, each a tuple of the arguments of tell(): much faster than one by one."""
+        told = list(results)
+        replies = self._requests([_report(*result) for result in told])
+        return [self._settle(result[0], reply) for result, reply in zip(told, replies)]
+
+    def fail(self, trial: Union[Trial, int], text: str = "") -> Verdict:
+        """The trial cannot be evaluated, for this reason."""
+        return self._settle(trial, self._request({"op": "fail", "trial": _id(trial), "text": text or "failed"}))
+
+    def _settle(self, trial: Union[Trial, int], reply: Mapping[str, Any]) -> Verdict:
+        verdict = Verdict(reply["verdict"], reply["state"], reply.get("until"), reply.get("save", False))
+        if verdict.end:
+            self._open.pop(_id(trial), None)
+        if isinstance(trial, Trial):
+            trial.state = "running" if not verdict.end else verdict.state if verdict.state != "running" else "paused"
+            trial.until = verdict.until or trial.until
+        return verdict
+
+    # ---- what is known
+
+    def best(self) -> Optional[Dict[str, Any]]:
+        """The best trial so far: trial, metric, iteration, params; None: there is no result."""
+        return cast(Optional[Dict[str, Any]], self._request({"op": "best"})["best"])
+
+    def trials(self) -> List[Dict[str, Any]]:
+        """All trials: trial, state, iteration, metric (None: none, or not a number), params."""
+        found: List[Dict[str, Any]] = []
+        while True:
+            page = self._request({"op": "trials", "from": len(found), "n": 1000})["trials"]
+            found += page
+            if len(page) < 1000:
+                return found
+
+    def status(self) -> Dict[str, Any]:
+        """The numbers of `espalier status --json`."""
+        return self._request({"op": "status"})
+
+    def results(self) -> Run:
+        """The run directory, as espalier.load() reads it: pandas, figures.  Complete after close()."""
+        return Run(self.directory)
+
+    # ---- the process
+
+    def _start(self, arguments: Sequence[str]) -> None:
+        for old in list(_serving):
+            if old.poll() is not None:
+                _serving.remove(old)
+        self._owner = os.getpid()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        # A session of its own: Ctrl-C is for us, and other clients may need it longer than we do.
+        self._process: Optional["subprocess.Popen[bytes]"] = subprocess.Popen(
+            program.command("ask", *arguments), env=self._environment, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
+
+    def _restart(self) -> None:
+        """The process was killed, or this is a fork: its trials are ours again, if no one has them."""
+        self._let_go()
+        self._start([self.directory])
+        if self._open:
+            self._exchange([{"op": "hold", "trials": list(self._open)}])
+
+    def _let_go(self) -> None:
+        process, self._process = self._process, None
+        if process is None or process.stdin is None or process.stdout is None:
+            return
+        for stream in (process.stdin, process.stdout, self._errors):
+            try:
+                stream.close()
+            except OSError:
+                pass
+        if self._owner == os.getpid() and process.poll() is None:
+            _serving.append(process)
+        process.returncode = process.returncode or 0    # no warning: it is not ours to wait for
+
+    def _request(self, request: Mapping[str, Any]) -> Dict[str, Any]:
+        return self._requests([request])[0]
+
+    def _requests(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
+        replies: List[Dict[str, Any]] = []
+        with self._lock:
+            restarts = 0
+            if self._process is None:
+                raise ValueError("the study is closed")
+            if self._owner != os.getpid():
+                self._open = {}                # the parent's
+                self._restart()
+            while len(replies) < len(requests):
+                part = requests[len(replies):len(replies) + _AT_ONCE]
+                # What was on its way when the process was killed may have been taken.
+                again = [{**request, "again": True} if restarts and request["op"] in ("tell", "fail") else request
+                         for request in part]
+                replies += self._exchange(again)
+                if len(replies) < len(requests) and self._process and self._process.poll() is not None:
+                    restarts += 1
+                    self._check_killed(restarts)
+                    self._restart()
+        for reply in replies:
+            if "error" in reply:
+                raise ValueError(reply["error"])
+        return replies
+
+    def _exchange(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
+        """The answers; fewer if the process has ended meanwhile."""
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        replies = []
+        try:
+            process.stdin.write(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
+            process.stdin.flush()
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        for _ in requests:
+            line = process.stdout.readline()
+            if not line.endswith(b"\n"):
+                process.wait()
+                break
+            replies.append(json.loads(line))
+        return replies
+
+    def _check_killed(self, restarts: int) -> None:
+        """Has the process been killed, or refused something?"""
+        assert self._process is not None
+        status = self._process.returncode
+        self._errors.seek(0)
+        message = self._errors.read().decode(errors="replace").strip()
+        if restarts > _RESTARTS or not hasattr(self, "directory") or status >= 0 and status != 4:
+            self._let_go()
+            raise Error(message or "espalier ask ended with status %d" % status, status)
+
+    def close(self) -> None:
+        """Leaves the study.  Trials that were asked for and not told are handed out again."""
+        with self._lock:
+            process = self._process
+            if process is None:
+                return
+            if self._owner == os.getpid() and process.stdin is not None and process.stdout is not None:
+                try:
+                    process.stdin.close()
+                except OSError:
+                    pass
+                process.stdout.read()          # its end: all is written, or others are served
+                try:
+                    process.wait(timeout=0.1)
+                except subprocess.TimeoutExpired:
+                    pass
+            self._let_go()
+
+    def __enter__(self) -> "Study":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self._let_go()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return open, (self.directory,)         # in another process: opened again
+
+    def __repr__(self) -> str:
+        return "<espalier.Study %s: %s %s, %s>" % (self.experiment, self.goal, self.metric, self.directory)
+
+
+def _id(trial: Union[Trial, int]) -> int:
+    return trial.id if isinstance(trial, Trial) else trial
+
+
+def _number(name: str, value: Any) -> Optional[float]:
+    """A number of any library; None for NaN, which JSON does not have."""
+    number = float(value)
+    if math.isinf(number):
+        raise ValueError("%s is infinite; NaN is a result that is worse than every number" % name)
+    return None if math.isnan(number) else number
+
+
+def _report(trial: Union[Trial, int], value: Any, iteration: Optional[int] = None,
+            metrics: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+    request: Dict[str, Any] = {"op": "tell", "trial": _id(trial), "value": _number("the value", value)}
+    if iteration is not None:
+        request["iteration"] = iteration
+    if metrics:
+        request["metrics"] = {name: _number(name, number) for name, number in metrics.items()}
+    return request
+
+
+def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
+         set: Optional[Mapping[str, Any]] = None) -> Study:
+    """Opens a search for ask and tell.
+
+    config is a configuration file, a dict of the same structure, or the directory of a study.  dir is
+    the run directory (default: a new one, named after the experiment and the time); if it is there,
+    the study in it is continued.  set overrides values, for example {"algorithm.trials": 9}."""
+    written = None
+    try:
+        if isinstance(config, Mapping):
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.getcwd(), prefix="study-",
+                                             suffix=".cfg", delete=False) as file:
+                written = file.name
+                file.write(_config.text(config))
+        arguments = [os.fspath(written or cast(Path, config))]
+        if dir is not None:
+            arguments += ["--dir", os.fspath(dir)]
+        for path, value in (set or {}).items():
+            arguments += ["--set", "%s=%s" % (path, _config.value_text(value))]
+        return Study(arguments)
+    finally:
+        if written is not None:
+            os.unlink(written)
+
+
+def _parameter(given: Any) -> Any:
+    """(low, high), (low, high, "log") and a list of values, as the group of a parameter."""
+    if isinstance(given, list):
+        return {"type": "choice", "values": given}
+    if not isinstance(given, tuple):
+        return given
+    low, high, *scale = given
+    whole = isinstance(low, int) and isinstance(high, int)
+    group: Dict[str, Any] = {"type": "int", "low": low, "high": high} if whole else {
+        "type": "real", "low": float(low), "high": float(high)}
+    if scale:
+        group["scale"] = scale[0]
+    return group
+
+
+def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: int,
+              algorithm: Union[str, Mapping[str, Any]], seed: int, first: Sequence[Mapping[str, Any]],
+              dir: Optional[Path], catch: Tuple[Type[BaseException], ...]) -> Best:
+    experiment: Dict[str, Any] = {"name": getattr(f, "__name__", "function").strip("<>"), "metric": "value",
+                                  "goal": goal, "seed": seed}
+    if first:
+        experiment["first"] = tuple(first)
+    if isinstance(algorithm, str):
+        algorithm = {"use": algorithm, "trials": trials, "iterations_max": 1}
+    config = {"experiment": experiment, "space": {name: _parameter(given) for name, given in space.items()},
+              "algorithm": algorithm}
+    kept = dir if dir is not None else os.path.join(tempfile.mkdtemp(prefix="espalier-"), "study")
+    try:
+        with open(config, kept) as study:
+            for trial in study:
+                try:
+                    value = f(trial.params)
+                except catch as failure:
+                    study.fail(trial, repr(failure))
+                else:
+                    study.tell(trial, value)
+            best = study.best()
+    finally:
+        if dir is None:
+            shutil.rmtree(os.path.dirname(kept), ignore_errors=True)
+    if best is None:
+        raise RuntimeError("no call of the function returned a number")
+    return Best(best["params"], best["metric"], best["trial"])
+
+
+def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: int = 100,
+             algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
+             first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
+             catch: Tuple[Type[BaseException], ...] = ()) -> Best:
+    """The parameters for which f(params) is least.
+
+    space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as in
+    a configuration file.  With dir the study is kept there, and continued if it is there.  A trial
+    fails if f raises one of `catch`; all else ends the search."""
+    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch)
+
+
+def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: int = 100,
+             algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
+             first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
+             catch: Tuple[Type[BaseException], ...] = ()) -> Best:
+    """The parameters for which f(params) is greatest; see minimize()."""
+    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch)

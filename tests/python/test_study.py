@@ -1,0 +1,195 @@
+"""Ask and tell from Python: threads, processes, and processes that are killed."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import espalier
+
+SEARCH = {
+    "experiment": {"name": "pear", "metric": "loss", "goal": "minimize", "seed": 3},
+    "space": {"x": {"type": "real", "low": -1.0, "high": 1.0}, "word": {"type": "choice", "values": ['a"b', "c"]}},
+    "algorithm": {"use": "random", "trials": 40, "iterations_max": 1},
+}
+HALVING = {"use": "sha", "trials": 4, "iterations_min": 1, "iterations_max": 4, "eta": 2}
+
+
+def square(params):
+    return params["x"] ** 2
+
+
+def evaluate(study, most=1000):
+    """What was asked and answered."""
+    log = []
+    for trial in study:
+        for iteration in trial.iterations():
+            log.append((trial.id, iteration, sorted(trial.params.items())))
+            study.tell(trial, square(trial.params) + 1 / iteration, iteration)
+        if len(log) >= most:
+            break
+    return log
+
+
+def worker(directory):
+    with espalier.open(directory) as study:
+        return [trial[0] for trial in evaluate(study)]
+
+
+def kill(study):
+    os.kill(study._process.pid, signal.SIGKILL)
+
+
+class Studies(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        before = os.getcwd()
+        os.chdir(self.folder.name)
+        self.addCleanup(os.chdir, before)
+
+    def test_results(self):
+        with espalier.open(SEARCH, "s", set={"algorithm.trials": 5}) as study:
+            self.assertEqual((study.metric, study.goal, study.seed), ("loss", "minimize", 3))
+            first = study.ask()
+            self.assertEqual(sorted(first.params), ["word", "x"])
+            verdict = study.tell(first, 0.5, metrics={"seconds": 2})
+            self.assertEqual((verdict.end, verdict.state, first.state), (True, "completed", "completed"))
+            others = study.ask(3)
+            self.assertEqual([trial.id for trial in others], [1, 2, 3])
+            study.tell_all((trial, 1 + trial.id) for trial in others)
+            self.assertEqual(study.fail(study.ask().id, "no memory").state, "failed")
+            self.assertIsNone(study.ask())
+            self.assertEqual(study.best(), {"trial": 0, "metric": 0.5, "iteration": 1, "params": first.params})
+            self.assertEqual([row["metric"] for row in study.trials()], [0.5, 2, 3, 4, None])
+            self.assertEqual(study.status()["failed"], 1)
+        rows = study.results().rows("trials")
+        self.assertEqual([row["state"] for row in rows], ["completed"] * 4 + ["failed"])
+        self.assertEqual(os.listdir("."), ["s"])
+        with self.assertRaisesRegex(ValueError, "closed"):
+            study.ask()
+
+    def test_iterations(self):
+        with espalier.open({**SEARCH, "algorithm": HALVING}) as study:
+            log = evaluate(study)
+            self.assertEqual(len(log), 4 + 2 + 2)
+            self.assertEqual(study.best()["iteration"], 4)
+            self.assertTrue(os.path.basename(study.directory).startswith("pear-"))
+
+    def test_refusals(self):
+        with espalier.open(SEARCH, "s") as study:
+            trial = study.ask()
+            for value in ("low", None, float("inf")):
+                with self.assertRaises((TypeError, ValueError)):
+                    study.tell(trial, value)
+            with self.assertRaisesRegex(ValueError, "no trial 99"):
+                study.tell(99, 1)
+            with self.assertRaisesRegex(ValueError, "until iteration 1, not 2"):
+                study.tell(trial, 1, iteration=2)
+            self.assertEqual(study.tell(trial, float("nan")).state, "completed")
+            with self.assertRaisesRegex(ValueError, "not open: it is completed"):
+                study.tell(trial, 1)
+            self.assertIsNone(study.best() and study.best()["metric"])
+        for config, words in (({**SEARCH, "algorithm": {"use": "rondom"}}, "did you mean 'random'"),
+                              ({**SEARCH, "space": {}}, "space is empty"), ("absent.cfg", "absent.cfg")):
+            with self.assertRaisesRegex(espalier.Error, words):
+                espalier.open(config, "t")
+        with self.assertRaisesRegex(espalier.Error, "seed differs"):
+            espalier.open(SEARCH, "s", set={"experiment.seed": 4})
+
+    def test_waiting(self):
+        with espalier.open({**SEARCH, "algorithm": HALVING}, "s") as study:
+            trials = study.ask(9)
+            self.assertEqual(len(trials), 4)
+            self.assertIsNone(study.ask(wait=False))
+            with self.assertRaisesRegex(RuntimeError, "until open ones are told: 0, 1, 2, 3"):
+                study.ask()
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                for trial in trials[1:]:
+                    study.tell(trial, trial.id)
+                later = pool.submit(study.ask)
+                time.sleep(0.2)
+                self.assertFalse(later.done())
+                study.tell(trials[0], 0)
+                self.assertEqual(later.result(20).until, 2)
+
+    def test_the_same_seed(self):
+        config = {**SEARCH, "algorithm": {"use": "tpe", "trials": 25, "iterations_max": 1}}
+        with espalier.open(config, "a") as study:
+            whole = evaluate(study)
+        with espalier.open(config, "b") as study:
+            parts = evaluate(study, 12)
+        with espalier.open("b") as study:
+            parts += evaluate(study, 5)
+            kill(study)                        # and it is started again
+            parts += evaluate(study)
+        self.assertEqual(whole, parts)
+
+    def test_killed(self):
+        with espalier.open(SEARCH, "s") as study:
+            for number in range(4):
+                trials = study.ask(5)
+                study.tell(trials[0], number)
+                if number % 2:
+                    kill(study)
+                study.tell_all((trial, number) for trial in trials[1:])
+                kill(study)
+            self.assertEqual(study.status()["completed"], 20)
+            self.assertEqual(len(evaluate(study)), 20)
+            self.assertEqual(study.status()["completed"], 40)
+
+    def test_a_client_that_is_killed(self):
+        with espalier.open(SEARCH, "s") as study:
+            other = subprocess.Popen([sys.executable, "-c", "import espalier, time\nstudy = espalier.open('s')\n"
+                                      "print(study.ask().id, flush=True)\ntime.sleep(60)"], stdout=subprocess.PIPE)
+            self.assertEqual(other.stdout.readline(), b"0\n")
+            other.kill()
+            other.wait()
+            other.stdout.close()
+            time.sleep(0.3)
+            self.assertEqual(study.ask().id, 0)
+
+    def test_processes(self):
+        with espalier.open(SEARCH, "s") as study:
+            with pickle.loads(pickle.dumps(study)) as same:
+                self.assertEqual(same.directory, study.directory)
+            with multiprocessing.get_context("fork").Pool(8) as pool:
+                told = pool.map(worker, ["s"] * 8, chunksize=1)
+            self.assertEqual(sorted(sum(told, [])), list(range(40)))
+            self.assertEqual(study.status()["completed"], 40)
+
+    def test_a_fork(self):
+        with espalier.open(SEARCH, "s") as study:
+            mine = study.ask()
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if study.ask().id == 1 else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertEqual(study.tell(mine, 1).state, "completed")
+
+    def test_functions(self):
+        best = espalier.minimize(square, {"x": (-1.0, 1.0)}, trials=30, seed=1)
+        self.assertLess(best.value, 0.1)
+        self.assertAlmostEqual(best.value, square(best.params), 14)
+        best = espalier.maximize(lambda params: params["n"] + (params["c"] == "b"), {
+            "n": (1, 9), "c": ["a", "b"], "s": (1e-3, 1.0, "log")}, trials=5, algorithm="random",
+            first=[{"n": 9, "c": "b", "s": 0.1}], dir="kept")
+        self.assertEqual((best.value, best.trial), (10, 0))
+        self.assertEqual(len(espalier.load("kept").rows("trials")), 5)
+
+        def picky(params):
+            return 1 / (params["n"] > 1)
+
+        with self.assertRaises(ZeroDivisionError):
+            espalier.minimize(picky, {"n": (0, 4)}, trials=20)
+        self.assertEqual(espalier.minimize(picky, {"n": (0, 4)}, trials=20, catch=(ZeroDivisionError,)).value, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
