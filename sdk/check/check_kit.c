@@ -276,8 +276,6 @@ find_service(void *ctx, struct espl__instance *instance, const char *id)
 	struct espl__check *check = ctx;
 
 	(void)instance;
-	if (strcmp(id, ESPL_IO) == 0)
-		return check->io;
 	return check->kit != NULL ? check->kit->host.service(&check->kit->host, id) : NULL;
 }
 

@@ -44,7 +44,6 @@ struct espl__check {
 	int refused; /* that create refuses it was told */
 	struct espl__check_shared *shared;
 	struct espl__host_env env;
-	const struct espl_io *io; /* NULL: none is offered now */
 	/* The world of policies, by espl__check_world, and the instance that lives in it. */
 	struct espl_kit *kit;
 	struct espl__instance *instance;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
-#include "kit.h"
+#include "kit_cloud.h"
 
 void
 espl__kit_stop(const char *what)
@@ -285,6 +285,8 @@ host_service(const struct espl_host *host, const char *id)
 	for (service = kit->services; service != NULL; service = service->next)
 		if (strcmp(service->id, id) == 0)
 			return service->service;
+	if (kit->cloud != NULL)
+		return strcmp(id, ESPL_IO) == 0 ? &kit->cloud->io : NULL;
 	if (strcmp(id, ESPL_SPACE) == 0)
 		return &kit->space;
 	if (strcmp(id, ESPL_EXPERIMENT) == 0)
@@ -505,6 +507,8 @@ espl_kit_open(struct espl_kit *kit, const struct espl_plugin *plugin, const char
 		(void)snprintf(error->text, sizeof error->text, "the descriptor: %s", wrong);
 		return ESPL_E_BUG;
 	}
+	if (plugin->kind == ESPL_CLOUD)
+		espl__kit_cloud_open(kit);
 	status = espl__kit_options(kit, plugin, options, error);
 	if (status == ESPL_OK)
 		status = plugin->create(&kit->host, &kit->config, &kit->self, error);

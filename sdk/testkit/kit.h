@@ -85,6 +85,7 @@ struct espl_kit {
 	struct espl_config config;
 
 	const struct kit_watch *watch; /* NULL: none */
+	struct kit_cloud *cloud;       /* kit_cloud.h; NULL: none was open */
 	const char *entry, *call;      /* that run now */
 	char reason[300];              /* of the last refusal */
 	enum kit_weight weight;        /* of the next refusal */

@@ -19,6 +19,7 @@
 #define ESPALIER_TESTKIT_H
 #include <espalier/algorithm.h>
 #include <espalier/allocator.h>
+#include <espalier/cloud.h>
 #include <espalier/placer.h>
 #ifdef __cplusplus
 extern "C" {
@@ -168,6 +169,76 @@ ESPL_EXPORT const struct espl_slot *espl_kit_slots(const struct espl_kit *, uint
 ESPL_EXPORT void espl_kit_surplus(struct espl_kit *, uint32_t offer, uint32_t nodes);
 /* Gangs that the last call of place moved from one place to another. */
 ESPL_EXPORT uint32_t espl_kit_moved(const struct espl_kit *);
+
+/* ---- clouds ------------------------------------------------------------------------------ */
+
+/* A cloud under test reaches nothing outside.  The test plays the provider with these functions;
+ * what an answer points at must stay until the next call. */
+struct espl_kit_provider {
+	uint32_t size, zero;
+	void *ctx;
+	/* Performs the request and fills in its answer.  Before the call status is OK and code 200,
+	 * or exit_code 0, and the body is empty.  NULL: such requests fail. */
+	void (*http)(void *ctx, const struct espl_http *, struct espl_http_reply *);
+	void (*child)(void *ctx, const struct espl_spawn *, struct espl_child *);
+	const char *(*secret)(void *ctx, const char *name); /* NULL, or returns NULL: unknown */
+	/* For espl_kit_trouble: forgets everything; how many machines cost money now. */
+	void (*reset)(void *ctx);
+	uint32_t (*machines)(void *ctx);
+};
+/* Before espl_kit_open; it must stay.  A new provider forgets the leases. */
+ESPL_EXPORT void espl_kit_set_provider(struct espl_kit *, const struct espl_kit_provider *);
+
+typedef uint32_t espl_kit_fault;
+enum {
+	ESPL_KIT_LOSE_REQUEST = 1, /* never reaches the provider; the cloud gets a failure */
+	ESPL_KIT_LOSE_ANSWER,      /* is performed; the cloud gets a failure */
+	ESPL_KIT_BUSY,             /* is refused: code 503, or exit status 1 */
+	ESPL_KIT_KILL_BEFORE,      /* espalier is killed before the request leaves, and resumed */
+	ESPL_KIT_KILL_AFTER        /* espalier is killed before the answer arrives, and resumed */
+};
+/* What happens to one request (HTTP or child): 1 is the next one; 0: to none. */
+ESPL_EXPORT void espl_kit_set_fault(struct espl_kit *, uint32_t request, espl_kit_fault);
+
+ESPL_EXPORT espl_time espl_kit_time(const struct espl_kit *);
+/* Lets time pass: requests are answered, timers expire, and leases that are being released are
+ * released again, as a run does, until they end. */
+ESPL_EXPORT void espl_kit_wait(struct espl_kit *, espl_span);
+
+/* describe, start, owned.  What the cloud reports is checked against the contract of
+ * espalier/cloud.h and logged: "offer 0 box own gpus=8 price=2.5", "node lease=0 READY id=m-1
+ * address=10.0.0.7", "done OK". */
+ESPL_EXPORT espl_status espl_kit_describe(struct espl_kit *);
+ESPL_EXPORT espl_status espl_kit_start(struct espl_kit *);
+ESPL_EXPORT espl_status espl_kit_owned(struct espl_kit *, const char *run);
+/* Waits at most so long for done of the last of these.  Its status; E_BUSY: there was none. */
+ESPL_EXPORT espl_status espl_kit_wait_done(struct espl_kit *, espl_span limit);
+/* Leases `count` machines of an offer (as numbered in the log) in one call; the number of the
+ * first lease.  The run is called "kit" and the tokens
+ * "espl-kit-0", "espl-kit-1", ... */
+ESPL_EXPORT uint64_t espl_kit_acquire(struct espl_kit *, uint32_t offer, uint32_t count);
+/* Once more, with the same token, as if the driver had died. */
+ESPL_EXPORT espl_status espl_kit_acquire_again(struct espl_kit *, uint64_t lease);
+ESPL_EXPORT espl_status espl_kit_release(struct espl_kit *, uint64_t lease);
+/* Logs the command: "reach lease=0 ssh host". */
+ESPL_EXPORT espl_status espl_kit_reach(struct espl_kit *, uint64_t lease);
+/* espalier is killed and resumed: a new instance on the same options is started; then leases are
+ * adopted, or acquired again if nothing was reported of them. */
+ESPL_EXPORT void espl_kit_restart(struct espl_kit *);
+/* Waits until the lease has reached this state or ENDED, at most so long: 1, or 0. */
+ESPL_EXPORT int espl_kit_wait_node(struct espl_kit *, uint64_t lease, espl_node_state, espl_span);
+/* What the cloud has reported of it. */
+ESPL_EXPORT const struct espl_lease *espl_kit_lease(struct espl_kit *, uint64_t lease);
+ESPL_EXPORT espl_reason espl_kit_reason(struct espl_kit *, uint64_t lease); /* ENDED; else 0 */
+ESPL_EXPORT espl_span espl_kit_retry_after(struct espl_kit *, uint64_t lease);
+
+/* Takes the cloud through the life of two leases again and again, each time with one fault at one
+ * request, for every request and every fault: all leases must end, and no machine may be left.
+ * The provider must have reset and machines.  If something is wrong the status is
+ * ESPL_E_REJECTED, and the log holds that life; its last line begins with "!!".  Else the
+ * log says how many faults there were. */
+ESPL_EXPORT espl_status espl_kit_trouble(struct espl_kit *, const struct espl_plugin *,
+    const char *options);
 
 #ifdef __cplusplus
 }

@@ -601,7 +601,7 @@ Test(check, help_and_verdicts)
 		{ "wrong/allocator_create_fails", 0,
 		    { "create rejected the generated options", "", "", "" } },
 		{ "wrong/cloud_lies", 1,
-		    { "start: reported done 2 times", "leased two machines",
+		    { "start: reported done twice", "leased two machines",
 			"reach: reported a command 0 times", "did not report the current state",
 			"owned: reported a machine without its token",
 			"owned: was asked for run 'check' and reported a machine of run 'other'",

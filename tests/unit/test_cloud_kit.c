@@ -1,0 +1,423 @@
+/* test_cloud_kit.c - clouds in the test kit: the contract of their events, and the clouds `local`
+ * and `command` with providers that fail at every request. */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <espalier/util.h>
+#include "testkit.h"
+
+#define S ESPL_SECOND
+#define HOUR (3600 * S)
+#define SAYS(kit_, says_) \
+	cr_expect(strstr(espl_kit_log(kit_), (says_)) != NULL, "says '%s'", espl_kit_log(kit_))
+
+extern const struct espl_plugin cloud_local_LTX_espalier_plugin;
+extern const struct espl_plugin cloud_command_LTX_espalier_plugin;
+
+/* ---- the contract: a cloud that reports what a test wants ---- */
+
+static const struct espl_cloud_events *out; /* its events */
+static void (*when_acquired)(uint64_t lease);
+
+static espl_status
+told_create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
+{
+	(void)config, (void)error;
+	*self = (void *)(uintptr_t)host->service(host, ESPL_IO);
+	return ESPL_OK;
+}
+
+static void
+told_destroy(void *self)
+{
+	(void)self;
+}
+
+static espl_status
+told_describe(void *self, const struct espl_cloud_events *events, struct espl_error *error)
+{
+	struct espl_offer offer = ESPL_INIT(struct espl_offer);
+
+	(void)self, (void)error;
+	offer.number = ESPL_ANY;
+	offer.gpus = 1;
+	offer.nodes_max = 9;
+	offer.name = "box";
+	offer.market = "own";
+	offer.price_hour = ESPL_USD;
+	return events->offer(events, &offer);
+}
+
+static espl_status
+told_start(void *self, const struct espl_cloud_events *events, struct espl_error *error)
+{
+	espl_status status = told_describe(self, events, error);
+
+	out = events;
+	events->done(events, 0, status, "");
+	return status;
+}
+
+static espl_status
+told_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
+    struct espl_error *error)
+{
+	(void)self, (void)error;
+	for (uint32_t i = 0; i < count; i++)
+		when_acquired(list[i]->lease);
+	return ESPL_OK;
+}
+
+static espl_status
+told_leases(void *self, const struct espl_lease *const *list, uint32_t count,
+    struct espl_error *error)
+{
+	(void)self, (void)list, (void)count, (void)error;
+	return ESPL_OK;
+}
+
+static espl_status
+told_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
+    struct espl_error *error)
+{
+	(void)self, (void)lease, (void)sink, (void)error;
+	return ESPL_OK;
+}
+
+static const struct espl_cloud_ops told_ops = { ESPL_TABLE(struct espl_cloud_ops),
+	.start = told_start, .acquire = told_acquire, .release = told_leases, .adopt = told_leases,
+	.reach = told_reach, .describe = told_describe };
+static const struct espl_plugin told = { ESPL_HEAD(ESPL_CLOUD, "told"), .version = "1",
+	.summary = "s", .option_size = sizeof(struct espl_option), .ops = &told_ops.head,
+	.create = told_create, .destroy = told_destroy };
+
+static struct espl_node_event
+make_event(uint64_t lease, espl_node_state state)
+{
+	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
+
+	event.lease = lease;
+	event.state = state;
+	event.at = event.ends_at = ESPL_NEVER;
+	event.gpus = ESPL_ANY;
+	event.charged = -1;
+	return event;
+}
+
+static void
+report_ready(uint64_t lease)
+{
+	struct espl_node_event event = make_event(lease, ESPL_NODE_READY);
+
+	event.provider_id = "m-1";
+	cr_assert_eq(out->node(out, &event), ESPL_OK);
+}
+
+static void
+report_nothing(uint64_t lease)
+{
+	(void)lease;
+}
+
+static struct espl_kit *
+open_told(void (*acquired)(uint64_t lease))
+{
+	struct espl_kit *kit = espl_kit_new(1);
+
+	when_acquired = acquired;
+	cr_assert_eq(espl_kit_open(kit, &told, "", NULL), ESPL_OK);
+	cr_assert_eq(espl_kit_start(kit), ESPL_OK);
+	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_OK);
+	cr_assert_eq(espl_kit_acquire(kit, 0, 1), 0);
+	return kit;
+}
+
+/* Each of these events is refused, with this reason. */
+Test(cloud_kit, events)
+{
+	static const struct {
+		int ready; /* the lease is READY before */
+		espl_node_state state;
+		espl_reason reason;
+		uint32_t gpus;
+		espl_money charged;
+		espl_span retry_after;
+		const char *why;
+	} cases[] = {
+		{ 0, ESPL_NODE_READY, 0, 0, -1, 0, "READY with 0 GPUs" },
+		{ 0, 9, 0, 1, -1, 0, "unknown state 9" },
+		{ 0, ESPL_NODE_ENDED, 0, 1, -1, 0, "a lease ends without a reason" },
+		{ 0, ESPL_NODE_ENDED, 77, 1, -1, 0, "unknown reason 77" },
+		{ 1, ESPL_NODE_ENDED, ESPL_BY_CAPACITY, 1, -1, 0, "but the machine was READY" },
+		{ 1, ESPL_NODE_ENDED, ESPL_BY_REFUSAL, 1, -1, 0, "but the machine was READY" },
+		{ 0, ESPL_NODE_ENDED, ESPL_BY_USER, 1, -1, 0, "but release was not called" },
+		{ 0, ESPL_NODE_ENDED, ESPL_BY_FAULT, 1, -1, S, "retry_after is for" },
+		{ 0, ESPL_NODE_ENDED, ESPL_BY_QUOTA, 1, -1, -S, "retry_after is for" },
+		{ 0, ESPL_NODE_ENDED, ESPL_BY_FAULT, 1, -2, 0, "charged is negative" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct espl_kit *kit = open_told(cases[i].ready ? report_ready : report_nothing);
+		struct espl_node_event event = make_event(0, cases[i].state);
+
+		event.reason = cases[i].reason;
+		event.gpus = cases[i].gpus;
+		event.charged = cases[i].charged;
+		event.retry_after = cases[i].retry_after;
+		cr_expect_eq(espl_kit_refused(kit), 0);
+		cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED, "case %zu", i);
+		cr_expect_eq(espl_kit_refused(kit), 1);
+		SAYS(kit, cases[i].why);
+		espl_kit_free(kit);
+	}
+}
+
+Test(cloud_kit, lease)
+{
+	struct espl_kit *kit = open_told(report_ready);
+	struct espl_node_event event = make_event(0, ESPL_NODE_ENDED);
+
+	cr_assert_str_eq(espl_kit_lease(kit, 0)->token, "espl-kit-0");
+	cr_assert_str_eq(espl_kit_lease(kit, 0)->provider_id, "m-1");
+	cr_assert_eq(espl_kit_release(kit, 0), ESPL_OK);
+	espl_kit_wait(kit, 60 * S); /* asked again: after 1, 2, 4, ... seconds */
+	event.reason = ESPL_BY_USER;
+	event.charged = 0;
+	cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED);
+	SAYS(kit, "charged is 0");
+	event.charged = 5;
+	event.at = 0;
+	cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED);
+	SAYS(kit, "its `at` is 0");
+	event.at = ESPL_NEVER;
+	cr_expect_eq(out->node(out, &event), ESPL_OK);
+	cr_expect_eq(out->node(out, &event), ESPL_OK); /* repeated: ignored */
+	cr_expect_eq(espl_kit_reason(kit, 0), ESPL_BY_USER);
+	event.state = ESPL_NODE_READY;
+	cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED);
+	SAYS(kit, "reported READY of a lease that has ENDED");
+	event = make_event(77, ESPL_NODE_READY);
+	cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED);
+	SAYS(kit, "no lease of this run");
+	cr_expect_eq(espl_kit_reach(kit, 0), ESPL_OK);
+	SAYS(kit, "!! reported a command 0 times");
+	espl_kit_clear(kit);
+	out->done(out, 0, ESPL_OK, "");
+	SAYS(kit, "done twice");
+	espl_kit_free(kit);
+}
+
+Test(cloud_kit, requests)
+{
+	struct espl_kit *kit = open_told(report_ready);
+	const struct espl_io *io = espl_kit_self(kit);
+	struct espl_http request = ESPL_INIT(struct espl_http);
+	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
+
+	request.method = "GET";
+	request.url = "ftp://x";
+	cr_expect_eq(io->http(io, &request, NULL), ESPL_E_CONFIG);
+	SAYS(kit, "neither https:// nor http://");
+	cr_expect_eq(io->spawn(io, &spawn, NULL), ESPL_E_CONFIG);
+	SAYS(kit, "there is no program");
+	cr_expect_eq(io->timer(io, -1, 3), ESPL_E_CONFIG);
+	cr_expect_eq(io->timer(io, 5 * S, 3), ESPL_OK);
+	io->cancel(io, 3);
+	espl_kit_wait(kit, HOUR);
+	cr_expect_eq(espl_kit_time(kit), HOUR);
+	cr_expect_eq(io->timer(io, 5 * S, 3), ESPL_OK);
+	espl_kit_wait(kit, HOUR);
+	SAYS(kit, "!! requested I/O, but has no function for the answer");
+	espl_kit_free(kit);
+}
+
+/* ---- cloud local ---- */
+
+Test(cloud_local, cuts_the_machine_into_nodes_that_share_nothing)
+{
+	struct espl_kit *kit = espl_kit_new(1);
+	const char *second;
+
+	cr_assert_eq(espl_kit_open(kit, &cloud_local_LTX_espalier_plugin,
+			 "nodes=2 gpus=3 device=cpu price=1.5 minimum_charge=60s", NULL),
+	    ESPL_OK);
+	cr_assert_eq(espl_kit_start(kit), ESPL_OK);
+	cr_assert_eq(espl_kit_wait_done(kit, 0), ESPL_OK);
+	cr_assert_eq(espl_kit_offer_at(kit, 0)->gpus, 3);
+	cr_assert_eq(espl_kit_offer_at(kit, 0)->nodes_max, 2);
+	cr_assert_eq(espl_kit_offer_at(kit, 0)->price_hour, 1500000);
+	cr_assert_eq(espl_kit_offer_at(kit, 0)->minimum_charge, 60 * S);
+	(void)espl_kit_acquire(kit, 0, 3);
+	cr_assert_eq(espl_kit_lease(kit, 0)->state, 0, "answered from within");
+	for (uint64_t i = 0; i < 3; i++)
+		cr_assert(espl_kit_wait_node(kit, i, ESPL_NODE_READY, HOUR));
+	cr_assert_eq(espl_kit_reason(kit, 2), ESPL_BY_CAPACITY);
+	second = espl_kit_lease(kit, 1)->detail;
+	cr_assert_str_neq(espl_kit_lease(kit, 0)->detail, second);
+	cr_assert_eq(espl_kit_reach(kit, 0), ESPL_OK);
+	SAYS(kit, "reach lease=0 env ESPALIER_AGENT_DEVICES=cpu:3");
+	cr_assert_eq(espl_kit_release(kit, 0), ESPL_OK);
+	cr_assert_eq(espl_kit_reason(kit, 0), ESPL_BY_USER);
+	espl_kit_clear(kit);
+	espl_kit_restart(kit); /* taken back after a crash: on the node it had */
+	SAYS(kit, "node lease=1 READY");
+	cr_assert_str_eq(espl_kit_lease(kit, 1)->detail, second);
+	cr_assert_eq(espl_kit_refused(kit), 0);
+	espl_kit_free(kit);
+}
+
+/* ---- cloud command ---- */
+
+#define MACHINES 64
+
+struct provider {
+	struct espl_kit *kit;
+	struct {
+		char token[65], run[65];
+		int running;
+		espl_time boots;
+	} machines[MACHINES];
+	unsigned count;
+	char answer[20000];
+	const char *refuse; /* what acquire prints instead */
+};
+
+static void
+acquire(struct provider *p, const json_t *input)
+{
+	const char *token = json_string_value(json_object_get(input, "token"));
+	unsigned i = 0;
+
+	while (i < p->count && strcmp(p->machines[i].token, token) != 0)
+		i++;
+	cr_assert_lt(i, MACHINES);
+	if (i == p->count) {
+		p->count++;
+		(void)snprintf(p->machines[i].token, 65, "%s", token);
+		(void)snprintf(p->machines[i].run, 65, "%s",
+		    json_string_value(json_object_get(input, "run")));
+		p->machines[i].running = 1;
+		p->machines[i].boots = espl_kit_time(p->kit) + 40 * S;
+	}
+	(void)snprintf(p->answer, sizeof p->answer, "{\"id\":\"%s\",\"state\":\"booting\"}", token);
+}
+
+static void
+list(struct provider *p, const json_t *input)
+{
+	const char *run = json_string_value(json_object_get(input, "run"));
+	size_t used = (size_t)snprintf(p->answer, sizeof p->answer, "{\"machines\":[");
+	const char *between = "";
+
+	for (unsigned i = 0; i < p->count; i++) {
+		if (!p->machines[i].running ||
+		    (run != NULL && strcmp(p->machines[i].run, run) != 0))
+			continue;
+		used += (size_t)snprintf(p->answer + used, sizeof p->answer - used,
+		    "%s{\"id\":\"%s\",\"token\":\"%s\",\"run\":\"%s\",\"state\":\"%s\"}", between,
+		    p->machines[i].token, p->machines[i].token, p->machines[i].run,
+		    espl_kit_time(p->kit) >= p->machines[i].boots ? "ready" : "booting");
+		between = ",";
+	}
+	(void)snprintf(p->answer + used, sizeof p->answer - used, "]}");
+}
+
+static void
+run_child(void *ctx, const struct espl_spawn *spawn, struct espl_child *child)
+{
+	struct provider *p = ctx;
+	json_t *input = json_loadb(spawn->input, spawn->input_size, 0, NULL);
+
+	cr_assert_not_null(input);
+	p->answer[0] = '\0';
+	if (strcmp(spawn->argv[0], "acquire") == 0 && p->refuse != NULL)
+		(void)snprintf(p->answer, sizeof p->answer, "%s", p->refuse);
+	else if (strcmp(spawn->argv[0], "acquire") == 0)
+		acquire(p, input);
+	else if (strcmp(spawn->argv[0], "list") == 0)
+		list(p, input);
+	else
+		for (unsigned i = 0; i < p->count; i++)
+			p->machines[i].running &=
+			    strcmp(p->machines[i].token,
+				json_string_value(json_object_get(input, "token"))) != 0;
+	child->out = p->answer;
+	child->out_size = strlen(p->answer);
+	json_decref(input);
+}
+
+static void
+forget(void *ctx)
+{
+	((struct provider *)ctx)->count = 0;
+}
+
+static uint32_t
+running(void *ctx)
+{
+	const struct provider *p = ctx;
+	uint32_t count = 0;
+
+	for (unsigned i = 0; i < p->count; i++)
+		count += p->machines[i].running != 0;
+	return count;
+}
+
+static const char command_options[] = "acquire=(acquire) release=(release) list=(list) "
+				      "reach=(ssh)('{id}') offers=(desk,1,gpu,0,0,1.0,on-demand,9)";
+
+Test(cloud_command, trouble)
+{
+	static struct provider p;
+	const struct espl_kit_provider provider = { .size = sizeof provider,
+		.ctx = &p,
+		.child = run_child,
+		.reset = forget,
+		.machines = running };
+	struct espl_kit *kit = p.kit = espl_kit_new(1);
+
+	espl_kit_set_provider(kit, &provider);
+	cr_assert_eq(espl_kit_trouble(kit, &cloud_command_LTX_espalier_plugin, command_options),
+	    ESPL_OK, "%s", espl_kit_log(kit));
+	espl_kit_free(kit);
+}
+
+Test(cloud_command, reasons)
+{
+	static struct provider p;
+	const struct espl_kit_provider provider = { .size = sizeof provider,
+		.ctx = &p,
+		.child = run_child };
+	static const struct {
+		const char *answer;
+		espl_reason reason;
+		espl_span retry_after;
+	} cases[] = {
+		{ "{\"error\":\"e\",\"kind\":\"capacity\",\"retry_after_s\":600}", ESPL_BY_CAPACITY,
+		    600 * S },
+		{ "{\"error\":\"e\",\"kind\":\"quota\"}", ESPL_BY_QUOTA, 0 },
+		{ "{\"error\":\"e\",\"kind\":\"permanent\"}", ESPL_BY_REFUSAL, 0 },
+		{ "{\"error\":\"e\"}", ESPL_BY_FAULT, 0 },
+		{ "no JSON", ESPL_BY_FAULT, 0 },
+	};
+	struct espl_kit *kit = p.kit = espl_kit_new(1);
+
+	espl_kit_set_provider(kit, &provider);
+	cr_assert_eq(espl_kit_open(kit, &cloud_command_LTX_espalier_plugin, command_options, NULL),
+	    ESPL_OK);
+	cr_assert_eq(espl_kit_start(kit), ESPL_OK);
+	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_OK);
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		uint64_t lease;
+
+		p.refuse = cases[i].answer;
+		lease = espl_kit_acquire(kit, 0, 1);
+		cr_assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+		cr_expect_eq(espl_kit_reason(kit, lease), cases[i].reason, "case %zu", i);
+		cr_expect_eq(espl_kit_retry_after(kit, lease), cases[i].retry_after, "case %zu", i);
+	}
+	cr_assert_eq(espl_kit_refused(kit), 0, "%s", espl_kit_log(kit));
+	espl_kit_free(kit);
+}
