@@ -92,12 +92,182 @@ test_placer(void)
 	espl_kit_free(kit);
 }
 
+/* ---- the cloud: `mine` as the cloud knows it --------------------------------------------------
+ */
+
+#define HOUR (3600 * ESPL_SECOND)
+
+struct provider {
+	struct espl_kit *kit;
+	struct {
+		char name[65], run[65];
+		const char *state; /* "": gone without a trace */
+		espl_time ready;
+	} machines[100];
+	unsigned count;
+	const char *broken; /* this command exits with status */
+	int status;
+	char out[20000];
+};
+
+static unsigned
+find(const struct provider *p, const char *name)
+{
+	unsigned i = 0;
+
+	while (i < p->count &&
+	    (*p->machines[i].state == '\0' || strcmp(p->machines[i].name, name) != 0))
+		i++;
+	return i;
+}
+
+static void
+print_machine(struct provider *p, unsigned i)
+{
+	size_t used = strlen(p->out);
+
+	if (*p->machines[i].state == '\0')
+		return;
+	if (strcmp(p->machines[i].state, "booting") == 0 &&
+	    espl_kit_time(p->kit) >= p->machines[i].ready)
+		p->machines[i].state = "running";
+	(void)snprintf(p->out + used, sizeof p->out - used, "%s %s 10.0.0.%u %s\n",
+	    p->machines[i].name, p->machines[i].state, i, p->machines[i].run);
+}
+
+static void
+run_mine(void *ctx, const struct espl_spawn *spawn, struct espl_child *child)
+{
+	struct provider *p = ctx;
+	const char *const *argv = spawn->argv;
+	unsigned i;
+
+	p->out[0] = '\0';
+	child->out = p->out;
+	assert(strcmp(argv[0], "mine") == 0);
+	if (p->broken != NULL && strcmp(argv[1], p->broken) == 0) {
+		child->exit_code = p->status;
+		child->out = "90\n";
+		child->err = "not today\n";
+		return;
+	}
+	if (strcmp(argv[1], "create") == 0) {
+		assert(spawn->argc == 5);
+		i = find(p, argv[3]);
+		if (i == p->count) {
+			assert(p->count < 100);
+			(void)snprintf(p->machines[i].name, 65, "%s", argv[3]);
+			(void)snprintf(p->machines[i].run, 65, "%s", argv[4]);
+			p->machines[i].state = "booting";
+			p->machines[i].ready = espl_kit_time(p->kit) + 25 * ESPL_SECOND;
+			p->count++;
+		}
+		print_machine(p, i);
+	} else if (strcmp(argv[1], "delete") == 0) {
+		i = find(p, argv[2]);
+		if (i < p->count)
+			p->machines[i].state = "";
+	} else {
+		assert(strcmp(argv[1], "list") == 0);
+		for (i = 0; i < p->count; i++)
+			if (spawn->argc < 3 || strcmp(p->machines[i].run, argv[2]) == 0)
+				print_machine(p, i);
+	}
+}
+
+static uint32_t
+count_machines(void *ctx)
+{
+	const struct provider *p = ctx;
+	uint32_t running = 0;
+	unsigned i;
+
+	for (i = 0; i < p->count; i++)
+		running +=
+		    *p->machines[i].state != '\0' && strcmp(p->machines[i].state, "gone") != 0;
+	return running;
+}
+
+static void
+forget_machines(void *ctx)
+{
+	((struct provider *)ctx)->count = 0;
+}
+
+static void
+test_cloud(void)
+{
+	static struct provider p;
+	const struct espl_kit_provider provider = { .size = sizeof provider,
+		.ctx = &p,
+		.child = run_mine,
+		.reset = forget_machines,
+		.machines = count_machines };
+	struct espl_kit *kit = p.kit = espl_kit_new(1);
+	const struct espl_plugin *cloud = load_plugin(kit, "cloud_mine");
+	const char *options = "types=(small,1,0.5)(big,8,3.9)";
+	uint64_t lease;
+
+	espl_kit_set_provider(kit, &provider);
+	assert(espl_kit_open(kit, cloud, options, NULL) == ESPL_OK);
+	assert(espl_kit_start(kit) == ESPL_OK);
+	assert(espl_kit_wait_done(kit, HOUR) == ESPL_OK);
+
+	/* A machine boots, is reached, and ends when it is released. */
+	lease = espl_kit_acquire(kit, 1, 1);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_READY, HOUR));
+	assert(strstr(espl_kit_log(kit), "child mine create big espl-kit-0 kit") != NULL);
+	assert(espl_kit_reach(kit, lease) == ESPL_OK);
+	assert(strstr(espl_kit_log(kit), "reach lease=0 ssh -o BatchMode=yes -- 10.0.0.0") != NULL);
+	assert(espl_kit_release(kit, lease) == ESPL_OK);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+	assert(espl_kit_reason(kit, lease) == ESPL_BY_USER && count_machines(&p) == 0);
+
+	/* One is taken away, with notice. */
+	lease = espl_kit_acquire(kit, 0, 1);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_READY, HOUR));
+	p.machines[1].state = "leaving";
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_NOTICE, HOUR));
+	p.machines[1].state = "gone";
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+	assert(espl_kit_reason(kit, lease) == ESPL_BY_PROVIDER);
+
+	/* None is left; not allowed; somebody deletes one; espalier is killed and resumed. */
+	p.broken = "create";
+	p.status = 3;
+	lease = espl_kit_acquire(kit, 0, 1);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+	assert(espl_kit_reason(kit, lease) == ESPL_BY_CAPACITY);
+	assert(espl_kit_retry_after(kit, lease) == 90 * ESPL_SECOND);
+	p.status = 4;
+	lease = espl_kit_acquire(kit, 0, 1);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+	assert(espl_kit_reason(kit, lease) == ESPL_BY_REFUSAL);
+	p.broken = NULL;
+	lease = espl_kit_acquire(kit, 0, 1);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_READY, HOUR));
+	espl_kit_restart(kit);
+	p.machines[2].state = "";
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+	assert(espl_kit_reason(kit, lease) == ESPL_BY_FAULT);
+	assert(espl_kit_refused(kit) == 0);
+
+	/* And every fault at every request. */
+	if (espl_kit_trouble(kit, cloud, options) != ESPL_OK) {
+		(void)fputs(espl_kit_log(kit), stderr);
+		abort();
+	}
+	(void)fputs(espl_kit_log(kit), stdout);
+	espl_kit_free(kit);
+}
+
 int
 main(void)
 {
 	test_algorithm();
 	test_allocator();
 	test_placer();
+	test_cloud();
 	(void)puts("the plugins do as they should");
 	return 0;
 }

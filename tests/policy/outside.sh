@@ -1,7 +1,7 @@
 #!/bin/sh
 # TAP: plugins build outside the tree with the installed headers, kit and pkg-config alone, export
-# nothing but their descriptor, and pass the installed `espalier check-plugin`.  Run by
-# make installcheck, which sets DESTDIR, bindir, pkgconfigdir, CC, CFLAGS and PKG_CONFIG.
+# nothing but their descriptor, and pass the installed `espalier check-plugin`; and their tests pass.  Run by
+# make installcheck, which sets DESTDIR, bindir, libdir, pkgconfigdir, CC, CFLAGS and PKG_CONFIG.
 # Argument: the folder of the templates.
 from=${1:?usage: outside.sh FOLDER}
 : "${bindir:?}" "${pkgconfigdir:?}"
@@ -33,7 +33,7 @@ for f in "$from"/*_*.c; do
 	algorithm_* | allocator_* | cloud_* | placer_* | trainable_*) [ -f "$f" ] && set -- "$@" "$f" ;;
 	esac
 done
-echo "1..$((2 + 3 * $#))"
+echo "1..$((3 + 3 * $#))"
 flags=$("$PKG_CONFIG" --cflags espalier 2>"$t/out") &&
 	kit_flags=$("$PKG_CONFIG" --cflags espalier-kit 2>"$t/out") &&
 	kit_libs=$("$PKG_CONFIG" --libs espalier-kit 2>"$t/out")
@@ -57,6 +57,13 @@ for f; do
 	"$DESTDIR$bindir/espalier" check-plugin "$t/$name.so" >"$t/out" 2>&1
 	report $? "$name passes check-plugin" "$t/out"
 done
+# The test kit is a shared library that is not installed for good.
+libraries=$DESTDIR${libdir:?}
+# shellcheck disable=SC2046,SC2086
+$CC ${CFLAGS-} -Wall -Wextra -Werror $("$PKG_CONFIG" --cflags espalier-testkit) -o "$t/test_mine" \
+	"$from/test_mine.c" $("$PKG_CONFIG" --libs espalier-testkit) >"$t/out" 2>&1 &&
+	PLUGINS=$t LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$t/test_mine" >"$t/out" 2>&1
+report $? 'the tests of the templates pass with the test kit' "$t/out"
 echo "$kits of $# templates" >"$t/out"
 [ "$kits" -gt 0 ]
 report $? 'a template uses the kit' "$t/out"
