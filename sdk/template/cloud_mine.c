@@ -227,20 +227,31 @@ take_list(struct mine *mine, const char *at)
 	}
 }
 
+/* Ends start or owned; a failure quotes the first line of what the program says. */
 static void
-take_owned(const struct mine *mine, const char *at, int failed)
+tell_done(const struct mine *mine, uint64_t what, const struct espl_child *child, int failed)
+{
+	const char *why = child->err;
+	char text[200] = "";
+
+	if (failed)
+		(void)snprintf(text, sizeof text, "`mine list` failed: %.*s",
+		    (int)strcspn(why, "\n"), why);
+	mine->events->done(mine->events, what, failed ? ESPL_E_REMOTE : ESPL_OK, text);
+}
+
+static void
+take_owned(const struct mine *mine, const char *at)
 {
 	struct line line;
 
-	while (!failed && read_line(&at, &line)) {
+	while (read_line(&at, &line)) {
 		struct espl_node_event event = make_event(ESPL_NODE_READY, ESPL_NONE, line.name);
 
 		event.run = line.run;
 		if (strcmp(line.state, "gone") != 0)
 			(void)mine->events->node(mine->events, &event);
 	}
-	mine->events->done(mine->events, mine->what, failed ? ESPL_E_REMOTE : ESPL_OK,
-	    failed ? "`mine list` failed" : "");
 }
 
 static void
@@ -276,13 +287,14 @@ on_child(void *self, const struct espl_child *child)
 		m = m->next;
 	if (m != NULL)
 		take_job(mine, m, child, failed);
-	else if (child->cookie == OWNED)
-		take_owned(mine, child->out, failed);
 	else if (child->cookie == LIST && !failed)
 		take_list(mine, child->out);
 	else if (child->cookie == START)
-		mine->events->done(mine->events, 0, failed ? ESPL_E_REMOTE : ESPL_OK,
-		    failed ? "`mine list` failed: is it installed, and are you logged in?" : "");
+		tell_done(mine, 0, child, failed);
+	if (child->cookie == OWNED && !failed)
+		take_owned(mine, child->out);
+	if (child->cookie == OWNED)
+		tell_done(mine, mine->what, child, failed);
 }
 
 static void
