@@ -17,6 +17,7 @@ Only the standard library is used; Python 3.6 or later.  The protocol itself is 
 trial-protocol.md.  Copy this file beside your program if you like: it is made for that.
 """
 
+import atexit
 import collections
 import json
 import math
@@ -67,6 +68,7 @@ class Run:
         self.ended = False
         self._save = os.environ.get("ESPALIER_SAVE", "")
         self._sealing = False
+        self._store = None                     # that of torch.distributed, once it was used
         self._inbox = b""
         self._terminated = False
         self._wake = None
@@ -144,16 +146,20 @@ class Run:
         """Reports what came out of an iteration and returns what to do now.
 
         Waits for the answer.  finished=True: the trial is complete before its budget.
-        Ranks other than 0 report nothing and are told nothing: send them rank 0's verdict
-        by your own means (torch.distributed.broadcast_object_list, MPI) and call follow().
+        Only rank 0's metrics count.  Where torch.distributed is initialized, the other ranks call
+        this as well and get rank 0's verdict.  Elsewhere send it to them by your own means (MPI),
+        and call follow() there.
         """
         iteration = _whole(iteration)
         self.iteration = iteration
+        self._store = _torch_store() if self.inside and self.world > 1 else None
+        if self._store is not None and self.rank != 0:
+            return self.follow(self._fetch(iteration))
         if self._socket is None:
             if self.inside and self.rank == 0:
                 raise RuntimeError("rank 0 has no report socket: trial.metrics of the configuration reads "
                                    "the metrics from the output; remove it, and run.report() reports them")
-            if not self.inside:
+            if not self.inside and self.rank == 0:
                 print("iteration %d: %s" % (iteration, ", ".join(
                     "%s %.6g" % (k, float(_plain(k, v))) for k, v in metrics.items())), flush=True)
             return Verdict(False, finished or (not self.inside and iteration >= self.budget),
@@ -165,11 +171,36 @@ class Run:
         answer = "pause" if self._terminated else self._answer()
         if self._terminated:                   # the notice is taken: what is forked may end now
             self._drain()
-        return self.follow(self._verdict(answer, finished))
+        verdict = self.follow(self._verdict(answer, finished))
+        if self._store is not None:
+            self._store.set("espalier/verdict/%d" % iteration, json.dumps(verdict))
+            self._store.add("espalier/reported/%d" % iteration, 1)
+            if verdict.end:
+                atexit.register(self._linger)
+        return verdict
+
+    def _fetch(self, iteration):
+        """Rank 0's verdict.  Asks for it again and again: at its budget a trial may wait for hours,
+        longer than a store or a collective operation does."""
+        pause = 0.001
+        while self._store.add("espalier/reported/%d" % iteration, 0) == 0:
+            time.sleep(pause)
+            pause = min(pause * 2, 0.1)
+        return Verdict(*json.loads(self._store.get("espalier/verdict/%d" % iteration).decode()))
+
+    def _linger(self):
+        """The store ends with rank 0: before, the others fetch the verdict to end."""
+        until = time.monotonic() + 5
+        while self._store.add("espalier/ended", 0) < self.world - 1 and time.monotonic() < until:
+            time.sleep(0.01)
 
     def follow(self, verdict):
         """Takes over a verdict that another rank got; returns it."""
         self.budget = verdict.budget
+        if verdict.end and not self.ended and self.rank != 0:
+            self._store = self._store or _torch_store()
+            if self._store is not None:
+                self._store.add("espalier/ended", 1)
         self.ended = self.ended or verdict.end
         return verdict
 
@@ -223,6 +254,15 @@ def _report_socket():
         raise RuntimeError("ESPALIER_REPORT_FD=%s is no open socket here (%s): a program between espalier "
                            "and this one must leave it open, as with subprocess.run(..., pass_fds=(%s,))"
                            % (text, error, text)) from None
+
+
+def _torch_store():
+    """The store at which the ranks of torch.distributed met; None if the program does not use that.
+    Unlike a collective operation it needs no GPU, and only those who ask."""
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    return dist.distributed_c10d._get_default_store()
 
 
 def _ready(sockets, seconds=None):
