@@ -47,7 +47,7 @@ def _sources():
     for folder, folders, files in os.walk(os.path.join(here, "espalier")):
         folders[:] = [name for name in folders if name not in ("__pycache__", "_program")]
         names += [os.path.relpath(os.path.join(folder, name), here) for name in files]
-    return sorted(name for name in names if name.endswith((".py", "py.typed")))
+    return sorted(name for name in names if name.endswith((".py", ".pyi", "py.typed")))
 
 
 def _pack(folder, files, program, tag):

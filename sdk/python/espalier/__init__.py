@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from typing import Dict as _Dict
 
 if TYPE_CHECKING:
-    from espalier.results import Run, load
-    from espalier.running import Error, resume, run
+    from espalier import figures as figures, trial as trial
+    from espalier.results import Run as Run, load as load
+    from espalier.running import Error as Error, resume as resume, run as run
 
 __version__ = "0.1.0"
 

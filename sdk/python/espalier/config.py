@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import Any, Mapping
+from typing import Any, List, Mapping
 
 
 def text(config: Mapping[str, Any]) -> str:
@@ -21,7 +21,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{ %s}" % "".join("%s = %s; " % (_name(name), value_text(inner)) for name, inner in value.items())
     if isinstance(value, list):
-        return "[ %s ]" % ", ".join(map(value_text, value)) if _alike(value) else "( %s )" % ", ".join(map(value_text, value))
+        return ("[ %s ]" if _alike(value) else "( %s )") % ", ".join(map(value_text, value))
     if isinstance(value, tuple):
         return "( %s )" % ", ".join(map(value_text, value))
     if isinstance(value, bool):
@@ -44,7 +44,7 @@ def _escape(found: "re.Match[str]") -> str:
     return "\\" + char if char in '\\"' else "\\x%02x" % ord(char)
 
 
-def _alike(values: list) -> bool:
+def _alike(values: List[Any]) -> bool:
     """Can these be an array?  Its elements are of one type, and neither groups nor lists."""
     kinds = {type(value) for value in values}
     return len(kinds) == 1 and kinds <= {bool, int, float, str}

@@ -1,6 +1,7 @@
 """Runs a search, with its progress on the terminal or in the notebook."""
 
 import collections
+import importlib
 import json
 import os
 import signal
@@ -38,17 +39,18 @@ def run(config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
             name = str(config.get("experiment", {}).get("name", "run"))
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.getcwd(), prefix="search-", suffix=".cfg",
                                              delete=False) as file:
-                written = file.name
+                written = file_name = file.name
                 file.write(_config.text(config))
         else:
-            name = os.path.splitext(os.path.basename(os.fspath(config)))[0]
+            file_name = os.fspath(config)
+            name = os.path.splitext(os.path.basename(file_name))[0]
         if dir is None:
             dir = stem = "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S"))
             number = 1
             while os.path.exists(dir):
                 number += 1
                 dir = "%s-%d" % (stem, number)
-        arguments = ["run", os.fspath(written or config), "--dir", os.fspath(dir)]
+        arguments = ["run", file_name, "--dir", os.fspath(dir)]
         for path, value in (set or {}).items():
             arguments += ["--set", "%s=%s" % (path, _config.value_text(value))]
         return _follow(arguments, dir, progress)
@@ -105,7 +107,7 @@ class _Board:
     """The progress of a run in a notebook: two lines that change in place."""
 
     def __init__(self) -> None:
-        from IPython.display import display
+        display: Any = importlib.import_module("IPython.display").display
         self._shown = display({"text/plain": "starting"}, raw=True, display_id=True)
         self._shown_at = 0.0
         self._clock = 0.0

@@ -1,0 +1,33 @@
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
+
+class Verdict(NamedTuple):
+    save: bool
+    end: bool
+    budget: int
+
+class Run:
+    params: Dict[str, Any]
+    trial: int
+    rank: int
+    world: int
+    local_rank: int
+    attempt: int
+    seed: int
+    iteration: int
+    budget: int
+    iterations_max: int
+    checkpoint: str
+    scratch: str
+    output: str
+    experiment: str
+    ended: bool
+    @property
+    def inside(self) -> bool: ...
+    @property
+    def save(self) -> str: ...
+    def iterations(self) -> Iterator[int]: ...
+    def report(self, iteration: int, metrics: Mapping[str, Any], finished: bool = False) -> Verdict: ...
+    def follow(self, verdict: Verdict) -> Verdict: ...
+    def saved(self, iteration: int) -> None: ...
+
+def start(params: Optional[Mapping[str, Any]] = None, iterations: int = 10) -> Run: ...
