@@ -84,14 +84,14 @@ static const struct espl__flag export_flags[] = {
 	{ "format", 'f', "csv|json", "output format; csv exports one table, json all of them" },
 	{ "table", 't', "NAME",
 	    "table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, "
-	    "charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map or "
-	    "schedule" },
+	    "charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, "
+	    "importance or schedule" },
 	{ "output", 'o', "OUT", "output file (default: standard output)" }, END_FLAGS
 };
 static const struct espl__flag report_flags[] = {
 	{ "output", 'o', "FILE.html",
 	    "output file (default: DIR/report.html; -: standard output)" },
-	{ "log", 'l', NULL, "use logarithmic axes for the learning curves" }, END_FLAGS
+	{ "log", 'l', NULL, "start with logarithmic axes; the page offers both" }, END_FLAGS
 };
 static const struct espl__flag curves_flags[] = {
 	{ "extrapolate", 'x', "KIND[,OPTION=VALUE...]",
@@ -229,19 +229,24 @@ const struct espl__verb espl__verbs[] = {
 	    "`gpu_map` has\n"
 	    "one row for each trial and GPU it used, with the node, the start and the end.  The "
 	    "table\n"
+	    "`importance` tells how much of the metric's variance each parameter explains by "
+	    "itself.  The table\n"
 	    "`schedule` shows how the best trial was obtained: its parameters and those of the "
 	    "trials it was\n"
 	    "cloned from, with the iterations they apply to.  The algorithm `replay` trains along "
 	    "it.\n",
 	    export_flags, 1, 1, espl__verb_export },
 	{ "report", "DIR [-o FILE.html] [--log]",
-	    "write an HTML report that compares the plan with the run",
-	    "The report shows nodes and trials over time next to the plan, GPUs and cost over "
-	    "time, the use of\n"
-	    "each GPU, the cost and gain of each resize, learning curves and tables.  It can be "
-	    "written while\n"
-	    "the run is in progress.  The page is a single file that loads nothing from the "
-	    "network.\n",
+	    "write an HTML report of what the search found and used",
+	    "The report shows the best result over time, GPU hours and dollars; learning curves; "
+	    "the importance\n"
+	    "of the parameters, parallel coordinates, slices and contours; all trials in a table; "
+	    "nodes and trials\n"
+	    "over time next to the plan; GPUs and cost over time, the use of each GPU, and the "
+	    "cost and gain of\n"
+	    "each resize.  It can be written while the run is in progress.  The page is a single "
+	    "file that loads\n"
+	    "nothing from the network.\n",
 	    report_flags, 1, 1, espl__verb_report },
 	{ "nodes", "[DIR|--config FILE] [--release RUN [--force]] [--json]",
 	    "list or release the machines that runs of yours hold",

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "report/importance.h"
 
 static const char *const tables[] = { "trials", "reports", "gangs", "stays", "resizes", "nodes",
 	"charges", "groups", "predictions", "plan", "decisions", "notes", "experiments", "jobs" };
@@ -243,6 +244,8 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 		return csv_params(r, schedule_sql, -1, to, diag);
 	if (strcmp(table, "gpu_map") == 0)
 		return espl__export_map(r, to, diag);
+	if (strcmp(table, "importance") == 0)
+		return espl__importances_csv(r, to, diag);
 	for (i = 0; i < count && strcmp(tables[i], table) != 0; i++)
 		continue;
 	if (i == count) {
@@ -251,7 +254,8 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 		for (i = 0; i < count; i++)
 			espl__print(&b, "%s%s", i > 0 ? ", " : "", tables[i]);
 		status = espl__fail(diag, ESPL_E_CONFIG, "unknown table '%s'", table);
-		espl__hint(diag, "the tables are %s, gpu_map, schedule", espl__buf_text(&b));
+		espl__hint(diag, "the tables are %s, gpu_map, importance, schedule",
+		    espl__buf_text(&b));
 		espl__buf_free(&b);
 		return status;
 	}
@@ -374,6 +378,9 @@ espl__export_json(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 	(void)fputs("]", to);
 	for (i = 2; i < sizeof tables / sizeof tables[0] && status == ESPL_OK; i++)
 		status = json_plain(r, tables[i], to, diag);
+	(void)fputs(", \"importance\": ", to);
+	if (status == ESPL_OK)
+		status = espl__importances_json(r, to, diag);
 	(void)fputs("}\n", to);
 	return status;
 }

@@ -575,117 +575,22 @@ function poolParts() {
   memberTable(0), memberTable(1)];
 }
 
-/* ---- learning curves, and the foremost trials ---------------------------------------------- */
-
-/* What belongs to one experiment alone, whose metric is its own. */
-function searchSection(search, what, ...inside) {
-  const t = search.totals;
-  return section(search.only < 0 ? what
-    : `${what} of ${cut(t.experiment, 60)} (experiment ${search.only})`, inside);
-}
-/* From the best on; beyond the worst values of nearly all curves lies nothing of interest. */
-function metricAxis(curves, sign, top, bottom) {
-  const worst = curves.map((c) => Math.max(...c.points.map((p) => sign * p[1])))
-    .sort((a, b) => a - b);
-  const low = Math.min(...curves.map((c) => Math.min(...c.points.map((p) => sign * p[1]))));
-  const most = worst[Math.floor(0.95 * (worst.length - 1) + 0.5)];
-  let high = worst[worst.length - 1];
-  if (curves.length >= 10 && high - low > 3 * (most - low))
-    high = most;
-  const [from, to] = sign > 0 ? [low, high] : [-high, -low];
-  if (data.log && from > 0)
-    return axis(from / 1.15, to * 1.15, bottom, top, true);
-  const room = high > low ? (high - low) * 0.04 : Math.abs(low) * 0.1 || 1;
-  return known(to - from + 2 * room) && to + room > from - room
-    ? axis(from - room, to + room, bottom, top) : axis(-1, 1, bottom, top);
-}
-/* Did it come to the last stage of its bracket that there was? */
-function survived(t) {
-  const own = stageOf.get(t.stage);
-  return own && !stages.some((s) => s.trials > 0 && s.bracket === own.bracket &&
-    s.number > own.number);
-}
-function drawCurve(search, t, x, y) {
-  const best = t.id === search.totals.best, at = t.points.map(([i, v]) => [x(i), y(v)]);
-  const weight = best ? "best" : survived(t) ? "sv" : "dr";
-  return el("g", { class: `cv ${weight} ${stageColor(t.stage)}` },
-    tip(`trial ${trialName(t.id)}: ${cut(search.totals.metric, 40)} ${metric(t.metric)} at ` +
-      `iteration ${t.iteration}` + (stageName(t.stage) && ", " + stageName(t.stage))),
-    at.length > 1 ? path("", at) : el("circle", { r: 2.4, cx: at[0][0], cy: at[0][1] }));
-}
-function drawRungs(x, top, bottom) {
-  let last = -100;
-  return stages.filter((s) => !pool && s.budget > 0 && s.budget <= x.high &&
-    s.bracket === stages[0].bracket).map((s) => {
-    const at = x(s.budget), room = declared && at - last >= 52;
-    last = room ? at : last;
-    return [line("rg", at, top, at, bottom), room && label("rl", at, top - 6,
-      data.brackets ? `up to ${s.budget}` : `stage ${s.number}`)];
-  });
-}
-function curvesNote(curves, all, x, y) {
-  const outside = curves.reduce((sum, c) => sum +
-    c.points.filter((p) => p[1] < y.low || p[1] > y.high).length, 0);
-  return note(pool ? "Each curve is a trial; a dot is a single report."
-    : `Each curve is a trial, in the color of the last ${declared ? "stage" : "rung"} that it ` +
-      "reached; thick curves reached the last one; a dot is a single report.",
-  all > 240 && ` Of ${all} trials, ${curves.length} are drawn: the 60 that trained longest and a ` +
-    `sample of ${pool ? "the others" : declared ? "each stage" : "each rung"}; ${
-      all - curves.length} are omitted.`,
-  x.log && (y.log ? " Both axes are logarithmic." : " The axis of iterations is logarithmic."),
-  outside > 0 && ` ${outside} points lie outside the frame.`);
-}
-function curves(search) {
-  const TOP = 20, BOTTOM = 350, t = search.totals, trials = objects(search.trials);
-  const byRank = new Map(trials.map((r) => [r.rank, Object.assign(r, { points: [] })]));
-  for (const [rank, iteration, value] of search.points.rows)
-    byRank.get(rank).points.push([iteration, value]);
-  const drawn = trials.filter((r) => r.points.length > 0);
-  if (drawn.length === 0)
-    return "";
-  const most = Math.max(1, ...drawn.map((r) => r.points[r.points.length - 1][0]));
-  const log = data.log && most > 1, x = axis(log ? 1 : 0, most, LEFT + 8, RIGHT - 72, log);
-  const y = metricAxis(drawn, t.maximize ? -1 : 1, TOP, BOTTOM);
-  const rungs = [...new Set(stages.map((s) => s.budget))].sort((a, b) => a - b)
-    .filter((b) => !pool && b > 0 && b <= most).slice(0, 64);
-  /* From the back to the front: the dropped, the survivors, the best. */
-  const depth = (r) => (r.id === t.best ? 2 : survived(r) ? 1 : 0), back = [...drawn].reverse();
-  const inOrder = [0, 1, 2].map((d) => back.filter((r) => depth(r) === d));
-  const best = t.best >= 0 && known(t.best_metric) &&
-    [el("circle", { class: "be", r: 4, cx: x(t.best_iteration), cy: y(t.best_metric) }),
-      label("bl", x(t.best_iteration) + 8, y(t.best_metric) + 4, `trial ${trialName(t.best)}`)];
-  return searchSection(search, "Learning curves",
-    el("p", { class: "axis" }, cut(t.metric, 60),
-      ` (${t.maximize ? "more" : "less"} is better), against the iteration`),
-    svg(BOTTOM + 18, "The metric of each trial against its iterations",
-      iterationGrid(x, TOP, BOTTOM, rungs), valueGrid(y, ""), drawRungs(x, TOP, BOTTOM),
-      el("g", { class: drawn.filter(survived).length > 20 ? "many" : "" },
-        inOrder.map((list) => list.map((r) => drawCurve(search, r, x, y)))), best),
-    curvesNote(drawn, trials[0].of, x, y));
-}
-function trialTable(search) {
-  const trials = objects(search.trials).filter((t) => t.rank < 50), t = search.totals;
-  return trials.length > 0 && searchSection(search, "Trials",
-    table(["", "trial", left("state"), left(pool ? "of" : stages.length > 0 ? "reached" : ""),
-      "iterations", cut(t.metric, 40), `${unit()} time`, "cost", left("parameters")],
-    trials.map((r) => row(r.id === t.best ? "first" : "", [r.rank + 1, trialName(r.id),
-      left(cut(r.state, 16)), left(stageOf.has(r.stage) && el("i", { class: stageColor(r.stage) }),
-        stageName(r.stage)), r.iteration, metric(r.metric), seconds(r.gpu_s), money(r.cost_usd),
-      ["w pa", cut(parameters(r.params), 400)]]))),
-    trials[0].of > trials.length && note(`Showing the ${trials.length} of ${trials[0].of} trials ` +
-      "that trained longest, the best first. For all, use espalier export DIR --format csv"));
-}
-
 /* ---- the page ----------------------------------------------------------------------------- */
 
+const page = document.getElementById("page");
 /* Draws the page from the data, the JSON of report_html.c; again wherever there is newer data. */
 function draw(given) {
   take(given);
+  takeSearches();
   gangs = stays();
   members = poolMembers();
-  document.getElementById("page").innerHTML = markup([head(), gantt(), poolParts(), gpusOverTime(),
-    costOverTime(), gpuUse(), resizes(), data.searches.map(curves), stageTable(), failures(),
-    data.searches.map(trialTable), el("footer", null, `espalier ${data.version}, from results.db` +
+  parts.clear();
+  const each = (...drawings) => data.searches.map((search) => drawings.map((d) => d(search)));
+  const found = [each(bestSoFar, curves, importance, parallel, slices, contour)];
+  const used = [gantt(), poolParts(), gpusOverTime(), costOverTime(), gpuUse(), resizes()];
+  replace(page, [head(), pool ? used : found, pool ? found : used, stageTable(), failures(),
+    each(trialTable), el("footer", null, `espalier ${data.version}, from results.db` +
       (data.running ? " while the run was in progress" : ""))]);
 }
+listen(page);
 draw(JSON.parse(document.getElementById("data").textContent));

@@ -240,15 +240,14 @@ FROM (SELECT *, min(count, (179 + max(stages, 1)) / max(stages, 1)) AS want
       max(dense) OVER () AS stages
     FROM (SELECT *, CASE WHEN rank >= 60 THEN
           dense_rank() OVER (PARTITION BY rank < 60 ORDER BY stage) END AS dense
-      FROM (SELECT t.id, t.state, t.iteration, t.metric, t.gpu_s, t.cost_usd, t.params, u.stage,
+      FROM (SELECT t.id, t.state, t.iteration, t.metric, t.gpu_s, t.cost_usd, t.params, t.changed_s,
+          u.stage,
           count(*) OVER () AS of, row_number() OVER (ORDER BY t.id = :best DESC, t.iteration DESC,
             t.metric IS NULL, :sign * t.metric, t.id) - 1 AS rank
         FROM trials t LEFT JOIN turn u ON u.trial = t.id AND u.until_s = 1e300
         WHERE :only < 0 OR t.id >> 40 = :only))));
 -- @trials
-SELECT rank, id, substr(state, 1, 17) AS state, iteration, metric, gpu_s, cost_usd, stage, drawn,
-  of, CASE WHEN rank < 50 THEN params END AS params
-FROM ranked WHERE drawn OR rank < 50 ORDER BY rank;
+SELECT rank, id, iteration, metric, stage, drawn, of FROM ranked WHERE drawn ORDER BY rank;
 -- At most 320 points of each curve, among them the last.
 -- @points
 SELECT rank, iteration, CAST(printf('%.8g', metric) AS REAL) AS metric
@@ -258,3 +257,43 @@ FROM (SELECT t.rank, t.iteration AS last, r.iteration, r.metric,
     AND abs(r.metric) < 1e308 * 1.79 AND r.iteration >= 0)
 WHERE (n % (last / 160 + 1) = 0 OR iteration = last) AND n < 320 * (last / 160 + 1)
 ORDER BY rank, iteration;
+
+-- ---- parameters and trials: tables and plots ---------------------------------------------------
+
+DROP TABLE IF EXISTS temp.parameter;
+CREATE TEMP TABLE parameter AS
+SELECT row_number() OVER (ORDER BY at) - 1 AS n, json_extract(param, '$.name') AS name, param
+FROM (SELECT e.key AS at, e.value AS param FROM meta m,
+    json_each(CASE WHEN json_valid(m.value) THEN m.value ELSE '[]' END) e
+  WHERE m.key = CASE WHEN :only < 0 THEN 'space' ELSE 'space/' || CAST(:only AS INTEGER) END
+    AND e.type = 'object' LIMIT 200);
+-- @space
+SELECT substr(name, 1, 121) AS name, json_extract(param, '$.type') AS type,
+  json_extract(param, '$.scale') AS scale, json_extract(param, '$.low') AS low,
+  json_extract(param, '$.high') AS high, json_extract(param, '$.values') AS "values"
+FROM parameter ORDER BY n;
+-- Of many trials a third of those shown are the foremost, the others a sample of all ranks.
+-- @sample
+SELECT rank, id, substr(state, 1, 17) AS state, iteration,
+  CAST(printf('%.8g', metric) AS REAL) AS metric, gpu_s, cost_usd, stage,
+  ifnull((SELECT at_s FROM reports r WHERE r.trial = ranked.id AND r.iteration = ranked.iteration),
+    changed_s) AS at_s, of,
+  (SELECT json_group_array(v) FROM (SELECT CASE e.type WHEN 'true' THEN 'true'
+      WHEN 'false' THEN 'false' WHEN 'real' THEN CAST(printf('%.6g', e.value) AS REAL)
+      WHEN 'integer' THEN e.value ELSE substr(e.value, 1, 61) END AS v
+    FROM parameter p LEFT JOIN
+      json_each(CASE WHEN json_valid(params) THEN params ELSE '{}' END) e ON e.key = p.name
+    ORDER BY p.n)) AS "values"
+FROM ranked, (SELECT max(50, max(300, min(3000, 150000 / (count(*) + 6))) / CASE WHEN :only < 0
+    THEN 1 ELSE (SELECT count(*) FROM experiments) END) AS most FROM parameter)
+WHERE of <= most OR rank < most / 3 OR (rank - most / 3 + 1) * (most - most / 3) / (of - most / 3)
+  > (rank - most / 3) * (most - most / 3) / (of - most / 3)
+ORDER BY rank;
+-- What was better than all before, in order of time.
+-- @history
+SELECT at_s, trial, iteration, metric FROM (
+  SELECT at_s, trial, iteration, metric, :sign * metric AS loss,
+    min(:sign * metric) OVER (ORDER BY at_s, trial, iteration
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+  FROM reports WHERE abs(metric) < 1e308 * 1.79 AND (:only < 0 OR trial >> 40 = :only))
+WHERE before IS NULL OR loss < before ORDER BY at_s, trial, iteration;

@@ -8,7 +8,7 @@
  */
 "use strict";
 let data, totals, facts, now, end, pool, declared, nodes, plans, planned, stages, charges, fixed;
-let stageOf, firstName, spent, time, gangs, members;
+let stageOf, firstName, spent, held, time, gangs, members;
 
 /* {columns, rows} as objects. */
 function objects(table) {
@@ -29,6 +29,7 @@ function take(given) {
   stageOf = new Map(stages.map((s) => [s.n, s]));
   firstName = plans.length > 1 ? "first plan" : "plan";
   spent = sumCharges();
+  held = sumHeld();
   costStages();
   time = axis(0, end, LEFT, RIGHT);
 }
@@ -185,20 +186,38 @@ function sumCharges() {
     points.push([now, usd]);
   return points;
 }
-function spentBy(at) {
-  let low = 0, high = spent.length;
+/* The GPU seconds of ready nodes by when: [seconds, GPU seconds], rising. */
+function sumHeld() {
+  const changes = nodes.filter((n) => known(n.ready_s))
+    .flatMap((n) => [[n.ready_s, n.gpus], [or(n.ended_s, now), -n.gpus]])
+    .map(([at, gpus]) => [Math.max(0, Math.min(now, at)), gpus]).sort((a, b) => a[0] - b[0]);
+  const points = [[0, 0]];
+  let at = 0, sum = 0, gpus = 0;
+  for (const [when, more] of [...changes, [now, 0]]) {
+    if (when > at) {
+      sum += gpus * (when - at);
+      points.push([at = when, Math.max(0, sum)]);
+    }
+    gpus += more;
+  }
+  return points;
+}
+/* Where a line through points lies at `at`. */
+function level(points, at) {
+  let low = 0, high = points.length;
   while (low < high) {	/* the first point later than `at` */
     const middle = (low + high) >> 1;
-    if (spent[middle][0] <= at)
+    if (points[middle][0] <= at)
       low = middle + 1;
     else
       high = middle;
   }
-  if (low === 0 || low === spent.length)
-    return low === 0 ? 0 : spent[low - 1][1];
-  const [from, usd] = spent[low - 1], [to, more] = spent[low];
-  return usd + (more - usd) * (at - from) / (to - from);
+  if (low === 0 || low === points.length)
+    return low === 0 ? 0 : points[low - 1][1];
+  const [from, before] = points[low - 1], [to, after] = points[low];
+  return before + (after - before) * (at - from) / (to - from);
 }
+const spentBy = (at) => level(spent, at), heldBy = (at) => level(held, at);
 /* A stage costs what was spent while it lasted.  Where stages ran in parallel, all is shared by the
  * GPU time that they used. */
 function costStages() {
@@ -223,8 +242,9 @@ const rect = (name, x, y, width, height) => el("rect",	/* what was short is stil
   { class: name, x, y, width: Math.max(0.3, width), height: Math.max(0.3, height) });
 const line = (name, x1, y1, x2, y2) => el("line", { class: name, x1, y1, x2, y2 });
 const label = (name, x, y, text) => el("text", { class: name, x, y }, text);
-const path = (name, points) => el("path", { class: name,
-  d: "M" + points.map(([x, y]) => `${coordinate(x)} ${coordinate(y)}`).join("L") });
+const through = (points) => "M" +
+  points.map(([x, y]) => `${coordinate(x)} ${coordinate(y)}`).join("L");
+const path = (name, points) => el("path", { class: name, d: through(points) });
 function svg(height, what, ...inside) {
   return el("div", { class: "scroll" }, el("svg", { role: "img",
     viewBox: `0 0 ${WIDTH} ${Math.ceil(height)}`, "aria-label": what }, inside));
@@ -253,14 +273,14 @@ function roundUp(v) {
   const power = 10 ** Math.floor(Math.log10(v));
   return power * ([1, 2, 5].find((n) => v <= power * n * 1.000001) || 10);
 }
-function timeGrid(top, bottom) {
-  const most = end / 11, marks = [];
+function timeGrid(top, bottom, x = time) {
+  const most = x.high / 11, marks = [];
   const step = most < 1 ? roundUp(most)
     : [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
       172800, 604800].find((s) => s >= most) || 86400 * roundUp(most / 86400);
-  for (let i = 0; i < 20 && step * i <= end; i++)	/* "2m" for "2m00s" */
-    marks.push(line("gd", time(step * i), top, time(step * i), bottom),
-      label("tm", time(step * i), bottom + 13, seconds(step * i).replace(/([mhd])00[smh]$/, "$1")));
+  for (let i = 0; i < 20 && step * i <= x.high; i++)	/* "2m" for "2m00s" */
+    marks.push(line("gd", x(step * i), top, x(step * i), bottom),
+      label("tm", x(step * i), bottom + 13, seconds(step * i).replace(/([mhd])00[smh]$/, "$1")));
   return marks;
 }
 /* Round values, on a logarithmic axis 1, 2, 5, 10, ... or powers of ten. */

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "config.h"
+#include "report/importance.h"
 #include "report/report_page.h"
 #include "report/waits.h"
 
@@ -232,12 +233,32 @@ answer_why(sqlite3_context *c, int count, sqlite3_value **values)
 	espl__buf_free(&text);
 }
 
+/* "importance": which parameters matter; nothing where that cannot be told. */
+static espl_status
+put_importance(struct page *p)
+{
+	struct espl__importances found;
+	espl_status status =
+	    espl__importances_find(p->r, p->only < 0 ? 0 : (int64_t)p->only, &found, p->diag);
+
+	espl__print(&p->b, ",\n\"importance\":{\"trials\":%u,\"iteration\":%lld,\"shares\":[",
+	    found.trials, (long long)found.iteration);
+	for (uint32_t i = 0; i < found.count; i++) {
+		espl__print(&p->b, i > 0 ? ",[" : "[");
+		put_text(&p->b, found.list[i].name);
+		espl__print(&p->b, ",%.4g]", found.list[i].share);
+	}
+	espl__print(&p->b, "]}");
+	espl__importances_free(&found);
+	return status;
+}
+
 static espl_status
 put_search(struct page *p, const char *before)
 {
 	espl__print(&p->b, "%s\n{\"only\":%.0f,\"totals\":", before, p->only);
 	put_totals(p);
-	if (run_script(p, espl__report_search_sql) != ESPL_OK)
+	if (run_script(p, espl__report_search_sql) != ESPL_OK || put_importance(p) != ESPL_OK)
 		return ESPL_E_REMOTE;
 	espl__print(&p->b, "}");
 	return ESPL_OK;

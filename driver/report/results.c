@@ -198,6 +198,8 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	past = espl__past_of(&r->pasts, t->id);
 	change = espl__past_change(past, t);
 	if (past->state == 0) {
+		if ((t->id & ESPL__TRIAL_NUMBER) == 0)
+			espl__results_space(r, t->id >> ESPL__TRIAL_BITS, space_of(r, t->id));
 		espl__buf_clear(&r->text);
 		espl__space_json(space_of(r, t->id), t->values, &r->text);
 		put(r, PUT_TRIAL, "nnnntiinrrrrt", t->id, t->parent, t->tag, t->group, state,

@@ -78,6 +78,9 @@ espl__results_s(espl_time t)
 	return t == ESPL_NEVER ? NAN : (double)t / 1e9;
 }
 
+/* results_space.c: of this experiment of a pool; 0: of the search. */
+void espl__results_space(struct espl__results *, uint64_t experiment, const struct espl__space *);
+
 /* results_pool.c: rows of a pool. */
 void espl__results_job(struct espl__results *, espl_time now, const struct espl_trial *, int fresh);
 void espl__results_jobs(struct espl__results *,

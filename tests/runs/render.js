@@ -2,7 +2,7 @@
  * page, as XML.  The page is cut up as a browser does it: at the first </script>. */
 "use strict";
 const text = require("fs").readFileSync(process.argv[2], "utf8");
-const element = { data: { textContent: /<script [^>]*id="data">([^]*?)<\/script>/.exec(text)[1] }, page: {} };
+const element = { data: { textContent: /<script [^>]*id="data">([^]*?)<\/script>/.exec(text)[1] }, page: { addEventListener() {}, querySelectorAll: () => [] } };
 const document = { getElementById: (id) => element[id] };
 require("vm").runInNewContext(/<script>([^]*?)<\/script>/.exec(text)[1], { document }, { timeout: 60000 });
 process.stdout.write(`<html><head>${/<title>[^]*?<\/title>/.exec(text)[0]}</head><body><main>${element.page.innerHTML}</main></body></html>\n`);
