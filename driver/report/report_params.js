@@ -87,7 +87,8 @@ function importance(search) {
       `a forest of 64 trees), from ${plural(trials, "trial")} compared at iteration ` +
       `${iteration}, which half of the trials reached.`, trials < 30 &&
       " From so few trials this is a rough estimate.", shares.length > MOST &&
-      ` ${shares.length - MOST} less important ones are omitted.`, " The numbers: espalier export DIR --table importance"));
+      ` ${shares.length - MOST} less important ones are omitted.`,
+    " The numbers: espalier export DIR --table importance"));
 }
 
 /* ---- slices: the metric against each parameter ----------------------------------------------- */
