@@ -368,15 +368,25 @@ espl__lock(const char *path, int *to, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-int
-espl__locked(const char *path)
+pid_t
+espl__lock_owner(const char *path)
 {
+	ESPL__ASSERT(path != NULL);
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), busy;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	pid_t owner = 0;
 
 	if (fd < 0)
 		return 0;
-	busy = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	/* Of another machine, or container, 0 or less is told. */
+	if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+		owner = lock.l_pid > 0 ? lock.l_pid : -1;
 	(void)close(fd);
-	return busy;
+	return owner;
+}
+
+int
+espl__locked(const char *path)
+{
+	return espl__lock_owner(path) != 0;
 }

@@ -99,6 +99,8 @@ int espl__verb_best(const struct espl__args *);
 int espl__verb_explain(const struct espl__args *);
 int espl__verb_export(const struct espl__args *);
 int espl__verb_report(const struct espl__args *);
+int espl__verb_serve(const struct espl__args *);
+int espl__verb_stop(const struct espl__args *);
 int espl__verb_curves(const struct espl__args *);
 int espl__verb_allocate(const struct espl__args *);
 int espl__verb_market(const struct espl__args *);

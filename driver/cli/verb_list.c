@@ -1,63 +1,10 @@
 /* verb_list.c - list: the runs in a folder, and how far each is. */
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/folder.h"
 #include "report/reading.h"
-
-struct runs {
-	char **names;
-	uint32_t count, cap;
-};
-
-static void
-add_run(struct runs *runs, char *name)
-{
-	if (!espl__folder_has(name, "run.cfg")) {
-		free(name);
-		return;
-	}
-	ESPL__GROW(runs->names, runs->cap, runs->count + 1);
-	runs->names[runs->count++] = name;
-}
-
-static int
-compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The folder itself, if it is a run's, or the runs in it. */
-static espl_status
-find_runs(struct runs *runs, const char *folder, struct espl__diag *diag)
-{
-	DIR *list = opendir(folder);
-	const struct dirent *entry;
-	uint32_t before = runs->count;
-	int own;
-
-	if (list == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", folder,
-		    strerror(errno));
-	add_run(runs, espl__strdup(folder));
-	own = runs->count > before;
-	while (!own && (entry = readdir(list)) != NULL)
-		if (entry->d_name[0] != '.')
-			add_run(runs,
-			    strcmp(folder, ".") == 0
-				? espl__strdup(entry->d_name)
-				: espl__format("%s/%s", folder, entry->d_name));
-	(void)closedir(list);
-	if (runs->count > before)
-		qsort(runs->names + before, runs->count - before, sizeof *runs->names,
-		    compare_names);
-	return ESPL_OK;
-}
+#include "report/runs.h"
 
 static void
 put_text(const char *name, int width, const struct espl__totals *t, struct espl__buf *b)
@@ -92,12 +39,12 @@ espl__verb_list(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__buf b = { NULL, 0, 0 };
-	struct runs runs = { NULL, 0, 0 };
+	struct espl__runs runs = { NULL, 0, 0 };
 	espl_status status = ESPL_OK;
 	int json = espl__arg(args, "json") != NULL, width = (int)strlen("run"), result;
 
 	for (uint32_t i = 0; status == ESPL_OK && i < (args->count > 0 ? args->count : 1); i++)
-		status = find_runs(&runs, args->count > 0 ? args->positional[i] : ".", &diag);
+		status = espl__runs_find(&runs, args->count > 0 ? args->positional[i] : ".", &diag);
 	for (uint32_t i = 0; i < runs.count; i++)
 		width = (int)strlen(runs.names[i]) > width ? (int)strlen(runs.names[i]) : width;
 	if (status == ESPL_OK && runs.count > 0 && !json)
@@ -120,9 +67,7 @@ espl__verb_list(const struct espl__args *args)
 	if (status == ESPL_OK && runs.count == 0 && !json)
 		espl__print(&b, "no runs found\n");
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
-	for (uint32_t i = 0; i < runs.count; i++)
-		free(runs.names[i]);
-	free(runs.names);
+	espl__runs_free(&runs);
 	espl__buf_free(&b);
 	return result;
 }

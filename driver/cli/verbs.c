@@ -93,6 +93,11 @@ static const struct espl__flag report_flags[] = {
 	    "output file (default: DIR/report.html; -: standard output)" },
 	{ "log", 'l', NULL, "start with logarithmic axes; the page offers both" }, END_FLAGS
 };
+static const struct espl__flag serve_flags[] = { { "port", 'p', "N",
+						     "port to listen on (default: a free one)" },
+	{ "control", 0, NULL,
+	    "let the page stop runs, and submit to pools and cancel in them (default: read-only)" },
+	END_FLAGS };
 static const struct espl__flag curves_flags[] = {
 	{ "extrapolate", 'x', "KIND[,OPTION=VALUE...]",
 	    "an extrapolator to evaluate: last, damped, earlycurve, slaq or power (repeatable; "
@@ -248,6 +253,15 @@ const struct espl__verb espl__verbs[] = {
 	    "file that loads\n"
 	    "nothing from the network.\n",
 	    report_flags, 1, 1, espl__verb_report },
+	{ "serve", "[DIR]... [--port N] [--control]",
+	    "show runs in a browser while they are running",
+	    "Serves the page of `espalier report` for the runs in each DIR (default: the current "
+	    "directory) and\n"
+	    "updates it as they progress, with the queue of a pool and the logs of trials.  "
+	    "Listens on this\n"
+	    "machine only, and answers only who has the printed address.  From another machine, "
+	    "use ssh -L.\n",
+	    serve_flags, 0, ESPL__POSITIONAL_MAX, espl__verb_serve },
 	{ "nodes", "[DIR|--config FILE] [--release RUN [--force]] [--json]",
 	    "list or release the machines that runs of yours hold",
 	    "Asks the cloud of the run directory DIR, or of the configuration FILE, for the "
@@ -261,6 +275,10 @@ const struct espl__verb espl__verbs[] = {
 	    "killed and\n"
 	    "will not be resumed; it refuses while the driver of the run is running.\n",
 	    nodes_flags, 0, 1, espl__verb_nodes },
+	{ "stop", "DIR", "stop a running run cleanly, as Ctrl-C does",
+	    "Asks the driver of the run to stop: trials save their state, and `espalier resume` "
+	    "continues it.\n",
+	    NULL, 1, 1, espl__verb_stop },
 	{ "submit", "POOL_DIR FILE [--set PATH=VALUE]...", "add an experiment to a running pool",
 	    "FILE is an experiment that could also be run alone; its allocator, cloud and placer "
 	    "are ignored.\n"

@@ -371,27 +371,39 @@ send_until(FILE *to, const char *page, const char *mark)
 }
 
 espl_status
-espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale,
+espl__report_data(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale,
     FILE *to, struct espl__diag *diag)
 {
 	const struct espl__totals *t = &r->totals;
 	struct page p = { .r = r, .diag = diag, .to = to, .fixed_s = NAN, .only = -1 };
-	const char *rest;
 	espl_status status;
 
 	ESPL__CHECK(r, READING);
 	p.now_s = isfinite(t->jct_s) && t->jct_s > 0 ? t->jct_s : 0;
 	if (fixed != NULL && fixed->why_not == NULL)
 		p.fixed_s = fixed->jct_s;
-	rest = send_until(to, espl__report_page, "@TITLE@");
-	send_text(to, t->experiment, 100);
-	rest = send_until(to, rest, "@SUMMARY@");
-	espl__totals_text(t, 1, &p.b);
-	send_text(to, espl__buf_text(&p.b), TEXT_MAX);
-	espl__buf_clear(&p.b);
-	rest = send_until(to, rest, "@DATA@");
 	status = send_all(&p, fixed, log_scale);
-	(void)fputs(rest, to);
 	espl__buf_free(&p.b);
+	return status;
+}
+
+espl_status
+espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale,
+    FILE *to, struct espl__diag *diag)
+{
+	struct espl__buf summary = { NULL, 0, 0 };
+	const char *rest;
+	espl_status status;
+
+	ESPL__CHECK(r, READING);
+	rest = send_until(to, espl__report_page, "@TITLE@");
+	send_text(to, r->totals.experiment, 100);
+	rest = send_until(to, rest, "@SUMMARY@");
+	espl__totals_text(&r->totals, 1, &summary);
+	send_text(to, espl__buf_text(&summary), TEXT_MAX);
+	espl__buf_free(&summary);
+	rest = send_until(to, rest, "@DATA@");
+	status = espl__report_data(r, fixed, log_scale, to, diag);
+	(void)fputs(rest, to);
 	return status;
 }

@@ -14,6 +14,9 @@ struct espl__report_fixed {
 	struct espl__report_stage *stages;
 	uint32_t stage_count;
 };
+/* The data of the page alone, as JSON. */
+espl_status espl__report_data(struct espl__reading *, const struct espl__report_fixed *,
+    int log_scale, FILE *to, struct espl__diag *);
 /* fixed NULL: nothing is said about it.  log_scale: of the learning curves.  The caller looks at
  * ferror(to). */
 espl_status espl__report_html(struct espl__reading *, const struct espl__report_fixed *,

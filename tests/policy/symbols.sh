@@ -56,6 +56,7 @@ report 'a layer names nothing of a layer above it' "$(
 	below driver/sim sdk/check driver/input driver/compute.o driver/.libs/compute.o core base
 	below driver/real driver/compute.o driver/.libs/compute.o node/transfer node/wire.o node/.libs/wire.o core base
 	below driver/report driver/input core base
+	below driver/serve driver/report driver/input core base
 	below driver sdk/check node/listen node/store node/transfer node/wire.o node/.libs/wire.o core base)"
 
 loadable=$(find plugins -path '*/.libs/*.so' -type f | LC_ALL=C sort)

@@ -1,0 +1,292 @@
+/* live.js - keeps the pages of `espalier serve` up to date.
+ *
+ * The server says by an event that something has changed; what it is, is fetched.  All that comes
+ * from runs enters the page as text, never as markup; report.js escapes what it draws.
+ */
+"use strict";
+(() => {
+const setting = JSON.parse(document.getElementById("data").textContent);
+const page = document.getElementById("page");
+history.replaceState(null, "", location.pathname);	/* no token in the address */
+
+/* ---- elements and words ----------------------------------------------------------------- */
+
+function make(name, attributes, ...inside) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {}))
+    if (typeof value === "function")
+      element.addEventListener(key, value);
+    else if (value !== null && value !== false)
+      element.setAttribute(key, value);
+  element.append(...inside.flat(3).filter((x) => x !== null && x !== undefined && x !== false));
+  return element;
+}
+const known = (v) => typeof v === "number" && isFinite(v);
+const money = (v) => (known(v) ? "$" + v.toFixed(v < 10 ? 3 : 2) : "-");
+const number = (v) => (known(v) ? String(Number(v.toPrecision(6))) : "-");
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+function seconds(s) {
+  if (!known(s))
+    return "-";
+  const two = (n) => String(Math.floor(n)).padStart(2, "0");
+  return s < 60 ? `${s < 10 ? s.toFixed(1) : Math.floor(s)}s`
+    : s < 3600 ? `${Math.floor(s / 60)}m${two(s % 60)}s`
+    : s < 86400 ? `${Math.floor(s / 3600)}h${two(s % 3600 / 60)}m`
+    : `${Math.floor(s / 86400)}d${two(s % 86400 / 3600)}h`;
+}
+const chip = (status) => make("span", { class: "chip " +
+  ({ done: "good", failed: "bad", unreadable: "bad" }[status] || "mid") }, status);
+/* The clock of a run that is running goes on between two events. */
+const age = (row) => (row.status === "running" && !row.simulated
+  ? row.jct_s + (performance.now() - row.received) / 1000 : row.jct_s);
+const bestText = (row) => (row.best && known(row.best.metric)
+  ? `${row.metric || "best"} ${number(row.best.metric)}` : "-");
+const why = (row) => row.error + (row.hint ? `; ${row.hint}` : "");
+const section = (title, ...inside) => make("section", null, make("h2", null, title), inside);
+function table(heads, rows) {
+  const cells = (list, tag) => make("tr", null, list.map((c) => (Array.isArray(c)
+    ? make(tag, { class: c[0] }, c.slice(1)) : make(tag, null, c))));
+  return make("div", { class: "scroll" }, make("table", null,
+    make("thead", null, cells(heads, "th")),
+    make("tbody", null, rows.map((r) => cells(r, "td")))));
+}
+
+/* ---- talking to the server -------------------------------------------------------------- */
+
+const state = make("span", { role: "status" });
+function listen(path, heard) {
+  let source = null;
+  const open = () => {
+    if (source || document.hidden)	/* a browser has few connections for all its tabs */
+      return;
+    source = new EventSource(path);
+    source.onopen = () => { state.textContent = ""; };
+    source.onmessage = (event) => heard(JSON.parse(event.data));
+    source.onerror = () => { state.textContent = "no connection to espalier serve"; };
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden && source) {
+      source.close();
+      source = null;
+    }
+    open();
+  });
+  open();
+}
+async function ask(path, options) {
+  const answer = await fetch(path, options);
+  if (!answer.ok && answer.status !== 409)
+    throw new Error((await answer.text()).trim() || `status ${answer.status}`);
+  return answer;
+}
+/* One at a time; asked for again meanwhile, it runs once more. */
+function single(work) {
+  let busy = false, again = false;
+  return async () => {
+    again = true;
+    if (busy)
+      return;
+    busy = true;
+    while (again) {
+      again = false;
+      try {
+        await work();
+      } catch (problem) {
+        state.textContent = problem.message;
+      }
+    }
+    busy = false;
+  };
+}
+
+/* ---- the list of runs ------------------------------------------------------------------- */
+
+function runCells(row) {
+  const link = ["w", make("a", { href: `${row.run}/` }, row.dir)];
+  if (row.error)
+    return [link, ["w", chip("unreadable")], ["w pa", why(row)], "", "", "", "", ""];
+  return [link, ["w", chip(row.status), row.simulated ? " simulated" : ""],
+    ["w pa", row.experiment || ""], `${row.completed} of ${row.trials}`,
+    row.failed > 0 ? make("span", { class: "bad" }, row.failed) : "0", bestText(row),
+    money(row.cost_usd), seconds(age(row))];
+}
+function showRuns(rows) {
+  page.replaceChildren(make("header", null, make("h1", null, "Runs"), make("p", { class: "sub" },
+    `${plural(rows.length, "run")}, ${rows.filter((r) => r.status === "running").length} running `),
+  state), rows.length === 0 ? section("Nothing yet", "There are no runs in these directories yet.")
+    : make("section", null, table([["w", "run"], ["w", "status"], ["w", "experiment"], "completed",
+      "failed", "best", "cost", "time"], rows.map(runCells))));
+}
+function watchRuns() {
+  let rows = [];
+  const update = single(async () => {
+    rows = (await (await ask("runs")).json()).rows;
+    rows.forEach((r) => { r.received = performance.now(); });
+    showRuns(rows);
+  });
+  document.title = "Runs - espalier";
+  listen("events", update);
+  setInterval(() => rows.some((r) => r.status === "running") && showRuns(rows), 5000);
+}
+
+/* ---- what changes a run ----------------------------------------------------------------- */
+
+async function command(path, value, question, answer) {
+  if (question && !confirm(question))
+    return;
+  answer.textContent = "...";
+  try {
+    const result = await (await ask(path, { method: "POST",
+      headers: { "X-Espalier-Control": setting.control },
+      body: new URLSearchParams({ value }) })).json();
+    answer.textContent = result.text.trim() || (result.done ? "done" : "failed");
+  } catch (problem) {
+    answer.textContent = problem.message;
+  }
+}
+
+/* ---- one run ---------------------------------------------------------------------------- */
+
+const bar = make("div"), more = make("main", { id: "more" });
+const stopAnswer = make("span"), queueAnswer = make("p", { class: "answer" });
+const stop = setting.control && make("button", { class: "bad", type: "button",
+  click: () => command("stop", "", "Stop this run?  It can be resumed.", stopAnswer) }, "Stop");
+function showBar(row) {
+  const line = row.error ? why(row)
+    : `${row.experiment || ""}: ${row.completed} of ${plural(row.trials, "trial")} completed` +
+      (row.running > 0 ? `, ${row.running} running` : "") +
+      (row.failed > 0 ? `, ${row.failed} failed` : "") +
+      ` \u00b7 ${bestText(row)} \u00b7 ${money(row.cost_usd)} \u00b7 ${seconds(age(row))}`;
+  bar.replaceChildren(make("a", { href: "../" }, "All runs"), make("b", null, row.dir),
+    chip(row.error ? "unreadable" : row.status), make("span", { class: "line" }, line), state,
+    stopAnswer, ...(stop && row.status === "running" ? [stop] : []));
+  document.title = `${row.dir} - espalier`;
+}
+
+/* What a reader holds, has just chosen or is about to copy stays. */
+let held = 0;
+const hold = (ms) => () => { held = performance.now() + ms; };
+function isHeld() {
+  const selected = getSelection();
+  return performance.now() < held ||
+    (!selected.isCollapsed && page.contains(selected.anchorNode));
+}
+function problem(text, hint) {
+  page.replaceChildren(section("This run cannot be shown", make("p", { class: "why" }, text),
+    hint ? make("p", { class: "note" }, hint) : ""));
+}
+
+const causes = { in_use_s: "GPUs were in use", coming_s: "nodes were on their way",
+  free_s: "GPUs were free", aside_s: "GPUs were set aside",
+  no_nodes_s: "there were too few nodes" };
+const waitText = (wait) => (wait ? Object.entries(causes).filter(([key]) => wait[key] >= 0.05)
+  .map(([key, text]) => `${seconds(wait[key])} ${text}`).join("; ") : "");
+function queueSection(queue) {
+  if (!queue)
+    return [];
+  const ended = (q) => !["running", "waiting", "to come"].includes(q.status);
+  const list = queue.queue.slice(0, 500);
+  return [section("Queue", table([["w", "kind"], ["w", "name"], ["w", "status"], "arrived",
+    "waits for", ["w", "because"], "trials", "GPUs", ""], list.map((q) => [["w", q.kind],
+    ["w", q.name], ["w", q.status], seconds(q.arrived_s),
+    seconds(known(q.waiting_since_s) ? queue.now_s - q.waiting_since_s : null),
+    ["w pa", waitText(q.why)], q.trials, number(q.gpus), setting.control && !ended(q)
+      ? make("button", { type: "button", click: () => command("cancel", q.name,
+        `Cancel ${q.name}?`, queueAnswer) }, "Cancel") : ""])),
+  queue.queue.length > list.length ? make("p", { class: "note" },
+    `Showing the first ${list.length} of ${queue.queue.length}.`) : "",
+  setting.control ? submitForm : "", queueAnswer)];
+}
+const submitFile = make("input", { class: "wide", name: "file", required: "",
+  "aria-label": "configuration file", placeholder: "FILE.cfg, on the machine of espalier serve" });
+const submitForm = make("form", { submit: (event) => {
+  event.preventDefault();
+  command("submit", submitFile.value, "", queueAnswer);
+} }, submitFile, make("button", null, "Submit experiment"));
+
+/* ---- logs ------------------------------------------------------------------------------- */
+
+const log = make("pre", { id: "log", tabindex: "0", "aria-label": "log" });
+const logNote = make("p", { class: "note" }), logChoice = make("datalist", { id: "trials" });
+const logTrial = make("input", { list: "trials", size: "8", required: "", inputmode: "numeric",
+  pattern: "[0-9]+(/[0-9]+)?", "aria-label": "trial", placeholder: "trial" });
+let logShown = "";
+const showLog = single(async () => {
+  if (!logShown)
+    return;
+  const answer = await fetch(`log/${logShown}`), text = await answer.text();
+  const end = log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+  logNote.textContent = answer.ok ? `Trial ${logShown}: the end of its log` +
+    (text ? "" : ", which is empty") : text;
+  if (!answer.ok)
+    log.textContent = "";
+  else if (log.textContent !== text) {
+    log.textContent = text;
+    if (end)
+      log.scrollTop = log.scrollHeight;
+  }
+});
+const logSection = section("Log of a trial", make("form", { submit: (event) => {
+  event.preventDefault();
+  logShown = logTrial.value;
+  log.textContent = "";
+  showLog();
+} }, logTrial, logChoice, make("button", null, "Show")), log, logNote);
+/* The trials that are running or have failed, to choose from. */
+function offerTrials(report) {
+  const names = new Set();
+  for (const search of report.searches || []) {
+    const { columns = [], rows = [] } = search.trials || {};
+    const id = columns.indexOf("id"), status = columns.indexOf("state");
+    for (const row of rows)
+      if (names.size < 200 && ["running", "failed"].includes(row[status]))
+        names.add(row[id] >= 2 ** 40
+          ? `${Math.floor(row[id] / 2 ** 40)}/${row[id] % 2 ** 40}` : String(row[id]));
+  }
+  logChoice.replaceChildren(...[...names].map((name) => make("option", { value: name })));
+}
+
+function watchRun() {
+  let row = null, shown = 0, wanted = 0;
+  const update = single(async () => {
+    if (shown > 0 && isHeld())
+      return;	/* later: see below */
+    const version = wanted, data = await (await ask("data")).json();
+    shown = version;
+    if (data.error) {
+      problem(data.error, data.hint);
+      return;
+    }
+    window.draw(data.report);	/* report.js */
+    offerTrials(data.report);
+    more.replaceChildren(...queueSection(data.queue), logSection);
+  });
+  page.addEventListener("pointerdown", hold(60000));
+  for (const what of ["pointerup", "pointercancel", "keydown"])
+    window.addEventListener(what, hold(3000));
+  document.body.prepend(make("nav", { id: "live" }, bar));
+  page.after(more);
+  listen("events", (news) => {
+    row = Object.assign(news.row, { received: performance.now() });
+    wanted = Math.max(news.page, 1);
+    showBar(row);
+    if (wanted > shown)
+      update();
+  });
+  setInterval(() => {
+    if (!row || document.hidden)
+      return;
+    if (row.status === "running") {
+      showBar(row);
+      showLog();
+    }
+    if (wanted > shown)
+      update();
+  }, 2000);
+}
+
+if (setting.run === null)
+  watchRuns();
+else
+  watchRun();
+})();
