@@ -7,15 +7,13 @@ _espalier() {
 	if [ "$cur" = '=' ]; then cur=''; fi
 	if [ "$COMP_CWORD" -eq 1 ]; then verb=''; fi
 	case $verb:$cur in
-	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
+	:*) kind=-W words='init run resume plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
 	init:-*) kind=-W words='--output --help --plugins' ;;
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
 	run:*) kind=-f ;;
 	resume:-*) kind=-W words='--accept --quiet --json --help --plugins' ;;
 	resume:*) kind=-d ;;
-	ask:-*) kind=-W words='--dir --set --help --plugins' ;;
-	ask:*) kind=-f ;;
 	plan:-*) kind=-W words='--allocator --compare --frontier --gpus --set --json --help --plugins' ;;
 	plan:*) kind=-f ;;
 	simulate:-*) kind=-W words='--seed --runs --faults --curves-from --dir --set --quiet --json --help --plugins' ;;
@@ -34,8 +32,12 @@ _espalier() {
 	export:*) kind=-d ;;
 	report:-*) kind=-W words='--output --log --help --plugins' ;;
 	report:*) kind=-d ;;
+	serve:-*) kind=-W words='--port --control --help --plugins' ;;
+	serve:*) kind=-d ;;
 	nodes:-*) kind=-W words='--config --release --force --json --help --plugins' ;;
 	nodes:*) kind=-d ;;
+	stop:-*) kind=-W words='--help --plugins' ;;
+	stop:*) kind=-d ;;
 	submit:-*) kind=-W words='--set --help --plugins' ;;
 	submit:*) kind=-f ;;
 	cancel:-*) kind=-W words='--help --plugins' ;;
@@ -66,9 +68,6 @@ _espalier() {
 	run:--set|run:-s) kind=settings ;;
 	run:--plugins|run:-P) kind=-d ;;
 	resume:--plugins|resume:-P) kind=-d ;;
-	ask:--dir|ask:-d) kind=-d ;;
-	ask:--set|ask:-s) kind=settings ;;
-	ask:--plugins|ask:-P) kind=-d ;;
 	plan:--allocator|plan:-a) kind= ;;
 	plan:--gpus|plan:-g) kind= ;;
 	plan:--set|plan:-s) kind=settings ;;
@@ -96,9 +95,12 @@ _espalier() {
 	export:--plugins|export:-P) kind=-d ;;
 	report:--output|report:-o) kind=-f ;;
 	report:--plugins|report:-P) kind=-d ;;
+	serve:--port|serve:-p) kind= ;;
+	serve:--plugins|serve:-P) kind=-d ;;
 	nodes:--config|nodes:-c) kind=-f ;;
 	nodes:--release) kind=-f ;;
 	nodes:--plugins|nodes:-P) kind=-d ;;
+	stop:--plugins|stop:-P) kind=-d ;;
 	submit:--set|submit:-s) kind=settings ;;
 	submit:--plugins|submit:-P) kind=-d ;;
 	cancel:--plugins|cancel:-P) kind=-d ;;
@@ -132,7 +134,7 @@ _espalier() {
 	-W) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
 	-f|-d) COMPREPLY=($(compgen "$kind" -- "$cur")) ;;
 	topics)
-		words="config espalier init run resume ask plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
+		words="config espalier init run resume plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
 		COMPREPLY=($(compgen -W "$words" -- "$cur"))
 		;;
 	settings)

@@ -20,7 +20,7 @@ function __espalier_settings
 		 trial.trainable= trial.options.bias= trial.options.noise= trial.options.z_max= trial.options.regret= trial.options.throws= trial.options.iteration_s= trial.options.open_s=
 end
 function __espalier_topics
-	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments
+	printf '%s\n' config espalier init run resume plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments
 	espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }'
 end
 complete -c espalier -f
@@ -49,13 +49,6 @@ complete -c espalier -n '__espalier_verb resume' -l json -s j -d 'print only JSO
 complete -c espalier -n '__espalier_verb resume' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb resume' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb resume' -a '(__fish_complete_directories)'
-
-complete -c espalier -n '__espalier_verb' -a ask -d 'hand out trials to clients, which tell the results (ask and tell)'
-complete -c espalier -n '__espalier_verb ask' -l dir -s d -x -a '(__fish_complete_directories)' -d 'run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)'
-complete -c espalier -n '__espalier_verb ask' -l set -s s -x -a '(__espalier_settings)' -d 'override a value in FILE (repeatable)'
-complete -c espalier -n '__espalier_verb ask' -l help -s h -d 'show this help'
-complete -c espalier -n '__espalier_verb ask' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
-complete -c espalier -n '__espalier_verb ask' -F
 
 complete -c espalier -n '__espalier_verb' -a plan -d 'predict time and cost before anything is started'
 complete -c espalier -n '__espalier_verb plan' -l allocator -s a -x -d 'plan with this allocator instead of the one in FILE'
@@ -133,6 +126,13 @@ complete -c espalier -n '__espalier_verb report' -l help -s h -d 'show this help
 complete -c espalier -n '__espalier_verb report' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb report' -a '(__fish_complete_directories)'
 
+complete -c espalier -n '__espalier_verb' -a serve -d 'show runs in a browser while they are running'
+complete -c espalier -n '__espalier_verb serve' -l port -s p -x -d 'port to listen on (default: a free one)'
+complete -c espalier -n '__espalier_verb serve' -l control -d 'let the page stop runs, and submit to pools and cancel in them (default: read-only)'
+complete -c espalier -n '__espalier_verb serve' -l help -s h -d 'show this help'
+complete -c espalier -n '__espalier_verb serve' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
+complete -c espalier -n '__espalier_verb serve' -a '(__fish_complete_directories)'
+
 complete -c espalier -n '__espalier_verb' -a nodes -d 'list or release the machines that runs of yours hold'
 complete -c espalier -n '__espalier_verb nodes' -l config -s c -r -F -d 'ask the cloud of this configuration file'
 complete -c espalier -n '__espalier_verb nodes' -l release -r -F -d 'release all machines of RUN, a run directory or the name of a run as listed'
@@ -141,6 +141,11 @@ complete -c espalier -n '__espalier_verb nodes' -l json -s j -d 'print only JSON
 complete -c espalier -n '__espalier_verb nodes' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb nodes' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb nodes' -a '(__fish_complete_directories)'
+
+complete -c espalier -n '__espalier_verb' -a stop -d 'stop a running run cleanly, as Ctrl-C does'
+complete -c espalier -n '__espalier_verb stop' -l help -s h -d 'show this help'
+complete -c espalier -n '__espalier_verb stop' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
+complete -c espalier -n '__espalier_verb stop' -a '(__fish_complete_directories)'
 
 complete -c espalier -n '__espalier_verb' -a submit -d 'add an experiment to a running pool'
 complete -c espalier -n '__espalier_verb submit' -l set -s s -x -a '(__espalier_settings)' -d 'override a value in FILE (repeatable)'

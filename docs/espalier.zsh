@@ -19,7 +19,7 @@ _espalier_settings() {
 }
 _espalier_topics() {
 	local -a topics
-	topics=(config espalier init run resume ask plan simulate profile list status best explain export report nodes submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
+	topics=(config espalier init run resume plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
 	compadd -a topics
 }
 _espalier() {
@@ -29,7 +29,6 @@ _espalier() {
 		'init:write a first configuration, for a script'
 		'run:run the experiment described in FILE'
 		'resume:continue an interrupted run'
-		'ask:hand out trials to clients, which tell the results (ask and tell)'
 		'plan:predict time and cost before anything is started'
 		'simulate:simulate the run on a virtual clock'
 		'profile:measure a trial'\''s scaling, sharing, start and checkpoint times'
@@ -39,7 +38,9 @@ _espalier() {
 		'explain:show what was decided for a run or a trial, when and why'
 		'export:export results for other programs'
 		'report:write an HTML report that compares the plan with the run'
+		'serve:show runs in a browser while they are running'
 		'nodes:list or release the machines that runs of yours hold'
+		'stop:stop a running run cleanly, as Ctrl-C does'
 		'submit:add an experiment to a running pool'
 		'cancel:cancel an experiment or a plain job of a pool'
 		'queue:show which experiments and jobs of a pool are running or waiting, and why'
@@ -79,12 +80,6 @@ _espalier() {
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
-	ask) _arguments \
-		'(-d --dir)'{-d,--dir=}'[run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)]:DIR:_files -/' \
-		'*'{-s,--set=}'[override a value in FILE (repeatable)]:PATH=VALUE:_espalier_settings' \
-		'(-h --help)'{-h,--help}'[show this help]' \
-		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
-		'*: :_files' ;;
 	plan) _arguments \
 		'(-a --allocator)'{-a,--allocator=}'[plan with this allocator instead of the one in FILE]:NAME: ' \
 		'(-c --compare)'{-c,--compare}'[compare all allocators that can plan]' \
@@ -152,11 +147,21 @@ _espalier() {
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
+	serve) _arguments \
+		'(-p --port)'{-p,--port=}'[port to listen on (default: a free one)]:N: ' \
+		'--control[let the page stop runs, and submit to pools and cancel in them (default: read-only)]' \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files -/' ;;
 	nodes) _arguments \
 		'(-c --config)'{-c,--config=}'[ask the cloud of this configuration file]:FILE:_files' \
 		'--release=[release all machines of RUN, a run directory or the name of a run as listed]:RUN:_files' \
 		'--force[with --release: also if the directory of the run is not known here]' \
 		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files -/' ;;
+	stop) _arguments \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
