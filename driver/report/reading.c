@@ -237,6 +237,8 @@ espl__reading_open(const char *dir, struct espl__reading **to, struct espl__diag
 	} else if (stat(path, &st) < 0) {
 		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' has no results.db", dir);
 		espl__hint(diag, "rebuild it from the journal with `espalier resume %s`", dir);
+	} else if (!S_ISREG(st.st_mode)) { /* to open a pipe would wait for its other end */
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a file", path);
 	}
 	r->running = status == ESPL_OK && espl__run_held(dir);
 	if (status == ESPL_OK)

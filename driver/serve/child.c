@@ -87,13 +87,22 @@ espl__child_check(struct espl__child *c)
 }
 
 void
+espl__child_kill(struct espl__child *c)
+{
+	if (c->pid <= 0)
+		return;
+	(void)kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+	c->well = 0;
+	c->took = espl__tick() - c->since;
+}
+
+void
 espl__child_end(struct espl__child *c)
 {
-	if (c->pid > 0) {
-		(void)kill(c->pid, SIGKILL);
-		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	espl__child_kill(c);
 	if (c->out >= 0)
 		(void)close(c->out);
 	*c = (struct espl__child){ .out = -1 };

@@ -15,6 +15,8 @@ struct espl__child {
 int espl__child_fork(struct espl__child *, int *kept, int ours);
 /* Does it run?  Else `well` and `took` say how it ended. */
 int espl__child_check(struct espl__child *);
-/* Kills it if it runs, and closes its output. */
+/* Kills it if it runs; its output stays. */
+void espl__child_kill(struct espl__child *);
+/* The same, and closes its output. */
 void espl__child_end(struct espl__child *);
 #endif

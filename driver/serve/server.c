@@ -165,7 +165,7 @@ wake_requests(struct espl__server *server)
 	for (struct espl__request *r = server->requests; r != NULL; r = r->next) {
 		if (r->command.pid > 0 && espl__child_check(&r->command) &&
 		    (server->ending || now - r->since > COMMAND))
-			espl__child_end(&r->command);
+			espl__child_kill(&r->command);
 		if (r->suspended && espl__request_ready(r)) {
 			r->suspended = 0;
 			MHD_resume_connection(r->connection);

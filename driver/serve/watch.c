@@ -19,13 +19,14 @@
 #include "serve/child.h"
 
 #define SECOND INT64_C(1000000000)
-#define RUNS_MAX 1000u       /* more are not shown */
-#define DRAWINGS_MAX 2u      /* at once */
-#define PAGES_MAX 16u        /* kept; one of a huge run has some megabytes */
-#define WATCHED (5 * SECOND) /* so long after somebody has watched */
-#define SCAN (2 * SECOND)    /* between two looks for new runs */
-#define PACE 10              /* times as long as a page takes, until the next */
-#define DRAW_S 120           /* of processor time, for one page */
+#define RUNS_MAX 1000u           /* more are not shown */
+#define DRAWINGS_MAX 2u          /* at once */
+#define PAGES_MAX 16u            /* kept; one of a huge run has some megabytes */
+#define WATCHED (5 * SECOND)     /* so long after somebody has watched */
+#define SCAN (2 * SECOND)        /* between two looks for new runs */
+#define PACE 10                  /* times as long as a page takes, until the next */
+#define DRAW_S 120               /* of processor time, for one page */
+#define DRAW_MOST (600 * SECOND) /* until it is killed */
 
 /* Of results.db and its log, and whether a driver is at work; bytes are compared. */
 struct look {
@@ -242,10 +243,11 @@ draw_pages(struct espl__watch *w, int64_t now)
 
 		if (run->drawing.pid == 0)
 			continue;
-		if (espl__child_check(&run->drawing)) {
+		if (espl__child_check(&run->drawing) && now - run->drawing.since < DRAW_MOST) {
 			drawing++;
 			continue;
 		}
+		espl__child_kill(&run->drawing); /* if it has not ended */
 		take_page(run);
 		run->due =
 		    now + (run->drawing.took * PACE > SECOND ? run->drawing.took * PACE : SECOND);
