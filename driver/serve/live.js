@@ -156,7 +156,8 @@ function showBar(row) {
     : `${row.experiment || ""}: ${row.completed} of ${plural(row.trials, "trial")} completed` +
       (row.running > 0 ? `, ${row.running} running` : "") +
       (row.failed > 0 ? `, ${row.failed} failed` : "") +
-      ` \u00b7 ${bestText(row)} \u00b7 ${money(row.cost_usd)} \u00b7 ${seconds(age(row))}`;
+      (row.best ? ` \u00b7 ${bestText(row)}` : "") +
+      ` \u00b7 ${money(row.cost_usd)} \u00b7 ${seconds(age(row))}`;
   bar.replaceChildren(make("a", { href: "../" }, "All runs"), make("b", null, row.dir),
     chip(row.error ? "unreadable" : row.status), make("span", { class: "line" }, line), state,
     stopAnswer, ...(stop && row.status === "running" ? [stop] : []));
@@ -194,15 +195,14 @@ function queueSection(queue) {
       ? make("button", { type: "button", click: () => command("cancel", q.name,
         `Cancel ${q.name}?`, queueAnswer) }, "Cancel") : ""])),
   queue.queue.length > list.length ? make("p", { class: "note" },
-    `Showing the first ${list.length} of ${queue.queue.length}.`) : "",
-  setting.control ? submitForm : "", queueAnswer)];
+    `Showing the first ${list.length} of ${queue.queue.length}.`) : "")];
 }
 const submitFile = make("input", { class: "wide", name: "file", required: "",
   "aria-label": "configuration file", placeholder: "FILE.cfg, on the machine of espalier serve" });
 const submitForm = make("form", { submit: (event) => {
   event.preventDefault();
   command("submit", submitFile.value, "", queueAnswer);
-} }, submitFile, make("button", null, "Submit experiment"));
+} }, submitFile, make("button", null, "Submit"));
 
 /* ---- logs ------------------------------------------------------------------------------- */
 
@@ -232,6 +232,11 @@ const logSection = section("Log of a trial", make("form", { submit: (event) => {
   log.textContent = "";
   showLog();
 } }, logTrial, logChoice, make("button", null, "Show")), log, logNote);
+/* Forms stay where they are, as somebody may be writing in them. */
+const queuePlace = make("div"), submitPlace = section("Submit an experiment", submitForm,
+  queueAnswer);
+submitPlace.hidden = logSection.hidden = true;
+more.append(queuePlace, submitPlace, logSection);
 /* The trials that are running or have failed, to choose from. */
 function offerTrials(report) {
   const names = new Set();
@@ -259,7 +264,9 @@ function watchRun() {
     }
     window.draw(data.report);	/* report.js */
     offerTrials(data.report);
-    more.replaceChildren(...queueSection(data.queue), logSection);
+    queuePlace.replaceChildren(...queueSection(data.queue));
+    submitPlace.hidden = !data.queue || !setting.control;
+    logSection.hidden = false;
   });
   page.addEventListener("pointerdown", hold(60000));
   for (const what of ["pointerup", "pointercancel", "keydown"])
