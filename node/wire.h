@@ -79,6 +79,10 @@
  *            0: it is here and durable; 1: a system error prevented that; 2: it cannot be kept
  *   TREE_GONE   v64 number, str name, u8 how, str why
  *            it cannot be sent
+ *   TREE_LINE   v64 number, u8 offered, str line
+ *            in place of TREE_DATA where folders are in a bucket (node/courier/courier.h): a line
+ *            between the driver and espalier-courier on the node; offered 1: the number is of an
+ *            offer of the sender of this message
  *
  * A driver that resumes a run sends another HELLO to the agents of sessions that outlived the last
  * driver (session/session.h).  They answer with HELLO_BACK.  For each gang of the session follow
@@ -94,8 +98,8 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 7: START says what to read of a command's output; folders and logs move. */
-#define ESPL__WIRE_PROTOCOL 7u
+/* 8: folders may be in a bucket. */
+#define ESPL__WIRE_PROTOCOL 8u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -118,6 +122,7 @@ enum espl__message {
 	ESPL__MSG_TREE_TAKEN,
 	ESPL__MSG_TREE_KEPT,
 	ESPL__MSG_TREE_GONE,
+	ESPL__MSG_TREE_LINE,
 	ESPL__MSG_HELLO_BACK = 64,
 	ESPL__MSG_PORT,
 	ESPL__MSG_STARTED,
@@ -138,7 +143,7 @@ enum espl__message {
 static inline int
 espl__is_tree(uint8_t type)
 {
-	return type >= ESPL__MSG_TREE_ASK && type <= ESPL__MSG_TREE_GONE;
+	return type >= ESPL__MSG_TREE_ASK && type <= ESPL__MSG_TREE_LINE;
 }
 
 /* The ranks reconnect: what all ranks of a gang must know. */

@@ -87,6 +87,12 @@ struct espl__run_config {
 	struct espl__section algorithm, allocator, cloud, placer;
 	espl_span patience, linger; /* of nodes that are reached by a command */
 	uint32_t give_up;           /* failures in a row that close an offer */
+	/* store: where the checkpoints of all nodes are */
+	int s3; /* store.use = "s3"; else what each node needs */
+	const char *s3_bucket, *s3_prefix, *s3_region, *s3_endpoint, *s3_profile, *s3_owner;
+	uint64_t s3_part; /* bytes of a part */
+	int s3_checksums;
+	int s3_best;      /* at the end only the best trial's checkpoint comes here */
 	/* planning */
 	int queue_chain; /* planning.queue = "chain" */
 	int warm, acquire_ahead;
@@ -101,6 +107,6 @@ struct espl__run_config {
 	const char *trace;                 /* workload.trace: absolute path; NULL: they are drawn */
 	struct espl__values *workload_values;
 	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values,
-	    *cloud_values, *metrics_values;
+	    *cloud_values, *metrics_values, *store_values;
 };
 #endif

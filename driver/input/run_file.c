@@ -58,6 +58,7 @@ static const char *const top_names[] = {
 	"allocator",
 	"cloud",
 	"placer",
+	"store",
 	"planning",
 	"workload",
 	"experiments",
@@ -609,6 +610,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 	if (status == ESPL_OK)
 		status = read_section(config, "placer", "colocate", 0, &config->placer, diag);
 	if (status == ESPL_OK)
+		status = espl__run_read_store(config, diag);
+	if (status == ESPL_OK)
 		status = read_planning(config, diag);
 	return status;
 }
@@ -649,6 +652,7 @@ espl__run_free(struct espl__run_config *config)
 	espl__values_free(config->warm_values);
 	espl__values_free(config->cloud_values);
 	espl__values_free(config->metrics_values);
+	espl__values_free(config->store_values);
 	espl__run_free_pool(config);
 	free((void *)config->warm_from);
 	free((void *)config->trial.command);

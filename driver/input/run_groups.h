@@ -39,6 +39,18 @@ enum {
 enum { WARM_FROM, WARM_BEST, WARM_COUNT };
 enum { CLOUD_PATIENCE, CLOUD_LINGER, CLOUD_GIVE_UP, CLOUD_COUNT };
 enum {
+	STORE_USE,
+	STORE_BUCKET,
+	STORE_PREFIX,
+	STORE_REGION,
+	STORE_ENDPOINT,
+	STORE_PROFILE,
+	STORE_OWNER,
+	STORE_PART,
+	STORE_CHECKSUMS,
+	STORE_COLLECT
+};
+enum {
 	PLANNING_QUEUE,
 	PLANNING_WARM,
 	PLANNING_ACQUIRE_AHEAD,
@@ -85,6 +97,7 @@ enum {
 	GROUP_TRIAL,
 	GROUP_SPACE,
 	GROUP_CLOUD,
+	GROUP_STORE,
 	GROUP_PLANNING,
 	GROUP_WORKLOAD,
 	GROUP_EXPERIMENTS
@@ -105,6 +118,9 @@ void espl__run_free_pool(struct espl__run_config *);
 extern const struct espl_option espl__warm_options[WARM_COUNT];
 espl_status espl__run_read_warm(struct espl__run_config *, const struct espl__node *experiment,
     struct espl__diag *);
+/* run_store.c: where checkpoints are. */
+extern const struct espl_option espl__store_options[STORE_COLLECT + 1];
+espl_status espl__run_read_store(struct espl__run_config *, struct espl__diag *);
 /* run_metrics.c: trial.metrics, and the names in the words of trial.command. */
 espl_status espl__run_read_metrics(struct espl__run_config *, const struct espl__node *trial,
     struct espl__diag *);

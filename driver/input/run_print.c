@@ -279,6 +279,11 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
 	print_section(&p, "allocator", ESPL_ALLOCATOR, &config->allocator);
 	print_section(&p, "cloud", ESPL_CLOUD, &config->cloud);
 	print_section(&p, "placer", ESPL_PLACER, &config->placer);
+	if (config->s3) {
+		espl__print(buf, "store = {\n");
+		print_values(&p, config->store_values, espl__node_get(root, "store"));
+		espl__print(buf, "};\n");
+	}
 	espl__print(buf, "planning = {\n");
 	print_values(&p, config->planning_values, espl__node_get(root, "planning"));
 	espl__print(buf, "};\n");

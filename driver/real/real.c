@@ -135,6 +135,8 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	if (!resumed)
 		(void)espl__real_event(real, ESPL__EV_START);
 	status = espl__store_mark(real, diag);
+	if (status == ESPL_OK)
+		status = espl__real_store_open(real, diag);
 	if (status != ESPL_OK)
 		return status;
 	real->agents_lost = resumed;
@@ -349,6 +351,8 @@ real_free(struct espl__real *real)
 	for (i = 0; i < 1000 && uv_loop_close(&real->loop) == UV_EBUSY; i++)
 		(void)uv_run(&real->loop, UV_RUN_NOWAIT);
 	espl__cloudio_free(real->io);
+	if (real->works == 0) /* else a thread hangs with it */
+		espl__s3_free(real->s3);
 	espl__real_gangs_free(real);
 	espl__real_leases_free(real);
 	espl__real_owned_free(real);
@@ -372,6 +376,8 @@ real_close(struct espl__world *world, int kill)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	real->closing = 1;
+	if (kill)
+		espl__s3_stop(real->s3);
 	espl__real_compute_close(real);
 	for (i = 0; i < real->lease_count; i++) {
 		struct espl__rlease *lease = real->leases[i];
@@ -396,6 +402,8 @@ real_close(struct espl__world *world, int kill)
 	if (real->begun && real->leases_dirty && espl__store_save(real, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	espl__real_relay_report(real);
+	if (real->begun && !kill)
+		espl__real_collect(real);
 	if (real->begun)
 		espl__store_close(real);
 	real_free(real);

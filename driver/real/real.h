@@ -15,6 +15,7 @@
 #include "node/wire.h"
 #include "real/cloudio.h"
 #include "real/reap.h"
+#include "real/s3.h"
 #include "run/world.h"
 
 #define ESPL__REAL_SECOND INT64_C(1000000000)
@@ -261,6 +262,8 @@ struct espl__real {
 	int64_t gangs_at; /* tick of the last look at the gangs */
 	struct espl__moved moved[2]; /* from and to private nodes that are gone */
 	struct espl__compute_job *jobs;
+	int s3_said;
+	struct espl__s3 *s3; /* NULL: no bucket is used */
 	char *ship; /* what nodes are sent (real_ship.c): path of the file; NULL: not made yet */
 	uint32_t shipped; /* number of experiments whose plugins are in it */
 	struct espl__pids pids;
@@ -410,6 +413,17 @@ int espl__real_relay_holds(const struct espl__real *, uint64_t trial, uint64_t c
 /* Is a checkpoint of its trial on its way, and moving? */
 int espl__real_relay_busy(const struct espl__real *, const struct espl__rgang *, int64_t tick);
 void espl__real_relay_report(const struct espl__real *);
+
+/* real_store.c: checkpoints in a bucket; the first three for movers of agents */
+void espl__real_store_begin(void *agent, struct espl__move *);
+void espl__real_store_line(void *agent, struct espl__move *, const char *line);
+void espl__real_store_gone(void *agent, struct espl__move *);
+/* Is the bucket fit for it?  Nothing if none is configured. */
+espl_status espl__real_store_open(struct espl__real *, struct espl__diag *);
+/* In a thread: removes the objects of the checkpoint in this folder, if it has any. */
+espl_status espl__real_store_remove(struct espl__s3 *, const char *folder, struct espl__diag *);
+/* real_collect.c: when a run is over */
+void espl__real_collect(struct espl__real *);
 
 /* spool.c: requests of users to a running pool. */
 void espl__spool_tick(struct espl__real *, int64_t tick);

@@ -215,13 +215,23 @@ espl__real_relay_begin(struct espl__ragent *agent)
 		.place = find_place,
 		.work = start_move,
 		.put = on_put,
-		.got = on_got };
+		.got = on_got,
+		.store = agent->real->s3 != NULL ? espl__real_store_begin : NULL,
+		.line = espl__real_store_line,
+		.gone = espl__real_store_gone };
 	const struct espl__rlease *lease = agent->lease;
 
 	ESPL__CHECK(agent, RAGENT);
 	if (agent->mover != NULL)
 		return;
 	agent->mover = espl__mover_new(&ops, (uint64_t)espl__tick());
+	if (agent->real->s3 != NULL) {
+		if (!agent->real->s3_said)
+			espl__log(ESPL_INFO, "checkpoints are kept in %s",
+			    espl__s3_name(agent->real->s3));
+		agent->real->s3_said = 1;
+		return;
+	}
 	espl__log(ESPL_INFO,
 	    "node %llu%s%s does not see the run directory: its checkpoints and logs are sent over "
 	    "the connection",
@@ -306,6 +316,8 @@ espl__real_relay_report(const struct espl__real *real)
 	print_moved(&real->moved[0], "checkpoint", "from", &text);
 	print_moved(&real->moved[1], files ? "transfer" : "checkpoint", "to", &text);
 	if (text.size > 0)
-		espl__log(ESPL_INFO, "sent over connections: %s", espl__buf_text(&text));
+		espl__log(ESPL_INFO, "%s: %s",
+		    real->s3 != NULL ? "sent through the bucket" : "sent over connections",
+		    espl__buf_text(&text));
 	espl__buf_free(&text);
 }

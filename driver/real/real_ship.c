@@ -173,7 +173,7 @@ const char *
 espl__real_ship(struct espl__real *real, struct espl__diag *diag)
 {
 	struct cargo cargo = { 0 };
-	char *agent, *listen, *worker;
+	char *agent, *courier, *listen, *worker;
 	espl_status status;
 
 	ESPL__CHECK(real, REAL);
@@ -182,6 +182,7 @@ espl__real_ship(struct espl__real *real, struct espl__diag *diag)
 		return real->ship;
 	espl__real_ship_free(real);
 	agent = espl__format("%s/espalier-agent", espl__libexec());
+	courier = espl__format("%s/espalier-courier", espl__libexec());
 	listen = espl__format("%s/espalier-listen", espl__libexec());
 	worker = espl__format("%s/espalier-worker", espl__libexec());
 	status = add_file(&cargo, "espalier-agent", agent, diag);
@@ -189,10 +190,14 @@ espl__real_ship(struct espl__real *real, struct espl__diag *diag)
 		status = add_file(&cargo, "espalier-worker", worker, diag);
 	if (status == ESPL_OK)
 		status = add_file(&cargo, "espalier-listen", listen, diag);
+	if (status == ESPL_OK && real->s3 != NULL)
+		status = add_file(&cargo, "espalier-courier", courier, diag);
 	if (status == ESPL_OK)
 		status = add_libraries(&cargo, worker, diag);
 	if (status == ESPL_OK)
 		status = add_libraries(&cargo, listen, diag);
+	if (status == ESPL_OK && real->s3 != NULL)
+		status = add_libraries(&cargo, courier, diag);
 	if (status == ESPL_OK)
 		status = add_trainables(real, &cargo, diag);
 	if (status == ESPL_OK)
@@ -201,6 +206,7 @@ espl__real_ship(struct espl__real *real, struct espl__diag *diag)
 	espl__buf_free(&cargo.files);
 	espl__buf_free(&cargo.names);
 	free(agent);
+	free(courier);
 	free(listen);
 	free(worker);
 	return real->ship;

@@ -72,6 +72,8 @@ static const char ship_script[] =
     "	runs \"$t/espalier-agent\" || refuse \"espalier-agent does not run there: $e; $else\"\n"
     "	runs \"$t/espalier-worker\" || refuse \"espalier-worker does not run there: $e; $else\"\n"
     "	runs \"$t/espalier-listen\" || refuse \"espalier-listen does not run there: $e; $else\"\n"
+    "	[ ! -e \"$t/espalier-courier\" ] || runs \"$t/espalier-courier\" || "
+    "refuse \"espalier-courier does not run there: $e; $else\"\n"
     "	start \"$t/espalier-agent\" \"$@\"\n"
     "}\n";
 #endif

@@ -69,7 +69,12 @@ espl__store_mark(const struct espl__real *real, struct espl__diag *diag)
 	espl_status status;
 
 	ESPL__CHECK(real, REAL);
-	status = espl__file_write(path, text, strlen(text), diag);
+	if (real->config->s3) /* all nodes are private */
+		status = unlink(path) == 0 || errno == ENOENT
+		    ? ESPL_OK
+		    : espl__fail_errno(diag, "cannot remove '%s'", path);
+	else
+		status = espl__file_write(path, text, strlen(text), diag);
 	free(text);
 	free(path);
 	return status;
@@ -149,7 +154,10 @@ remove_now(uv_work_t *work)
 {
 	struct removal *removal = work->data;
 
-	(void)espl__tree_remove(removal->path, &removal->diag);
+	if (espl__real_store_remove(removal->real->s3, removal->path, &removal->diag) == ESPL_OK)
+		(void)espl__tree_remove(removal->path, &removal->diag);
+	else
+		(void)espl__tree_remove(removal->path, NULL);
 }
 
 static void

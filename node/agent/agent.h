@@ -11,6 +11,7 @@
  *   agent_files.c   a trial's folder: working files, checkpoints, collecting
  *   agent_home.c    the folder of an agent that does not see the run's
  *   agent_relay.c   ... whose checkpoints and logs are sent to the driver
+ *   agent_courier.c ... or in a bucket, to and from which they are carried
  *   agent_env.c     what a rank finds in its environment
  *   agent_sup.c     the supervisor of each rank
  *   agent_gpu.h     the GPUs: how they are shared, whether they are clean (files of their own)
@@ -33,6 +34,7 @@ struct espl__agent;
 struct espl__agent_gang;
 struct espl__card; /* agent_gpu.h */
 struct espl__mover;
+struct espl__courier_run;
 struct espl__tail;
 
 /* head of a larger struct */
@@ -149,6 +151,7 @@ struct espl__agent {
 	char *run_dir;       /* of HELLO, if dir is another one */
 	/* NULL: the run's folder is seen here */
 	struct espl__mover *mover;
+	struct espl__courier_run *couriers;
 	struct espl__tail *tails;
 	uint32_t tail_count, tail_cap;
 	uint64_t token, node;
@@ -254,6 +257,13 @@ int espl__relay_settled(struct espl__agent_gang *);
 /* Must a checkpoint stay though the driver wants only `keep`?  Anywhere. */
 int espl__relay_holds(const struct espl__agent *, uint64_t trial, uint64_t checkpoint,
     uint64_t keep);
+/* agent_courier.c: for movers */
+struct espl__move;
+void espl__courier_line(void *agent, struct espl__move *, const char *line);
+void espl__courier_gone(void *agent, struct espl__move *);
+int espl__courier_fd(const struct espl__agent *, uint32_t index);    /* -1: there are no more */
+pid_t espl__courier_pid(const struct espl__agent *, uint32_t index); /* 0: no more */
+void espl__courier_hear(struct espl__agent *, int fd);
 /* agent_said.c */
 #define ESPL__SAID_MAX 201u
 /* The last line in its log that is not empty, fit to be printed; "" none. */

@@ -493,6 +493,10 @@ sweep_strays(struct espl__agent *a)
 		ESPL__GROW(spare, cap, count + 1);
 		spare[count++] = pid;
 	}
+	for (uint32_t i = 0; (pid = espl__courier_pid(a, i)) != 0; i++) {
+		ESPL__GROW(spare, cap, count + 1);
+		spare[count++] = pid;
+	}
 	if (espl__sweep(getpid(), spare, count, SIGKILL) == 0)
 		a->strays = 0;
 	free(spare);

@@ -86,6 +86,7 @@ finish_jobs(struct espl__agent *a)
 /* ---- the loop ---------------------------------------------------------------------------- */
 
 #define CONTROL (1u << 30)
+#define COURIER 1u
 
 struct polled {
 	uint64_t gang;
@@ -123,6 +124,8 @@ rebuild_polls(struct espl__agent *a, struct polls *p)
 	watch_fd(p, a->jobs_out, POLLIN, 0, 0);
 	for (uint32_t i = 0; (fd = espl__gpus_fd(a, i)) >= 0; i++)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, 0);
+	for (uint32_t i = 0; (fd = espl__courier_fd(a, i)) >= 0; i++)
+		watch_fd(p, fd, POLLIN, ESPL_NONE, COURIER);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 		short events = p->full || g->saving_now || !g->started_told ? 0 : POLLIN;
@@ -147,7 +150,9 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 	struct espl__agent_gang *g = espl__gang_find(a, gang);
 
 	ESPL__CHECK(a, AGENT);
-	if (gang == ESPL_NONE)
+	if (gang == ESPL_NONE && rank == COURIER)
+		espl__courier_hear(a, p->fd);
+	else if (gang == ESPL_NONE)
 		espl__gpus_hear(a, p->fd);
 	if (g == NULL)
 		return;

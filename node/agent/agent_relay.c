@@ -430,7 +430,9 @@ espl__relay_begin(struct espl__agent *a)
 		.place = find_place,
 		.work = start_move,
 		.put = on_put,
-		.got = on_got };
+		.got = on_got,
+		.line = espl__courier_line,
+		.gone = espl__courier_gone };
 
 	ESPL__CHECK(a, AGENT);
 	if (espl__home_make(a) != 0)

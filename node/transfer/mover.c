@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "transfer/mover_private.h"
+#include "transfer/stored.h"
 
 #define READ_STEP ((size_t)1 << 19) /* by one task */
 
@@ -119,6 +120,20 @@ check_place(struct espl__move *v)
 }
 
 static void
+open_place(struct espl__move *v)
+{
+	struct espl__stored at = { 0 };
+
+	v->stored =
+	    v->mover->ops.store != NULL && espl__stored_read(v->place, &at, NULL) == ESPL_OK;
+	v->pack.digest = at.digest;
+	v->pack.size = at.size;
+	espl__stored_free(&at);
+	if (!v->stored)
+		(void)espl__pack_open(&v->pack, v->place, &v->diag);
+}
+
+static void
 write_block(struct espl__move *v)
 {
 	(void)espl__unpack_write(&v->unpack, v->block.data, v->block.size, &v->diag);
@@ -133,7 +148,7 @@ espl__move_work(struct espl__move *v)
 	if (v->place == NULL)
 		(void)espl__fail(&v->diag, ESPL_E_CONFIG, "there can be no such folder");
 	else if (v->stage == ESPL__MOVE_OPENING)
-		(void)espl__pack_open(&v->pack, v->place, &v->diag);
+		open_place(v);
 	else if (v->stage == ESPL__MOVE_SENDING)
 		(void)espl__pack_read(&v->pack, READ_STEP, &v->block, &v->diag);
 	else if (v->stage == ESPL__MOVE_CHECKING)
@@ -188,6 +203,7 @@ espl__mover_hear(struct espl__mover *m, uint8_t type, struct espl__reader *r, in
 		bad = espl__move_take_data(espl__move_by_serial(m, serial, 0), r, now);
 		break;
 	case ESPL__MSG_TREE_GONE: bad = espl__mover_take_gone(m, serial, r); break;
+	case ESPL__MSG_TREE_LINE: bad = espl__mover_take_line(m, serial, r, now); break;
 	case ESPL__MSG_TREE_WANT:
 	case ESPL__MSG_TREE_TAKEN:
 	case ESPL__MSG_TREE_KEPT: bad = espl__mover_take_answer(m, type, serial, r, now); break;

@@ -33,6 +33,13 @@ struct espl__mover_ops {
 	/* It is durable here, because it was asked for or put by the other end; or it was asked
 	 * for and cannot be had (diag). */
 	void (*got)(void *ctx, const char *name, const struct espl__diag *);
+	/* NULL: content goes over the channel.  Else the folder is in a bucket, or shall be, and
+	 * from here on lines go to and fro (espl__move_tell) until espl__move_stored. */
+	void (*store)(void *ctx, struct espl__move *);
+	/* A line of the other end.  The first one moves a folder that is not ours to send on. */
+	void (*line)(void *ctx, struct espl__move *, const char *text);
+	/* The move ends: frees what espl__move_slot holds.  Also after espl__mover_free. */
+	void (*gone)(void *ctx, struct espl__move *);
 };
 /* What was moved, for people. */
 struct espl__moved {
@@ -56,6 +63,17 @@ size_t espl__mover_pump(struct espl__mover *, struct espl__buf *out, size_t most
 int espl__mover_busy(const struct espl__mover *, const char *prefix, int64_t since);
 const struct espl__moved *espl__mover_sums(const struct espl__mover *, int outgoing);
 
+/* For those who store. */
+struct espl__move_view {
+	const char *name, *place;
+	int outgoing;
+	uint64_t digest, size;
+};
+struct espl__move_view espl__move_view(const struct espl__move *);
+void **espl__move_slot(struct espl__move *); /* the user's, at first NULL */
+void espl__move_tell(struct espl__move *, const char *line);
+/* The taker of the folder has it, durable, or never will (diag): the last word about the move. */
+void espl__move_stored(struct espl__move *, const struct espl__diag *, int64_t now);
 void espl__move_work(struct espl__move *);
 void espl__move_done(struct espl__move *, int64_t now);
 #endif

@@ -56,6 +56,8 @@ free_move(struct espl__move *v)
 	*at = v->next;
 	if (m->turn == v)
 		m->turn = NULL;
+	if (m->ops.gone != NULL)
+		m->ops.gone(m->ops.ctx, v);
 	espl__pack_close(&v->pack);
 	espl__unpack_drop(&v->unpack);
 	espl__buf_free(&v->ready);

@@ -2,6 +2,7 @@
  *
  * mover.c       what is wanted, and what comes from the other end
  * mover_list.c  the moves, and the short messages about one of them
+ * mover_store.c  ... -> STORING -> gone: content that is in a bucket
  * mover_send.c  WAITING -> OPENING (thread) -> OFFERED -> SENDING (threads read ahead) -> gone
  * mover_take.c  ASKED -> CHECKING (thread) -> TAKING (threads write) -> gone
  */
@@ -21,7 +22,8 @@ enum espl__move_stage {
 	ESPL__MOVE_SENDING,
 	ESPL__MOVE_ASKED,
 	ESPL__MOVE_CHECKING,
-	ESPL__MOVE_TAKING
+	ESPL__MOVE_TAKING,
+	ESPL__MOVE_STORING /* its lines go to and fro, and nothing else */
 };
 
 #define ESPL__MOVE_MAGIC 0x65766f6du
@@ -35,6 +37,8 @@ struct espl__move {
 	enum espl__move_stage stage;
 	int working, over; /* a task has it; it is of no more use */
 	int same;          /* ESPL__MOVE_CHECKING: it is here already */
+	int stored;        /* outgoing: it is in a bucket */
+	void *slot;        /* the user's */
 	uint64_t serial, digest, size;
 	uint64_t passed, known;        /* sent and taken there; or received and written here */
 	uint64_t probe;                /* when that much is taken there: a measurement */
@@ -91,6 +95,10 @@ int espl__mover_take_answer(struct espl__mover *, uint8_t type, uint64_t serial,
 void espl__move_written(struct espl__move *, int64_t now); /* its task is done */
 int espl__mover_take_offer(struct espl__mover *, uint64_t serial, struct espl__reader *,
     int64_t now);
+void espl__move_store(struct espl__move *); /* instead of sending its content */
 int espl__move_take_data(struct espl__move *, struct espl__reader *, int64_t now);
+/* mover_store.c */
+int espl__mover_take_line(struct espl__mover *, uint64_t serial, struct espl__reader *,
+    int64_t now);
 int espl__mover_take_gone(struct espl__mover *, uint64_t serial, struct espl__reader *);
 #endif

@@ -122,7 +122,7 @@ take_kept(struct espl__move *v, const struct espl__diag *diag, int64_t now)
 	struct espl__mover *m = v->mover;
 
 	m->moved_at = now;
-	if (diag->status == ESPL_OK && v->stage == ESPL__MOVE_SENDING)
+	if (diag->status == ESPL_OK && v->stage != ESPL__MOVE_OFFERED)
 		espl__move_sum(v, now);
 	espl__move_finish(v, !v->asked, diag);
 	espl__mover_open(m);
@@ -216,7 +216,10 @@ espl__mover_take_answer(struct espl__mover *m, uint8_t type, uint64_t serial,
 			return -1;
 		if (v != NULL) {
 			v->stage = ESPL__MOVE_SENDING;
-			read_ahead(v);
+			if (v->stored)
+				espl__move_store(v);
+			else
+				read_ahead(v);
 		}
 		return 0;
 	case ESPL__MSG_TREE_TAKEN:
@@ -229,7 +232,8 @@ espl__mover_take_answer(struct espl__mover *m, uint8_t type, uint64_t serial,
 	default:
 		espl__move_read_end(r, &diag);
 		if (r->bad ||
-		    (v != NULL && v->stage != ESPL__MOVE_OFFERED && v->stage != ESPL__MOVE_SENDING))
+		    (v != NULL && v->stage != ESPL__MOVE_OFFERED &&
+			v->stage != ESPL__MOVE_SENDING && v->stage != ESPL__MOVE_STORING))
 			return -1;
 		if (v != NULL)
 			take_kept(v, &diag, now);

@@ -12,9 +12,26 @@ end_taking(struct espl__move *v, const struct espl__diag *diag, int64_t now)
 	struct espl__mover *m = v->mover;
 
 	espl__move_tell_end(m, ESPL__MSG_TREE_KEPT, v, diag);
-	if (diag->status == ESPL_OK && v->stage == ESPL__MOVE_TAKING)
+	if (diag->status == ESPL_OK && v->stage != ESPL__MOVE_CHECKING)
 		espl__move_sum(v, now);
 	espl__move_finish(v, v->asked || diag->status == ESPL_OK, diag);
+}
+
+void
+espl__move_stored(struct espl__move *v, const struct espl__diag *diag, int64_t now)
+{
+	struct espl__mover *m = v->mover;
+
+	ESPL__CHECK(v, MOVE);
+	ESPL__ASSERT(v->stage == ESPL__MOVE_STORING);
+	if (!v->outgoing) {
+		end_taking(v, diag, now);
+		return;
+	}
+	ESPL__ASSERT(diag->status != ESPL_OK); /* that is for the other end to say */
+	espl__move_tell_end(m, ESPL__MSG_TREE_GONE, v, diag);
+	espl__move_finish(v, !v->asked, diag);
+	espl__mover_open(m);
 }
 
 static void
@@ -42,6 +59,10 @@ espl__move_written(struct espl__move *v, int64_t now)
 	}
 	if (v->stage == ESPL__MOVE_CHECKING) {
 		v->stage = ESPL__MOVE_TAKING;
+		if (m->ops.store != NULL) {
+			espl__move_store(v);
+			return;
+		}
 		espl__move_note(m, ESPL__MSG_TREE_WANT, v);
 		return;
 	}

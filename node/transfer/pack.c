@@ -1,5 +1,6 @@
 /* pack.c - see pack.h. */
 #include "transfer/pack.h"
+#include "transfer/stored.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,10 +83,14 @@ espl__pack_digest(const char *folder)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct espl__stored at = { 0, 0, NULL };
 	uint64_t digest = 0;
 
 	if (fd >= 0 && espl__manifest_read(fd, &text, NULL) == ESPL_OK)
 		digest = espl__digest(0, text.data, text.size);
+	else if (fd >= 0 && espl__stored_read(folder, &at, NULL) == ESPL_OK)
+		digest = at.digest;
+	espl__stored_free(&at);
 	close_file(&fd);
 	espl__buf_free(&text);
 	return digest;
@@ -169,20 +174,26 @@ espl__pack_close(struct espl__pack *p)
 
 /* ---- to a folder -------------------------------------------------------------------------- */
 
-espl_status
-espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest,
-    struct espl__diag *diag)
+char *
+espl__pack_part(const char *place)
 {
 	static unsigned number;
 	const char *base = strrchr(place, '/');
 
+	return espl__format("%.*s/" ESPL__UNPACK_PREFIX "%ld-%u-%s", (int)(base - place), place,
+	    (long)getpid(), __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED), base + 1);
+}
+
+espl_status
+espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest,
+    struct espl__diag *diag)
+{
 	memset(u, 0, sizeof *u);
 	u->folder = u->file = -1;
-	if (base == NULL)
+	if (strchr(place, '/') == NULL)
 		return espl__fail(diag, ESPL_E_BUG, "'%s' is not a place", place);
 	u->place = espl__strdup(place);
-	u->part = espl__format("%.*s/" ESPL__UNPACK_PREFIX "%ld-%u-%s", (int)(base - place), place,
-	    (long)getpid(), __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED), base + 1);
+	u->part = espl__pack_part(place);
 	u->digest = digest;
 	if (espl__tree_remove(u->part, diag) != ESPL_OK ||
 	    espl__dir_make_private(u->part, diag) != ESPL_OK)
@@ -323,18 +334,22 @@ finish_tree(struct espl__unpack *u, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-static int
-take_place(const struct espl__unpack *u)
+int
+espl__pack_place(const char *part, const char *place)
 {
 	struct stat st;
 
-	if (fchmod(u->folder, 0777 & ~022) != 0)
-		return -1;
-	if (lstat(u->place, &st) != 0)
-		return rename(u->part, u->place);
-	if (renameat2(AT_FDCWD, u->part, AT_FDCWD, u->place, RENAME_EXCHANGE) == 0)
+	if (lstat(place, &st) != 0)
+		return rename(part, place);
+	if (renameat2(AT_FDCWD, part, AT_FDCWD, place, RENAME_EXCHANGE) == 0)
 		return 0; /* the older one is `part` now, and goes with it */
-	return espl__tree_remove(u->place, NULL) == ESPL_OK ? rename(u->part, u->place) : -1;
+	return espl__tree_remove(place, NULL) == ESPL_OK ? rename(part, place) : -1;
+}
+
+static int
+take_place(const struct espl__unpack *u)
+{
+	return fchmod(u->folder, 0777 & ~022) != 0 ? -1 : espl__pack_place(u->part, u->place);
 }
 
 espl_status

@@ -24,7 +24,7 @@ espl_status espl__pack_open(struct espl__pack *, const char *folder, struct espl
 espl_status espl__pack_read(struct espl__pack *, size_t most, struct espl__buf *,
     struct espl__diag *);
 void espl__pack_close(struct espl__pack *);
-/* 0: there is no sealed folder at this place. */
+/* 0: there is no sealed folder at this place, nor one that is in a bucket. */
 uint64_t espl__pack_digest(const char *folder);
 
 struct espl__unpack {
@@ -45,6 +45,10 @@ espl_status espl__unpack_write(struct espl__unpack *, const uint8_t *, size_t, s
 espl_status espl__unpack_close(struct espl__unpack *, struct espl__diag *);
 /* Frees it, and removes what was not put in place. */
 void espl__unpack_drop(struct espl__unpack *);
+/* Name of a new folder beside `place`, malloc'd; and what is in it into place, durable when its
+ * parent is synced: then `part` holds what was there, or is gone.  -1 with errno. */
+char *espl__pack_part(const char *place);
+int espl__pack_place(const char *part, const char *place);
 /* Names of folders being filled begin with this; those of dead processes may be removed. */
 #define ESPL__UNPACK_PREFIX ".incoming-"
 #endif

@@ -88,3 +88,44 @@ def verify(method, path, query, headers, body, keys, region, services, now, skew
     if abs(now - seconds) > skew:
         refuse("AuthFailure", 401, "AWS was not able to validate the provided access credentials")
     return parts[2]
+
+
+def verify_url(method, path, query, headers, keys, region, now):
+    """A presigned URL: the signature is among the parameters, and needs no keys of the sender."""
+    def refuse(code, status, text):
+        raise Refused(code, status, text)
+
+    given = dict(query)
+    names = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature")
+    if len(given) != len(query) or not all("X-Amz-" + n in given for n in names) or \
+            given["X-Amz-Algorithm"] != "AWS4-HMAC-SHA256":
+        refuse("AuthorizationQueryParametersError", 400, "a parameter of the signature is missing, or there twice")
+    key, _, scope = given["X-Amz-Credential"].partition("/")
+    parts = scope.split("/")
+    if key not in keys:
+        refuse("InvalidAccessKeyId", 403, "The AWS Access Key Id you provided does not exist in our records.")
+    secret, token, ends = keys[key]
+    when, seconds = given["X-Amz-Date"], int(given["X-Amz-Expires"])
+    if len(parts) != 4 or parts != [when[:8], region, "s3", "aws4_request"]:
+        refuse("AuthorizationQueryParametersError", 400, "the credential is scoped to " + scope)
+    if not 0 < seconds <= 604800:
+        refuse("AuthorizationQueryParametersError", 400, "X-Amz-Expires must be less than a week")
+    signed = given["X-Amz-SignedHeaders"].split(";")
+    must = {"host"} | {n for n in headers if n.startswith("x-amz-")}
+    if signed != sorted(set(signed)) or not must <= set(signed):
+        refuse("AccessDenied", 403, "There were headers present in the request which were not signed")
+    if not set(signed) <= set(headers):
+        refuse("SignatureDoesNotMatch", 403, "a signed header was not sent")
+    rest = [(k, v) for k, v in query if k != "X-Amz-Signature"]
+    canonical = canonical_request(method, path, rest, headers, signed, "UNSIGNED-PAYLOAD")
+    if not hmac.compare_digest(sign(secret, when, scope, canonical), given["X-Amz-Signature"]):
+        refuse("SignatureDoesNotMatch", 403, "The request signature we calculated does not match the signature you provided.")
+    if given.get("X-Amz-Security-Token") != token:
+        refuse("InvalidToken", 400, "The provided token is malformed or otherwise invalid.")
+    if token is not None and ends is not None and now > ends:
+        refuse("ExpiredToken", 400, "The provided token has expired.")
+    begun = calendar.timegm(time.strptime(when, "%Y%m%dT%H%M%SZ"))
+    if now > begun + seconds:
+        refuse("AccessDenied", 403, "Request has expired")
+    if begun > now + 900:
+        refuse("AccessDenied", 403, "Request is not yet valid")

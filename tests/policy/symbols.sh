@@ -48,6 +48,7 @@ report 'a layer names nothing of a layer above it' "$(
 	below node/comm base
 	below node/session node/wire.o node/.libs/wire.o base
 	below node/transfer node/store node/wire.o node/.libs/wire.o base
+	below node/courier node/store node/transfer node/wire.o node/.libs/wire.o base
 	below node/agent node/session node/store node/transfer node/wire.o node/.libs/wire.o base
 	below node core base
 	below sdk/check sdk/testkit core base
@@ -134,7 +135,7 @@ report 'executor, model, kit and policies reach nothing outside themselves' "$(
 if [ -z "${SANITIZE_FLAGS-}" ] && grep -q 'PATH_CFLAGS.*-ffile-prefix-map' config.status 2>/dev/null; then
 	report 'programs and plugins hold no path of the folders they were made in' "$(
 		grep -l -a -F -e "${abs_top_srcdir:-$build}/core/" -e "${abs_top_srcdir:-$build}/driver/" -e "$(pwd)/core/" \
-			espalier espalier-agent espalier-listen espalier-worker $loadable)"
+			espalier espalier-agent espalier-courier espalier-listen espalier-worker $loadable)"
 else
 	number=$((number + 1))
 	echo "ok $number - programs and plugins hold no path of the folders they were made in # SKIP not in this build"

@@ -1,0 +1,72 @@
+/* stored.c - see stored.h. */
+#include "transfer/stored.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "transfer/pack.h"
+
+#define TEXT_MOST ((size_t)4 << 10)
+
+void
+espl__stored_free(struct espl__stored *at)
+{
+	free(at->key);
+	memset(at, 0, sizeof *at);
+}
+
+espl_status
+espl__stored_read(const char *place, struct espl__stored *at, struct espl__diag *diag)
+{
+	char *path = espl__format("%s/" ESPL__STORED, place), key[TEXT_MOST];
+	struct espl__buf text = { NULL, 0, 0 };
+	espl_status status = espl__file_read(path, TEXT_MOST - 1, &text, diag);
+
+	memset(at, 0, sizeof *at);
+	if (status == ESPL_OK &&
+	    sscanf(espl__buf_text(&text), "espalier-stored 1\n%16" SCNx64 " %20" SCNu64 " %4000s",
+		&at->digest, &at->size, key) != 3)
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged", path);
+	if (status == ESPL_OK)
+		at->key = espl__strdup(key);
+	espl__buf_free(&text);
+	free(path);
+	return status;
+}
+
+espl_status
+espl__stored_write(const char *place, const struct espl__stored *at, struct espl__diag *diag)
+{
+	char *part = espl__pack_part(place), *path = espl__format("%s/" ESPL__STORED, part), *text;
+	char *slash = strrchr(part, '/');
+	espl_status status = espl__tree_remove(part, diag);
+	int parent = -1;
+
+	text = espl__format("espalier-stored 1\n%016" PRIx64 " %" PRIu64 " %s\n", at->digest,
+	    at->size, at->key);
+	if (status == ESPL_OK)
+		status = espl__dir_make(part, diag);
+	if (status == ESPL_OK)
+		status = espl__file_write(path, text, strlen(text), diag);
+	if (status == ESPL_OK && espl__pack_place(part, place) != 0)
+		status = espl__fail_errno(diag, "cannot move '%s' into place", part);
+	(void)espl__tree_remove(part, NULL);
+	*slash = '\0';
+	if (status == ESPL_OK)
+		parent = open(part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (status == ESPL_OK && (parent < 0 || fsync(parent) != 0))
+		status = espl__fail_errno(diag, "cannot sync '%s'", part);
+	if (parent >= 0)
+		close(parent);
+	free(text);
+	free(path);
+	free(part);
+	return status;
+}
