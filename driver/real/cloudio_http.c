@@ -3,6 +3,7 @@
  * Plugins never see secrets in requests: what is to be signed is signed here.
  */
 #include <curl/curl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,6 +28,7 @@ struct exchange {
 	struct curl_slist *headers;
 	uint64_t cookie;
 	int cancelled, too_long;
+	int lines;            /* each line is handed over as it comes */
 	struct aws_part *aws; /* NULL: not signed for AWS */
 	int waits;            /* for keys: curl has not seen it */
 	struct espl__buf body;
@@ -123,12 +125,56 @@ answer_plugin(struct exchange *x, CURLcode result)
 	io->ops->on_http(io->instance->self, &reply);
 }
 
+/* Hands over the whole lines that have come; the plugin may close the hub. */
+static void
+answer_lines(struct exchange *x)
+{
+	struct espl__http_hub *hub = x->hub;
+	size_t begin = 0;
+	long code = 0;
+
+	(void)curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &code);
+	while (code == 200 && begin < x->body.size) {
+		struct espl__cloudio *io = hub->io;
+		struct espl_http_reply reply = ESPL_INIT(struct espl_http_reply);
+		char *line = (char *)x->body.data + begin;
+		char *end = memchr(line, '\n', x->body.size - begin);
+
+		if (end == NULL)
+			break;
+		*end = '\0';
+		begin += (size_t)(end - line) + 1;
+		if (x->cancelled || io->instance == NULL ||
+		    !ESPL_HAS(struct espl_cloud_ops, io->ops, on_http))
+			continue;
+		reply.cookie = x->cookie;
+		reply.text = "";
+		reply.status = ESPL_OK;
+		reply.code = (uint32_t)code;
+		reply.body = line;
+		reply.body_size = (uint64_t)(end - line);
+		reply.more = 1;
+		io->setup.enter(io->setup.ctx);
+		io->ops->on_http(io->instance->self, &reply);
+		if (hub->stopped)
+			return;
+	}
+	memmove(x->body.data, x->body.data + begin, x->body.size - begin);
+	x->body.size -= begin;
+}
+
 static void
 collect_done(struct espl__http_hub *hub)
 {
 	CURLMsg *message;
 	int left;
 
+	for (struct exchange *x = hub->list; x != NULL; x = x->next) {
+		if (x->lines && x->body.size > 0)
+			answer_lines(x);
+		if (hub->stopped)
+			return;
+	}
 	while ((message = curl_multi_info_read(hub->multi, &left)) != NULL) {
 		struct exchange *x = NULL;
 		CURLcode result;
@@ -411,6 +457,11 @@ prepare_request(struct exchange *x, const struct espl_http *request, struct espl
 	if (status != ESPL_OK)
 		return status;
 	bad |= curl_easy_setopt(easy, CURLOPT_URL, request->url);
+	if (request->size > offsetof(struct espl_http, lines)) { /* else it is of an older plugin */
+		x->lines = request->lines != 0;
+		if (request->socket != NULL)
+			bad |= curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, request->socket);
+	}
 #if LIBCURL_VERSION_NUM >= 0x075500
 	bad |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 #else

@@ -14,8 +14,9 @@ extern "C" {
 #endif
 
 /* ---- service ESPL_IO ------------------------------------------------------------------------ */
-/* `cookie` is the plugin's, handed back; requests are copied.  Each is answered exactly once,
- * unless it is cancelled; answers come after the submitting entry has returned. */
+/* `cookie` is the plugin's, handed back; requests are copied.  Each is answered exactly once (an
+ * espl_http with `lines` once more for each line), unless it is cancelled; answers come after the
+ * submitting entry has returned. */
 
 struct espl_http {
 	uint32_t size;
@@ -33,6 +34,11 @@ struct espl_http {
 	const char *sign;
 	uint32_t sign_user, sign_secret; /* option index, or ESPL_ANY */
 	uint64_t cookie;                 /* the plugin's, handed back */
+	const char *socket;              /* path of a Unix socket to connect to; NULL: none */
+	/* 1: each line of an answer with code 200 is handed over as it comes, in a reply with
+	 * `more` set; the last reply holds what follows the last line end. */
+	uint32_t lines;
+	uint32_t zero;
 };
 struct espl_http_reply {
 	uint32_t size;
@@ -44,6 +50,8 @@ struct espl_http_reply {
 	const void *body;           /* followed by a NUL that is not counted */
 	uint64_t body_size;         /* bytes */
 	const char *text;           /* of the failure, or "" */
+	uint32_t more;              /* 1: the body is one line, and other replies follow */
+	uint32_t zero;
 };
 struct espl_spawn {
 	uint32_t size;
