@@ -1,0 +1,223 @@
+/* cloud_kubernetes.h - what the parts of the cloud `kubernetes` share: pods, leases, requests. */
+#ifndef CLOUD_KUBERNETES_H
+#define CLOUD_KUBERNETES_H
+#include <espalier/cloud.h>
+#include <espalier/host.h>
+#include <espalier/util.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#define KUBE_TEXT 600 /* of a message */
+#define KUBE_NAME 256
+
+enum {
+	KUBE_OPT_IMAGE = 0,
+	KUBE_OPT_TEMPLATE,
+	KUBE_OPT_CONTEXT,
+	KUBE_OPT_NAMESPACE,
+	KUBE_OPT_KUBECTL,
+	KUBE_OPT_GPUS,
+	KUBE_OPT_TYPE,
+	KUBE_OPT_RESOURCE,
+	KUBE_OPT_CPUS,
+	KUBE_OPT_MEMORY,
+	KUBE_OPT_NODES,
+	KUBE_OPT_PRICE,
+	KUBE_OPT_TIME,
+	KUBE_OPT_NOTICE,
+	KUBE_OPT_GRACE,
+	KUBE_OPT_WAIT,
+	KUBE_OPT_IDLE,
+	KUBE_OPT_AGENT,
+	KUBE_OPT_COUNT
+};
+
+/* ---- cloud_kubernetes_pod.c: pods as JSON; without any I/O ---- */
+
+enum kube_state {
+	KUBE_WAITING = 0, /* not scheduled, or its container is being started */
+	KUBE_FULL,        /* the scheduler finds no node for it */
+	KUBE_PULLING,     /* its image could not be had; Kubernetes tries again */
+	KUBE_REFUSED,     /* it can never run */
+	KUBE_RUNNING,
+	KUBE_LEAVING, /* it runs until ends_utc_s */
+	KUBE_ENDED
+};
+struct kube_pod {
+	char name[KUBE_NAME], uid[64], run[65], token[65], version[64];
+	char address[64];
+	enum kube_state state;
+	espl_reason reason;     /* KUBE_ENDED */
+	char text[KUBE_TEXT];   /* why; "" for what needs no words */
+	int64_t ends_utc_s;     /* KUBE_LEAVING; -1: after its grace period from now on */
+	int64_t deadline_utc_s; /* its activeDeadlineSeconds; 0 none */
+	int64_t started_utc_s;  /* 0: not yet */
+	int deleted;            /* it has a deletionTimestamp */
+};
+void cloud_kubernetes_pod_read(const json_t *object, struct kube_pod *);
+
+/* What is asked of a pod. */
+struct kube_wish {
+	const json_t *base; /* the user's template; NULL: none */
+	const char *name, *run, *token;
+	const char *image;    /* NULL: the template's */
+	const char *resource; /* "" none */
+	const char *cpus;     /* "" the template's */
+	int64_t gpus, memory; /* of the resource; bytes, 0: the template's */
+	int64_t time_s, grace_s, idle_s;
+};
+/* To be released with json_decref; NULL: out of memory. */
+json_t *cloud_kubernetes_pod_make(const struct kube_wish *);
+/* The container in the template that trials run in: that called "espalier", or the first. */
+const json_t *cloud_kubernetes_pod_container(const json_t *base);
+/* The template; NULL: it is of no use, and why. */
+json_t *cloud_kubernetes_pod_template(const void *bytes, size_t size, char text[KUBE_TEXT]);
+
+/* What an answer that is no success says. */
+enum kube_class {
+	KUBE_LATER = 0, /* no answer, too many requests, or the server is in trouble: again */
+	KUBE_EXPIRED,   /* 410: list again */
+	KUBE_LOGIN,     /* the credentials are not accepted */
+	KUBE_QUOTA,
+	KUBE_EXISTS, /* a pod of this name */
+	KUBE_OTHER,  /* it is another one than was meant */
+	KUBE_ABSENT, /* there is no such pod */
+	KUBE_NEVER   /* refused for good */
+};
+enum kube_class cloud_kubernetes_pod_class(uint32_t code, const char *body, size_t size,
+    char text[KUBE_TEXT]);
+
+/* ---- the cloud ---- */
+
+/* A request under way: the low bits of its cookie. The others are the serial number of a lease. */
+enum kube_request {
+	KUBE_ASK_CREATE = 0,
+	KUBE_ASK_GET,
+	KUBE_ASK_DELETE,
+	KUBE_ASK_LIST,
+	KUBE_ASK_WATCH,
+	KUBE_ASK_OWNED,
+	KUBE_ASK_PING,
+	KUBE_ASK_RIGHT,
+	KUBE_ASK_CONFIG, /* kubectl config view */
+	KUBE_ASK_PROXY,  /* kubectl proxy */
+	KUBE_ASK_TICK,
+	KUBE_ASK_STARTED /* is the proxy up? */
+};
+#define KUBE_COOKIE(serial_, request_) ((serial_)*16 + (uint64_t)(request_))
+
+struct kube_lease {
+	struct kube_lease *next;
+	uint64_t serial, lease;
+	char token[65], run[65];
+	char uid[64]; /* "" not known */
+	char said[KUBE_TEXT];
+	char cause[KUBE_TEXT];   /* why its end is near */
+	int create;              /* it is to be created if it is not there */
+	int asking;              /* create, get or delete is under way */
+	int releasing, deleting; /* the host wants its end; the server has been asked for it */
+	int ready, noticed;      /* told */
+	uint32_t tries;          /* that failed */
+	espl_time again;         /* when the next request is due; ESPL_NEVER: none */
+	espl_time full;          /* the scheduler finds no node since; ESPL_NEVER: it does */
+	espl_time deleted;       /* since then */
+	int64_t deadline_utc_s;
+	uint64_t since; /* lists begun before this one do not know it */
+};
+
+struct kube_cloud {
+	const struct espl_host *host;
+	const struct espl_config *config;
+	const struct espl_io *io;
+	const struct espl_cloud_events *events; /* from start on */
+	json_t *base;                           /* the template, or NULL */
+	char container[KUBE_NAME];
+	char *context, *namespace; /* "" in a pod; known after start */
+	char folder[64];           /* of the proxy's socket; "" none */
+	char socket[80];
+	int proxying; /* the proxy is being run */
+	int started;  /* done(0) was told */
+	espl_time begun;
+	uint32_t rights;  /* answers that are still missing */
+	uint32_t missing; /* a bit for each right */
+	struct kube_lease *leases;
+	uint64_t serial;
+	int ticking;
+	char run[65];     /* the run that is watched; "" none yet */
+	char version[64]; /* that the watch begins at; "" list first */
+	uint64_t lists;   /* begun */
+	int watching;     /* a list or a watch is under way */
+	int heard;        /* it has said something */
+	uint32_t troubles;
+	espl_time watch_at;
+	espl_time silent;    /* the server does not answer since; ESPL_NEVER: it does */
+	uint64_t owned_what; /* ESPL_NONE: not asked */
+	char owned_run[65];
+};
+
+static inline int
+kube_is_set(const struct kube_cloud *cloud, uint32_t option)
+{
+	return cloud->config->values[option].source != ESPL_UNSET;
+}
+static inline int64_t
+kube_number(const struct kube_cloud *cloud, uint32_t option)
+{
+	return cloud->config->values[option].as.i;
+}
+static inline const char *
+kube_text(const struct kube_cloud *cloud, uint32_t option)
+{
+	return kube_is_set(cloud, option) ? cloud->config->values[option].as.s : "";
+}
+static inline void
+kube_offer_name(const struct kube_cloud *cloud, char name[80])
+{
+	(void)snprintf(name, 80, "%ux%.50s", (unsigned)kube_number(cloud, KUBE_OPT_GPUS),
+	    kube_text(cloud, KUBE_OPT_TYPE));
+}
+espl_status cloud_kubernetes_describe(void *, const struct espl_cloud_events *,
+    struct espl_error *);
+
+/* ---- cloud_kubernetes_proxy.c: credentials, the proxy, and requests through it ---- */
+
+espl_status cloud_kubernetes_proxy_start(void *, const struct espl_cloud_events *,
+    struct espl_error *);
+void cloud_kubernetes_proxy_child(void *, const struct espl_child *);
+void cloud_kubernetes_proxy_answer(struct kube_cloud *, const struct espl_http_reply *);
+/* Looks for the proxy again, or starts another one that reads the credentials again. */
+void cloud_kubernetes_proxy_renew(struct kube_cloud *);
+void cloud_kubernetes_proxy_ping(struct kube_cloud *);
+void cloud_kubernetes_proxy_close(struct kube_cloud *);
+/* Takes over the body, which may be NULL. The path begins with '/'. */
+espl_status cloud_kubernetes_proxy_ask(struct kube_cloud *, const char *method, const char *path,
+    json_t *body, uint64_t cookie);
+
+/* ---- cloud_kubernetes_watch.c: one list and one watch for all pods of the run ---- */
+
+void cloud_kubernetes_watch_look(struct kube_cloud *); /* lists or watches if it is time */
+void cloud_kubernetes_watch_answer(struct kube_cloud *, const struct espl_http_reply *);
+void cloud_kubernetes_watch_listed(struct kube_cloud *, const struct espl_http_reply *);
+espl_status cloud_kubernetes_watch_owned(void *, const char *run, uint64_t what,
+    struct espl_error *);
+/* After a request that got no answer (0: it did), for people and for the proxy. */
+void cloud_kubernetes_watch_trouble(struct kube_cloud *, enum kube_class, const char *text);
+void cloud_kubernetes_watch_fine(struct kube_cloud *);
+espl_span cloud_kubernetes_watch_pause(struct kube_cloud *, uint32_t tries,
+    const struct espl_http_reply *);
+
+/* ---- cloud_kubernetes_leases.c ---- */
+
+espl_status cloud_kubernetes_leases_acquire(void *, const struct espl_acquire *const *,
+    uint32_t count, struct espl_error *);
+espl_status cloud_kubernetes_leases_release(void *, const struct espl_lease *const *,
+    uint32_t count, struct espl_error *);
+espl_status cloud_kubernetes_leases_adopt(void *, const struct espl_lease *const *, uint32_t count,
+    struct espl_error *);
+void cloud_kubernetes_leases_answer(struct kube_cloud *, const struct espl_http_reply *);
+void cloud_kubernetes_leases_timer(void *, uint64_t cookie);
+/* What is known of one of the pods of the run; gone: it is not there any more. */
+void cloud_kubernetes_leases_pod(struct kube_cloud *, const struct kube_pod *, int gone);
+/* These are all pods of the run, as list number `number` found them. */
+void cloud_kubernetes_leases_all(struct kube_cloud *, const json_t *items, uint64_t number);
+#endif

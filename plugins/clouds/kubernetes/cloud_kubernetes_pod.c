@@ -1,0 +1,422 @@
+/* cloud_kubernetes_pod.c - pods as JSON: what is asked for, what an object says, what an error
+ * says.
+ *
+ * The state follows from the object alone, never from the type of an event: a pod that is deleted,
+ * evicted or preempted looks the same on the watch.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cloud_kubernetes.h"
+
+/* The first process of a pod. It keeps the pod while an agent is in it: also after SIGTERM, until
+ * the grace period is over, because everything in the container ends with this process. Without an
+ * agent for $1 s it ends, and so does the pod. */
+static const char keeper_script[] =
+    "term=; n=0; trap 'term=1' TERM; while [ $n -lt $1 ]; do "
+    "sleep 2 & wait $!; "
+    "if grep -qsx espalier-agent /proc/[0-9]*/comm; then n=0; else n=$((n + 2)); "
+    "[ -z \"$term\" ] || exit 0; fi; done; "
+    "echo \"it had no agent for $1 s\" >/dev/termination-log";
+
+static const char *
+text_at(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text != NULL ? text : "";
+}
+
+/* Printable, and no longer than there is room for. */
+static void
+copy_text(char *to, size_t room, const char *from)
+{
+	size_t n = 0;
+
+	for (; *from != '\0' && n + 1 < room; from++)
+		to[n++] = (unsigned char)*from < ' ' || *from == 127 ? ' ' : *from;
+	while (n > 0 && to[n - 1] == ' ')
+		n--;
+	to[n] = '\0';
+}
+
+/* "2026-11-24T04:00:00Z"; 0: it is none */
+static int64_t
+read_time(const json_t *value)
+{
+	const char *text = json_string_value(value);
+	struct tm tm = { .tm_isdst = 0 };
+
+	if (text == NULL || strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) == NULL)
+		return 0;
+	return (int64_t)timegm(&tm);
+}
+
+/* ---- what an object says ---- */
+
+static const json_t *
+find_condition(const json_t *status, const char *type)
+{
+	const json_t *list = json_object_get(status, "conditions");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *one = json_array_get(list, i);
+
+		if (strcmp(text_at(one, "type"), type) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+static int
+is_true(const json_t *condition)
+{
+	return condition != NULL && strcmp(text_at(condition, "status"), "True") == 0;
+}
+
+/* "Reason: message", "Reason" or "message" */
+static void
+say_reason(char text[KUBE_TEXT], const char *before, const json_t *from)
+{
+	const char *reason = text_at(from, "reason"), *message = text_at(from, "message");
+	char line[2 * KUBE_TEXT];
+
+	(void)snprintf(line, sizeof line, "%s%s%s%s%s", before,
+	    before[0] != '\0' && (reason[0] != '\0' || message[0] != '\0') ? ": " : "", reason,
+	    reason[0] != '\0' && message[0] != '\0' ? ": " : "", message);
+	copy_text(text, KUBE_TEXT, line);
+}
+
+/* The registry has answered, and would answer the same again. */
+static int
+is_answered(const char *message)
+{
+	static const char *const words[] = { "not found", "manifest unknown", "denied",
+		"nauthorized", "no such image", "not exist", "no match for platform" };
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strstr(message, words[i]) != NULL)
+			return 1;
+	return 0;
+}
+
+/* Why a container does not run yet. */
+static void
+read_container(const json_t *waiting, struct kube_pod *pod)
+{
+	static const char *const never[] = { "ErrImageNeverPull", "InvalidImageName",
+		"ImageInspectError", "CreateContainerConfigError", "CreateContainerError",
+		"RunContainerError" };
+	const char *reason = text_at(waiting, "reason");
+
+	for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
+		if (strcmp(reason, never[i]) == 0)
+			pod->state = KUBE_REFUSED;
+	if (strcmp(reason, "ErrImagePull") == 0 || strcmp(reason, "ImagePullBackOff") == 0 ||
+	    strcmp(reason, "RegistryUnavailable") == 0)
+		pod->state = is_answered(text_at(waiting, "message")) ? KUBE_REFUSED : KUBE_PULLING;
+	if (pod->state != KUBE_WAITING)
+		say_reason(pod->text, "its container does not start", waiting);
+}
+
+static void
+read_pending(const json_t *status, struct kube_pod *pod)
+{
+	static const char *const lists[] = { "initContainerStatuses", "containerStatuses" };
+	const json_t *scheduled = find_condition(status, "PodScheduled");
+
+	for (size_t k = 0; k < 2; k++) {
+		const json_t *list = json_object_get(status, lists[k]);
+
+		for (size_t i = 0; i < json_array_size(list) && pod->state == KUBE_WAITING; i++)
+			read_container(json_object_get(json_object_get(json_array_get(list, i),
+							   "state"),
+					   "waiting"),
+			    pod);
+	}
+	if (pod->state == KUBE_WAITING && scheduled != NULL && !is_true(scheduled) &&
+	    text_at(scheduled, "reason")[0] != '\0') {
+		pod->state = KUBE_FULL;
+		copy_text(pod->text, sizeof pod->text, text_at(scheduled, "message"));
+	}
+}
+
+/* The state of the first container that has ended. */
+static const json_t *
+find_terminated(const json_t *status)
+{
+	const json_t *list = json_object_get(status, "containerStatuses");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *state = json_object_get(json_array_get(list, i), "state");
+
+		if (json_object_get(state, "terminated") != NULL)
+			return json_object_get(state, "terminated");
+	}
+	return NULL;
+}
+
+static void
+read_ended(const json_t *status, struct kube_pod *pod)
+{
+	const char *reason = text_at(status, "reason");
+	const json_t *disrupted = find_condition(status, "DisruptionTarget");
+	const json_t *ended = find_terminated(status);
+
+	pod->state = KUBE_ENDED;
+	pod->reason = ESPL_BY_FAULT;
+	if (strcmp(reason, "DeadlineExceeded") == 0) {
+		pod->reason = ESPL_BY_EXPIRY;
+		copy_text(pod->text, sizeof pod->text, "the time limit of its pod is reached");
+	} else if (strncmp(reason, "OutOf", 5) == 0 ||
+	    strcmp(reason, "UnexpectedAdmissionError") == 0 ||
+	    strcmp(reason, "NodeAffinity") == 0) {
+		pod->reason = ESPL_BY_CAPACITY;
+		say_reason(pod->text, "its node has no room for it", status);
+	} else if (is_true(disrupted) || reason[0] != '\0') {
+		pod->reason = ESPL_BY_PROVIDER;
+		say_reason(pod->text, "its pod has ended", is_true(disrupted) ? disrupted : status);
+	} else if (pod->deleted) {
+		pod->reason = ESPL_BY_PROVIDER;
+		copy_text(pod->text, sizeof pod->text, "its pod was deleted");
+	} else if (ended != NULL) {
+		char before[100];
+
+		(void)snprintf(before, sizeof before, "its container ended with exit status %lld",
+		    (long long)json_integer_value(json_object_get(ended, "exitCode")));
+		say_reason(pod->text, before, ended);
+	} else {
+		copy_text(pod->text, sizeof pod->text, "its pod has ended");
+	}
+}
+
+static int
+is_running(const json_t *status)
+{
+	const json_t *list = json_object_get(status, "containerStatuses");
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (json_object_get(json_object_get(json_array_get(list, i), "state"), "running") ==
+		    NULL)
+			return 0;
+	return json_array_size(list) > 0 && strcmp(text_at(status, "phase"), "Running") == 0;
+}
+
+static void
+read_metadata(const json_t *meta, struct kube_pod *pod)
+{
+	const json_t *labels = json_object_get(meta, "labels");
+
+	copy_text(pod->name, sizeof pod->name, text_at(meta, "name"));
+	copy_text(pod->uid, sizeof pod->uid, text_at(meta, "uid"));
+	copy_text(pod->version, sizeof pod->version, text_at(meta, "resourceVersion"));
+	copy_text(pod->run, sizeof pod->run, text_at(labels, "espalier/run"));
+	copy_text(pod->token, sizeof pod->token, text_at(labels, "espalier/token"));
+	pod->deleted = json_object_get(meta, "deletionTimestamp") != NULL;
+}
+
+void
+cloud_kubernetes_pod_read(const json_t *object, struct kube_pod *pod)
+{
+	const json_t *meta = json_object_get(object, "metadata");
+	const json_t *status = json_object_get(object, "status");
+	const json_t *disrupted = find_condition(status, "DisruptionTarget");
+	const char *phase = text_at(status, "phase");
+	const json_t *limit =
+	    json_object_get(json_object_get(object, "spec"), "activeDeadlineSeconds");
+
+	memset(pod, 0, sizeof *pod);
+	read_metadata(meta, pod);
+	copy_text(pod->address, sizeof pod->address, text_at(status, "podIP"));
+	pod->started_utc_s = read_time(json_object_get(status, "startTime"));
+	if (pod->started_utc_s > 0 && json_is_integer(limit))
+		pod->deadline_utc_s = pod->started_utc_s + json_integer_value(limit);
+	if (strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0) {
+		read_ended(status, pod);
+	} else if (pod->deleted || is_true(disrupted)) {
+		pod->state = KUBE_LEAVING;
+		pod->ends_utc_s =
+		    pod->deleted ? read_time(json_object_get(meta, "deletionTimestamp")) : -1;
+		say_reason(pod->text, "Kubernetes takes its pod away",
+		    is_true(disrupted) ? disrupted : NULL);
+	} else if (is_running(status)) {
+		pod->state = KUBE_RUNNING;
+	} else if (strcmp(phase, "Running") != 0) {
+		read_pending(status, pod);
+	}
+}
+
+/* ---- what is asked for ---- */
+
+/* The object at the key, made if it is not there. */
+static json_t *
+open_object(json_t *in, const char *key)
+{
+	json_t *object = json_object_get(in, key);
+
+	if (!json_is_object(object)) {
+		object = json_object();
+		(void)json_object_set_new(in, key, object);
+	}
+	return object;
+}
+
+/* A pod leaves a lost node after 30 s, unless the template says otherwise. */
+static void
+tolerate(json_t *spec, const char *key)
+{
+	json_t *list = json_object_get(spec, "tolerations");
+
+	if (!json_is_array(list)) {
+		list = json_array();
+		(void)json_object_set_new(spec, "tolerations", list);
+	}
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (strcmp(text_at(json_array_get(list, i), "key"), key) == 0)
+			return;
+	(void)json_array_append_new(list,
+	    json_pack("{s:s, s:s, s:s, s:i}", "key", key, "operator", "Exists", "effect",
+		"NoExecute", "tolerationSeconds", 30));
+}
+
+static void
+set_resource(json_t *resources, const char *name, json_t *amount)
+{
+	(void)json_object_set(open_object(resources, "requests"), name, amount);
+	(void)json_object_set_new(open_object(resources, "limits"), name, amount);
+}
+
+static void
+fill_container(json_t *container, const struct kube_wish *wish)
+{
+	json_t *resources = open_object(container, "resources");
+
+	if (text_at(container, "name")[0] == '\0')
+		(void)json_object_set_new(container, "name", json_string("espalier"));
+	if (wish->image != NULL)
+		(void)json_object_set_new(container, "image", json_string(wish->image));
+	(void)json_object_set_new(container, "command",
+	    json_pack("[s, s, s, s, o]", "sh", "-c", keeper_script, "espalier",
+		json_sprintf("%lld", (long long)wish->idle_s)));
+	(void)json_object_del(container, "args");
+	if (wish->resource[0] != '\0')
+		set_resource(resources, wish->resource, json_integer(wish->gpus));
+	if (wish->cpus[0] != '\0')
+		set_resource(resources, "cpu", json_string(wish->cpus));
+	if (wish->memory > 0)
+		set_resource(resources, "memory", json_integer(wish->memory));
+}
+
+const json_t *
+cloud_kubernetes_pod_container(const json_t *base)
+{
+	const json_t *list = json_object_get(json_object_get(base, "spec"), "containers");
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (strcmp(text_at(json_array_get(list, i), "name"), "espalier") == 0)
+			return json_array_get(list, i);
+	return json_array_get(list, 0);
+}
+
+json_t *
+cloud_kubernetes_pod_make(const struct kube_wish *wish)
+{
+	json_t *pod = wish->base != NULL ? json_deep_copy(wish->base) : json_object();
+	json_t *meta = open_object(pod, "metadata"), *spec = open_object(pod, "spec");
+	json_t *labels = open_object(meta, "labels");
+	json_t *container = (json_t *)(uintptr_t)cloud_kubernetes_pod_container(pod);
+
+	if (container == NULL) {
+		json_t *list = json_array();
+
+		(void)json_array_append_new(list, json_object());
+		container = json_array_get(list, 0);
+		(void)json_object_set_new(spec, "containers", list);
+	}
+	(void)json_object_set_new(pod, "apiVersion", json_string("v1"));
+	(void)json_object_set_new(pod, "kind", json_string("Pod"));
+	(void)json_object_set_new(meta, "name", json_string(wish->name));
+	(void)json_object_del(meta, "generateName");
+	(void)json_object_del(meta, "namespace");
+	(void)json_object_set_new(labels, "app", json_string("espalier"));
+	(void)json_object_set_new(labels, "espalier/run", json_string(wish->run));
+	(void)json_object_set_new(labels, "espalier/token", json_string(wish->token));
+	(void)json_object_set_new(spec, "restartPolicy", json_string("Never"));
+	(void)json_object_set_new(spec, "activeDeadlineSeconds", json_integer(wish->time_s));
+	(void)json_object_set_new(spec, "terminationGracePeriodSeconds",
+	    json_integer(wish->grace_s));
+	tolerate(spec, "node.kubernetes.io/not-ready");
+	tolerate(spec, "node.kubernetes.io/unreachable");
+	fill_container(container, wish);
+	return pod;
+}
+
+json_t *
+cloud_kubernetes_pod_template(const void *bytes, size_t size, char text[KUBE_TEXT])
+{
+	json_error_t error;
+	json_t *base = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+	const json_t *spec = json_object_get(base, "spec");
+
+	if (base == NULL)
+		(void)snprintf(text, KUBE_TEXT,
+		    "the template is not JSON: line %d: %s (kubectl create --dry-run=client -o "
+		    "json -f FILE makes JSON of YAML)",
+		    error.line, error.text);
+	else if (!json_is_object(spec) || json_object_get(spec, "template") != NULL)
+		(void)snprintf(text, KUBE_TEXT,
+		    "the template must be a pod: an object with 'spec' and 'spec.containers'");
+	else
+		return base;
+	json_decref(base);
+	return NULL;
+}
+
+/* ---- what an error says ---- */
+
+static int
+has_cause(const json_t *status, const char *reason)
+{
+	const json_t *causes = json_object_get(json_object_get(status, "details"), "causes");
+
+	for (size_t i = 0; i < json_array_size(causes); i++)
+		if (strcmp(text_at(json_array_get(causes, i), "reason"), reason) == 0)
+			return 1;
+	return 0;
+}
+
+enum kube_class
+cloud_kubernetes_pod_class(uint32_t code, const char *body, size_t size, char text[KUBE_TEXT])
+{
+	json_t *status = size > 0 ? json_loadb(body, size, 0, NULL) : NULL; /* 429 is plain text */
+	const char *message = text_at(status, "message"), *reason = text_at(status, "reason");
+	enum kube_class class = KUBE_NEVER;
+	char line[KUBE_TEXT];
+
+	if (code == 0 || code == 429 || code >= 500 || code == 408)
+		class = KUBE_LATER;
+	else if (code == 401)
+		class = KUBE_LOGIN;
+	else if (code == 410)
+		class = KUBE_EXPIRED;
+	else if (code == 409)
+		class = strcmp(reason, "AlreadyExists") == 0 ? KUBE_EXISTS : KUBE_OTHER;
+	else if (code == 404 && strstr(message, "namespaces ") == NULL)
+		class = KUBE_ABSENT;
+	else if (code == 403 && strstr(message, "exceeded quota") != NULL)
+		class = KUBE_QUOTA;
+	copy_text(line, sizeof line, message[0] != '\0' ? message : size > 0 ? body : "");
+	if (line[0] == '\0')
+		(void)snprintf(line, sizeof line, "HTTP status %u", code);
+	if (class == KUBE_LOGIN)
+		(void)snprintf(text, KUBE_TEXT,
+		    "the API server does not accept your credentials (%.400s); log in again", line);
+	else if (code == 403 && class == KUBE_NEVER && !has_cause(status, "NamespaceTerminating") &&
+	    strstr(message, "cannot ") != NULL)
+		(void)snprintf(text, KUBE_TEXT, "a right is missing: %.500s", line);
+	else
+		(void)snprintf(text, KUBE_TEXT, "%s", line);
+	json_decref(status);
+	return class;
+}

@@ -1,0 +1,390 @@
+"""A stand-in of a Kubernetes API server for tests: pods are local processes.
+
+api.py FOLDER [SETTING=VALUE]...
+
+It listens on the Unix socket FOLDER/api; the stand-in of kubectl beside this file speaks to it.
+Settings, which `kubectl set SETTING=VALUE` changes later:
+
+  capacity=N     pods that find a node; others wait as unschedulable
+  refuse=N       the next N requests get 429, with text that is not JSON
+  lose=N         the next N creates are done, but their answers are lost
+  expire=N       the next N watches get the event ERROR with code 410
+  away=1         no request is answered, and watches end
+  quota=1        creates are refused by a quota
+  deny=VERB:RESOURCE     a right that is missing ("create:pods/exec")
+  token=TEXT     what FOLDER/token must hold; others get 401
+  pull=REASON:MESSAGE    why containers do not start
+
+`kubectl state` prints what it knows; `kubectl evict POD SECONDS`, `kubectl make POD LABEL=VALUE...`
+and `kubectl replace POD` (by another one of the same name) are what others do.
+"""
+import datetime
+import http.server
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import uuid
+
+FOLDER = os.path.abspath(sys.argv[1])
+LOCK = threading.Condition()
+PODS, EVENTS = {}, []
+COUNTS = {"creates": 0, "lists": 0, "watches": 0, "made": 0, "most": 0}
+SETTINGS = {"capacity": "100"}
+VERSION = [100]
+NUMBERS = ("refuse", "lose", "expire")
+GONE = object()
+
+
+def utc(after=0):
+    now = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=after)
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def once(name):
+    """Is this one of the next N?"""
+    left = int(SETTINGS.get(name, "0"))
+    if left > 0:
+        SETTINGS[name] = str(left - 1)
+    return left > 0
+
+
+def emit(kind, pod):
+    VERSION[0] += 1
+    pod["metadata"]["resourceVersion"] = str(VERSION[0])
+    EVENTS.append((VERSION[0], kind, json.dumps(pod)))
+    LOCK.notify_all()
+
+
+def processes(name):
+    mark = f"ESPALIER_POD={FOLDER}/pods/{name}".encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    yield int(pid)
+        except OSError:
+            pass
+
+
+def end_processes(name):
+    for _ in range(100):
+        found = list(processes(name))
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        if not found:
+            return
+        time.sleep(0.02)
+
+
+class Pod(threading.Thread):
+    def __init__(self, body):
+        super().__init__(daemon=True)
+        self.body = body
+        self.name_ = body["metadata"]["name"]
+        self.first, self.until, self.signaled = None, None, False
+
+    def status(self, **more):
+        self.body["status"].update(more)
+        emit("MODIFIED", self.body)
+
+    def delete(self, grace):
+        """With the lock held."""
+        meta = self.body["metadata"]
+        until = time.time() + grace
+        if self.until is not None and self.until <= until:
+            return
+        self.until = until
+        meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = utc(grace), grace
+        emit("MODIFIED", self.body)
+
+    def begin(self):
+        """With the lock held: the scheduler and the kubelet; 1 if it runs."""
+        running = sum(1 for p in PODS.values() if p.first is not None and p.first.poll() is None)
+        container = self.body["spec"]["containers"][0]
+        if running >= int(SETTINGS["capacity"]):
+            if not self.body["status"].get("conditions"):
+                self.status(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                                         "message": f"0/{SETTINGS['capacity']} nodes are available: too few GPUs."}])
+            return
+        if SETTINGS.get("pull"):
+            reason, message = SETTINGS["pull"].split(":", 1)
+            waiting = [{"name": container["name"], "state": {"waiting": {"reason": reason, "message": message}}}]
+            if self.body["status"].get("containerStatuses") != waiting:
+                self.status(containerStatuses=waiting)
+            return
+        home = f"{FOLDER}/pods/{self.name_}"
+        os.makedirs(home, exist_ok=True)
+        log = open(f"{home}/log", "wb")
+        self.first = subprocess.Popen(container["command"], env=environment(self.name_), cwd=home, stdin=subprocess.DEVNULL,
+                                      stdout=log, stderr=log, start_new_session=True)
+        COUNTS["most"] = max(COUNTS["most"], running + 1)
+        self.status(phase="Running", startTime=utc(), podIP="127.0.0.1", conditions=[{"type": "PodScheduled", "status": "True"}],
+                    containerStatuses=[{"name": container["name"], "state": {"running": {"startedAt": utc()}}}])
+
+    def finish(self, **more):
+        end_processes(self.name_)
+        if self.first is not None:
+            self.first.wait()
+        with LOCK:
+            if "phase" in more:
+                self.status(**more)
+
+    def run(self):
+        limit = self.body["spec"].get("activeDeadlineSeconds")
+        begun, over = time.time(), False
+        while True:
+            time.sleep(0.05)
+            with LOCK:
+                if self.until is None and self.first is None and not over:
+                    self.begin()
+                if self.until is not None and not self.signaled:
+                    self.signaled = True
+                    if self.first is not None and self.first.poll() is None:
+                        self.first.terminate()
+            ended = self.first is not None and self.first.poll() is not None
+            if self.until is not None and (self.first is None or ended or time.time() >= self.until):
+                break
+            if over:
+                continue
+            if PODS.get(self.name_) is not self:
+                return  # replaced
+            if ended:
+                over, code = True, self.first.returncode
+                self.finish(phase="Failed" if code else "Succeeded", containerStatuses=[
+                    {"name": "espalier", "state": {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}}])
+            elif limit is not None and self.first is not None and time.time() - begun > limit:
+                over = True
+                self.finish(phase="Failed", reason="DeadlineExceeded")
+        self.finish()
+        with LOCK:
+            del PODS[self.name_]
+            emit("DELETED", self.body)
+
+
+def environment(name):
+    home = f"{FOLDER}/pods/{name}"
+    return {"PATH": os.environ["PATH"], "HOME": home, "ESPALIER_POD": home,
+            **{k: v for k, v in os.environ.items() if k in ("STEP", "FAIL")}}
+
+
+def make(body):
+    """With the lock held."""
+    meta = body["metadata"]
+    meta.update(uid=str(uuid.uuid4()), creationTimestamp=utc())
+    body["status"] = {"phase": "Pending"}
+    pod = PODS[meta["name"]] = Pod(body)
+    COUNTS["made"] += 1
+    emit("ADDED", body)
+    pod.start()
+    return pod
+
+
+def failure(code, reason, message, **details):
+    return code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason,
+                  "details": details, "code": code}
+
+
+def selected(body, query):
+    labels = body["metadata"].get("labels", {})
+    wanted = [w.split("=", 1) for w in query.get("labelSelector", "").split(",") if w]
+    return all(labels.get(k) == v for k, v in wanted)
+
+
+def denied(verb, resource):
+    return f"{verb}:{resource}" in SETTINGS.get("deny", "").split(",")
+
+
+def forbidden(verb, resource):
+    return failure(403, "Forbidden", f'{resource} is forbidden: User "me" cannot {verb} resource "{resource}" in API group ""'
+                   ' in the namespace "default"')
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, code, body, text=None, headers=()):
+        data = (text if text is not None else json.dumps(body)).encode()
+        self.send_response(code)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Type", "text/plain" if text is not None else "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def lose(self):
+        self.close_connection = True
+        try:
+            self.connection.shutdown(2)
+        except OSError:
+            pass
+
+    def finish(self):
+        try:
+            super().finish()
+        except OSError:
+            pass
+
+    def handle_one(self, method):
+        split = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(split.query))
+        size = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(size)) if size else None
+        parts = split.path.strip("/").split("/")
+        if parts[0] == "_":
+            return self.answer(200, self.control(parts[1:], body))
+        with LOCK:
+            if SETTINGS.get("away"):
+                return self.lose()
+            if "token" in SETTINGS and self.headers.get("Authorization") != "Bearer " + SETTINGS["token"]:
+                return self.answer(*failure(401, "Unauthorized", "Unauthorized"))
+            if once("refuse"):
+                return self.answer(429, None, "Too many requests, please try again later.\n", [("Retry-After", "1")])
+        if parts[-1] == "selfsubjectaccessreviews":
+            wanted = body["spec"]["resourceAttributes"]
+            name = wanted["resource"] + ("/" + wanted["subresource"] if wanted.get("subresource") else "")
+            body["status"] = {"allowed": not denied(wanted["verb"], name)}
+            return self.answer(201, body)
+        if parts[:4] != ["api", "v1", "namespaces", "default"] or parts[4] != "pods":
+            return self.answer(*failure(404, "NotFound", f'namespaces "{parts[3]}" not found'))
+        if query.get("watch"):
+            return self.watch(query)
+        with LOCK:
+            found = self.pods(method, parts[5:], query, body)
+        if found is GONE:
+            return self.lose()
+        return self.answer(*found)
+
+    def pods(self, method, name, query, body):
+        """With the lock held."""
+        verb = {"POST": "create", "DELETE": "delete", "GET": "get" if name else "list"}[method]
+        if denied(verb, "pods"):
+            return forbidden(verb, "pods")
+        if verb == "list":
+            COUNTS["lists"] += 1
+            return 200, {"kind": "PodList", "metadata": {"resourceVersion": str(VERSION[0])},
+                         "items": [p.body for p in PODS.values() if selected(p.body, query)]}
+        if verb == "create":
+            COUNTS["creates"] += 1
+            wanted = body["metadata"]["name"]
+            if SETTINGS.get("quota"):
+                return failure(403, "Forbidden", f'pods "{wanted}" is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=2')
+            if wanted in PODS:
+                return failure(409, "AlreadyExists", f'pods "{wanted}" already exists', name=wanted, kind="pods")
+            pod = make(body)
+            return GONE if once("lose") else (201, pod.body)
+        pod = PODS.get(name[0])
+        if pod is None:
+            return failure(404, "NotFound", f'pods "{name[0]}" not found', name=name[0], kind="pods")
+        if verb == "delete":
+            wanted = ((body or {}).get("preconditions") or {}).get("uid")
+            if wanted not in (None, pod.body["metadata"]["uid"]):
+                return failure(409, "Conflict", "Precondition failed: UID in precondition")
+            pod.delete((body or {}).get("gracePeriodSeconds", 30))
+        return 200, pod.body
+
+    def watch(self, query):
+        version, ends = int(query["resourceVersion"]), time.time() + float(query.get("timeoutSeconds", 60))
+        with LOCK:
+            COUNTS["watches"] += 1
+            expired = once("expire")
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if expired:
+            version = None
+            self.line("ERROR", failure(410, "Expired", "too old resource version")[1])
+        while version is not None and time.time() < ends:
+            with LOCK:
+                fresh = [e for e in EVENTS if e[0] > version]
+                if not fresh:
+                    LOCK.wait(1)
+                    fresh = [e for e in EVENTS if e[0] > version]
+                if SETTINGS.get("away") or SETTINGS.get("cut"):
+                    SETTINGS.pop("cut", None)
+                    return self.lose()
+            for version, kind, text in fresh:
+                body = json.loads(text)
+                if selected(body, query):
+                    self.line(kind, body)
+            if not fresh:
+                self.line("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(version)}})
+        return None
+
+    def line(self, kind, body):
+        data = json.dumps({"type": kind, "object": body}).encode() + b"\n"
+        half = len(data) // 2  # a line comes in pieces
+        self.wfile.write(data[:half])
+        self.wfile.flush()
+        self.wfile.write(data[half:])
+        self.wfile.flush()
+
+    def control(self, words, body):
+        with LOCK:
+            if words[0] == "set":
+                SETTINGS.update(body)
+                for name in [k for k, v in SETTINGS.items() if v == ""]:
+                    del SETTINGS[name]
+                LOCK.notify_all()
+            elif words[0] == "evict":
+                if body[0] in PODS:
+                    PODS[body[0]].delete(int(body[1]))
+            elif words[0] == "make":
+                make({"metadata": {"name": body[0], "labels": dict(w.split("=") for w in body[1:])},
+                      "spec": {"containers": [{"name": "other", "command": ["sleep", "1000"]}]}})
+            elif words[0] == "replace":
+                old = PODS.pop(body[0])
+                emit("DELETED", old.body)
+                old.first.kill()
+                make({"metadata": {"name": body[0], "labels": {}},
+                      "spec": {"containers": [{"name": "other", "command": ["sleep", "1000"]}]}})
+            elif words[0] != "state":
+                raise ValueError(words)
+            return {"pods": {n: p.body["status"]["phase"] for n, p in PODS.items()}, "counts": COUNTS, "settings": SETTINGS,
+                    "bodies": [p.body for p in PODS.values()]}
+
+    def do_GET(self):
+        self.handle_one("GET")
+
+    def do_POST(self):
+        self.handle_one("POST")
+
+    def do_DELETE(self):
+        self.handle_one("DELETE")
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], (BrokenPipeError, ConnectionError, ValueError)):
+            super().handle_error(request, client_address)
+
+
+def main():
+    SETTINGS.update(word.split("=", 1) for word in sys.argv[2:])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        with Server(f"{FOLDER}/api", Handler) as server:
+            server.serve_forever(0.05)
+    finally:
+        for name in list(PODS):
+            end_processes(name)
+
+
+main()

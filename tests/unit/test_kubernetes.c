@@ -1,0 +1,250 @@
+/* test_kubernetes.c - cloud kubernetes without a cluster: what objects and errors of the API say,
+ * and what is asked for.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "cloud_kubernetes.h"
+
+/* ---- states ---- */
+
+#define PHASE(phase_) "{\"status\": {\"phase\": \"" phase_ "\""
+#define WAITS(reason_, message_) \
+	PHASE("Pending") \
+	", \"containerStatuses\": [{\"state\": {\"waiting\": {\"reason\": \"" reason_ \
+	"\", \"message\": \"" message_ "\"}}}]}}"
+#define CONDITION(type_, value_, reason_, message_) \
+	"\"conditions\": [{\"type\": \"" type_ "\", \"status\": \"" value_ \
+	"\", \"reason\": \"" reason_ "\", \"message\": \"" message_ "\"}]"
+#define RUNS "\"containerStatuses\": [{\"state\": {\"running\": {}}}]"
+#define EXITED(code_, reason_) \
+	"\"containerStatuses\": [{\"state\": {\"terminated\": {\"exitCode\": " code_ \
+	", \"reason\": \"" reason_ "\"}}}]"
+#define DELETED "\"metadata\": {\"deletionTimestamp\": \"2026-11-24T04:00:10Z\"}"
+
+static const struct {
+	const char *object;
+	enum kube_state state;
+	espl_reason reason;
+	const char *text;
+} states[] = {
+	{ "{}", KUBE_WAITING, 0, "" },
+	{ PHASE("Pending") "}}", KUBE_WAITING, 0, "" },
+	{ PHASE("Pending") ", " CONDITION("PodScheduled", "False", "Unschedulable",
+	      "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.") "}}",
+	    KUBE_FULL, 0, "0/2 nodes are available: 2 Insufficient nvidia.com/gpu." },
+	{ PHASE("Pending") ", " CONDITION("PodScheduled", "True", "", "") "}}", KUBE_WAITING, 0,
+	    "" },
+	{ WAITS("ContainerCreating", ""), KUBE_WAITING, 0, "" },
+	{ WAITS("ErrImageNeverPull", "no image"), KUBE_REFUSED, 0,
+	    "its container does not start: ErrImageNeverPull: no image" },
+	{ WAITS("InvalidImageName", ""), KUBE_REFUSED, 0,
+	    "its container does not start: InvalidImageName" },
+	{ WAITS("CreateContainerConfigError", "secret \\\"key\\\" not found"), KUBE_REFUSED, 0,
+	    "its container does not start: CreateContainerConfigError: secret \"key\" not found" },
+	{ WAITS("ErrImagePull", "manifest unknown"), KUBE_REFUSED, 0,
+	    "its container does not start: ErrImagePull: manifest unknown" },
+	{ WAITS("ErrImagePull", "dial tcp: i/o timeout"), KUBE_PULLING, 0,
+	    "its container does not start: ErrImagePull: dial tcp: i/o timeout" },
+	{ WAITS("ImagePullBackOff", "Back-off"), KUBE_PULLING, 0,
+	    "its container does not start: ImagePullBackOff: Back-off" },
+	{ PHASE("Running") ", " RUNS "}}", KUBE_RUNNING, 0, "" },
+	{ PHASE("Running") "}}", KUBE_WAITING, 0, "" },
+	/* a node that is silent: the heartbeat of the agent finds out first */
+	{ PHASE("Running") ", " RUNS ", " CONDITION("Ready", "False", "", "") "}}", KUBE_RUNNING, 0,
+	    "" },
+	{ PHASE("Running") ", " RUNS "}, " DELETED "}", KUBE_LEAVING, 0,
+	    "Kubernetes takes its pod away" },
+	{ PHASE("Running") ", " RUNS ", " CONDITION("DisruptionTarget", "True",
+	      "PreemptionByScheduler", "preempted\\nby hi") "}}",
+	    KUBE_LEAVING, 0,
+	    "Kubernetes takes its pod away: PreemptionByScheduler: preempted by hi" },
+	{ PHASE("Failed") ", \"reason\": \"DeadlineExceeded\"}}", KUBE_ENDED, ESPL_BY_EXPIRY,
+	    "the time limit of its pod is reached" },
+	{ PHASE("Failed") ", \"reason\": \"Evicted\", \"message\": \"low on memory\"}}", KUBE_ENDED,
+	    ESPL_BY_PROVIDER, "its pod has ended: Evicted: low on memory" },
+	{ PHASE("Failed") ", \"reason\": \"OutOfcpu\"}}", KUBE_ENDED, ESPL_BY_CAPACITY,
+	    "its node has no room for it: OutOfcpu" },
+	{ PHASE("Failed") ", " EXITED("137", "OOMKilled") "}}", KUBE_ENDED, ESPL_BY_FAULT,
+	    "its container ended with exit status 137: OOMKilled" },
+	{ PHASE("Succeeded") ", " EXITED("0", "Completed") "}}", KUBE_ENDED, ESPL_BY_FAULT,
+	    "its container ended with exit status 0: Completed" },
+	{ PHASE("Failed") ", " EXITED("143", "Error") "}, " DELETED "}", KUBE_ENDED,
+	    ESPL_BY_PROVIDER, "its pod was deleted" },
+};
+
+Test(kubernetes, states)
+{
+	for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+		json_t *object = json_loads(states[i].object, 0, NULL);
+		struct kube_pod pod;
+
+		cr_assert_not_null(object, "%s", states[i].object);
+		cloud_kubernetes_pod_read(object, &pod);
+		cr_assert_eq(pod.state, states[i].state, "%s", states[i].object);
+		cr_assert_eq(pod.reason, states[i].reason, "%s", states[i].object);
+		cr_assert_str_eq(pod.text, states[i].text, "%s", states[i].object);
+		json_decref(object);
+	}
+}
+
+Test(kubernetes, times)
+{
+	json_t *object =
+	    json_loads("{\"metadata\": {\"name\": \"n\", \"uid\": \"u\", \"labels\": "
+		       "{\"espalier/run\": \"r\", \"espalier/token\": \"t\"}, "
+		       "\"deletionTimestamp\": \"2026-11-24T04:00:10Z\"}, "
+		       "\"spec\": {\"activeDeadlineSeconds\": 60}, \"status\": "
+		       "{\"startTime\": \"2026-11-24T04:00:00Z\", \"podIP\": \"10.0.0.7\"}}",
+		0, NULL);
+	struct kube_pod pod;
+
+	cloud_kubernetes_pod_read(object, &pod);
+	cr_assert_eq(pod.started_utc_s, 1795492800);
+	cr_assert_eq(pod.ends_utc_s, 1795492810);
+	cr_assert_eq(pod.deadline_utc_s, 1795492860);
+	cr_assert_str_eq(pod.name, "n");
+	cr_assert_str_eq(pod.uid, "u");
+	cr_assert_str_eq(pod.run, "r");
+	cr_assert_str_eq(pod.token, "t");
+	cr_assert_str_eq(pod.address, "10.0.0.7");
+	json_decref(object);
+}
+
+/* ---- errors ---- */
+
+#define STATUS(reason_, message_) \
+	"{\"kind\": \"Status\", \"reason\": \"" reason_ "\", \"message\": \"" message_ "\"}"
+
+static const struct {
+	uint32_t code;
+	const char *body;
+	enum kube_class class;
+	const char *text;
+} errors[] = {
+	{ 0, "", KUBE_LATER, "HTTP status 0" },
+	{ 429, "Too many requests, please try again later.\n", KUBE_LATER,
+	    "Too many requests, please try again later." },
+	{ 502, "", KUBE_LATER, "HTTP status 502" },
+	{ 410, STATUS("Expired", "too old"), KUBE_EXPIRED, "too old" },
+	{ 401, STATUS("Unauthorized", "Unauthorized"), KUBE_LOGIN,
+	    "the API server does not accept your credentials (Unauthorized); log in again" },
+	{ 403, STATUS("Forbidden", "pods \\\"p\\\" is forbidden: exceeded quota: gpus"), KUBE_QUOTA,
+	    "pods \"p\" is forbidden: exceeded quota: gpus" },
+	{ 403, STATUS("Forbidden", "User \\\"u\\\" cannot create resource \\\"pods\\\""),
+	    KUBE_NEVER, "a right is missing: User \"u\" cannot create resource \"pods\"" },
+	{ 403,
+	    "{\"message\": \"cannot create new content in namespace ns because it is being "
+	    "terminated\", \"details\": {\"causes\": [{\"reason\": \"NamespaceTerminating\"}]}}",
+	    KUBE_NEVER,
+	    "cannot create new content in namespace ns because it is being terminated" },
+	{ 404, STATUS("NotFound", "pods \\\"p\\\" not found"), KUBE_ABSENT,
+	    "pods \"p\" not found" },
+	{ 404, STATUS("NotFound", "namespaces \\\"n\\\" not found"), KUBE_NEVER,
+	    "namespaces \"n\" not found" },
+	{ 409, STATUS("AlreadyExists", "pods \\\"p\\\" already exists"), KUBE_EXISTS,
+	    "pods \"p\" already exists" },
+	{ 409, STATUS("Conflict", "uid"), KUBE_OTHER, "uid" },
+	{ 422, STATUS("Invalid", "bad name"), KUBE_NEVER, "bad name" },
+};
+
+Test(kubernetes, errors)
+{
+	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+		char text[KUBE_TEXT];
+
+		cr_assert_eq(cloud_kubernetes_pod_class(errors[i].code, errors[i].body,
+				 strlen(errors[i].body), text),
+		    errors[i].class, "%u %s", errors[i].code, errors[i].body);
+		cr_assert_str_eq(text, errors[i].text);
+	}
+}
+
+/* ---- what is asked for ---- */
+
+static const char *
+string_at(const json_t *object, const char *path)
+{
+	char key[64];
+
+	while (*path != '\0') {
+		size_t size = strcspn(path, "/");
+
+		(void)snprintf(key, sizeof key, "%.*s", (int)size, path);
+		object = json_is_array(object) ? json_array_get(object, (size_t)atoi(key))
+					       : json_object_get(object, key);
+		path += size + (path[size] == '/');
+	}
+	return json_is_string(object) ? json_string_value(object) : "";
+}
+
+Test(kubernetes, template)
+{
+	static const char base[] =
+	    "{\"kind\": \"Pod\", \"metadata\": {\"name\": \"theirs\", \"namespace\": \"theirs\", "
+	    "\"labels\": {\"team\": \"pear\"}}, \"spec\": {\"restartPolicy\": \"Always\", "
+	    "\"nodeSelector\": {\"disk\": \"ssd\"}, \"tolerations\": [{\"key\": "
+	    "\"node.kubernetes.io/not-ready\", \"tolerationSeconds\": 5}], \"containers\": "
+	    "[{\"name\": \"beside\", \"image\": \"b\"}, {\"name\": \"espalier\", \"image\": "
+	    "\"theirs\", \"args\": [\"x\"], \"resources\": {\"limits\": {\"cpu\": \"8\"}}}]}}";
+	char text[KUBE_TEXT];
+	json_t *parsed = cloud_kubernetes_pod_template(base, strlen(base), text), *pod;
+	struct kube_wish wish = { .base = parsed,
+		.name = "t",
+		.run = "r",
+		.token = "t",
+		.resource = "nvidia.com/gpu",
+		.cpus = "",
+		.gpus = 2,
+		.time_s = 60,
+		.grace_s = 5,
+		.idle_s = 900 };
+	const json_t *spec, *container;
+
+	cr_assert_not_null(parsed, "%s", text);
+	pod = cloud_kubernetes_pod_make(&wish);
+	spec = json_object_get(pod, "spec");
+	container = cloud_kubernetes_pod_container(pod);
+	cr_assert_str_eq(string_at(pod, "metadata/name"), "t");
+	cr_assert_str_eq(string_at(pod, "metadata/namespace"), "");
+	cr_assert_str_eq(string_at(pod, "metadata/labels/team"), "pear");
+	cr_assert_str_eq(string_at(pod, "metadata/labels/app"), "espalier");
+	cr_assert_str_eq(string_at(spec, "restartPolicy"), "Never");
+	cr_assert_str_eq(string_at(spec, "nodeSelector/disk"), "ssd");
+	cr_assert_eq(json_array_size(json_object_get(spec, "tolerations")), 2);
+	cr_assert_str_eq(string_at(spec, "tolerations/1/key"), "node.kubernetes.io/unreachable");
+	cr_assert_eq(json_array_size(json_object_get(spec, "containers")), 2);
+	cr_assert_str_eq(string_at(container, "image"), "theirs");
+	cr_assert_str_eq(string_at(container, "command/0"), "sh");
+	cr_assert_str_eq(string_at(container, "command/4"), "900");
+	cr_assert_null(json_object_get(container, "args"));
+	cr_assert_str_eq(string_at(container, "resources/limits/cpu"), "8");
+	cr_assert_eq(json_integer_value(
+			 json_object_get(json_object_get(json_object_get(container, "resources"),
+					     "requests"),
+			     "nvidia.com/gpu")),
+	    2);
+	cr_assert_str_eq(string_at(parsed, "metadata/name"), "theirs", "the template is changed");
+	json_decref(pod);
+	wish.base = NULL;
+	wish.image = "ours";
+	pod = cloud_kubernetes_pod_make(&wish);
+	cr_assert_str_eq(string_at(pod, "spec/containers/0/name"), "espalier");
+	cr_assert_str_eq(string_at(pod, "spec/containers/0/image"), "ours");
+	json_decref(pod);
+	json_decref(parsed);
+}
+
+Test(kubernetes, templates_of_no_use)
+{
+	static const char *const list[] = { "", "apiVersion: v1", "[]", "{}",
+		"{\"spec\": {\"template\": {}}}", "{\"a\": 1, \"a\": 2}" };
+
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		char text[KUBE_TEXT] = "";
+
+		cr_assert_null(cloud_kubernetes_pod_template(list[i], strlen(list[i]), text), "%s",
+		    list[i]);
+		cr_assert_neq(text[0], '\0');
+	}
+}
