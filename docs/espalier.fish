@@ -10,17 +10,18 @@ function __espalier_settings
 		 trial.trainable= trial.curves= trial.directory= trial.gpus_min= trial.gpus_max= trial.packing_max= trial.sharing= trial.checkpoint= trial.checkpoint_every= trial.in_place= trial.retries= trial.colocate= trial.report_limit= trial.save_limit= trial.grace= trial.file_max= trial.log_limit= trial.command= trial.metrics.from= trial.metrics.format= trial.metrics.pattern= trial.metrics.iteration= trial.options= trial.profile= trial.files= trial.env= trial.env_from= \
 		 space.NAME.type= space.NAME.low, NAME.high= space.NAME.scale= space.NAME.quantum= space.NAME.values= space.NAME.default= space.NAME.when= \
 		 cloud.patience= cloud.linger= cloud.give_up= \
+		 store.use= store.bucket= store.prefix= store.region= store.endpoint= store.profile= store.owner= store.part_mb= store.checksums= store.collect= \
 		 planning.queue= planning.warm= planning.acquire_ahead= planning.release= planning.samples= planning.risk= \
 		 workload.trace= workload.unit= workload.iteration= workload.step= workload.doubling= workload.elastic= workload.noise= workload.redraw= workload.jobs= workload.small= workload.span= workload.mean= workload.m= workload.sigma= workload.least= workload.stratified= workload.arrivals= workload.nodes_max= workload.bugs= workload.terminated= \
 		 experiments.file= experiments.arrives= experiments.name= experiments.weight= experiments.gpus_max= experiments.inner= \
 		 algorithm.use= algorithm.trials= algorithm.iterations_min= algorithm.iterations_max= algorithm.eta= algorithm.brackets= algorithm.mode= algorithm.to_end= algorithm.passes= algorithm.rungs= algorithm.random_fraction= algorithm.top_percent= algorithm.min_points= algorithm.candidates= algorithm.bandwidth_factor= algorithm.bandwidth_min= algorithm.points= algorithm.levels_max= algorithm.order= algorithm.rounding= algorithm.trials_min= algorithm.grace= algorithm.interval= algorithm.population= algorithm.populations= algorithm.exploit= algorithm.quantile= algorithm.resample= algorithm.perturb_down= algorithm.perturb_up= algorithm.keep= algorithm.schedule= algorithm.scramble= algorithm.theta= algorithm.mcnt= algorithm.extrapolator= algorithm.ceiling= algorithm.plateau= algorithm.stages= algorithm.startup= \
 		 allocator.use= allocator.gpus_max= allocator.offer= allocator.allocations= allocator.effort= allocator.variant= allocator.starts= allocator.gpus= allocator.resize= allocator.packing= allocator.take= allocator.overtake= allocator.mode= allocator.probe= allocator.benefit= allocator.gain= allocator.degree= allocator.period= allocator.halvings= allocator.events= allocator.engine= allocator.policy= allocator.steps= allocator.keep= allocator.fill= allocator.floor= allocator.beta= allocator.delay= allocator.slowdown= allocator.poor= allocator.doubling= allocator.gap= allocator.limit= allocator.assumed= allocator.formulation= allocator.big_m= allocator.weights= allocator.level= allocator.tail= allocator.step= allocator.preempt= allocator.refund= allocator.predictor= allocator.rate= allocator.window= allocator.max_price= allocator.margin_min= allocator.margin_max= allocator.margin_relative= allocator.renew= allocator.redeploy= allocator.losses= allocator.hazard= allocator.hazard_hours= allocator.switching= allocator.cooldown= allocator.on_demand= \
-		 cloud.use= cloud.region= cloud.profile= cloud.endpoint= cloud.offers= cloud.image= cloud.user= cloud.key= cloud.key_name= cloud.security_group= cloud.address= cloud.ssh= cloud.agent= cloud.tags= cloud.poll= cloud.boot_timeout= cloud.settle= cloud.orphan= cloud.lease_max= cloud.acquire= cloud.release= cloud.list= cloud.reach= cloud.limit= cloud.nodes= cloud.gpus= cloud.device= cloud.price= cloud.minimum_charge= cloud.data_price_gb= cloud.share= cloud.nodes_max= cloud.prices= cloud.start= cloud.partition= cloud.qos= cloud.account= cloud.constraint= cloud.gres= cloud.cpus= cloud.memory= cloud.time= cloud.arguments= cloud.gpu_type= cloud.price_gpu_hour= cloud.answer_limit= cloud.notice= cloud.idle= cloud.inside= cloud.hosts= cloud.connect_limit= \
+		 cloud.use= cloud.region= cloud.profile= cloud.endpoint= cloud.offers= cloud.image= cloud.user= cloud.key= cloud.key_name= cloud.security_group= cloud.address= cloud.ssh= cloud.agent= cloud.tags= cloud.poll= cloud.boot_timeout= cloud.settle= cloud.orphan= cloud.lease_max= cloud.acquire= cloud.release= cloud.list= cloud.reach= cloud.limit= cloud.template= cloud.context= cloud.namespace= cloud.kubectl= cloud.gpus= cloud.gpu_type= cloud.gpu_resource= cloud.cpus= cloud.memory= cloud.nodes_max= cloud.price_gpu_hour= cloud.time= cloud.notice= cloud.grace= cloud.wait= cloud.idle= cloud.nodes= cloud.device= cloud.price= cloud.minimum_charge= cloud.data_price_gb= cloud.share= cloud.prices= cloud.start= cloud.partition= cloud.qos= cloud.account= cloud.constraint= cloud.gres= cloud.arguments= cloud.answer_limit= cloud.inside= cloud.hosts= cloud.connect_limit= \
 		 placer.use= placer.shares= \
 		 trial.trainable= trial.options.bias= trial.options.noise= trial.options.z_max= trial.options.regret= trial.options.throws= trial.options.iteration_s= trial.options.open_s=
 end
 function __espalier_topics
-	printf '%s\n' config espalier init run resume plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments
+	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments
 	espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }'
 end
 complete -c espalier -f
@@ -49,6 +50,13 @@ complete -c espalier -n '__espalier_verb resume' -l json -s j -d 'print only JSO
 complete -c espalier -n '__espalier_verb resume' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb resume' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb resume' -a '(__fish_complete_directories)'
+
+complete -c espalier -n '__espalier_verb' -a ask -d 'hand out trials to clients, which tell the results (ask and tell)'
+complete -c espalier -n '__espalier_verb ask' -l dir -s d -x -a '(__fish_complete_directories)' -d 'run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)'
+complete -c espalier -n '__espalier_verb ask' -l set -s s -x -a '(__espalier_settings)' -d 'override a value in FILE (repeatable)'
+complete -c espalier -n '__espalier_verb ask' -l help -s h -d 'show this help'
+complete -c espalier -n '__espalier_verb ask' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
+complete -c espalier -n '__espalier_verb ask' -F
 
 complete -c espalier -n '__espalier_verb' -a plan -d 'predict time and cost before anything is started'
 complete -c espalier -n '__espalier_verb plan' -l allocator -s a -x -d 'plan with this allocator instead of the one in FILE'
@@ -113,15 +121,15 @@ complete -c espalier -n '__espalier_verb explain' -a '(__fish_complete_directori
 
 complete -c espalier -n '__espalier_verb' -a export -d 'export results for other programs'
 complete -c espalier -n '__espalier_verb export' -l format -s f -x -a 'csv json' -d 'output format; csv exports one table, json all of them'
-complete -c espalier -n '__espalier_verb export' -l table -s t -x -d 'table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map or schedule'
+complete -c espalier -n '__espalier_verb export' -l table -s t -x -d 'table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, importance or schedule'
 complete -c espalier -n '__espalier_verb export' -l output -s o -r -F -d 'output file (default: standard output)'
 complete -c espalier -n '__espalier_verb export' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb export' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb export' -a '(__fish_complete_directories)'
 
-complete -c espalier -n '__espalier_verb' -a report -d 'write an HTML report that compares the plan with the run'
+complete -c espalier -n '__espalier_verb' -a report -d 'write an HTML report of what the search found and used'
 complete -c espalier -n '__espalier_verb report' -l output -s o -r -F -d 'output file (default: DIR/report.html; -: standard output)'
-complete -c espalier -n '__espalier_verb report' -l log -s l -d 'use logarithmic axes for the learning curves'
+complete -c espalier -n '__espalier_verb report' -l log -s l -d 'start with logarithmic axes; the page offers both'
 complete -c espalier -n '__espalier_verb report' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb report' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb report' -a '(__fish_complete_directories)'

@@ -7,19 +7,20 @@ _espalier_settings() {
 		 trial.trainable= trial.curves= trial.directory= trial.gpus_min= trial.gpus_max= trial.packing_max= trial.sharing= trial.checkpoint= trial.checkpoint_every= trial.in_place= trial.retries= trial.colocate= trial.report_limit= trial.save_limit= trial.grace= trial.file_max= trial.log_limit= trial.command= trial.metrics.from= trial.metrics.format= trial.metrics.pattern= trial.metrics.iteration= trial.options= trial.profile= trial.files= trial.env= trial.env_from=
 		 space.NAME.type= space.NAME.low, NAME.high= space.NAME.scale= space.NAME.quantum= space.NAME.values= space.NAME.default= space.NAME.when=
 		 cloud.patience= cloud.linger= cloud.give_up=
+		 store.use= store.bucket= store.prefix= store.region= store.endpoint= store.profile= store.owner= store.part_mb= store.checksums= store.collect=
 		 planning.queue= planning.warm= planning.acquire_ahead= planning.release= planning.samples= planning.risk=
 		 workload.trace= workload.unit= workload.iteration= workload.step= workload.doubling= workload.elastic= workload.noise= workload.redraw= workload.jobs= workload.small= workload.span= workload.mean= workload.m= workload.sigma= workload.least= workload.stratified= workload.arrivals= workload.nodes_max= workload.bugs= workload.terminated=
 		 experiments.file= experiments.arrives= experiments.name= experiments.weight= experiments.gpus_max= experiments.inner=
 		 algorithm.use= algorithm.trials= algorithm.iterations_min= algorithm.iterations_max= algorithm.eta= algorithm.brackets= algorithm.mode= algorithm.to_end= algorithm.passes= algorithm.rungs= algorithm.random_fraction= algorithm.top_percent= algorithm.min_points= algorithm.candidates= algorithm.bandwidth_factor= algorithm.bandwidth_min= algorithm.points= algorithm.levels_max= algorithm.order= algorithm.rounding= algorithm.trials_min= algorithm.grace= algorithm.interval= algorithm.population= algorithm.populations= algorithm.exploit= algorithm.quantile= algorithm.resample= algorithm.perturb_down= algorithm.perturb_up= algorithm.keep= algorithm.schedule= algorithm.scramble= algorithm.theta= algorithm.mcnt= algorithm.extrapolator= algorithm.ceiling= algorithm.plateau= algorithm.stages= algorithm.startup=
 		 allocator.use= allocator.gpus_max= allocator.offer= allocator.allocations= allocator.effort= allocator.variant= allocator.starts= allocator.gpus= allocator.resize= allocator.packing= allocator.take= allocator.overtake= allocator.mode= allocator.probe= allocator.benefit= allocator.gain= allocator.degree= allocator.period= allocator.halvings= allocator.events= allocator.engine= allocator.policy= allocator.steps= allocator.keep= allocator.fill= allocator.floor= allocator.beta= allocator.delay= allocator.slowdown= allocator.poor= allocator.doubling= allocator.gap= allocator.limit= allocator.assumed= allocator.formulation= allocator.big_m= allocator.weights= allocator.level= allocator.tail= allocator.step= allocator.preempt= allocator.refund= allocator.predictor= allocator.rate= allocator.window= allocator.max_price= allocator.margin_min= allocator.margin_max= allocator.margin_relative= allocator.renew= allocator.redeploy= allocator.losses= allocator.hazard= allocator.hazard_hours= allocator.switching= allocator.cooldown= allocator.on_demand=
-		 cloud.use= cloud.region= cloud.profile= cloud.endpoint= cloud.offers= cloud.image= cloud.user= cloud.key= cloud.key_name= cloud.security_group= cloud.address= cloud.ssh= cloud.agent= cloud.tags= cloud.poll= cloud.boot_timeout= cloud.settle= cloud.orphan= cloud.lease_max= cloud.acquire= cloud.release= cloud.list= cloud.reach= cloud.limit= cloud.nodes= cloud.gpus= cloud.device= cloud.price= cloud.minimum_charge= cloud.data_price_gb= cloud.share= cloud.nodes_max= cloud.prices= cloud.start= cloud.partition= cloud.qos= cloud.account= cloud.constraint= cloud.gres= cloud.cpus= cloud.memory= cloud.time= cloud.arguments= cloud.gpu_type= cloud.price_gpu_hour= cloud.answer_limit= cloud.notice= cloud.idle= cloud.inside= cloud.hosts= cloud.connect_limit=
+		 cloud.use= cloud.region= cloud.profile= cloud.endpoint= cloud.offers= cloud.image= cloud.user= cloud.key= cloud.key_name= cloud.security_group= cloud.address= cloud.ssh= cloud.agent= cloud.tags= cloud.poll= cloud.boot_timeout= cloud.settle= cloud.orphan= cloud.lease_max= cloud.acquire= cloud.release= cloud.list= cloud.reach= cloud.limit= cloud.template= cloud.context= cloud.namespace= cloud.kubectl= cloud.gpus= cloud.gpu_type= cloud.gpu_resource= cloud.cpus= cloud.memory= cloud.nodes_max= cloud.price_gpu_hour= cloud.time= cloud.notice= cloud.grace= cloud.wait= cloud.idle= cloud.nodes= cloud.device= cloud.price= cloud.minimum_charge= cloud.data_price_gb= cloud.share= cloud.prices= cloud.start= cloud.partition= cloud.qos= cloud.account= cloud.constraint= cloud.gres= cloud.arguments= cloud.answer_limit= cloud.inside= cloud.hosts= cloud.connect_limit=
 		 placer.use= placer.shares=
 		 trial.trainable= trial.options.bias= trial.options.noise= trial.options.z_max= trial.options.regret= trial.options.throws= trial.options.iteration_s= trial.options.open_s=)
 	compadd -S '' -a settings
 }
 _espalier_topics() {
 	local -a topics
-	topics=(config espalier init run resume plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
+	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
 	compadd -a topics
 }
 _espalier() {
@@ -29,6 +30,7 @@ _espalier() {
 		'init:write a first configuration, for a script'
 		'run:run the experiment described in FILE'
 		'resume:continue an interrupted run'
+		'ask:hand out trials to clients, which tell the results (ask and tell)'
 		'plan:predict time and cost before anything is started'
 		'simulate:simulate the run on a virtual clock'
 		'profile:measure a trial'\''s scaling, sharing, start and checkpoint times'
@@ -37,7 +39,7 @@ _espalier() {
 		'best:show the best trial of a run and its parameters'
 		'explain:show what was decided for a run or a trial, when and why'
 		'export:export results for other programs'
-		'report:write an HTML report that compares the plan with the run'
+		'report:write an HTML report of what the search found and used'
 		'serve:show runs in a browser while they are running'
 		'nodes:list or release the machines that runs of yours hold'
 		'stop:stop a running run cleanly, as Ctrl-C does'
@@ -80,6 +82,12 @@ _espalier() {
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
+	ask) _arguments \
+		'(-d --dir)'{-d,--dir=}'[run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)]:DIR:_files -/' \
+		'*'{-s,--set=}'[override a value in FILE (repeatable)]:PATH=VALUE:_espalier_settings' \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files' ;;
 	plan) _arguments \
 		'(-a --allocator)'{-a,--allocator=}'[plan with this allocator instead of the one in FILE]:NAME: ' \
 		'(-c --compare)'{-c,--compare}'[compare all allocators that can plan]' \
@@ -136,14 +144,14 @@ _espalier() {
 		'*: :_files -/' ;;
 	export) _arguments \
 		'(-f --format)'{-f,--format=}'[output format; csv exports one table, json all of them]:csv|json:(csv json)' \
-		'(-t --table)'{-t,--table=}'[table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map or schedule]:NAME: ' \
+		'(-t --table)'{-t,--table=}'[table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, importance or schedule]:NAME: ' \
 		'(-o --output)'{-o,--output=}'[output file (default: standard output)]:OUT:_files' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
 	report) _arguments \
 		'(-o --output)'{-o,--output=}'[output file (default: DIR/report.html; -: standard output)]:FILE.html:_files' \
-		'(-l --log)'{-l,--log}'[use logarithmic axes for the learning curves]' \
+		'(-l --log)'{-l,--log}'[start with logarithmic axes; the page offers both]' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;

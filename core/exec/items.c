@@ -6,6 +6,8 @@
 #include "exec/cluster.h"
 #include "exec/items.h"
 
+enum { UNLIMITED_GPUS_MAX = 1024 }; /* of a trial, where neither user nor cloud sets a limit */
+
 uint64_t
 espl__trial_restores(const struct espl__trial *t)
 {
@@ -295,6 +297,9 @@ fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min
 	const struct espl__trial_config *c = &s->config->trial;
 	uint64_t potential = espl__exec_potential(s->exec);
 
+	/* Without any limit, a trial said to scale would be given every node that can be named. */
+	if (potential >= UINT32_MAX / 2 && c->gpus_max == ESPL_ANY)
+		potential = UNLIMITED_GPUS_MAX;
 	if (potential > s->config->gpus_limit)
 		potential = s->config->gpus_limit;
 	i->gpus_min = gpus_min > c->gpus_min && gpus_min <= c->gpus_max ? gpus_min : c->gpus_min;

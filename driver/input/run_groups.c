@@ -92,8 +92,10 @@ static const struct espl_option trial_options[] = {
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4294967294",
-	    .help = "Maximum number of GPUs per trial. Absent: no limit. A trial on N GPUs runs as "
-		    "N processes (ranks); set 1 if the program can use only one GPU or slot." },
+	    .help =
+		"Maximum number of GPUs per trial. Absent: no limit; 1024 if an offer has no "
+		"nodes_max. A trial on N GPUs runs as N processes (ranks); set 1 if the program "
+		"can use only one GPU or slot." },
 	[TRIAL_PACKING_MAX] = { .name = "packing_max",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
