@@ -92,7 +92,7 @@ struct espl__run_config {
 	const char *s3_bucket, *s3_prefix, *s3_region, *s3_endpoint, *s3_profile, *s3_owner;
 	uint64_t s3_part; /* bytes of a part */
 	int s3_checksums;
-	int s3_best;      /* at the end only the best trial's checkpoint comes here */
+	int s3_best; /* at the end only the best trial's checkpoint comes here */
 	/* planning */
 	int queue_chain; /* planning.queue = "chain" */
 	int warm, acquire_ahead;

@@ -22,6 +22,7 @@
 #include "store/store.h"
 #include "transfer/mover.h"
 #include "transfer/pack.h"
+#include "transfer/stored.h"
 
 #define MS INT64_C(1000000)
 #define OUT_MOST ((size_t)128 << 10) /* unsent bytes beyond which no chunk is added */
@@ -229,7 +230,7 @@ espl__relay_files(struct espl__agent_gang *g)
 		return 0;
 	g->files = espl__format("%s/%s", g->agent->dir, name);
 	g->start.directory = g->files;
-	if (espl__pack_digest(g->files) != 0) /* a run's files never change */
+	if (espl__stored_digest(g->files) != 0) /* a run's files never change */
 		return 0;
 	g->fetching = g->lacks_files = 1;
 	espl__mover_get(g->agent->mover, name);

@@ -114,7 +114,7 @@ espl__mover_busy(const struct espl__mover *m, const char *prefix, int64_t since)
 static void
 check_place(struct espl__move *v)
 {
-	v->same = espl__pack_digest(v->place) == v->digest;
+	v->same = espl__stored_digest(v->place) == v->digest;
 	if (!v->same)
 		(void)espl__unpack_open(&v->unpack, v->place, v->digest, &v->diag);
 }

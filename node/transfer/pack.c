@@ -1,6 +1,5 @@
 /* pack.c - see pack.h. */
 #include "transfer/pack.h"
-#include "transfer/stored.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,24 +75,6 @@ espl__pack_open(struct espl__pack *p, const char *folder, struct espl__diag *dia
 		return fail_damaged(diag);
 	p->line = cut_lines(&p->text, &p->lines, &entries);
 	return ESPL_OK;
-}
-
-uint64_t
-espl__pack_digest(const char *folder)
-{
-	struct espl__buf text = { NULL, 0, 0 };
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct espl__stored at = { 0, 0, NULL };
-	uint64_t digest = 0;
-
-	if (fd >= 0 && espl__manifest_read(fd, &text, NULL) == ESPL_OK)
-		digest = espl__digest(0, text.data, text.size);
-	else if (fd >= 0 && espl__stored_read(folder, &at, NULL) == ESPL_OK)
-		digest = at.digest;
-	espl__stored_free(&at);
-	close_file(&fd);
-	espl__buf_free(&text);
-	return digest;
 }
 
 /* Puts the next file at hand; `file` stays -1 at the end. */

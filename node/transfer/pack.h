@@ -24,8 +24,6 @@ espl_status espl__pack_open(struct espl__pack *, const char *folder, struct espl
 espl_status espl__pack_read(struct espl__pack *, size_t most, struct espl__buf *,
     struct espl__diag *);
 void espl__pack_close(struct espl__pack *);
-/* 0: there is no sealed folder at this place, nor one that is in a bucket. */
-uint64_t espl__pack_digest(const char *folder);
 
 struct espl__unpack {
 	char *place, *part; /* part: the folder being filled, beside `place` */

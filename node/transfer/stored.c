@@ -10,7 +10,9 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/mem.h"
+#include "store/manifest.h"
 #include "transfer/pack.h"
 
 #define TEXT_MOST ((size_t)4 << 10)
@@ -69,4 +71,23 @@ espl__stored_write(const char *place, const struct espl__stored *at, struct espl
 	free(path);
 	free(part);
 	return status;
+}
+
+uint64_t
+espl__stored_digest(const char *folder)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct espl__stored at = { 0, 0, NULL };
+	uint64_t digest = 0;
+
+	if (fd >= 0 && espl__manifest_read(fd, &text, NULL) == ESPL_OK)
+		digest = espl__digest(0, text.data, text.size);
+	else if (fd >= 0 && espl__stored_read(folder, &at, NULL) == ESPL_OK)
+		digest = at.digest;
+	espl__stored_free(&at);
+	if (fd >= 0)
+		close(fd);
+	espl__buf_free(&text);
+	return digest;
 }

@@ -20,6 +20,7 @@
 #include "store/store.h"
 #include "transfer/mover.h"
 #include "transfer/pack.h"
+#include "transfer/stored.h"
 
 #define NAMES 5
 #define TASKS 64
@@ -282,8 +283,8 @@ check_end(struct rig *g)
 		char *file = espl__format("%s/a file0", one),
 		     *copy = espl__format("%s/a file0", two);
 
-		cr_assert_neq(espl__pack_digest(one), 0);
-		cr_assert_eq(espl__pack_digest(one), espl__pack_digest(two));
+		cr_assert_neq(espl__stored_digest(one), 0);
+		cr_assert_eq(espl__stored_digest(one), espl__stored_digest(two));
 		cr_assert_eq(espl__store_check(one, NULL), ESPL_OK);
 		cr_assert_eq(espl__store_check(two, NULL), ESPL_OK);
 		cr_assert(stat(file, &a) == 0 && stat(copy, &b) == 0 && a.st_mode == b.st_mode);
