@@ -33,7 +33,7 @@ AC_DEFUN([ESPL_WARNINGS], [
 		[], [enable_werror=no])
 	WARN_CFLAGS=
 	m4_foreach_w([flag], [-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-		-Wpointer-arith -Wwrite-strings -Wvla -Wmissing-variable-declarations],
+		-Wpointer-arith -Wwrite-strings -Wvla -Wformat-security -Wmissing-variable-declarations],
 		[ESPL_COMPILE_FLAG([WARN_CFLAGS], flag)])
 	AS_IF([test "x$enable_werror" = xyes], [AS_VAR_APPEND([WARN_CFLAGS], [" -Werror"])])
 	AC_SUBST([WARN_CFLAGS])

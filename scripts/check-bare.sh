@@ -11,39 +11,21 @@ set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 [ $# -gt 0 ] || set -- bookworm trixie
 
-fail() { echo "error: $*" >&2; exit 1; }
-[ "$(id -u)" -eq 0 ] || fail "only root can make a root file system"
-for tool in debootstrap git unshare; do
-	command -v "$tool" >/dev/null || fail "'$tool' is missing (Debian: apt-get install debootstrap git util-linux)"
-done
+# shellcheck source=scripts/roots.sh
+. "$top/scripts/roots.sh"
+needs_tools debootstrap git unshare
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/espalier-bare-XXXXXX") || exit 1
 finish() { [ -n "${KEEP-}" ] && echo "kept: $work" >&2 || rm -rf --one-file-system "$work"; }
 trap finish EXIT
-
-# Mounts and processes are in name spaces of their own: they end with the command.
-inside() {	# ROOT COMMAND...
-	unshare --mount --pid --fork --kill-child --propagation private bash -c '
-		root=$1
-		shift
-		mount -t proc proc "$root/proc" && mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" &&
-			mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" &&
-			exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
-				${http_proxy:+http_proxy="$http_proxy"} "$@"' bash "$@" </dev/null
-}
 
 passed=0 failed=0 skipped=0
 check_suite() {
 	local suite=$1 root=$work/$1 line rc=0
 	echo "== Debian $suite"
-	if ! debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$work/$suite.log" 2>&1; then
+	if ! make_root "$suite" "$root" >"$work/$suite.log" 2>&1; then
 		tail -n 5 "$work/$suite.log" >&2
-		echo "error: debootstrap $suite failed" >&2
 		return 1
 	fi
-	mkdir -p "$root/dev/shm" "$root/dev/pts"
-	[ -e "$root/dev/ptmx" ] || ln -s pts/ptmx "$root/dev/ptmx"
-	cp /etc/resolv.conf "$root/etc/resolv.conf"
-	inside "$root" apt-get -q update >>"$work/$suite.log" 2>&1 || { echo "error: apt-get update failed" >&2; return 1; }
 	git -c advice.detachedHead=false clone -q --no-hardlinks "file://$top" "$root/srv/espalier" || return 1
 	inside "$root" sh -c 'cd /srv/espalier && scripts/try.sh' 2>&1 | tee "$work/$suite-try.log" | tail -n 12
 	if [ "${PIPESTATUS[0]}" -ne 0 ] || ! grep -q 'best *trial' "$work/$suite-try.log"; then

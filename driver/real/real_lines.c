@@ -232,8 +232,8 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 	int got;
 
 	memset(&report, 0, sizeof report);
-	got =
-	    root != NULL ? read_report(real, root, &report) : wrong(&report, why_not_json(&error));
+	got = root != NULL ? read_report(real, root, &report)
+			   : wrong(&report, "%s", why_not_json(&error));
 	if (got < 0)
 		refuse_garbage(real, gang, report.wrong, text, size);
 	else if (got > 0)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # TAP: README stays short; each page says in its third line for whom it is and what it answers, and is
-# listed; links and the files that pages name exist; phrases that docs/style.md rules out stay out.
+# listed; links and the files that pages name exist; phrases that docs/style.md rules out stay out;
+# packages have configure.ac's version.
 # shellcheck source=tests/policy/report.sh
 . "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -9,7 +10,7 @@ pages=$(find README.md CONTRIBUTING.md docs -name '*.md' | LC_ALL=C sort)
 # Not what the program prints.
 written=$(echo "$pages" | grep -v '^docs/config.md$')
 
-echo 1..7
+echo 1..8
 if [ "$(echo "$pages" | wc -l)" -gt 30 ]; then
 	report 'the pages are here' ''
 else
@@ -50,4 +51,8 @@ report 'files that pages for contributors name exist' "$(
 report 'words that docs/style.md rules out' "$(
 	# shellcheck disable=SC2086
 	grep -n -i -w -E 'anew|for ever|in good order|whoever|so many|nobody|in vain|besides|(is|are) told|is said|to be had|goes on' $(echo "$written" | grep -v '^docs/style.md$'))"
+version=$(sed -n 's/^AC_INIT(\[espalier\], \[\(.*\)\])$/\1/p' configure.ac)
+report 'packages have the version of configure.ac' "$(
+	# The tarball has no debian/.
+	[ ! -e debian ] || head -n 1 debian/changelog | grep -q "^espalier ($version-" || echo "debian/changelog: not version $version")"
 exit $failed
