@@ -113,6 +113,7 @@ class _Board:
         self._clock = 0.0
         self._states: Dict[Any, str] = {}
         self._params: Dict[Any, Any] = {}
+        self._end: Dict[str, int] = {}         # from the summary, counts of the states
         self._best: Optional[Dict[str, Any]] = None
 
     def follow(self, events: IO[bytes]) -> None:
@@ -132,11 +133,14 @@ class _Board:
                 self._params[trial] = event["params"]
         elif event["event"] == "report" and event["best"]:
             self._best = event
+        elif event["event"] == "summary":
+            self._clock, early = event["jct_s"] or self._clock, event["stopped_early"]
+            self._end = {"completed": event["completed"] - early, "stopped early": early, "failed": event["failed"]}
 
     def text(self) -> str:
-        counts = collections.Counter(self._states.values())
+        counts = self._end or collections.Counter(self._states.values())
         lines = ["%.0f s  %d trials: %s" % (self._clock, len(self._states), ", ".join(
-            "%d %s" % (number, state) for state, number in sorted(counts.items())))]
+            "%d %s" % (number, state) for state, number in sorted(counts.items()) if number))]
         if self._best is not None:
             best = self._best
             params = self._params.get((best.get("experiment"), best["trial"]), {})
