@@ -232,6 +232,7 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_str(b, e->as.cloud.text);
 		break;
 	case ESPL__EV_NODE: put_node(b, e); break;
+	case ESPL__EV_RISK:
 	case ESPL__EV_NODE_WHY:
 		espl__put_v64(b, e->as.node_why.lease);
 		espl__put_str(b, e->as.node_why.text);
@@ -386,6 +387,7 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		break;
 	case ESPL__EV_NODE: get_node(r, e); break;
 	case ESPL__EV_METRIC: e->as.metric.name = get_text(r, arena); break;
+	case ESPL__EV_RISK:
 	case ESPL__EV_NODE_WHY: get_node_why(r, arena, e); break;
 	case ESPL__EV_RETRY:
 		e->as.retry.lease = espl__get_v64(r);

@@ -362,6 +362,24 @@ on_ask(struct espl__exec *x, const struct espl__event *e)
 	espl__exec_capacity(x);
 }
 
+/* Its trials save at their next report, and stay: perhaps it is never taken back. */
+static void
+on_risk(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node_why.lease);
+
+	if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_AT_RISK) != 0)
+		return;
+	espl__machine_flag(&x->fleet, n, ESPL_NODE_AT_RISK, 0);
+	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		if (espl__gang_on(g, n->pub.id))
+			g->trial->save_asked = 1;
+	espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
+	    "node %llu is at risk: %s; its trials save now, and others are placed elsewhere if "
+	    "possible",
+	    (unsigned long long)n->pub.id, e->as.node_why.text);
+}
+
 static void
 on_outlived(struct espl__exec *x, const struct espl__event *e)
 {
@@ -390,6 +408,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		espl__lease_retry(x, e->as.retry.lease, e->as.retry.after);
 		return ESPL_OK;
 	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
+	case ESPL__EV_RISK: on_risk(x, e); return ESPL_OK;
 	case ESPL__EV_OUTLIVED: on_outlived(x, e); return ESPL_OK;
 	case ESPL__EV_METRIC: on_metric(x, e); return ESPL_OK;
 	case ESPL__EV_STARTED: on_started(x, e); return ESPL_OK;

@@ -36,7 +36,7 @@ struct espl__trial {
 	uint32_t stamp;     /* of the policy call that continued it last */
 	uint8_t dropped;    /* will never be continued or cloned */
 	uint8_t unsaved;    /* ended at its budget, but its last checkpoint was lost */
-	uint8_t save_asked; /* a clone or the algorithm wants a checkpoint */
+	uint8_t save_asked; /* a clone, the algorithm or a node at risk wants one */
 	uint8_t verdict;    /* espl_verdict to carry out at the next boundary, 0 none */
 	uint8_t restarts;   /* a resize in place has failed: no other is tried */
 	/* its processes stand at pub.iteration: a checkpoint can be made, or is being made */

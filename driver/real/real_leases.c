@@ -306,6 +306,20 @@ espl__real_release(struct espl__real *real, struct espl__rlease *lease, espl_rea
 		release_now(real, lease, lease->release_at);
 }
 
+static void
+tell_risk(struct espl__real *real, struct espl__rlease *lease, const char *text)
+{
+	struct espl__event *event;
+
+	if (lease->at_risk)
+		return;
+	lease->at_risk = 1;
+	event = espl__real_event(real, ESPL__EV_RISK);
+	event->as.node_why.lease = lease->id;
+	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real),
+	    text != NULL && text[0] != '\0' ? text : "the provider may take it back");
+}
+
 static struct espl__rlease *
 lease_of_event(const struct espl__real *real, const struct espl_node_event *event)
 {
@@ -334,6 +348,8 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	real->leases_dirty = 1;
 	if (event->text != NULL && event->text[0] != '\0')
 		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);
+	if (event->state == ESPL_NODE_READY && (event->flags & ESPL_NODE_AT_RISK) != 0)
+		tell_risk(real, lease, event->text);
 	if (event->state <= lease->cloud)
 		return; /* states only advance */
 	lease->cloud = event->state;

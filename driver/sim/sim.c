@@ -93,6 +93,13 @@ fault_due(struct espl__sim *sim, uint64_t number)
 		espl__sim_lease_end(sim, fault->node, ESPL_BY_FAULT);
 		return;
 	}
+	if (fault->kind == ESPL__FAULT_AT_RISK) {
+		struct espl__event *e = espl__sim_tell(sim, ESPL__EV_RISK);
+
+		e->as.node_why.lease = fault->node;
+		e->as.node_why.text = "fault script";
+		return;
+	}
 	if (fault->kind == ESPL__FAULT_GPU_LOST) {
 		if (sim->leases[fault->node].state >=
 		    ESPL_NODE_READY) /* booting makes all of them good */

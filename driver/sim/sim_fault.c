@@ -89,6 +89,7 @@ static const struct {
 } kinds[] = {
 	KIND(ESPL__FAULT_NODE_LOST, "node-lost", node_lost),
 	KIND(ESPL__FAULT_NOTICE, "notice", notice),
+	KIND(ESPL__FAULT_AT_RISK, "at-risk", node_lost),
 	KIND(ESPL__FAULT_SLOW_BOOT, "slow-boot", slow_boot),
 	KIND(ESPL__FAULT_NO_CAPACITY, "no-capacity", no_capacity),
 	KIND(ESPL__FAULT_BOOT_FAILS, "boot-fails", boot_fails),
@@ -130,7 +131,7 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag,
-		    "the faults are node-lost, notice, slow-boot, no-capacity, boot-fails, "
+		    "the faults are node-lost, notice, at-risk, slow-boot, no-capacity, boot-fails, "
 		    "trial-fails, trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, "
 		    "gpu-lost, stop");
 	return ESPL_E_CONFIG;

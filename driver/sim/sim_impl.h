@@ -135,6 +135,7 @@ struct espl__sim_blob {
 enum espl__sim_fault_kind {
 	ESPL__FAULT_NODE_LOST = 0,
 	ESPL__FAULT_NOTICE,
+	ESPL__FAULT_AT_RISK,
 	ESPL__FAULT_SLOW_BOOT,
 	ESPL__FAULT_NO_CAPACITY,
 	ESPL__FAULT_BOOT_FAILS,

@@ -228,21 +228,27 @@ espl_floor_admits(const struct espl_floor *floor, uint32_t i, const struct espl_
 	    (offer == ESPL_ANY || offer == stand->node->offer);
 }
 
+/* A node at risk only where no other one fits. */
 uint32_t
 espl_floor_fit(const struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
     uint32_t gpus, int worst)
 {
-	uint32_t step, i;
+	uint32_t step, i, at_risk = ESPL_ANY;
 
 	ESPL_ASSERT(gpus > 0);
 	for (step = gpus; step <= floor->widest; step++) {
 		uint32_t idle = worst ? floor->widest - (step - gpus) : step;
 
-		for (i = floor->heads[idle]; i != ESPL_ANY; i = floor->stands[i].next)
-			if (espl_floor_admits(floor, i, gang, offer))
+		for (i = floor->heads[idle]; i != ESPL_ANY; i = floor->stands[i].next) {
+			if (!espl_floor_admits(floor, i, gang, offer))
+				continue;
+			if ((floor->stands[i].node->flags & ESPL_NODE_AT_RISK) == 0)
 				return i;
+			if (at_risk == ESPL_ANY)
+				at_risk = i;
+		}
 	}
-	return ESPL_ANY;
+	return at_risk;
 }
 
 uint32_t

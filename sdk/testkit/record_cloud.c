@@ -247,6 +247,10 @@ node_wrong(struct espl_kit *kit, const struct kit_lease *lease, const struct esp
 		    states[event->state]);
 	if (event->state == ESPL_NODE_READY && event->gpus == 0)
 		return "READY with 0 GPUs (ESPL_ANY: as offered)";
+	if ((event->flags & ~ESPL_NODE_AT_RISK) != 0 || event->zero != 0)
+		return "a flag that clouds do not have, or `zero` is not 0";
+	if (event->flags != 0 && event->state != ESPL_NODE_READY)
+		return "AT_RISK is for READY";
 	if (event->state == ESPL_NODE_NOTICE && event->ends_at == 0 && kit->now > 0)
 		return "NOTICE with ends_at 0 (ESPL_NEVER: not known)";
 	if (event->at == 0 && kit->now > 0)
@@ -318,6 +322,8 @@ print_node(struct line *line, const struct espl_kit *kit, const struct kit_lease
 	if (event->state == ESPL_NODE_ENDED)
 		append_field(line, "reason",
 		    event->reason <= ESPL_BY_REFUSAL ? reasons[event->reason] : "?");
+	if ((event->flags & ESPL_NODE_AT_RISK) != 0)
+		append_line(line, " at-risk");
 	append_field(line, "id", event->provider_id);
 	append_field(line, "address", event->address);
 	append_field(line, "run", event->run);

@@ -447,6 +447,26 @@ Test(colocate, best_fit_and_staying)
 	espl_kit_free(kit);
 }
 
+/* A node at risk is taken only when no other one has room. */
+Test(placers, node_at_risk)
+{
+	const struct espl_plugin *const placers[] = { &placer_colocate_LTX_espalier_plugin,
+		&placer_scatter_LTX_espalier_plugin };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct espl_kit *kit = floor_of(placers[i], 2, 4);
+
+		(void)sitting(kit, 0, 0, 1); /* the fullest, and the emptiest */
+		(void)sitting(kit, 1, 0, 1);
+		espl_kit_node_flags(kit, 0, ESPL_NODE_AT_RISK, ESPL_NONE);
+		granted(kit, item(kit, 1, 100, ESPL_ITEM_COLOCATE), 3, 1);
+		says(kit, espl_kit_place, "place item=2 1.1 1.2 1.3\n");
+		granted(kit, item(kit, 1, 100, ESPL_ITEM_COLOCATE), 3, 1);
+		says(kit, espl_kit_place, "place item=3 0.1 0.2 0.3\n");
+		espl_kit_free(kit);
+	}
+}
+
 Test(colocate, displaces_the_fewest)
 {
 	/* Two idle GPUs, on two nodes; nodes 0: 1+2, 1: 3, 2: 4 (locked). */

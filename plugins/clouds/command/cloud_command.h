@@ -56,6 +56,7 @@ struct command_machine {
 	enum command_job job;
 	int unsure;             /* its acquire may have worked: the next list decides */
 	int releasing;          /* the host wants it released */
+	int at_risk;            /* told */
 	int over;               /* ENDED was told, but its machine may yet appear */
 	uint32_t lists;         /* in a row without it */
 	uint64_t since;         /* the first list that must show it */

@@ -117,6 +117,18 @@ tell_state(const struct command_cloud *cloud, struct command_machine *m, espl_no
 }
 
 static void
+tell_risk(const struct command_cloud *cloud, struct command_machine *m)
+{
+	struct espl_node_event event = make_event(m, ESPL_NODE_READY);
+
+	if (m->at_risk)
+		return;
+	m->at_risk = 1;
+	event.flags = ESPL_NODE_AT_RISK;
+	(void)cloud->events->node(cloud->events, &event);
+}
+
+static void
 tell_end(const struct command_cloud *cloud, const struct command_machine *m, espl_reason reason,
     espl_money charged, const char *text)
 {
@@ -188,6 +200,8 @@ take_state(struct command_cloud *cloud, struct command_machine *m, const json_t 
 		tell_state(cloud, m, ESPL_NODE_BOOTING, ESPL_NEVER);
 	} else if (state != NULL && strcmp(state, "ready") == 0) {
 		tell_state(cloud, m, ESPL_NODE_READY, ESPL_NEVER);
+		if (json_is_true(json_object_get(said, "at_risk")))
+			tell_risk(cloud, m);
 	} else if (state != NULL && strcmp(state, "notice") == 0) {
 		double s = json_is_number(left) ? json_number_value(left) : -1;
 

@@ -154,6 +154,11 @@ struct espl_node_event {
 	espl_span retry_after;
 	const char *offer, *market; /* `owned` only, NULL unknown */
 	int64_t billed_utc_s;       /* `owned` only: billed since; 0 unknown */
+	/* READY: ESPL_NODE_AT_RISK (a rebalance recommendation), with text if there is more to
+	 * say; may come with a repeated READY.  Trials there save at once, and no notice follows
+	 * from it. */
+	uint32_t flags;
+	uint32_t zero;
 };
 
 /* host-owned, valid from start to destroy */
@@ -165,7 +170,7 @@ struct espl_cloud_events {
 	/* Records oldest first, also for the past; they may overlap what is known. */
 	espl_status (*prices)(const struct espl_cloud_events *, const char *offer,
 	    const char *market, const struct espl_price *, uint32_t count);
-	/* States only advance; a repeated one is ignored. */
+	/* States only advance; a repeated one is ignored, except for its flags. */
 	espl_status (*node)(const struct espl_cloud_events *, const struct espl_node_event *);
 	/* Ends a start, history or owned request: `what` is its request number, 0 for start. */
 	void (
@@ -206,7 +211,9 @@ struct espl_cloud_ops {
 	 * (ssh HOST, srun -w NODE, or nothing).  The host appends `sh -s --` and plain words; the
 	 * script that it writes to that shell sends espalier-agent if the node has none, and
 	 * starts it.  With sink->agent it appends the path of espalier-agent and plain words.
-	 * It must depend on the lease alone. */
+	 * It must depend on the lease alone.  What the provider says on the machine only (notices
+	 * at a metadata address) needs no further entry: io->spawn with these words and a command
+	 * that waits for it, limit 0; on_child is the notice. */
 	espl_status (*reach)(void *self, const struct espl_lease *, struct espl_argv_sink *,
 	    struct espl_error *);
 	/* Optional, and a draft: nothing calls it.  Prices from `from` on, for one offer; then

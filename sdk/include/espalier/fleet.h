@@ -74,6 +74,9 @@ enum {
 
 #define ESPL_NODE_RETIRING 0x1u    /* drains: takes nothing new, released when empty */
 #define ESPL_NODE_QUARANTINED 0x2u /* fails every trial: as if it had no GPUs */
+/* The provider expects to take it back, without a time: its trials have saved, and a placer prefers
+ * other nodes.  It stays until the node ends. */
+#define ESPL_NODE_AT_RISK 0x4u
 
 struct espl_gpu {
 	uint32_t size;
