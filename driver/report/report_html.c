@@ -12,6 +12,7 @@
 #include "config.h"
 #include "report/importance.h"
 #include "report/report_page.h"
+#include "report/report_static.h"
 #include "report/waits.h"
 
 #define TEXT_MAX 20000 /* bytes of a text; report.sql takes less of most */
@@ -328,37 +329,6 @@ send_all(struct page *p, const struct espl__report_fixed *fixed, int log_scale)
 
 /* ---- the page ----------------------------------------------------------------------------- */
 
-/* May this character of UTF-8 stand in a page?  Not controls, what turns the direction of its
- * neighbors (U+202A to 202E, 2066 to 2069), U+FFFE and FFFF. */
-static int
-is_plain(const unsigned char *p)
-{
-	if (espl__utf8_length(p) < 2)
-		return (*p >= 0x20 && *p < 0x7f) || *p == '\n';
-	return !(p[0] == 0xc2 && p[1] < 0xa0) &&
-	    !(p[0] == 0xe2 && p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) &&
-	    !(p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9) &&
-	    !(p[0] == 0xef && p[1] == 0xbf && p[2] >= 0xbe);
-}
-
-static void
-send_text(FILE *to, const char *text, uint32_t most)
-{
-	const unsigned char *p = (const unsigned char *)(text != NULL ? text : "");
-	size_t length;
-
-	for (; *p != '\0' && most > 0; p += length, most--) {
-		length = espl__utf8_length(p);
-		length = length > 0 ? length : 1;
-		if (*p == '<' || *p == '>' || *p == '&')
-			(void)fputs(*p == '<' ? "&lt;" : *p == '>' ? "&gt;" : "&amp;", to);
-		else if (is_plain(p))
-			(void)fwrite(p, 1, length, to);
-		else
-			(void)fputs("\xef\xbf\xbd", to);
-	}
-}
-
 /* Up to the mark, which is left out. */
 static const char *
 send_until(FILE *to, const char *page, const char *mark)
@@ -397,13 +367,16 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 
 	ESPL__CHECK(r, READING);
 	rest = send_until(to, espl__report_page, "@TITLE@");
-	send_text(to, r->totals.experiment, 100);
+	espl__report_text(to, r->totals.experiment, 100);
 	rest = send_until(to, rest, "@SUMMARY@");
 	espl__totals_text(&r->totals, 1, &summary);
-	send_text(to, espl__buf_text(&summary), TEXT_MAX);
+	espl__report_text(to, espl__buf_text(&summary), TEXT_MAX);
 	espl__buf_free(&summary);
+	rest = send_until(to, rest, "@STATIC@");
+	status = espl__report_static(r, to, diag);
 	rest = send_until(to, rest, "@DATA@");
-	status = espl__report_data(r, fixed, log_scale, to, diag);
+	if (status == ESPL_OK)
+		status = espl__report_data(r, fixed, log_scale, to, diag);
 	(void)fputs(rest, to);
 	return status;
 }

@@ -19,7 +19,7 @@ trial = { trainable = "branin"; };
 space = { x1 = { type = "real"; low = -5.0; high = 10.0; }; x2 = { type = "real"; low = 0.0; high = 15.0; }; };
 algorithm = { use = "random"; trials = 1; iterations_max = 1; };
 allocator = { use = "fair"; };
-cloud = { use = "sim"; offers = ( { name = "one"; gpus = 1; price = 1.0; } ); };
+cloud = { use = "sim"; offers = ( { name = "one"; gpus = 1; price = 1.0; provision = "1s"; } ); nodes_max = 1; };
 """
 
 

@@ -1,0 +1,12 @@
+/* report_static.h - the part of the page of `espalier report` that needs no script. */
+#ifndef ESPL__REPORT_STATIC_H
+#define ESPL__REPORT_STATIC_H
+#include <stdio.h>
+#include "report/reading.h"
+
+/* Text of a page: escaped, `most` characters of it, without what may not stand in one. */
+void espl__report_text(FILE *, const char *text, uint32_t most);
+/* Of a search the best value over time as a figure, and its foremost trials as a table; of a pool
+ * nothing: the summary has its experiments. */
+espl_status espl__report_static(struct espl__reading *, FILE *, struct espl__diag *);
+#endif
