@@ -131,8 +131,9 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag,
-		    "the faults are node-lost, notice, at-risk, slow-boot, no-capacity, boot-fails, "
-		    "trial-fails, trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, "
+		    "the faults are node-lost, notice, at-risk, slow-boot, no-capacity, "
+		    "boot-fails, trial-fails, trial-lost, nan, hang, crash-rate, slow, "
+		    "bad-checkpoint, "
 		    "gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }

@@ -39,7 +39,7 @@ import torch.distributed
 run = espalier.trial.start()
 for i in run.iterations():
     verdict = run.report(i, {"loss": run.params["x"] + run.rank})
-    print(" ".join(map(str, ("rank", run.rank, "iteration", i, *verdict))) + "\n", end="", flush=True)
+    print(" ".join(map(str, ("rank", run.rank, "iteration", i, *verdict))) + chr(10), end="", flush=True)
     if verdict.save and run.rank == 0:
         open(os.path.join(run.save, "model"), "w").close()
         run.saved(i)
