@@ -291,6 +291,7 @@ espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint3
 				.iteration = g->iteration,
 				.budget = g->budget,
 				.told = (enum espl__directive)g->told,
+				.started = g->state != ESPL__GANG_STARTING,
 				.awaiting = g->awaiting,
 				.killed = g->killed || g->fault != NULL,
 				.moving = g->onto_count > 0 };

@@ -131,22 +131,16 @@ catch_up(struct espl__real *real, struct espl__rgang *gang, const struct espl__g
 	size_t at = find_state(lease, info->gang), used;
 	struct espl__reader r;
 	uint8_t type;
-	int started = 0;
 
 	while (espl__frame_get(&lease->backlog, at, &type, &r, &used) == 1 &&
 	    type != ESPL__MSG_STATE) {
 		at += used;
-		if (!started && type != ESPL__MSG_STARTED && type != ESPL__MSG_ENDED)
-			gang->parts[0].started = (int)(gang->started = 1);
-		started = 1;
 		if (type == ESPL__MSG_LINE && is_answered(real, gang, info, &r))
 			continue;
 		if (espl__real_gang_message(real, lease, type, &r) != 0 ||
 		    espl__real_gang(real, info->gang) == NULL)
 			return;
 	}
-	if (!started) /* all that it said is in the journal */
-		gang->parts[0].started = (int)(gang->started = 1);
 }
 
 /* Gangs of these agents that cannot go on, or that the journal does not know. */

@@ -332,6 +332,10 @@ espl__real_gang_again(struct espl__real *real, const struct espl__gang_info *inf
 	part->lease = info->slots[0].node;
 	part->wing = gang->id;
 	part->count = part->live = info->gpus;
+	if (info->started) /* else its agent has yet to say so */
+		part->started = (int)(gang->started = 1);
+	else
+		part->answer_by = espl__tick() + ESPL__REAL_START_LIMIT;
 	gang->members = espl__alloc(info->gpus * sizeof *gang->members);
 	for (uint32_t i = 0; i < info->gpus; i++)
 		gang->members[i] = (struct espl__rmember){ 0, i, info->slots[i] };

@@ -535,11 +535,16 @@ Test(schema, bad_tables_are_refused)
 	cr_assert_eq(espl__schema_check(options, OPTIONS, 8, "p", NULL), ESPL_E_CONFIG);
 	cr_assert_eq(espl__schema_check(NULL, 1, STRIDE, "p", NULL), ESPL_E_CONFIG);
 	cr_assert_eq(espl__schema_check(NULL, 0, 0, "p", NULL), ESPL_OK);
+	diag = (struct espl__diag)ESPL__DIAG_INIT;
 	for (const struct espl__core_group *group = espl__core_groups(); group->name != NULL;
-	     group++)
-		cr_assert_eq(espl__schema_check(group->options, group->count, STRIDE, group->name,
-				 &diag),
-		    ESPL_OK);
+	     group++) {
+		/* espalier itself may have the name that it reserves. */
+		uint32_t own = group->count > 0 && strcmp(group->options[0].name, "use") == 0;
+
+		cr_assert_eq(espl__schema_check(group->options + own, group->count - own, STRIDE,
+				 group->name, &diag),
+		    ESPL_OK, "%s", diag.text);
+	}
 }
 
 Test(schema, help_forms)

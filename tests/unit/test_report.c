@@ -402,8 +402,9 @@ Test(report, the_page_has_what_happened)
 	search = json_array_get(json_object_get(data, "searches"), 0);
 	cr_expect_eq(count_rows(search, "trials"), 2);
 	cr_expect_eq(json_integer_value(cell_of(search, "trials", 0, "id")), 1, "the best");
-	cr_expect_str_eq(json_string_value(cell_of(search, "trials", 0, "params")),
-	    "{\"x\": 0.5, \"kind\": \"with \\\"quote\\\", comma\"}");
+	cr_expect_str_eq(json_string_value(cell_of(search, "space", 1, "name")), "kind");
+	cr_expect_str_eq(json_string_value(cell_of(search, "sample", 0, "values")),
+	    "[0.5,\"with \\\"quote\\\", comma\"]");
 	cr_expect_eq(count_rows(search, "points"), 4, "of five one is no number");
 	cr_expect_eq(count_rows(data, "plans"), 2);
 	cr_expect_eq(json_number_value(cell_of(data, "plans", 0, "ends_sd_s")), 1);
