@@ -1,7 +1,7 @@
-/* calling.c - says which plugin crashed, or ended the program, before the process dies of it.
+/* calling.c - reports which plugin crashed or exited, before the process ends.
  *
- * The handler may have to speak of a stack that ran over or a heap in ruins: it has a stack of its
- * own, and uses nothing but write().
+ * The handler may run after a stack overflow or with a corrupt heap: it has its own stack and calls
+ * only write().
  */
 #include "base/calling.h"
 

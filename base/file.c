@@ -285,7 +285,7 @@ remove_entries(DIR *dir, unsigned depth)
 	return failed == 0 ? 0 : -1;
 }
 
-/* Goes on after a failure, so that as much as can be is gone; errno is the first one's. */
+/* Continues after a failure, to remove as much as possible; errno is that of the first failure. */
 static int
 remove_at(int parent, const char *name, unsigned depth)
 {
@@ -378,7 +378,7 @@ espl__lock_owner(const char *path)
 
 	if (fd < 0)
 		return 0;
-	/* Of another machine, or container, 0 or less is told. */
+	/* For a process on another machine or in another container, 0 or less is reported. */
 	if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
 		owner = lock.l_pid > 0 ? lock.l_pid : -1;
 	(void)close(fd);

@@ -33,6 +33,6 @@ int espl__write_all(int fd, const void *, size_t);      /* 0, or -1 with errno *
  * held. */
 espl_status espl__lock(const char *path, int *fd, struct espl__diag *);
 int espl__locked(const char *path); /* by another process; asking takes nothing */
-/* The process that holds it; 0: none does, -1: one that has no number here. */
+/* Process ID of the holder; 0: not held, -1: held by a process without an ID here. */
 pid_t espl__lock_owner(const char *path);
 #endif

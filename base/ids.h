@@ -1,7 +1,7 @@
 /* ids.h - a trial's number outside its search, and the folder that it has.
  *
  * The upper bits are the number of its search: an ordinary run's search is number 0, so that its
- * trials are what they are; those of a pool's experiments have folders below the experiment's own.
+ * trials keep their numbers; those of a pool's experiments have folders below the experiment's own.
  */
 #ifndef ESPL__IDS_H
 #define ESPL__IDS_H

@@ -1,4 +1,4 @@
-/* tick.c - the core's only reading of the processor's clock, and what is kept of what it read. */
+/* tick.c - the only place where the core reads the clock; it keeps statistics of the times read. */
 #include <math.h>
 #include <time.h>
 #include "base/assert.h"

@@ -200,7 +200,8 @@ void espl__start_put(const struct espl__start *, struct espl__buf *);
 int espl__start_get(struct espl__reader *, struct espl__start *, void **free_me);
 
 /* What a SEAT carries: for each rank of the agent's gang, in the order of its START, the new one;
- * meet.world: it leaves.  Those that have left before are not asked.  No rank: nothing comes of it.
+ * meet.world: it leaves. Entries of ranks that have left are ignored. No rank: the resize is
+ * cancelled.
  */
 struct espl__seating {
 	uint64_t gang;

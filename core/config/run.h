@@ -19,9 +19,8 @@ struct espl__trial_config {
 	const char *trainable;      /* exactly one of trainable, command, curves; or none */
 	const char *const *command; /* argv, argv[0] looked up in PATH */
 	uint32_t command_count;
-	const char *curves; /* recorded curves (simulate): a CSV or a run directory,
-			     * absolute path; there and readable when the
-			     * configuration was loaded */
+	const char *curves; /* recorded curves (simulate): a CSV file or a run directory, absolute
+			       path; readable when the configuration was loaded */
 	/* a run directory's, as a CSV (input/curves.c); NULL none */
 	const char *curves_text;
 	/* trial.metrics: how reports are made of the output, for espalier-listen, and what is said

@@ -1,7 +1,7 @@
 /* scan.c - reads configuration text before libconfig does.
  *
  * libconfig 1.5 wraps integers that do not fit, takes an unclosed comment for the end of the file,
- * opens included files by itself and says "syntax error" to nearly everything.  So the text is
+ * opens included files by itself and reports nearly everything as "syntax error".  So the text is
  * read here first: tokens are split, numbers checked and rewritten, includes inserted, and common
  * mistakes get a message of their own.
  */

@@ -1,7 +1,7 @@
 /* schema_check.c - is a table of options itself sane?  The loader refuses a plugin whose own
  * defaults would fail, before a user meets them.
  *
- * Names, counts and pointers are believed only after they were looked at: the table comes from a
+ * Names, counts and pointers are checked before they are used: the table comes from a
  * plugin's author, perhaps from another version.
  */
 #include <string.h>

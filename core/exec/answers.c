@@ -45,7 +45,7 @@ describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__
 		espl__op_print(&op, text);
 }
 
-/* The first op in which two answers differ, told in words. */
+/* Describes the first operation in which two answers differ. */
 static espl_status
 explain_difference(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 {
@@ -104,7 +104,8 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 	int same = 1;
 
 	ESPL__CHECK(i, INSTANCE);
-	/* What only the offers show, before anything was begun: the user's to mend, as any option.
+	/* An error that shows only when the offers are known, before anything has started: the user
+	 * can fix it, like any option.
 	 */
 	if (status == ESPL_E_CONFIG && !x->replaying && x->fleet.nodes.count == 0) {
 		if (diag != NULL)

@@ -59,7 +59,8 @@ espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *
 			    n->pub.charged, why);
 }
 
-/* Nodes above target, by offer: not yet ready ones are let go first, the placer chooses the rest.
+/* Nodes above target, by offer: nodes that are not ready are released first, the placer chooses the
+ * others.
  */
 void
 espl__exec_give_ups(struct espl__exec *x, int needed)
@@ -89,8 +90,8 @@ espl__exec_give_ups(struct espl__exec *x, int needed)
 	}
 }
 
-/* What the placer left: idle nodes above target go without being asked, the others as soon as they
- * are empty. */
+/* Nodes that the placer did not name: idle ones above target are released now, the others as soon
+ * as they are empty. */
 void
 espl__cluster_retire(struct espl__exec *x, int needed)
 {
@@ -132,8 +133,8 @@ espl__cluster_release(struct espl__exec *x)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released",
 		    (unsigned long long)n->pub.id);
 	}
-	/* Once for all that go before others are leased: an experiment that is cancelled may leave
-	 * any number that boot. */
+	/* Counted once for all nodes released before the next lease: a cancelled experiment may
+	 * leave any number of booting nodes. */
 	if (!unused || !x->leased)
 		return;
 	x->leased = 0;
@@ -144,8 +145,8 @@ espl__cluster_release(struct espl__exec *x)
 		    (unsigned)x->unused, x->top.allocator->who);
 }
 
-/* Quarantined nodes hold money and give nothing: they are let go, and new ones come in their place
- * (up to the target), unless the cloud has no others to give. */
+/* Quarantined nodes cost money and are of no use: release them, and lease new ones up to the
+ * target, unless the cloud has no others. */
 void
 espl__exec_let_go(struct espl__exec *x)
 {

@@ -17,14 +17,14 @@ void espl__cluster_release(struct espl__exec *x);
 /* cluster_leases.c */
 void espl__lease_nodes(struct espl__exec *);
 void espl__lease_ready(struct espl__exec *, const struct espl__machine *);
-/* Offers whose pause is over are shown to policies again. */
+/* Shows policies the offers whose pause has ended. */
 void espl__lease_show_offers(struct espl__exec *);
 void espl__lease_proved(struct espl__exec *,
     struct espl__machine *); /* a trial reported from there */
 void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason,
     const char *why);
 espl_time espl__lease_retry_at(const struct espl__exec *); /* NEVER: no offer pauses */
-/* Its lease is about to end, and the provider says when to ask for the next. */
+/* The lease is about to end; the provider has named the earliest time for the next request. */
 void espl__lease_retry(struct espl__exec *, uint64_t lease, espl_span after);
 void espl__lease_forget_retries(struct espl__exec *);
 void espl__lease_records_reset(struct espl__exec *);

@@ -35,7 +35,7 @@ espl__lease_records_free(struct espl__exec *x)
 	free(x->node_why);
 }
 
-/* The user may have mended what was wrong: every offer gets another chance. */
+/* The user may have fixed the cause: forget all failures of offers. */
 void
 espl__lease_records_reset(struct espl__exec *x)
 {
@@ -132,14 +132,14 @@ offers_are_left(const struct espl__exec *x, int pausing)
 	return 0;
 }
 
-/* Nothing is leased, and nothing can be. */
+/* No node is leased, and no offer is left to lease from. */
 static int
 is_last(const struct espl__exec *x)
 {
 	return !offers_are_left(x, 1) && x->fleet.live_count == 0;
 }
 
-/* What policies see as sold has changed. */
+/* The offers that policies see have changed. */
 static void
 tell_sold(struct espl__exec *x)
 {
@@ -264,7 +264,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 
 /* ---- up to the targets -------------------------------------------------------------------- */
 
-/* While an offer's leases come to nothing one is tried at a time. */
+/* While leases of an offer keep failing, only one is requested at a time. */
 static int
 one_is_tried(const struct espl__exec *x, uint32_t offer, const struct espl__offer_record *r)
 {
@@ -305,7 +305,7 @@ espl__lease_nodes(struct espl__exec *x)
 		if (r->closed || (r->retry_at != ESPL_NEVER && x->now < r->retry_at))
 			continue;
 		r->retry_at = ESPL_NEVER;
-		/* nodes on their way out still count against the provider's limit */
+		/* nodes being released still count against the provider's limit */
 		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most) &&
 		    !one_is_tried(x, o, r)) {
 			lease_one(x, o);

@@ -13,11 +13,12 @@ void espl__exec_warn(struct espl__exec *, espl_subject, uint64_t id, const char 
 /* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
 void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...)
     ESPL_PRINTF(3, 4);
-/* Does the algorithm get results?  Also while an interrupted run stops, because it is resumed. */
+/* Whether the algorithm receives results: also while an interrupted run stops, because it will be
+ * resumed. */
 int espl__exec_hears(const struct espl__search *);
 void espl__exec_capacity(struct espl__exec *); /* GPUs came free: algorithms are asked */
 const char *espl__exec_unit(const struct espl__exec *, uint64_t count); /* "GPU", "slots", ... */
-void espl__exec_why(struct espl__exec *, uint32_t why);       /* all allocators are to be asked */
+void espl__exec_why(struct espl__exec *, uint32_t why); /* call all allocators in this round */
 void espl__exec_fails(struct espl__exec *, const char *what); /* the last failure is added */
 void espl__exec_interrupt(struct espl__exec *, const char *format, ...)
     ESPL_PRINTF(2, 3); /* not for the search's fault */

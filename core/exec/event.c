@@ -204,7 +204,7 @@ put_report(struct espl__buf *b, const struct espl__event *e)
 	}
 }
 
-/* Who comes to a pool, or goes. */
+/* Arrivals and cancellations in a pool. */
 static void
 put_member(struct espl__buf *b, const struct espl__event *e)
 {

@@ -30,7 +30,7 @@ enum espl__event_type {
 	ESPL__EV_STOP,    /* the user asked to stop cleanly */
 	ESPL__EV_TROUBLE, /* the world cannot continue, and the search is not at fault */
 	ESPL__EV_RESIZED, /* the gang runs on its new slots, the others are proven clean */
-	ESPL__EV_GPU,     /* what an agent tells of a GPU */
+	ESPL__EV_GPU,     /* what an agent reports about a GPU */
 	ESPL__EV_JOB,     /* the next of the workload's jobs has come */
 	/* an experiment of the pool has come, or was submitted: the next number */
 	ESPL__EV_EXPERIMENT,
@@ -153,7 +153,7 @@ struct espl__event {
 		} outcome;
 		struct {
 			const char *text;
-		} trouble; /* to be mended before the run is resumed */
+		} trouble; /* must be fixed before the run is resumed */
 	} as;
 };
 

@@ -29,7 +29,7 @@ struct espl__session {
 	struct espl__profile *profile;
 	struct espl__earlier *earlier; /* a warm start's observations; NULL none */
 	struct espl__jobs *jobs;       /* a pool's plain jobs; NULL none */
-	espl_time arrives;             /* in a pool: the world tells when */
+	espl_time arrives;             /* in a pool: the world decides when */
 	struct espl__session *entries; /* a pool's experiments */
 	uint32_t entry_count;
 	/* to a running pool, in order of number, from `dir`, the run directory; NULL: not yet */
@@ -131,8 +131,8 @@ struct espl__jobs_summary {
 	struct espl__job_times queue_s, total_s;
 	double makespan_s; /* when the last one was done */
 };
-/* Searches by number: in an ordinary run 0 alone; NULL beyond the last.  Has it come, that is, is
- * it not to be told by EV_EXPERIMENT any more? */
+/* Searches by number: in an ordinary run 0 alone; NULL beyond the last.  Whether it has arrived, so
+ * that no EV_EXPERIMENT is needed. */
 const struct espl__session *espl__exec_search_of(const struct espl__exec *, uint64_t number);
 int espl__exec_pool(const struct espl__exec *); /* is it one? */
 /* Loads the experiment with this number, through the setup. */

@@ -1,4 +1,4 @@
-/* gangs.c - gangs: their seats, what they used, and their end. */
+/* gangs.c - gangs: the slots they hold, the GPU time they used, and their end. */
 #include <espalier/trainable.h>
 #include <string.h>
 
@@ -196,7 +196,7 @@ espl__exec_in_place(const struct espl__search *s)
 	if (trial->trainable == NULL)
 		return simulated && trial->curves != NULL;
 	if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK)
-		return 0; /* who starts it will say why */
+		return 0; /* starting it reports the error */
 	ops = (const struct espl_trainable_ops *)(const void *)plugin->desc->ops;
 	return ESPL_HAS(struct espl_trainable_ops, ops, resize);
 }

@@ -22,8 +22,8 @@ int espl__gang_resize(struct espl__exec *, struct espl__gang *,
     const struct espl__item *); /* 1: it is asked for */
 void espl__gang_resized(struct espl__exec *, const struct espl__event *);
 void espl__gang_resize_off(struct espl__exec *,
-    struct espl__gang *); /* gives the seats back that it did not come to */
-/* A new gang was heard of now. */
+    struct espl__gang *); /* frees the new slots that it did not move to */
+/* A new gang: its last sign of life is now. */
 void espl__gang_listen(struct espl__exec *x, struct espl__gang *g);
 int espl__gang_holds(const struct espl_slot *slots, uint32_t count, const struct espl_slot *slot);
 #endif

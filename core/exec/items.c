@@ -1,4 +1,4 @@
-/* items.c - items: what stands for a trial before allocators and the placer. */
+/* items.c - items: how allocators and the placer see a trial. */
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ espl__inner_count(struct espl__item *item, int there)
 		return;
 	if (item->counted && there && i->gpus_max == item->counted_most &&
 	    i->gpus_min == item->counted_least && !isnan(i->work_s) && !isnan(item->counted_work)) {
-		/* it trained: most often that is all */
+		/* most often only the remaining work has changed */
 		inner->work_s += i->work_s - item->counted_work;
 		item->counted_work = i->work_s;
 		return;
@@ -193,7 +193,7 @@ espl__item_changed(struct espl__item *item, uint32_t why)
 }
 
 /* Allocators do not touch items that are changing. If GPUs are left they are asked again now;
- * where all GPUs are granted, as in a crowd, that would only cost time. */
+ * where all GPUs are granted, that would only cost time. */
 void
 espl__item_settled(struct espl__exec *x, struct espl__item *item)
 {

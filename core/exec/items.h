@@ -31,7 +31,7 @@ struct espl__item *espl__item_granted(const struct espl__exec *,
 const struct espl_item *espl__item_placed(void *exec, uint64_t id);
 void espl__item_changed(struct espl__item *, uint32_t why);
 void espl__item_settled(struct espl__exec *,
-    struct espl__item *); /* it trains on what it was granted */
+    struct espl__item *); /* it trains on its granted GPUs */
 void espl__item_progress(struct espl__exec *, struct espl__item *, uint64_t iteration);
 void espl__item_grant(struct espl__exec *, struct espl__item *, struct espl_share, uint32_t offer);
 void espl__item_target(struct espl__exec *, struct espl__item *, const struct espl_slot *,
@@ -43,6 +43,6 @@ void espl__tier_free(struct espl__tier *);           /* lists and allocator */
 struct espl__search *espl__inner_search(const struct espl__inner *);
 uint32_t espl__inner_share(const struct espl__inner *); /* GPUs */
 void espl__inner_count(struct espl__item *,
-    int there);                                /* a trial's item came, changed, or (0) goes */
-void espl__inner_granted(struct espl__item *); /* its share is another */
+    int there); /* an item of a trial was added, changed or (0) removed */
+void espl__inner_granted(struct espl__item *); /* its share has changed */
 #endif

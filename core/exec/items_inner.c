@@ -32,7 +32,7 @@ espl__inner_new(struct espl__search *s, struct espl__diag *diag)
 	return status;
 }
 
-/* What its allocator was lent is there for the last time. */
+/* Destroys the inner allocator; call before freeing what the host lent it. */
 void
 espl__inner_still(struct espl__inner *inner)
 {
@@ -92,8 +92,8 @@ to_come(const struct espl__search *s)
 
 /* ---- the item that stands for it ---------------------------------------------------------- */
 
-/* All its trials together on so many GPUs: as many as have their least, or, with more, all of them
- * evenly. */
+/* All its trials together on this many GPUs: as many trials as get their minimum, or, with more
+ * GPUs, all of them evenly. */
 static double
 estimate_throughput(const struct espl__inner *inner, uint64_t gpus)
 {
@@ -190,8 +190,8 @@ begin_item(struct espl__inner *inner)
 	espl__item_add(inner->item);
 }
 
-/* What it cannot use any more goes back; where that or what it could use changed, the pool's
- * allocator is asked. */
+/* Returns the GPUs that it can no longer use; if that or its maximum changed, the pool's allocator
+ * is called. */
 static void
 follow_share(struct espl__inner *inner)
 {
@@ -303,8 +303,8 @@ espl__inner_target(struct espl__inner *inner, const struct espl_target *t)
 		inner->targets[t->offer] = t->nodes;
 }
 
-/* The share became smaller than what its allocator gave: the latest trials get less, then nothing.
- * Who is in the midst of a change is left to end it. */
+/* The share is now smaller than the sum of its grants: the latest trials get fewer GPUs, then none.
+ * Trials that are being resized are left alone. */
 void
 espl__inner_cut(struct espl__inner *inner)
 {

@@ -5,8 +5,9 @@
 
 /* items_inner.c */
 espl_status espl__inner_new(struct espl__search *,
-    struct espl__diag *);                     /* if it is one: then it has a tier of its own */
-void espl__inner_still(struct espl__inner *); /* its allocator ends, before what that was lent */
+    struct espl__diag *); /* if it is one: then it has a tier of its own */
+void espl__inner_still(
+    struct espl__inner *); /* destroys its allocator; before freeing what the host lent it */
 void espl__inner_free(struct espl__inner *);
 void espl__inner_look(struct espl__exec *); /* brings the items that stand for them up to date */
 void espl__inner_grant(struct espl__item *,

@@ -1,5 +1,5 @@
-/* plugin_notes.c - what the executor and the plugins say of their decisions, brought to whom it is
- * about.
+/* plugin_notes.c - notes of the executor and of plugins about their decisions, translated from
+ * items to trials and experiments.
  *
  * Users know trials and experiments.  Allocators and placers know the items that stand for them,
  * and the algorithm of one of a pool's experiments numbers its trials and groups for itself: here
@@ -22,7 +22,7 @@ spread_of(const struct espl__exec *x, const char *who, espl_subject about, uint6
 	espl__buf_free(&whole);
 }
 
-/* The trial of an item that its allocator is being told has gone; NONE: it is none of these. */
+/* The trial of an item that is listed as gone in the current view; NONE: it is not listed. */
 static uint64_t
 gone_trial(const struct espl__tier *tier, uint64_t id)
 {

@@ -216,7 +216,8 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_search(x, diag);
 	if (x->cluster_dirty)
-		espl__exec_let_go(x); /* who is replaced is not made up for besides */
+		espl__exec_let_go(x); /* release first: a node about to be replaced must not be
+					 leased again as well */
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_allocate(x, diag);
 	if (x->cluster_dirty)

@@ -8,7 +8,7 @@ espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
 espl_status espl__clones_look(struct espl__search *, struct espl__diag *);
 
 /* round_alloc.c */
-void espl__tiers_alarm(struct espl__exec *);           /* those that want to be called now */
+void espl__tiers_alarm(struct espl__exec *);           /* allocators whose wake_at has passed */
 espl_time espl__tiers_next(const struct espl__exec *); /* when the first wants to be; NEVER */
 espl_status espl__exec_allocate(struct espl__exec *, struct espl__diag *);
 
@@ -29,8 +29,8 @@ void espl__exec_node(struct espl__exec *, const struct espl__event *, struct esp
 void espl__exec_resume(struct espl__exec *);
 
 /* round_end.c */
-int espl__inner_stuck(
-    struct espl__exec *); /* nothing moves: 1: one that grants nothing of its share was ended */
+int espl__inner_stuck(struct espl__exec
+	*); /* no progress is possible; 1: ended an experiment that grants nothing of its share */
 void espl__exec_stall(struct espl__exec *);
 void espl__exec_cluster(struct espl__exec *);
 

@@ -119,8 +119,8 @@ end_hung(struct espl__exec *x)
 			continue;
 		}
 		espl__gang_heard(x, g);
-		/* It is we who let it wait, at a barrier; or it has nothing more to report: the
-		 * world sees to it that one told to leave does. */
+		/* The executor lets it wait at a barrier, or it has nothing more to report: the
+		 * world makes sure that a gang asked to leave does so. */
 		if (g->awaiting || g->state == ESPL__GANG_LEAVING || espl__gang_unreachable(x, g))
 			continue;
 		fault =

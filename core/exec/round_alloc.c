@@ -76,7 +76,7 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 		if (x->searches[i]->algorithm != NULL && x->searches[i]->come &&
 		    !x->searches[i]->over)
 			x->experiments[experiments++] = &x->searches[i]->experiment;
-	/* The plain jobs stand for one without a limit: allocators add limits up. */
+	/* The plain jobs count as one experiment without a limit: allocators add up limits. */
 	if (x->searches[0]->jobs != NULL && !x->searches[0]->over)
 		x->experiments[experiments++] = &x->searches[0]->experiment;
 	v->experiments = x->experiments;
@@ -199,7 +199,7 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
 		cut.share = within_limit(x, item, g->share);
 	if (cut.share.gpus != given->share.gpus)
-		espl__item_changed(item, 0); /* the allocator is to see what it has */
+		espl__item_changed(item, 0); /* so that the allocator sees its current grant */
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
 		    "waits for %u%s %s, according to %s", (unsigned)g->share.gpus,
@@ -326,8 +326,8 @@ ask_allocator(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *
 	return status;
 }
 
-/* Without a share there is nothing to divide: what was granted goes back, and what changed is told
- * when there is one. */
+/* Without a share there is nothing to divide: take back the grants; report changes when there is a
+ * share again. */
 static espl_status
 divide_share(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 {
@@ -337,7 +337,8 @@ divide_share(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *d
 		espl__model_service_stale(&espl__inner_search(tier->inner)->model, 0);
 		status = ask_allocator(x, tier, diag);
 	} else if (espl__inner_share(tier->inner) == 0) {
-		tier->why &= ~(ESPL_WHY_PROFILE | ESPL_WHY_HINT); /* told upwards, once */
+		tier->why &= ~(ESPL_WHY_PROFILE |
+		    ESPL_WHY_HINT); /* already reported to the pool's allocator */
 	}
 	espl__inner_cut(tier->inner);
 	return status;

@@ -70,7 +70,7 @@ wind_down(struct espl__exec *x)
 		if (item->target_count > 0)
 			espl__item_target(x, item, NULL, 0);
 	}
-	/* Those that leave already, too: they might never be done. */
+	/* Also gangs that are already leaving: they might never finish. */
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
 		espl__exec_kill(x, g, g->trial->search->config->trial.grace, NULL);
 	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
@@ -175,8 +175,8 @@ something_is_coming(struct espl__exec *x)
 	    (wake != ESPL_NEVER && (wake <= x->now || x->unplaced == 0));
 }
 
-/* Nobody trains, all nodes are there, and grants find no place: the GPUs that are left do not lie
- * as these trials need them.  They get fewer. */
+/* No trial is running, all nodes are ready, and granted trials cannot be placed: the free GPUs are
+ * on the wrong nodes. Reduce the grants. */
 static void
 narrow_unplaced(struct espl__exec *x)
 {

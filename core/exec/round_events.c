@@ -26,8 +26,8 @@ tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__even
 			    share);
 }
 
-/* What an iteration is timed on: a share of a GPU is a cap on neighbours, and as fast as those that
- * are there let it be. */
+/* The share to which a measured time belongs: 1/c of a GPU only limits the number of neighbors, so
+ * the trials actually there count. */
 static struct espl_share
 measured_share(const struct espl__exec *x, const struct espl__gang *g)
 {
@@ -43,7 +43,8 @@ measured_share(const struct espl__exec *x, const struct espl__gang *g)
 	return share;
 }
 
-/* How this very trial keeps to the profile: what it has left is estimated by it. */
+/* Updates how much slower than the profile this trial runs; its remaining work is estimated from
+ * it. */
 static void
 update_pace(struct espl__trial *t, struct espl_share share, const struct espl_offer *on,
     double iteration_s)
@@ -99,7 +100,7 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	o.iteration_s =
 	    (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
 	share = measured_share(x, g);
-	if (g->warmed && g->sharers == share.packing) { /* the first one holds the start, too */
+	if (g->warmed && g->sharers == share.packing) { /* the first one includes the start */
 		uint32_t on = espl__machine_at(&x->fleet, g->slots[0].node)->pub.offer;
 
 		if (espl__model_service_measure(&s->model, share, on, o.iteration_s))
@@ -133,8 +134,7 @@ read_objective(const struct espl__search *s, const struct espl__event *e, double
 	return s->algorithm == NULL;
 }
 
-/* The trial stands at an iteration boundary: a verdict passed earlier is carried out, then the
- * budget is looked at. */
+/* The trial is at an iteration boundary: apply an earlier verdict, then check the budget. */
 static espl_status
 reach_boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
     struct espl__diag *diag)
@@ -238,7 +238,7 @@ on_saved(struct espl__exec *x, const struct espl__event *e)
 		return;
 	g->saved_at = x->now;
 	espl__gang_heard(x, g);
-	/* A checkpoint of what nobody reported would hide that iteration from the algorithm. */
+	/* A checkpoint of an iteration that was not reported would hide it from the algorithm. */
 	if (e->as.saved.iteration <= g->trial->pub.iteration)
 		espl__exec_saved(x, g->trial, e->as.saved.iteration);
 }
@@ -325,7 +325,7 @@ on_metric(struct espl__exec *x, const struct espl__event *e)
 		espl__search_metric(x->searches[i]);
 }
 
-/* Who waited for its reply meanwhile was not silent, and did not train. */
+/* A gang that waited for its reply in this time was neither silent nor training. */
 static void
 on_held(struct espl__exec *x, const struct espl__event *e)
 {
@@ -334,7 +334,7 @@ on_held(struct espl__exec *x, const struct espl__event *e)
 		    g->heard < x->now - e->as.held.late ? g->heard + e->as.held.late : x->now;
 }
 
-/* Its slots stay held and its trials run on: they are not silent, only unheard. */
+/* Its slots stay held and its trials keep running; they do not count as silent. */
 static void
 on_reach(struct espl__exec *x, const struct espl__event *e)
 {
@@ -352,7 +352,7 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 	    (unsigned long long)n->pub.id, e->as.reach.text);
 }
 
-/* Those that run or wait are held by clients, or are handed out before any new one. */
+/* Running and waiting trials are held by clients, or are handed out before new ones. */
 static void
 on_ask(struct espl__exec *x, const struct espl__event *e)
 {
@@ -362,7 +362,7 @@ on_ask(struct espl__exec *x, const struct espl__event *e)
 	espl__exec_capacity(x);
 }
 
-/* Its trials save at their next report, and stay: perhaps it is never taken back. */
+/* Its trials save at their next report but do not move: the node may never be interrupted. */
 static void
 on_risk(struct espl__exec *x, const struct espl__event *e)
 {

@@ -26,7 +26,7 @@ struct ended_gang {
 	enum espl__gang_end how;
 	const char *text;
 	int hopeless; /* it would fail again */
-	int over;     /* it had reached its budget: what it reported stands */
+	int over;     /* it had reached its budget: its result is valid */
 };
 
 /* ---- what is to blame --------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 	x->place_why |= ESPL_WHY_NODES;
 }
 
-/* The node that a gang's end tells of; one that we ended tells of the only node it was on. */
+/* The node to blame for a gang's end; for a gang that we killed, its only node. */
 static uint64_t
 node_of(const struct espl__gang *g, uint64_t lease)
 {
@@ -124,7 +124,7 @@ count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease
 	    one_may_report(x, s, g))
 		return;
 	if (row->one_node && other_nodes_work(x, lease)) {
-		/* the node may be at fault: others will tell */
+		/* the node may be the cause: later trials there will show */
 		row->count = row->different = 0;
 		return;
 	}
@@ -261,7 +261,7 @@ wait_again(struct espl__exec *x, struct espl__trial *t)
 	espl__exec_show(x, t);
 }
 
-/* Nothing is known of the program yet: other trials are tried before this one is tried again. */
+/* The program has never worked yet: start other trials before retrying this one. */
 static void
 go_to_back(struct espl__exec *x, struct espl__trial *t)
 {
@@ -273,8 +273,8 @@ go_to_back(struct espl__exec *x, struct espl__trial *t)
 	t->item = espl__item_new(x, t, weight, least, most);
 }
 
-/* It was told to pause, and left without a checkpoint (why: "" or how it ended): if no trial ever
- * saved one, none will. */
+/* The gang was asked to pause and left without a checkpoint (why: "" or how it ended). If no trial
+ * has ever saved one, none will. */
 static void
 stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why)
 {
@@ -312,8 +312,8 @@ stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why
 	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }
 
-/* How the end of a gang is to be read: faults that we found count as failures, unless the node was
- * at fault. */
+/* Classifies a gang's end: faults that we found are failures of the trial, unless the node caused
+ * them. */
 static enum espl__gang_end
 read_gang_end(const struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
 {
@@ -322,10 +322,10 @@ read_gang_end(const struct espl__exec *x, const struct espl__gang *g, const stru
 		return ESPL__END_FAILED;
 	if (e->as.ended.how == ESPL__END_UNSAVED && g->trial->search->saved &&
 	    (g->trial->item != NULL || g->trial->clones_waiting > 0))
-		return ESPL__END_FAILED; /* others save, and what it trained is needed */
+		return ESPL__END_FAILED; /* other trials do save, and its state is needed */
 	if (e->as.ended.how == ESPL__END_DONE && g->trial->item != NULL &&
 	    g->state != ESPL__GANG_LEAVING && !g->killed && x->ending == 0)
-		return ESPL__END_FAILED; /* left without being told to */
+		return ESPL__END_FAILED; /* exited without being asked to */
 	return e->as.ended.how;
 }
 

@@ -1,4 +1,4 @@
-/* round_gangs.c - starts gangs on their seats and answers their reports.
+/* round_gangs.c - starts gangs on their slots and replies to their reports.
  *
  * Donors before receivers: a gang whose place changed leaves at its boundary when its new seats
  * are free, or when another trial wants a seat that it gives up; else it continues to train.
@@ -102,7 +102,7 @@ gives_up_a_wanted_seat(const struct espl__exec *x, const struct espl__gang *g)
 	return 0;
 }
 
-/* A job that is done saves what it came to; an ended trial was not wanted any more. */
+/* A completed job saves its final state; a stopped trial does not need to. */
 static enum espl__directive
 leave_directive(struct espl__gang *g)
 {
@@ -143,8 +143,8 @@ choose_directive(struct espl__exec *x, struct espl__gang *g)
 		}
 		item->pub.flags |= ESPL_ITEM_CHANGING;
 	}
-	/* "continue" is what resizes: where each iteration is longer than `every`, one that goes
-	 * over saves after every other. */
+	/* A resize happens with "continue", not with "save": if an iteration takes longer than
+	 * `every`, a gang being resized saves at every second report. */
 	if (g->onto != NULL && t->pub.checkpoint + 1 >= g->iteration)
 		every = 0;
 	if (t->search->saves &&

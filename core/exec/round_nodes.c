@@ -14,7 +14,7 @@
 
 /* ---- states of nodes ---------------------------------------------------------------------- */
 
-/* Whoever has a place on the node must go elsewhere. */
+/* Items with a target on the node need a new one. */
 static void
 evict_node(struct espl__exec *x, const struct espl__machine *n, int lost)
 {
@@ -141,7 +141,7 @@ has_outlived(const struct espl__exec *x, uint64_t node)
 	return 0;
 }
 
-/* The driver comes back: processes are gone, nodes must be told again. */
+/* The driver was restarted: processes are gone, and the states of nodes must be reported again. */
 static void
 reset_nodes(struct espl__exec *x)
 {
@@ -149,7 +149,7 @@ reset_nodes(struct espl__exec *x)
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		n->releasing = 0;
 		n->unreachable = 0;
-		/* Whoever resumes has looked at what was wrong: every node gets another chance. */
+		/* A resume assumes that the cause was fixed: clear the failures of every node. */
 		n->failures = 0;
 		n->failed_trial = ESPL_NONE;
 		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
@@ -255,7 +255,8 @@ espl__exec_resume(struct espl__exec *x)
 	espl__exec_why(x, ESPL_WHY_NODES);
 	x->place_why |= ESPL_WHY_NODES;
 	espl__exec_capacity(x);
-	/* What made it fail may have been mended; a deadline or a budget stays what it was. */
+	/* The cause of a failure may have been fixed; a deadline or a budget that was reached still
+	 * is. */
 	if (x->ending == ESPL__RUN_INTERRUPTED || x->ending == ESPL__RUN_FAILED) {
 		x->ending = 0;
 		x->ended = 0;
@@ -289,7 +290,7 @@ note_memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
 	espl__item_changed(t->item, 0);
 }
 
-/* Whoever had a place there must go elsewhere; a node without a GPU left is set aside itself. */
+/* Items with a target there need a new one; a node without a usable GPU is set aside as a whole. */
 static void
 set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *why)
 {

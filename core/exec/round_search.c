@@ -11,8 +11,8 @@
 /* calls of next_group in one round: beyond it the algorithm goes in circles */
 #define ASKS_MAX 10000u
 
-/* Can the source still come by a checkpoint that it has not?  One at rest that lost it trains
- * again. */
+/* Whether the source can still produce a checkpoint that it does not have. A paused one that lost
+ * it trains again. */
 static int
 will_save(struct espl__exec *x, struct espl__trial *source)
 {
@@ -24,9 +24,9 @@ will_save(struct espl__exec *x, struct espl__trial *source)
 	return 1;
 }
 
-/* What became of the waiting clones' sources: called when trials and checkpoints may have changed.
- * The end of one that cannot begin is told to the algorithm, which may stop others: so from the
- * start again after each. */
+/* Starts or fails waiting clones; called when trials and checkpoints may have changed. The
+ * algorithm is notified of each clone that fails and may stop others, so the list is scanned again
+ * from the start. */
 espl_status
 espl__clones_look(struct espl__search *s, struct espl__diag *diag)
 {

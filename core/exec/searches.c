@@ -17,7 +17,7 @@
 
 /* ---- coming and going --------------------------------------------------------------------- */
 
-/* One that was submitted.  If its plugins do not want it, it has come and has failed. */
+/* A submitted experiment. If its plugins reject it, it has arrived and failed. */
 static espl_status
 add_submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
 {

@@ -27,10 +27,11 @@ int espl__search_came_to_nothing(const struct espl__search *, char *why,
 void espl__search_alarms(struct espl__exec *); /* deadlines and budgets of a pool's experiments */
 espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them may be due */
 int espl__search_idle(const struct espl__search *); /* finished, and nothing is left to train */
-uint32_t espl__searches_open(const struct espl__exec *); /* those that are not being wound up */
-int espl__exec_to_come(const struct espl__exec *);       /* are arrivals expected? */
-int espl__exec_idle(const struct espl__exec *);          /* all are, and no arrival is expected */
-espl_time espl__search_next(const struct espl__exec *);  /* the first alarm of any; NEVER none */
+uint32_t espl__searches_open(
+    const struct espl__exec *);                         /* number of searches that are not ending */
+int espl__exec_to_come(const struct espl__exec *);      /* are arrivals expected? */
+int espl__exec_idle(const struct espl__exec *);         /* all are, and no arrival is expected */
+espl_time espl__search_next(const struct espl__exec *); /* the first alarm of any; NEVER none */
 int espl__exec_needs_no_nodes(const struct espl__exec *);
 void espl__trial_stop(struct espl__exec *x, struct espl__trial *t);
 

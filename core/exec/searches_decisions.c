@@ -10,7 +10,7 @@
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
-/* A promoted trial whose processes still wait for the reply goes on with them (planning.warm). */
+/* A promoted trial whose processes still wait for the reply continues in them (planning.warm). */
 static void
 keep_warm(struct espl__exec *x, struct espl__trial *t)
 {
@@ -262,8 +262,8 @@ tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl_
 	return status;
 }
 
-/* The trial has no more to train for now: its item goes; the algorithm hears why.  Its gang, if
- * there is one, is told when the round is settled. */
+/* The trial has nothing to train for now: remove its item and notify the algorithm. Its gang, if
+ * any, gets its reply at the end of the round. */
 espl_status
 espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
     struct espl__diag *diag)

@@ -218,7 +218,7 @@ espl__search_alarms(struct espl__exec *x)
 	}
 }
 
-/* Nobody's share can grow faster than what the whole cluster costs. */
+/* No search's share of the cost can grow faster than the cost of the whole cluster. */
 espl_time
 espl__search_limits_at(const struct espl__exec *x)
 {

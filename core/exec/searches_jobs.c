@@ -9,7 +9,7 @@
 #include "exec/searches.h"
 #include "exec/searches_trials.h"
 
-/* One that was cancelled before it came has nothing to train. */
+/* A job cancelled before its arrival has nothing to train. */
 static void
 add_job(struct espl__exec *x, struct espl__search *s, uint64_t number)
 {
@@ -39,8 +39,8 @@ add_job(struct espl__exec *x, struct espl__search *s, uint64_t number)
 	espl__exec_show(x, t);
 }
 
-/* They come in the order of the workload, each once.  Nobody waits for one that was cancelled: when
- * it is next, it comes and has ended. */
+/* Jobs arrive in the order of the workload, each once. A cancelled job arrives and ends as soon as
+ * it is the next one. */
 void
 espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
 {
@@ -93,7 +93,7 @@ by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Mean, 95th percentile (the least that so many do not exceed) and maximum; sorts the list. */
+/* Mean, 95th percentile (by nearest rank) and maximum; sorts the list. */
 static void
 sum_up(double *list, uint32_t count, struct espl__job_times *to)
 {

@@ -27,7 +27,7 @@ first_to_come(const struct espl__search *of, uint32_t bracket)
 }
 
 /* Brackets side by side are in the middle of a stage when another's is over: for how long has it
- * trained? One that begins in this very round can still be planned anew. */
+ * trained? A stage that begins in this round can still be re-planned. */
 static double
 trained_s(const struct espl__search *of, uint32_t bracket)
 {
@@ -84,8 +84,8 @@ afresh_flags(int from_now)
 	return ESPL_AFRESH | (from_now ? ESPL_FROM_NOW : 0);
 }
 
-/* A plan for the whole run must hold deadline and budget; one for the rest of it at least not be
- * later than what is in force. */
+/* A plan for the whole run must meet deadline and budget; a re-plan must at least not be later than
+ * the current plan. */
 static espl_status
 judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *why)
 {
@@ -199,7 +199,7 @@ names_what_is(const struct espl__search *s, const struct espl_plan *plan)
 	return spec != NULL;
 }
 
-/* Puts a plan in force; what it predicts is kept for whoever reports. */
+/* Makes a plan the current one; its predictions are kept for reports. */
 void
 espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int from_now)
 {
@@ -217,7 +217,7 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	f = espl__model_service_forecast(&s->model, afresh_flags(from_now), NULL);
 	if (f == NULL || espl__forecast_plan(f, plan, 0, 0, &s->plan_result, rows, NULL) != ESPL_OK)
 		lay_out(s, plan, rows);
-	for (uint32_t i = 0; i < plan->stage_count; i++) { /* what is over stays what it was */
+	for (uint32_t i = 0; i < plan->stage_count; i++) { /* completed stages stay as they are */
 		const struct espl__forecast_stage *before =
 		    espl__exec_planned(s, plan->stages[i]->bracket, plan->stages[i]->stage);
 		if (from_now && before != NULL && rows[i].nodes == 0)
@@ -346,7 +346,7 @@ ask_planner(struct espl__search *s, struct espl__diag *diag)
 }
 
 /* Once, before anything is leased.  An allocator without a plan, an algorithm that declares no
- * stages and a search without a profile go on without. */
+ * stages and a search without a profile run without a plan. */
 espl_status
 espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 {
@@ -474,7 +474,7 @@ bracket_over(struct espl__search *s, const struct espl__trial_group *group)
 	s->tier->why |= ESPL_WHY_DEPARTURE;
 }
 
-/* The next group whose end the algorithm is to hear of. */
+/* The next group whose end is due to be reported to the algorithm. */
 struct espl__trial_group *
 espl__exec_group_over(struct espl__search *s)
 {

@@ -219,7 +219,8 @@ espl__exec_collect(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->collect_count; i++) {
 		struct espl__trial *t = x->collect[i];
 
-		/* one at rest may go on, and has nothing but its source's until it saves */
+		/* a paused clone may continue, and has only its source's checkpoint until it saves
+		 */
 		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL &&
 		    !espl__clone_waits(t) && (t->pub.state != ESPL_TRIAL_RESTING || t->dropped))
 			release_source(x, t);
@@ -271,7 +272,7 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 	espl__exec_show(x, t);
 }
 
-/* Is a result here whose checkpoint is wanted and not there? */
+/* Whether a result lacks the checkpoint that should have been kept. */
 int
 espl__exec_unsaved(const struct espl__trial *t)
 {

@@ -59,7 +59,7 @@ struct espl__gang {
 	enum espl__gang_state state;
 	struct espl_share share;
 	struct espl_slot *slots; /* share.gpus of them: the seats held */
-	struct espl_slot *onto;  /* the seats it is going over to, held as well; NULL none */
+	struct espl_slot *onto;  /* the slots it is moving to, held as well; NULL: none */
 	uint32_t onto_count;
 	uint64_t iteration;               /* last reported by this gang; what it began from */
 	uint64_t budget;                  /* as told */
@@ -69,13 +69,13 @@ struct espl__gang {
 	uint8_t outlived; /* the driver that started it; cleared by EV_RESUME */
 	uint8_t told;     /* enum espl__directive of its last reply; 0: none yet */
 	uint8_t reported; /* any report came */
-	/* with a plan: its item's id, told as gone when the GPUs are free; else NONE */
+	/* with a plan: the id of its item, reported as gone when the GPUs are free; else NONE */
 	uint64_t leaves;
-	/* a report was heard: the next one tells how long an iteration takes */
+	/* it has reported: the next report gives the time of an iteration */
 	uint8_t warmed;
 	uint8_t sharers;    /* trials on its GPU at its last report, itself included */
 	uint8_t hopeless;   /* it failed in a way that is certain to happen again */
-	uint8_t quiet_told; /* that it has not reported for long */
+	uint8_t quiet_told; /* the warning about a missing report was given */
 	/* its trial's budget is reached: it leaves, unless kept warm */
 	uint8_t over;
 	char *fault;                      /* why the executor ends it as failed, or NULL */
@@ -202,9 +202,9 @@ struct espl__search {
 
 	uint32_t why;      /* what the next call of the algorithm is for */
 	espl_time wake_at; /* when it wants to be called; NEVER */
-	uint8_t come;      /* has arrived */
-	uint8_t over;      /* in a pool: it has nothing left to do */
-	uint8_t finished;  /* the algorithm said so */
+	uint8_t come;      /* it has arrived */
+	uint8_t over;      /* in a pool: it has completed */
+	uint8_t finished;  /* the algorithm called finish */
 	uint8_t planned;   /* the allocator was asked for a plan, if it makes any */
 	uint8_t in_place;  /* gangs are resized while they live */
 	/* trial.checkpoint, until the program turns out to make none */
@@ -239,9 +239,9 @@ struct espl__search {
 	double longest_s; /* an iteration took, at most */
 };
 
-/* What leasing nodes of one offer came to. */
+/* Results of leasing nodes of one offer. */
 struct espl__offer_record {
-	espl_time retry_at;      /* none is leased before; NEVER: at once */
+	espl_time retry_at;      /* no lease before this time; NEVER: at once */
 	espl_time not_before;    /* the provider's word for the next pause; NEVER: none */
 	espl_time refused_since; /* no capacity, or over the quota; NEVER: it is not */
 	uint64_t last_refused;   /* lease */
@@ -329,7 +329,7 @@ struct espl__exec {
 	uint8_t cluster_dirty;     /* targets, nodes or what they are for changed */
 	uint8_t surplus;           /* nodes above target that still hold trials */
 	uint8_t leased;            /* since unused was counted last */
-	uint32_t idle_wakes;       /* policies woke up as they had asked, and nothing moved */
+	uint32_t idle_wakes;       /* wake-ups of policies in a row without any effect */
 	uint32_t unused;           /* times in a row that nodes ended before any trial ran there */
 	uint8_t placer_failures;   /* in a row */
 	enum espl__run_end ending; /* being wound up; 0: no */

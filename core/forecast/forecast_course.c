@@ -267,7 +267,7 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 
 /* ---- gangs and times ----------------------------------------------------------------- */
 
-/* Does the step go on in the gangs of a stage that is over?  Its nodes must still be held. */
+/* Whether the step continues in the gangs of a completed stage; its nodes must still be held. */
 static int
 goes_on_from_past(const struct espl__forecast *f, const struct espl_plan *plan,
     const struct espl__step *step)

@@ -60,7 +60,7 @@ struct espl__cohort {
 	uint32_t trials;
 	uint32_t restores;      /* 1: from a checkpoint */
 	double earlier;         /* iterations of each before this stage */
-	struct espl__sum again; /* of them those that it trains again, on one GPU */
+	struct espl__sum again; /* of these, the iterations that it repeats, on one GPU */
 };
 struct espl__stage_table {
 	const struct espl_stage *stage;

@@ -315,8 +315,8 @@ espl__timings_trim(struct espl__forecast *f)
 
 /* ---- begin and end ------------------------------------------------------------------- */
 
-/* Who is in the stage: of the trials of the stage before those that have come farthest, and
- * newcomers.  Which ones are promoted matters only without checkpoints; that these are is a guess.
+/* The trials of the stage: those of the previous stage that have trained furthest, and new ones.
+ * Which ones are promoted matters only without checkpoints; that these are is a guess.
  */
 static void
 init_cohorts(struct espl__forecast *f, struct espl__stage_table *t)

@@ -80,7 +80,7 @@ uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer,
 /* Does the slot exist on a node that can be used? */
 struct espl__gpu *espl__gpu_at(const struct espl__fleet *, const struct espl_slot *,
     struct espl__machine **);
-/* Could `who` reserve it: room among the other seats, same packing, not blocked? */
+/* Whether trial `who` could reserve it: room among the other slots, same packing, not blocked. */
 int espl__seat_fits(const struct espl__gpu *, const void *who, uint32_t packing);
 /* Could `who`'s processes start there now: the other seats that are held leave room? */
 int espl__seat_clear(const struct espl__gpu *, const void *who, uint32_t packing);
@@ -88,7 +88,7 @@ void espl__seat_set(struct espl__fleet *, const struct espl_slot *, const void *
     int reserved);
 void espl__seat_unset(struct espl__fleet *, const struct espl_slot *, const void *who, int held,
     int reserved);
-/* Does a trial other than `who` reserve or want it? */
+/* Whether a trial other than `who` has reserved it or waits for it. */
 int espl__seat_wanted(const struct espl__gpu *, const void *who);
 
 /* ---- sold.c ---------------------------------------------------------------------------------- */

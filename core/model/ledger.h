@@ -9,9 +9,9 @@
 #define ESPL__LEDGER_H
 #include <espalier/cloud.h>
 
-/* Why a lease ended, beyond the SDK's reasons: we released a node that was of no use; REFUSAL: and
- * the next one of its offer would be of none either.  It costs what it costs to release one,
- * minimum charge included. */
+/* Why a lease ended, beyond the SDK's reasons: we released a node that could not be used; REFUSAL:
+ * and the next one of its offer could not be used either. It is charged like a released node,
+ * including the minimum. */
 #define ESPL__BY_GIVING_UP ((espl_reason)256)
 #define ESPL__BY_REFUSAL ((espl_reason)257)
 

@@ -153,7 +153,8 @@ hazard(const struct espl_market *pub, uint32_t offer, struct espl_hazard *out)
 		if (m->fleet->live[i]->offer == offer)
 			out->hours += hours_ready(m, m->fleet->live[i]);
 	out->rate_hour = out->hours > 0 ? (events + (double)out->observed) / out->hours : NAN;
-	if (!isnan(sold->hazard_hour) && !(sold->hazard_hours > 0)) /* told without evidence */
+	if (!isnan(sold->hazard_hour) &&
+	    !(sold->hazard_hours > 0)) /* taken as given, without evidence */
 		out->rate_hour = sold->hazard_hour;
 	return ESPL_OK;
 }

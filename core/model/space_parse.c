@@ -1,7 +1,7 @@
 /* space_parse.c - the `space` group of a configuration file becomes a search space.
  *
- * Everything a user can get wrong is found here and told with its line, so that the rest of the
- * program can take a space as sound.
+ * Every user error is found here and reported with its line, so that the rest of the program can
+ * rely on a valid space.
  */
 #include <math.h>
 #include <string.h>

@@ -39,7 +39,7 @@ struct espl__trial {
 	uint8_t save_asked; /* a clone, the algorithm or a node at risk wants one */
 	uint8_t verdict;    /* espl_verdict to carry out at the next boundary, 0 none */
 	uint8_t restarts;   /* a resize in place has failed: no other is tried */
-	/* its processes stand at pub.iteration: a checkpoint can be made, or is being made */
+	/* its processes are at pub.iteration: a checkpoint can be made, or is being made */
 	uint8_t can_save;
 	uint8_t itself; /* said that it is complete */
 	uint8_t finish; /* enum espl__finish, as counted */
@@ -54,7 +54,7 @@ struct espl__trial_group {
 	/* with a plan: when its barrier has passed; NEVER not known */
 	espl_time over_at;
 	uint8_t asked; /* taken out of the list of ended ones */
-	uint8_t told;  /* the algorithm hears, or heard, of its end */
+	uint8_t told;  /* its end is, or was, reported to the algorithm */
 	/* begun closed: closes when the answer that began it is done */
 	uint8_t will_close;
 };

@@ -452,7 +452,7 @@ espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct 
 
 /* Asking an allocator for its plan, and holding every plan to the model.
  *
- * The host does not believe what a planner says of its plan: it predicts it again, and refuses
+ * The host does not rely on a planner's own prediction: it predicts the plan again, and refuses
  * one that leaves out a stage, cannot be placed, or does not meet deadline and budget.
  */
 

@@ -203,7 +203,7 @@ run_rounds(struct espl__run_state *run, struct espl__diag *diag)
 	espl_status status;
 	int stopping = 0, rounds = 0;
 
-	/* A run that was stopped has ended for the executor until it hears EV_RESUME. */
+	/* For the executor, a stopped run has ended until EV_RESUME arrives. */
 	while (rounds == 0 || !espl__exec_ended(run->exec)) {
 		if (pending_interrupt(run) >= 2) {
 			(void)espl__fail(diag, ESPL_E_LIMIT,

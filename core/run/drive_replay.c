@@ -115,7 +115,7 @@ replay_round(struct replay *replay, struct espl__diag *diag)
 		recorded.data = (uint8_t *)(uintptr_t)replay->payload.at;
 		recorded.size = (size_t)(replay->payload.end - replay->payload.at);
 	}
-	/* At the very end nobody knows what was decided: decided now. */
+	/* The last round of a journal may lack its decisions: decide now. */
 	status = espl__exec_round(run->exec, run->last, replay->events, replay->count,
 	    got == 1 ? &recorded : NULL, run->drive->accept, diag);
 	espl__arena_free(&replay->arena);
@@ -157,7 +157,7 @@ replay_all(struct replay *replay, struct espl__diag *diag)
 	return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 }
 
-/* Is this the run that the journal tells of? */
+/* Whether the journal belongs to this run. */
 static espl_status
 check_header(const struct espl__run_state *run, struct espl__diag *diag)
 {
@@ -256,7 +256,7 @@ take_back(const struct replay *replay, const char *path)
 		(void)espl__journal_close(journal, NULL);
 }
 
-/* Cuts off what is no record, and opens the journal to go on. */
+/* Truncates the journal after its last valid record and opens it for appending. */
 static espl_status
 go_on(struct replay *replay, const char *path, const struct espl__rest *rest, char **kept,
     struct espl__diag *diag)

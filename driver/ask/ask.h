@@ -21,7 +21,7 @@ struct espl__ask_client;
 /* A trial that the executor has started: handed to a client, or in the queue to be. */
 struct espl__ask_trial {
 	uint64_t trial, gang;
-	uint64_t iteration, budget; /* told so far; train up to */
+	uint64_t iteration, budget; /* last result so far; train up to */
 	uint64_t source;      /* whose state to begin from, at `iteration`; its own, or none */
 	const double *values; /* the trial's */
 	struct espl__ask_client *holder; /* NULL: in the queue */
@@ -69,7 +69,7 @@ struct espl__asking {
 	struct espl__names metrics;
 	/* requests.c */
 	struct espl__ask_request request;
-	int dry; /* the algorithm had no trial for the last one that asked */
+	int dry; /* the algorithm had no trial for the last client that asked */
 	/* world.c */
 	int opening; /* 1 fresh, 2 resumed; 0 done */
 	int stop_wanted, stop_told, ended;
@@ -106,8 +106,8 @@ struct espl__ask_client {
 espl_status espl__ask_listen(struct espl__asking *, struct espl__diag *);
 /* The next whole line, of the clients in turn; NULL: there is none.  It ends with a NUL. */
 struct espl__ask_client *espl__ask_line(struct espl__asking *, char **line, size_t *size);
-/* The journal to the disk if anything was told, then answers to the clients, and those that have
- * gone are forgotten. */
+/* Syncs the journal if any result arrived, then sends the answers and removes clients that have
+ * disconnected. */
 espl_status espl__ask_flush(struct espl__asking *, struct espl__diag *);
 void espl__ask_wait(struct espl__asking *, int64_t ns); /* until a client says something */
 void espl__ask_hang_up(struct espl__asking *);

@@ -109,7 +109,7 @@ espl__ask_listen(struct espl__asking *ask, struct espl__diag *diag)
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* A line that is there as a whole, or the rest of what a client said that has hung up. */
+/* A complete line, or the last partial line of a client that has disconnected. */
 static char *
 take_line(struct espl__ask_client *client, size_t *size)
 {

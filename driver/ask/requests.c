@@ -224,7 +224,7 @@ report_trial(struct espl__asking *ask, struct espl__ask_client *client, struct e
 {
 	struct espl__event *event;
 
-	espl__ask_hold(ask, t, client); /* of another client, too: it counts who tells first */
+	espl__ask_hold(ask, t, client); /* also of another client: the first result counts */
 	event = espl__ask_event(ask, ESPL__EV_REPORT);
 	event->as.report.gang = t->gang;
 	event->as.report.iteration = iteration;
@@ -259,7 +259,7 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 			answer_tell(ask, client, t->trial, 0);
 		else
 			refuse(client,
-			    "trial %llu was told at iteration %llu already; the next is %llu",
+			    "trial %llu already has a result at iteration %llu; the next is %llu",
 			    (unsigned long long)t->trial, (unsigned long long)t->iteration,
 			    (unsigned long long)t->iteration + 1);
 		return;
@@ -483,8 +483,7 @@ find_verb(struct espl__ask_client *client, const json_t *request)
 	}
 	near = espl__nearest(op, names, VERBS);
 	refuse(client, "there is no request '%.50s'%s%s%s", op,
-	    near != NULL ? "; did you mean '"
-			 : "; there are ask, tell, fail, best, status and trials",
+	    near != NULL ? "; did you mean '" : "; use ask, tell, fail, best, status or trials",
 	    near != NULL ? near : "", near != NULL ? "'?" : "");
 	return NULL;
 }

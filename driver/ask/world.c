@@ -89,7 +89,7 @@ open_run(struct espl__asking *ask)
 
 /* ---- rounds ------------------------------------------------------------------------------- */
 
-/* Nobody is left to answer: the run is stopped, and may be opened again. */
+/* No client is left: stop the run; it can be opened again. */
 static void
 look_for_clients(struct espl__asking *ask)
 {
@@ -137,7 +137,7 @@ next_round(struct espl__world *world, struct espl__round *round, struct espl__di
 	set_clock(ask);
 	left = ask->timer_at == ESPL_NEVER ? WAIT_MOST : ask->timer_at - ask->now;
 	if (!ask->urgent && left > 0) {
-		/* Those that were handed out meanwhile are said to run. */
+		/* Do not wait if trials were just handed out: their STARTED events are due. */
 		espl__ask_wait(ask,
 		    ask->batch[ask->filling].count > 0 ? 0
 			: left < WAIT_MOST             ? left
@@ -243,7 +243,7 @@ stop_asking(struct espl__world *world)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-/* The search has ended: there is no trial to be had, but results are. */
+/* The search has ended: no trials are handed out, but results can still be read. */
 static espl_status
 serve_results(struct espl__asking *ask, const volatile int *interrupt, struct espl__diag *diag)
 {

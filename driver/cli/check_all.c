@@ -83,8 +83,7 @@ find_blamed(const struct espl__tree *tree, const struct espl__diag *diag, struct
 	}
 }
 
-/* What is to be left out because of this mistake, as espl__run_load takes it; NULL: nothing that
- * would help. */
+/* The part to skip because of this error, as for espl__run_load; NULL: skipping does not help. */
 static char *
 leave_out(const char *path, const char *const *sets, uint32_t count, const struct espl__diag *diag)
 {

@@ -45,7 +45,7 @@ option_trials(const struct espl__session *s)
 	struct espl__values *values = NULL;
 	uint64_t trials = 0;
 
-	/* What is wrong with it was told by the instance. */
+	/* The instance has already reported what is wrong. */
 	if (espl__plugin_find(ESPL_ALGORITHM, section->use, &plugin, NULL) != ESPL_OK ||
 	    espl__schema_resolve(plugin->desc->options, plugin->desc->option_count,
 		plugin->desc->option_size, section->group, known, section->use, section->use,

@@ -180,8 +180,8 @@ is_name_taken(const struct inputs *in, const char *name)
 	return 0;
 }
 
-/* What a warm start begins with is kept as it was read: it may be a folder, and of a run that goes
- * on. */
+/* The input of a warm start is stored as it was read: it may be the directory of a run that is
+ * still running. */
 static espl_status
 write_warm(const struct espl__session *s, const char *to, struct espl__diag *diag)
 {

@@ -201,7 +201,7 @@ read_items(struct reader *r, const json_t *root, const struct espl__session *s,
 	g->view.item_count = g->view.changed_count = count;
 }
 
-/* Items that hold GPUs sit on the first ones that are free, in their order. */
+/* Items with GPUs occupy the first free ones, in order. */
 static void
 seat_items(struct reader *r, struct espl__given_view *g, uint32_t nodes, uint32_t gpus)
 {

@@ -1,8 +1,8 @@
 /* offered.c - what a configuration wants of its cloud, held against what that sells.
  *
  * Known before anything is begun: a job that can never run is refused, at its line of the trace,
- * and an allocator that is to hold more GPUs than there can ever be is told of, since it will
- * quietly do with less.
+ * and a warning is given for an allocator configured for more GPUs than the cloud can provide,
+ * since it would silently use fewer.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -47,7 +47,7 @@ look_up(const struct espl__session *s, struct stat *st)
 	struct espl__node node = { .type = ESPL__STRING };
 	char *path = NULL;
 
-	/* What is wrong with the cloud or the space is told by those who need them. */
+	/* Errors in the cloud or the space are reported where these are used. */
 	if (espl__subject_find(s, &subject, NULL) != ESPL_OK)
 		return NULL;
 	if (espl__profile_place(&subject, &path, NULL) == ESPL_OK && stat(path, st) != 0) {

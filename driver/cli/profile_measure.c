@@ -205,8 +205,9 @@ set_alone(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 	espl__print(b, "allocator={ use=\"static\"; gpus=%u;", ask->gpus);
 }
 
-/* `fair` lets trials share where the profile says that it helps: it is told so.  Who began early
- * must not be done before those that began late have been timed beside it. */
+/* `fair` lets trials share if the profile says that it helps, so the profile used here does. A
+ * trial that started early must not finish before those that started late have been timed beside
+ * it. */
 static void
 set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 {

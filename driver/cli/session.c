@@ -335,7 +335,7 @@ espl__session_submitted(struct espl__session *pool, uint64_t number,
 	if (pool->dir == NULL || number < first || at > pool->submitted_count)
 		return espl__fail(diag, ESPL_E_CONFIG, "the pool has no experiment %llu",
 		    (unsigned long long)number);
-	/* One that was refused has left its number to the next. */
+	/* A rejected experiment's number is used for the next one. */
 	path = espl__format("%s/experiments/%llu/run.cfg", pool->dir, (unsigned long long)number);
 	s = espl__alloc(sizeof *s);
 	status = espl__session_load(path, NULL, 0, ESPL__NEED_TRIAL, s, diag);

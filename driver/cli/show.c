@@ -1,4 +1,4 @@
-/* show.c - hooks those who watch a run into the drive. */
+/* show.c - connects the observers of a run to the drive. */
 #include "base/assert.h"
 #include "cli/show.h"
 

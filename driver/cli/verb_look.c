@@ -1,4 +1,4 @@
-/* verb_look.c - status, best, explain, export: what results.db tells. */
+/* verb_look.c - status, best, explain, export: commands that read results.db. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -159,7 +159,7 @@ wait_for_answer(const char *dir, const char *request, int asker, const char *wha
 		result = tell_answer(path, what, name);
 		if (result != ESPL__EXIT_DONE) /* the owner of the pool may have had no right to */
 			(void)espl__tree_remove(asked, NULL);
-		/* it ended meanwhile: nobody will look here again */
+		/* the pool ended meanwhile and will not read requests any more */
 	} else if (!held && goes_on(dir, dir, &diag) != ESPL_OK) {
 		(void)espl__tree_remove(asked, NULL);
 		result = espl__cli_fail(&diag);
@@ -267,8 +267,8 @@ is_asked(const struct dirent *entry)
 	return strchr(entry->d_name, '.') == NULL;
 }
 
-/* The pool is not over, and nobody works on it: why no one trains, and what waits for that to
- * change. */
+/* The pool has not ended, but no driver is running: explains why no trial is running and which
+ * requests wait. */
 static void
 say_nobody(const char *given, struct espl__buf *b)
 {

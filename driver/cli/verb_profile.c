@@ -403,7 +403,7 @@ list_halves(const struct profiling *p, uint32_t list[32])
 	return count;
 }
 
-/* A run in which the trial goes from or to this many GPUs.  0: no more of that is to be had. */
+/* A run in which the trial is resized from or to this many GPUs. 0: no such measurement is left. */
 static int
 measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus,
     espl_status *status, struct espl__diag *diag)

@@ -292,7 +292,7 @@ make_folder(struct job *job, const char *given, const char *faults, struct espl_
 	    espl__folder_make(&job->session, given, faults, &job->dir, &job->made, diag);
 
 	if (status != ESPL_OK) {
-		/* Nothing was begun: whatever the system says, another --dir mends it. */
+		/* Nothing was started: whatever the system error, another --dir fixes it. */
 		diag->status = ESPL_E_CONFIG;
 		return ESPL_E_CONFIG;
 	}

@@ -173,8 +173,7 @@ static const struct espl__core_member trial_members[] = {
 	    "saves no checkpoints. See docs/unchanged-scripts.md." },
 	{ "metrics.format", "\"pattern\" or \"json\"",
 	    "How to read a line: by metrics.pattern, or as a JSON object of metrics. Default: "
-	    "pattern "
-	    "if there is one." },
+	    "pattern if it is set." },
 	{ "metrics.pattern", "string",
 	    "Regular expression (PCRE2) with a group named like experiment.metric; {NAME} stands "
 	    "for "

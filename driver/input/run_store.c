@@ -24,8 +24,8 @@ const struct espl_option espl__store_options[STORE_COLLECT + 1] = {
 	    .help = "Region of the bucket. Absent: AWS_REGION, or else AWS_DEFAULT_REGION." },
 	[STORE_ENDPOINT] = { .name = "endpoint",
 	    .type = ESPL_OPT_STRING,
-	    .help = "URL of a compatible store, such as \"https://minio.example:9000\", which is "
-		    "given the bucket in the path. Absent: Amazon S3 in the region." },
+	    .help = "URL of a compatible store, such as \"https://minio.example:9000\"; the bucket "
+		    "is part of the path. Absent: Amazon S3 in the region." },
 	[STORE_PROFILE] = { .name = "profile",
 	    .type = ESPL_OPT_STRING,
 	    .help = "Profile in ~/.aws that has the keys. Absent: as the AWS CLI finds them." },

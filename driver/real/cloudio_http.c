@@ -552,7 +552,8 @@ espl__http_keys_came(struct espl__http_hub *hub, const struct espl__aws_keys *ke
 		x->next = failed;
 		failed = x;
 	}
-	/* The plugin may ask for more, or close, when it hears of a failure: the list is ready. */
+	/* The plugin may send more requests, or close, when a failure is reported: the list is
+	 * consistent by now. */
 	for (x = failed; x != NULL; x = next) {
 		next = x->next;
 		if (!hub->stopped)

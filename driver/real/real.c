@@ -192,8 +192,8 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 		if (real->ticked && real->batch[real->filling].count == 0)
 			break;
 	}
-	/* We may have stood still (a slow disk, Ctrl-Z): whoever has reported meanwhile was not
-	 * silent. */
+	/* The driver may have been suspended (slow disk, Ctrl-Z): gangs that reported in that time
+	 * were not silent. */
 	if (real->rang)
 		(void)uv_run(&real->loop, UV_RUN_NOWAIT);
 	real->rang = 0;

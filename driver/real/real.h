@@ -78,7 +78,7 @@ struct espl__ragent {
 	uv_write_t request;
 	int handles; /* open ones */
 	int eof, exited, writing;
-	int broken;             /* nothing it says counts any more */
+	int broken;             /* its messages are ignored */
 	int refused;            /* another one on this node would be no better */
 	int signalled;          /* by us */
 	int kills;              /* times that SIGKILL was sent */
@@ -259,7 +259,7 @@ struct espl__real {
 	uint64_t trash;
 	int rejoining;    /* agents that outlived the last driver are asked for their state */
 	int agents_lost;  /* in this run: they may have left folders */
-	int log_lost;     /* a log could not be written, and that was said */
+	int log_lost;     /* a log could not be written, and the warning was given */
 	int64_t gangs_at; /* tick of the last look at the gangs */
 	struct espl__moved moved[2]; /* from and to private nodes that are gone */
 	struct espl__compute_job *jobs;

@@ -21,7 +21,8 @@
 /* a second apart; a process that waits for a dead disk does not die */
 #define KILLS_MOST 30
 #define BROKEN_LIMIT (2 * ESPL__REAL_SECOND)
-#define OUTPUT_LIMIT (200 * INT64_C(1000000)) /* after the exit: who still holds the pipe? */
+#define OUTPUT_LIMIT \
+	(200 * INT64_C(1000000)) /* after the exit: another process may hold the pipe */
 
 static void
 agent_closed(uv_handle_t *handle)

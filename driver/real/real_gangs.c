@@ -117,7 +117,7 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 		return;
 	}
 	if (gang->waiting && grace > 0 &&
-	    !gang->killed) { /* it sits in a read: wake it with the same wish */
+	    !gang->killed) { /* it is blocked in a read: send the same request to wake it */
 		gang->waiting = 0;
 		espl__real_say(real, gang, ESPL__PAUSE, 0);
 	}
@@ -130,7 +130,7 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 	}
 }
 
-/* One that was told to leave is still there. */
+/* A gang that was asked to leave is still running. */
 static void
 end_overstay(struct espl__real *real, struct espl__rgang *gang)
 {
@@ -149,8 +149,7 @@ end_overstay(struct espl__real *real, struct espl__rgang *gang)
 	espl__real_gang_kill_parts(real, gang, 0);
 }
 
-/* An agent that still answers, but cannot start or end what it was told to: its machine is of no
- * use. */
+/* An agent that answers but cannot start or kill processes: its node cannot be used. */
 static void
 end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
 {

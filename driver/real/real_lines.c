@@ -170,7 +170,7 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 		    gang->killed || gang->told ? ESPL__PAUSE : ESPL__CONTINUE, 0);
 		return;
 	}
-	if (gang->told != 0) { /* it was told to exit, and went on */
+	if (gang->told != 0) { /* it was asked to exit, but continued */
 		warn_once(gang, report,
 		    "after the request to exit (use `for i in run.iterations()`, or leave the loop "
 		    "with `if verdict.end: break`)");

@@ -1,6 +1,6 @@
 /* real_resize.c - a gang changes its ranks while they live: the driver's part.
  *
- * Who stays is told at once where it will sit, and who comes is started, while the gang trains.
+ * Ranks that stay learn their new slots at once, and new ranks are started, while the gang trains.
  * When all that come are ready, the next "continue" becomes "resize".  It is done when the new rank
  * 0 says so and everybody who left is gone.  Ranks that come are another part of the gang, even on
  * a node that has one.

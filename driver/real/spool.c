@@ -177,7 +177,7 @@ is_draft(const struct dirent *entry)
 	return strncmp(entry->d_name, ".submit-", 8) == 0 && strchr(entry->d_name + 1, '.') == NULL;
 }
 
-/* Only who gets the lock itself may be sure that there is no writer: that it cannot be asked for
+/* Only a process that gets the lock can be sure that there is no writer: failing to query the lock
  * proves nothing. */
 static void
 sweep_drafts(const char *dir)

@@ -1,7 +1,7 @@
 /* lines.c - log lines of a run: nodes, groups, trials that end or fail, each new best.
  *
- * A simulated run passes in moments and may have a million trials: there only groups, bests and
- * failures are told.
+ * A simulated run passes in moments and may have a million trials: only groups, new bests and
+ * failures are logged then.
  */
 #include "base/assert.h"
 #include "report/view.h"

@@ -23,7 +23,7 @@ struct espl__past {
 	uint64_t group, iteration, budget;
 	double loss; /* last reported; NaN none */
 	espl_trial_state state;
-	uint8_t failed; /* its gang did, and it was not told about since */
+	uint8_t failed; /* its gang ended, and no later state was reported */
 	uint16_t gpus;  /* it had last; 0 none yet (a part of one is 1) */
 };
 struct espl__past_list {

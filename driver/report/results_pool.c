@@ -65,8 +65,8 @@ cut_jobs(struct espl__results *r, const struct espl__exec *exec)
 			    espl__results_s(espl__exec_now(exec)), job_status(exec, t));
 }
 
-/* Nobody tells of those that are still to come: they are listed once, and again if that will not
- * be. */
+/* There is no event for jobs that have not arrived: they are listed once, and again if they will
+ * never arrive. */
 void
 espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
 {

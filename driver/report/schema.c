@@ -22,7 +22,7 @@ const char espl__results_schema[] =
     "CREATE TABLE reports ("
     "  trial INTEGER NOT NULL, iteration INTEGER NOT NULL,"
     "  at_s REAL NOT NULL,"
-    "  metric REAL," /* the objective; NULL: the trial said NaN, or nothing */
+    "  metric REAL," /* the objective; NULL: the trial reported NaN, or no value */
     "  gpus INTEGER NOT NULL, packing INTEGER NOT NULL,"
     "  PRIMARY KEY (trial, iteration)) WITHOUT ROWID;\n"
     "CREATE TABLE metric_names (id INTEGER PRIMARY KEY, name TEXT NOT NULL);\n"

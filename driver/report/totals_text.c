@@ -253,7 +253,6 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	    (long long)t->nodes_peak, t->nodes_peak == 1 ? "" : "s");
 	if (t->nodes_leaked > 0)
 		espl__print(b,
-		    "  leaked  %lld node%s could not be proven ended: look at your provider's "
-		    "list\n",
+		    "  leaked  %lld node%s may still be running: check your provider's console\n",
 		    (long long)t->nodes_leaked, t->nodes_leaked == 1 ? "" : "s");
 }

@@ -461,7 +461,7 @@ gpus_held_before(const struct espl__waits *w, const struct holder *h, double at_
 	return low > h->first ? w->levels[low - 1].gpus : 0;
 }
 
-/* Who had most of what was in use before to_s. */
+/* The largest users of the GPUs in use before to_s. */
 static void
 take_holders(const struct espl__waits *w, double to_s, struct espl__wait *wait)
 {

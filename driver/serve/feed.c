@@ -15,7 +15,7 @@
 	INT64_C(15000000000) /* between two signs of life, which find clients that are gone \
 			      */
 
-/* Is there anything that was not sent? */
+/* Whether there are events that have not been sent. */
 static int
 has_news(const struct espl__feed *s)
 {

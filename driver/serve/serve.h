@@ -8,7 +8,7 @@
 struct espl__serve_setup {
 	const char *const *dirs; /* run directories, and folders of them */
 	uint32_t count;
-	uint16_t port;             /* 0: one that is free */
+	uint16_t port;             /* 0: any free port */
 	int control;               /* may the page cancel, submit and stop? */
 	const char *plugin_path;   /* for the commands that do; NULL: none */
 	const volatile int *ended; /* not 0: return */

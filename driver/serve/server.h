@@ -69,7 +69,7 @@ struct espl__server {
 
 /* request.c: admits a request, or answers why not. */
 enum MHD_Result espl__request_admit(struct espl__request *, const char *url, const char *method);
-/* Whether what it waits for is there. */
+/* Whether its page or output is ready. */
 int espl__request_ready(struct espl__request *);
 /* answer.c: answers a request that was admitted, or suspends it. */
 enum MHD_Result espl__request_answer(struct espl__request *);
@@ -80,7 +80,7 @@ enum MHD_Result espl__answer_send(struct espl__request *, unsigned status, const
 void espl__answer_scripts(struct espl__server *); /* once, before the first answer */
 /* command.c: begins cancel, submit or stop of this program for a request; 0, or -1. */
 int espl__command_begin(struct espl__request *);
-/* What it printed, when it has ended. */
+/* The output of the command, once it has ended. */
 struct MHD_Response *espl__command_response(struct espl__request *);
 /* feed.c */
 struct MHD_Response *espl__feed_open(struct espl__request *, int all);

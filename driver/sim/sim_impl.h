@@ -264,7 +264,7 @@ uint64_t espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uin
 /* sim_cloud.c */
 espl_status espl__sim_describe(struct espl__sim *, struct espl__diag *);
 void espl__sim_tell_offers(struct espl__sim *); /* OFFERs, PRICEs so far, CLOUD */
-/* A resumed run has heard these. */
+/* A resumed run has already received these events. */
 void espl__sim_skip_prices(struct espl__sim *, espl_time now);
 void espl__sim_price_due(struct espl__sim *, uint64_t offer);
 void espl__sim_cloud_free(struct espl__sim *);

@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "sim/sim_impl.h"
 
-/* Whoever should have come while nobody was there comes at once. */
+/* Arrivals that were due while no driver was running happen at once. */
 static void
 schedule_arrival(struct espl__sim *sim, enum espl__sim_due_type type, uint64_t number,
     espl_time when)

@@ -186,7 +186,7 @@ go_along(struct espl__sim *sim, const struct espl__sim_gang *like, const struct 
 }
 
 /* Makes the checkpoint again: back along the lineage to a state that is kept or to the first
- * trial's beginning, and from there forward.  It is kept as if it had never been gone.  NULL:
+ * trial's beginning, and from there forward.  It is kept as if it had never been removed.  NULL:
  * text, which is NULL before, says why not. */
 static struct espl__sim_blob *
 make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t trial,

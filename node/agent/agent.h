@@ -112,7 +112,7 @@ struct espl__agent_gang {
 	/* rank 0 on this node */
 	int leads;
 	int report;      /* our end, -1 none */
-	int64_t mute_at; /* it closed its end; said if it lives then; 0 none */
+	int64_t mute_at; /* it closed its end: when to warn if it still runs; 0: open */
 	int saving_now;  /* no line is read meanwhile */
 	int spoilt;      /* GARBAGE was sent: nothing is read any more */
 	struct espl__buf in, out;

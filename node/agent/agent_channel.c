@@ -1,8 +1,8 @@
 /* agent_channel.c - the agent's side of the channel to its driver.
  *
  * Frames gather in the outbox and leave with one write a turn of the loop.  Anything that is not
- * as wire.h says ends the channel, and with it every process: a driver that cannot be understood
- * cannot be obeyed.
+ * as wire.h says ends the channel, and with it every process: commands of a driver that cannot be
+ * parsed must not be guessed.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -96,7 +96,7 @@ name_of(int64_t pid, char to[32])
 	espl__buf_free(&b);
 }
 
-/* Counts who is there; with `end` those of ours that must not be there are named and ended. */
+/* Counts processes on the GPU; with `end`, ours that must not be there are logged and killed. */
 static void
 weigh_users(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl__seen *s)
 {
@@ -263,7 +263,7 @@ take_usage(struct espl__card *c, const struct look *l)
 	for (uint32_t k = 0; k < a->gang_count; k++) {
 		struct espl__agent_gang *g = a->gangs[k];
 
-		/* Told when it is news: the driver keeps a journal. */
+		/* Reported only when it has changed, because the driver journals it. */
 		if (g->gpu_now <= g->gpu_told + g->gpu_told / 8)
 			continue;
 		g->gpu_told = g->gpu_now;
@@ -340,7 +340,8 @@ espl__card_usage(struct espl__card *c, int64_t now, int64_t *next)
 	if (c->ranks == 0 || c->blind_told || c->looking)
 		return;
 	if (c->usage_at == 0)
-		c->usage_at = now + USAGE_GAP / 5; /* a trial's first second tells little */
+		c->usage_at =
+		    now + USAGE_GAP / 5; /* the first second of a trial is not representative */
 	if (now < c->usage_at) {
 		keep_earlier(next, c->usage_at);
 		return;

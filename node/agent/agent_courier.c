@@ -103,7 +103,8 @@ espl__courier_gone(void *agent, struct espl__move *move)
 		at = &(*at)->next;
 	*at = c->next;
 	if (c->pid > 0 && !c->said)
-		(void)kill(c->pid, SIGKILL); /* what it wrote is nobody's; else it ends by itself */
+		(void)kill(c->pid,
+		    SIGKILL); /* its partial output is discarded; otherwise it exits by itself */
 	if (c->to >= 0)
 		close(c->to);
 	if (c->from >= 0)

@@ -1,5 +1,5 @@
-/* agent_gpu.c - a GPU from one trial to the next: claimed, held, left; and what becomes of those
- * who share it when what they share fails.
+/* agent_gpu.c - a GPU from one trial to the next: claimed, held, left; and how trials that share it
+ * continue when MPS fails.
  *
  * A gang waits here between its checkpoint's verification and its start: until its GPUs are clean
  * and, if it shares one by MPS, the daemon has proven to be alive.  When a daemon or its server
@@ -209,8 +209,8 @@ espl__card_fault(struct espl__card *c, const char *format, ...)
 	if (c->ranks == 0 && c->state == ESPL__CARD_OPEN)
 		c->state = ESPL__CARD_DIRTY;
 	if (c->faults >= FAULTS_MAX)
-		espl__card_no_mps(c,
-		    "it failed %d times without a trial that ended well in between", FAULTS_MAX);
+		espl__card_no_mps(c, "it failed %d times without a successful trial in between",
+		    FAULTS_MAX);
 }
 
 /* ---- how a GPU is to be shared ------------------------------------------------------------- */
@@ -316,7 +316,8 @@ check_ready(struct espl__agent_gang *g, int mps)
 			finish_claim(g, text);
 			return -1;
 		}
-		/* Who is to have it alone, or in turns, finds no idle daemon there. */
+		/* A trial that gets the GPU alone or by time slicing must not find an idle daemon
+		 * there. */
 		if (mps <= 0 && c->state == ESPL__CARD_OPEN && c->mps_ranks == 0 &&
 		    c->mps.state != ESPL__MPS_OFF) {
 			espl__mps_quit(&c->mps);
@@ -428,7 +429,7 @@ espl__gpus_failed(struct espl__agent_gang *g)
 	if (g->sharing != ESPL__SHARE_MPS || g->claiming || g->check != 0 || g->agent->ending)
 		return;
 	g->checked_on = g->start.ranks[0].gpu;
-	g->check = UINT64_MAX; /* asked for when the others had their time to fail, too */
+	g->check = UINT64_MAX; /* ask only after the other trials had time to fail as well */
 	g->check_at = espl__tick() + GATHER;
 }
 

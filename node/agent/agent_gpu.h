@@ -135,7 +135,7 @@ void espl__gpus_free(struct espl__agent *);
 void espl__gpus_claim(struct espl__agent_gang *);
 void espl__gpus_leave(struct espl__agent_rank *);        /* it is gone; more than once is fine */
 void espl__gpus_failed(struct espl__agent_gang *);       /* a rank of it failed by itself */
-int espl__gpus_settled(const struct espl__agent_gang *); /* 1: it is known whose fault that was */
+int espl__gpus_settled(const struct espl__agent_gang *); /* 1: the trial that caused it is known */
 void espl__gpus_bye(struct espl__agent_gang *);          /* it has ended */
 void espl__gpus_env(const struct espl__agent_rank *, struct espl__strings *);
 int64_t espl__gpus_tend(struct espl__agent *, int64_t now); /* the next deadline, 0 none */

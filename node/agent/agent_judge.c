@@ -1,5 +1,5 @@
-/* agent_judge.c - what was seen of a GPU or said of its MPS server, judged: plain functions of
- * values. */
+/* agent_judge.c - classifies observations of a GPU and answers about its MPS server: pure
+ * functions. */
 #include <stdlib.h>
 #include <string.h>
 

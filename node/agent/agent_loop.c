@@ -1,4 +1,4 @@
-/* agent_loop.c - one turn after another: wait, listen, act, tell; and the way out.
+/* agent_loop.c - the main loop (wait, receive, act, send) and the shutdown.
  *
  * What waits for a disk runs as a job in a thread; its pointer comes back through a pipe, so
  * that everything but the job's own work happens here, in one thread.

@@ -1,4 +1,4 @@
-/* agent_mps.c - the private MPS daemon of one GPU: started, asked whether it lives, ended.
+/* agent_mps.c - the private MPS daemon of one GPU: starting, health check, ending.
  *
  * It runs under a supervisor like a rank's (agent_sup.c): whatever it forks, itself into the
  * background included, stays below that, and is ended with it, also when the agent is killed.
@@ -113,7 +113,7 @@ last_word(const struct espl__mps *m, const char *name, char said[ESPL__SAID_MAX]
 	free(path);
 }
 
-/* MPS is not available: tell all waiting gangs why. */
+/* MPS is not available: send the reason to all waiting gangs. */
 static void
 fail_mps(struct espl__mps *m, const char *why)
 {

@@ -1,8 +1,8 @@
 /* agent_seat.c - a resize in place, as the agent sees it.
  *
- * The driver says (SEAT) where each rank will sit; every rank is told so at once and acts on it
- * when rank 0 says that the time has come.  Whoever has no seat leaves by itself.  The first line
- * of a new rank 0 makes it the one whose reports are heard.
+ * The driver sends each rank's new slot (SEAT); the agent passes it on at once, and the ranks act
+ * on it when rank 0 asks for it. A rank without a slot exits by itself.  The first line of a new
+ * rank 0 makes it the one whose reports are heard.
  */
 #include <errno.h>
 #include <inttypes.h>

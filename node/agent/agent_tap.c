@@ -88,7 +88,7 @@ take_bytes(struct espl__tap *t, const char *bytes, size_t size)
 		if (st.st_size <= t->limit) /* otherwise it was reported before */
 			(void)write_log(t, notice, sizeof notice - 1);
 	} else if (!t->full) {
-		done = write_log(t, bytes, size); /* the rest of a full disk's is lost */
+		done = write_log(t, bytes, size); /* output that a full disk cannot take is lost */
 	}
 	if (done < size)
 		drop_bytes(t, bytes + done, size - done);

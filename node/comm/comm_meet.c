@@ -180,7 +180,7 @@ is_welcome(const struct meeting *m, const struct knock *k)
 	    k->world == s->world && k->rank > 0 && k->rank < s->world && m->links[k->rank] < 0;
 }
 
-/* A stranger gets a second to show its key, then the next one is heard. */
+/* A connection gets one second to present its key; then the next one is accepted. */
 static espl_status
 receive_one(struct meeting *m, int door, uint64_t host)
 {

@@ -143,7 +143,7 @@ collect_done(struct espl__courier *c)
 	}
 }
 
-/* Those that have rested ask again; returns the ms until the next does. */
+/* Retries errands whose pause has ended; returns the ms until the next one is due. */
 static int
 tend_errands(struct espl__courier *c)
 {

@@ -379,7 +379,8 @@ gpu_finish(struct espl__comm *base)
 	struct gpu_comm *c = (struct gpu_comm *)base;
 
 	ESPL__CHECK(base, COMM);
-	/* Who is done early must not look lost to those that still wait for their streams. */
+	/* A rank that finishes early must not look lost to ranks that still wait for their streams.
+	 */
 	if (c->base.broken == ESPL_OK && drain_stream(c) == ESPL_OK && c->host != NULL)
 		(void)c->host->view.barrier(&c->host->view);
 	if (c->nccl != NULL) {

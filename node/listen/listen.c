@@ -159,7 +159,7 @@ espl__listen_new_json(const char *text, struct espl__listen **to, int *from,
 	if (spec.from == NULL || spec.pattern == NULL || spec.iteration == NULL ||
 	    spec.metric == NULL) {
 		json_decref(root);
-		return espl__fail(diag, ESPL_E_CONFIG, "this does not say what to read: %s", text);
+		return espl__fail(diag, ESPL_E_CONFIG, "not a valid SPEC: %s", text);
 	}
 	*from = strcmp(spec.from, "stderr") == 0 ? 2 : 1;
 	status = espl__listen_new(&spec, to, diag);

@@ -415,7 +415,7 @@ ask_keeper(int fd, const char *epoch, const char *what)
 	    : -1;
 }
 
-/* Connects to the session's keeper, and starts it if the session is new; -1: not to be had. */
+/* Connects to the session's keeper, and starts it if the session is new; -1: not available. */
 static int
 join_session(const char *lease, const char *epoch, int64_t linger, const char *what)
 {

@@ -63,7 +63,7 @@ size_t espl__mover_pump(struct espl__mover *, struct espl__buf *out, size_t most
 int espl__mover_busy(const struct espl__mover *, const char *prefix, int64_t since);
 const struct espl__moved *espl__mover_sums(const struct espl__mover *, int outgoing);
 
-/* For those who store. */
+/* For callers that use a bucket. */
 struct espl__move_view {
 	const char *name, *place;
 	int outgoing;

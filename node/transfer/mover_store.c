@@ -1,4 +1,4 @@
-/* mover_store.c - folders that are in a bucket: what the ends tell one another instead of the
+/* mover_store.c - directories in a bucket: the messages that the two ends exchange instead of the
  * content. */
 #include <stdlib.h>
 #include <string.h>

@@ -49,7 +49,7 @@ espl__worker_connect(struct espl__worker *w, const struct espl__comm_setup *setu
 	return status;
 }
 
-/* Who joins a gang that trains is alone until then. */
+/* A rank that joins a running gang is alone until then. */
 static espl_status
 connect_ranks(struct espl__worker *w, struct espl__diag *diag)
 {

@@ -39,7 +39,8 @@ espl__worker_seat(struct espl__worker *w, const char *line)
 	return 1;
 }
 
-/* What this rank is in the handing over: the old rank 0, who may be one too many, is the first. */
+/* This rank's number in the handover: the old rank 0, which may be an additional rank, is the
+ * first. */
 static espl_status
 meet_for_resize(struct espl__worker *w, int source, struct espl__comm **comm,
     struct espl__diag *diag)
@@ -61,7 +62,7 @@ meet_for_resize(struct espl__worker *w, int source, struct espl__comm **comm,
 	return espl__worker_connect(w, &s, comm, diag);
 }
 
-/* The new rank 0 opens its door and tells where it is; those that have a seat come there. */
+/* The new rank 0 listens and publishes its address; all ranks with a slot connect to it. */
 static espl_status
 gather_new_gang(struct espl__worker *w, struct espl__comm *first, int member,
     struct espl__diag *diag)
@@ -193,7 +194,7 @@ espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct
 	return status == ESPL_OK && !*left ? announce_resize(w, diag) : status;
 }
 
-/* One that joins has nothing to save: SIGTERM ends it until it belongs. */
+/* A joining rank has nothing to save: SIGTERM ends it until it has joined. */
 espl_status
 espl__worker_join(struct espl__worker *w, struct espl__diag *diag)
 {

@@ -263,7 +263,7 @@ go_on(struct asha *asha, uint32_t bracket, uint64_t trial, uint32_t rung,
 	return sink->add(sink, asha->shared.group, &start, &trial);
 }
 
-/* The best of those that may go on. */
+/* The best trial that may be promoted. */
 static espl_status
 promote_best(struct asha *asha, struct espl_search_sink *sink, int *done)
 {
@@ -278,8 +278,8 @@ promote_best(struct asha *asha, struct espl_search_sink *sink, int *done)
 	return ESPL_OK;
 }
 
-/* Nobody trains, all are made, nobody is to be promoted: the search is over, unless nobody has come
- * to the last rung yet.  Then the best goes on of those that trained furthest. */
+/* No trial is running, all have been started and none can be promoted: the search ends, unless none
+ * has reached the last rung yet. Then the best of those that trained furthest continues. */
 static espl_status
 end_search(struct asha *asha, struct espl_search_sink *sink)
 {

@@ -154,7 +154,7 @@ time_to(const struct hypersched *h, uint64_t trial, uint64_t from, uint64_t unti
 	    : read_overheads(h).start_s + (double)(until - from) * seconds;
 }
 
-/* Not even the first trial would get to the first rung: nothing is started in vain. */
+/* Not even the first trial would reach the first rung in time: do not start it. */
 static espl_status
 check_time(const struct hypersched *h, struct espl_error *error)
 {
@@ -363,9 +363,9 @@ promote_next(struct hypersched *h, double left, struct espl_search_sink *sink, i
 	return *done ? add_trial(h, &start, rung + 1, sink) : ESPL_OK;
 }
 
-/* Nobody trains, and nobody is in the best 1/eta: the best of the highest rung goes on, as there is
- * time.  Once somebody has trained to the end, what gets less far counts for nothing: only if there
- * is time for that. */
+/* No trial is running and none is in the best 1/eta: the best of the highest rung continues while
+ * there is time. Once a trial has trained to the end, shorter ones do not count: continue only if
+ * there is time to reach the end. */
 static espl_status
 force_best(struct hypersched *h, double left, struct espl_search_sink *sink)
 {

@@ -22,7 +22,7 @@ struct brackets_bracket {
 	uint32_t failed;           /* of them, for good */
 	uint32_t waiting;          /* trials of the rung that have a score */
 	uint32_t spare_next, spare_count; /* spares still there: [next, count) */
-	uint32_t due;                     /* 1: the group is over, its end is not told yet */
+	uint32_t due; /* 1: the group has ended, but the end is not reported yet */
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ struct rungs_result {
 #define IN_TOP UINT64_C(1)
 /* has a place in the heap `ready`, perhaps an outdated one */
 #define IN_READY UINT64_C(2)
-#define SETTLED UINT64_C(4) /* promoted, or never to go on */
+#define SETTLED UINT64_C(4) /* promoted, or never to be promoted */
 #define ID_SHIFT 3
 
 /* ---- heaps ----------------------------------------------------------------------------------- */
@@ -238,7 +238,8 @@ rungs_record(struct rungs *rungs, uint32_t number, uint64_t trial, double loss, 
 	return ESPL_OK;
 }
 
-/* The best of the top that may still go on; UINT32_MAX: none.  Places that are outdated go. */
+/* The best trial of the top that may still be promoted; UINT32_MAX: none. Removes outdated entries.
+ */
 static uint32_t
 best_ready(struct rungs_rung *rung)
 {

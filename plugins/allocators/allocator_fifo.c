@@ -1,4 +1,4 @@
-/* allocator_fifo.c - first in, first out, without elasticity: who has begun keeps what it has until
+/* allocator_fifo.c - first in, first out, without elasticity: a started item keeps its GPUs until
  * it ends.
  *
  * What a cluster does that resizes nobody, and so what elasticity is measured against.  Each item
@@ -117,7 +117,7 @@ serve_queue(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_a
 		    share_of_item(fifo, view->items[i], espl_roster_at(roster, i), total);
 
 		if (gpus == 0)
-			continue; /* it can never run here: it is in nobody's way */
+			continue; /* it can never run here: it does not block the queue */
 		if (espl_roster_used(roster) + gpus <= total)
 			status = espl_roster_grant(roster, sink, i, gpus, 1);
 		else if (!fifo->overtake)

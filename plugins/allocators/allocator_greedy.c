@@ -174,7 +174,7 @@ begin_waiting(struct greedy *greedy, const struct espl_alloc_view *view, uint32_
 		count = pool_widths(view->items[*queue], roster->per_node, (uint32_t)*idle, width);
 		if (count == 0 &&
 		    pool_widths(view->items[*queue], roster->per_node, total, width) > 0)
-			break; /* nobody overtakes it */
+			break; /* later items must not overtake it */
 		if (count > 0) {
 			if (!add_runner(greedy, *queue, width[count - 1], ESPL_NEVER, 1))
 				return 0;
@@ -217,7 +217,8 @@ double_shortest(struct greedy *greedy, const struct espl_alloc_view *view, uint3
 	}
 }
 
-/* 3: the longest that can be narrower; returns what it gives up, 0: nobody can. */
+/* 3: shrinks the longest-running item that can shrink; returns the number of GPUs freed, 0: none
+ * can. */
 static uint32_t
 halve_longest(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total)
 {

@@ -208,7 +208,7 @@ choose_movers(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t bel
 
 static int reseat_gang(struct colocate *, uint32_t index, uint32_t depth);
 
-/* Everybody who was vacated since `mark` sits again? */
+/* Places all gangs removed since then again; 0: not all found room. */
 static int
 reseat_since(struct colocate *colocate, uint32_t first, uint32_t depth)
 {

@@ -246,7 +246,7 @@ count_holes(struct pack *pack, uint32_t c, uint32_t stand, uint32_t gpu)
 	return found;
 }
 
-/* Those who are to make room come off their GPUs at once. */
+/* Gangs that must make room leave their GPUs at once. */
 static espl_status
 lift_yielding(struct pack *pack, const struct espl_place_view *view)
 {
@@ -494,8 +494,8 @@ begin_again(struct pack *pack, struct espl_mark mark)
 		pack->moves.list[i].state = ESPL_MOVE_OPEN;
 }
 
-/* Gangs that found no place and whose own slots others took: they are to keep these.  1: there are
- * some. */
+/* Gangs without a new place whose old slots were given to others: they must keep the old ones. 1:
+ * there are some. */
 static int
 find_squeezed(struct pack *pack)
 {

@@ -41,7 +41,7 @@ struct espl__check {
 	struct espl__tree *tree; /* made-up values of options, or NULL */
 	const struct espl__node *group;
 	int level;   /* how much is made up, see espl__check_level */
-	int refused; /* that create refuses it was told */
+	int refused; /* the refusal by create was reported */
 	struct espl__check_shared *shared;
 	struct espl__host_env env;
 	/* The world of policies, by espl__check_world, and the instance that lives in it. */

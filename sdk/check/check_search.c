@@ -26,7 +26,7 @@ open_search(struct espl__check *check, uint64_t limit, int refuse)
 	return espl__check_open(check);
 }
 
-/* What it does next has this name. */
+/* Names the next step, for messages. */
 static void
 begin_view(struct espl__check *check, const char *before, const char *view)
 {

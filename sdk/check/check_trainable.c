@@ -1,5 +1,5 @@
 /* check_trainable.c - check-plugin for trainables: a trial on this machine's CPU, alone: does the
- * same seed train the same, and does a saved trial go on as if nothing had happened?
+ * same seed give the same result, and does a restored trial continue as if it had not been stopped?
  */
 #include <math.h>
 #include <stdlib.h>

@@ -82,7 +82,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 	at->items[at->count].granted = item->granted.gpus > 0;
 	at->count++;
 	at->active = 1;
-	at->busy += at->items[at->count - 1].granted; /* it goes on in its gang */
+	at->busy += at->items[at->count - 1].granted; /* it continues in its processes */
 	at->strewn |= at->items[at->count - 1].granted;
 	return ESPL_OK;
 }
@@ -137,8 +137,8 @@ espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view,
 
 /* ---- nodes -------------------------------------------------------------------------------- */
 
-/* Brackets side by side have nodes of their own; else there is one row of stages, on nodes that are
- * nobody's. */
+/* Brackets side by side have nodes of their own; else there is one row of stages, on nodes without
+ * an owner. */
 static int
 espl_follow_beside(const struct espl_experiment *e)
 {
@@ -271,7 +271,7 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
 	return status;
 }
 
-/* Nodes that so many trials of a stage stand on at least. */
+/* Minimum number of nodes occupied by this many trials of a stage. */
 static uint32_t
 espl_follow_nodes(uint32_t trials, uint32_t each, uint32_t per_node)
 {
@@ -321,7 +321,7 @@ espl_follow_release(const struct espl_follow *f, const struct espl_alloc_view *v
 
 /* ---- grants ------------------------------------------------------------------------------- */
 
-/* Trials of a stage that train at once on so many of its nodes. */
+/* Number of trials of a stage that can run at once on this many of its nodes. */
 static uint32_t
 espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct espl_item *item,
     uint32_t ready, uint32_t per_node)
@@ -655,5 +655,6 @@ espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct es
 	return status == ESPL_OK
 	    ? status
 	    : espl_fail(error, status,
-		  status == ESPL_E_NOMEM ? "out of memory" : "what the plan says was refused");
+		  status == ESPL_E_NOMEM ? "out of memory"
+					 : "the host rejected a grant or target of the plan");
 }

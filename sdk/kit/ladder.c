@@ -101,7 +101,7 @@ espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
 	}
 	free(stages);
 	free(list);
-	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
+	return status == ESPL_OK ? status : espl_fail(error, status, "the host rejected the spec");
 }
 
 /* Opens the group of ladder->stage. */

@@ -60,7 +60,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		return ESPL_OK; /* nothing to buy, or nothing to do */
 	nodes = mine->nodes < view->offers[0]->nodes_max ? mine->nodes : view->offers[0]->nodes_max;
 	total = nodes * view->offers[0]->gpus;
-	/* on broken GPUs nobody trains */
+	/* no trial runs on GPUs that are set aside */
 	lost = view->gpus_lost != NULL ? view->gpus_lost[0] : 0;
 	total -= lost < total ? lost : total;
 	if (view->targets[0] != nodes) {
@@ -82,7 +82,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		if (item->granted.gpus > 0)
 			continue;
 		if (used + item->gpus_min > total)
-			break; /* nobody overtakes */
+			break; /* first come, first served: stop here */
 		grant.item = item->id;
 		grant.share.gpus = item->gpus_min;
 		grant.share.packing = 1; /* c: a c-th of one GPU */

@@ -67,7 +67,7 @@ struct kit_item {
 	uint32_t next_count;
 	uint64_t *nodes; /* pub.nodes */
 	uint32_t node_room;
-	int placed, asked; /* the running call told something about it */
+	int placed, asked; /* the current call reported something about it */
 	int gone, changed, gang_changed;
 };
 

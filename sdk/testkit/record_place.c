@@ -135,8 +135,8 @@ is_empty(const struct kit_node *node)
 	return residents == 0;
 }
 
-/* Nodes given up go when they are empty.  As long as somebody stands there they drain: they take
- * nothing new, and their gangs must leave. */
+/* Nodes given up go when they are empty.  While they hold gangs they drain: no new gang is placed
+ * there, and theirs must leave. */
 static void
 give_up(struct espl_kit *kit)
 {

@@ -107,9 +107,9 @@ ESPL_EXPORT const struct espl_trial *espl_kit_trial(const struct espl_kit *, uin
 /* Trials of the group that still train, and whether it is open. */
 ESPL_EXPORT uint32_t espl_kit_group_left(const struct espl_kit *, uint64_t group, int *open);
 ESPL_EXPORT int espl_kit_finished(const struct espl_kit *);
-/* A whole search with room for `slots` trials at once, one iteration of everybody a round, until
- * it is finished: loss tells each trial's loss at an iteration.  ESPL_E_LIMIT: after `rounds`
- * rounds it was not, or in three rounds nothing trained and no wake_at was to come. */
+/* A whole search with room for `slots` trials at once, one iteration of every running trial per
+ * round, until it is finished; loss returns a trial's loss at an iteration.  ESPL_E_LIMIT: after
+ * `rounds` rounds it was not, or in three rounds nothing trained and no wake_at was to come. */
 ESPL_EXPORT espl_status espl_kit_search(struct espl_kit *, uint32_t slots, uint64_t rounds,
     double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx);
 

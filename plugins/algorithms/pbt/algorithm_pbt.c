@@ -329,8 +329,7 @@ look_at(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct e
 	return status;
 }
 
-/* Everybody who came to an interval since the last look, in order of members: that of arrival plays
- * no part. */
+/* All members that reached an interval since the last call, in order of members, not of arrival. */
 static espl_status
 look_async(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *error)
 {
@@ -350,7 +349,7 @@ look_async(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 			m->flags &= (uint16_t)~MEMBER_READY;
 			status = look_at(pbt, i, sink, error);
 		}
-		/* Whose time is over makes room for a member of the next population. */
+		/* A member that has finished makes room for one of the next population. */
 		if ((m->flags & MEMBER_OVER) == 0 ||
 		    (pbt->fresh_max > 0 && pbt->fresh == pbt->fresh_max))
 			continue;
@@ -395,8 +394,8 @@ begin_population(struct pbt *pbt, struct espl_search_sink *sink)
 	return status;
 }
 
-/* The members rest.  The worst come first, so that a source is still what it was ranked as; whose
- * place was taken is dropped when all have been looked at. */
+/* All members are paused. The worst are replaced first, so that a source is unchanged since the
+ * ranking; replaced trials are dropped at the end. */
 static espl_status
 next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *error)
 {

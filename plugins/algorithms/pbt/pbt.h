@@ -9,8 +9,8 @@
 #define MEMBER_SCORED 2u  /* its loss is of its last interval */
 #define MEMBER_READY 4u   /* it came to an interval since the last look */
 #define MEMBER_ASKED 8u   /* its trial has not reported since it was added */
-#define MEMBER_PAUSED 16u /* its trial rests so that another can train */
-#define MEMBER_FAILED 32u /* its trial has failed and is to be replaced */
+#define MEMBER_PAUSED 16u /* its trial is paused so that another can train */
+#define MEMBER_FAILED 32u /* its trial has failed and will be replaced */
 #define MEMBER_OVER 64u   /* it trains no more */
 
 struct member {
@@ -86,7 +86,7 @@ espl_status pbt_clone(struct pbt *, uint32_t index, uint32_t source, struct espl
 /* One that failed is replaced, or leaves. */
 espl_status pbt_replace(struct pbt *, uint32_t index, struct espl_search_sink *,
     struct espl_error *);
-/* One that rests trains on. */
+/* Continues a paused member. */
 espl_status pbt_go_on(struct pbt *, uint32_t index, struct espl_search_sink *);
 void pbt_over(struct pbt *, struct member *);
 #endif

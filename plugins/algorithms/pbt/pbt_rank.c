@@ -1,5 +1,4 @@
-/* pbt_rank.c - population based training: who is better than whom, and who takes from whom
- * (exploit).
+/* pbt_rank.c - population based training: ranks the members and chooses sources (exploit).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -110,7 +109,7 @@ draw_best(const struct pbt *pbt, uint32_t from, uint32_t count)
 	return pbt->scores[i].member;
 }
 
-/* Whose weights a scored member is to take; ESPL_ANY: it keeps its own. */
+/* The member whose weights a scored member copies; ESPL_ANY: it keeps its own. */
 uint32_t
 pbt_source(struct pbt *pbt, uint32_t index)
 {

@@ -182,7 +182,7 @@ pbt_over(struct pbt *pbt, struct member *m)
 	m->flags = MEMBER_OVER;
 }
 
-/* One that failed: a copy of one of the best takes its place, or (nobody is any good yet) a new
+/* Replaces a failed member by a copy of one of the best, or, if none has a result yet, by a new
  * one. */
 espl_status
 pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink,

@@ -392,7 +392,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		fair->degree = 0;
 		status = spread_gpus(fair, view, sink, total);
 	} else {
-		/* Those who share a GPU must agree on the degree: it stays while the crowd does. */
+		/* Trials that share a GPU must have the same degree: it stays as long as the set of
+		 * trials does. */
 		if (total > 0 && (fair->degree == 0 || fair->roster.fresh == 0)) {
 			uint64_t crowd = (fair->roster.count + total - 1) / total;
 

@@ -1,8 +1,8 @@
 /* fair_divide.c - shares for items that differ; see fair_divide.h.
  *
- * There is a level at which everybody's share is the level times its weight, cut to what it can
- * take, and all together are what there is; it is found by halving.  Rounded down to legal grants
- * these leave a rest, which goes to the earliest of those that lost by it, a step each.
+ * Each share is a common level times the item's weight, clipped to its limits; the level at which
+ * the shares add up to all GPUs is found by bisection.  Rounded down to legal grants these leave a
+ * rest, which goes to the earliest of those that lost by it, a step each.
  */
 #include "fair_divide.h"
 

@@ -177,7 +177,7 @@ try_wider(struct fluid *fluid)
 	fluid->probe.trial = best->id;
 }
 
-/* The one that was timed on more GPUs than pay goes back. */
+/* A trial timed on more GPUs than are worthwhile returns to its previous width. */
 static void
 end_try(struct fluid *fluid)
 {
@@ -207,8 +207,8 @@ any_open(const struct fluid_pool *pool)
 	return 0;
 }
 
-/* Who stays as it is: without `resize` all that run; in an open group those that come now, for what
- * is idle may be wanted by the next ones. */
+/* Trials that keep their width: without `resize`, all running ones; in an open group, new ones,
+ * because the next trials may need the idle GPUs. */
 static void
 hold_still(struct fluid *fluid, int open)
 {

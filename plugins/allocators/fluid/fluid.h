@@ -113,7 +113,7 @@ struct fluid_trial {
 	uint32_t had_gpus, had_packing; /* before this decision */
 	uint32_t fixed;                 /* 1: must stay as it is (it changes already, or cannot) */
 	uint32_t moved;                 /* 1: pays eps in this decision */
-	uint32_t shelf, next;           /* where it sits, and who sits there behind it; or NONE */
+	uint32_t shelf, next;           /* its shelf, and the next trial on that shelf; or NONE */
 	uint64_t node;                  /* with gpu: the GPU it shares now; NONE: unknown */
 	uint32_t gpu;
 	uint32_t yields;    /* 1: it is to share another GPU than it does */
@@ -131,7 +131,7 @@ struct fluid_gang {
 struct fluid_shelf {
 	uint64_t node;
 	uint32_t gpu;         /* ESPL_ANY with node NONE: not placed yet */
-	uint32_t head, count; /* who sits there */
+	uint32_t head, count; /* first trial on it */
 	uint32_t cap, zero;   /* as many may */
 	double work, end;     /* the head's: all shelves are looked at, over and over */
 };
@@ -158,8 +158,8 @@ struct fluid_pool {
 	struct fluid_gang *gangs;       /* those to be seated, [room] */
 	uint32_t node_count, node_room; /* node_count 0: whatever is idle will do */
 	uint32_t per_node;              /* GPUs a node */
-	uint32_t mover;                 /* who would have to move, by the last look; NONE */
-	uint32_t displaced;             /* 1: one moves in this decision */
+	uint32_t mover;     /* trial that would have to move, by the last search; NONE */
+	uint32_t displaced; /* 1: one moves in this decision */
 	uint32_t zero;
 };
 

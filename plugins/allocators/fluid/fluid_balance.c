@@ -140,7 +140,7 @@ static uint32_t
 find_refuge(const struct fluid_pool *pool, uint32_t trial, uint32_t not_this, uint32_t nor_this)
 {
 	const struct fluid_trial *t = &pool->trials[trial];
-	uint32_t k, best = FLUID_NONE, fewest = t->c - 1; /* who shares leaves room for one */
+	uint32_t k, best = FLUID_NONE, fewest = t->c - 1; /* a trial that shares frees one place */
 	double best_end = INFINITY;
 
 	for (k = 0; k < pool->shelf_count; k++) {
@@ -173,7 +173,8 @@ note_move(struct fluid_pool *pool, struct moves *moves, uint32_t trial)
 	t->moved = 1;
 }
 
-/* Moves a trial to another shelf; whoever had that GPU for itself must open it, at a price, too. */
+/* Moves a trial to another shelf; a trial that had that GPU alone must share it from now on, which
+ * also costs it a pause. */
 static void
 move_in(struct fluid_pool *pool, struct moves *moves, uint32_t trial, uint32_t to)
 {
@@ -362,7 +363,7 @@ take_offer(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint3
 	return 1;
 }
 
-/* One more GPU for the trial, or fewer neighbours, at the expense of who can afford it. */
+/* One more GPU or fewer neighbors for the trial, at the expense of a trial that can afford it. */
 static int
 collect_gpus(struct fluid_pool *pool, uint32_t i)
 {

@@ -156,7 +156,7 @@ is_immovable(const struct espl_item *item)
 		item->started != ESPL_NEVER);
 }
 
-/* Seconds left on one GPU; NaN: nobody knows.  Without a profile they are the iterations left. */
+/* Seconds left on one GPU; NaN: unknown.  Without a profile they are the iterations left. */
 static double
 known_work(const struct fluid *fluid, const struct espl_item *item)
 {

@@ -138,7 +138,7 @@ find_hole(const struct fluid_pool *pool, const struct fluid_trial *t)
 	return FLUID_NONE;
 }
 
-/* GPUs that those who would scale up lack. */
+/* Number of GPUs missing for the trials that would scale up. */
 static uint32_t
 count_lacking(const struct fluid_pool *pool, const struct width *want)
 {

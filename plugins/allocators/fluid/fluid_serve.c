@@ -50,7 +50,7 @@ seat_trial(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing,
 	return 1;
 }
 
-/* The first in the queue, as the pool's last trial; 0: nobody waits. */
+/* Adds the first of the queue as the pool's last trial; 0: the queue is empty. */
 static int
 next_waiting(struct fluid *fluid, const struct espl_alloc_view *view, espl_status *status)
 {

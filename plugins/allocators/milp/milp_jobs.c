@@ -6,15 +6,16 @@
 
 /* ---- queue ----------------------------------------------------------------------------------- */
 
-/* If everybody's least width fits, everybody does.  Else, as published, all that run and of those
- * that wait the first ones; or, with rules->preempt, those with the least left, whether they run or
- * not: a cluster with more jobs than nodes serves most of them soonest that way.  Who takes too
- * long already goes before, so that nobody starves.
+/* If the minimum widths of all jobs fit, all jobs take part.  Else, as published, all that run and
+ * of those that wait the first ones; or, with rules->preempt, those with the least left, whether
+ * they run or not: a cluster with more jobs than nodes serves most of them soonest that way.  Who
+ * takes too long already goes before, so that nobody starves.
  */
 
 _Static_assert(POOL_WIDTHS <= MILP_WIDTHS, "a job must have room for all widths");
 
-/* who runs counts as having this part of its work left: a swap has to pay */
+/* running jobs count with this fraction of their remaining work, so that a swap must be worthwhile
+ */
 #define STAYS 0.8
 
 /* ---- one job ------------------------------------------------------------------------------ */

@@ -18,7 +18,7 @@ struct milp_rules {
 	double poor; /* 0: never */
 	/* 1: weights by rank, with level and tail; 0: by size, with beta */
 	uint32_t rank;
-	uint32_t preempt; /* 1: who has least left goes first */
+	uint32_t preempt; /* 1: jobs with the least remaining work first */
 	double level, tail;
 };
 /* of a job of the problem */

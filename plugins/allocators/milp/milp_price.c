@@ -287,7 +287,8 @@ swap_key(struct master *m, uint32_t job, struct column *at)
 	at->worth = worth;
 }
 
-/* Lets the column in; who would become negative first goes out.  0: nobody does. */
+/* Enters the column into the basis; the one that would become negative first leaves. 0: none does.
+ */
 static int
 enter_column(struct master *m, struct column *in)
 {

@@ -205,7 +205,7 @@ give_shares(struct fixed *fixed, const struct espl_alloc_view *view, uint64_t to
 	uint64_t pool = total;
 	uint32_t i, count = roster->count - roster->fresh;
 
-	if (roster->fresh > 0) { /* others are at work: only what they leave */
+	if (roster->fresh > 0) { /* other trials are running: only the GPUs that they leave */
 		uint64_t used = espl_roster_used(roster);
 
 		pool = used < total && espl_roster_waiting(roster, 0) >= roster->fresh
@@ -245,7 +245,7 @@ adjust_warm(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
-/* GPUs were set aside: who was granted more than all that are left gets its least. */
+/* GPUs were set aside: an item granted more than all remaining GPUs gets its minimum. */
 static espl_status
 fit_in(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 {

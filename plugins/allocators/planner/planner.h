@@ -34,7 +34,7 @@
 /* a node that is there already */
 struct planner_held {
 	uint32_t offer;
-	/* 1 + the bracket whose own it is; 0: whose takes it first */
+	/* 1 + the bracket that owns it; 0: the first to take it owns it */
 	uint32_t own;
 	double billed_s; /* for so long */
 };

@@ -367,7 +367,7 @@ settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct esp
 	struct spottune_trial *t = &st->trials[i];
 	struct spottune_choice c;
 
-	if (t->offer != ESPL_ANY) { /* chosen again as if it had nothing */
+	if (t->offer != ESPL_ANY) { /* chosen again as if it had no machine */
 		st->offers[t->offer].want--;
 		st->offers[t->offer].waits--;
 		if (t->onto != ESPL_ANY)

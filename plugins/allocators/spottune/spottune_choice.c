@@ -118,8 +118,8 @@ done_after(const struct spottune *st, const struct prospect *t, const struct esp
 	return begun + t->steps * pace_there(st, t, offer);
 }
 
-/* Seconds to spare if it went to the fastest machine that nobody takes back, now; *pace: of a step
- * there.  INFINITY: there is no deadline, or no such machine. */
+/* Seconds to spare if it moved now to the fastest machine that cannot be interrupted; *pace: of a
+ * step there.  INFINITY: there is no deadline, or no such machine. */
 static double
 find_slack(const struct spottune *st, const struct espl_alloc_view *view, const struct prospect *t,
     double *pace)

@@ -454,7 +454,8 @@ cloud_aws_adopt(void *self, const struct espl_lease *const *list, uint32_t count
 		if (lease == NULL)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		lease->told = list[i]->state == ESPL_NODE_NOTICE ? ESPL_NODE_READY : list[i]->state;
-		/* ssh is tried again: READY is told once more, and the agent is joined. */
+		/* ssh is tried again: READY is reported again, and the driver reconnects to the
+		 * agent. */
 		if (lease->told == ESPL_NODE_READY)
 			lease->told = ESPL_NODE_BOOTING;
 	}

@@ -181,7 +181,7 @@ cloud_aws_query_switch(int64_t orphan_s, int64_t most_s)
 
 	return asprintf(&text,
 		   "#!/bin/sh\n"
-		   "# espalier: ends this machine when it is of no use any more.\n"
+		   "# espalier: shuts this machine down when it is no longer needed.\n"
 		   "(\n"
 		   "read -r up rest </proc/uptime\n"
 		   "begin=${up%%.*} used=$begin\n"

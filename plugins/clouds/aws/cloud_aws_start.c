@@ -413,7 +413,7 @@ take_prices(struct aws_cloud *cloud, const struct aws_element *document)
 	return 0;
 }
 
-/* The host hears of every change once; none lies in the future. */
+/* Each price change is reported to the host once; none is in the future. */
 static void
 tell_prices(struct aws_cloud *cloud, struct aws_offer *o)
 {

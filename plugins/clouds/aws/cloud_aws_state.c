@@ -12,7 +12,9 @@
 #define BACKOFF_MOST (30 * ESPL_SECOND)
 #define PROBE_PAUSE (3 * ESPL_SECOND)
 #define TERMINATE_PAUSE (30 * ESPL_SECOND) /* until it is asked for again */
-#define TAKE_PAUSE (300 * ESPL_SECOND)     /* EC2 has so long to end what it has given notice of */
+#define TAKE_PAUSE \
+	(300 * ESPL_SECOND) /* time within which EC2 ends an instance after its notice \
+			     */
 
 void
 cloud_aws_state_begin(struct aws_lease *lease, espl_time now)
@@ -137,7 +139,8 @@ take_end(struct aws_lease *lease, const struct aws_machine *m)
 		espl_reason reason;
 		const char *text;
 	} table[] = {
-		{ "Client.UserInitiatedShutdown", ESPL_BY_FAULT, "somebody has ended its machine" },
+		{ "Client.UserInitiatedShutdown", ESPL_BY_FAULT,
+		    "its machine was terminated by somebody else" },
 		{ "Client.InstanceInitiatedShutdown", ESPL_BY_FAULT,
 		    "its machine was shut down from within" },
 		{ "Client.VolumeLimitExceeded", ESPL_BY_QUOTA, NULL },

@@ -202,7 +202,7 @@ cloud_command_reach(void *self, const struct espl_lease *lease, struct espl_argv
 	}
 	if (missing != NULL)
 		status = espl_fail(error, ESPL_E_REMOTE,
-		    "%s in 'reach' is not known: neither 'acquire' nor 'list' told it", missing);
+		    "%s in 'reach' is not known: neither 'acquire' nor 'list' printed it", missing);
 	else if (used < count || argv[used - 1] == NULL)
 		status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	else

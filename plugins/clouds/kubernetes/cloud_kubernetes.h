@@ -37,7 +37,7 @@ enum {
 enum kube_state {
 	KUBE_WAITING = 0, /* not scheduled, or its container is being started */
 	KUBE_FULL,        /* the scheduler finds no node for it */
-	KUBE_PULLING,     /* its image could not be had; Kubernetes tries again */
+	KUBE_PULLING,     /* its image could not be pulled; Kubernetes tries again */
 	KUBE_REFUSED,     /* it can never run */
 	KUBE_RUNNING,
 	KUBE_LEAVING, /* it runs until ends_utc_s */
@@ -113,7 +113,7 @@ struct kube_lease {
 	char uid[64]; /* "" not known */
 	char said[KUBE_TEXT];
 	char cause[KUBE_TEXT];   /* why its end is near */
-	int create;              /* it is to be created if it is not there */
+	int create;              /* to be created if it does not exist */
 	int asking;              /* create, get or delete is under way */
 	int releasing, deleting; /* the host wants its end; the server has been asked for it */
 	int ready, noticed;      /* told */
@@ -136,7 +136,7 @@ struct kube_cloud {
 	char folder[64];           /* of the proxy's socket; "" none */
 	char socket[80];
 	int proxying; /* the proxy is being run */
-	int started;  /* done(0) was told */
+	int started;  /* done(0) was called */
 	espl_time begun;
 	uint32_t rights;  /* answers that are still missing */
 	uint32_t missing; /* a bit for each right */
@@ -147,10 +147,10 @@ struct kube_cloud {
 	char version[64]; /* that the watch begins at; "" list first */
 	uint64_t lists;   /* begun */
 	int watching;     /* a list or a watch is under way */
-	int heard;        /* it has said something */
+	int heard;        /* it has sent an event */
 	uint32_t troubles;
 	espl_time watch_at;
-	espl_time silent;    /* the server does not answer since; ESPL_NEVER: it does */
+	espl_time silent;    /* since when the server has not answered; ESPL_NEVER: it answers */
 	uint64_t owned_what; /* ESPL_NONE: not asked */
 	char owned_run[65];
 };

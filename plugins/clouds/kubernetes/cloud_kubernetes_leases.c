@@ -10,7 +10,7 @@
 #include "cloud_kubernetes.h"
 
 #define TICK ESPL_SECOND
-#define LOOK_AGAIN (10 * ESPL_SECOND)  /* after a deletion of which nothing was heard */
+#define LOOK_AGAIN (10 * ESPL_SECOND)  /* after a deletion without an answer */
 #define FORCE_AFTER (30 * ESPL_SECOND) /* its node does not answer */
 #define QUOTA_PAUSE (60 * ESPL_SECOND)
 
@@ -169,14 +169,15 @@ create_pod(struct kube_cloud *cloud, struct kube_lease *lease)
 static void
 delete_pod(struct kube_cloud *cloud, struct kube_lease *lease, int grace_s)
 {
-	ESPL_ASSERT(lease->uid[0] != '\0'); /* never one that may be another's */
+	ESPL_ASSERT(lease->uid[0] != '\0'); /* never a pod that may belong to another run */
 	ask_pod(cloud, lease, "DELETE",
 	    json_pack("{s:s, s:s, s:i, s:{s:s}}", "apiVersion", "v1", "kind", "DeleteOptions",
 		"gracePeriodSeconds", grace_s, "preconditions", "uid", lease->uid),
 	    KUBE_ASK_DELETE);
 }
 
-/* Deletes what is left of it, and tells its end: the answer comes too late to matter. */
+/* Deletes the pod and reports the end of the lease; the answer to the deletion no longer matters.
+ */
 static void
 drop_lease(struct kube_cloud *cloud, struct kube_lease *lease, espl_reason reason, const char *text)
 {
@@ -376,7 +377,8 @@ take_found(struct kube_cloud *cloud, struct kube_lease *lease, const json_t *obj
 		take_gone(cloud, lease);
 	else if (strcmp(pod.token, lease->token) != 0)
 		end_lease(cloud, lease, ESPL_BY_FAULT,
-		    "there is a pod of this name that is not of this run; it is left alone");
+		    "a pod of this name exists but does not belong to this run; it was not "
+		    "touched");
 	else
 		take_pod(cloud, lease, &pod);
 }

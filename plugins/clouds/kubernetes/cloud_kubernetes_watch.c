@@ -161,7 +161,8 @@ cloud_kubernetes_watch_answer(struct kube_cloud *cloud, const struct espl_http_r
 		cloud->version[0] = '\0';
 	cloud->watch_at = cloud->host->now(cloud->host) +
 	    cloud_kubernetes_watch_pause(cloud, cloud->troubles++, reply);
-	if (listing || reply->code != 0 || cloud->troubles > 1) /* one broken watch says little */
+	if (listing || reply->code != 0 ||
+	    cloud->troubles > 1) /* a single broken watch is not significant */
 		cloud_kubernetes_watch_trouble(cloud, class, reply->code != 0 ? text : reply->text);
 }
 

@@ -92,7 +92,7 @@ def cost_words(lines):
     rows += ["| %s | %s | %s | %.0f |" % (l["algorithm"], "{:,.0f}".format(round(l["decisions_per_s"], -3)),
                                           "{:,.0f}".format(round(l["trials_per_s"], -3)), l["bytes_per_trial"])
              for l in lines if l["bench"] == "algorithm-load"]
-    rows += ["", "| algorithm | observations | a suggestion, its result told before: median | 95 % |", "|---|---:|---:|---:|"]
+    rows += ["", "| algorithm | observations | a suggestion, after reporting one result: median | 95 % |", "|---|---:|---:|---:|"]
     rows += ["| %s | %s | %.0f us | %.0f us |" % (l["algorithm"], "{:,}".format(l["observations"]), l["suggestion_us"]["median"],
                                                   l["suggestion_us"]["p95"])
              for l in lines if l["bench"] == "algorithm-model"]
