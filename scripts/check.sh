@@ -12,7 +12,8 @@ if grep -qx "HAVE_CRITERION_TRUE='#'" "$build/config.log"; then
 fi
 # Results of tests that are gone must not be counted.
 find "$build/tests" \( -name '*.trs' -o -name '*.log' \) -exec rm -f {} + 2>/dev/null
-make -C "$build" -j"$(nproc)" --no-print-directory check ${TESTS:+TESTS="$TESTS"}
+# Most tests wait most of the time, for processes that end or connections that are cut.
+make -C "$build" -j"$((2 * $(nproc)))" --no-print-directory check ${TESTS:+TESTS="$TESTS"}
 status=$?
 
 # Of a program with failed tests its exit status is no further failure.
