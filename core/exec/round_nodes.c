@@ -10,7 +10,8 @@
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
-#define CHARGE_SLACK 5000 /* micro-dollars */
+/* Micro-dollars, beside what a minute costs: a cloud is asked only now and then. */
+#define CHARGE_SLACK 5000
 
 /* ---- states of nodes ---------------------------------------------------------------------- */
 
@@ -48,9 +49,10 @@ compare_charge(struct espl__exec *x, const struct espl__machine *n, espl_reason 
     espl_money charged)
 {
 	espl_money due = espl__ledger_due(x->ledger, n->pub.id, x->now, reason);
+	espl_money slack = CHARGE_SLACK + x->fleet.offers[n->pub.offer]->price_hour / 60;
 	char theirs[32], ours[32];
 
-	if (charged >= 0 && (charged - due >= CHARGE_SLACK || due - charged >= CHARGE_SLACK))
+	if (charged >= 0 && (charged - due >= slack || due - charged >= slack))
 		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
 		    "node %llu: the provider charges $%s, but by the terms of its offer it costs "
 		    "$%s",

@@ -9,6 +9,7 @@ A rule: {"action", "nth", "do"}; "do" is "error CODE STATUS", "cut before", "cut
 "kill before" or "kill after": the process whose number is in the file `pidfile`."""
 import base64
 import calendar
+import contextlib
 import hashlib
 import http.server
 import json
@@ -33,7 +34,9 @@ TYPES = {   # vCPUs, MiB, GPUs, name of the GPU, its MiB, USD per hour on demand
     "p4d.24xlarge": (96, 1179648, 8, "A100", 40960, 32772600),
 }
 SETTINGS = {
-    "region": "eu-central-1", "keys": "AKIDTEST:secret-of-test", "seed": 1, "speed": 1.0, "boot": 0, "page": 5,
+    "region": "eu-central-1", "keys": "AKIDTEST:secret-of-test", "seed": 1, "speed": 1.0, "clock": 0.0, "page": 5,
+    "boot": "0",          # LOW:HIGH seconds from the request until it runs, at random
+    "late": "0",          # LOW:HIGH seconds that an interrupted machine runs beyond its two minutes, at random
     "describe_lag": 0.0, "tag_lag": 0.0, "stale": 0, "forget": 3600.0, "skew": 300.0, "ending": 1.0,
     "interrupt": "",      # LOW:HIGH seconds after the start of a spot machine, at random
     "no_notice": 0, "capacity": "",   # "TYPE/ZONE/MARKET=N,..."; others: as many as wanted
@@ -80,7 +83,8 @@ class Cloud:
         self.folder, self.lock = folder, threading.RLock()
         self.set = dict(SETTINGS)
         self.machines, self.tokens, self.rules = {}, {}, []
-        self.counts, self.pages, self.seen = {}, {}, set()
+        self.counts, self.pages, self.seen, self.showing = {}, {}, set(), []
+        self.frozen = None
         self.clock = self.start = time.time()
         self.real = time.monotonic()
         self.change(settings)
@@ -92,7 +96,7 @@ class Cloud:
 
     def change(self, settings):
         with self.lock:
-            self.clock, self.real = self.now(), time.monotonic()
+            self.clock, self.real = self.now() - self.set["clock"], time.monotonic()
             for name, value in settings.items():
                 if name not in SETTINGS:
                     raise ValueError("no such setting: " + name)
@@ -122,7 +126,7 @@ class Cloud:
         with open(self.log_path) as file:
             for line in file:
                 kind, now, value = json.loads(line)
-                self.clock, self.real = now, time.monotonic()
+                self.clock, self.real = now - self.set["clock"], time.monotonic()
                 if kind == "machine":
                     self.machines[value["id"]] = value
                 elif kind == "token":
@@ -134,7 +138,22 @@ class Cloud:
     # ---- time ----
 
     def now(self):
-        return self.clock + (time.monotonic() - self.real) * self.set["speed"]
+        """It stands while a request is answered. clock: by how much it is ahead of the clock of this machine."""
+        if self.frozen is not None:
+            return self.frozen
+        return self.clock + (time.monotonic() - self.real) * self.set["speed"] + self.set["clock"]
+
+    @contextlib.contextmanager
+    def still(self):
+        self.frozen = self.now()
+        try:
+            yield
+        finally:
+            self.frozen = None
+
+    def draw(self, name):
+        low, _, high = self.set[name].partition(":")
+        return int(self.random.uniform(float(low), float(high or low)))
 
     def state(self, m):
         now = self.now()
@@ -154,8 +173,8 @@ class Cloud:
                     self.finish(m, now, "Client.InstanceInitiatedShutdown")
                 if m["interrupt"] is not None and m["notice"] is None and m["end"] is None and now >= m["interrupt"]:
                     self.interrupt(m, not self.set["no_notice"])
-                if m["notice"] is not None and m["end"] is None and now >= m["notice"] + 120:
-                    self.finish(m, m["notice"] + 120, "Server.SpotInstanceTermination")
+                if m["notice"] is not None and m["end"] is None and now >= m["notice"] + 120 + m["late"]:
+                    self.finish(m, m["notice"] + 120 + m["late"], "Server.SpotInstanceTermination")
                 if m["end"] is not None and not m["gone"]:
                     m["gone"] = True
                     self.note("machine", m)
@@ -193,9 +212,19 @@ class Cloud:
     def bill(self, m):
         """(gross, refund) in micro-dollars: whole seconds, at least 60, at the prices of the time."""
         end = m["end"] if m["end"] is not None else int(self.now())
-        if end < m["running"]:
-            return 0, 0
-        at, end = m["running"], max(end, m["running"] + 60)
+        return self.charge(m, m["running"], end) if end >= m["running"] else (0, 0)
+
+    def most(self, m):
+        """The same as far as answers showed it: from the last that showed the machine pending, until the first that
+        showed its end, unless EC2 tells the end."""
+        shown, end = m["shown"], m["end"]
+        if end is None or not m["why"].startswith("Client.User"):
+            end = shown.get("end", int(self.now()))
+        return self.charge(m, shown.get("pending", m["launch"]), end)
+
+    def charge(self, m, begin, end):
+        free = m["spot"] and m["why"] == "Server.SpotInstanceTermination" and end - begin < 3600
+        at, end = begin, max(end, begin + 60)
         total, length = 0, end - at
         while at < end:
             price, until = self.price(m, at)
@@ -203,8 +232,15 @@ class Cloud:
             total += price * (stop - at)
             at = stop
         gross = (total + 1800) // 3600
-        free = m["spot"] and m["why"] == "Server.SpotInstanceTermination" and m["end"] - m["running"] < 3600
         return gross, gross if free else 0
+
+    def show(self):
+        """What the answer that is sent now shows of machines: until when pending, since when running and ended."""
+        for m, state in self.showing:
+            if state != "pending":
+                m["shown"].setdefault(state, int(self.now()))
+            elif "running" not in m["shown"]:
+                m["shown"][state] = int(self.now())
 
     def report(self):
         with self.lock:
@@ -218,7 +254,8 @@ class Cloud:
                 "running": sum(self.state(m) in ("pending", "running") for m in self.machines.values()),
                 "zones_of_a_token": max([len(z) for z in zones.values()], default=0),
                 "gross": sum(b[0] for b in bills), "refunds": sum(b[1] for b in bills),
-                "bill": sum(b[0] - b[1] for b in bills), "interrupted": sum(
+                "bill": sum(b[0] - b[1] for b in bills),
+                "most": sum(g - r for g, r in map(self.most, self.machines.values())), "interrupted": sum(
                     m["why"] == "Server.SpotInstanceTermination" for m in self.machines.values()),
                 "requests": self.counts, "machines": [
                     dict(m, user_data=None, state=self.state(m)) for m in self.machines.values()],
@@ -262,7 +299,8 @@ class Cloud:
         number = len(self.machines) + 1
         now = int(self.now())
         m = {"id": "i-%017x" % number, "token": token[0], "zone": zone, "subnet": p["SubnetId"], "type": kind,
-             "spot": spot, "tags": tags, "launch": now, "running": now + int(self.set["boot"]), "end": None, "why": "",
+             "spot": spot, "tags": tags, "launch": now, "running": now + self.draw("boot"), "end": None, "why": "",
+             "late": self.draw("late"), "shown": {},
              "image": p["ImageId"], "request": "sir-%08x" % number, "status": "fulfilled", "status_at": now,
              "notice": None, "interrupt": None, "gone": False, "address": "127.77.%d.%d" % (number >> 8, number & 255),
              "user_data": p.get("UserData", ""), "max_price": p.get("InstanceMarketOptions.SpotOptions.MaxPrice")}
@@ -296,9 +334,10 @@ class Cloud:
 
     def item(self, m):
         state = self.state(m)
-        if state == "running" and int(self.set["stale"]) and ("stale", m["id"]) not in self.seen and m["id"] in self.seen:
+        if state == "running" and int(self.set["stale"]) and "running" in m["shown"] and ("stale", m["id"]) not in self.seen:
             self.seen.add(("stale", m["id"]))
             state = "pending"    # an answer of the past
+        self.showing.append((m, "end" if state in ("shutting-down", "terminated") else state))
         codes = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
         item = {"instanceId": m["id"], "imageId": m["image"], "instanceType": m["type"], "clientToken": m["token"],
                 "instanceState": {"code": 256 + codes[state], "name": state}, "launchTime": stamp(m["launch"]),
@@ -390,12 +429,12 @@ class Cloud:
         ids = self.listed(p, "InstanceId")
         if not all(i in self.machines and self.visible(self.machines[i]) for i in ids) or not ids:
             raise Failed("InvalidInstanceID.NotFound", 400, "The instance IDs '%s' do not exist" % ", ".join(ids))
-        answer = []
+        answer, codes = [], {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
         for i in ids:
             before = self.state(self.machines[i])
             if self.machines[i]["end"] is None:
                 self.finish(self.machines[i], int(self.now()), "Client.UserInitiatedShutdown")
-            answer.append({"instanceId": i, "previousState": {"code": 16, "name": before},
+            answer.append({"instanceId": i, "previousState": {"code": codes[before], "name": before},
                            "currentState": {"code": 32, "name": self.state(self.machines[i])}})
         self.tick()
         return {"instancesSet": answer}
@@ -462,7 +501,12 @@ class Cloud:
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    cloud = None
+    cloud = date = None
+
+    def date_time_string(self, timestamp=None):
+        """EC2's clock; of an answer that shows machines, the time of what it shows."""
+        now, self.date = self.date or self.cloud.now(), None
+        return super().date_time_string(now)
 
     def log_message(self, *_):
         pass
@@ -529,7 +573,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return 500, "<html>Sorry</html" + "x" * 100000, None
         if word[:1] == ["slow"]:
             time.sleep(float(word[1]))
-        with cloud.lock:
+        with cloud.lock, cloud.still():
             if action not in PARAMETERS or (service == "sts") != (action == "GetCallerIdentity"):
                 raise Failed("InvalidAction", 400, "The action %s is not valid for this web service." % action)
             if version != VERSIONS[service]:
@@ -538,11 +582,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if not re.fullmatch(PARAMETERS[action], name):
                     raise Failed("UnknownParameter", 400, "The parameter %s is not recognized" % name)
             cloud.tick()
+            cloud.showing, self.date = [], cloud.now()
             result = getattr(cloud, re.sub(r"(?<!^)(?=[A-Z])", "_", action).lower())(p)
             result.setdefault("requestId" if service == "ec2" else "ResponseMetadata", "59dbff89-35bd-4eac-99ed-be587EXAMPLE")
             text = self.xml(action + "Response", result)
             if do == "kill after":
                 self.kill()
+            elif do not in ("cut after", "half"):
+                cloud.show()
         if do in ("cut after", "kill after"):
             return None
         return 200, text, (len(text) // 2 if do == "half" else None)
@@ -564,7 +611,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {k.lower(): v for k, v in self.headers.items()}
         try:
             service = sigv4.verify("POST", path, urllib.parse.parse_qsl(query, True), headers, body, self.cloud.keys,
-                                   self.cloud.set["region"], ("ec2", "sts", "ssm"), time.time(), self.cloud.set["skew"])
+                                   self.cloud.set["region"], ("ec2", "sts", "ssm"), time.time() + self.cloud.set["clock"],
+                                   self.cloud.set["skew"])
             if service == "ssm":
                 return self.get_parameter(body)
             pairs = urllib.parse.parse_qsl(body.decode(), True, True)

@@ -1,5 +1,6 @@
 """Tests of the stand-in itself. Its signer is checked with vectors of which botocore makes the same signatures."""
 import base64
+import email.utils
 import http.client
 import json
 import os
@@ -203,6 +204,31 @@ class StandIn(unittest.TestCase):
         self.control("interrupt", {"id": late})
         self.control("advance", {"seconds": 130})
         self.assertEqual(self.cloud.bill(self.cloud.machines[late]), (200 * 3620, 0))
+
+    def test_times_that_are_shown(self):
+        self.control("settings", {"boot": "20:20", "late": "5:5"})
+        one = self.run_one(SPOT)
+        for seconds in (12, 10, 100):
+            self.control("advance", {"seconds": seconds})
+            self.listed()
+        self.control("interrupt", {"id": one})
+        for seconds in (124, 4):
+            self.control("advance", {"seconds": seconds})
+            self.listed()
+        m, began = self.cloud.machines[one], self.cloud.machines[one]["launch"]
+        self.assertEqual((m["running"], m["end"]), (began + 20, began + 247))
+        self.assertEqual(m["shown"], {"pending": began + 12, "running": began + 22, "end": began + 250})
+        m["spot"] = False    # else it is free
+        self.assertEqual(self.cloud.bill(m), ((1006000 * 227 + 1800) // 3600, 0))
+        self.assertEqual(self.cloud.most(m), ((1006000 * 238 + 1800) // 3600, 0))
+
+    def test_clock(self):
+        self.control("settings", {"clock": 100000})
+        with urllib.request.urlopen("http://127.0.0.1:%d/_/state" % self.server.server_address[1]) as answer:
+            date = email.utils.mktime_tz(email.utils.parsedate_tz(answer.headers["Date"]))
+        self.assertEqual(date, int(self.cloud.now()))
+        self.assertEqual(self.ask("DescribeInstances")[1], "AuthFailure")
+        self.assertEqual(self.ask("DescribeInstances", late=-100000)[1], "")
 
     def test_machines(self):
         script = b"#!/bin/sh\n(sleep 60 & sleep 0.2; pgrep -x sleep && poweroff) &\n"

@@ -56,7 +56,7 @@ read_machine(const char *xml)
 	struct aws_machine m;
 
 	cr_assert_not_null(e);
-	cloud_aws_answer_machine(cloud_aws_answer_find(e, "instancesSet/item"), &m);
+	cloud_aws_answer_machine(cloud_aws_answer_find(e, "instancesSet/item"), 77, &m);
 	cloud_aws_answer_free(e);
 	return m;
 }
@@ -113,6 +113,19 @@ Test(aws, values)
 	cr_assert_eq(cloud_aws_answer_money("1e3"), -1);
 	cr_assert_eq(cloud_aws_answer_time("yesterday"), 0);
 	cr_assert_eq(cloud_aws_answer_time("1970-01-01 00:00:07 GMT"), 7);
+}
+
+Test(aws, date)
+{
+	const char *headers[] = { "Server: x", "date: Fri, 02 Jan 2026 03:04:05 GMT" };
+	struct espl_http_reply reply = ESPL_INIT(struct espl_http_reply);
+
+	cr_assert_eq(cloud_aws_answer_date(&reply), 0);
+	reply.headers = headers;
+	reply.header_count = 2;
+	cr_assert_eq(cloud_aws_answer_date(&reply), 1767323045);
+	headers[1] = "Date: Fri, 02 Foo 2026 03:04:05 GMT";
+	cr_assert_eq(cloud_aws_answer_date(&reply), 0);
 }
 
 static enum aws_class
@@ -178,7 +191,11 @@ begin(void)
 static struct aws_machine
 machine(enum aws_state state)
 {
-	struct aws_machine m = { .id = "i-1", .state = state, .spot = 1, .launch_s = 1000 };
+	struct aws_machine m = { .id = "i-1",
+		.state = state,
+		.spot = 1,
+		.launch_s = 1000,
+		.seen_s = 1000 };
 
 	(void)snprintf(m.public_address, sizeof m.public_address, "1.2.3.4");
 	return m;
@@ -252,7 +269,7 @@ Test(aws, released_while_unknown)
 	cr_assert_eq(cloud_aws_state_duty(&lease, 100 * S), AWS_NOTHING); /* not sent again */
 	cloud_aws_state_listed(&lease, &m, &limits, 101 * S);
 	cr_assert_eq(cloud_aws_state_duty(&lease, 101 * S), AWS_SEND_TERMINATE);
-	cloud_aws_state_terminated(&lease, AWS_FINE, 102 * S);
+	cloud_aws_state_terminated(&lease, AWS_FINE, "running", 102 * S);
 	cr_assert_eq(cloud_aws_state_duty(&lease, 103 * S), AWS_NOTHING);
 	m.state = AWS_ENDED;
 	(void)snprintf(m.why, sizeof m.why, "Client.UserInitiatedShutdown");
@@ -373,9 +390,9 @@ Test(aws, charge)
 
 	(void)cloud_aws_state_spot(&lease, "instance-terminated-no-capacity", 1080, 1080, 60 * S);
 	(void)snprintf(m.why, sizeof m.why, "Server.SpotInstanceTermination");
+	m.seen_s = 1200;
 	cloud_aws_state_listed(&lease, &m, &limits, 200 * S);
 	cr_assert_eq(lease.end_reason, ESPL_BY_PROVIDER);
-	cr_assert_eq(lease.end_s, 1200);
 	cr_assert_eq(cloud_aws_state_charge(&lease, 1, prices, 2), 0); /* the first hour */
 	lease.interrupted = 0;
 	cr_assert_eq(cloud_aws_state_charge(&lease, 1, prices, 2), 100 * 100 + 100 * 200);
@@ -386,6 +403,76 @@ Test(aws, charge)
 	cr_assert_eq(cloud_aws_state_charge(&lease, 1, NULL, 0), -1);
 	lease.end_s = 0;
 	cr_assert_eq(cloud_aws_state_charge(&lease, 1, prices, 2), -1);
+}
+
+/* EC2 does not tell when a machine began to run: what is charged is counted from the last listing
+ * that showed it pending, and never less than EC2 counts. */
+Test(aws, billed_from)
+{
+	static const struct aws_price price = { 0, 3600 };
+	struct aws_lease lease = begin();
+	struct aws_machine m = machine(AWS_PENDING);
+
+	cloud_aws_state_made(&lease, &m, 1, S);
+	cr_assert_eq(lease.billed_s, 1000);
+	m.seen_s = 1010;
+	cloud_aws_state_listed(&lease, &m, &limits, 10 * S);
+	m.state = AWS_RUNNING;
+	m.seen_s = 1015;
+	cloud_aws_state_listed(&lease, &m, &limits, 15 * S);
+	m.state = AWS_PENDING; /* an answer of the past */
+	m.seen_s = 1020;
+	cloud_aws_state_listed(&lease, &m, &limits, 20 * S);
+	cr_assert_eq(lease.billed_s, 1010);
+	m.state = AWS_ENDED;
+	m.end_s = 1190;
+	m.seen_s = 1200;
+	cloud_aws_state_listed(&lease, &m, &limits, 200 * S);
+	cr_assert_eq(cloud_aws_state_charge(&lease, 1, &price, 1), 180);
+
+	lease = begin(); /* the driver was away: the launch is what is known */
+	m = machine(AWS_RUNNING);
+	m.seen_s = 5000;
+	lease.step = AWS_LOST;
+	cloud_aws_state_listed(&lease, &m, &limits, S);
+	cr_assert_eq(lease.billed_s, 1000);
+
+	lease = begin(); /* ended by us before it ran */
+	m = machine(AWS_PENDING);
+	cloud_aws_state_made(&lease, &m, 1, S);
+	cloud_aws_state_release(&lease, S);
+	cloud_aws_state_terminated(&lease, AWS_FINE, "pending", 2 * S);
+	m.state = AWS_ENDED;
+	cloud_aws_state_listed(&lease, &m, &limits, 9 * S);
+	cr_assert_eq(cloud_aws_state_charge(&lease, 1, &price, 1), 0);
+}
+
+/* Where EC2 does not tell the end, it is the first listing that shows it; of an interruption not
+ * more than five minutes after its notice. */
+Test(aws, billed_until)
+{
+	static const struct {
+		int64_t notice_s, seen_s, end_s;
+		const char *why;
+	} table[] = {
+		{ 1080, 1203, 1203, "Server.SpotInstanceTermination" },
+		{ 1080, 9000, 1380, "Server.SpotInstanceTermination" },
+		{ 0, 1203, 1203, "Server.SpotInstanceTermination" },
+		{ 0, 9000, 9000, "Client.InstanceInitiatedShutdown" },
+	};
+
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+		struct aws_lease lease = begin_ready();
+		struct aws_machine m = machine(AWS_ENDED);
+
+		if (table[i].notice_s != 0)
+			(void)cloud_aws_state_spot(&lease, "instance-terminated-no-capacity",
+			    table[i].notice_s, table[i].notice_s, 60 * S);
+		(void)snprintf(m.why, sizeof m.why, "%s", table[i].why);
+		m.seen_s = table[i].seen_s;
+		cloud_aws_state_listed(&lease, &m, &limits, 200 * S);
+		cr_assert_eq(lease.end_s, table[i].end_s, "row %zu", i);
+	}
 }
 
 /* Whatever happens in whatever order, a lease that may have a machine is never taken for ended
@@ -426,7 +513,7 @@ Test(aws, random)
 			} else if (duty == AWS_SEND_TERMINATE) {
 				ended |= draw % 2 == 0;
 				cloud_aws_state_terminated(&lease, ended ? AWS_FINE : AWS_UNKNOWN,
-				    now);
+				    "", now);
 			} else if (draw % 2 == 0) { /* listed after five minutes for certain */
 				int shown = exists && (now - made >= 300 * S || draw % 3 == 0);
 

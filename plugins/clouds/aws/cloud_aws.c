@@ -165,6 +165,12 @@ cloud_aws_warn(struct aws_cloud *cloud, const char *text)
 
 /* ---- requests ---- */
 
+int64_t
+cloud_aws_utc(const struct aws_cloud *cloud)
+{
+	return cloud->io->utc_ns(cloud->io) / ESPL_SECOND + cloud->ahead_s;
+}
+
 static void
 name_service(const struct aws_cloud *cloud, const char *service, char url[400])
 {
@@ -267,7 +273,10 @@ static void
 aws_on_http(void *self, const struct espl_http_reply *reply)
 {
 	struct aws_cloud *cloud = self;
+	int64_t date_s = cloud_aws_answer_date(reply);
 
+	if (date_s != 0)
+		cloud->ahead_s = date_s - cloud->io->utc_ns(cloud->io) / ESPL_SECOND;
 	if (reply->cookie == AWS_COOKIE(0, AWS_PRICES))
 		cloud_aws_prices_reply(cloud, reply);
 	else if (reply->cookie < AWS_COOKIE(0, AWS_PRICES))

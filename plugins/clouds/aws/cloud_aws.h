@@ -89,6 +89,8 @@ const struct aws_element *cloud_aws_answer_find(const struct aws_element *, cons
 const char *cloud_aws_answer_text(const struct aws_element *, const char *path); /* or "" */
 int64_t cloud_aws_answer_time(const char *text);     /* UTC seconds; 0: it is no time */
 espl_money cloud_aws_answer_money(const char *text); /* "1.006000"; -1: it is no price */
+/* EC2's own clock, of the header Date, in UTC seconds; 0: there is none. */
+int64_t cloud_aws_answer_date(const struct espl_http_reply *);
 
 enum aws_state { AWS_PENDING = 1, AWS_RUNNING, AWS_STOPPED, AWS_ENDED };
 struct aws_machine {
@@ -99,8 +101,9 @@ struct aws_machine {
 	enum aws_state state;
 	int spot;
 	int64_t launch_s, end_s; /* UTC; 0 unknown */
+	int64_t seen_s;          /* EC2's time of this answer */
 };
-void cloud_aws_answer_machine(const struct aws_element *item, struct aws_machine *);
+void cloud_aws_answer_machine(const struct aws_element *item, int64_t seen_s, struct aws_machine *);
 
 /* What is to be done about a failure. */
 enum aws_class {
@@ -136,7 +139,8 @@ struct aws_lease {
 	uint64_t listing; /* the last one that it was in */
 	int listed;       /* it is in the one under way */
 	char token[AWS_TOKEN], run[AWS_TOKEN], id[AWS_ID], address[64];
-	uint32_t offer; /* its index */
+	char detail[48]; /* what the host keeps for a later process */
+	uint32_t offer;  /* its index */
 	espl_money max_price_hour;
 	enum aws_step step;
 	espl_node_state told;
@@ -145,6 +149,7 @@ struct aws_lease {
 	int ending;      /* the driver does, for end_reason and why */
 	int busy;        /* a command or request for it is under way */
 	int running;     /* the machine runs */
+	int unbilled;    /* it was ended before it ran */
 	int interrupted; /* EC2 took it */
 	int priced;      /* 1: it waits for the prices of its last hour, 2: they came, -1: not */
 	uint32_t price_tries;
@@ -153,10 +158,12 @@ struct aws_lease {
 	espl_time due;      /* nothing is sent before it */
 	espl_time since;    /* the step began, or RunInstances was answered */
 	espl_time missing;  /* not in complete listings since; ESPL_NEVER: it was there */
-	int64_t launch_s, notice_s, end_s; /* UTC, as EC2 says; 0 unknown */
-	int64_t status_s;                  /* the spot request said that it ends; 0 unknown */
-	espl_time ends_at;                 /* of a notice, the run's clock */
-	int over;                          /* nothing runs: AWS_TELL_END is due */
+	/* UTC by EC2's clock; 0 unknown.  EC2 charges from the time at which the machine runs,
+	 * and does not tell it: billed_s is the last time at which it was not running yet. */
+	int64_t launch_s, billed_s, notice_s, end_s;
+	int64_t status_s;  /* the spot request said that it ends */
+	espl_time ends_at; /* of a notice, the run's clock */
+	int over;          /* nothing runs: AWS_TELL_END is due */
 	espl_reason end_reason;
 	int never; /* no machine was made: nothing to pay */
 	char why[AWS_TEXT];
@@ -177,8 +184,9 @@ void cloud_aws_state_listed(struct aws_lease *, const struct aws_machine *,
 int cloud_aws_state_spot(struct aws_lease *, const char *code, int64_t update_s, int64_t utc_s,
     espl_time now);
 void cloud_aws_state_release(struct aws_lease *, espl_time now);
-/* TerminateInstances was answered, or ssh was. */
-void cloud_aws_state_terminated(struct aws_lease *, enum aws_class, espl_time now);
+/* TerminateInstances was answered (before: the state in which it met the machine), or ssh was. */
+void cloud_aws_state_terminated(struct aws_lease *, enum aws_class, const char *before,
+    espl_time now);
 void cloud_aws_state_reached(struct aws_lease *, int answers, const char *text,
     const struct aws_limits *, espl_time now);
 enum aws_duty cloud_aws_state_duty(const struct aws_lease *, espl_time now);
@@ -187,7 +195,8 @@ struct aws_price {
 	int64_t from_s; /* UTC */
 	espl_money usd_hour;
 };
-/* What EC2 charges from launch to end; -1: the prices of that time are not known. */
+/* What EC2 charges at most, by what is known of the begin and the end; -1: the prices of that time
+ * are not known. */
 espl_money cloud_aws_state_charge(const struct aws_lease *, int spot, const struct aws_price *,
     uint32_t count);
 
@@ -239,7 +248,8 @@ struct aws_cloud {
 	uint32_t found_count;
 	char *asked[AWS_REQUESTS]; /* what is read in pages: the request, NULL: not under way */
 	int ticking;
-	int resumed; /* an earlier process of this run may have asked for a lease */
+	int64_t ahead_s; /* EC2's clock, of this machine's */
+	int resumed;     /* an earlier process of this run may have asked for a lease */
 	espl_time list_at, spots_at, prices_at;
 	uint64_t owned_what; /* ESPL_NONE: not asked */
 	char owned_run[AWS_TOKEN];
@@ -284,6 +294,8 @@ void cloud_aws_start_retry(struct aws_cloud *);
 void cloud_aws_prices_ask(struct aws_cloud *);
 void cloud_aws_prices_reply(struct aws_cloud *, const struct espl_http_reply *);
 
+/* cloud_aws.c: the time by EC2's clock, in UTC seconds. */
+int64_t cloud_aws_utc(const struct aws_cloud *);
 /* cloud_aws.c: sends, and frees the query; the service is "ec2", "sts" or "ssm" */
 espl_status cloud_aws_send(struct aws_cloud *, struct aws_query *, const char *service,
     uint64_t cookie);
@@ -309,6 +321,7 @@ void cloud_aws_leases_free(struct aws_cloud *);
 struct aws_limits cloud_aws_limits(const struct aws_cloud *);
 int cloud_aws_is_spot(const struct aws_cloud *, const struct aws_lease *);
 void cloud_aws_tell(const struct aws_cloud *, struct aws_lease *, espl_node_state);
+void cloud_aws_tell_state(const struct aws_cloud *, struct aws_lease *);
 void cloud_aws_do(struct aws_cloud *, struct aws_lease *); /* what is due; may free it */
 
 /* cloud_aws_listing.c */

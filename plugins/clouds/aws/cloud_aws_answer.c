@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "cloud_aws.h"
@@ -182,6 +183,30 @@ cloud_aws_answer_money(const char *text)
 	return *at == '\0' ? value : -1;
 }
 
+int64_t
+cloud_aws_answer_date(const struct espl_http_reply *reply)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+	for (uint32_t i = 0; i < reply->header_count; i++) {
+		struct tm tm = { 0 };
+		char month[4] = "";
+		const char *at;
+
+		if (strncasecmp(reply->headers[i], "Date:", 5) != 0 ||
+		    sscanf(reply->headers[i] + 5, " %*3s, %d %3s %d %d:%d:%d GMT", &tm.tm_mday,
+			month, &tm.tm_year, &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
+			continue;
+		at = strstr(months, month);
+		if (at == NULL || strlen(month) != 3 || (at - months) % 3 != 0)
+			continue;
+		tm.tm_mon = (int)(at - months) / 3;
+		tm.tm_year -= 1900;
+		return (int64_t)timegm(&tm);
+	}
+	return 0;
+}
+
 static void
 copy_text(char *to, size_t size, const char *text)
 {
@@ -201,12 +226,13 @@ read_state(const char *name)
 }
 
 void
-cloud_aws_answer_machine(const struct aws_element *item, struct aws_machine *m)
+cloud_aws_answer_machine(const struct aws_element *item, int64_t seen_s, struct aws_machine *m)
 {
 	const struct aws_element *tags = cloud_aws_answer_find(item, "tagSet");
 	const char *ended = strchr(cloud_aws_answer_text(item, "reason"), '(');
 
 	memset(m, 0, sizeof *m);
+	m->seen_s = seen_s;
 	copy_text(m->id, sizeof m->id, cloud_aws_answer_text(item, "instanceId"));
 	copy_text(m->token, sizeof m->token, cloud_aws_answer_text(item, "clientToken"));
 	copy_text(m->type, sizeof m->type, cloud_aws_answer_text(item, "instanceType"));

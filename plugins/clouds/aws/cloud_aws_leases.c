@@ -1,4 +1,5 @@
 /* cloud_aws_leases.c - leases: what cloud_aws_state.c says is due is sent, and told to the host. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,7 @@ make_event(const struct aws_lease *lease, espl_node_state state)
 	event.token = lease->token;
 	event.provider_id = lease->id[0] != '\0' ? lease->id : NULL;
 	event.address = lease->address[0] != '\0' ? lease->address : NULL;
+	event.detail = lease->detail[0] != '\0' ? lease->detail : NULL;
 	event.at = event.ends_at = ESPL_NEVER;
 	event.gpus = ESPL_ANY;
 	event.charged = -1;
@@ -118,6 +120,16 @@ cloud_aws_tell(const struct aws_cloud *cloud, struct aws_lease *lease, espl_node
 		event.text = "EC2 interrupts its spot machine in two minutes";
 	}
 	(void)cloud->events->node(cloud->events, &event);
+}
+
+/* BOOTING, from which on the host counts what it costs, is a machine that runs. */
+void
+cloud_aws_tell_state(const struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	if (lease->running && lease->told < ESPL_NODE_BOOTING)
+		(void)snprintf(lease->detail, sizeof lease->detail, "billed from %lld",
+		    (long long)lease->billed_s);
+	cloud_aws_tell(cloud, lease, lease->running ? ESPL_NODE_BOOTING : ESPL_NODE_REQUESTED);
 }
 
 /* The last word; the lease is freed. The prices of a spot machine's last hour come first. */
@@ -202,7 +214,7 @@ send_terminate(struct aws_cloud *cloud, struct aws_lease *lease)
 	lease->busy = 1;
 	if (cloud_aws_send(cloud, &query, "ec2", AWS_COOKIE(lease->serial, AWS_TERMINATE)) !=
 	    ESPL_OK)
-		cloud_aws_state_terminated(lease, AWS_AGAIN, cloud->host->now(cloud->host));
+		cloud_aws_state_terminated(lease, AWS_AGAIN, "", cloud->host->now(cloud->host));
 }
 
 /* Collects the words of `reach` for a command of our own. */
@@ -281,7 +293,8 @@ take_run(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_htt
 	struct aws_machine m = { .id = "" };
 
 	if (class == AWS_FINE)
-		cloud_aws_answer_machine(cloud_aws_answer_find(document, "instancesSet/item"), &m);
+		cloud_aws_answer_machine(cloud_aws_answer_find(document, "instancesSet/item"),
+		    cloud_aws_utc(cloud), &m);
 	cloud_aws_answer_free(document);
 	if (class == AWS_FINE && m.id[0] == '\0') {
 		class = AWS_UNKNOWN;
@@ -289,7 +302,7 @@ take_run(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_htt
 	}
 	if (class == AWS_FINE) {
 		cloud_aws_state_made(lease, &m, cloud_aws_is_spot(cloud, lease), now);
-		cloud_aws_tell(cloud, lease, ESPL_NODE_BOOTING);
+		cloud_aws_tell_state(cloud, lease);
 		cloud->list_at = now;
 	} else {
 		cloud_aws_state_failed(lease, class, text, now);
@@ -320,10 +333,12 @@ cloud_aws_leases_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 		return;
 	}
 	class = cloud_aws_answer_reply(reply, "TerminateInstances", &document, text);
-	cloud_aws_answer_free(document);
 	if (class != AWS_FINE && class != AWS_MISSING)
 		cloud_aws_warn(cloud, text); /* and again, until its end is seen */
-	cloud_aws_state_terminated(lease, class, cloud->host->now(cloud->host));
+	cloud_aws_state_terminated(lease, class,
+	    cloud_aws_answer_text(document, "instancesSet/item/previousState/name"),
+	    cloud->host->now(cloud->host));
+	cloud_aws_answer_free(document);
 	cloud->list_at = cloud->host->now(cloud->host);
 }
 
@@ -417,6 +432,9 @@ add_known(struct aws_cloud *cloud, const struct espl_lease *view)
 	    view->provider_id != NULL ? view->provider_id : "");
 	(void)snprintf(lease->address, sizeof lease->address, "%s",
 	    view->address != NULL ? view->address : "");
+	if (view->detail != NULL)
+		lease->running =
+		    sscanf(view->detail, "billed from %" SCNd64, &lease->billed_s) == 1;
 	return lease;
 }
 

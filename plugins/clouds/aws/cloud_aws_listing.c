@@ -79,7 +79,7 @@ take_listing(struct aws_cloud *cloud)
 		lease->listed = 0;
 		cloud_aws_state_listed(lease, find_machine(cloud, lease), &limits, now);
 		if (lease->step == AWS_KNOWN && !lease->over)
-			cloud_aws_tell(cloud, lease, ESPL_NODE_BOOTING);
+			cloud_aws_tell_state(cloud, lease);
 		cloud_aws_do(cloud, lease);
 	}
 	cloud->found_count = 0;
@@ -90,6 +90,7 @@ static int
 add_found(struct aws_cloud *cloud, const struct aws_element *document)
 {
 	const struct aws_element *set = cloud_aws_answer_find(document, "reservationSet");
+	int64_t seen_s = cloud_aws_utc(cloud);
 
 	for (const struct aws_element *r = set != NULL ? set->first : NULL; r != NULL;
 	     r = r->next) {
@@ -103,7 +104,7 @@ add_found(struct aws_cloud *cloud, const struct aws_element *document)
 			if (found == NULL)
 				return -1;
 			cloud->found = found;
-			cloud_aws_answer_machine(m, &found[cloud->found_count++]);
+			cloud_aws_answer_machine(m, seen_s, &found[cloud->found_count++]);
 		}
 	}
 	return 0;
@@ -158,7 +159,7 @@ static void
 take_spots(struct aws_cloud *cloud, const struct aws_element *document)
 {
 	const struct aws_element *set = cloud_aws_answer_find(document, "spotInstanceRequestSet");
-	int64_t utc_s = cloud->io->utc_ns(cloud->io) / ESPL_SECOND;
+	int64_t utc_s = cloud_aws_utc(cloud);
 
 	for (const struct aws_element *item = set != NULL ? set->first : NULL; item != NULL;
 	     item = item->next) {
@@ -228,7 +229,7 @@ tell_owned(struct aws_cloud *cloud, const struct aws_element *item)
 	struct aws_machine m;
 	char offer[2 * AWS_ID + 2];
 
-	cloud_aws_answer_machine(item, &m);
+	cloud_aws_answer_machine(item, 0, &m);
 	if (m.state == AWS_ENDED)
 		return;
 	(void)snprintf(offer, sizeof offer, "%s/%s", m.type, m.zone);

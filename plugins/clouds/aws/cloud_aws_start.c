@@ -343,7 +343,7 @@ cloud_aws_start_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 void
 cloud_aws_prices_ask(struct aws_cloud *cloud)
 {
-	int64_t from_s = cloud->io->utc_ns(cloud->io) / ESPL_SECOND;
+	int64_t from_s = cloud_aws_utc(cloud);
 	struct aws_query query;
 	struct tm tm;
 	time_t from;
@@ -418,7 +418,7 @@ static void
 tell_prices(struct aws_cloud *cloud, struct aws_offer *o)
 {
 	espl_time now = cloud->host->now(cloud->host);
-	int64_t utc_s = cloud->io->utc_ns(cloud->io) / ESPL_SECOND;
+	int64_t utc_s = cloud_aws_utc(cloud);
 
 	for (uint32_t i = 0; i < o->price_count; i++) {
 		int64_t age_s = utc_s - o->prices[i].from_s;

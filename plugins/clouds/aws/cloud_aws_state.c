@@ -12,9 +12,7 @@
 #define BACKOFF_MOST (30 * ESPL_SECOND)
 #define PROBE_PAUSE (3 * ESPL_SECOND)
 #define TERMINATE_PAUSE (30 * ESPL_SECOND) /* until it is asked for again */
-#define TAKE_PAUSE \
-	(300 * ESPL_SECOND) /* time within which EC2 ends an instance after its notice \
-			     */
+#define TAKE_S 300                         /* after its notice EC2 has ended a machine */
 
 void
 cloud_aws_state_begin(struct aws_lease *lease, espl_time now)
@@ -119,17 +117,46 @@ know_machine(struct aws_lease *lease, const struct aws_machine *m, espl_time now
 		lease->launch_s = m->launch_s;
 }
 
+/* From what EC2 says of the state: since when it may charge. A state never goes back. */
+static void
+note_state(struct aws_lease *lease, const struct aws_machine *m)
+{
+	if (lease->running)
+		return;
+	if (m->state == AWS_PENDING && m->seen_s > lease->billed_s)
+		lease->billed_s = m->seen_s;
+	if (lease->billed_s < lease->launch_s)
+		lease->billed_s = lease->launch_s;
+	lease->running = m->state == AWS_RUNNING;
+}
+
 void
 cloud_aws_state_made(struct aws_lease *lease, const struct aws_machine *m, int spot, espl_time now)
 {
 	lease->busy = 0;
 	know_machine(lease, m, now);
+	note_state(lease, m);
 	if (spot && !m->spot)
 		give_up(lease, ESPL_BY_CAPACITY,
 		    "EC2 made a machine on demand instead of a spot one; it is ended", now);
 }
 
 /* ---- listings ---- */
+
+/* The end where EC2 tells it; else the time of the first listing that shows it, and of an
+ * interruption not later than EC2 ends machines. */
+static void
+note_end(struct aws_lease *lease, const struct aws_machine *m)
+{
+	int64_t notice_s = lease->notice_s > lease->status_s ? lease->notice_s : lease->status_s;
+
+	if (lease->end_s != 0)
+		return;
+	lease->end_s = m->end_s != 0 ? m->end_s : m->seen_s;
+	if (m->end_s == 0 && lease->interrupted && notice_s != 0 &&
+	    lease->end_s > notice_s + TAKE_S)
+		lease->end_s = notice_s + TAKE_S;
+}
 
 static void
 take_end(struct aws_lease *lease, const struct aws_machine *m)
@@ -149,11 +176,7 @@ take_end(struct aws_lease *lease, const struct aws_machine *m)
 	const char *text = m->text[0] != '\0' ? m->text : "EC2 has ended its machine";
 
 	lease->interrupted = strcmp(m->why, "Server.SpotInstanceTermination") == 0;
-	lease->end_s = m->end_s;
-	if (lease->end_s == 0 && lease->interrupted && lease->notice_s != 0)
-		lease->end_s = lease->notice_s + AWS_NOTICE_S;
-	else if (lease->end_s == 0)
-		lease->end_s = lease->status_s;
+	note_end(lease, m);
 	if (lease->interrupted) { /* before it was ready it counts as no capacity */
 		end_lease(lease,
 		    lease->told < ESPL_NODE_READY ? ESPL_BY_CAPACITY : ESPL_BY_PROVIDER,
@@ -162,6 +185,7 @@ take_end(struct aws_lease *lease, const struct aws_machine *m)
 	}
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
 		if (strcmp(m->why, table[i].code) == 0) {
+			lease->unbilled |= !lease->running && table[i].reason == ESPL_BY_CAPACITY;
 			end_lease(lease, table[i].reason,
 			    table[i].text != NULL ? table[i].text : text);
 			return;
@@ -196,12 +220,13 @@ cloud_aws_state_listed(struct aws_lease *lease, const struct aws_machine *m,
 	}
 	know_machine(lease, m, now);
 	lease->missing = ESPL_NEVER;
+	note_state(lease, m);
 	switch (m->state) {
 	case AWS_ENDED: take_end(lease, m); return;
 	case AWS_STOPPED:
 		give_up(lease, ESPL_BY_FAULT, "somebody has stopped its machine; it is ended", now);
 		return;
-	case AWS_RUNNING: lease->running = 1; break;
+	case AWS_RUNNING: break;
 	default: /* pending, perhaps an answer of the past */
 		if (!lease->running && now - lease->since >= limits->boot)
 			give_up(lease, ESPL_BY_FAULT, "EC2 does not start its machine", now);
@@ -265,9 +290,11 @@ cloud_aws_state_release(struct aws_lease *lease, espl_time now)
 }
 
 void
-cloud_aws_state_terminated(struct aws_lease *lease, enum aws_class class, espl_time now)
+cloud_aws_state_terminated(struct aws_lease *lease, enum aws_class class, const char *before,
+    espl_time now)
 {
 	lease->busy = 0;
+	lease->unbilled |= !lease->running && strcmp(before, "pending") == 0;
 	if (class == AWS_FINE) {
 		lease->tries = 0;
 		lease->due = now + TERMINATE_PAUSE;
@@ -290,9 +317,9 @@ cloud_aws_state_reached(struct aws_lease *lease, int answers, const char *text,
 static int
 is_free_soon(const struct aws_lease *lease, espl_time now)
 {
-	return lease->notice_s != 0 && lease->launch_s != 0 &&
-	    lease->notice_s + AWS_NOTICE_S - lease->launch_s < AWS_FREE_S &&
-	    now < lease->ends_at + TAKE_PAUSE;
+	return lease->notice_s != 0 && lease->billed_s != 0 &&
+	    lease->notice_s + AWS_NOTICE_S - lease->billed_s < AWS_FREE_S &&
+	    now < lease->ends_at + TAKE_S * ESPL_SECOND;
 }
 
 enum aws_duty
@@ -319,9 +346,9 @@ espl_money
 cloud_aws_state_charge(const struct aws_lease *lease, int spot, const struct aws_price *prices,
     uint32_t count)
 {
-	int64_t begin = lease->launch_s, end = lease->end_s, total = 0;
+	int64_t begin = lease->billed_s, end = lease->end_s, total = 0;
 
-	if (lease->never)
+	if (lease->never || lease->unbilled)
 		return 0;
 	if (begin == 0 || end == 0)
 		return -1;
