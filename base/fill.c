@@ -8,6 +8,7 @@
 
 const struct espl__fill_own espl__fill_owns[] = {
 	{ "trial", "ESPALIER_TRIAL" },
+	{ "trial_name", "ESPALIER_TRIAL_NAME" },
 	{ "experiment", "ESPALIER_EXPERIMENT" },
 	{ "run", "ESPALIER_RUN" },
 	{ "output", "ESPALIER_OUTPUT" },

@@ -53,6 +53,21 @@ espl__is_files_name(const char *name)
 	return strcmp(name, again) == 0;
 }
 
+/* "EXPERIMENT-trial-3": a word for other programs and a file's name, so that of the experiment's
+ * name all but letters, digits, '.', '_' and '-' becomes '-'.  Malloc'd. */
+static inline char *
+espl__trial_label(const char *experiment, uint64_t trial)
+{
+	char *label = espl__format("%s%strial-%" PRIu64, experiment != NULL ? experiment : "",
+	    experiment != NULL && experiment[0] != '\0' ? "-" : "", trial & ESPL__TRIAL_NUMBER);
+
+	for (unsigned char *p = (unsigned char *)label; *p != '\0'; p++)
+		if (*p < 0x80 && strchr("._-", *p) == NULL && (*p < '0' || *p > '9') &&
+		    ((*p | 0x20) < 'a' || (*p | 0x20) > 'z'))
+			*p = '-';
+	return label;
+}
+
 /* Malloc'd. */
 static inline char *
 espl__trial_folder(const char *dir, uint64_t trial)

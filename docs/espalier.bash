@@ -94,7 +94,7 @@ _espalier() {
 	best:--top|best:-n) kind= ;;
 	best:--plugins|best:-P) kind=-d ;;
 	explain:--plugins|explain:-P) kind=-d ;;
-	export:--format|export:-f) kind=-W words='csv json' ;;
+	export:--format|export:-f) kind=-W words='csv json tensorboard' ;;
 	export:--table|export:-t) kind= ;;
 	export:--output|export:-o) kind=-f ;;
 	export:--plugins|export:-P) kind=-d ;;

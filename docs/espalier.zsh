@@ -143,9 +143,9 @@ _espalier() {
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
 	export) _arguments \
-		'(-f --format)'{-f,--format=}'[output format; csv exports one table, json all of them]:csv|json:(csv json)' \
+		'(-f --format)'{-f,--format=}'[output format; csv exports one table, json all of them, tensorboard the metrics and parameters]:csv|json|tensorboard:(csv json tensorboard)' \
 		'(-t --table)'{-t,--table=}'[table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, importance or schedule]:NAME: ' \
-		'(-o --output)'{-o,--output=}'[output file (default: standard output)]:OUT:_files' \
+		'(-o --output)'{-o,--output=}'[output file (default: standard output); of tensorboard a directory (default: DIR/tensorboard)]:OUT:_files' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;

@@ -317,6 +317,19 @@ export_to(struct espl__reading *r, const char *format, const char *table, const 
 	return status == ESPL_OK ? ESPL__EXIT_DONE : espl__cli_fail(&diag);
 }
 
+static int
+export_events(struct espl__reading *r, const char *out)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	char *dir = out != NULL ? espl__strdup(out) : espl__format("%s/tensorboard", r->dir);
+	espl_status status = espl__export_tensorboard(r, dir, &diag);
+
+	if (status == ESPL_OK && out == NULL)
+		printf("%s\n", dir);
+	free(dir);
+	return status == ESPL_OK ? ESPL__EXIT_DONE : espl__cli_fail(&diag);
+}
+
 int
 espl__verb_export(const struct espl__args *args)
 {
@@ -327,14 +340,20 @@ espl__verb_export(const struct espl__args *args)
 	int status;
 
 	if (format == NULL)
-		return espl__cli_usage(args, "--format is missing; use csv or json");
-	if (strcmp(format, "csv") != 0 && strcmp(format, "json") != 0)
-		return espl__cli_usage(args, "unknown format '%s'; use csv or json", format);
+		return espl__cli_usage(args, "--format is missing; use csv, json or tensorboard");
+	if (strcmp(format, "csv") != 0 && strcmp(format, "json") != 0 &&
+	    strcmp(format, "tensorboard") != 0)
+		return espl__cli_usage(args, "unknown format '%s'; use csv, json or tensorboard",
+		    format);
 	if (table != NULL && strcmp(format, "csv") != 0)
-		return espl__cli_usage(args,
-		    "--table applies only to csv; json always contains all tables");
+		return espl__cli_usage(args, "--table applies only to csv");
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
+	if (strcmp(format, "tensorboard") == 0) {
+		status = export_events(r, out);
+		espl__reading_free(r);
+		return status;
+	}
 	if (out != NULL && strcmp(out, "-") == 0)
 		out = NULL;
 	status = export_to(r, format, table != NULL ? table : "trials", out);

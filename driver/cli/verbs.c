@@ -81,12 +81,17 @@ static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
 static const struct espl__flag export_flags[] = {
-	{ "format", 'f', "csv|json", "output format; csv exports one table, json all of them" },
+	{ "format", 'f', "csv|json|tensorboard",
+	    "output format; csv exports one table, json all of them, tensorboard the metrics and "
+	    "parameters" },
 	{ "table", 't', "NAME",
 	    "table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, "
 	    "charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, "
 	    "importance or schedule" },
-	{ "output", 'o', "OUT", "output file (default: standard output)" }, END_FLAGS
+	{ "output", 'o', "OUT",
+	    "output file (default: standard output); of tensorboard a directory (default: "
+	    "DIR/tensorboard)" },
+	END_FLAGS
 };
 static const struct espl__flag report_flags[] = {
 	{ "output", 'o', "FILE.html",
@@ -228,7 +233,7 @@ const struct espl__verb espl__verbs[] = {
 	    "TRIAL is a number.  In a pool, 1/3 is trial 3 of experiment 1; a plain job is given "
 	    "by name.\n",
 	    NULL, 1, 2, espl__verb_explain },
-	{ "export", "DIR --format csv|json [--table NAME] [-o OUT]",
+	{ "export", "DIR --format csv|json|tensorboard [--table NAME] [-o OUT]",
 	    "export results for other programs",
 	    "DIR/results.db can also be queried directly; it is an SQLite database.  The table "
 	    "`gpu_map` has\n"

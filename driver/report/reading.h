@@ -54,6 +54,8 @@ espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *,
     struct espl__diag *);
 espl_status espl__export_map(struct espl__reading *, FILE *, struct espl__diag *);
 espl_status espl__export_json(struct espl__reading *, FILE *, struct espl__diag *);
+/* tensorboard.c: an event file for each trial in DIR/NAME, NAME as in ESPALIER_TRIAL_NAME. */
+espl_status espl__export_tensorboard(struct espl__reading *, const char *dir, struct espl__diag *);
 
 /* ---- past_curves.c --------------------------------------------------------------------------- */
 

@@ -162,6 +162,7 @@ espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
     struct espl__strings *s)
 {
 	const struct espl__start *t = &rank->gang->start;
+	char *label;
 
 	espl__env_inherit(s);
 	set_own_variables(s, rank, reports, listens);
@@ -175,6 +176,9 @@ espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
 	for (uint32_t i = 0; i < t->env_count; i++)
 		if (!is_reserved(t->env[i]))
 			espl__env_set(s, espl__strdup(t->env[i]));
+	label = espl__trial_label(espl__env_get(s, "ESPALIER_EXPERIMENT"), t->trial);
+	SET("ESPALIER_TRIAL_NAME=%s", label);
+	free(label);
 	if (t->trainable != NULL)
 		add_sent_plugins(s, rank->gang->agent->libexec);
 }

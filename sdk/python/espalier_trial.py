@@ -65,6 +65,8 @@ class Run:
         self.scratch = os.environ.get("ESPALIER_SCRATCH", "")
         self.output = os.environ.get("ESPALIER_OUTPUT", os.getcwd())  #: kept: TensorBoard, predictions
         self.experiment = os.environ.get("ESPALIER_EXPERIMENT", "")
+        self.name = os.environ.get("ESPALIER_TRIAL_NAME", "by-hand")  #: "EXPERIMENT-trial-7"
+        self.directory = os.environ.get("ESPALIER_RUN", "")  #: of the run
         self.ended = False
         self._save = os.environ.get("ESPALIER_SAVE", "")
         self._sealing = False
@@ -73,6 +75,7 @@ class Run:
         self._terminated = False
         self._wake = None
         self._pid = os.getpid()
+        self._listeners = []
         self._socket = _report_socket()
         if self.inside and threading.current_thread() is threading.main_thread():
             self._wake = socket.socketpair()
@@ -142,6 +145,10 @@ class Run:
             if self.iteration == before:       # not reported (another rank than 0)
                 self.iteration += 1
 
+    def listen(self, listener):
+        """From now on rank 0 calls listener(iteration, metrics) before each report."""
+        self._listeners.append(listener)
+
     def report(self, iteration, metrics, finished=False):
         """Reports what came out of an iteration and returns what to do now.
 
@@ -155,6 +162,9 @@ class Run:
         self._store = _torch_store() if self.inside and self.world > 1 else None
         if self._store is not None and self.rank != 0:
             return self.follow(self._fetch(iteration))
+        if self.rank == 0:
+            for listener in self._listeners:
+                listener(iteration, metrics)
         if self._socket is None:
             if self.inside and self.rank == 0:
                 raise RuntimeError("rank 0 has no report socket: trial.metrics of the configuration reads "

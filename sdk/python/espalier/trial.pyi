@@ -1,4 +1,4 @@
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional
 
 class Verdict(NamedTuple):
     save: bool
@@ -20,11 +20,14 @@ class Run:
     scratch: str
     output: str
     experiment: str
+    name: str
+    directory: str
     ended: bool
     @property
     def inside(self) -> bool: ...
     @property
     def save(self) -> str: ...
+    def listen(self, listener: Callable[[int, Mapping[str, Any]], Any]) -> None: ...
     def iterations(self) -> Iterator[int]: ...
     def report(self, iteration: int, metrics: Mapping[str, Any], finished: bool = False) -> Verdict: ...
     def follow(self, verdict: Verdict) -> Verdict: ...

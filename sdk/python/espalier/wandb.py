@@ -1,0 +1,36 @@
+"""Weights & Biases: each trial is a run, named like the trial; a trial that is started again continues its run.
+
+    run = espalier.trial.start(params={"lr": 0.1}, iterations=10)
+    espalier.wandb.log(run, mode="offline")    # from here on each report is logged
+
+What is logged offline lies in the trial's own directory: `wandb sync --append RUN/trials/*/output/wandb/offline-run-*`.
+"""
+
+import os
+import uuid
+from typing import Any, Optional
+
+import wandb
+
+from espalier.trial import Run
+
+
+def log(run: Run, **options: Any) -> Optional[Any]:
+    """Logs parameters now and the metrics of each report, with the iteration as the step.
+
+    options: those of wandb.init(), such as project, entity, tags and mode.
+    Returns what wandb.init() returns; None on ranks other than 0.
+    """
+    if run.rank != 0:
+        return None
+    if run.inside:
+        kept = os.path.join(run.output, "wandb-run-id")
+        if not os.path.exists(kept):
+            with open(kept, "w", encoding="utf-8") as file:
+                file.write(uuid.uuid4().hex[:12])
+        with open(kept, encoding="utf-8") as file:
+            options = {"id": file.read(), "resume": "allow", **options}
+    made = wandb.init(**{"project": run.experiment or None, "group": run.experiment or None, "name": run.name,
+                         "dir": run.output, "config": dict(run.params), **options})
+    run.listen(lambda iteration, metrics: made.log(dict(metrics), step=iteration))
+    return made
