@@ -73,7 +73,7 @@ espl__gang_unreachable(const struct espl__exec *x, const struct espl__gang *g)
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
 
-		if (n != NULL && n->unreachable)
+		if (n != NULL && (n->pub.flags & ESPL_NODE_UNREACHABLE) != 0)
 			return 1;
 	}
 	return 0;

@@ -150,7 +150,8 @@ something_moves(const struct espl__exec *x)
 		return 1;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		if (n->pub.state != ESPL_NODE_READY || n->releasing)
+		if (n->pub.state != ESPL_NODE_READY || n->releasing ||
+		    (n->pub.flags & ESPL_NODE_UNREACHABLE) != 0)
 			return 1;
 	}
 	return 0;

@@ -339,16 +339,19 @@ static void
 on_reach(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.reach.lease);
+	uint32_t lost = e->as.reach.reachable ? 0 : ESPL_NODE_UNREACHABLE;
 
-	if (n == NULL || !n->live || n->unreachable == !e->as.reach.reachable)
+	if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_UNREACHABLE) == lost)
 		return;
-	n->unreachable = !e->as.reach.reachable;
-	for (struct espl__gang *g = x->gang_first; g != NULL && !n->unreachable; g = g->next)
+	espl__machine_flag(&x->fleet, n, lost, ESPL_NODE_UNREACHABLE);
+	for (struct espl__gang *g = x->gang_first; g != NULL && lost == 0; g = g->next)
 		if (espl__gang_on(g, n->pub.id))
 			espl__gang_heard(x, g);
+	x->seats_freed = 1;
+	espl__exec_why(x, ESPL_WHY_NODES);
 	espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
-	    n->unreachable ? "node %llu is unreachable: %s; its trials keep running"
-			   : "node %llu is reachable again after %s",
+	    lost != 0 ? "node %llu is unreachable: %s; its trials keep running"
+		      : "node %llu is reachable again after %s",
 	    (unsigned long long)n->pub.id, e->as.reach.text);
 }
 

@@ -150,12 +150,10 @@ reset_nodes(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		n->releasing = 0;
-		n->unreachable = 0;
 		/* A resume assumes that the cause was fixed: clear the failures of every node. */
 		n->failures = 0;
 		n->failed_trial = ESPL_NONE;
-		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
-			espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED);
+		espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE);
 		if (has_outlived(x, n->pub.id))
 			continue;
 		if (n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE)

@@ -121,6 +121,10 @@ adjust_totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 		open += !n->gpus[i].pub.blocked;
 	}
 	good = (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 ? 0 : open;
+	if ((n->pub.flags & ESPL_NODE_UNREACHABLE) != 0) { /* only its gangs count */
+		open -= idle;
+		idle = 0;
+	}
 	n->pub.gpus_idle = is_usable(n) ? idle : 0;
 	if (is_usable(n)) {
 		f->gpus += (uint32_t)sign * open;

@@ -39,7 +39,6 @@ struct espl__machine {
 	uint8_t live;          /* not ENDED */
 	uint8_t used;          /* a trial has run there */
 	uint8_t proved;        /* a trial has reported from there */
-	uint8_t unreachable;   /* the connection to it is broken at present */
 };
 struct espl__fleet {
 	struct espl_offer **offers; /* [number]; strings and latencies in the arena */
@@ -53,7 +52,8 @@ struct espl__fleet {
 	uint32_t live_count, live_cap;
 	const struct espl_node **placeable; /* READY and NOTICE, by id */
 	uint32_t placeable_count, placeable_cap;
-	/* usable (READY, not retiring, not quarantined, not blocked); of them whole and free */
+	/* usable (READY, not retiring, not quarantined, not blocked; of an unreachable node those
+	 * in use); of them whole and free */
 	uint32_t gpus, gpus_idle;
 	uint32_t gpus_held; /* on all READY and NOTICE nodes */
 	uint32_t retiring;  /* live nodes that drain */

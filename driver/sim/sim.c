@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/assert.h"
+#include "base/text.h"
 #include "plugin/instance.h"
 #include "sim/sim_impl.h"
 #include "driver/worlds.h"
@@ -77,6 +78,38 @@ lose_gpus(struct espl__sim *sim, const struct espl__sim_fault *fault)
 	}
 }
 
+/* What its gangs do from now on becomes known at the end (espl__sim_gang_due). */
+static void
+cut_node(struct espl__sim *sim, uint32_t number)
+{
+	const struct espl__sim_fault *fault = &sim->faults.list[number];
+	struct espl__sim_lease *lease = &sim->leases[fault->node];
+	struct espl__event *e;
+
+	if (lease->state < ESPL_NODE_READY || lease->cut_until > sim->now)
+		return;
+	lease->cut_until = espl__sim_after(sim, (double)fault->length / 1e9);
+	e = espl__sim_tell(sim, ESPL__EV_REACH);
+	e->as.reach.lease = fault->node;
+	e->as.reach.text = "fault script";
+	espl__sim_heap_add(&sim->heap, lease->cut_until, ESPL__DUE_REACH, fault->node, number);
+}
+
+static void
+join_node(struct espl__sim *sim, uint64_t lease, uint32_t number)
+{
+	struct espl__event *e;
+	char span[32];
+
+	if (!espl__sim_alive(sim, lease))
+		return;
+	e = espl__sim_tell(sim, ESPL__EV_REACH);
+	e->as.reach.lease = lease;
+	e->as.reach.reachable = 1;
+	e->as.reach.text =
+	    espl__sim_text(sim, espl__format_short(sim->faults.list[number].length, span));
+}
+
 static void
 fault_due(struct espl__sim *sim, uint64_t number)
 {
@@ -100,6 +133,10 @@ fault_due(struct espl__sim *sim, uint64_t number)
 		e->as.node_why.text = "fault script";
 		return;
 	}
+	if (fault->kind == ESPL__FAULT_UNREACHABLE) {
+		cut_node(sim, (uint32_t)number);
+		return;
+	}
 	if (fault->kind == ESPL__FAULT_GPU_LOST) {
 		if (sim->leases[fault->node].state >=
 		    ESPL_NODE_READY) /* booting makes all of them good */
@@ -121,6 +158,7 @@ handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_NOTICE:
 	case ESPL__DUE_EXPIRY:
 	case ESPL__DUE_ENDED: espl__sim_lease_due(sim, due); break;
+	case ESPL__DUE_REACH: join_node(sim, due->ref, due->mark); break;
 	case ESPL__DUE_PRICE: espl__sim_price_due(sim, due->ref); break;
 	case ESPL__DUE_FAULT: fault_due(sim, due->ref); break;
 	case ESPL__DUE_OUTCOME: outcome_due(sim, due->ref); break;

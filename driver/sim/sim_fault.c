@@ -55,6 +55,12 @@ static const struct espl_option notice[] = { AT, THE_NODE,
 	{ .name = "notice",
 	    .help = "time between the interruption notice and the end; absent: that of the offer",
 	    .type = ESPL_OPT_SPAN } };
+static const struct espl_option unreachable[] = { AT, THE_NODE,
+	{ .name = "for",
+	    .help = "how long nothing reaches the node",
+	    .min = "1ns",
+	    .type = ESPL_OPT_SPAN,
+	    .flags = ESPL_OPT_REQUIRED } };
 static const struct espl_option gpu_lost[] = { AT, THE_NODE,
 	{ .name = "gpu",
 	    .help = "number of the GPU on its node; absent: all of them",
@@ -90,6 +96,7 @@ static const struct {
 	KIND(ESPL__FAULT_NODE_LOST, "node-lost", node_lost),
 	KIND(ESPL__FAULT_NOTICE, "notice", notice),
 	KIND(ESPL__FAULT_AT_RISK, "at-risk", node_lost),
+	KIND(ESPL__FAULT_UNREACHABLE, "unreachable", unreachable),
 	KIND(ESPL__FAULT_SLOW_BOOT, "slow-boot", slow_boot),
 	KIND(ESPL__FAULT_NO_CAPACITY, "no-capacity", no_capacity),
 	KIND(ESPL__FAULT_BOOT_FAILS, "boot-fails", boot_fails),
@@ -131,8 +138,9 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag,
-		    "the faults are node-lost, notice, at-risk, slow-boot, no-capacity, "
-		    "boot-fails, trial-fails, trial-lost, nan, hang, crash-rate, slow, "
+		    "the faults are node-lost, notice, at-risk, unreachable, slow-boot, "
+		    "no-capacity, boot-fails, trial-fails, trial-lost, nan, hang, crash-rate, "
+		    "slow, "
 		    "bad-checkpoint, "
 		    "gpu-lost, stop");
 	return ESPL_E_CONFIG;
@@ -151,6 +159,8 @@ set_column(struct espl__sim_fault *fault, const char *name, const struct espl_va
 		fault->to = value->as.i;
 	else if (strcmp(name, "notice") == 0)
 		fault->notice = value->as.i;
+	else if (strcmp(name, "for") == 0)
+		fault->length = value->as.i;
 	else if (strcmp(name, "retry_after") == 0)
 		fault->retry_after = value->as.i;
 	else if (strcmp(name, "node") == 0)

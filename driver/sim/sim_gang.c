@@ -492,14 +492,33 @@ finish_saving(struct espl__sim *sim, struct espl__sim_gang *gang)
 		next_iteration(sim, gang, 0.0);
 }
 
+/* When all its nodes can be reached: only then is it known what the gang did. */
+static espl_time
+known_at(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+{
+	espl_time at = sim->now;
+
+	for (uint32_t i = 0; i < gang->lease_count; i++)
+		if (gang->leases[i] < sim->lease_count &&
+		    sim->leases[gang->leases[i]].cut_until > at)
+			at = sim->leases[gang->leases[i]].cut_until;
+	return at;
+}
+
 void
 espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 {
 	struct espl__sim_gang *gang = espl__pool_at(&sim->gangs, due->ref);
+	espl_time at;
 
 	ESPL__CHECK(sim, SIM);
 	if (gang->phase == ESPL__SIM_FREE || gang->epoch != due->mark)
 		return; /* killed or lost before it came to that */
+	at = known_at(sim, gang);
+	if (at > sim->now) {
+		espl__sim_heap_add(&sim->heap, at, ESPL__DUE_GANG, due->ref, due->mark);
+		return;
+	}
 	switch ((enum espl__sim_phase)gang->phase) {
 	case ESPL__SIM_STARTING: finish_start(sim, gang); break;
 	case ESPL__SIM_TRAINING: finish_iteration(sim, gang); break;

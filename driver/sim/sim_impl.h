@@ -34,6 +34,7 @@ enum espl__sim_due_type {
 	ESPL__DUE_NOTICE,    /* ref: lease: the provider wants it back */
 	ESPL__DUE_EXPIRY,    /* ref: lease: notice of its wall-time limit */
 	ESPL__DUE_ENDED,     /* ref: lease, mark: reason */
+	ESPL__DUE_REACH,     /* ref: lease, mark: number of the fault that ends */
 	ESPL__DUE_PRICE,     /* ref: offer: its next record */
 	ESPL__DUE_FAULT,     /* ref: number of the fault */
 	ESPL__DUE_OUTCOME,   /* ref: number of the computation */
@@ -70,8 +71,8 @@ struct espl__sim_lease {
 	espl_node_state state; /* 0: never asked for */
 	uint32_t offer, gangs; /* gangs with a rank on it */
 	espl_money max_price_hour;
-	espl_time ends_at;
-	uint64_t before, after; /* in the offer's list */
+	espl_time ends_at, cut_until; /* unreachable until then */
+	uint64_t before, after;       /* in the offer's list */
 };
 
 /* ---- gangs --------------------------------------------------------------------------- */
@@ -136,6 +137,7 @@ enum espl__sim_fault_kind {
 	ESPL__FAULT_NODE_LOST = 0,
 	ESPL__FAULT_NOTICE,
 	ESPL__FAULT_AT_RISK,
+	ESPL__FAULT_UNREACHABLE,
 	ESPL__FAULT_SLOW_BOOT,
 	ESPL__FAULT_NO_CAPACITY,
 	ESPL__FAULT_BOOT_FAILS,
@@ -154,6 +156,7 @@ struct espl__sim_fault {
 	uint32_t left; /* times it may still strike; ESPL_ANY: always */
 	espl_time at, from, to;
 	espl_span notice;                /* -1: the offer's */
+	espl_span length;                /* of a cut */
 	espl_span retry_after;           /* 0: unknown */
 	uint32_t gpu, zero;              /* ESPL_ANY: all of the node */
 	uint64_t trial, node, iteration; /* ESPL_NONE: any */

@@ -91,7 +91,8 @@ espl_floor_load(struct espl_floor *floor, const struct espl_node *const *nodes, 
 		stand->node = nodes[i];
 		stand->cells = ESPL_ANY;
 		stand->usable = nodes[i]->state == ESPL_NODE_READY &&
-		    (nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+		    (nodes[i]->flags &
+			(ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) == 0;
 		stand->idle = nodes[i]->gpus_idle <= nodes[i]->gpu_count ? nodes[i]->gpus_idle : 0;
 		espl_floor_link(floor, i);
 	}
@@ -446,6 +447,18 @@ espl_floor_give_up(struct espl_floor *floor, const struct espl_place_view *view,
 		}
 }
 
+/* May a gang of this node stay there?  On an unreachable one, too, without more GPUs. */
+static int
+espl_floor_keeps(const struct espl_floor *floor, uint32_t i, const struct espl_gang *gang)
+{
+	const struct espl_stand *stand = &floor->stands[i];
+
+	return espl_floor_admits(floor, i, gang, ESPL_ANY) ||
+	    ((stand->node->flags & ESPL_NODE_UNREACHABLE) != 0 &&
+		gang->slot_count >= gang->share.gpus && stand->node->owner == gang->owner &&
+		(gang->offer == ESPL_ANY || gang->offer == stand->node->offer));
+}
+
 uint32_t
 espl_floor_stay(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
 {
@@ -457,7 +470,7 @@ espl_floor_stay(struct espl_floor *floor, const struct espl_gang *gang, struct e
 	for (k = 0; k < keep; k++) {
 		if (i == ESPL_ANY || floor->stands[i].node->id != gang->slots[k].node)
 			i = espl_floor_find(floor, gang->slots[k].node);
-		if (i == ESPL_ANY || !espl_floor_admits(floor, i, gang, ESPL_ANY) ||
+		if (i == ESPL_ANY || !espl_floor_keeps(floor, i, gang) ||
 		    gang->slots[k].gpu >= floor->stands[i].node->gpu_count ||
 		    espl_floor_join(floor, i, gang->slots[k].gpu, gang->share.packing, &slots[k]) ==
 			0)

@@ -6,7 +6,7 @@ static int
 espl_hold_is_ready(const struct espl_node *n)
 {
 	return n->state == ESPL_NODE_READY &&
-	    (n->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+	    (n->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) == 0;
 }
 
 uint32_t

@@ -215,8 +215,11 @@ espl__kit_count(struct espl_kit *kit)
 			node->sound = 0;
 		if (!node->gone && (node->pub.flags & ESPL_NODE_RETIRING) == 0)
 			kit->lost[node->pub.offer] += node->pub.gpu_count - node->sound;
+		if ((node->pub.flags & ESPL_NODE_UNREACHABLE) != 0) /* only its gangs count */
+			node->sound -= node->sound > 0 ? node->pub.gpus_idle : 0;
 		if (node->pub.state != ESPL_NODE_READY ||
-		    (node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
+		    (node->pub.flags &
+			(ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) != 0)
 			node->pub.gpus_idle = 0;
 	}
 }

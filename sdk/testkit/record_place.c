@@ -88,6 +88,18 @@ sink_give_up(struct espl_place_sink *sink, uint64_t node)
 	return espl__kit_told(kit, why, "give_up node=%" PRIu64, node);
 }
 
+/* An unreachable node takes nothing new: a slot there must be one that the gang has. */
+static int
+may_reach(const struct kit_node *node, const struct kit_item *item, const struct espl_slot *slot)
+{
+	uint32_t k;
+
+	for (k = 0; k < item->gang.slot_count; k++)
+		if (item->slots[k].node == slot->node && item->slots[k].gpu == slot->gpu)
+			return 1;
+	return (node->pub.flags & ESPL_NODE_UNREACHABLE) == 0;
+}
+
 /* A gang's new slots: nodes it may use, together if it must be. */
 static void
 check_gang(struct espl_kit *kit, const struct kit_item *item)
@@ -108,7 +120,8 @@ check_gang(struct espl_kit *kit, const struct kit_item *item)
 		on_node++;
 		if (node == NULL || node->pub.state != ESPL_NODE_READY || slot->gpu >= size ||
 		    (node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 ||
-		    node->gpus[slot->gpu]->blocked != 0 || node->pub.owner != item->gang.owner ||
+		    !may_reach(node, item, slot) || node->gpus[slot->gpu]->blocked != 0 ||
+		    node->pub.owner != item->gang.owner ||
 		    (item->gang.offer != ESPL_ANY && item->gang.offer != node->pub.offer)) {
 			espl__kit_wrong(kit, "item %" PRIu64 " may not use %" PRIu64 ".%u",
 			    item->pub.id, slot->node, slot->gpu);

@@ -398,3 +398,101 @@ Test(exec, a_gpu_that_is_set_aside_is_done_without, .timeout = 60)
 	free_tape(&tape);
 	espl__buf_free(&notes.text);
 }
+
+/* ---- nodes that are unreachable ----------------------------------------------------------- */
+
+/* While a node is unreachable its trials run and nothing starts there; what they did counts. */
+Test(exec, nothing_starts_on_an_unreachable_node, .timeout = 60)
+{
+	struct run r, again;
+	struct tape tape = { 0 };
+	struct notes notes = { { 0 } };
+	struct espl__observer watch = { .ctx = &notes, .note = take_note, .gang = take_start };
+	char *from, *to;
+
+	watching = &watch;
+	make(&r, "", "gpus_max = 1;",
+	    "algorithm = { use = \"random\"; trials = 24; iterations_max = 3; };\n"
+	    "allocator = { use = \"fair\"; gpus = 4; }; placer = { use = \"colocate\"; };",
+	    "faults = ( { kind = \"unreachable\"; node = 0; at = \"30s\"; for = \"30s\"; } );");
+	watching = NULL;
+	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK);
+	cr_assert_eq(pump(&r, &tape, 1000000), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_DONE);
+	cr_assert_eq(r.summary.completed, 24);
+	(void)espl__buf_text(&notes.text);
+	from = strstr((char *)notes.text.data, "node 0 is unreachable: fault script");
+	cr_assert_not_null(from, "%s", (char *)notes.text.data);
+	to = strstr(from, "node 0 is reachable again after 30s");
+	cr_assert_not_null(to, "%s", from);
+	cr_assert(strstr(from, " on 1.") < to, "%s", from);
+	cr_assert_not_null(strstr(to, " on 0."), "%s", from);
+	cr_assert(strstr(from, " on 0.") > to, "%s", from);
+	make(&again, "", "gpus_max = 1;",
+	    "algorithm = { use = \"random\"; trials = 24; iterations_max = 3; };\n"
+	    "allocator = { use = \"fair\"; gpus = 4; }; placer = { use = \"colocate\"; };",
+	    NULL);
+	cr_assert_eq(replay(&again, &tape, tape.count), ESPL_OK, "%s", again.diag.text);
+	unmake(&again);
+	unmake(&r);
+	free_tape(&tape);
+	espl__buf_free(&notes.text);
+}
+
+static void
+tell_reach(struct run *r, espl_time now, uint64_t lease, int reachable)
+{
+	struct espl__event event = { .type = ESPL__EV_REACH };
+	const struct espl__effect *effects;
+	uint32_t count;
+
+	event.as.reach.lease = lease;
+	event.as.reach.reachable = reachable;
+	event.as.reach.text = "a test";
+	cr_assert_eq(espl__exec_round(r->exec, now, &event, 1, NULL, 0, &r->diag), ESPL_OK, "%s",
+	    r->diag.text);
+	effects = espl__exec_effects(r->exec, &count);
+	cr_assert_eq(r->world->ops->apply(r->world, effects, count, &r->diag), ESPL_OK);
+}
+
+/* Nothing runs and nothing can be granted, but that is not for good. */
+Test(exec, a_run_whose_only_node_is_unreachable_waits, .timeout = 60)
+{
+	struct run r;
+	struct espl__round round = { 0 };
+	const struct espl__effect *effects;
+	uint32_t count, n;
+	int ready = 0;
+
+	make(&r, "", "gpus_max = 1;",
+	    "algorithm = { use = \"random\"; trials = 3; iterations_max = 3; };\n"
+	    "allocator = { use = \"fair\"; gpus = 2; }; placer = { use = \"colocate\"; };",
+	    NULL);
+	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK);
+	for (n = 0; n < 100 && !ready; n++) {
+		struct espl__event list[8];
+
+		cr_assert_eq(r.world->ops->next(r.world, &round, &r.diag), ESPL_OK);
+		cr_assert_lt(round.count, 8);
+		memcpy(list, round.events, round.count * sizeof *list);
+		for (uint32_t i = 0; i < round.count; i++)
+			ready |= list[i].type == ESPL__EV_NODE &&
+			    list[i].as.node.state == ESPL_NODE_READY;
+		if (ready) {
+			list[round.count] = (struct espl__event){ .type = ESPL__EV_REACH };
+			list[round.count++].as.reach.text = "a test";
+		}
+		cr_assert_eq(espl__exec_round(r.exec, round.now, list, round.count, NULL, 0,
+				 &r.diag),
+		    ESPL_OK, "%s", r.diag.text);
+		effects = espl__exec_effects(r.exec, &count);
+		cr_assert_eq(r.world->ops->apply(r.world, effects, count, &r.diag), ESPL_OK);
+	}
+	espl__exec_summary(r.exec, &r.summary);
+	cr_assert(ready && r.summary.how == 0, "%s", r.summary.text);
+	tell_reach(&r, round.now, 0, 1);
+	cr_assert_eq(pump(&r, NULL, 100000), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
+	cr_assert_eq(r.summary.completed, 3);
+	unmake(&r);
+}

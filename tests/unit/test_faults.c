@@ -67,7 +67,7 @@ one_fault(struct scenario *s, uint32_t trials, char *to)
 	uint32_t at = 1 + pick(s, 200), node = pick(s, 5), trial = pick(s, trials),
 		 iteration = 1 + pick(s, 4);
 
-	switch (pick(s, 14)) {
+	switch (pick(s, 15)) {
 	case 0:
 		(void)snprintf(to, ROOM, "kind = \"node-lost\"; node = %u; at = \"%us\";", node,
 		    at);
@@ -119,6 +119,11 @@ one_fault(struct scenario *s, uint32_t trials, char *to)
 	case 11: (void)snprintf(to, ROOM, "kind = \"bad-checkpoint\"; trial = %u;", trial); break;
 	case 12:
 		(void)snprintf(to, ROOM, "kind = \"stop\"; at = \"%us\";", at + 400 * pick(s, 4));
+		break;
+	case 13:
+		(void)snprintf(to, ROOM,
+		    "kind = \"unreachable\"; node = %u; at = \"%us\"; for = \"%us\";", node, at,
+		    1 + pick(s, 150));
 		break;
 	default:
 		(void)snprintf(to, ROOM,

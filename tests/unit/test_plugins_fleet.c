@@ -467,6 +467,47 @@ Test(placers, node_at_risk)
 	}
 }
 
+/* An unreachable node takes no gang, and keeps those that it has, also smaller ones. */
+Test(placers, unreachable_node)
+{
+	const struct espl_plugin *const placers[] = { &placer_colocate_LTX_espalier_plugin,
+		&placer_scatter_LTX_espalier_plugin };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct espl_kit *kit = floor_of(placers[i], 2, 4);
+		uint64_t there = sitting(kit, 0, 0, 2);
+
+		(void)sitting(kit, 1, 0, 1);
+		cr_assert_eq(espl_kit_place(kit), ESPL_OK);
+		espl_kit_node_flags(kit, 0, ESPL_NODE_UNREACHABLE, ESPL_NONE);
+		granted(kit, item(kit, 1, 100, ESPL_ITEM_COLOCATE), 2, 1);
+		says(kit, espl_kit_place, "place item=2 1.1 1.2\n");
+		granted(kit, item(kit, 1, 100, ESPL_ITEM_COLOCATE), 2, 1);
+		says(kit, espl_kit_place, "");
+		granted(kit, there, 1, 1);
+		says(kit, espl_kit_place, "place item=0 0.0\n");
+		espl_kit_node_flags(kit, 0, 0, ESPL_NONE);
+		says(kit, espl_kit_place, "place item=3 0.1 0.2\n");
+		espl_kit_free(kit);
+	}
+}
+
+/* Its idle GPUs are lost for now; its gangs and the target stay. */
+Test(alloc_fair, unreachable_node)
+{
+	struct espl_kit *kit = opened(&allocator_fair_LTX_espalier_plugin, "", 2, 2);
+	uint64_t there = item(kit, 1, 1, 0);
+
+	(void)item(kit, 1, 4, 0);
+	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
+	espl_kit_provision(kit);
+	granted(kit, there, 1, 1);
+	(void)sitting(kit, 1, 0, 1);
+	espl_kit_node_flags(kit, 1, ESPL_NODE_UNREACHABLE, ESPL_NONE);
+	says(kit, espl_kit_allocate, "grant item=1 gpus=2\n");
+	espl_kit_free(kit);
+}
+
 Test(colocate, displaces_the_fewest)
 {
 	/* Two idle GPUs, on two nodes; nodes 0: 1+2, 1: 3, 2: 4 (locked). */

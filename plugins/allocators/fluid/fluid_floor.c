@@ -53,7 +53,9 @@ allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *vie
 		    (node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
 			continue;
 		for (k = 0; k < node->gpu_count && node->state == ESPL_NODE_READY; k++)
-			gpus += node->gpus[k]->blocked == 0;
+			gpus += node->gpus[k]->blocked == 0 &&
+			    ((node->flags & ESPL_NODE_UNREACHABLE) == 0 ||
+				node->gpus[k]->residents > 0);
 		pool->nodes[pool->node_count++] = (struct fluid_node){ node->id, gpus, 0 };
 		sum += gpus;
 	}

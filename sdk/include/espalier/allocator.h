@@ -107,7 +107,8 @@ struct espl_alloc_view {
 	const struct espl_outcome *const *outcomes;       /* with ESPL_WHY_OUTCOME */
 	uint32_t item_count, changed_count, experiment_count, offer_count, node_count,
 	    outcome_count;
-	uint32_t gpus;        /* usable: READY and not retiring */
+	/* usable: READY and not retiring; of an unreachable node those in use */
+	uint32_t gpus;
 	uint32_t gpus_idle;   /* of these, whole and free */
 	const uint64_t *gone; /* items that left since the last call: with `changed` an
 			       * allocator can keep its own books in O(changes).  With a plan in

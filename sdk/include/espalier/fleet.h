@@ -77,6 +77,9 @@ enum {
 /* The provider expects to take it back, without a time: its trials have saved, and a placer prefers
  * other nodes.  It stays until the node ends. */
 #define ESPL_NODE_AT_RISK 0x4u
+/* The connection to it is broken for now: its gangs run and stay, its idle GPUs do not count, and
+ * nothing new is placed there. */
+#define ESPL_NODE_UNREACHABLE 0x8u
 
 struct espl_gpu {
 	uint32_t size;
