@@ -11,6 +11,8 @@ optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an engine of allo
 [ "${1:-build}" = check ] && optional+=(zsh fish)	# tests of completion
 # A Slurm cluster for a test of its cloud, which is skipped without.
 [ "${1:-build}" = check ] && optional+=(munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
+# PyTorch, pandas and matplotlib, for the examples in PyTorch and for figures: 200 MB to load, 1 GB installed.
+[ "${1:-build}" = check ] && [ -n "${CHECK_PYTHON-}" ] && optional+=(python3-torch python3-pandas python3-matplotlib)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "No apt-get here: assuming that the equivalents of these are installed:" >&2
