@@ -34,8 +34,9 @@ espl__option_type_name(espl_option_type type)
 	return type < sizeof names / sizeof names[0] ? names[type] : NULL;
 }
 
-const char *
-espl__option_label(const struct espl__value_by *by, char to[200])
+/* "'name'" or "column 'c' of 'name'" into `to`. */
+static const char *
+label_option(const struct espl__value_by *by, char to[200])
 {
 	ESPL__ASSERT(by->option != NULL);
 	if (by->table != NULL)
@@ -136,7 +137,7 @@ wrong_type(const struct espl__value_by *by, const struct espl__node *node)
 {
 	char label[200];
 
-	espl__option_label(by, label);
+	label_option(by, label);
 	if (node->type == ESPL__STRING && !(by->option->flags & ESPL_OPT_SECRET))
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
 		    "%s: %s must be %s, not \"%.100s\"", by->who, label, wanted_type(by->option),
@@ -173,7 +174,7 @@ wrong_choice(const struct espl__value_by *by, const struct espl__node *node)
 	}
 	names = (const char *const *)copies;
 	espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-	    "%s: %s cannot be \"%.100s\"", by->who, espl__option_label(by, label), node->text);
+	    "%s: %s cannot be \"%.100s\"", by->who, label_option(by, label), node->text);
 	near = espl__nearest(node->text, names, count);
 	if (near != NULL)
 		espl__hint(by->diag, "did you mean \"%s\"?", near);
@@ -189,7 +190,7 @@ out_of_limits(const struct espl__value_by *by, const struct espl__node *node, co
 	const struct espl_option *option = by->option;
 	char label[200];
 
-	espl__option_label(by, label);
+	label_option(by, label);
 	if (option->type == ESPL_OPT_TABLE)
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
 		    "%s: %s has %u rows, %s than %s", by->who, label, node->child_count,
@@ -443,7 +444,7 @@ read_text(const struct espl__value_by *by, const struct espl__node *node, int lo
 		return wrong_type(by, node);
 	if (by->option->type == ESPL_OPT_PATH && node->text[0] == '\0')
 		return espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		    "%s: %s must be a path, but is empty", by->who, espl__option_label(by, label));
+		    "%s: %s must be a path, but is empty", by->who, label_option(by, label));
 	value->as.s = espl__arena_strdup(by->arena, node->text);
 	return ESPL_OK;
 }

@@ -28,6 +28,4 @@ const char *espl__option_type_name(espl_option_type); /* "span", ...; NULL unkno
 /* One value as libconfig text. */
 void espl__value_print(const struct espl_option *, uint32_t stride, const struct espl_value *,
     struct espl__buf *);
-/* "'name'" or "column 'c' of 'name'" into `to`. */
-const char *espl__option_label(const struct espl__value_by *, char to[200]);
 #endif

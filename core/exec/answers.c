@@ -132,7 +132,6 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 			same = x->caller.ops.size == 0;
 		if (!same && !x->accept)
 			return explain_difference(x, i, diag);
-		x->diverged |= (uint8_t)!same;
 	}
 	if (same)
 		espl__put(&x->ops, x->caller.ops.data, x->caller.ops.size);

@@ -345,7 +345,7 @@ struct espl__exec {
 	struct espl__buf decisions, ops;
 	struct espl__arena ops_arena;
 	struct espl__reader recorded;
-	uint8_t replaying, accept, diverged;
+	uint8_t replaying, accept;
 	uint64_t recorded_seq; /* of the frame ahead; UINT64_MAX none */
 	const void *recorded_ops;
 	size_t recorded_size;

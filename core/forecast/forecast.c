@@ -338,28 +338,6 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	return ESPL_OK;
 }
 
-double
-espl__forecast_lead_s(struct espl__forecast *f, uint32_t offer, uint32_t nodes, double *billed_s)
-{
-	struct espl__terms *terms = offer < f->setup.offer_count ? &f->terms[offer] : NULL;
-	double ready = 0.0, from = 0.0;
-
-	ESPL__CHECK(f, FORECAST);
-	if (terms != NULL && terms->offer != NULL && nodes > 0) {
-		ready = terms->ready_s;
-		from = terms->from_s;
-		if (terms->random) {
-			const struct espl__boot_row *row = espl__boot_row(f, terms, nodes);
-
-			ready = row->mean_ready;
-			from = terms->random_from ? row->mean_froms / nodes : from;
-		}
-	}
-	if (billed_s != NULL)
-		*billed_s = ready - from;
-	return ready;
-}
-
 /* ---- whole plans --------------------------------------------------------------------- */
 
 /* The k-th smallest of values, which are put in some other order. */

@@ -74,10 +74,6 @@ int espl__forecast_exact(const struct espl__forecast *);
  * offer. */
 espl_status espl__forecast_cells(struct espl__forecast *, uint32_t bracket, uint32_t stage,
     uint32_t offer, uint32_t gpus_from, uint32_t gpus_to, struct espl_cell *cells);
-/* Mean seconds from the request of `nodes` nodes until the last of them is ready, and (NULL or)
- * mean seconds for which one of them is billed by then. */
-double espl__forecast_lead_s(struct espl__forecast *, uint32_t offer, uint32_t nodes,
-    double *billed_s);
 
 /* of a plan, in the plan's order */
 struct espl__forecast_stage {

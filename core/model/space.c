@@ -150,8 +150,9 @@ round_value(const struct espl__param *p, double v)
 	return clamp_value(to_grid(v, grid), p->pub.low, p->pub.high);
 }
 
-double
-espl__param_value(const struct espl__param *p, double u)
+/* The level or value at u, which is clamped to [0, 1]. */
+static double
+find_value(const struct espl__param *p, double u)
 {
 	double n = (double)p->pub.levels, v;
 
@@ -263,7 +264,7 @@ view_value(const struct espl_space *view, uint32_t param, double u)
 
 	if (param >= s->count || !(u >= 0.0 && u <= 1.0))
 		return NAN;
-	return espl__param_value(&s->params[param], u);
+	return find_value(&s->params[param], u);
 }
 
 static espl_status
@@ -275,7 +276,7 @@ view_from_unit(const struct espl_space *view, const double *unit, double *values
 		if (!espl__param_active(s, i, values))
 			values[i] = NAN;
 		else if (unit[i] >= 0.0 && unit[i] <= 1.0)
-			values[i] = espl__param_value(&s->params[i], unit[i]);
+			values[i] = find_value(&s->params[i], unit[i]);
 		else
 			return ESPL_E_REJECTED;
 	}

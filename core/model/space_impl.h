@@ -44,8 +44,6 @@ struct espl__space {
 	uint32_t count, item_count;
 };
 
-/* The level or value at u, which is clamped to [0, 1]. */
-double espl__param_value(const struct espl__param *, double u);
 /* Where a value lies; beyond [0, 1] for one outside of the bounds (recorded curves). */
 double espl__param_unit(const struct espl__param *, double value);
 /* The nearest valid value. */

@@ -193,12 +193,6 @@ need_start(struct espl__diag *diag)
 }
 
 const char *
-espl__plugins_folder(uint32_t i)
-{
-	return i < folder_count ? folders[i] : NULL;
-}
-
-const char *
 espl__libexec(void)
 {
 	const char *set = secure_getenv("ESPALIER_LIBEXEC");

@@ -33,8 +33,6 @@ void espl__plugins_each(void (*each)(void *ctx, const struct espl__plugin *),
     void (*broken)(void *ctx, const char *path, const struct espl__diag *), void *ctx);
 const char *espl__kind_name(espl_kind);  /* "algorithm", ...; "?" unknown */
 espl_kind espl__kind_find(const char *); /* 0 unknown */
-/* Folder number i of the search path, NULL beyond the last. */
-const char *espl__plugins_folder(uint32_t i);
 /* Is this the same name?  '-' and '_' are alike, since a C symbol cannot hold a '-'. */
 int espl__plugin_name_equal(const char *, const char *);
 /* abi_check.c, a pure function on bytes (fuzzed): is this descriptor one we can host?

@@ -222,6 +222,44 @@ alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 	return ESPL_OK;
 }
 
+static int
+well_formed(const struct espl_plan *plan)
+{
+	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > 1000000 ||
+	    plan->stages == NULL)
+		return 0;
+	for (uint32_t i = 0; i < plan->stage_count; i++)
+		if (plan->stages[i] == NULL || plan->stages[i]->gpus == 0)
+			return 0;
+	return 1;
+}
+
+/* A plan given to a sink: judged by the model, then recorded. */
+static espl_status
+take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *plan, int from_now)
+{
+	struct espl__caller *c = call->caller;
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__op op = { .type = ESPL__OP_PLAN };
+	espl_status status;
+
+	if (!well_formed(plan))
+		return espl__call_refuse(call, "a plan without stages, or a stage without GPUs");
+	status = c->judge != NULL ? c->judge(c->judge_ctx, plan, from_now, &why) : ESPL_OK;
+	if (status != ESPL_OK) {
+		(void)espl__call_refuse(call, "%s", why.text);
+		return ESPL_E_REJECTED;
+	}
+	op.as.plan.experiment = experiment;
+	memcpy(&op.as.plan.plan, plan, offsetof(struct espl_plan, effort));
+	if (plan->size >= sizeof *plan)
+		op.as.plan.plan.effort = plan->effort;
+	else
+		op.as.plan.plan.flags &= ~ESPL_PLAN_EFFORT;
+	espl__call_record(call, &op);
+	return ESPL_OK;
+}
+
 static espl_status
 alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
 {
@@ -230,7 +268,7 @@ alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_
 	return a->call.caller->shares
 	    ? espl__call_refuse(&a->call,
 		  "a plan for an experiment that only has a share of a cluster")
-	    : espl__call_take_plan(&a->call, experiment, plan, 1);
+	    : take_plan(&a->call, experiment, plan, 1);
 }
 
 static espl_status
@@ -410,44 +448,6 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i,
 	    diag);
 }
 
-static int
-well_formed(const struct espl_plan *plan)
-{
-	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > 1000000 ||
-	    plan->stages == NULL)
-		return 0;
-	for (uint32_t i = 0; i < plan->stage_count; i++)
-		if (plan->stages[i] == NULL || plan->stages[i]->gpus == 0)
-			return 0;
-	return 1;
-}
-
-espl_status
-espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *plan,
-    int from_now)
-{
-	struct espl__caller *c = call->caller;
-	struct espl__diag why = ESPL__DIAG_INIT;
-	struct espl__op op = { .type = ESPL__OP_PLAN };
-	espl_status status;
-
-	if (!well_formed(plan))
-		return espl__call_refuse(call, "a plan without stages, or a stage without GPUs");
-	status = c->judge != NULL ? c->judge(c->judge_ctx, plan, from_now, &why) : ESPL_OK;
-	if (status != ESPL_OK) {
-		(void)espl__call_refuse(call, "%s", why.text);
-		return ESPL_E_REJECTED;
-	}
-	op.as.plan.experiment = experiment;
-	memcpy(&op.as.plan.plan, plan, offsetof(struct espl_plan, effort));
-	if (plan->size >= sizeof *plan)
-		op.as.plan.plan.effort = plan->effort;
-	else
-		op.as.plan.plan.flags &= ~ESPL_PLAN_EFFORT;
-	espl__call_record(call, &op);
-	return ESPL_OK;
-}
-
 /* ---- plan ------------------------------------------------------------------------------------ */
 
 /* Asking an allocator for its plan, and holding every plan to the model.
@@ -467,7 +467,7 @@ sink_plan(struct espl_plan_sink *sink, const struct espl_plan *plan)
 {
 	struct plan_call *p = (struct plan_call *)sink;
 
-	return espl__call_take_plan(&p->call, p->experiment, plan, 0);
+	return take_plan(&p->call, p->experiment, plan, 0);
 }
 
 static espl_status

@@ -16,8 +16,5 @@ espl_status espl__call_end(struct espl__call *, int64_t began, espl_status,
     const struct espl_error *, struct espl__diag *);
 /* ESPL_E_REJECTED, with a warning: what was asked for, by its numbers, and why that cannot be. */
 espl_status espl__call_refuse(struct espl__call *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* A plan handed to a sink: held to the model, then recorded. */
-espl_status espl__call_take_plan(struct espl__call *, uint64_t experiment, const struct espl_plan *,
-    int from_now);
 void espl__call_record(struct espl__call *, const struct espl__op *);
 #endif

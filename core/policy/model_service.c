@@ -76,8 +76,9 @@ espl__model_service_measure(struct espl__model_service *s, struct espl_share sha
 	    (s->profile->guessed || (s->profile->packing_count == 0 && share.packing > 1));
 }
 
-double
-espl__model_service_ratio(const struct espl__model_service *s)
+/* Measured seconds of an iteration as a multiple of the profile's; 1: nothing was measured. */
+static double
+measured_ratio(const struct espl__model_service *s)
 {
 	uint64_t seen = 0;
 
@@ -115,7 +116,7 @@ espl__model_service_forecast(struct espl__model_service *s, uint32_t flags, stru
 	setup.offers = (const struct espl_offer *const *)s->fleet->offers;
 	setup.offer_count = s->fleet->offer_count;
 	if ((flags & ESPL_FROM_NOW) != 0 && s->stand != NULL) {
-		setup.speed = espl__model_service_ratio(s);
+		setup.speed = measured_ratio(s);
 		s->stand(s->ctx, &setup);
 	}
 	if (espl__forecast_new(&setup, at, diag) != ESPL_OK)
@@ -165,8 +166,7 @@ speed(const struct espl_model *model, const struct espl_speed_query *q, struct e
 	}
 	if (s->profile == NULL || s->profile->guessed)
 		return ESPL_E_UNKNOWN;
-	out->iteration_s = espl__profile_iteration_s(s->profile, q->share) *
-	    espl__model_service_ratio(s) /
+	out->iteration_s = espl__profile_iteration_s(s->profile, q->share) * measured_ratio(s) /
 	    espl__profile_type_speed(s->profile, gpu_type_of(s, q->offer));
 	return ESPL_OK;
 }

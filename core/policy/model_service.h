@@ -43,8 +43,6 @@ void espl__model_service_stale(struct espl__model_service *, int offers_too);
  * measured to rely on, and no profile covers this share. */
 int espl__model_service_measure(struct espl__model_service *, struct espl_share, uint32_t offer,
     double seconds);
-/* Measured seconds of an iteration as a multiple of the profile's; 1: nothing was measured. */
-double espl__model_service_ratio(const struct espl__model_service *);
 /* flags: ESPL_FROM_NOW, ESPL_AFRESH (which makes no difference where nothing is random). */
 struct espl__forecast *espl__model_service_forecast(struct espl__model_service *, uint32_t flags,
     struct espl__diag *);

@@ -34,8 +34,10 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 	return espl__exec_new(&setup, &run->exec, diag);
 }
 
-void
-espl__drive_closed(struct espl__run_state *run, espl_time at, int64_t utc_s)
+/* Writes CLOSED: the clock stands still at `at`.  utc_s: 0 where the run stopped; where it
+ * continues, the wall clock at that moment, so that a crash after it can be dated. */
+static void
+record_close(struct espl__run_state *run, espl_time at, int64_t utc_s)
 {
 	if (run->journal == NULL)
 		return;
@@ -251,7 +253,7 @@ start_clock(struct espl__run_state *run)
 	int64_t utc_s = run->resumed ? (int64_t)time(NULL) : run->header.utc_start_s;
 
 	if (run->resumed)
-		espl__drive_closed(run, run->begin, utc_s);
+		record_close(run, run->begin, utc_s);
 	if (run->journal != NULL)
 		espl__drive_clock_keep(run->drive->dir, run->begin,
 		    utc_s - run->begin / ESPL_SECOND);
@@ -276,7 +278,7 @@ drive_run(struct espl__run_state *run, struct espl__diag *diag)
 	if (status == ESPL_OK) {
 		espl__exec_summary(run->exec, &summary);
 		if (summary.how == ESPL__RUN_INTERRUPTED || summary.how == ESPL__RUN_FAILED)
-			espl__drive_closed(run, run->last, 0);
+			record_close(run, run->last, 0);
 		if (run->journal != NULL)
 			status =
 			    espl__journal_commit(run->journal, !run->drive->exec.simulated, diag);

@@ -25,9 +25,6 @@ struct espl__run_state {
 espl_status espl__drive_exec(struct espl__run_state *, struct espl__diag *);
 /* Reads DIR/journal, feeds it to a fresh executor and opens it for appending. */
 espl_status espl__drive_replay(struct espl__run_state *, const char *path, struct espl__diag *);
-/* Payload of CLOSED: the clock stands still at `at`.  utc_s: 0 where the run stopped; where it
- * continues, the wall clock at that moment, so that a crash after it can be dated. */
-void espl__drive_closed(struct espl__run_state *, espl_time at, int64_t utc_s);
 /* clock.c: notes in DIR/clock that the run's clock stands at `at` now; origin_s: the UTC second
  * of its 0, which identifies the part of the run. */
 void espl__drive_clock_keep(const char *dir, espl_time at, int64_t origin_s);

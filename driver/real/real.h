@@ -397,11 +397,6 @@ void espl__real_resize_left(struct espl__real *, struct espl__rgang *, struct es
 int espl__real_gpu_message(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
 int espl__real_gpu_fault(const struct espl__rgang *);
 const char *espl__real_gpu_trouble(const struct espl__rgang *); /* NULL: no */
-/* real_ends.c: how and why a gang ended, in words. */
-void espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, struct espl__event *);
-/* Reports that the run's folder cannot be written, or that GPUs cannot be shared as configured, if
- * that ended the gang. */
-void espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
 
 /* real_relay.c: nodes that do not see the run's folder. */
 void espl__real_relay_begin(struct espl__ragent *);

@@ -98,8 +98,10 @@ is_private(const struct espl__real *real, uint64_t id)
 	return lease != NULL && lease->agent != NULL && lease->agent->mover != NULL;
 }
 
-void
-espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
+/* Reports that the run directory cannot be written, or that GPUs cannot be shared as configured, if
+ * that ended the gang. */
+static void
+report_trouble(struct espl__real *real, const struct espl__rgang *gang)
 {
 	const struct espl__rank_end *end = begins_with(gang, FOLDER),
 				    *saving = begins_with(gang, SAVING);
@@ -169,9 +171,9 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 	}
 }
 
-void
-espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
-    struct espl__event *event)
+/* How and why a gang ended, in words. */
+static void
+word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__event *event)
 {
 	const struct espl__rank_end *end = find_culprit(gang);
 	struct espl__arena *arena = espl__real_arena(real);
@@ -227,8 +229,8 @@ espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
 {
 	struct espl__event *event;
 
-	espl__real_gang_trouble(real, gang); /* before the end: nothing starts in between */
+	report_trouble(real, gang); /* before the end: nothing starts in between */
 	event = espl__real_event(real, ESPL__EV_ENDED);
-	espl__real_gang_verdict(real, gang, event);
+	word_end(real, gang, event);
 	espl__real_gang_free(real, gang);
 }

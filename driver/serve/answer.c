@@ -41,8 +41,9 @@ add_headers(const struct espl__request *r, const char *type, struct MHD_Response
 	return good;
 }
 
-enum MHD_Result
-espl__answer_send(struct espl__request *r, unsigned status, const char *type,
+/* Destroys the response. */
+static enum MHD_Result
+send_response(struct espl__request *r, unsigned status, const char *type,
     struct MHD_Response *response)
 {
 	enum MHD_Result result = MHD_NO;
@@ -60,7 +61,7 @@ static enum MHD_Result
 send_bytes(struct espl__request *r, unsigned status, const char *type, const void *bytes,
     size_t size)
 {
-	return espl__answer_send(r, status, type,
+	return send_response(r, status, type,
 	    MHD_create_response_from_buffer(size, (void *)(uintptr_t)bytes, MHD_RESPMEM_MUST_COPY));
 }
 
@@ -161,7 +162,7 @@ send_data(struct espl__request *r)
 		return espl__answer_text(r, MHD_HTTP_SERVICE_UNAVAILABLE, "espalier serve ends.\n");
 	if (page < 0)
 		return suspend_request(r);
-	return espl__answer_send(r, MHD_HTTP_OK, "application/json",
+	return send_response(r, MHD_HTTP_OK, "application/json",
 	    MHD_create_response_from_fd64(size, page));
 }
 
@@ -185,7 +186,7 @@ send_log(struct espl__request *r)
 static enum MHD_Result
 send_events(struct espl__request *r, int all)
 {
-	return espl__answer_send(r, MHD_HTTP_OK, "text/event-stream", espl__feed_open(r, all));
+	return send_response(r, MHD_HTTP_OK, "text/event-stream", espl__feed_open(r, all));
 }
 
 /* Called again when the command has ended. */
@@ -193,7 +194,7 @@ static enum MHD_Result
 run_command(struct espl__request *r)
 {
 	if (r->command.out >= 0)
-		return espl__answer_send(r, r->command.well ? MHD_HTTP_OK : MHD_HTTP_CONFLICT,
+		return send_response(r, r->command.well ? MHD_HTTP_OK : MHD_HTTP_CONFLICT,
 		    "application/json", espl__command_response(r));
 	if (r->route.place != ESPL__PLACE_STOP && r->value.size == 0)
 		return espl__answer_text(r, MHD_HTTP_BAD_REQUEST,

@@ -74,9 +74,6 @@ int espl__request_ready(struct espl__request *);
 /* answer.c: answers a request that was admitted, or suspends it. */
 enum MHD_Result espl__request_answer(struct espl__request *);
 enum MHD_Result espl__answer_text(struct espl__request *, unsigned status, const char *text);
-/* Destroys the response. */
-enum MHD_Result espl__answer_send(struct espl__request *, unsigned status, const char *type,
-    struct MHD_Response *);
 void espl__answer_scripts(struct espl__server *); /* once, before the first answer */
 /* command.c: begins cancel, submit or stop of this program for a request; 0, or -1. */
 int espl__command_begin(struct espl__request *);

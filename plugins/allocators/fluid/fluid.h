@@ -148,7 +148,7 @@ struct fluid_pool {
 	struct fluid_key *keys; /* for sorting, [room] */
 	/* those of the trials side by side, [room]: for fluid_balance.c */
 	double *ends;
-	uint32_t count, shelf_count, room, shelf_room;
+	uint32_t count, shelf_count, room;
 	uint32_t idle;                  /* whole GPUs that are free */
 	uint32_t total;                 /* GPUs in all */
 	uint32_t owed;                  /* held beyond that: trials that are to move together have

@@ -71,7 +71,7 @@ struct search {
 	uint32_t *queue; /* [total + 1] */
 	struct states now, next;
 	uint32_t *hash;
-	uint32_t hash_size, hash_zero;
+	uint32_t hash_size;
 };
 
 /* ---- the sequences ------------------------------------------------------------------------ */
