@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
-#include "exec/searches.h"
+#include "exec/state.h"
 
 void
 espl__exec_turn(struct espl__exec *x, struct espl__search *s)
@@ -24,12 +24,13 @@ void
 espl__answers_next(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	x->recorded_seq = UINT64_MAX;
-	if (x->replaying && x->recorded.at < x->recorded.end) {
-		x->recorded_seq = espl__get_v64(&x->recorded);
-		x->recorded_ops = espl__get_bytes(&x->recorded, &x->recorded_size);
-		if (x->recorded.bad)
-			x->recorded_seq = UINT64_MAX;
+	x->round.recorded_seq = UINT64_MAX;
+	if (x->round.replaying && x->round.recorded.at < x->round.recorded.end) {
+		x->round.recorded_seq = espl__get_v64(&x->round.recorded);
+		x->round.recorded_ops =
+		    espl__get_bytes(&x->round.recorded, &x->round.recorded_size);
+		if (x->round.recorded.bad)
+			x->round.recorded_seq = UINT64_MAX;
 	}
 }
 
@@ -49,9 +50,10 @@ describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__
 static espl_status
 explain_difference(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 {
-	const uint8_t *a = x->recorded_seq == x->call_seq ? x->recorded_ops : NULL,
+	const uint8_t *a =
+			  x->round.recorded_seq == x->round.call_seq ? x->round.recorded_ops : NULL,
 		      *b = x->caller.ops.data;
-	size_t na = a != NULL ? x->recorded_size : 0, nb = x->caller.ops.size;
+	size_t na = a != NULL ? x->round.recorded_size : 0, nb = x->caller.ops.size;
 	struct espl__reader ra = espl__reader(a, na), rb = espl__reader(b, nb);
 	struct espl__buf before = { 0 }, after = { 0 };
 	espl_status status;
@@ -83,10 +85,10 @@ static int
 failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__instance *i,
     espl_status status)
 {
-	uint8_t *failures = i == x->placer ? &x->placer_failures
-	    : i == x->top.allocator        ? &x->top.failures
-	    : i == s->algorithm            ? &s->failures
-					   : &s->tier->failures;
+	uint8_t *failures = i == x->items.placer ? &x->items.placer_failures
+	    : i == x->items.top.allocator        ? &x->items.top.failures
+	    : i == s->algorithm                  ? &s->failures
+						 : &s->tier->failures;
 
 	if (status == ESPL_OK || status == ESPL_E_BUSY) {
 		if (status == ESPL_OK)
@@ -107,7 +109,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 	/* An error that shows only when the offers are known, before anything has started: the user
 	 * can fix it, like any option.
 	 */
-	if (status == ESPL_E_CONFIG && !x->replaying && x->fleet.nodes.count == 0) {
+	if (status == ESPL_E_CONFIG && !x->round.replaying && x->fleet.nodes.count == 0) {
 		if (diag != NULL)
 			*diag = *why;
 		return status;
@@ -123,33 +125,34 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 		espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
 		    "%s; ignoring its answer and keeping the previous one", why->text);
 	}
-	espl__buf_reset(&x->ops);
-	if (x->replaying) {
-		if (x->recorded_seq == x->call_seq)
-			same = x->recorded_size == x->caller.ops.size &&
-			    memcmp(x->recorded_ops, x->caller.ops.data, x->recorded_size) == 0;
+	espl__buf_reset(&x->round.ops);
+	if (x->round.replaying) {
+		if (x->round.recorded_seq == x->round.call_seq)
+			same = x->round.recorded_size == x->caller.ops.size &&
+			    memcmp(x->round.recorded_ops, x->caller.ops.data,
+				x->round.recorded_size) == 0;
 		else
 			same = x->caller.ops.size == 0;
-		if (!same && !x->accept)
+		if (!same && !x->round.accept)
 			return explain_difference(x, i, diag);
 	}
 	if (same)
-		espl__put(&x->ops, x->caller.ops.data, x->caller.ops.size);
-	else if (x->recorded_seq == x->call_seq)
-		espl__put(&x->ops, x->recorded_ops, x->recorded_size);
-	if (x->replaying && x->recorded_seq == x->call_seq)
+		espl__put(&x->round.ops, x->caller.ops.data, x->caller.ops.size);
+	else if (x->round.recorded_seq == x->round.call_seq)
+		espl__put(&x->round.ops, x->round.recorded_ops, x->round.recorded_size);
+	if (x->round.replaying && x->round.recorded_seq == x->round.call_seq)
 		espl__answers_next(x);
-	if (x->ops.size > 0) {
-		espl__put_v64(&x->decisions, x->call_seq);
-		espl__put_bytes(&x->decisions, x->ops.data, x->ops.size);
+	if (x->round.ops.size > 0) {
+		espl__put_v64(&x->round.decisions, x->round.call_seq);
+		espl__put_bytes(&x->round.decisions, x->round.ops.data, x->round.ops.size);
 	}
-	if (x->ops.size > 0)
-		x->last[x->last_count++ % ESPL__LAST_DECISIONS] =
+	if (x->round.ops.size > 0)
+		x->round.last[x->round.last_count++ % ESPL__LAST_DECISIONS] =
 		    (struct espl__last_decision){ x->now, i->who,
-			    ((const uint8_t *)x->ops.data)[0] };
-	x->call_seq++;
+			    ((const uint8_t *)x->round.ops.data)[0] };
+	x->round.call_seq++;
 	espl__buf_reset(&x->caller.ops);
-	*r = espl__reader(x->ops.data, x->ops.size);
+	*r = espl__reader(x->round.ops.data, x->round.ops.size);
 	return ESPL_OK;
 }
 

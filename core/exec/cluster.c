@@ -4,8 +4,8 @@
  * seat is empty.
  */
 #include "base/assert.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
+#include "exec/state.h"
 #include "model/fleet.h"
 
 #define UNUSED_MOST 50u /* leases in a row that no trial used: the allocator is broken */
@@ -14,8 +14,8 @@ void
 espl__exec_gpu_time(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	x->gpu_s += (double)(x->now - x->gpu_since) / 1e9 * x->fleet.gpus_held;
-	x->gpu_since = x->now;
+	x->cluster.gpu_s += (double)(x->now - x->cluster.gpu_since) / 1e9 * x->fleet.gpus_held;
+	x->cluster.gpu_since = x->now;
 }
 
 /* GPUs that could ever be held at once. */
@@ -32,8 +32,8 @@ espl__exec_gpus_min(const struct espl__exec *x)
 	uint64_t least = 1;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		const struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		const struct espl__search *s = x->searches.list[i];
 
 		if (s->over)
 			continue;
@@ -66,7 +66,7 @@ void
 espl__exec_give_ups(struct espl__exec *x, int needed)
 {
 	ESPL__CHECK(x, EXEC);
-	x->give_up_count = 0;
+	x->cluster.give_up_count = 0;
 	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
 		uint32_t target = needed ? x->fleet.targets[o] : 0;
 		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0);
@@ -77,16 +77,17 @@ espl__exec_give_ups(struct espl__exec *x, int needed)
 			if (n->pub.offer != o || (n->pub.flags & ESPL_NODE_RETIRING) != 0 ||
 			    (n->pub.state != ESPL_NODE_REQUESTED &&
 				n->pub.state != ESPL_NODE_BOOTING) ||
-			    x->cloud_waits)
+			    x->cluster.cloud_waits)
 				continue;
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 			held--;
 		}
 		if (held <= target)
 			continue;
-		ESPL__GROW(x->give_up, x->give_up_cap, x->give_up_count + 1);
-		x->give_up[x->give_up_count].offer = o;
-		x->give_up[x->give_up_count++].nodes = held - target;
+		ESPL__GROW(x->cluster.give_up, x->cluster.give_up_cap,
+		    x->cluster.give_up_count + 1);
+		x->cluster.give_up[x->cluster.give_up_count].offer = o;
+		x->cluster.give_up[x->cluster.give_up_count++].nodes = held - target;
 	}
 }
 
@@ -96,23 +97,23 @@ void
 espl__cluster_retire(struct espl__exec *x, int needed)
 {
 	ESPL__CHECK(x, EXEC);
-	x->surplus = 0;
-	for (uint32_t k = 0; k < x->give_up_count; k++) {
-		uint32_t left = x->give_up[k].nodes;
+	x->cluster.surplus = 0;
+	for (uint32_t k = 0; k < x->cluster.give_up_count; k++) {
+		uint32_t left = x->cluster.give_up[k].nodes;
 
 		for (uint32_t i = x->fleet.live_count; i > 0 && left > 0; i--) {
 			struct espl__machine *n =
 			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
-			if (n->pub.offer != x->give_up[k].offer ||
+			if (n->pub.offer != x->cluster.give_up[k].offer ||
 			    (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
 			    (n->seats > 0 && needed))
 				continue;
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 			left--;
 		}
-		x->surplus |= left > 0;
+		x->cluster.surplus |= left > 0;
 	}
-	x->give_up_count = 0;
+	x->cluster.give_up_count = 0;
 }
 
 void
@@ -123,26 +124,26 @@ espl__cluster_release(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing ||
-		    x->cloud_waits)
+		    x->cluster.cloud_waits)
 			continue;
 		n->releasing = 1;
 		unused |= !n->used;
 		if (n->used)
-			x->unused = 0;
+			x->cluster.unused = 0;
 		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released",
 		    (unsigned long long)n->pub.id);
 	}
 	/* Counted once for all nodes released before the next lease: a cancelled experiment may
 	 * leave any number of booting nodes. */
-	if (!unused || !x->leased)
+	if (!unused || !x->cluster.leased)
 		return;
-	x->leased = 0;
-	if (++x->unused > UNUSED_MOST && x->ending == 0)
+	x->cluster.leased = 0;
+	if (++x->cluster.unused > UNUSED_MOST && x->round.ending == 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
 		    "nodes were leased and released %u times in a row before anything ran on them; "
 		    "%s requests nodes and then gives them up",
-		    (unsigned)x->unused, x->top.allocator->who);
+		    (unsigned)x->cluster.unused, x->items.top.allocator->who);
 }
 
 /* Quarantined nodes cost money and are of no use: release them, and lease new ones up to the

@@ -3,8 +3,8 @@
  */
 #include "base/assert.h"
 #include "base/text.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
+#include "exec/state.h"
 
 #define PAUSE_REFUSED (30 * ESPL_SECOND)
 #define PAUSE_FAILED (5 * ESPL_SECOND)
@@ -15,24 +15,24 @@
 static struct espl__offer_record *
 record_of(struct espl__exec *x, uint32_t offer)
 {
-	while (x->offer_record_count <= offer) {
-		ESPL__GROW(x->offer_records, x->offer_record_cap, x->offer_record_count + 1);
-		x->offer_records[x->offer_record_count++] =
+	while (x->cluster.record_count <= offer) {
+		ESPL__GROW(x->cluster.records, x->cluster.record_cap, x->cluster.record_count + 1);
+		x->cluster.records[x->cluster.record_count++] =
 		    (struct espl__offer_record){ .retry_at = ESPL_NEVER,
 			    .not_before = ESPL_NEVER,
 			    .refused_since = ESPL_NEVER };
 	}
-	return &x->offer_records[offer];
+	return &x->cluster.records[offer];
 }
 
 void
 espl__lease_records_free(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->offer_record_count; i++)
-		free(x->offer_records[i].reason);
-	free(x->offer_records);
-	free(x->node_why);
+	for (uint32_t i = 0; i < x->cluster.record_count; i++)
+		free(x->cluster.records[i].reason);
+	free(x->cluster.records);
+	free(x->cluster.node_why);
 }
 
 /* The user may have fixed the cause: forget all failures of offers. */
@@ -40,8 +40,8 @@ void
 espl__lease_records_reset(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->offer_record_count; i++) {
-		struct espl__offer_record *r = &x->offer_records[i];
+	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
+		struct espl__offer_record *r = &x->cluster.records[i];
 
 		if (r->closed || r->hidden)
 			x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
@@ -58,9 +58,9 @@ espl__lease_retry_at(const struct espl__exec *x)
 	espl_time at = ESPL_NEVER;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->offer_record_count; i++)
-		if (x->offer_records[i].retry_at < at)
-			at = x->offer_records[i].retry_at;
+	for (uint32_t i = 0; i < x->cluster.record_count; i++)
+		if (x->cluster.records[i].retry_at < at)
+			at = x->cluster.records[i].retry_at;
 	return at;
 }
 
@@ -87,7 +87,7 @@ espl__lease_proved(struct espl__exec *x, struct espl__machine *n)
 	ESPL__CHECK(n, MACHINE);
 	n->proved = 1;
 	if (r->failed > 0)
-		x->cluster_dirty = 1; /* more than one at a time again */
+		x->cluster.dirty = 1; /* more than one at a time again */
 	r->failed = r->lost = 0;
 }
 
@@ -127,7 +127,7 @@ offers_are_left(const struct espl__exec *x, int pausing)
 {
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
 		if ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0 ||
-		    (pausing && i < x->offer_record_count && x->offer_records[i].hidden))
+		    (pausing && i < x->cluster.record_count && x->cluster.records[i].hidden))
 			return 1;
 	return 0;
 }
@@ -143,8 +143,8 @@ is_last(const struct espl__exec *x)
 static void
 tell_sold(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->search_count; i++)
-		espl__model_service_stale(&x->searches[i]->model, 1);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		espl__model_service_stale(&x->searches.list[i]->model, 1);
 	espl__exec_why(x, ESPL_WHY_NODES);
 }
 
@@ -153,8 +153,8 @@ espl__lease_show_offers(struct espl__exec *x)
 {
 	int all = !offers_are_left(x, 0);
 
-	for (uint32_t i = 0; i < x->offer_record_count; i++) {
-		struct espl__offer_record *r = &x->offer_records[i];
+	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
+		struct espl__offer_record *r = &x->cluster.records[i];
 
 		if (!r->hidden || (!all && r->retry_at != ESPL_NEVER && r->retry_at > x->now))
 			continue;
@@ -238,11 +238,11 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		count_refusal(x, n, r);
 		hide_offer(x, n->pub.offer, r);
 	}
-	if (r->closed && reason != ESPL_BY_USER && x->ending == 0 && is_last(x))
+	if (r->closed && reason != ESPL_BY_USER && x->round.ending == 0 && is_last(x))
 		espl__exec_interrupt(x, "%s", r->reason);
 	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP &&
 		reason != ESPL__BY_REFUSAL) ||
-	    n->proved || x->ending != 0)
+	    n->proved || x->round.ending != 0)
 		return;
 	r->lost++;
 	free(r->reason);
@@ -282,7 +282,7 @@ lease_one(struct espl__exec *x, uint32_t offer)
 	    espl__machine_lease(&x->fleet, offer, x->fleet.target_price[offer]);
 	struct espl__effect *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
 
-	x->leased = 1;
+	x->cluster.leased = 1;
 	e->as.acquire.lease = n->pub.id;
 	e->as.acquire.offer = offer;
 	e->as.acquire.max_price_hour = x->fleet.target_price[offer];
@@ -294,7 +294,7 @@ void
 espl__lease_nodes(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	if (x->cloud_waits)
+	if (x->cluster.cloud_waits)
 		return;
 	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
 		struct espl__offer_record *r = record_of(x, o);
@@ -319,7 +319,7 @@ void
 espl__lease_forget_retries(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->offer_record_count; i++)
-		x->offer_records[i].retry_at = ESPL_NEVER;
+	for (uint32_t i = 0; i < x->cluster.record_count; i++)
+		x->cluster.records[i].retry_at = ESPL_NEVER;
 	espl__lease_show_offers(x);
 }

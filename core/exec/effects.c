@@ -15,9 +15,9 @@ void
 espl__exec_why(struct espl__exec *x, uint32_t why)
 {
 	ESPL__CHECK(x, EXEC);
-	x->top.why |= why;
-	for (uint32_t i = 0; i < x->search_count; i++)
-		x->searches[i]->tier->why |= why;
+	x->items.top.why |= why;
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		x->searches.list[i]->tier->why |= why;
 }
 
 void
@@ -30,8 +30,8 @@ espl__exec_interrupt(struct espl__exec *x, const char *format, ...)
 	va_start(list, format);
 	(void)vsnprintf(text, sizeof text, format, list);
 	va_end(list);
-	if (x->ending == 0)
-		x->user_stops = 0;
+	if (x->round.ending == 0)
+		x->round.user_stops = 0;
 	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
 }
 
@@ -70,7 +70,7 @@ espl__exec_warn(struct espl__exec *x, espl_subject about, uint64_t id, const cha
 	va_end(list);
 	if (x->setup.verbose)
 		espl__exec_spread(x, "executor", about, id, text);
-	if (!x->replaying)
+	if (!x->round.replaying)
 		espl__log(ESPL_WARN, "%s", text);
 }
 
@@ -85,8 +85,8 @@ espl__exec_fails(struct espl__exec *x, const char *what)
 {
 	ESPL__CHECK(x, EXEC);
 	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what,
-	    x->last_failure != NULL ? "; the last failure: " : "",
-	    x->last_failure != NULL ? x->last_failure : "");
+	    x->searches.last_failure != NULL ? "; the last failure: " : "",
+	    x->searches.last_failure != NULL ? x->searches.last_failure : "");
 }
 
 struct espl__effect *
@@ -95,8 +95,8 @@ espl__exec_effect(struct espl__exec *x, enum espl__effect_type type)
 	struct espl__effect *e;
 
 	ESPL__CHECK(x, EXEC);
-	ESPL__GROW(x->effects, x->effect_cap, x->effect_count + 1);
-	e = &x->effects[x->effect_count++];
+	ESPL__GROW(x->round.effects, x->round.effect_cap, x->round.effect_count + 1);
+	e = &x->round.effects[x->round.effect_count++];
 	memset(e, 0, sizeof *e);
 	e->type = type;
 	return e;
@@ -109,14 +109,14 @@ espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *for
 	char text[512];
 
 	ESPL__CHECK(x, EXEC);
-	if (x->ending != 0)
+	if (x->round.ending != 0)
 		return;
 	va_start(list, format);
 	(void)vsnprintf(text, sizeof text, format, list);
 	va_end(list);
-	x->ending = how;
-	free(x->end_text);
-	x->end_text = espl__strdup(text);
+	x->round.ending = how;
+	free(x->round.end_text);
+	x->round.end_text = espl__strdup(text);
 	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the run ends: %s", text);
 }
 
@@ -124,7 +124,8 @@ int
 espl__exec_hears(const struct espl__search *s)
 {
 	ESPL__CHECK(s, SEARCH);
-	return s->ending == 0 && (s->exec->ending == 0 || s->exec->ending == ESPL__RUN_INTERRUPTED);
+	return s->ending == 0 &&
+	    (s->exec->round.ending == 0 || s->exec->round.ending == ESPL__RUN_INTERRUPTED);
 }
 
 int
@@ -143,7 +144,7 @@ espl__exec_on_cpu(const struct espl__exec *x)
 void
 espl__exec_capacity(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (!x->searches[i]->finished && x->searches[i]->come)
-			x->searches[i]->why |= ESPL_ASK_CAPACITY;
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (!x->searches.list[i]->finished && x->searches.list[i]->come)
+			x->searches.list[i]->why |= ESPL_ASK_CAPACITY;
 }

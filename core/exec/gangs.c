@@ -3,17 +3,15 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
+#include "exec/state.h"
 #include "plugin/registry.h"
 
 struct espl__gang *
 espl__exec_gang(const struct espl__exec *x, uint64_t id)
 {
 	ESPL__CHECK(x, EXEC);
-	return espl__map_get(&x->gang_map, id + 1);
+	return espl__map_get(&x->gangs.map, id + 1);
 }
 
 int
@@ -32,11 +30,11 @@ unlink_heard(struct espl__exec *x, struct espl__gang *g)
 	if (g->older != NULL)
 		g->older->newer = g->newer;
 	else
-		x->oldest = g->newer;
+		x->gangs.oldest = g->newer;
 	if (g->newer != NULL)
 		g->newer->older = g->older;
 	else
-		x->newest = g->older;
+		x->gangs.newest = g->older;
 	g->older = g->newer = NULL;
 }
 
@@ -46,13 +44,13 @@ espl__gang_listen(struct espl__exec *x, struct espl__gang *g)
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(g, GANG);
 	g->heard = x->now;
-	g->older = x->newest;
+	g->older = x->gangs.newest;
 	g->newer = NULL;
-	if (x->newest != NULL)
-		x->newest->newer = g;
+	if (x->gangs.newest != NULL)
+		x->gangs.newest->newer = g;
 	else
-		x->oldest = g;
-	x->newest = g;
+		x->gangs.oldest = g;
+	x->gangs.newest = g;
 }
 
 int
@@ -96,7 +94,7 @@ espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(g, GANG);
 	g->trial->pub.gpu_s += gpu_s;
-	x->busy_gpu_s += gpu_s;
+	x->gangs.busy_gpu_s += gpu_s;
 	g->trial->search->busy_gpu_s += gpu_s;
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
@@ -119,26 +117,27 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 	espl__gang_resize_off(x, g);
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
-	x->seats_freed = 1;
+	x->items.seats_freed = 1;
 	if (g->leaves != ESPL_NONE)
 		espl__item_gone(g->trial->search->tier, g->leaves, g->trial);
 	if (g->awaiting)
-		for (uint32_t i = 0; i < x->awaiting_count; i++)
-			if (x->awaiting[i] == g)
-				x->awaiting[i--] = x->awaiting[--x->awaiting_count];
+		for (uint32_t i = 0; i < x->gangs.awaiting_count; i++)
+			if (x->gangs.awaiting[i] == g)
+				x->gangs.awaiting[i--] =
+				    x->gangs.awaiting[--x->gangs.awaiting_count];
 	unlink_heard(x, g);
 	if (g->prev != NULL)
 		g->prev->next = g->next;
 	else
-		x->gang_first = g->next;
+		x->gangs.first = g->next;
 	if (g->next != NULL)
 		g->next->prev = g->prev;
 	else
-		x->gang_last = g->prev;
-	(void)espl__map_remove(&x->gang_map, g->id + 1);
-	x->gang_count--;
+		x->gangs.last = g->prev;
+	(void)espl__map_remove(&x->gangs.map, g->id + 1);
+	x->gangs.count--;
 	g->trial->search->gang_count--;
-	x->gpus_busy -= g->share.packing == 1 ? g->share.gpus : 1;
+	x->gangs.gpus_busy -= g->share.packing == 1 ? g->share.gpus : 1;
 	g->trial->gang = NULL;
 	g->trial->can_save = 0;
 	free(g->slots);
@@ -219,7 +218,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(g, GANG);
 	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed ||
-	    g->fault != NULL || g->over || g->onto != NULL || x->ending != 0 ||
+	    g->fault != NULL || g->over || g->onto != NULL || x->round.ending != 0 ||
 	    item->target_count == 0 || item->target[0].packing != g->share.packing ||
 	    !espl__seats_clear(x, item))
 		return 0;
@@ -265,11 +264,11 @@ take_seats(struct espl__exec *x, struct espl__gang *g)
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		if (!espl__gang_holds(g->onto, g->onto_count, &g->slots[i]))
 			espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
-	x->seats_freed = 1;
+	x->items.seats_freed = 1;
 	if (g->share.packing == 1)
-		x->gpus_busy += g->onto_count - g->share.gpus;
+		x->gangs.gpus_busy += g->onto_count - g->share.gpus;
 	if (g->share.gpus != g->onto_count)
-		x->resizes++;
+		x->gangs.resizes++;
 	free(g->slots);
 	g->slots = g->onto;
 	g->share.gpus = g->onto_count;

@@ -1,7 +1,55 @@
 /* gangs.h - the processes of trials: their seats and their end. */
 #ifndef ESPL__EXEC_GANGS_H
 #define ESPL__EXEC_GANGS_H
-#include "exec/state.h"
+#include "base/map.h"
+#include "exec/executor.h"
+#include "model/trials.h"
+
+struct espl__item;
+enum espl__gang_state { ESPL__GANG_STARTING = 1, ESPL__GANG_RUNNING, ESPL__GANG_LEAVING };
+#define ESPL__GANG_MAGIC 0x63656a63u
+struct espl__gang {
+	uint32_t magic; /* ESPL__GANG_MAGIC */
+	uint64_t id;
+	struct espl__trial *trial;
+	enum espl__gang_state state;
+	struct espl_share share;
+	struct espl_slot *slots; /* share.gpus of them: the seats held */
+	struct espl_slot *onto;  /* the slots it is moving to, held as well; NULL: none */
+	uint32_t onto_count;
+	uint64_t iteration;               /* last reported by this gang; what it began from */
+	uint64_t budget;                  /* as told */
+	espl_time began, heard, saved_at; /* start; last sign of life; last checkpoint */
+	uint8_t awaiting;                 /* a report wants its reply */
+	uint8_t killed;
+	uint8_t outlived; /* the driver that started it; cleared by EV_RESUME */
+	uint8_t told;     /* enum espl__directive of its last reply; 0: none yet */
+	uint8_t reported; /* any report came */
+	/* with a plan: the id of its item, reported as gone when the GPUs are free; else NONE */
+	uint64_t leaves;
+	/* it has reported: the next report gives the time of an iteration */
+	uint8_t warmed;
+	uint8_t sharers;    /* trials on its GPU at its last report, itself included */
+	uint8_t hopeless;   /* it failed in a way that is certain to happen again */
+	uint8_t quiet_told; /* the warning about a missing report was given */
+	/* its trial's budget is reached: it leaves, unless kept warm */
+	uint8_t over;
+	char *fault;                      /* why the executor ends it as failed, or NULL */
+	struct espl__gang *prev, *next;   /* all gangs, by id */
+	struct espl__gang *older, *newer; /* by last sign of life */
+};
+
+struct espl__gangs {
+	struct espl__map map;
+	struct espl__gang *first, *last, *oldest, *newest;
+	uint64_t next; /* id */
+	uint32_t count;
+	struct espl__gang **awaiting; /* a reply */
+	uint32_t awaiting_count, awaiting_cap;
+	uint64_t resizes;
+	uint32_t gpus_busy;
+	double busy_gpu_s;
+};
 
 /* gangs.c */
 struct espl__gang *espl__exec_gang(const struct espl__exec *, uint64_t id);

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/cluster.h"
-#include "exec/items.h"
+#include "exec/state.h"
 
 enum { UNLIMITED_GPUS_MAX = 1024 }; /* of a trial, where neither user nor cloud sets a limit */
 
@@ -127,18 +126,18 @@ espl__item_lookup(void *tier, uint64_t id)
 struct espl__item *
 espl__item_granted(const struct espl__exec *x, uint64_t id)
 {
-	uint32_t low = 0, high = x->gangs_count;
+	uint32_t low = 0, high = x->items.gangs_count;
 
 	ESPL__CHECK(x, EXEC);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		if (x->gangs_view[middle]->item < id)
+		if (x->items.gangs_view[middle]->item < id)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < x->gangs_count && x->gangs_view[low]->item == id
-	    ? espl__item_of_gang(x->gangs_view[low])
+	return low < x->items.gangs_count && x->items.gangs_view[low]->item == id
+	    ? espl__item_of_gang(x->items.gangs_view[low])
 	    : NULL;
 }
 
@@ -218,8 +217,8 @@ espl__item_look(struct espl__exec *x, struct espl__item *item)
 	if (item->place_changed)
 		return;
 	item->place_changed = 1;
-	ESPL__GROW(x->place_list, x->place_cap, x->place_count + 1);
-	x->place_list[x->place_count++] = item;
+	ESPL__GROW(x->items.place_list, x->items.place_cap, x->items.place_count + 1);
+	x->items.place_list[x->items.place_count++] = item;
 }
 
 void
@@ -229,8 +228,8 @@ espl__item_pending(struct espl__exec *x, struct espl__item *item)
 	if (item->pending)
 		return;
 	item->pending = 1;
-	ESPL__GROW(x->pending, x->pending_cap, x->pending_count + 1);
-	x->pending[x->pending_count++] = item;
+	ESPL__GROW(x->items.pending, x->items.pending_cap, x->items.pending_count + 1);
+	x->items.pending[x->items.pending_count++] = item;
 }
 
 static void
@@ -276,9 +275,9 @@ new_record(struct espl__exec *x)
 	uint64_t *nodes = NULL;
 	uint32_t target_cap = 0, node_cap = 0;
 
-	if (x->items_free_count == 0)
-		return espl__pool_add(&x->items_pool);
-	item = x->items_free[--x->items_free_count];
+	if (x->items.spare_count == 0)
+		return espl__pool_add(&x->items.pool);
+	item = x->items.spare[--x->items.spare_count];
 	target = item->target;
 	target_cap = item->target_cap;
 	nodes = item->nodes;
@@ -327,7 +326,7 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	item->trial = t;
 	item->tier = s->tier;
 	i->size = (uint32_t)sizeof *i;
-	i->id = x->item_next++;
+	i->id = x->items.next++;
 	i->experiment = s->algorithm != NULL ? s->number : ESPL_NONE;
 	i->trial = s->algorithm != NULL ? t->pub.id : ESPL_NONE;
 	i->group = s->algorithm != NULL ? t->pub.group : ESPL_NONE;
@@ -357,7 +356,7 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	item->view.flags =
 	    ESPL_GANG_UNPLACED | (s->config->trial.colocate ? ESPL_GANG_COLOCATE : 0);
 	item->view.move_s = i->start_s;
-	x->item_count++;
+	x->items.count++;
 	espl__inner_count(item, 1);
 	espl__item_add(item);
 	return item;
@@ -372,9 +371,9 @@ espl__item_whole(struct espl__search *s, struct espl__inner *inner)
 
 	ESPL__CHECK(s, SEARCH);
 	item->whole = inner;
-	item->tier = &x->top;
+	item->tier = &x->items.top;
 	i->size = (uint32_t)sizeof *i;
-	i->id = x->item_next++;
+	i->id = x->items.next++;
 	i->experiment = s->number;
 	i->trial = i->group = ESPL_NONE;
 	i->bracket = i->stage = ESPL_ANY;
@@ -428,7 +427,7 @@ gangs_remove(struct espl__exec *x, struct espl__item *item)
 	if (!item->in_gangs)
 		return;
 	item->in_gangs = 0;
-	remove_from_list(x->gangs_view, &x->gangs_count, &item->view);
+	remove_from_list(x->items.gangs_view, &x->items.gangs_count, &item->view);
 }
 
 static void
@@ -439,11 +438,12 @@ gangs_add(struct espl__exec *x, struct espl__item *item)
 	if (item->in_gangs)
 		return;
 	item->in_gangs = 1;
-	ESPL__GROW(x->gangs_view, x->gangs_cap, x->gangs_count + 1);
-	for (at = x->gangs_count; at > 0 && x->gangs_view[at - 1]->item > item->pub.id; at--)
-		x->gangs_view[at] = x->gangs_view[at - 1];
-	x->gangs_view[at] = &item->view;
-	x->gangs_count++;
+	ESPL__GROW(x->items.gangs_view, x->items.gangs_cap, x->items.gangs_count + 1);
+	for (at = x->items.gangs_count; at > 0 && x->items.gangs_view[at - 1]->item > item->pub.id;
+	     at--)
+		x->items.gangs_view[at] = x->items.gangs_view[at - 1];
+	x->items.gangs_view[at] = &item->view;
+	x->items.gangs_count++;
 }
 
 void
@@ -466,22 +466,22 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 	ESPL__CHECK(x, EXEC);
 	espl__item_grant(x, item, nothing, ESPL_ANY);
 	if (item->trial != NULL)
-		x->item_count--;
+		x->items.count--;
 	espl__inner_count(item, 0);
 	take_out(item->tier, item);
 	if (item->alloc_changed)
 		remove_from_list(item->tier->changed, &item->tier->changed_count, &item->pub);
 	if (item->place_changed)
-		remove_from_list(x->place_list, &x->place_count, item);
+		remove_from_list(x->items.place_list, &x->items.place_count, item);
 	if (item->pending)
-		remove_from_list(x->pending, &x->pending_count, item);
+		remove_from_list(x->items.pending, &x->items.pending_count, item);
 	if (item->trial != NULL && item->trial->search->experiment.plan != NULL &&
 	    item->trial->gang != NULL)
 		item->trial->gang->leaves = item->pub.id;
 	else
 		espl__item_gone(item->tier, item->pub.id, item->trial);
-	ESPL__GROW(x->items_free, x->items_free_cap, x->items_free_count + 1);
-	x->items_free[x->items_free_count++] = item;
+	ESPL__GROW(x->items.spare, x->items.spare_cap, x->items.spare_count + 1);
+	x->items.spare[x->items.spare_count++] = item;
 }
 
 /* ---- grants and places -------------------------------------------------------------------- */
@@ -540,11 +540,11 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 	item->trial->search->granted += (double)share.gpus / share.packing -
 	    (double)item->pub.granted.gpus / item->pub.granted.packing;
 	if (had && item->target_count == 0)
-		x->unplaced--;
+		x->items.unplaced--;
 	item->pub.granted = share;
 	item->view.share = share;
 	if (share.gpus > 0 && item->target_count == 0)
-		x->unplaced++;
+		x->items.unplaced++;
 	if (share.gpus == 0) {
 		espl__item_target(x, item, NULL, 0);
 		gangs_remove(x, item);
@@ -552,7 +552,7 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 		gangs_add(x, item);
 		espl__item_look(x, item);
 	}
-	x->place_why |= ESPL_WHY_ARRIVAL;
+	x->items.place_why |= ESPL_WHY_ARRIVAL;
 }
 
 static void
@@ -594,7 +594,7 @@ espl__item_target(struct espl__exec *x, struct espl__item *item, const struct es
 	for (uint32_t i = 0; i < item->target_count; i++)
 		espl__seat_unset(&x->fleet, &item->target[i], item->trial, 0, 1);
 	if (item->target_count > 0)
-		x->seats_freed = 1;
+		x->items.seats_freed = 1;
 	ESPL__GROW(item->target, item->target_cap, count);
 	if (count > 0)
 		memcpy(item->target, slots, count * sizeof *slots);
@@ -611,8 +611,8 @@ espl__item_target(struct espl__exec *x, struct espl__item *item, const struct es
 	else
 		item->view.flags &= ~(ESPL_GANG_UNPLACED | ESPL_GANG_MUST);
 	if (item->pub.granted.gpus > 0) {
-		x->unplaced += count == 0;
-		x->unplaced -= (uint32_t)was_unplaced;
+		x->items.unplaced += count == 0;
+		x->items.unplaced -= (uint32_t)was_unplaced;
 		if (count == 0)
 			espl__item_look(x, item);
 	}

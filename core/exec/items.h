@@ -1,7 +1,113 @@
 /* items.h - the items that represent trials to allocators and the placer. */
 #ifndef ESPL__EXEC_ITEMS_H
 #define ESPL__EXEC_ITEMS_H
-#include "exec/state.h"
+#include <espalier/allocator.h>
+#include <stddef.h>
+
+#include "base/mem.h"
+#include "exec/executor.h"
+#include "model/jobs.h"
+#include "model/trials.h"
+
+/* for the next view of one instance */
+struct espl__outcomes {
+	const struct espl_outcome **list;
+	uint32_t count, cap;
+	struct espl__arena arena;
+};
+
+/* What one allocator decides about: the cluster, or, of a pool's experiment with an allocator of
+ * its own, that experiment's share. */
+struct espl__tier {
+	struct espl__inner *inner; /* the share that it divides; NULL: the cluster */
+	struct espl__instance *allocator;
+	struct espl__outcomes outcomes;
+	uint32_t why;                   /* what its next call is for */
+	espl_time wake_at;              /* when it wants to be called; NEVER */
+	uint8_t failures;               /* in a row */
+	const struct espl_item **items; /* live ones by id, from items_from on */
+	uint64_t items_from, items_count, items_cap;
+	const struct espl_item **changed;
+	uint32_t changed_count, changed_cap;
+	uint64_t *gone, *gone_of; /* items, and the trials (espl__trial_uid) they stood for */
+	uint32_t gone_count, gone_cap;
+	uint64_t granted_whole;     /* GPUs of grants in force */
+	uint32_t granted_parts[65]; /* grants of 1/c, by c */
+};
+
+struct espl__item {
+	struct espl_item pub;      /* first: the allocator sees it */
+	struct espl_gang view;     /* the placer sees it */
+	struct espl__tier *tier;   /* the one whose allocator decides about it */
+	struct espl__trial *trial; /* NULL: it stands for a whole experiment: */
+	struct espl__inner *whole; /* this one */
+	struct espl_slot *target;  /* the placement in force (= view.slots) */
+	uint32_t target_count, target_cap;
+	uint64_t *nodes; /* of the target, distinct (= pub.nodes) */
+	uint32_t node_cap;
+	uint32_t stamp;        /* of the answer that mentioned it last */
+	uint8_t alloc_changed; /* is in tier->changed */
+	uint8_t place_changed; /* is in exec->place_changed */
+	uint8_t pending;       /* is in exec->pending */
+	uint8_t in_gangs;      /* is in exec->gangs_view */
+	uint8_t counted;       /* in the sums of its experiment (items.c), as: */
+	uint32_t counted_least, counted_most;
+	double counted_work;
+};
+
+/* An experiment of a pool whose share its own allocator divides. */
+#define ESPL__INNER_POINTS 40u /* of the curve: doublings, and the two ends of each law */
+
+#define ESPL__INNER_MAGIC 0x6c6b6b60u
+struct espl__inner {
+	struct espl__tier tier; /* of its trials */
+	uint32_t magic;         /* ESPL__INNER_MAGIC */
+	struct espl__search *search;
+	struct espl__item *item;           /* in the pool's tier; NULL: nothing to train */
+	struct espl_experiment experiment; /* as its allocator sees it: limited to the share */
+	const struct espl_experiment *shown;
+	uint32_t *targets; /* as its allocator asked; the machines are the pool's */
+	uint32_t targets_cap;
+	struct espl_offer *offers; /* the pool's, without nodes_max: the share alone limits */
+	const struct espl_offer **offer_list;
+	uint32_t offers_cap, offer_list_cap;
+	uint64_t most;        /* sum of what the trials can use */
+	uint32_t least;       /* of their least grants */
+	uint32_t least_count; /* trials that have it; 0: it has to be looked up */
+	double work_s;        /* sum of their work */
+	uint64_t unknown;     /* trials of which it is not known */
+	espl_time started;    /* when it was granted anything first; NEVER */
+	uint32_t curve_trials, curve_most, curve_unit; /* that the curve was made for */
+	struct espl_point curve[ESPL__INNER_POINTS];
+};
+
+struct espl__items {
+	struct espl__tier top; /* of the whole cluster */
+	struct espl__instance *placer;
+	uint8_t placer_failures; /* in a row */
+	struct espl__pool pool;
+	struct espl__item **spare;
+	uint32_t spare_count, spare_cap;
+	uint64_t next, count;                /* the next id; trials' items there are */
+	const struct espl_gang **gangs_view; /* all with a grant, by item */
+	uint32_t gangs_count, gangs_cap;
+	struct espl__item **place_list; /* those that the placer must check */
+	uint32_t place_count, place_cap;
+	const struct espl_gang **place_view;
+	uint32_t place_view_cap;
+	uint32_t place_why;          /* what its next call is for */
+	uint8_t seats_freed;         /* in this round: the placer may look again */
+	uint32_t unplaced;           /* items with a grant and no target */
+	struct espl__item **pending; /* to be started, or to be moved by their gang */
+	uint32_t pending_count, pending_cap;
+	uint32_t stamp; /* rises with every answer of allocator and placer */
+};
+
+static inline struct espl__item *
+espl__item_of_gang(const struct espl_gang *view)
+{
+	return (struct espl__item *)((char *)(uintptr_t)view - offsetof(struct espl__item, view));
+}
 
 /* jobs.c */
 espl_status espl__jobs_init(struct espl__search *, const struct espl__jobs *);

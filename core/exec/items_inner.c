@@ -3,10 +3,9 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/items.h"
 #include "exec/items_inner.h"
+#include "exec/state.h"
 
 espl_status
 espl__inner_new(struct espl__search *s, struct espl__diag *diag)
@@ -220,8 +219,8 @@ void
 espl__inner_look(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__inner *inner = x->searches[i]->tier->inner;
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__inner *inner = x->searches.list[i]->tier->inner;
 
 		if (inner == NULL || (inner->tier.items_count == 0 && inner->item == NULL))
 			continue;
@@ -231,7 +230,7 @@ espl__inner_look(struct espl__exec *x)
 		} else if (inner->item == NULL) {
 			begin_item(inner);
 		} else if (inner->tier.why != 0 || inner->tier.changed_count > 0 ||
-		    x->top.why != 0) {
+		    x->items.top.why != 0) {
 			follow_share(inner); /* how much work is left, too */
 		}
 	}
@@ -249,7 +248,7 @@ espl__inner_grant(struct espl__item *item, const struct espl_grant *g)
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
 		    "experiment '%s' is granted %u %s instead of %u by %s", s->config->name,
 		    (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus),
-		    (unsigned)item->pub.granted.gpus, x->top.allocator->who);
+		    (unsigned)item->pub.granted.gpus, x->items.top.allocator->who);
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
 		espl__item_grant(x, item, g->share, g->offer);
 }

@@ -1,7 +1,6 @@
 /* jobs.c - jobs of a workload: what each of them is to an allocator. */
 #include "base/assert.h"
-#include "exec/cluster.h"
-#include "exec/items.h"
+#include "exec/state.h"
 
 espl_status
 espl__jobs_init(struct espl__search *s, const struct espl__jobs *jobs)
@@ -22,9 +21,9 @@ struct espl__search *
 espl__jobs_search(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->jobs != NULL)
-			return x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->searches.list[i]->jobs != NULL)
+			return x->searches.list[i];
 	return NULL;
 }
 

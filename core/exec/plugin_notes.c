@@ -7,8 +7,8 @@
  */
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/items.h"
 #include "exec/searches_plan.h"
+#include "exec/state.h"
 
 /* Begins with what it is about: the run's list of reasons holds all sorts. */
 static void
@@ -62,7 +62,7 @@ espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about,
 
 	ESPL__CHECK(i, INSTANCE);
 	if (about == ESPL_ABOUT_ITEM)
-		spread_item(x, i->who, &x->top, id, text);
+		spread_item(x, i->who, &x->items.top, id, text);
 	else if (about == ESPL_ABOUT_OFFER && id < x->fleet.offer_count)
 		spread_of(x, i->who, about, id, "offer", x->fleet.offers[id]->name, text);
 	else

@@ -6,8 +6,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "exec/items.h"
-#include "exec/searches.h"
+#include "exec/state.h"
 #include "model/earlier.h"
 
 /* ---- questions ---------------------------------------------------------------------------- */
@@ -56,23 +55,26 @@ digest_search(uint64_t d, const struct espl__search *s)
 uint64_t
 espl__exec_digest(const struct espl__exec *x)
 {
-	const struct espl__search *s = x->searches[0];
+	const struct espl__search *s = x->searches.list[0];
 	uint64_t d = s->algorithm != NULL ? digest_instance(0, s->algorithm) : 0;
 
 	ESPL__CHECK(x, EXEC);
-	d = digest_search(digest_instance(digest_instance(d, x->top.allocator), x->placer), s);
-	for (uint32_t i = 1; i < x->search_count; i++)
-		d = digest_search(digest_instance(d, x->searches[i]->algorithm), x->searches[i]);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->tier != &x->top)
-			d = digest_instance(d, x->searches[i]->tier->allocator);
+	d = digest_search(digest_instance(digest_instance(d, x->items.top.allocator),
+			      x->items.placer),
+	    s);
+	for (uint32_t i = 1; i < x->searches.count; i++)
+		d = digest_search(digest_instance(d, x->searches.list[i]->algorithm),
+		    x->searches.list[i]);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->searches.list[i]->tier != &x->items.top)
+			d = digest_instance(d, x->searches.list[i]->tier->allocator);
 	return d;
 }
 
 void
 espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *info)
 {
-	const struct espl__search *s = x->searches[0];
+	const struct espl__search *s = x->searches.list[0];
 
 	ESPL__CHECK(x, EXEC);
 	info->plan = s->experiment.plan;
@@ -87,36 +89,36 @@ int
 espl__exec_ended(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	return x->ended;
+	return x->round.ended;
 }
 
 uint32_t
 espl__exec_metric(const struct espl__exec *x, const char *name)
 {
 	ESPL__CHECK(x, EXEC);
-	return espl__names_find(&x->metrics, name);
+	return espl__names_find(&x->searches.metrics, name);
 }
 
 const char *
 espl__exec_metric_name(const struct espl__exec *x, uint32_t metric)
 {
 	ESPL__CHECK(x, EXEC);
-	return metric < x->metrics.count ? x->metrics.names[metric] : NULL;
+	return metric < x->searches.metrics.count ? x->searches.metrics.names[metric] : NULL;
 }
 
 uint32_t
 espl__exec_metric_count(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	return x->metrics.count;
+	return x->searches.metrics.count;
 }
 
 uint64_t
 espl__exec_trial_restores(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count
-	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	const struct espl__trial *t = number < x->searches.count
+	    ? espl__trial_at(&x->searches.list[number]->trials, trial & ESPL__TRIAL_NUMBER)
 	    : NULL;
 
 	ESPL__CHECK(x, EXEC);
@@ -127,20 +129,20 @@ const char *
 espl__exec_trial_word(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count
-	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	const struct espl__trial *t = number < x->searches.count
+	    ? espl__trial_at(&x->searches.list[number]->trials, trial & ESPL__TRIAL_NUMBER)
 	    : NULL;
 
 	ESPL__CHECK(x, EXEC);
-	return t != NULL ? espl__trial_word(&x->searches[number]->trials, t) : NULL;
+	return t != NULL ? espl__trial_word(&x->searches.list[number]->trials, t) : NULL;
 }
 
 uint64_t
 espl__exec_trial_began(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count
-	    ? espl__trial_at(&x->searches[number]->trials,
+	const struct espl__trial *t = number < x->searches.count
+	    ? espl__trial_at(&x->searches.list[number]->trials,
 		  trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1))
 	    : NULL;
 
@@ -174,33 +176,34 @@ void
 espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 {
 	memset(s, 0, sizeof *s);
-	s->how = x->ended ? x->ending : 0;
-	if (x->end_text != NULL && !(x->ending == ESPL__RUN_INTERRUPTED && x->user_stops))
-		(void)snprintf(s->text, sizeof s->text, "%s", x->end_text);
-	s->over = espl__exec_idle(x) || x->futile;
-	if (x->last_failure != NULL)
-		(void)snprintf(s->failure, sizeof s->failure, "%s", x->last_failure);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		sum_up(x->searches[i], s);
+	s->how = x->round.ended ? x->round.ending : 0;
+	if (x->round.end_text != NULL &&
+	    !(x->round.ending == ESPL__RUN_INTERRUPTED && x->round.user_stops))
+		(void)snprintf(s->text, sizeof s->text, "%s", x->round.end_text);
+	s->over = espl__exec_idle(x) || x->searches.futile;
+	if (x->searches.last_failure != NULL)
+		(void)snprintf(s->failure, sizeof s->failure, "%s", x->searches.last_failure);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		sum_up(x->searches.list[i], s);
 	s->best = ESPL_NONE;
 	s->best_loss = NAN;
 	if (!x->config->pool)
-		best_of(x->searches[0], s);
+		best_of(x->searches.list[0], s);
 	s->now = x->now;
 	s->cost = espl__ledger_total(x->ledger, x->now);
 	s->refunded = espl__ledger_refunds(x->ledger).usd;
 	s->refunded_gpu_s = espl__ledger_refunds(x->ledger).gpu_s;
 	s->budget = x->config->budget;
-	s->gpu_s = x->gpu_s;
-	s->busy_gpu_s = x->busy_gpu_s;
-	s->resizes = x->resizes;
+	s->gpu_s = x->cluster.gpu_s;
+	s->busy_gpu_s = x->gangs.busy_gpu_s;
+	s->resizes = x->gangs.resizes;
 	s->nodes = x->fleet.placeable_count;
-	s->nodes_peak = x->nodes_peak;
-	s->nodes_leaked = x->ended ? x->fleet.live_count : 0;
+	s->nodes_peak = x->cluster.nodes_peak;
+	s->nodes_leaked = x->round.ended ? x->fleet.live_count : 0;
 	s->gpus = x->fleet.gpus_held;
-	s->gpus_busy = x->gpus_busy;
+	s->gpus_busy = x->gangs.gpus_busy;
 	s->on_cpu = espl__exec_on_cpu(x);
-	s->reports = x->reports;
+	s->reports = x->searches.reports;
 	s->decisions = x->caller.decisions;
 	s->calls = x->caller.calls;
 	s->least_s = x->caller.least_s;
@@ -223,7 +226,7 @@ uint32_t
 espl__exec_brackets(const struct espl__exec *x, uint64_t search)
 {
 	const struct espl_spec *spec =
-	    search < x->search_count ? x->searches[search]->experiment.spec : NULL;
+	    search < x->searches.count ? x->searches.list[search]->experiment.spec : NULL;
 
 	ESPL__CHECK(x, EXEC);
 	return spec != NULL ? spec->bracket_count : 0;
@@ -233,14 +236,14 @@ const struct espl__session *
 espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 {
 	ESPL__CHECK(x, EXEC);
-	return number < x->search_count ? x->searches[number]->session : NULL;
+	return number < x->searches.count ? x->searches.list[number]->session : NULL;
 }
 
 uint64_t
 espl__exec_searches(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	return x->search_count;
+	return x->searches.count;
 }
 
 int
@@ -254,5 +257,5 @@ int
 espl__exec_has_come(const struct espl__exec *x, uint64_t number)
 {
 	ESPL__CHECK(x, EXEC);
-	return number >= x->search_count || x->searches[number]->come;
+	return number >= x->searches.count || x->searches.list[number]->come;
 }

@@ -10,13 +10,10 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/answers.h"
-#include "exec/cluster.h"
-#include "exec/items.h"
 #include "exec/items_inner.h"
-#include "exec/round.h"
-#include "exec/searches.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* ---- making and freeing --------------------------------------------------------------------- */
 
@@ -27,10 +24,10 @@ make_instances(struct espl__exec *x, struct espl__diag *diag)
 	espl_status status;
 
 	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group,
-	    &x->env, &x->top.allocator, diag);
+	    &x->env, &x->items.top.allocator, diag);
 	if (status == ESPL_OK)
 		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env,
-		    &x->placer, diag);
+		    &x->items.placer, diag);
 	return status;
 }
 
@@ -45,11 +42,11 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->magic = ESPL__EXEC_MAGIC;
 	x->setup = *setup;
 	x->config = session->config;
-	x->timer = x->top.wake_at = ESPL_NEVER;
-	x->cloud_waits = 1;
+	x->round.timer = x->items.top.wake_at = ESPL_NEVER;
+	x->cluster.cloud_waits = 1;
 	espl__fleet_init(&x->fleet);
 	espl__market_init(&x->market, &x->fleet, &x->now);
-	espl__pool_init(&x->items_pool, sizeof(struct espl__item));
+	espl__pool_init(&x->items.pool, sizeof(struct espl__item));
 	x->ledger = espl__ledger_new();
 	x->caller.fleet = &x->fleet;
 	x->caller.least_s = x->caller.least_usd = NAN;
@@ -75,8 +72,8 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 		status = espl__search_add(x, &session->entries[i], diag);
 	if (status == ESPL_OK)
 		status = make_instances(x, diag);
-	for (uint32_t i = 0; status == ESPL_OK && i < x->search_count; i++)
-		status = espl__search_declare(x->searches[i], diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < x->searches.count; i++)
+		status = espl__search_declare(x->searches.list[i], diag);
 	if (status != ESPL_OK) {
 		espl__exec_free(x);
 		return status;
@@ -88,18 +85,18 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 static void
 free_lists(struct espl__exec *x)
 {
-	free(x->items_free);
-	free(x->gangs_view);
-	free(x->place_list);
-	free(x->place_view);
-	free(x->pending);
-	free(x->awaiting);
-	free(x->give_up);
-	free(x->collect);
-	free(x->effects);
-	free(x->computing);
-	free(x->end_text);
-	free(x->last_failure);
+	free(x->items.spare);
+	free(x->items.gangs_view);
+	free(x->items.place_list);
+	free(x->items.place_view);
+	free(x->items.pending);
+	free(x->gangs.awaiting);
+	free(x->cluster.give_up);
+	free(x->searches.collect);
+	free(x->round.effects);
+	free(x->searches.computing);
+	free(x->round.end_text);
+	free(x->searches.last_failure);
 	espl__lease_records_free(x);
 }
 
@@ -110,40 +107,40 @@ espl__exec_free(struct espl__exec *x)
 		return;
 	if (espl__panic_context_arg == x)
 		espl__panic_context = NULL;
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		espl__instance_destroy(x->searches[i]->algorithm);
-		x->searches[i]->algorithm = NULL;
-		espl__inner_still(x->searches[i]->tier->inner);
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		espl__instance_destroy(x->searches.list[i]->algorithm);
+		x->searches.list[i]->algorithm = NULL;
+		espl__inner_still(x->searches.list[i]->tier->inner);
 	}
-	espl__tier_free(&x->top);
-	espl__instance_destroy(x->placer);
-	while (x->gang_first != NULL) {
-		struct espl__gang *g = x->gang_first;
-		x->gang_first = g->next;
+	espl__tier_free(&x->items.top);
+	espl__instance_destroy(x->items.placer);
+	while (x->gangs.first != NULL) {
+		struct espl__gang *g = x->gangs.first;
+		x->gangs.first = g->next;
 		free(g->slots);
 		free(g->onto);
 		free(g->fault);
 		free(g);
 	}
-	espl__map_free(&x->gang_map);
-	for (uint64_t i = 0; i < x->items_pool.count; i++) {
-		struct espl__item *item = espl__pool_at(&x->items_pool, i);
+	espl__map_free(&x->gangs.map);
+	for (uint64_t i = 0; i < x->items.pool.count; i++) {
+		struct espl__item *item = espl__pool_at(&x->items.pool, i);
 		free(item->target);
 		free(item->nodes);
 	}
-	espl__pool_free(&x->items_pool);
+	espl__pool_free(&x->items.pool);
 	free_lists(x);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		espl__search_free(x->searches[i]);
-	free(x->searches);
-	free(x->experiments);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		espl__search_free(x->searches.list[i]);
+	free(x->searches.list);
+	free(x->round.experiments);
 	espl__ledger_free(x->ledger);
 	espl__market_free(&x->market);
 	espl__fleet_free(&x->fleet);
-	espl__names_free(&x->metrics);
+	espl__names_free(&x->searches.metrics);
 	espl__caller_free(&x->caller);
-	espl__buf_free(&x->decisions);
-	espl__buf_free(&x->ops);
+	espl__buf_free(&x->round.decisions);
+	espl__buf_free(&x->round.ops);
 	espl__arena_free(&x->ops_arena);
 	espl__arena_free(&x->arena);
 	x->magic = 0;
@@ -159,22 +156,22 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 	espl__exec_gpu_time(x);
 	x->now = now;
 	espl__exec_gpu_time(x);
-	x->effect_count = 0;
-	espl__buf_reset(&x->decisions);
+	x->round.effect_count = 0;
+	espl__buf_reset(&x->round.decisions);
 	espl__arena_free(&x->ops_arena);
-	x->call_seq = 0;
-	x->seats_freed = 0;
-	x->places = 0;
-	x->replaying = recorded != NULL;
-	x->accept = accept != 0;
-	x->recorded = espl__reader(recorded != NULL ? recorded->data : NULL,
+	x->round.call_seq = 0;
+	x->items.seats_freed = 0;
+	x->searches.places = 0;
+	x->round.replaying = recorded != NULL;
+	x->round.accept = accept != 0;
+	x->round.recorded = espl__reader(recorded != NULL ? recorded->data : NULL,
 	    recorded != NULL ? recorded->size : 0);
 	espl__answers_next(x);
 	/* Summing all leases in every round would cost more than the round: once a second is
 	 * enough. */
-	if (now - x->spent_at >= ESPL_SECOND || x->cluster_dirty) {
+	if (now - x->searches.spent_at >= ESPL_SECOND || x->cluster.dirty) {
 		espl__search_spent(x);
-		x->spent_at = now;
+		x->searches.spent_at = now;
 	}
 }
 
@@ -184,14 +181,14 @@ print_state(void *ctx, char *text, size_t room)
 {
 	const struct espl__exec *x = ctx;
 	uint32_t count =
-	    x->last_count < ESPL__LAST_DECISIONS ? x->last_count : ESPL__LAST_DECISIONS;
+	    x->round.last_count < ESPL__LAST_DECISIONS ? x->round.last_count : ESPL__LAST_DECISIONS;
 	size_t used = 0;
 
 	(void)snprintf(text, room, "espalier: seed %llu, %.3f s into the run%s; last decisions:\n",
 	    (unsigned long long)x->config->seed, (double)x->now / 1e9,
-	    x->replaying ? " (replayed)" : "");
-	for (uint32_t i = x->last_count - count; i != x->last_count; i++) {
-		const struct espl__last_decision *d = &x->last[i % ESPL__LAST_DECISIONS];
+	    x->round.replaying ? " (replayed)" : "");
+	for (uint32_t i = x->round.last_count - count; i != x->round.last_count; i++) {
+		const struct espl__last_decision *d = &x->round.last[i % ESPL__LAST_DECISIONS];
 
 		used = strlen(text);
 		(void)snprintf(text + used, room - used, "espalier: %.3f s, %.100s: %s\n",
@@ -211,18 +208,19 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	for (uint32_t i = 0; i < count && status == ESPL_OK; i++)
 		status = espl__exec_event(x, &events[i], diag);
 	espl__exec_alarms(x);
-	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK && x->ending == 0; i++)
-		status = espl__exec_plan(x->searches[i], diag);
-	if (status == ESPL_OK && x->ending == 0)
+	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK && x->round.ending == 0;
+	     i++)
+		status = espl__exec_plan(x->searches.list[i], diag);
+	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__exec_search(x, diag);
-	if (x->cluster_dirty)
+	if (x->cluster.dirty)
 		espl__exec_let_go(x); /* release first: a node about to be replaced must not be
 					 leased again as well */
-	if (status == ESPL_OK && x->ending == 0)
+	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__exec_allocate(x, diag);
-	if (x->cluster_dirty)
+	if (x->cluster.dirty)
 		espl__exec_give_ups(x, !espl__exec_needs_no_nodes(x));
-	if (status == ESPL_OK && x->ending == 0)
+	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__exec_place(x, diag);
 	if (status != ESPL_OK)
 		return status;
@@ -230,7 +228,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	espl__exec_collect(x);
 	espl__exec_cluster(x);
 	espl__exec_timer(x);
-	if (x->replaying && x->recorded_seq != UINT64_MAX && !x->accept)
+	if (x->round.replaying && x->round.recorded_seq != UINT64_MAX && !x->round.accept)
 		return espl__fail(diag, ESPL_E_BUG,
 		    "replay mismatch at %.3f s: the journal contains decisions that no plugin "
 		    "makes now",
@@ -242,15 +240,15 @@ const struct espl__effect *
 espl__exec_effects(const struct espl__exec *x, uint32_t *count)
 {
 	ESPL__CHECK(x, EXEC);
-	*count = x->effect_count;
-	return x->effects;
+	*count = x->round.effect_count;
+	return x->round.effects;
 }
 
 const struct espl__buf *
 espl__exec_decisions(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	return &x->decisions;
+	return &x->round.decisions;
 }
 
 const struct espl_offer *
@@ -283,7 +281,7 @@ espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint3
 	uint32_t n = 0;
 
 	ESPL__CHECK(x, EXEC);
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next, n++)
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next, n++)
 		if (n < room)
 			list[n] = (struct espl__gang_info){ .gang = g->id,
 				.trial = espl__trial_uid(g->trial),
@@ -303,8 +301,8 @@ const struct espl_trial *
 espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count
-	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	const struct espl__trial *t = number < x->searches.count
+	    ? espl__trial_at(&x->searches.list[number]->trials, trial & ESPL__TRIAL_NUMBER)
 	    : NULL;
 
 	ESPL__CHECK(x, EXEC);

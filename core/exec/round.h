@@ -1,7 +1,40 @@
 /* round.h - the steps of a round, in round.c's order. */
 #ifndef ESPL__EXEC_ROUND_H
 #define ESPL__EXEC_ROUND_H
-#include "exec/state.h"
+#include "base/buf.h"
+#include "exec/executor.h"
+
+/* What a policy decided last, for a panic. */
+#define ESPL__LAST_DECISIONS 8u
+struct espl__last_decision {
+	espl_time at;
+	const char *by; /* the instance's name; lives as long as the executor */
+	uint8_t type;   /* enum espl__op_type of the first operation */
+};
+
+struct espl__rounds {
+	espl_time timer;
+	uint32_t idle_wakes; /* wake-ups of policies in a row without any effect */
+	uint8_t ended;
+	enum espl__run_end ending; /* being wound up; 0: no */
+	uint8_t user_stops;        /* INTERRUPTED: that is what the user asked for */
+	char *end_text;
+	const struct espl_experiment **experiments; /* those that allocators are shown */
+	uint32_t experiments_cap;
+
+	/* its answers and effects */
+	struct espl__buf decisions, ops;
+	struct espl__reader recorded;
+	uint8_t replaying, accept;
+	uint64_t recorded_seq; /* of the frame ahead; UINT64_MAX none */
+	const void *recorded_ops;
+	size_t recorded_size;
+	uint64_t call_seq;
+	struct espl__last_decision last[ESPL__LAST_DECISIONS]; /* a ring */
+	uint32_t last_count;                                   /* ever */
+	struct espl__effect *effects;
+	uint32_t effect_count, effect_cap;
+};
 
 /* round_search.c */
 espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);

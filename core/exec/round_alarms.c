@@ -2,11 +2,8 @@
  * for long. */
 #include "base/assert.h"
 #include "base/text.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/round.h"
-#include "exec/searches.h"
+#include "exec/state.h"
 
 /* warn after this long without a report, unless iterations are long */
 #define QUIET_LEAST (300 * ESPL_SECOND)
@@ -64,12 +61,12 @@ quiet_until(const struct espl__gang *g)
 static void
 tell_quiet(struct espl__exec *x)
 {
-	for (struct espl__gang *g = x->oldest; g != NULL; g = g->newer) {
+	for (struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
 		const struct espl__search *s = g->trial->search;
 		char since[32], limit[32];
 
 		if (x->now < quiet_until(g)) {
-			if (x->search_count == 1 && !g->quiet_told)
+			if (x->searches.count == 1 && !g->quiet_told)
 				return; /* the others reported later */
 			continue;
 		}
@@ -95,9 +92,9 @@ quiet_at(const struct espl__exec *x)
 {
 	espl_time at = ESPL_NEVER;
 
-	for (const struct espl__gang *g = x->oldest; g != NULL; g = g->newer) {
+	for (const struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
 		at = take_earlier(at, quiet_until(g));
-		if (x->search_count == 1 && !g->quiet_told)
+		if (x->searches.count == 1 && !g->quiet_told)
 			break;
 	}
 	return at;
@@ -108,13 +105,13 @@ end_hung(struct espl__exec *x)
 {
 	struct espl__gang *g, *newer;
 
-	for (g = x->oldest; g != NULL; g = newer) {
+	for (g = x->gangs.oldest; g != NULL; g = newer) {
 		const struct espl__trial_config *c = &g->trial->search->config->trial;
 		char span[32], *fault;
 
 		newer = g->newer;
 		if (x->now < silent_until(g)) {
-			if (x->search_count == 1)
+			if (x->searches.count == 1)
 				return; /* the others reported later */
 			continue;
 		}
@@ -136,9 +133,9 @@ hung_at(const struct espl__exec *x)
 {
 	espl_time at = ESPL_NEVER;
 
-	for (const struct espl__gang *g = x->oldest; g != NULL; g = g->newer) {
+	for (const struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
 		at = take_earlier(at, silent_until(g));
-		if (x->search_count == 1)
+		if (x->searches.count == 1)
 			break;
 	}
 	return at;
@@ -158,12 +155,12 @@ espl__exec_alarms(struct espl__exec *x)
 	espl__search_alarms(x);
 	tell_quiet(x);
 	end_hung(x);
-	x->idle_wakes += espl__tiers_next(x) <= x->now;
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->wake_at <= x->now) {
-			x->idle_wakes++;
-			x->searches[i]->wake_at = ESPL_NEVER;
-			x->searches[i]->why |= ESPL_ASK_TIME;
+	x->round.idle_wakes += espl__tiers_next(x) <= x->now;
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->searches.list[i]->wake_at <= x->now) {
+			x->round.idle_wakes++;
+			x->searches.list[i]->wake_at = ESPL_NEVER;
+			x->searches.list[i]->why |= ESPL_ASK_TIME;
 		}
 	espl__tiers_alarm(x);
 }
@@ -178,18 +175,18 @@ espl__exec_timer(struct espl__exec *x)
 	next = take_earlier(next, hung_at(x));
 	next = take_earlier(next, quiet_at(x));
 	next = take_earlier(next, espl__search_limits_at(x));
-	if (x->ending == 0 && !espl__exec_needs_no_nodes(x)) {
+	if (x->round.ending == 0 && !espl__exec_needs_no_nodes(x)) {
 		if (x->config->deadline != ESPL_NEVER)
 			/* finishing exactly at the deadline is in time */
 			next = take_earlier(next, x->config->deadline + 1);
 		next = take_earlier(next, broke_at(x));
 	}
-	if (x->ended)
+	if (x->round.ended)
 		next = ESPL_NEVER;
 	/* An alarm that is too early does no harm, and moving it with every report would cost more.
 	 */
-	if (next >= x->timer)
+	if (next >= x->round.timer)
 		return;
-	x->timer = next;
+	x->round.timer = next;
 	espl__exec_effect(x, ESPL__FX_TIMER)->as.timer.at = next;
 }

@@ -9,12 +9,9 @@
 #include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
 #include "exec/items_inner.h"
-#include "exec/round.h"
-#include "exec/searches.h"
 #include "exec/searches_plan.h"
+#include "exec/state.h"
 
 static void
 ring_alarm(struct espl__tier *tier, espl_time now)
@@ -29,20 +26,20 @@ void
 espl__tiers_alarm(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	ring_alarm(&x->top, x->now);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		ring_alarm(x->searches[i]->tier, x->now);
+	ring_alarm(&x->items.top, x->now);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		ring_alarm(x->searches.list[i]->tier, x->now);
 }
 
 espl_time
 espl__tiers_next(const struct espl__exec *x)
 {
-	espl_time next = x->top.wake_at;
+	espl_time next = x->items.top.wake_at;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->tier->wake_at < next)
-			next = x->searches[i]->tier->wake_at;
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->searches.list[i]->tier->wake_at < next)
+			next = x->searches.list[i]->tier->wake_at;
 	return next;
 }
 
@@ -71,15 +68,15 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 	v->item_count = (uint32_t)tier->items_count;
 	v->changed = tier->changed;
 	v->changed_count = tier->changed_count;
-	ESPL__GROW(x->experiments, x->experiments_cap, x->search_count);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->algorithm != NULL && x->searches[i]->come &&
-		    !x->searches[i]->over)
-			x->experiments[experiments++] = &x->searches[i]->experiment;
+	ESPL__GROW(x->round.experiments, x->round.experiments_cap, x->searches.count);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->searches.list[i]->algorithm != NULL && x->searches.list[i]->come &&
+		    !x->searches.list[i]->over)
+			x->round.experiments[experiments++] = &x->searches.list[i]->experiment;
 	/* The plain jobs count as one experiment without a limit: allocators add up limits. */
-	if (x->searches[0]->jobs != NULL && !x->searches[0]->over)
-		x->experiments[experiments++] = &x->searches[0]->experiment;
-	v->experiments = x->experiments;
+	if (x->searches.list[0]->jobs != NULL && !x->searches.list[0]->over)
+		x->round.experiments[experiments++] = &x->searches.list[0]->experiment;
+	v->experiments = x->round.experiments;
 	v->experiment_count = experiments;
 	v->offers = (const struct espl_offer *const *)x->fleet.offers;
 	v->offer_count = x->fleet.offer_count;
@@ -116,7 +113,7 @@ check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__read
 	    espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
 	struct espl__op op;
 
-	x->stamp++;
+	x->items.stamp++;
 	memcpy(parts, tier->granted_parts, sizeof parts);
 	memcpy(targets, x->fleet.targets, x->fleet.offer_count * sizeof *targets);
 	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
@@ -127,11 +124,11 @@ check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__read
 		struct espl__item *item = espl__item_at(tier, op.as.grant.item);
 		if (item == NULL)
 			continue;
-		if (item->stamp == x->stamp)
+		if (item->stamp == x->items.stamp)
 			return espl__fail(why, ESPL_E_REJECTED,
 			    "%s grants item %llu twice in one answer", who,
 			    (unsigned long long)op.as.grant.item);
-		item->stamp = x->stamp;
+		item->stamp = x->items.stamp;
 		if (item->pub.granted.gpus > 0 && item->pub.granted.packing == 1)
 			whole -= item->pub.granted.gpus;
 		else if (item->pub.granted.gpus > 0)
@@ -169,7 +166,7 @@ within_limit(const struct espl__exec *x, const struct espl__item *item, struct e
 	const struct espl__search *s = item->trial->search;
 	double own = (double)item->pub.granted.gpus / item->pub.granted.packing, room;
 
-	if (!x->config->pool || s->jobs != NULL || item->tier != &x->top ||
+	if (!x->config->pool || s->jobs != NULL || item->tier != &x->items.top ||
 	    s->config->gpus_limit == ESPL_ANY || share.gpus == 0)
 		return share;
 	room = (double)s->config->gpus_limit - (s->granted - own) + 1e-9;
@@ -220,7 +217,7 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
 		item->view.flags |= ESPL_GANG_YIELDS;
 		espl__item_look(x, item);
-		x->place_why |= ESPL_WHY_ARRIVAL;
+		x->items.place_why |= ESPL_WHY_ARRIVAL;
 	}
 	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL &&
 	    !espl__gang_matches(item->trial->gang, item))
@@ -233,13 +230,13 @@ apply_target(struct espl__exec *x, const struct espl_target *t)
 {
 	if (t->nodes != x->fleet.targets[t->offer])
 		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer,
-		    "%s wants %u node%s of '%s' (%u before)", x->top.allocator->who,
+		    "%s wants %u node%s of '%s' (%u before)", x->items.top.allocator->who,
 		    (unsigned)t->nodes, t->nodes == 1 ? "" : "s", x->fleet.offers[t->offer]->name,
 		    (unsigned)x->fleet.targets[t->offer]);
 	x->fleet.targets[t->offer] = t->nodes;
 	x->fleet.target_price[t->offer] = t->max_price_hour;
 	espl__exec_capacity(x);
-	x->cluster_dirty = 1;
+	x->cluster.dirty = 1;
 }
 
 static void
@@ -261,8 +258,8 @@ apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader 
 			n = espl__machine_at(&x->fleet, op.as.id);
 			if (n != NULL && n->live) {
 				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
-				x->place_why |= ESPL_WHY_NODES;
-				x->cluster_dirty = 1;
+				x->items.place_why |= ESPL_WHY_NODES;
+				x->cluster.dirty = 1;
 			}
 			break;
 		case ESPL__OP_CLAIM:
@@ -278,7 +275,7 @@ apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader 
 				tier->wake_at = op.as.at;
 			break;
 		case ESPL__OP_PLAN:
-			espl__exec_take_plan(x->searches[0], &op.as.plan.plan, 1);
+			espl__exec_take_plan(x->searches.list[0], &op.as.plan.plan, 1);
 			break;
 		case ESPL__OP_SUBMIT: espl__exec_submit(x, NULL, tier, op.as.id); break;
 		default: break;
@@ -319,7 +316,7 @@ ask_allocator(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *
 	tier->outcomes.count = 0;
 	status = espl__exec_answer(x, s, tier->allocator, status, &why, &answer, diag);
 	if (s != NULL && s->ending != 0)
-		x->top.wake_at = x->now; /* it failed: its share is for others */
+		x->items.top.wake_at = x->now; /* it failed: its share is for others */
 	espl__arena_free(&tier->outcomes.arena);
 	if (status == ESPL_OK)
 		apply_answer(x, tier, &answer);
@@ -349,17 +346,18 @@ espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
-	if (!x->cloud_ready)
+	if (!x->cluster.cloud_ready)
 		return ESPL_OK;
 	espl__inner_look(x);
-	if (is_asked(&x->top)) {
-		for (uint32_t i = 0; i < x->search_count; i++)
-			espl__model_service_stale(&x->searches[i]->model, 0);
+	if (is_asked(&x->items.top)) {
+		for (uint32_t i = 0; i < x->searches.count; i++)
+			espl__model_service_stale(&x->searches.list[i]->model, 0);
 		espl__jobs_look(x);
-		status = ask_allocator(x, &x->top, diag);
+		status = ask_allocator(x, &x->items.top, diag);
 	}
-	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK && x->ending == 0; i++)
-		if (x->searches[i]->tier->inner != NULL && !x->searches[i]->over)
-			status = divide_share(x, x->searches[i]->tier, diag);
+	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK && x->round.ending == 0;
+	     i++)
+		if (x->searches.list[i]->tier->inner != NULL && !x->searches.list[i]->over)
+			status = divide_share(x, x->searches.list[i]->tier, diag);
 	return status;
 }

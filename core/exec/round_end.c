@@ -2,13 +2,9 @@
 #include <stdio.h>
 
 #include "base/assert.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
-#include "exec/round.h"
-#include "exec/searches.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* calls at the instants that policies asked for, with which nothing changed */
 #define IDLE_WAKES_MOST 3u
@@ -21,7 +17,7 @@ search_over(struct espl__exec *x)
 {
 	char what[200];
 
-	if (espl__search_came_to_nothing(x->searches[0], what, sizeof what))
+	if (espl__search_came_to_nothing(x->searches.list[0], what, sizeof what))
 		espl__exec_fails(x, what);
 	else
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
@@ -33,8 +29,8 @@ pool_over(struct espl__exec *x)
 {
 	uint32_t over = 0, good = 0;
 
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
 
 		if (!s->over && espl__search_idle(s) && s->gang_count == 0 &&
 		    (s->ending != 0 || !espl__exec_salvage(s)))
@@ -43,14 +39,14 @@ pool_over(struct espl__exec *x)
 		good += s->over && s->ending != ESPL__RUN_FAILED &&
 		    (s->jobs == NULL || s->failed < s->jobs->list.count);
 	}
-	if (over < x->search_count)
+	if (over < x->searches.count)
 		return;
 	if (good > 0)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "all experiments and jobs have ended");
 	else
 		espl__exec_fails(x,
-		    x->searches[0]->jobs != NULL ? "all experiments and jobs have failed"
-						 : "all experiments have failed");
+		    x->searches.list[0]->jobs != NULL ? "all experiments and jobs have failed"
+						      : "all experiments have failed");
 }
 
 static void
@@ -58,34 +54,34 @@ wind_down(struct espl__exec *x)
 {
 	struct espl__effect *e;
 
-	if (x->ending == 0 && x->config->pool)
+	if (x->round.ending == 0 && x->config->pool)
 		pool_over(x);
-	else if (x->ending == 0 && x->gang_count == 0 && espl__exec_idle(x) &&
-	    !espl__exec_salvage(x->searches[0]))
+	else if (x->round.ending == 0 && x->gangs.count == 0 && espl__exec_idle(x) &&
+	    !espl__exec_salvage(x->searches.list[0]))
 		search_over(x);
-	if (x->ending == 0)
+	if (x->round.ending == 0)
 		return;
-	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
 		if (item->target_count > 0)
 			espl__item_target(x, item, NULL, 0);
 	}
 	/* Also gangs that are already leaving: they might never finish. */
-	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		espl__exec_kill(x, g, g->trial->search->config->trial.grace, NULL);
-	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
+	if (x->gangs.count > 0 || x->fleet.live_count > 0 || x->round.ended)
 		return;
-	x->ended = 1;
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->ending == ESPL__RUN_DONE || x->ending == ESPL__RUN_DEADLINE ||
-		    x->ending == ESPL__RUN_BUDGET || espl__exec_idle(x))
-			espl__search_settle(x->searches[i]);
+	x->round.ended = 1;
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->round.ending == ESPL__RUN_DONE || x->round.ending == ESPL__RUN_DEADLINE ||
+		    x->round.ending == ESPL__RUN_BUDGET || espl__exec_idle(x))
+			espl__search_settle(x->searches.list[i]);
 	e = espl__exec_effect(x, ESPL__FX_END);
-	e->as.end.how = x->ending;
-	e->as.end.text = x->end_text;
+	e->as.end.how = x->round.ending;
+	e->as.end.text = x->round.end_text;
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->end != NULL)
-			o->end(o->ctx, x->now, x->ending, x->end_text);
+			o->end(o->ctx, x->now, x->round.ending, x->round.end_text);
 }
 
 void
@@ -98,13 +94,13 @@ espl__exec_cluster(struct espl__exec *x)
 	ESPL__CHECK(x, EXEC);
 	wind_down(x);
 	do {
-		before = x->ending;
+		before = x->round.ending;
 		open = espl__searches_open(x);
 		needed = !espl__exec_needs_no_nodes(x);
-		if (x->cluster_dirty || !needed ||
-		    (x->seats_freed && (x->surplus || x->fleet.retiring > 0)) ||
+		if (x->cluster.dirty || !needed ||
+		    (x->items.seats_freed && (x->cluster.surplus || x->fleet.retiring > 0)) ||
 		    espl__lease_retry_at(x) <= x->now) {
-			x->cluster_dirty = 0;
+			x->cluster.dirty = 0;
 			espl__exec_give_ups(x, needed);
 			espl__exec_let_go(x);
 			espl__cluster_retire(x, needed);
@@ -116,15 +112,16 @@ espl__exec_cluster(struct espl__exec *x)
 		}
 		espl__exec_stall(x);
 		wind_down(x);
-	} while (x->ending != before || (x->ending == 0 && espl__searches_open(x) != open));
+	} while (
+	    x->round.ending != before || (x->round.ending == 0 && espl__searches_open(x) != open));
 }
 
 int
 espl__inner_stuck(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
 		const struct espl__tier *t = s->tier;
 
 		if (t->inner == NULL || t->items_count == 0 || espl__inner_share(t->inner) == 0 ||
@@ -135,7 +132,7 @@ espl__inner_stuck(struct espl__exec *x)
 		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait",
 		    t->allocator->who, (unsigned)espl__inner_share(t->inner),
 		    espl__exec_unit(x, espl__inner_share(t->inner)));
-		x->top.wake_at = x->now;
+		x->items.top.wake_at = x->now;
 		return 1;
 	}
 	return 0;
@@ -145,7 +142,7 @@ espl__inner_stuck(struct espl__exec *x)
 static int
 something_moves(const struct espl__exec *x)
 {
-	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits ||
+	if (x->gangs.count > 0 || x->searches.computing_count > 0 || x->cluster.cloud_waits ||
 	    espl__lease_retry_at(x) != ESPL_NEVER)
 		return 1;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
@@ -166,14 +163,14 @@ something_is_coming(struct espl__exec *x)
 	espl_time wake = espl__tiers_next(x);
 
 	if (something_moves(x)) {
-		x->idle_wakes = 0;
+		x->round.idle_wakes = 0;
 		return 1;
 	}
-	if (x->item_count > 0 && x->fleet.live_count > 0 &&
-	    (x->idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
+	if (x->items.count > 0 && x->fleet.live_count > 0 &&
+	    (x->round.idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
 		return 0;
 	return espl__search_next(x) != ESPL_NEVER || espl__exec_to_come(x) ||
-	    (wake != ESPL_NEVER && (wake <= x->now || x->unplaced == 0));
+	    (wake != ESPL_NEVER && (wake <= x->now || x->items.unplaced == 0));
 }
 
 /* No trial is running, all nodes are ready, and granted trials cannot be placed: the free GPUs are
@@ -181,14 +178,15 @@ something_is_coming(struct espl__exec *x)
 static void
 narrow_unplaced(struct espl__exec *x)
 {
-	if (x->unplaced == 0 || x->ending != 0 || x->fleet.gpus == 0 || something_moves(x))
+	if (x->items.unplaced == 0 || x->round.ending != 0 || x->fleet.gpus == 0 ||
+	    something_moves(x))
 		return;
-	if (x->seats_freed) { /* the placer has yet to see them */
-		x->top.wake_at = x->now;
+	if (x->items.seats_freed) { /* the placer has yet to see them */
+		x->items.top.wake_at = x->now;
 		return;
 	}
-	for (uint32_t i = x->gangs_count; i > 0; i--) {
-		struct espl__item *item = espl__item_of_gang(x->gangs_view[i - 1]);
+	for (uint32_t i = x->items.gangs_count; i > 0; i--) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i - 1]);
 		uint32_t gpus = item->pub.granted.gpus,
 			 fewer = gpus - (gpus - 1) % item->pub.unit - 1;
 
@@ -197,7 +195,7 @@ narrow_unplaced(struct espl__exec *x)
 			continue;
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
 		    "is granted %u %s instead of %u, for which %s finds no place", (unsigned)fewer,
-		    espl__exec_unit(x, fewer), (unsigned)gpus, x->placer->who);
+		    espl__exec_unit(x, fewer), (unsigned)gpus, x->items.placer->who);
 		item->pub.gpus_max = fewer;
 		espl__inner_count(item, 1);
 		espl__item_grant(x, item, (struct espl_share){ fewer, 1 }, item->pub.offer);
@@ -209,8 +207,8 @@ narrow_unplaced(struct espl__exec *x)
 static void
 find_stuck(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
 
 		if (s->algorithm != NULL && !s->over && !espl__search_idle(s))
 			espl__search_wind_up(s, ESPL__RUN_FAILED,
@@ -224,10 +222,10 @@ find_stuck(struct espl__exec *x)
 static int
 end_unplaced(struct espl__exec *x)
 {
-	if (!x->config->pool || x->unplaced == 0)
+	if (!x->config->pool || x->items.unplaced == 0)
 		return 0;
-	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
 		struct espl__trial *t = item->trial;
 
 		if (item->target_count > 0)
@@ -236,15 +234,15 @@ end_unplaced(struct espl__exec *x)
 			espl__search_wind_up(t->search, ESPL__RUN_FAILED,
 			    "trial %llu is granted %u %s, but %s finds no place for it",
 			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus,
-			    espl__exec_unit(x, item->pub.granted.gpus), x->placer->who);
+			    espl__exec_unit(x, item->pub.granted.gpus), x->items.placer->who);
 		} else {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-			    "fails: %s finds no place for its %u %s", x->placer->who,
+			    "fails: %s finds no place for its %u %s", x->items.placer->who,
 			    (unsigned)item->pub.granted.gpus,
 			    espl__exec_unit(x, item->pub.granted.gpus));
 			(void)espl__exec_trial_over(x, t, ESPL_END_FAILED, NULL);
 		}
-		x->top.wake_at = x->now;
+		x->items.top.wake_at = x->now;
 		return 1;
 	}
 	return 0;
@@ -254,8 +252,8 @@ end_unplaced(struct espl__exec *x)
 static void
 name_first(const struct espl__exec *x, char *to, size_t room)
 {
-	const struct espl__item *item = x->top.items_count > 0
-	    ? (const struct espl__item *)(const void *)x->top.items[x->top.items_from]
+	const struct espl__item *item = x->items.top.items_count > 0
+	    ? (const struct espl__item *)(const void *)x->items.top.items[x->items.top.items_from]
 	    : NULL;
 
 	to[0] = '\0';
@@ -266,7 +264,7 @@ name_first(const struct espl__exec *x, char *to, size_t room)
 		    item->trial->search->jobs->list.jobs[item->trial->pub.id].name);
 	else
 		(void)snprintf(to, room, " (of experiment '%.100s' first)",
-		    x->searches[item->pub.experiment]->config->name);
+		    x->searches.list[item->pub.experiment]->config->name);
 }
 
 void
@@ -277,7 +275,7 @@ espl__exec_stall(struct espl__exec *x)
 	char first[140];
 
 	narrow_unplaced(x);
-	if (x->ending != 0 || something_is_coming(x))
+	if (x->round.ending != 0 || something_is_coming(x))
 		return;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		quarantined += (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) != 0;
@@ -290,19 +288,19 @@ espl__exec_stall(struct espl__exec *x)
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
 		espl__exec_fails(x,
 		    gpus == 0 ? "every GPU is set aside"
-			: x->reports == 0
+			: x->searches.reports == 0
 			? "trials fail before their first report on every node"
 			: "every node is set aside because all trials fail there");
-	else if (x->item_count > 0 && x->unplaced == 0)
+	else if (x->items.count > 0 && x->items.unplaced == 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
 		    "%llu trial%s%s, but %s does not grant %s any GPUs",
-		    (unsigned long long)x->item_count, x->item_count == 1 ? " waits" : "s wait",
-		    first, x->top.allocator->who, x->item_count == 1 ? "it" : "them");
-	else if (x->item_count > 0)
+		    (unsigned long long)x->items.count, x->items.count == 1 ? " waits" : "s wait",
+		    first, x->items.top.allocator->who, x->items.count == 1 ? "it" : "them");
+	else if (x->items.count > 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
-		    "%u trial%s been granted GPUs, but %s finds no place for %s", x->unplaced,
-		    x->unplaced == 1 ? " has" : "s have", x->placer->who,
-		    x->unplaced == 1 ? "it" : "them");
+		    "%u trial%s been granted GPUs, but %s finds no place for %s", x->items.unplaced,
+		    x->items.unplaced == 1 ? " has" : "s have", x->items.placer->who,
+		    x->items.unplaced == 1 ? "it" : "them");
 	else
 		find_stuck(x);
 }

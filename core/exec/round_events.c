@@ -4,14 +4,10 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/answers.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
-#include "exec/round.h"
-#include "exec/searches.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 static void
 tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
@@ -77,7 +73,7 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	struct espl_observation o = ESPL_INIT(struct espl_observation);
 	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
-	uint32_t count = x->metrics.count;
+	uint32_t count = x->searches.metrics.count;
 	double room[16],
 	    *metrics =
 		count <= 16 ? room : espl__arena_alloc(&x->ops_arena, count * sizeof *metrics);
@@ -164,8 +160,8 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	if (g == NULL || g->fault != NULL)
 		return ESPL_OK;
 	t = g->trial;
-	ESPL__GROW(x->awaiting, x->awaiting_cap, x->awaiting_count + 1);
-	x->awaiting[x->awaiting_count++] = g;
+	ESPL__GROW(x->gangs.awaiting, x->gangs.awaiting_cap, x->gangs.awaiting_count + 1);
+	x->gangs.awaiting[x->gangs.awaiting_count++] = g;
 	g->awaiting = 1;
 	since = g->iteration;
 	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
@@ -188,7 +184,7 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 		espl__item_progress(x, t->item, iteration);
 	t->can_save = iteration >= t->pub.iteration;
 	if (iteration > t->pub.iteration) {
-		x->reports++;
+		x->searches.reports++;
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;
 		espl__exec_best(x, t, iteration, loss);
@@ -250,7 +246,7 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 	const struct espl__section *s = &x->config->cloud;
 	espl_status status = ESPL_OK;
 
-	x->cloud_waits = 0;
+	x->cluster.cloud_waits = 0;
 	if (e->as.cloud.status != ESPL_OK)
 		return espl__fail_at(diag,
 		    e->as.cloud.status == ESPL_E_CONFIG || e->as.cloud.status == ESPL_E_UNSUPPORTED
@@ -258,10 +254,10 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 			: e->as.cloud.status,
 		    s->group != NULL ? s->group->file : NULL, s->group != NULL ? s->group->line : 0,
 		    "cloud '%s': %s", s->use, e->as.cloud.text);
-	x->cloud_ready = 1;
-	x->cluster_dirty = 1;
-	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
-		status = espl__search_suits(x->searches[i], diag);
+	x->cluster.cloud_ready = 1;
+	x->cluster.dirty = 1;
+	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK; i++)
+		status = espl__search_suits(x->searches.list[i], diag);
 	if (status == ESPL_OK)
 		espl__exec_why(x, ESPL_WHY_NODES);
 	return status;
@@ -270,35 +266,35 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 static void
 mark_models_stale(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->search_count; i++)
-		espl__model_service_stale(&x->searches[i]->model, 1);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		espl__model_service_stale(&x->searches.list[i]->model, 1);
 }
 
 static void
 stop_for_user(struct espl__exec *x)
 {
-	if (x->ending == 0)
-		x->user_stops = 1;
+	if (x->round.ending == 0)
+		x->round.user_stops = 1;
 	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "interrupted by the user");
 }
 
 static void
 on_node_why(struct espl__exec *x, const struct espl__event *e)
 {
-	free(x->node_why);
-	x->node_why = espl__strdup(e->as.node_why.text);
-	x->node_why_lease = e->as.node_why.lease;
-	x->node_why_at = x->now;
+	free(x->cluster.node_why);
+	x->cluster.node_why = espl__strdup(e->as.node_why.text);
+	x->cluster.node_why_lease = e->as.node_why.lease;
+	x->cluster.node_why_at = x->now;
 	espl__exec_note(x, ESPL_ABOUT_NODE, e->as.node_why.lease, "node %llu: %s",
-	    (unsigned long long)e->as.node_why.lease, x->node_why);
+	    (unsigned long long)e->as.node_why.lease, x->cluster.node_why);
 }
 
 static void
 on_begun(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->come)
-			x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->searches.list[i]->come)
+			x->searches.list[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
 }
 
 /* A record of the past changes nothing that is charged from now on. */
@@ -314,22 +310,22 @@ on_price(struct espl__exec *x, const struct espl__event *e)
 	mark_models_stale(x);
 	espl__ledger_price(x->ledger, offer, e->as.price.price.from, e->as.price.price.usd_hour);
 	if (espl__market_watched(&x->market, offer))
-		x->top.why |= ESPL_WHY_PRICE;
+		x->items.top.why |= ESPL_WHY_PRICE;
 }
 
 static void
 on_metric(struct espl__exec *x, const struct espl__event *e)
 {
-	(void)espl__names_add(&x->metrics, e->as.metric.name);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		espl__search_metric(x->searches[i]);
+	(void)espl__names_add(&x->searches.metrics, e->as.metric.name);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		espl__search_metric(x->searches.list[i]);
 }
 
 /* A gang that waited for its reply in this time was neither silent nor training. */
 static void
 on_held(struct espl__exec *x, const struct espl__event *e)
 {
-	for (struct espl__gang *g = x->gang_first; g != NULL && e->as.held.late > 0; g = g->next)
+	for (struct espl__gang *g = x->gangs.first; g != NULL && e->as.held.late > 0; g = g->next)
 		g->heard =
 		    g->heard < x->now - e->as.held.late ? g->heard + e->as.held.late : x->now;
 }
@@ -344,10 +340,10 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 	if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_UNREACHABLE) == lost)
 		return;
 	espl__machine_flag(&x->fleet, n, lost, ESPL_NODE_UNREACHABLE);
-	for (struct espl__gang *g = x->gang_first; g != NULL && lost == 0; g = g->next)
+	for (struct espl__gang *g = x->gangs.first; g != NULL && lost == 0; g = g->next)
 		if (espl__gang_on(g, n->pub.id))
 			espl__gang_heard(x, g);
-	x->seats_freed = 1;
+	x->items.seats_freed = 1;
 	espl__exec_why(x, ESPL_WHY_NODES);
 	espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
 	    lost != 0 ? "node %llu is unreachable: %s; its trials keep running"
@@ -359,9 +355,9 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 static void
 on_ask(struct espl__exec *x, const struct espl__event *e)
 {
-	const struct espl__trials *trials = &x->searches[0]->trials;
+	const struct espl__trials *trials = &x->searches.list[0]->trials;
 
-	x->places = trials->running + trials->waiting + e->as.ask.count;
+	x->searches.places = trials->running + trials->waiting + e->as.ask.count;
 	espl__exec_capacity(x);
 }
 
@@ -374,7 +370,7 @@ on_risk(struct espl__exec *x, const struct espl__event *e)
 	if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_AT_RISK) != 0)
 		return;
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_AT_RISK, 0);
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (espl__gang_on(g, n->pub.id))
 			g->trial->save_asked = 1;
 	espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
@@ -428,7 +424,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_OUTCOME: espl__exec_outcome(x, e); return ESPL_OK;
 	case ESPL__EV_HELD: on_held(x, e); return ESPL_OK;
 	case ESPL__EV_ASK: on_ask(x, e); return ESPL_OK;
-	case ESPL__EV_TIMER: x->timer = ESPL_NEVER; return ESPL_OK;
+	case ESPL__EV_TIMER: x->round.timer = ESPL_NEVER; return ESPL_OK;
 	case ESPL__EV_STOP: stop_for_user(x); return ESPL_OK;
 	case ESPL__EV_TROUBLE: espl__exec_interrupt(x, "%s", e->as.trouble.text); return ESPL_OK;
 	}

@@ -8,13 +8,9 @@
 
 #include "base/assert.h"
 #include "base/text.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
-#include "exec/round.h"
-#include "exec/searches.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* nodes in a row that went away under a trial, without a checkpoint in between */
 #define LOST_MOST 5u
@@ -53,9 +49,9 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 	    "succeeded in between",
 	    (unsigned long long)lease);
 	espl__exec_show_node(x, n, "quarantined");
-	x->cluster_dirty = 1;
+	x->cluster.dirty = 1;
 	espl__exec_why(x, ESPL_WHY_NODES);
-	x->place_why |= ESPL_WHY_NODES;
+	x->items.place_why |= ESPL_WHY_NODES;
 }
 
 /* The node to blame for a gang's end; for a gang that we killed, its only node. */
@@ -85,7 +81,7 @@ static int
 one_may_report(const struct espl__exec *x, const struct espl__search *s,
     const struct espl__gang *ended)
 {
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (g != ended && g->trial->search == s && g->id < s->unstarted.until &&
 		    g->state != ESPL__GANG_LEAVING && !g->killed)
 			return 1;
@@ -105,11 +101,11 @@ count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease
 	    row->count == 0 || (row->one_node && row->node == lease && lease != ESPL_NONE);
 	uint32_t i = 0;
 
-	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || s->config->asked ||
+	if (s->algorithm == NULL || s->ending != 0 || x->round.ending != 0 || s->config->asked ||
 	    g->trial->pub.iteration > g->trial->began)
 		return; /* the program did run for this trial */
 	if (row->count == 0)
-		*row = (struct espl__unstarted){ .until = x->gang_next,
+		*row = (struct espl__unstarted){ .until = x->gangs.next,
 			.trials = { ESPL_NONE, ESPL_NONE, ESPL_NONE } };
 	row->count++;
 	row->node = lease;
@@ -142,8 +138,8 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 	struct espl__alike *a = &s->alike;
 	uint32_t i = 0;
 
-	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || t->pub.iteration == 0 ||
-	    t->item == NULL || s->config->asked)
+	if (s->algorithm == NULL || s->ending != 0 || x->round.ending != 0 ||
+	    t->pub.iteration == 0 || t->item == NULL || s->config->asked)
 		return;
 	if (a->text == NULL || a->iteration != t->pub.iteration ||
 	    !espl__text_alike(a->text, text)) {
@@ -178,12 +174,12 @@ espl__gang_lacks_metric(struct espl__exec *x, struct espl__gang *g, const struct
 	espl__print(&b, "trial %llu reports no metric '%s' (experiment.metric)",
 	    (unsigned long long)g->trial->pub.id, s->config->metric);
 	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
-		if (e->as.report.metrics[i].metric < x->metrics.count)
+		if (e->as.report.metrics[i].metric < x->searches.metrics.count)
 			espl__print(&b, "%s'%s'", i == 0 ? "; it reports " : ", ",
-			    x->metrics.names[e->as.report.metrics[i].metric]);
+			    x->searches.metrics.names[e->as.report.metrics[i].metric]);
 	if (!s->reported) {
 		espl__search_wind_up(g->trial->search, ESPL__RUN_FAILED, "%s", espl__buf_text(&b));
-		x->futile = !x->config->pool;
+		x->searches.futile = !x->config->pool;
 	}
 	g->hopeless = 1;
 	/* without the trial: the caller names it */
@@ -212,12 +208,12 @@ count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_ga
 
 	if (t->item == NULL && !espl__exec_unsaved(t))
 		return ESPL_OK; /* nothing is lost */
-	free(x->last_failure);
+	free(x->searches.last_failure);
 	folder = espl__trial_folder("", espl__trial_uid(t));
 	name = t->search->jobs != NULL
 	    ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name)
 	    : espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));
-	x->last_failure = x->setup.simulated || x->config->asked
+	x->searches.last_failure = x->setup.simulated || x->config->asked
 	    ? espl__format("%s: %s", name, text)
 	    : espl__format("%s: %s (see %s/log)", name, text, folder + 1);
 	free(name);
@@ -287,7 +283,7 @@ stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why
 		    "algorithm '%s' needs checkpoints, but the program does not save any: trial "
 		    "%llu was asked to pause and exited without one%s%s",
 		    s->algorithm->plugin->desc->name, (unsigned long long)t->pub.id, colon, why);
-		x->futile = !x->config->pool;
+		x->searches.futile = !x->config->pool;
 		return;
 	}
 
@@ -324,7 +320,7 @@ read_gang_end(const struct espl__exec *x, const struct espl__gang *g, const stru
 	    (g->trial->item != NULL || g->trial->clones_waiting > 0))
 		return ESPL__END_FAILED; /* other trials do save, and its state is needed */
 	if (e->as.ended.how == ESPL__END_DONE && g->trial->item != NULL &&
-	    g->state != ESPL__GANG_LEAVING && !g->killed && x->ending == 0)
+	    g->state != ESPL__GANG_LEAVING && !g->killed && x->round.ending == 0)
 		return ESPL__END_FAILED; /* exited without being asked to */
 	return e->as.ended.how;
 }

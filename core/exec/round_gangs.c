@@ -7,11 +7,9 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
-#include "exec/round.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* ---- coming and going --------------------------------------------------------------------- */
 
@@ -34,7 +32,7 @@ start_gang(struct espl__exec *x, struct espl__item *item)
 	int from_source = t->source != ESPL_NONE && t->pub.checkpoint == 0;
 
 	g->magic = ESPL__GANG_MAGIC;
-	g->id = x->gang_next++;
+	g->id = x->gangs.next++;
 	g->leaves = ESPL_NONE;
 	g->trial = t;
 	g->state = ESPL__GANG_STARTING;
@@ -48,20 +46,20 @@ start_gang(struct espl__exec *x, struct espl__item *item)
 	g->began = g->saved_at = x->now;
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		espl__seat_set(&x->fleet, &g->slots[i], t, 1, 1);
-	g->prev = x->gang_last;
-	if (x->gang_last != NULL)
-		x->gang_last->next = g;
+	g->prev = x->gangs.last;
+	if (x->gangs.last != NULL)
+		x->gangs.last->next = g;
 	else
-		x->gang_first = g;
-	x->gang_last = g;
+		x->gangs.first = g;
+	x->gangs.last = g;
 	espl__gang_listen(x, g);
-	x->gang_count++;
+	x->gangs.count++;
 	t->search->gang_count++;
-	x->gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
-	espl__map_set(&x->gang_map, g->id + 1, g);
+	x->gangs.gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
+	espl__map_set(&x->gangs.map, g->id + 1, g);
 	if (t->attempts > 0 &&
 	    (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
-		x->resizes++;
+		x->gangs.resizes++;
 	t->last = g->share;
 	t->gang = g;
 	espl__exec_trains(t->search, t);
@@ -69,7 +67,7 @@ start_gang(struct espl__exec *x, struct espl__item *item)
 		espl__job_started(t);
 	item->pub.flags |= ESPL_ITEM_CHANGING;
 	e = espl__exec_effect(x, ESPL__FX_START);
-	x->unused = 0;
+	x->cluster.unused = 0;
 	e->as.start.gang = g->id;
 	e->as.start.experiment = t->search->number;
 	e->as.start.trial = t->pub.id;
@@ -127,7 +125,7 @@ choose_directive(struct espl__exec *x, struct espl__gang *g)
 	const struct espl__trial_config *c = &t->search->config->trial;
 	espl_span every = c->checkpoint_every;
 
-	if (x->ending != 0)
+	if (x->round.ending != 0)
 		return t->search->saves ? ESPL__PAUSE : ESPL__STOP;
 	if (item == NULL || g->over)
 		return leave_directive(g);
@@ -195,20 +193,20 @@ espl__exec_settle(struct espl__exec *x)
 	uint32_t left = 0, held = 0;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->awaiting_count; i++) {
-		struct espl__gang *g = x->awaiting[i];
+	for (uint32_t i = 0; i < x->gangs.awaiting_count; i++) {
+		struct espl__gang *g = x->gangs.awaiting[i];
 		if (g->awaiting && g->over && g->state == ESPL__GANG_RUNNING && !g->killed &&
 		    espl__exec_waits_warm(x, g->trial))
 			/* its reply comes when the barrier has passed */
-			x->awaiting[held++] = g;
+			x->gangs.awaiting[held++] = g;
 		else if (g->awaiting)
 			reply_to_gang(x, g);
 	}
-	x->awaiting_count = held;
-	if (x->ending != 0)
+	x->gangs.awaiting_count = held;
+	if (x->round.ending != 0)
 		return;
-	for (uint32_t i = 0; i < x->pending_count; i++) {
-		struct espl__item *item = x->pending[i];
+	for (uint32_t i = 0; i < x->items.pending_count; i++) {
+		struct espl__item *item = x->items.pending[i];
 		const struct espl__gang *g = item->trial->gang;
 
 		if (g == NULL && espl__seats_clear(x, item))
@@ -219,7 +217,7 @@ espl__exec_settle(struct espl__exec *x)
 			(void)espl__gang_resize(x, item->trial->gang, item);
 		g = item->trial->gang;
 		if (item->target_count > 0 && (g == NULL || !espl__gang_matches(g, item))) {
-			x->pending[left++] = item;
+			x->items.pending[left++] = item;
 			continue;
 		}
 		item->pending = 0;
@@ -228,5 +226,5 @@ espl__exec_settle(struct espl__exec *x)
 		    (item->pub.flags & ESPL_ITEM_CHANGING) != 0)
 			espl__item_settled(x, item);
 	}
-	x->pending_count = left;
+	x->items.pending_count = left;
 }

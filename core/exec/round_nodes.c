@@ -2,13 +2,10 @@
  */
 #include "base/assert.h"
 #include "base/text.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
-#include "exec/round.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* Micro-dollars, beside what a minute costs: a cloud is asked only now and then. */
 #define CHARGE_SLACK 5000
@@ -19,8 +16,8 @@
 static void
 evict_node(struct espl__exec *x, const struct espl__machine *n, int lost)
 {
-	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
 		uint32_t k;
 
 		for (k = 0; k < item->target_count && item->target[k].node != n->pub.id; k++)
@@ -38,7 +35,7 @@ evict_node(struct espl__exec *x, const struct espl__machine *n, int lost)
 static void
 kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 {
-	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (espl__gang_on(g, n->pub.id))
 			espl__exec_kill(x, g, 0, NULL);
 }
@@ -69,9 +66,9 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 	    e->as.node.reason == ESPL__BY_GIVING_UP || e->as.node.reason == ESPL__BY_REFUSAL;
 	espl_reason reason = e->as.node.reason <= ESPL_BY_EXPIRY || useless ? e->as.node.reason : 0;
 	/* else of an agent that was lost */
-	int told =
-	    x->node_why != NULL && x->node_why_lease == n->pub.id && x->node_why_at == x->now;
-	const char *why = told ? x->node_why : useless ? "given up" : words[reason];
+	int told = x->cluster.node_why != NULL && x->cluster.node_why_lease == n->pub.id &&
+	    x->cluster.node_why_at == x->now;
+	const char *why = told ? x->cluster.node_why : useless ? "given up" : words[reason];
 
 	evict_node(x, n, 1);
 	kill_gangs(x, n);
@@ -98,8 +95,8 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 		return;
 	espl__exec_gpu_time(x);
 	espl__exec_why(x, ESPL_WHY_NODES);
-	x->place_why |= ESPL_WHY_NODES;
-	x->cluster_dirty = 1;
+	x->items.place_why |= ESPL_WHY_NODES;
+	x->cluster.dirty = 1;
 	if (state == ESPL_NODE_ENDED) {
 		node_ended(x, n, e);
 		return;
@@ -120,14 +117,14 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 		    espl__exec_unit(x, n->pub.gpu_count));
 	if (state == ESPL_NODE_NOTICE) {
 		espl__exec_why(x, ESPL_WHY_NOTICE);
-		x->place_why |= ESPL_WHY_NOTICE;
+		x->items.place_why |= ESPL_WHY_NOTICE;
 		evict_node(x, n, 0);
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
 		    "node %llu has an interruption notice", (unsigned long long)n->pub.id);
 	}
-	if (x->fleet.placeable_count > x->nodes_peak)
-		x->nodes_peak = x->fleet.placeable_count;
-	x->seats_freed = 1;
+	if (x->fleet.placeable_count > x->cluster.nodes_peak)
+		x->cluster.nodes_peak = x->fleet.placeable_count;
+	x->items.seats_freed = 1;
 	espl__exec_show_node(x, n,
 	    state == ESPL_NODE_READY        ? "ready"
 		: state == ESPL_NODE_NOTICE ? "notice"
@@ -137,7 +134,7 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 static int
 has_outlived(const struct espl__exec *x, uint64_t node)
 {
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (g->outlived && espl__gang_on(g, node))
 			return 1;
 	return 0;
@@ -184,20 +181,20 @@ drop_gangs(struct espl__exec *x)
 	struct espl__gang *g, *next;
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < x->awaiting_count; i++) {
-		x->awaiting[i]->awaiting = x->awaiting[i]->outlived;
-		if (x->awaiting[i]->outlived)
-			x->awaiting[kept++] = x->awaiting[i];
+	for (uint32_t i = 0; i < x->gangs.awaiting_count; i++) {
+		x->gangs.awaiting[i]->awaiting = x->gangs.awaiting[i]->outlived;
+		if (x->gangs.awaiting[i]->outlived)
+			x->gangs.awaiting[kept++] = x->gangs.awaiting[i];
 	}
-	x->awaiting_count = kept;
-	for (uint32_t i = x->gangs_count; i > 0; i--) {
-		struct espl__item *item = espl__item_of_gang(x->gangs_view[i - 1]);
+	x->gangs.awaiting_count = kept;
+	for (uint32_t i = x->items.gangs_count; i > 0; i--) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i - 1]);
 
 		g = item->trial != NULL ? item->trial->gang : NULL;
 		if (g == NULL || !g->outlived || !espl__gang_matches(g, item))
 			espl__item_target(x, item, NULL, 0);
 	}
-	for (g = x->gang_first; g != NULL; g = next) {
+	for (g = x->gangs.first; g != NULL; g = next) {
 		struct espl__trial *t = g->trial;
 
 		next = g->next;
@@ -219,15 +216,15 @@ note_return(struct espl__exec *x)
 {
 	uint32_t kept = 0;
 
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		kept += g->outlived;
 	if (kept > 0)
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
 		    "the driver came back; %u of %u gangs kept running", (unsigned)kept,
-		    (unsigned)x->gang_count);
+		    (unsigned)x->gangs.count);
 	else
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
-		    (unsigned)x->gang_count, x->gang_count == 1 ? " is" : "s are");
+		    (unsigned)x->gangs.count, x->gangs.count == 1 ? " is" : "s are");
 }
 
 void
@@ -237,33 +234,33 @@ espl__exec_resume(struct espl__exec *x)
 	note_return(x);
 	drop_gangs(x);
 	reset_nodes(x);
-	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		g->outlived = 0;
-	for (uint32_t i = 0; i < x->computing_count; i++) {
+	for (uint32_t i = 0; i < x->searches.computing_count; i++) {
 		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
 		struct espl__event e = { .type = ESPL__EV_OUTCOME };
 		lost.status = ESPL_E_REMOTE;
-		lost.token = x->computing[i].token;
+		lost.token = x->searches.computing[i].token;
 		e.as.outcome.outcome = &lost;
 		espl__exec_outcome(x, &e);
 		i--;
 	}
-	x->timer = ESPL_NEVER;
-	x->cluster_dirty = 1;
-	x->cloud_waits = 1;
-	x->cloud_ready = 0;
+	x->round.timer = ESPL_NEVER;
+	x->cluster.dirty = 1;
+	x->cluster.cloud_waits = 1;
+	x->cluster.cloud_ready = 0;
 	espl__exec_why(x, ESPL_WHY_NODES);
-	x->place_why |= ESPL_WHY_NODES;
+	x->items.place_why |= ESPL_WHY_NODES;
 	espl__exec_capacity(x);
 	/* The cause of a failure may have been fixed; a deadline or a budget that was reached still
 	 * is. */
-	if (x->ending == ESPL__RUN_INTERRUPTED || x->ending == ESPL__RUN_FAILED) {
-		x->ending = 0;
-		x->ended = 0;
-		for (uint32_t i = 0; i < x->search_count; i++)
-			x->searches[i]->failures = x->searches[i]->tier->failures = 0;
-		x->top.failures = x->placer_failures = 0;
-		x->unused = 0;
+	if (x->round.ending == ESPL__RUN_INTERRUPTED || x->round.ending == ESPL__RUN_FAILED) {
+		x->round.ending = 0;
+		x->round.ended = 0;
+		for (uint32_t i = 0; i < x->searches.count; i++)
+			x->searches.list[i]->failures = x->searches.list[i]->tier->failures = 0;
+		x->items.top.failures = x->items.placer_failures = 0;
+		x->cluster.unused = 0;
 		espl__lease_records_reset(x);
 	}
 }
@@ -300,8 +297,8 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 	espl__fleet_block(&x->fleet, n, gpu);
 	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %u of node %llu is set aside: %s",
 	    (unsigned)gpu, (unsigned long long)n->pub.id, why);
-	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
 		uint32_t k;
 
 		for (k = 0; k < item->target_count &&
@@ -321,9 +318,9 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 		espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
 		espl__exec_show_node(x, n, "quarantined");
 	}
-	x->cluster_dirty = 1;
+	x->cluster.dirty = 1;
 	espl__exec_why(x, ESPL_WHY_NODES);
-	x->place_why |= ESPL_WHY_NODES;
+	x->items.place_why |= ESPL_WHY_NODES;
 }
 
 void

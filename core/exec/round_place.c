@@ -8,8 +8,7 @@
 #include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
-#include "exec/items.h"
-#include "exec/round.h"
+#include "exec/state.h"
 
 /* The places that an answer replaces, to put them back if it does not hold. */
 struct undo {
@@ -33,9 +32,9 @@ must_move(const struct espl__exec *x, const struct espl__item *item)
 static void
 fill_changed(struct espl__exec *x)
 {
-	ESPL__GROW(x->place_view, x->place_view_cap, x->place_count);
-	for (uint32_t i = 0; i < x->place_count; i++) {
-		struct espl__item *item = x->place_list[i];
+	ESPL__GROW(x->items.place_view, x->items.place_view_cap, x->items.place_count);
+	for (uint32_t i = 0; i < x->items.place_count; i++) {
+		struct espl__item *item = x->items.place_list[i];
 		const struct espl__gang *g = item->trial->gang;
 
 		item->view.flags &= ~(ESPL_GANG_MUST | ESPL_GANG_LOCKED);
@@ -44,7 +43,7 @@ fill_changed(struct espl__exec *x)
 		else if (g != NULL && (g->state != ESPL__GANG_RUNNING || g->onto != NULL) &&
 		    item->target_count > 0)
 			item->view.flags |= ESPL_GANG_LOCKED;
-		x->place_view[i] = &item->view;
+		x->items.place_view[i] = &item->view;
 	}
 }
 
@@ -52,8 +51,8 @@ fill_changed(struct espl__exec *x)
 static void
 look_at_movers(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
 		if (must_move(x, item))
 			espl__item_look(x, item);
 	}
@@ -82,13 +81,13 @@ transact_placement(struct espl__exec *x, struct espl__reader first, struct espl_
 	struct espl__op op;
 	int good = 1;
 
-	x->stamp++;
+	x->items.stamp++;
 	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
 		struct espl__item *item =
 		    op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
-		if (item == NULL || item->stamp == x->stamp)
+		if (item == NULL || item->stamp == x->items.stamp)
 			continue;
-		item->stamp = x->stamp;
+		item->stamp = x->items.stamp;
 		ESPL__GROW(undo, undo_cap, undo_count + 1);
 		undo[undo_count].item = item;
 		undo[undo_count].count = item->target_count;
@@ -112,7 +111,7 @@ transact_placement(struct espl__exec *x, struct espl__reader first, struct espl_
 			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
 		else
 			(void)espl__fail(why, ESPL_E_REJECTED,
-			    "%s places trial %llu on occupied slots", x->placer->who,
+			    "%s places trial %llu on occupied slots", x->items.placer->who,
 			    (unsigned long long)espl__trial_uid(item->trial));
 	}
 	for (uint32_t i = 0; !good && i < undo_count; i++)
@@ -133,14 +132,15 @@ apply_give_ups(struct espl__exec *x, struct espl__reader r)
 		    op.type == ESPL__OP_GIVE_UP ? espl__machine_at(&x->fleet, op.as.id) : NULL;
 		if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 			continue;
-		for (uint32_t i = 0; i < x->give_up_count; i++)
-			if (x->give_up[i].offer == n->pub.offer && x->give_up[i].nodes > 0) {
-				x->give_up[i].nodes--;
+		for (uint32_t i = 0; i < x->cluster.give_up_count; i++)
+			if (x->cluster.give_up[i].offer == n->pub.offer &&
+			    x->cluster.give_up[i].nodes > 0) {
+				x->cluster.give_up[i].nodes--;
 				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
-				x->cluster_dirty = 1;
+				x->cluster.dirty = 1;
 				espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
 				    "is given up by %s because there are more nodes than requested",
-				    x->placer->who);
+				    x->items.placer->who);
 			}
 	}
 }
@@ -151,17 +151,17 @@ clear_list(struct espl__exec *x)
 	uint32_t left = 0;
 
 	/* what found no place is looked at again when a seat or a node comes free */
-	for (uint32_t i = 0; i < x->place_count; i++) {
-		struct espl__item *item = x->place_list[i];
+	for (uint32_t i = 0; i < x->items.place_count; i++) {
+		struct espl__item *item = x->items.place_list[i];
 		item->view.flags &= ~ESPL_GANG_YIELDS; /* asked once */
 		if (item->pub.granted.gpus > 0 &&
 		    (item->target_count != item->pub.granted.gpus || must_move(x, item)))
-			x->place_list[left++] = item;
+			x->items.place_list[left++] = item;
 		else
 			item->place_changed = 0;
 	}
-	x->place_count = left;
-	x->place_why = 0;
+	x->items.place_count = left;
+	x->items.place_why = 0;
 }
 
 espl_status
@@ -173,37 +173,38 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 	espl_status status;
 
 	ESPL__CHECK(x, EXEC);
-	if ((x->place_why & (ESPL_WHY_NODES | ESPL_WHY_NOTICE)) != 0)
+	if ((x->items.place_why & (ESPL_WHY_NODES | ESPL_WHY_NOTICE)) != 0)
 		look_at_movers(x);
-	if (x->place_why == 0 && !(x->seats_freed && x->place_count > 0) && x->give_up_count == 0)
+	if (x->items.place_why == 0 && !(x->items.seats_freed && x->items.place_count > 0) &&
+	    x->cluster.give_up_count == 0)
 		return ESPL_OK;
-	if (x->place_count == 0 && x->give_up_count == 0) {
-		x->place_why = 0;
+	if (x->items.place_count == 0 && x->cluster.give_up_count == 0) {
+		x->items.place_why = 0;
 		return ESPL_OK;
 	}
 	fill_changed(x);
-	view.why = x->place_why;
+	view.why = x->items.place_why;
 	view.now = x->now;
-	view.gangs = x->gangs_view;
-	view.gang_count = x->gangs_count;
-	view.changed = x->place_view;
-	view.changed_count = x->place_count;
+	view.gangs = x->items.gangs_view;
+	view.gang_count = x->items.gangs_count;
+	view.changed = x->items.place_view;
+	view.changed_count = x->items.place_count;
 	view.nodes = x->fleet.placeable;
 	view.node_count = x->fleet.placeable_count;
-	view.give_up = x->give_up;
-	view.give_up_count = x->give_up_count;
+	view.give_up = x->cluster.give_up;
+	view.give_up_count = x->cluster.give_up_count;
 	x->caller.items_ctx = x;
 	x->caller.item = espl__item_placed;
-	status = espl__call_place(&x->caller, x->placer, &view, &why);
+	status = espl__call_place(&x->caller, x->items.placer, &view, &why);
 	if (status == ESPL_OK && x->caller.ops.size > 0 &&
 	    !transact_placement(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &why)) {
 		status = why.status;
 		espl__buf_clear(&x->caller.ops);
 	}
-	status = espl__exec_answer(x, NULL, x->placer, status, &why, &answer, diag);
+	status = espl__exec_answer(x, NULL, x->items.placer, status, &why, &answer, diag);
 	if (status != ESPL_OK)
 		return status;
-	if (x->accept && x->replaying)
+	if (x->round.accept && x->round.replaying)
 		(void)transact_placement(x, answer, &why);
 	apply_give_ups(x, answer);
 	clear_list(x);

@@ -1,12 +1,10 @@
 /* round_search.c - asks the algorithms. */
 #include "base/assert.h"
 #include "exec/answers.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/round.h"
-#include "exec/searches.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* calls of next_group in one round: beyond it the algorithm goes in circles */
 #define ASKS_MAX 10000u
@@ -34,7 +32,7 @@ espl__clones_look(struct espl__search *s, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 
 	ESPL__CHECK(s, SEARCH);
-	for (uint32_t i = 0; i < s->waiter_count && status == ESPL_OK && x->ending == 0;) {
+	for (uint32_t i = 0; i < s->waiter_count && status == ESPL_OK && x->round.ending == 0;) {
 		struct espl__waiter w = s->waiters[i];
 		struct espl__trial *source = espl__trial_at(&s->trials, w.trial->source);
 		uint64_t kept = source->pub.checkpoint;
@@ -74,7 +72,7 @@ want(const struct espl__search *s)
 		gpus = espl__exec_potential(x);
 	if (x->config->pool && gpus > s->config->gpus_limit)
 		gpus = s->config->gpus_limit;
-	places = s->config->asked ? x->places
+	places = s->config->asked ? x->searches.places
 	    : c->gpus_min == 1    ? gpus * c->packing_max
 				  : gpus / c->gpus_min;
 	if (places <= active)
@@ -118,7 +116,7 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 	espl_status status = espl__clones_look(s, diag);
 	uint32_t asks = 0;
 
-	while (status == ESPL_OK && x->ending == 0 && !s->finished) {
+	while (status == ESPL_OK && x->round.ending == 0 && !s->finished) {
 		struct espl__trial_group *g = espl__exec_group_over(s);
 		uint32_t why = s->why;
 
@@ -147,11 +145,11 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
-	if (!x->cloud_ready)
+	if (!x->cluster.cloud_ready)
 		return ESPL_OK;
-	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
-		if (x->searches[i]->algorithm != NULL && x->searches[i]->planned &&
-		    x->searches[i]->come)
-			status = search_on(x->searches[i], diag);
+	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK; i++)
+		if (x->searches.list[i]->algorithm != NULL && x->searches.list[i]->planned &&
+		    x->searches.list[i]->come)
+			status = search_on(x->searches.list[i], diag);
 	return status;
 }

@@ -5,13 +5,10 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/answers.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
 #include "exec/items_inner.h"
-#include "exec/searches.h"
 #include "exec/searches_plan.h"
+#include "exec/state.h"
 #include "model/earlier.h"
 #include "model/fleet.h"
 
@@ -29,7 +26,7 @@ add_submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	status = espl__search_add(x, session, &why);
-	s = x->searches[number];
+	s = x->searches.list[number];
 	if (status == ESPL_OK)
 		status = espl__search_declare(s, &why);
 	if (status == ESPL_OK)
@@ -49,19 +46,19 @@ espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *gi
 	struct espl__search *s;
 
 	ESPL__CHECK(x, EXEC);
-	if (x->config->pool && number == x->search_count &&
+	if (x->config->pool && number == x->searches.count &&
 	    add_submitted(x, number, given) != ESPL_OK)
 		return given != NULL ? given->status : ESPL_E_CONFIG;
-	if (number >= x->search_count || x->searches[number]->come)
+	if (number >= x->searches.count || x->searches.list[number]->come)
 		return ESPL_OK; /* a journal of another pool */
-	s = x->searches[number];
+	s = x->searches.list[number];
 	s->come = 1;
 	s->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
 	s->experiment.arrived = x->now;
 	if (s->config->deadline != ESPL_NEVER)
 		s->experiment.deadline = x->now + s->config->deadline;
 	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' arrived", s->config->name);
-	if (x->cloud_ready && espl__search_suits(s, &diag) != ESPL_OK)
+	if (x->cluster.cloud_ready && espl__search_suits(s, &diag) != ESPL_OK)
 		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", diag.text);
 	espl__exec_show_search(s);
 	return ESPL_OK;
@@ -85,7 +82,7 @@ cancel_job(struct espl__search *s, uint64_t number)
 void
 espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
 {
-	struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	struct espl__search *s = number < x->searches.count ? x->searches.list[number] : NULL;
 
 	ESPL__CHECK(x, EXEC);
 	if (espl__exec_cancels(x, number, trial) != NULL)
@@ -109,12 +106,12 @@ espl__search_spent(struct espl__exec *x)
 	espl_money total = espl__ledger_total(x->ledger, x->now);
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
 
-		s->experiment.spent = x->search_count == 1 ? total
-		    : x->busy_gpu_s > 0
-		    ? (espl_money)((double)total * (s->busy_gpu_s / x->busy_gpu_s))
+		s->experiment.spent = x->searches.count == 1 ? total
+		    : x->gangs.busy_gpu_s > 0
+		    ? (espl_money)((double)total * (s->busy_gpu_s / x->gangs.busy_gpu_s))
 		    : 0;
 	}
 }
@@ -135,8 +132,8 @@ espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number,
 {
 	ESPL__CHECK(x, EXEC);
 	*trial = ESPL_NONE;
-	for (*number = 0; *number < x->search_count; ++*number) {
-		const struct espl__search *s = x->searches[*number];
+	for (*number = 0; *number < x->searches.count; ++*number) {
+		const struct espl__search *s = x->searches.list[*number];
 
 		if (s->jobs == NULL && strcmp(s->config->name, name) == 0)
 			return 1;
@@ -152,7 +149,7 @@ espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number,
 const char *
 espl__exec_cancels(const struct espl__exec *x, uint64_t number, uint64_t trial)
 {
-	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	const struct espl__search *s = number < x->searches.count ? x->searches.list[number] : NULL;
 	const struct espl__trial *t;
 
 	if (!x->config->pool || s == NULL || (trial == ESPL_NONE) != (s->jobs == NULL))
@@ -244,7 +241,7 @@ first_points(struct espl__search *s, struct espl__diag *diag)
 void
 espl__search_metric(struct espl__search *s)
 {
-	const struct espl__names *names = &s->exec->metrics;
+	const struct espl__names *names = &s->exec->searches.metrics;
 	uint32_t n = 0;
 
 	ESPL__CHECK(s, SEARCH);
@@ -275,8 +272,8 @@ make_experiment(struct espl__search *s)
 	    (s->session->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->id = s->number;
 	e->name = c->name;
-	s->objective =
-	    c->metric[0] != '\0' ? espl__names_add(&s->exec->metrics, c->metric) : ESPL_ANY;
+	s->objective = c->metric[0] != '\0' ? espl__names_add(&s->exec->searches.metrics, c->metric)
+					    : ESPL_ANY;
 	e->gpus_limit = c->gpus_limit;
 	e->gpus_min = c->trial.gpus_min;
 	e->gpus_max = c->trial.gpus_max;
@@ -329,10 +326,10 @@ espl__search_add(struct espl__exec *x, const struct espl__session *session, stru
 	espl_status status;
 
 	s->magic = ESPL__SEARCH_MAGIC;
-	ESPL__GROW(x->searches, x->search_cap, x->search_count + 1);
+	ESPL__GROW(x->searches.list, x->searches.cap, x->searches.count + 1);
 	s->exec = x;
-	s->number = x->search_count;
-	x->searches[x->search_count++] = s;
+	s->number = x->searches.count;
+	x->searches.list[x->searches.count++] = s;
 	s->session = session;
 	s->come = !x->config->pool || session->jobs != NULL;
 	s->planned = x->config->pool != 0; /* plans are for one experiment alone */
@@ -354,10 +351,10 @@ espl__search_add(struct espl__exec *x, const struct espl__session *session, stru
 	espl__trials_init(&s->trials, espl__space_count(session->space));
 	s->trials.search = s;
 	make_experiment(s);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		espl__search_metric(x->searches[i]);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		espl__search_metric(x->searches.list[i]);
 	espl__exec_plan_init(s);
-	s->tier = &x->top;
+	s->tier = &x->items.top;
 	status =
 	    session->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, session->jobs);
 	return status == ESPL_OK ? espl__inner_new(s, diag) : status;

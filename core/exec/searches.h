@@ -1,7 +1,141 @@
 /* searches.h - the searches of a run, from their arrival to their end. */
 #ifndef ESPL__EXEC_SEARCHES_H
 #define ESPL__EXEC_SEARCHES_H
-#include "exec/state.h"
+#include "exec/executor.h"
+#include "exec/items.h"
+#include "model/jobs.h"
+#include "policy/model_service.h"
+
+/* A clone that waits for its source's checkpoint, with what its item will need. */
+struct espl__waiter {
+	struct espl__trial *trial;
+	uint64_t wanted; /* iteration of that checkpoint; 0: whichever comes first */
+	double weight;
+	uint32_t gpus_min, gpus_max;
+};
+
+struct espl__job_state {
+	espl_time arrived, started, ended; /* NEVER: not yet */
+	uint8_t cancelled;                 /* by the user, perhaps before it came */
+};
+
+struct espl__pending_compute {
+	uint64_t token;
+	struct espl__search *search; /* its algorithm asked; NULL: */
+	struct espl__tier *tier;     /* the allocator of this tier did */
+};
+
+/* Gangs in a row that ended before they reported anything. */
+struct espl__unstarted {
+	uint32_t count, different; /* of them; different trials */
+	uint64_t until;            /* gangs below this number ran when the row began */
+	uint64_t trials[3];        /* NONE: unused */
+	uint64_t node;             /* of the last one */
+	uint8_t one_node;          /* all were on it */
+};
+
+/* Trials in a row that failed at the same iteration with the same words. */
+struct espl__alike {
+	char *text;
+	uint64_t iteration, trials[3];
+	uint32_t count; /* of trials */
+};
+
+#define ESPL__SEARCH_MAGIC 0x75636774u
+/* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
+ * algorithm: the executor itself begins them when they arrive. */
+struct espl__search {
+	uint32_t magic; /* ESPL__SEARCH_MAGIC */
+	struct espl__exec *exec;
+	uint32_t number;
+	const struct espl__session *session;
+	const struct espl__run_config *config; /* session's */
+	struct espl__host_env env;
+	struct espl__instance *algorithm; /* NULL: the jobs of a workload */
+	struct espl__tier *tier;          /* that its trials' items are in */
+	struct espl__trials trials;
+	struct espl__history *history; /* NULL until asked for */
+	uint32_t objective;            /* its number among the executor's metrics */
+	const char **metrics;          /* the executor's, the objective first; NULL: they are */
+	uint32_t metrics_cap;
+	struct espl_experiment experiment;
+	struct espl_standing *standing;
+	const struct espl_standing **standing_list;
+	const double **first; /* the user's first points */
+	uint32_t first_count;
+	struct espl_first first_service;
+	struct espl__outcomes outcomes;
+
+	/* the plan (searches_plan.c) */
+	struct espl__model_service model;
+	struct espl__forecast_stage *plan_rows; /* as laid out and predicted, in the arena */
+	struct espl__forecast_result plan_result;
+	uint32_t plan_count;
+	uint32_t *stand_next, stand_next_cap; /* lent to the model's forecasts from now on */
+	double *stand_past;
+	uint32_t stand_past_cap;
+	struct espl__forecast_node *stand_held;
+	uint32_t stand_held_cap;
+	struct espl__trial_group **barred; /* ended, but their barrier has not passed */
+	uint32_t barred_count, barred_cap;
+	espl_time barrier_at; /* when the next one will; NEVER */
+
+	uint32_t why;      /* what the next call of the algorithm is for */
+	espl_time wake_at; /* when it wants to be called; NEVER */
+	uint8_t come;      /* it has arrived */
+	uint8_t over;      /* in a pool: it has completed */
+	uint8_t finished;  /* the algorithm called finish */
+	uint8_t planned;   /* the allocator was asked for a plan, if it makes any */
+	uint8_t in_place;  /* gangs are resized while they live */
+	/* trial.checkpoint, until the program turns out to make none */
+	uint8_t saves;
+	uint8_t saved;    /* a checkpoint of one of its trials was complete */
+	uint8_t reported; /* one of its trials reported the metric */
+	struct espl__unstarted unstarted;
+	struct espl__alike alike;
+	uint8_t failures;             /* of the algorithm, in a row */
+	struct espl__waiter *waiters; /* clones that cannot begin yet */
+	uint32_t waiter_count, waiter_cap;
+	struct espl__trial **unsaved;
+	uint32_t unsaved_count, unsaved_cap;
+
+	uint32_t gang_count;       /* of its trials */
+	double granted;            /* GPUs, parts counted as such */
+	enum espl__run_end ending; /* in a pool: it is being wound up; 0: no */
+	char *end_text;
+	espl_time ended; /* NEVER: not yet */
+
+	/* instead of an algorithm */
+	const struct espl__jobs *jobs;      /* NULL: there is one */
+	struct espl__job_state *job_states; /* by number of the trial */
+	uint32_t jobs_cancelled;
+
+	/* statistics */
+	uint64_t best, best_iteration, failed;
+	uint64_t best_failed; /* of the trials that failed for good; NONE */
+	uint64_t resized;     /* in place */
+	double resized_s;     /* and what that took together */
+	double best_loss, busy_gpu_s;
+	double longest_s; /* an iteration took, at most */
+};
+
+struct espl__searches {
+	struct espl__search **list; /* by number */
+	uint32_t count, cap;
+	struct espl__names metrics; /* of all searches, as they were named */
+	struct espl_compute compute;
+	struct espl_model model; /* of whichever search is asked about */
+	struct espl__pending_compute *computing;
+	uint32_t computing_count, computing_cap;
+	espl_time spent_at; /* when what was spent was summed last */
+	uint64_t places; /* config.asked: trials that clients hold or want; 0: nothing is wanted */
+	struct espl__trial **collect; /* checkpoints to look at when the round is over */
+	uint32_t collect_count, collect_cap;
+	uint64_t reports;
+	char *last_failure; /* text of the last failed gang */
+	/* what ended the run is in its configuration: resume would end so, too */
+	int futile;
+};
 
 /* searches.c */
 espl_status espl__search_add(struct espl__exec *, const struct espl__session *,

@@ -5,10 +5,9 @@
 #include "base/assert.h"
 #include "exec/answers.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* A promoted trial whose processes still wait for the reply continues in them (planning.warm). */
 static void

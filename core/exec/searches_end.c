@@ -5,10 +5,8 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
-#include "exec/searches.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* ---- up to the targets, down to the targets ----------------------------------------------- */
 
@@ -16,7 +14,7 @@ int
 espl__exec_needs_no_nodes(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	return x->ending != 0 || espl__exec_idle(x);
+	return x->round.ending != 0 || espl__exec_idle(x);
 }
 
 /* Its trials stop where they are; their processes may save. */
@@ -153,8 +151,8 @@ espl__searches_open(const struct espl__exec *x)
 	uint32_t open = 0;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		open += x->searches[i]->ending == 0;
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		open += x->searches.list[i]->ending == 0;
 	return open;
 }
 
@@ -162,8 +160,8 @@ int
 espl__exec_idle(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (!espl__search_idle(x->searches[i]))
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (!espl__search_idle(x->searches.list[i]))
 			return 0;
 	return 1;
 }
@@ -172,8 +170,8 @@ int
 espl__exec_to_come(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		const struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		const struct espl__search *s = x->searches.list[i];
 
 		if (!s->over && (!s->come || (s->jobs != NULL && !s->finished)))
 			return 1;
@@ -187,8 +185,8 @@ espl__search_next(const struct espl__exec *x)
 	espl_time at = ESPL_NEVER;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		const struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		const struct espl__search *s = x->searches.list[i];
 
 		at = s->wake_at < at ? s->wake_at : at;
 		at = s->barrier_at < at ? s->barrier_at : at;
@@ -206,8 +204,8 @@ void
 espl__search_alarms(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; x->config->pool && i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
 
 		if (!is_limited(s))
 			continue;
@@ -225,11 +223,11 @@ espl__search_limits_at(const struct espl__exec *x)
 	espl_time at = ESPL_NEVER;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
-		const struct espl__search *s = x->searches[i];
+	for (uint32_t i = 0; x->config->pool && i < x->searches.count; i++) {
+		const struct espl__search *s = x->searches.list[i];
 		double rate, left;
 
-		if (!is_limited(s) || x->ending != 0)
+		if (!is_limited(s) || x->round.ending != 0)
 			continue;
 		if (s->experiment.deadline != ESPL_NEVER && s->experiment.deadline + 1 < at)
 			at = s->experiment.deadline + 1;
@@ -248,15 +246,16 @@ enum espl__run_end
 espl__exec_cut(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	return x->ended && (x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET)
-	    ? x->ending
+	return x->round.ended &&
+		(x->round.ending == ESPL__RUN_DEADLINE || x->round.ending == ESPL__RUN_BUDGET)
+	    ? x->round.ending
 	    : 0;
 }
 
 int
 espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__search_summary *to)
 {
-	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	const struct espl__search *s = number < x->searches.count ? x->searches.list[number] : NULL;
 	enum espl__run_end cut = espl__exec_cut(x);
 
 	ESPL__CHECK(x, EXEC);
@@ -289,7 +288,7 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->best_loss = s->best_loss;
 	to->gpu_s = s->busy_gpu_s;
 	to->spent = s->experiment.spent;
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		to->gpus += g->trial->search == s ? g->share.gpus : 0;
 	return 1;
 }

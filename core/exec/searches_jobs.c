@@ -5,9 +5,8 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/items.h"
-#include "exec/searches.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* A job cancelled before its arrival has nothing to train. */
 static void
@@ -73,8 +72,9 @@ espl__jobs_look(struct espl__exec *x)
 	ESPL__CHECK(x, EXEC);
 	if (s == NULL || !(s->jobs->list.redraw > 0))
 		return;
-	for (uint64_t i = x->top.items_from; i < x->top.items_from + x->top.items_count; i++) {
-		struct espl__item *item = (struct espl__item *)(uintptr_t)x->top.items[i];
+	for (uint64_t i = x->items.top.items_from;
+	     i < x->items.top.items_from + x->items.top.items_count; i++) {
+		struct espl__item *item = (struct espl__item *)(uintptr_t)x->items.top.items[i];
 		const struct espl__trial *t = item->trial;
 
 		if (t == NULL || t->search != s)

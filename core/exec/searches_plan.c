@@ -11,9 +11,9 @@
 
 #include "base/assert.h"
 #include "exec/answers.h"
-#include "exec/cluster.h"
 #include "exec/effects.h"
 #include "exec/searches_plan.h"
+#include "exec/state.h"
 
 /* ---- where the run stands, for the model -------------------------------------------------- */
 
@@ -120,7 +120,7 @@ espl__exec_plan_init(struct espl__search *s)
 	s->model.stand = stand;
 	s->model.ctx = s;
 	s->exec->caller.judge = judge;
-	s->exec->caller.judge_ctx = s->exec->searches[0];
+	s->exec->caller.judge_ctx = s->exec->searches.list[0];
 }
 
 void
@@ -248,7 +248,7 @@ espl__exec_planned(const struct espl__search *s, uint32_t bracket, uint32_t stag
 static uint32_t
 chosen_offer(const struct espl__exec *x)
 {
-	const struct espl__values *v = x->top.allocator->values;
+	const struct espl__values *v = x->items.top.allocator->values;
 
 	for (uint32_t k = 0; k < v->config.count; k++)
 		if (strcmp(espl__option_at(v->options, v->option_size, k)->name, "offer") == 0 &&
@@ -324,23 +324,23 @@ ask_planner(struct espl__search *s, struct espl__diag *diag)
 	view.experiment = &s->experiment;
 	view.offers = (const struct espl_offer *const *)x->fleet.offers;
 	view.offer_count = x->fleet.offer_count;
-	view.outcomes = x->top.outcomes.list;
-	view.outcome_count = x->top.outcomes.count;
-	status = espl__call_plan(&x->caller, x->top.allocator, &view, &why);
+	view.outcomes = x->items.top.outcomes.list;
+	view.outcome_count = x->items.top.outcomes.count;
+	status = espl__call_plan(&x->caller, x->items.top.allocator, &view, &why);
 	if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		if (diag != NULL)
 			*diag = why;
 		return status; /* nothing has begun: the run is refused */
 	}
 	s->planned = status == ESPL_OK;
-	x->top.outcomes.count = 0;
-	status = espl__exec_answer(x, NULL, x->top.allocator, status, &why, &answer, diag);
-	espl__arena_free(&x->top.outcomes.arena);
+	x->items.top.outcomes.count = 0;
+	status = espl__exec_answer(x, NULL, x->items.top.allocator, status, &why, &answer, diag);
+	espl__arena_free(&x->items.top.outcomes.arena);
 	while (status == ESPL_OK && espl__exec_next_op(x, &answer, &op)) {
 		if (op.type == ESPL__OP_PLAN)
 			espl__exec_take_plan(s, &op.as.plan.plan, 0);
 		else if (op.type == ESPL__OP_SUBMIT)
-			espl__exec_submit(x, NULL, &x->top, op.as.id);
+			espl__exec_submit(x, NULL, &x->items.top, op.as.id);
 	}
 	return status;
 }
@@ -352,11 +352,12 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
 	const struct espl_allocator_ops *ops =
-	    (const struct espl_allocator_ops *)x->top.allocator->ops;
+	    (const struct espl_allocator_ops *)x->items.top.allocator->ops;
 	espl_status status = ESPL_OK;
 
 	ESPL__CHECK(s, SEARCH);
-	if (s->planned || !x->cloud_ready || (x->computing_count > 0 && x->top.outcomes.count == 0))
+	if (s->planned || !x->cluster.cloud_ready ||
+	    (x->searches.computing_count > 0 && x->items.top.outcomes.count == 0))
 		return ESPL_OK;
 	if (x->setup.plan_only && !espl__model_service_can(&s->model))
 		return espl__fail(diag, ESPL_E_CONFIG,
@@ -372,7 +373,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 		s->planned = 1;
 		if (x->setup.plan_only)
 			return espl__fail(diag, ESPL_E_CONFIG, "%s cannot plan",
-			    x->top.allocator->who);
+			    x->items.top.allocator->who);
 	} else if (!espl__model_service_can(&s->model)) {
 		s->planned = 1;
 	} else {
@@ -429,7 +430,7 @@ espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 	const struct espl__trial_group *g;
 
 	ESPL__CHECK(x, EXEC);
-	if (!s->config->warm || s->experiment.plan == NULL || x->ending != 0 ||
+	if (!s->config->warm || s->experiment.plan == NULL || x->round.ending != 0 ||
 	    t->pub.state != ESPL_TRIAL_RESTING || t->dropped || t->pub.group == ESPL_NONE)
 		return 0;
 	g = espl__group_at(&s->trials, t->pub.group);
@@ -442,7 +443,7 @@ has_processes(const struct espl__search *s, const struct espl__trial_group *grou
 {
 	const struct espl__exec *x = s->exec;
 
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (g->trial->search == s && g->trial->pub.group == group->id &&
 		    !(g->awaiting && espl__exec_waits_warm(x, g->trial)))
 			return 1;

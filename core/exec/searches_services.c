@@ -5,8 +5,8 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/items.h"
 #include "exec/searches_plan.h"
+#include "exec/state.h"
 
 void
 espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
@@ -14,15 +14,15 @@ espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
 	const struct espl_outcome *in = e->as.outcome.outcome;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->computing_count; i++) {
-		struct espl__search *s = x->computing[i].search;
-		struct espl__tier *tier = x->computing[i].tier;
+	for (uint32_t i = 0; i < x->searches.computing_count; i++) {
+		struct espl__search *s = x->searches.computing[i].search;
+		struct espl__tier *tier = x->searches.computing[i].tier;
 		struct espl__outcomes *to = s != NULL ? &s->outcomes : &tier->outcomes;
 		struct espl_outcome *o;
 
-		if (x->computing[i].token != in->token)
+		if (x->searches.computing[i].token != in->token)
 			continue;
-		x->computing[i] = x->computing[--x->computing_count];
+		x->searches.computing[i] = x->searches.computing[--x->searches.computing_count];
 		o = espl__arena_alloc(&to->arena, sizeof *o);
 		*o = *in;
 		if (in->output_size > 0) {
@@ -53,8 +53,9 @@ espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl
 
 		if (s->token != token)
 			continue;
-		ESPL__GROW(x->computing, x->computing_cap, x->computing_count + 1);
-		x->computing[x->computing_count++] =
+		ESPL__GROW(x->searches.computing, x->searches.computing_cap,
+		    x->searches.computing_count + 1);
+		x->searches.computing[x->searches.computing_count++] =
 		    (struct espl__pending_compute){ token, search, tier };
 		copy = espl__arena_alloc(&x->ops_arena, sizeof *copy);
 		*copy = s->request;
@@ -78,8 +79,8 @@ model_of(const struct espl_model *m, uint64_t experiment)
 {
 	const struct espl__exec *x = m->ctx;
 
-	return experiment < x->search_count && x->searches[experiment]->algorithm != NULL
-	    ? &x->searches[experiment]->model.pub
+	return experiment < x->searches.count && x->searches.list[experiment]->algorithm != NULL
+	    ? &x->searches.list[experiment]->model.pub
 	    : NULL;
 }
 
@@ -121,7 +122,7 @@ void
 espl__exec_model_init(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	x->model = (struct espl_model){ .size = (uint32_t)sizeof x->model,
+	x->searches.model = (struct espl_model){ .size = (uint32_t)sizeof x->searches.model,
 		.ctx = x,
 		.speed = speed,
 		.overheads = overheads,
@@ -149,9 +150,10 @@ cancel(const struct espl_compute *c, uint64_t token)
 {
 	struct espl__exec *x = c->ctx;
 
-	for (uint32_t i = 0; i < x->computing_count; i++)
-		if (x->computing[i].token == token) {
-			x->computing[i] = x->computing[--x->computing_count];
+	for (uint32_t i = 0; i < x->searches.computing_count; i++)
+		if (x->searches.computing[i].token == token) {
+			x->searches.computing[i] =
+			    x->searches.computing[--x->searches.computing_count];
 			return;
 		}
 }
@@ -160,10 +162,10 @@ void
 espl__exec_compute_init(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	x->compute.size = (uint32_t)sizeof x->compute;
-	x->compute.ctx = x;
-	x->compute.submit = submit;
-	x->compute.cancel = cancel;
+	x->searches.compute.size = (uint32_t)sizeof x->searches.compute;
+	x->searches.compute.ctx = x;
+	x->searches.compute.submit = submit;
+	x->searches.compute.cancel = cancel;
 }
 
 const void *
@@ -175,11 +177,11 @@ espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 	if (i->plugin->desc->kind != ESPL_ALLOCATOR)
 		return NULL;
 	if (strcmp(id, ESPL_COMPUTE) == 0)
-		return &x->compute;
+		return &x->searches.compute;
 	if (strcmp(id, ESPL_MARKET) == 0)
 		return &x->market.pub;
 	if (strcmp(id, ESPL_MODEL) == 0)
-		return x->config->pool ? &x->model : &x->searches[0]->model.pub;
+		return x->config->pool ? &x->searches.model : &x->searches.list[0]->model.pub;
 	return NULL;
 }
 
@@ -190,7 +192,7 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 
 	ESPL__CHECK(i, INSTANCE);
 	if (strcmp(id, ESPL_COMPUTE) == 0)
-		return &s->exec->compute;
+		return &s->exec->searches.compute;
 	if (strcmp(id, ESPL_MODEL) == 0)
 		return &s->model.pub;
 	if (i->plugin->desc->kind != ESPL_ALGORITHM)

@@ -4,8 +4,8 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/items.h"
 #include "exec/searches_trials.h"
+#include "exec/state.h"
 
 /* Lets a clone begin from its source's checkpoint, or (0) as one that may wait. */
 void
@@ -179,8 +179,8 @@ void
 espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
 {
 	ESPL__CHECK(x, EXEC);
-	ESPL__GROW(x->collect, x->collect_cap, x->collect_count + 1);
-	x->collect[x->collect_count++] = t;
+	ESPL__GROW(x->searches.collect, x->searches.collect_cap, x->searches.collect_count + 1);
+	x->searches.collect[x->searches.collect_count++] = t;
 }
 
 static int
@@ -216,8 +216,8 @@ void
 espl__exec_collect(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->collect_count; i++) {
-		struct espl__trial *t = x->collect[i];
+	for (uint32_t i = 0; i < x->searches.collect_count; i++) {
+		struct espl__trial *t = x->searches.collect[i];
 
 		/* a paused clone may continue, and has only its source's checkpoint until it saves
 		 */
@@ -233,7 +233,7 @@ espl__exec_collect(struct espl__exec *x)
 		t->pub.checkpoint = 0;
 		espl__exec_show(x, t);
 	}
-	x->collect_count = 0;
+	x->searches.collect_count = 0;
 }
 
 void

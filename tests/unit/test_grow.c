@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "exec/gangs.h"
-#include "exec/items.h"
 #include "driver/worlds.h"
+#include "exec/state.h"
 #include "input/input.h"
 
 #define TRIALS 16u
@@ -109,7 +108,7 @@ look(struct run *r)
 {
 	const struct espl__exec *x = r->exec;
 
-	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next) {
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next) {
 		const struct espl__item *item = g->trial->item;
 		uint64_t trial = g->trial->pub.id;
 
@@ -120,8 +119,8 @@ look(struct run *r)
 		    (item->pub.flags & ESPL_ITEM_CHANGING) != 0 ||
 		    item->pub.granted.gpus != g->share.gpus ||
 		    g->share.gpus >= item->pub.gpus_max ||
-		    g->share.gpus >= x->fleet.gpus / x->item_count ||
-		    espl__tier_gpus(&x->top) >= x->fleet.gpus) {
+		    g->share.gpus >= x->fleet.gpus / x->items.count ||
+		    espl__tier_gpus(&x->items.top) >= x->fleet.gpus) {
 			r->since[trial] = 0;
 		} else if (r->since[trial] == 0) {
 			r->since[trial] = g->iteration + 1;
