@@ -1,6 +1,8 @@
 /* text.h - the numbers, spans and amounts that users write and read. */
 #ifndef ESPL__TEXT_H
 #define ESPL__TEXT_H
+#include <stdarg.h>
+#include <stdio.h>
 #include <espalier/abi.h>
 
 /* Each returns 0, or -1 if `text` is not wholly one.  Nothing is written then. */
@@ -22,4 +24,12 @@ int espl__text_alike(const char *, const char *);
 /* Name nearest to `text` among count names by edit distance (at most 1/3 of its length),
  * NULL if none is near. */
 const char *espl__nearest(const char *text, const char *const *names, size_t count);
+/* In a function that ends with `format, ...`: prints these into the array `text`. */
+#define ESPL__FORMAT(text_, format_) \
+	do { \
+		va_list list_; \
+		va_start(list_, format_); \
+		(void)vsnprintf(text_, sizeof(text_), format_, list_); \
+		va_end(list_); \
+	} while (0)
 #endif

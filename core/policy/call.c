@@ -7,14 +7,13 @@
 #include "policy/call.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <espalier/kit/rules.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "policy/call_private.h"
 
 #define REFUSALS_TOLD 20u /* one line each; a plugin that is wrong is wrong often */
@@ -34,14 +33,11 @@ espl_status
 espl__call_refuse(struct espl__call *call, const char *format, ...)
 {
 	char text[400];
-	va_list list;
 
 	ESPL__ASSERT(call->caller != NULL && call->instance != NULL);
 	if (++call->caller->rejected > REFUSALS_TOLD)
 		return ESPL_E_REJECTED;
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
+	ESPL__FORMAT(text, format);
 	espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, text);
 	if (call->caller->rejected == REFUSALS_TOLD)
 		espl__log(ESPL_WARN, "%u plugin calls rejected; further ones are not logged",
@@ -62,14 +58,18 @@ espl__call_record(struct espl__call *call, const struct espl__op *op)
 		    call->instance->who, ANSWERS_MAX);
 }
 
-int64_t
-espl__call_begin(struct espl__caller *c, struct espl__instance *i, const char *entry,
-    struct espl__call *call)
+void
+espl__call_begin(struct espl__call *call, struct espl__caller *c, struct espl__instance *i,
+    const char *entry)
 {
 	ESPL__CHECK(i, INSTANCE);
-	memset(call, 0, sizeof *call);
 	call->caller = c;
 	call->instance = i;
+	/* Its texts are long, and calls many: they are not cleared beyond their ends. */
+	call->error.size = (uint32_t)sizeof call->error;
+	call->error.status = ESPL_OK;
+	call->error.option = call->error.row = ESPL_ANY;
+	call->error.text[0] = call->error.hint[0] = '\0';
 	espl__buf_clear(&c->ops);
 	for (uint32_t k = 0; k < c->submitted_count; k++)
 		free((void *)(uintptr_t)c->submitted[k].request.input);
@@ -78,12 +78,11 @@ espl__call_begin(struct espl__caller *c, struct espl__instance *i, const char *e
 	c->calls++;
 	c->stamp++;
 	espl__instance_calls(i, entry);
-	return c->tick != NULL ? c->tick() : 0;
+	call->began = c->tick != NULL ? c->tick() : 0;
 }
 
 espl_status
-espl__call_end(struct espl__call *call, int64_t began, espl_status status,
-    const struct espl_error *error, struct espl__diag *diag)
+espl__call_end(struct espl__call *call, espl_status status, struct espl__diag *diag)
 {
 	struct espl__caller *c = call->caller;
 	uint64_t decided = c->answered > 0 && status == ESPL_OK ? c->answered : 1;
@@ -92,7 +91,7 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status,
 	espl__calling_end();
 	c->decisions += decided;
 	if (c->tick != NULL) {
-		int64_t took = c->tick() - began;
+		int64_t took = c->tick() - call->began;
 		espl__quantiles_add(&c->call_times, took);
 		espl__quantiles_add_many(&c->times, took / (int64_t)decided, decided);
 	}
@@ -105,8 +104,8 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status,
 	if (status != ESPL_OK) {
 		espl__buf_clear(&c->ops);
 		if (status != ESPL_E_BUSY) {
-			(void)espl__diag_plugin(diag, call->instance->who, status, error);
-			espl__values_blame(call->instance->values, error, diag);
+			(void)espl__diag_plugin(diag, call->instance->who, status, &call->error);
+			espl__values_blame(call->instance->values, &call->error, diag);
 		}
 	}
 	return status;
@@ -156,7 +155,7 @@ static espl_status
 alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_GRANT };
+	const struct espl__op op = { .type = ESPL__OP_GRANT, .as.grant = *g };
 	char text[200];
 	const char *wrong =
 	    espl_grant_wrong(g, a->call.caller->item(a->call.caller->items_ctx, g->item),
@@ -164,7 +163,6 @@ alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 
 	if (wrong != NULL)
 		return espl__call_refuse(&a->call, "a grant of %s", wrong);
-	op.as.grant = *g;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
 }
@@ -173,32 +171,37 @@ static espl_status
 alloc_target(struct espl_alloc_sink *sink, const struct espl_target *t)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_TARGET };
+	const struct espl__op op = { .type = ESPL__OP_TARGET, .as.target = *t };
 	char text[200];
 	const char *wrong =
 	    espl_target_wrong(t, a->view->offers, a->view->offer_count, text, sizeof text);
 
 	if (wrong != NULL)
 		return espl__call_refuse(&a->call, "a target of %s", wrong);
-	op.as.target = *t;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
+}
+
+/* NULL: there is no such node, or no more. */
+static const struct espl__machine *
+find_live(const struct espl__caller *c, uint64_t node)
+{
+	const struct espl__machine *n = c->fleet != NULL ? espl__machine_at(c->fleet, node) : NULL;
+
+	return n != NULL && n->live ? n : NULL;
 }
 
 static espl_status
 alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_RETIRE };
-	const struct espl__machine *n =
-	    a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
+	struct espl__op op = { .type = ESPL__OP_RETIRE, .as.id = node };
 
 	if (a->call.caller->shares)
 		return espl__call_refuse(&a->call, "%s", of_others);
-	if (n == NULL || !n->live)
+	if (find_live(a->call.caller, node) == NULL)
 		return espl__call_refuse(&a->call, "retirement of node %llu, which does not exist",
 		    LLU(node));
-	op.as.id = node;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
 }
@@ -207,17 +210,14 @@ static espl_status
 alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_CLAIM };
-	const struct espl__machine *n =
-	    a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
+	struct espl__op op = { .type = ESPL__OP_CLAIM, .as.claim = { node, bracket } };
+	const struct espl__machine *n = find_live(a->call.caller, node);
 
 	if (a->call.caller->shares)
 		return espl__call_refuse(&a->call, "%s", of_others);
-	if (n == NULL || !n->live || n->seats > 0)
+	if (n == NULL || n->seats > 0)
 		return espl__call_refuse(&a->call,
 		    "claim of node %llu, which does not exist or is in use", LLU(node));
-	op.as.claim.node = node;
-	op.as.claim.bracket = bracket;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
 }
@@ -300,11 +300,10 @@ static espl_status
 alloc_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_OBJECTIVE };
+	const struct espl__op op = { .type = ESPL__OP_OBJECTIVE,
+		.as.objective = { value, bound,
+		    status != NULL && strlen(status) < 64 ? status : "" } };
 
-	op.as.objective.value = value;
-	op.as.objective.bound = bound;
-	op.as.objective.status = status != NULL && strlen(status) < 64 ? status : "";
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
 }
@@ -313,16 +312,14 @@ static espl_status
 alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_HORIZON };
+	const struct espl__op op = { .type = ESPL__OP_HORIZON,
+		.as.horizon = { item, steps, gpus } };
 
 	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > 10000)
 		return espl__call_refuse(&a->call,
 		    "a horizon of %u steps for item %llu, which does not exist, or a horizon that "
 		    "is too long",
 		    steps, LLU(item));
-	op.as.horizon.item = item;
-	op.as.horizon.steps = steps;
-	op.as.horizon.gpus = gpus;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
 }
@@ -332,30 +329,22 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i,
     const struct espl_alloc_view *view, struct espl__diag *diag)
 {
 	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)i->ops;
-	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct alloc_call a;
-	int64_t began;
+	struct alloc_call a = { .view = view,
+		.sink = { .size = (uint32_t)sizeof a.sink,
+		    .grant = alloc_grant,
+		    .target = alloc_target,
+		    .retire = alloc_retire,
+		    .plan = alloc_plan,
+		    .wake_at = alloc_wake,
+		    .watch_prices = alloc_watch,
+		    .objective = alloc_objective,
+		    .horizon = alloc_horizon,
+		    .claim = alloc_claim } };
 
-	ESPL__CHECK(i, INSTANCE);
-	error.option = ESPL_ANY;
-	error.row = ESPL_ANY;
-	memset(&a, 0, sizeof a);
-	a.view = view;
-	a.sink.size = (uint32_t)sizeof a.sink;
-	a.sink.grant = alloc_grant;
-	a.sink.target = alloc_target;
-	a.sink.retire = alloc_retire;
-	a.sink.plan = alloc_plan;
-	a.sink.wake_at = alloc_wake;
-	a.sink.watch_prices = alloc_watch;
-	a.sink.objective = alloc_objective;
-	a.sink.horizon = alloc_horizon;
-	a.sink.claim = alloc_claim;
-	began = espl__call_begin(c, i, "allocate", &a.call);
+	espl__call_begin(&a.call, c, i, "allocate");
 	espl__calling_asked("items", view->item_count, "nodes", view->node_count, "second",
 	    view->now / ESPL_SECOND);
-	return espl__call_end(&a.call, began, ops->allocate(i->self, view, &a.sink, &error), &error,
-	    diag);
+	return espl__call_end(&a.call, ops->allocate(i->self, view, &a.sink, &a.call.error), diag);
 }
 
 /* ---- placer ------------------------------------------------------------------------------- */
@@ -388,7 +377,8 @@ place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_sl
     uint32_t count)
 {
 	struct place_call *p = (struct place_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_PLACE };
+	const struct espl__op op = { .type = ESPL__OP_PLACE,
+		.as.place = { item_id, count, slots } };
 	const struct espl_item *item = p->call.caller->item(p->call.caller->items_ctx, item_id);
 
 	if (item == NULL || item->granted.gpus == 0)
@@ -403,9 +393,6 @@ place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_sl
 		    "a placement of item %llu on a GPU or node that does not exist, is listed "
 		    "twice or has another packing",
 		    LLU(item_id));
-	op.as.place.item = item_id;
-	op.as.place.count = count;
-	op.as.place.slots = slots;
 	espl__call_record(&p->call, &op);
 	return ESPL_OK;
 }
@@ -414,13 +401,11 @@ static espl_status
 place_give_up(struct espl_place_sink *sink, uint64_t node)
 {
 	struct place_call *p = (struct place_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_GIVE_UP };
-	const struct espl__machine *n = espl__machine_at(p->call.caller->fleet, node);
+	struct espl__op op = { .type = ESPL__OP_GIVE_UP, .as.id = node };
 
-	if (n == NULL || !n->live)
+	if (find_live(p->call.caller, node) == NULL)
 		return espl__call_refuse(&p->call, "giving up node %llu, which does not exist",
 		    LLU(node));
-	op.as.id = node;
 	espl__call_record(&p->call, &op);
 	return ESPL_OK;
 }
@@ -430,22 +415,14 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i,
     const struct espl_place_view *view, struct espl__diag *diag)
 {
 	const struct espl_placer_ops *ops = (const struct espl_placer_ops *)i->ops;
-	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct place_call p;
-	int64_t began;
+	struct place_call p = { .sink = { .size = (uint32_t)sizeof p.sink,
+				    .place = place_place,
+				    .give_up = place_give_up } };
 
-	ESPL__CHECK(i, INSTANCE);
-	error.option = ESPL_ANY;
-	error.row = ESPL_ANY;
-	memset(&p, 0, sizeof p);
-	p.sink.size = (uint32_t)sizeof p.sink;
-	p.sink.place = place_place;
-	p.sink.give_up = place_give_up;
-	began = espl__call_begin(c, i, "place", &p.call);
+	espl__call_begin(&p.call, c, i, "place");
 	espl__calling_asked("gangs", view->gang_count, "nodes", view->node_count, "second",
 	    view->now / ESPL_SECOND);
-	return espl__call_end(&p.call, began, ops->place(i->self, view, &p.sink, &error), &error,
-	    diag);
+	return espl__call_end(&p.call, ops->place(i->self, view, &p.sink, &p.call.error), diag);
 }
 
 /* ---- plan ------------------------------------------------------------------------------------ */
@@ -485,26 +462,18 @@ espl__call_plan(struct espl__caller *c, struct espl__instance *i, const struct e
     struct espl__diag *diag)
 {
 	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)i->ops;
-	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct plan_call p;
+	struct plan_call p = {
+		.experiment = view->experiment->id,
+		.sink = { .size = (uint32_t)sizeof p.sink, .plan = sink_plan, .least = sink_least }
+	};
 	espl_status status;
-	int64_t began;
 
-	ESPL__CHECK(i, INSTANCE);
-	error.option = ESPL_ANY;
-	error.row = ESPL_ANY;
-	memset(&p, 0, sizeof p);
-	p.sink.size = (uint32_t)sizeof p.sink;
-	p.sink.plan = sink_plan;
-	p.sink.least = sink_least;
-	p.experiment = view->experiment->id;
 	c->least_s = c->least_usd = NAN;
-	began = espl__call_begin(c, i, "plan", &p.call);
+	espl__call_begin(&p.call, c, i, "plan");
 	espl__calling_asked("offers", view->offer_count, "GPUs at most", view->gpus_max, NULL, 0);
-	status = ops->plan(i->self, view, &p.sink, &error);
-	if (status != ESPL_E_BUSY)
-		return espl__call_end(&p.call, began, status, &error, diag);
-	/* what it submitted counts */
-	(void)espl__call_end(&p.call, began, ESPL_OK, &error, diag);
-	return status;
+	status = ops->plan(i->self, view, &p.sink, &p.call.error);
+	/* of a busy one, what it submitted counts */
+	if (status == ESPL_E_BUSY)
+		(void)espl__call_end(&p.call, ESPL_OK, diag);
+	return status == ESPL_E_BUSY ? status : espl__call_end(&p.call, status, diag);
 }

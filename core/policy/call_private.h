@@ -8,12 +8,13 @@
 struct espl__call {
 	struct espl__caller *caller;
 	struct espl__instance *instance;
+	int64_t began;
+	struct espl_error error; /* for the plugin's entry */
 };
 /* entry: its name, for the message if the plugin crashes in it. */
-int64_t espl__call_begin(struct espl__caller *, struct espl__instance *, const char *entry,
-    struct espl__call *);
-espl_status espl__call_end(struct espl__call *, int64_t began, espl_status,
-    const struct espl_error *, struct espl__diag *);
+void espl__call_begin(struct espl__call *, struct espl__caller *, struct espl__instance *,
+    const char *entry);
+espl_status espl__call_end(struct espl__call *, espl_status, struct espl__diag *);
 /* ESPL_E_REJECTED, with a warning: what was asked for, by its numbers, and why that cannot be. */
 espl_status espl__call_refuse(struct espl__call *, const char *format, ...) ESPL_PRINTF(2, 3);
 void espl__call_record(struct espl__call *, const struct espl__op *);

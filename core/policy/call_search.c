@@ -34,12 +34,11 @@ static espl_status
 sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64_t *id)
 {
 	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_BEGIN };
+	const struct espl__op op = { .type = ESPL__OP_BEGIN, .as.group = *group };
 
 	if (!s->building || s->finished)
 		return espl__call_refuse(&s->call, "a group started %s",
 		    s->finished ? "after finish" : "outside next_group");
-	op.as.group = *group;
 	espl__call_record(&s->call, &op);
 	if (id != NULL)
 		*id = s->groups;
@@ -135,7 +134,7 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
     uint64_t *id)
 {
 	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_ADD };
+	struct espl__op op = { .type = ESPL__OP_ADD, .as.add = { group, *start } };
 	const char *wrong;
 
 	if (!s->building || s->finished)
@@ -155,8 +154,6 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 		    LLU(start->trial), LLU(start->budget));
 	if (start->how == ESPL_CLONE && !can_clone(find_trial(s, start->trial), start->checkpoint))
 		return ESPL_E_UNKNOWN;
-	op.as.add.group = group;
-	op.as.add.start = *start;
 	if (start->how == ESPL_CONTINUE)
 		op.as.add.start.values = NULL;
 	if (start->how == ESPL_FRESH)
@@ -199,7 +196,7 @@ static espl_status
 sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict)
 {
 	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_VERDICT };
+	const struct espl__op op = { .type = ESPL__OP_VERDICT, .as.verdict = { trial, verdict } };
 	struct espl__trial *t = find_trial(s, trial);
 
 	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
@@ -208,8 +205,6 @@ sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict
 	if (t == NULL || is_final(t))
 		return espl__call_refuse(&s->call,
 		    "a verdict on trial %llu, which has ended or does not exist", LLU(trial));
-	op.as.verdict.trial = trial;
-	op.as.verdict.verdict = verdict;
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
 }
@@ -236,17 +231,14 @@ sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t
     uint32_t gpus_max)
 {
 	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_HINT };
+	const struct espl__op op = { .type = ESPL__OP_HINT,
+		.as.hint = { trial, weight, gpus_min, gpus_max } };
 
 	if (trial >= s->trials || !(weight >= 0) || isinf(weight) ||
 	    (gpus_max != 0 && gpus_min > gpus_max))
 		return espl__call_refuse(&s->call,
 		    "an invalid hint for trial %llu with weight %g and %u to %u GPUs", LLU(trial),
 		    weight, gpus_min, gpus_max);
-	op.as.hint.trial = trial;
-	op.as.hint.weight = weight;
-	op.as.hint.gpus_min = gpus_min;
-	op.as.hint.gpus_max = gpus_max;
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
 }
@@ -261,37 +253,23 @@ sink_wake(struct espl_search_sink *sink, espl_time at)
 	return ESPL_OK;
 }
 
-static int64_t
-begin_call(struct espl__caller *c, struct espl__instance *i, const char *entry,
-    struct search_call *s, int building)
+static void
+begin_call(struct search_call *s, struct espl__caller *c, struct espl__instance *i,
+    const char *entry)
 {
-	int64_t began;
-
-	memset(s, 0, sizeof *s);
-	s->sink.size = (uint32_t)sizeof s->sink;
-	s->sink.begin = sink_begin;
-	s->sink.add = sink_add;
-	s->sink.close = sink_close;
-	s->sink.finish = sink_finish;
-	s->sink.verdict = sink_verdict;
-	s->sink.drop = sink_drop;
-	s->sink.hint = sink_hint;
-	s->sink.wake_at = sink_wake;
-	began = espl__call_begin(c, i, entry, &s->call);
+	s->sink = (struct espl_search_sink){ .size = (uint32_t)sizeof s->sink,
+		.begin = sink_begin,
+		.add = sink_add,
+		.close = sink_close,
+		.finish = sink_finish,
+		.verdict = sink_verdict,
+		.drop = sink_drop,
+		.hint = sink_hint,
+		.wake_at = sink_wake };
+	espl__call_begin(&s->call, c, i, entry);
 	s->groups = s->groups_before = c->trials->groups.count;
 	s->trials = c->trials->trials.count;
-	s->building = building;
-	return began;
-}
-
-/* Its texts are long, and these calls many: they are not cleared beyond their ends. */
-static void
-no_error(struct espl_error *error)
-{
-	error->size = (uint32_t)sizeof *error;
-	error->status = ESPL_OK;
-	error->option = error->row = ESPL_ANY;
-	error->text[0] = error->hint[0] = '\0';
+	s->building = s->finished = 0;
 }
 
 espl_status
@@ -299,16 +277,23 @@ espl__call_next_group(struct espl__caller *c, struct espl__instance *i,
     const struct espl_search_view *view, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error;
 	struct search_call s;
-	int64_t began = begin_call(c, i, "next_group", &s, 1);
 
-	ESPL__CHECK(i, INSTANCE);
+	begin_call(&s, c, i, "next_group");
+	s.building = 1;
 	espl__calling_asked("trials", (int64_t)view->trials, "wanted", view->want, "second",
 	    view->now / ESPL_SECOND);
-	no_error(&error);
-	return espl__call_end(&s.call, began, ops->next_group(i->self, view, &s.sink, &error),
-	    &error, diag);
+	return espl__call_end(&s.call, ops->next_group(i->self, view, &s.sink, &s.call.error),
+	    diag);
+}
+
+static void
+begin_of_trial(struct search_call *s, struct espl__caller *c, struct espl__instance *i,
+    const char *entry, const struct espl_trial *trial)
+{
+	begin_call(s, c, i, entry);
+	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration,
+	    NULL, 0);
 }
 
 espl_status
@@ -316,21 +301,16 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
     const struct espl_observation *observation, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error;
 	struct search_call s;
-	int64_t began;
 
 	ESPL__CHECK(i, INSTANCE);
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_report)) {
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
 	}
-	began = begin_call(c, i, "on_report", &s, 0);
-	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration,
-	    NULL, 0);
-	no_error(&error);
-	return espl__call_end(&s.call, began,
-	    ops->on_report(i->self, trial, observation, &s.sink, &error), &error, diag);
+	begin_of_trial(&s, c, i, "on_report", trial);
+	return espl__call_end(&s.call,
+	    ops->on_report(i->self, trial, observation, &s.sink, &s.call.error), diag);
 }
 
 espl_status
@@ -338,21 +318,16 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i,
     const struct espl_trial *trial, espl_end how, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error;
 	struct search_call s;
-	int64_t began;
 
 	ESPL__CHECK(i, INSTANCE);
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_trial_end)) {
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
 	}
-	began = begin_call(c, i, "on_trial_end", &s, 0);
-	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration,
-	    NULL, 0);
-	no_error(&error);
-	return espl__call_end(&s.call, began,
-	    ops->on_trial_end(i->self, trial, how, &s.sink, &error), &error, diag);
+	begin_of_trial(&s, c, i, "on_trial_end", trial);
+	return espl__call_end(&s.call,
+	    ops->on_trial_end(i->self, trial, how, &s.sink, &s.call.error), diag);
 }
 
 /* ---- spec ---------------------------------------------------------------------------------- */
@@ -405,22 +380,18 @@ espl__call_spec(struct espl__caller *c, struct espl__instance *i, struct espl__a
     const struct espl_spec **spec, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error;
 	struct spec_call s;
 	espl_status status;
-	int64_t began;
 
 	ESPL__CHECK(i, INSTANCE);
 	*spec = NULL;
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, spec))
 		return ESPL_OK;
-	memset(&s, 0, sizeof s);
-	s.sink.size = (uint32_t)sizeof s.sink;
-	s.sink.spec = sink_spec;
+	s.sink = (struct espl_spec_sink){ .size = (uint32_t)sizeof s.sink, .spec = sink_spec };
 	s.arena = arena;
-	no_error(&error);
-	began = espl__call_begin(c, i, "spec", &s.call);
-	status = espl__call_end(&s.call, began, ops->spec(i->self, &s.sink, &error), &error, diag);
+	s.kept = NULL;
+	espl__call_begin(&s.call, c, i, "spec");
+	status = espl__call_end(&s.call, ops->spec(i->self, &s.sink, &s.call.error), diag);
 	if (status == ESPL_OK)
 		*spec = s.kept;
 	return status;

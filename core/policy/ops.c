@@ -3,325 +3,194 @@
 
 #include <string.h>
 
-static void
-put_start(const struct espl_start *s, uint32_t params, struct espl__buf *b)
-{
-	espl__put_u8(b, (uint8_t)s->how);
-	espl__put_v64(b, s->trial == ESPL_NONE ? 0 : s->trial + 1);
-	espl__put_v64(b, s->checkpoint);
-	espl__put_v64(b, s->budget);
-	espl__put_v64(b, s->tag);
-	espl__put_f64(b, s->weight);
-	espl__put_v64(b, s->gpus_min);
-	espl__put_v64(b, s->gpus_max);
-	espl__put_u8(b, s->values != NULL);
-	if (s->values != NULL)
-		espl__put_f64s(b, s->values, params);
-}
+#include "base/codec.h"
 
-static void
-put_plan(const struct espl_plan *p, struct espl__buf *b)
+#define STATUS_MAX 63u /* bytes of an objective's status */
+
+ESPL__CODES void
+code_start(struct espl__codec *c, uint32_t params, struct espl_start *s)
 {
-	espl__put_v64(b, p->flags);
-	espl__put_f64(b, p->gap);
-	espl__put_v64(b, p->searched);
-	if ((p->flags & ESPL_PLAN_EFFORT) != 0)
-		espl__put_v64(b, p->effort);
-	espl__put_v64(b, p->stage_count);
-	for (uint32_t i = 0; i < p->stage_count; i++) {
-		const struct espl_plan_stage *s = p->stages[i];
-		espl__put_v64(b, s->bracket);
-		espl__put_v64(b, s->stage);
-		espl__put_v64(b, s->offer);
-		espl__put_v64(b, s->gpus);
-		espl__put_v64(b, s->gpus_per_trial);
-		espl__put_v64(b, s->nodes);
-		espl__put_z64(b, s->max_price_hour);
+	uint64_t trial = s->trial + 1; /* NONE: 0 */
+	uint8_t given = s->values != NULL;
+
+	ESPL__CODE_SIZE(c, *s);
+	ESPL__CODE_U8(c, s->how);
+	ESPL__CODE_V64(c, trial);
+	ESPL__CODE_V64(c, s->checkpoint);
+	ESPL__CODE_V64(c, s->budget);
+	ESPL__CODE_V64(c, s->tag);
+	ESPL__CODE_F64(c, s->weight);
+	ESPL__CODE_U32(c, s->gpus_min);
+	ESPL__CODE_U32(c, s->gpus_max);
+	ESPL__CODE_U8(c, given);
+	if (c->from != NULL) {
+		double *values =
+		    given ? espl__arena_alloc(c->arena, (params + 1) * sizeof *values) : NULL;
+		if (given)
+			espl__get_f64s(c->from, values, params);
+		s->trial = trial - 1;
+		s->values = values;
+	} else if (given) {
+		espl__put_f64s(c->to, s->values, params);
 	}
 }
 
-static void
-put_grant(const struct espl_grant *g, struct espl__buf *b)
+ESPL__CODES void
+code_plan(struct espl__codec *c, struct espl_plan *p)
 {
-	espl__put_v64(b, g->item);
-	espl__put_v64(b, g->flags);
-	espl__put_v64(b, g->share.gpus);
-	espl__put_v64(b, g->share.packing);
-	espl__put_v64(b, g->offer);
-	espl__put_z64(b, g->max_price_hour);
+	struct espl_plan_stage *s;
+	struct espl_plan_stage **list;
+
+	ESPL__CODE_SIZE(c, *p);
+	ESPL__CODE_U32(c, p->flags);
+	ESPL__CODE_F64(c, p->gap);
+	ESPL__CODE_V64(c, p->searched);
+	if ((p->flags & ESPL_PLAN_EFFORT) != 0)
+		ESPL__CODE_V64(c, p->effort);
+	list = espl__code_list(c, p->stages, &p->stage_count, sizeof *list, 7);
+	for (uint32_t i = 0; i < p->stage_count; i++) {
+		if (c->from != NULL)
+			list[i] = espl__arena_alloc(c->arena, sizeof *s);
+		s = list[i];
+		ESPL__CODE_SIZE(c, *s);
+		ESPL__CODE_U32(c, s->bracket);
+		ESPL__CODE_U32(c, s->stage);
+		ESPL__CODE_U32(c, s->offer);
+		ESPL__CODE_U32(c, s->gpus);
+		ESPL__CODE_U32(c, s->gpus_per_trial);
+		ESPL__CODE_U32(c, s->nodes);
+		ESPL__CODE_Z64(c, s->max_price_hour);
+	}
+	if (c->from != NULL)
+		p->stages = (const struct espl_plan_stage *const *)list;
 }
 
-static void
-put_target(const struct espl_target *t, struct espl__buf *b)
+ESPL__CODES void
+code_lists(struct espl__codec *c, struct espl__op *op)
 {
-	espl__put_v64(b, t->offer);
-	espl__put_v64(b, t->nodes);
-	espl__put_z64(b, t->max_price_hour);
-}
+	uint32_t *gpus;
+	struct espl_slot *slots;
 
-static void
-put_lists(const struct espl__op *op, struct espl__buf *b)
-{
 	if (op->type == ESPL__OP_HORIZON) {
-		espl__put_v64(b, op->as.horizon.item);
-		espl__put_v64(b, op->as.horizon.steps);
+		ESPL__CODE_V64(c, op->as.horizon.item);
+		gpus =
+		    espl__code_list(c, op->as.horizon.gpus, &op->as.horizon.steps, sizeof *gpus, 1);
 		for (uint32_t i = 0; i < op->as.horizon.steps; i++)
-			espl__put_v64(b, op->as.horizon.gpus[i]);
+			ESPL__CODE_U32(c, gpus[i]);
+		if (c->from != NULL)
+			op->as.horizon.gpus = gpus;
 		return;
 	}
-	espl__put_v64(b, op->as.place.item);
-	espl__put_v64(b, op->as.place.count);
+	ESPL__CODE_V64(c, op->as.place.item);
+	slots = espl__code_list(c, op->as.place.slots, &op->as.place.count, sizeof *slots, 1);
 	for (uint32_t i = 0; i < op->as.place.count; i++) {
-		espl__put_v64(b, op->as.place.slots[i].node);
-		espl__put_v64(b, op->as.place.slots[i].gpu);
-		espl__put_v64(b, op->as.place.slots[i].packing);
+		ESPL__CODE_V64(c, slots[i].node);
+		ESPL__CODE_U32(c, slots[i].gpu);
+		ESPL__CODE_U32(c, slots[i].packing);
+	}
+	if (c->from != NULL)
+		op->as.place.slots = slots;
+}
+
+ESPL__CODES int
+code_allocation(struct espl__codec *c, struct espl__op *op)
+{
+	switch (op->type) {
+	case ESPL__OP_GRANT:
+		ESPL__CODE_SIZE(c, op->as.grant);
+		ESPL__CODE_V64(c, op->as.grant.item);
+		ESPL__CODE_U32(c, op->as.grant.flags);
+		ESPL__CODE_U32(c, op->as.grant.share.gpus);
+		ESPL__CODE_U32(c, op->as.grant.share.packing);
+		ESPL__CODE_U32(c, op->as.grant.offer);
+		ESPL__CODE_Z64(c, op->as.grant.max_price_hour);
+		return 0;
+	case ESPL__OP_TARGET:
+		ESPL__CODE_SIZE(c, op->as.target);
+		ESPL__CODE_U32(c, op->as.target.offer);
+		ESPL__CODE_U32(c, op->as.target.nodes);
+		ESPL__CODE_Z64(c, op->as.target.max_price_hour);
+		return 0;
+	case ESPL__OP_PLAN:
+		ESPL__CODE_V64(c, op->as.plan.experiment);
+		code_plan(c, &op->as.plan.plan);
+		return 0;
+	case ESPL__OP_WATCH:
+		ESPL__CODE_U32(c, op->as.watch.offer);
+		ESPL__CODE_U32(c, op->as.watch.on);
+		return 0;
+	case ESPL__OP_OBJECTIVE:
+		ESPL__CODE_F64(c, op->as.objective.value);
+		ESPL__CODE_F64(c, op->as.objective.bound);
+		espl__code_text(c, &op->as.objective.status, STATUS_MAX);
+		return 0;
+	case ESPL__OP_CLAIM:
+		ESPL__CODE_V64(c, op->as.claim.node);
+		ESPL__CODE_U32(c, op->as.claim.bracket);
+		return 0;
+	case ESPL__OP_HORIZON:
+	case ESPL__OP_PLACE: code_lists(c, op); return 0;
+	default: return -1;
+	}
+}
+
+ESPL__CODES int
+code_op(struct espl__codec *c, uint32_t params, struct espl__op *op)
+{
+	switch (op->type) {
+	case ESPL__OP_BEGIN:
+		ESPL__CODE_SIZE(c, op->as.group);
+		ESPL__CODE_U32(c, op->as.group.flags);
+		ESPL__CODE_U32(c, op->as.group.bracket);
+		ESPL__CODE_U32(c, op->as.group.stage);
+		ESPL__CODE_U32(c, op->as.group.concurrency);
+		return 0;
+	case ESPL__OP_ADD:
+		ESPL__CODE_V64(c, op->as.add.group);
+		code_start(c, params, &op->as.add.start);
+		return 0;
+	case ESPL__OP_CLOSE:
+	case ESPL__OP_DROP:
+	case ESPL__OP_RETIRE:
+	case ESPL__OP_GIVE_UP:
+	case ESPL__OP_SUBMIT:
+	case ESPL__OP_CANCEL: ESPL__CODE_V64(c, op->as.id); return 0;
+	case ESPL__OP_FINISH: return 0;
+	case ESPL__OP_VERDICT:
+		ESPL__CODE_V64(c, op->as.verdict.trial);
+		ESPL__CODE_U32(c, op->as.verdict.verdict);
+		return 0;
+	case ESPL__OP_HINT:
+		ESPL__CODE_V64(c, op->as.hint.trial);
+		ESPL__CODE_F64(c, op->as.hint.weight);
+		ESPL__CODE_U32(c, op->as.hint.gpus_min);
+		ESPL__CODE_U32(c, op->as.hint.gpus_max);
+		return 0;
+	case ESPL__OP_WAKE: ESPL__CODE_Z64(c, op->as.at); return 0;
+	default: return code_allocation(c, op);
 	}
 }
 
 void
 espl__op_put(const struct espl__op *op, uint32_t params, struct espl__buf *b)
 {
+	struct espl__codec c = { .to = b };
+
 	espl__put_u8(b, (uint8_t)op->type);
-	switch (op->type) {
-	case ESPL__OP_BEGIN:
-		espl__put_v64(b, op->as.group.flags);
-		espl__put_v64(b, op->as.group.bracket);
-		espl__put_v64(b, op->as.group.stage);
-		espl__put_v64(b, op->as.group.concurrency);
-		break;
-	case ESPL__OP_ADD:
-		espl__put_v64(b, op->as.add.group);
-		put_start(&op->as.add.start, params, b);
-		break;
-	case ESPL__OP_CLOSE:
-	case ESPL__OP_DROP:
-	case ESPL__OP_RETIRE:
-	case ESPL__OP_GIVE_UP:
-	case ESPL__OP_SUBMIT:
-	case ESPL__OP_CANCEL: espl__put_v64(b, op->as.id); break;
-	case ESPL__OP_FINISH: break;
-	case ESPL__OP_VERDICT:
-		espl__put_v64(b, op->as.verdict.trial);
-		espl__put_v64(b, op->as.verdict.verdict);
-		break;
-	case ESPL__OP_HINT:
-		espl__put_v64(b, op->as.hint.trial);
-		espl__put_f64(b, op->as.hint.weight);
-		espl__put_v64(b, op->as.hint.gpus_min);
-		espl__put_v64(b, op->as.hint.gpus_max);
-		break;
-	case ESPL__OP_WAKE: espl__put_z64(b, op->as.at); break;
-	case ESPL__OP_GRANT: put_grant(&op->as.grant, b); break;
-	case ESPL__OP_TARGET: put_target(&op->as.target, b); break;
-	case ESPL__OP_PLAN:
-		espl__put_v64(b, op->as.plan.experiment);
-		put_plan(&op->as.plan.plan, b);
-		break;
-	case ESPL__OP_WATCH:
-		espl__put_v64(b, op->as.watch.offer);
-		espl__put_v64(b, op->as.watch.on);
-		break;
-	case ESPL__OP_OBJECTIVE:
-		espl__put_f64(b, op->as.objective.value);
-		espl__put_f64(b, op->as.objective.bound);
-		espl__put_str(b, op->as.objective.status);
-		break;
-	case ESPL__OP_CLAIM:
-		espl__put_v64(b, op->as.claim.node);
-		espl__put_v64(b, op->as.claim.bracket);
-		break;
-	case ESPL__OP_HORIZON:
-	case ESPL__OP_PLACE: put_lists(op, b); break;
-	}
-}
-
-static uint32_t
-get_u32(struct espl__reader *r)
-{
-	uint64_t n = espl__get_v64(r);
-
-	if (n > UINT32_MAX)
-		r->bad = 1;
-	return (uint32_t)n;
-}
-
-static void
-get_start(struct espl__reader *r, uint32_t params, struct espl__arena *arena, struct espl_start *s)
-{
-	uint64_t trial;
-
-	s->size = (uint32_t)sizeof *s;
-	s->how = espl__get_u8(r);
-	trial = espl__get_v64(r);
-	s->trial = trial == 0 ? ESPL_NONE : trial - 1;
-	s->checkpoint = espl__get_v64(r);
-	s->budget = espl__get_v64(r);
-	s->tag = espl__get_v64(r);
-	s->weight = espl__get_f64(r);
-	s->gpus_min = get_u32(r);
-	s->gpus_max = get_u32(r);
-	if (espl__get_u8(r) != 0) {
-		double *values = espl__arena_alloc(arena, (params + 1) * sizeof *values);
-		espl__get_f64s(r, values, params);
-		s->values = values;
-	}
-}
-
-static void
-get_plan(struct espl__reader *r, struct espl__arena *arena, struct espl_plan *p)
-{
-	const struct espl_plan_stage **list;
-	uint64_t count;
-
-	p->size = (uint32_t)sizeof *p;
-	p->flags = get_u32(r);
-	p->gap = espl__get_f64(r);
-	p->searched = espl__get_v64(r);
-	p->effort = (p->flags & ESPL_PLAN_EFFORT) != 0 ? espl__get_v64(r) : 0;
-	count = espl__get_v64(r);
-	if (r->bad || count > (uint64_t)(r->end - r->at) / 7) {
-		r->bad = 1;
-		return;
-	}
-	list = espl__arena_alloc(arena, (count + 1) * sizeof *list);
-	for (uint64_t i = 0; i < count; i++) {
-		struct espl_plan_stage *s = espl__arena_alloc(arena, sizeof *s);
-		s->size = (uint32_t)sizeof *s;
-		s->bracket = get_u32(r);
-		s->stage = get_u32(r);
-		s->offer = get_u32(r);
-		s->gpus = get_u32(r);
-		s->gpus_per_trial = get_u32(r);
-		s->nodes = get_u32(r);
-		s->max_price_hour = espl__get_z64(r);
-		list[i] = s;
-	}
-	p->stages = list;
-	p->stage_count = (uint32_t)count;
-}
-
-static void
-get_grant(struct espl__reader *r, struct espl_grant *g)
-{
-	g->size = (uint32_t)sizeof *g;
-	g->item = espl__get_v64(r);
-	g->flags = get_u32(r);
-	g->share.gpus = get_u32(r);
-	g->share.packing = get_u32(r);
-	g->offer = get_u32(r);
-	g->max_price_hour = espl__get_z64(r);
-}
-
-static void
-get_lists(struct espl__reader *r, struct espl__arena *arena, struct espl__op *op)
-{
-	uint64_t id = espl__get_v64(r), count = espl__get_v64(r);
-
-	if (r->bad || count > (uint64_t)(r->end - r->at)) {
-		r->bad = 1;
-		return;
-	}
-	if (op->type == ESPL__OP_HORIZON) {
-		uint32_t *gpus = espl__arena_alloc(arena, (count + 1) * sizeof *gpus);
-		for (uint64_t i = 0; i < count; i++)
-			gpus[i] = get_u32(r);
-		op->as.horizon.item = id;
-		op->as.horizon.steps = (uint32_t)count;
-		op->as.horizon.gpus = gpus;
-	} else {
-		struct espl_slot *slots = espl__arena_alloc(arena, (count + 1) * sizeof *slots);
-		for (uint64_t i = 0; i < count; i++) {
-			slots[i].node = espl__get_v64(r);
-			slots[i].gpu = get_u32(r);
-			slots[i].packing = get_u32(r);
-		}
-		op->as.place.item = id;
-		op->as.place.count = (uint32_t)count;
-		op->as.place.slots = slots;
-	}
-}
-
-static int
-get_allocation(struct espl__reader *r, struct espl__arena *arena, struct espl__op *op)
-{
-	char *text;
-
-	switch (op->type) {
-	case ESPL__OP_GRANT: get_grant(r, &op->as.grant); return 0;
-	case ESPL__OP_TARGET:
-		op->as.target.size = (uint32_t)sizeof op->as.target;
-		op->as.target.offer = get_u32(r);
-		op->as.target.nodes = get_u32(r);
-		op->as.target.max_price_hour = espl__get_z64(r);
-		return 0;
-	case ESPL__OP_PLAN:
-		op->as.plan.experiment = espl__get_v64(r);
-		get_plan(r, arena, &op->as.plan.plan);
-		return 0;
-	case ESPL__OP_WATCH:
-		op->as.watch.offer = get_u32(r);
-		op->as.watch.on = get_u32(r);
-		return 0;
-	case ESPL__OP_OBJECTIVE:
-		op->as.objective.value = espl__get_f64(r);
-		op->as.objective.bound = espl__get_f64(r);
-		text = espl__arena_alloc(arena, 64);
-		espl__get_str(r, text, 64);
-		op->as.objective.status = text;
-		return 0;
-	case ESPL__OP_CLAIM:
-		op->as.claim.node = espl__get_v64(r);
-		op->as.claim.bracket = get_u32(r);
-		return 0;
-	case ESPL__OP_HORIZON:
-	case ESPL__OP_PLACE: get_lists(r, arena, op); return 0;
-	default: return -1;
-	}
+	(void)code_op(&c, params, (struct espl__op *)(uintptr_t)op);
 }
 
 int
 espl__op_get(struct espl__reader *r, uint32_t params, struct espl__arena *arena,
     struct espl__op *op)
 {
+	struct espl__codec c = { .from = r, .arena = arena };
+
 	if (r->at == r->end)
 		return 0;
 	memset(op, 0, sizeof *op);
 	op->type = (enum espl__op_type)espl__get_u8(r);
-	switch (op->type) {
-	case ESPL__OP_BEGIN:
-		op->as.group.size = (uint32_t)sizeof op->as.group;
-		op->as.group.flags = get_u32(r);
-		op->as.group.bracket = get_u32(r);
-		op->as.group.stage = get_u32(r);
-		op->as.group.concurrency = get_u32(r);
-		break;
-	case ESPL__OP_ADD:
-		op->as.add.group = espl__get_v64(r);
-		get_start(r, params, arena, &op->as.add.start);
-		break;
-	case ESPL__OP_CLOSE:
-	case ESPL__OP_DROP:
-	case ESPL__OP_RETIRE:
-	case ESPL__OP_GIVE_UP:
-	case ESPL__OP_SUBMIT:
-	case ESPL__OP_CANCEL: op->as.id = espl__get_v64(r); break;
-	case ESPL__OP_FINISH: break;
-	case ESPL__OP_VERDICT:
-		op->as.verdict.trial = espl__get_v64(r);
-		op->as.verdict.verdict = get_u32(r);
-		break;
-	case ESPL__OP_HINT:
-		op->as.hint.trial = espl__get_v64(r);
-		op->as.hint.weight = espl__get_f64(r);
-		op->as.hint.gpus_min = get_u32(r);
-		op->as.hint.gpus_max = get_u32(r);
-		break;
-	case ESPL__OP_WAKE: op->as.at = espl__get_z64(r); break;
-	default:
-		if (get_allocation(r, arena, op) != 0)
-			return -1;
-	}
-	return r->bad ? -1 : 1;
+	return code_op(&c, params, op) != 0 || r->bad ? -1 : 1;
 }
 
 static void
