@@ -4,19 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/answers.h"
 #include "exec/effects.h"
-#include "exec/state.h"
-
-void
-espl__exec_turn(struct espl__exec *x, struct espl__search *s)
-{
-	ESPL__CHECK(x, EXEC);
-	x->caller.params = s->trials.params;
-	x->caller.space = s->algorithm != NULL ? espl__space_view(s->session->space) : NULL;
-	x->caller.trials = &s->trials;
-	x->caller.no_saves = !s->saves;
-}
 
 /* ---- answers ------------------------------------------------------------------------------ */
 
@@ -81,26 +69,21 @@ explain_difference(struct espl__exec *x, struct espl__instance *i, struct espl__
 	return status;
 }
 
-static int
-failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__instance *i,
-    espl_status status)
+static void
+count_failure(const struct espl__exec *x, uint8_t *failures, espl_status status)
 {
-	uint8_t *failures = i == x->items.placer ? &x->items.placer_failures
-	    : i == x->items.top.allocator        ? &x->items.top.failures
-	    : i == s->algorithm                  ? &s->failures
-						 : &s->tier->failures;
-
-	if (status == ESPL_OK || status == ESPL_E_BUSY) {
-		if (status == ESPL_OK)
-			*failures = 0;
-		return 0;
-	}
-	++*failures;
-	return x->setup.simulated || *failures >= 2 || status == ESPL_E_CONFIG;
+	if (status == ESPL_OK)
+		*failures = 0;
+	if (status == ESPL_OK || status == ESPL_E_BUSY)
+		return;
+	if (x->setup.simulated || *failures > 0 || status == ESPL_E_CONFIG)
+		*failures = ESPL__FAILED_FOR_GOOD;
+	else
+		++*failures;
 }
 
 espl_status
-espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__instance *i,
+espl__exec_answer(struct espl__exec *x, struct espl__instance *i, uint8_t *failures,
     espl_status status, struct espl__diag *why, struct espl__reader *r, struct espl__diag *diag)
 {
 	int same = 1;
@@ -114,17 +97,10 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 			*diag = *why;
 		return status;
 	}
-	if (failed_for_good(x, s, i, status)) {
-		const char *text = why->text[0] != '\0' ? why->text : i->who;
-
-		if (s != NULL)
-			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", text);
-		else
-			espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", text);
-	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
+	count_failure(x, failures, status);
+	if (status != ESPL_OK && status != ESPL_E_BUSY && *failures != ESPL__FAILED_FOR_GOOD)
 		espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
 		    "%s; ignoring its answer and keeping the previous one", why->text);
-	}
 	espl__buf_reset(&x->round.ops);
 	if (x->round.replaying) {
 		if (x->round.recorded_seq == x->round.call_seq)
@@ -154,6 +130,16 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 	espl__buf_reset(&x->caller.ops);
 	*r = espl__reader(x->round.ops.data, x->round.ops.size);
 	return ESPL_OK;
+}
+
+void
+espl__exec_failed(struct espl__exec *x, const struct espl__instance *i, uint8_t failures,
+    const struct espl__diag *why)
+{
+	ESPL__CHECK(i, INSTANCE);
+	if (failures == ESPL__FAILED_FOR_GOOD)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s",
+		    why->text[0] != '\0' ? why->text : i->who);
 }
 
 int

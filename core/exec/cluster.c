@@ -1,14 +1,34 @@
-/* cluster.c - the cluster: what is held, what it could hold, and which nodes are above the targets.
- *
- * Never hold what nothing needs: a node above target drains and is released as soon as its last
- * seat is empty.
- */
+/* cluster.c - the cluster: what is held, what it could hold, and which nodes are at fault. */
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/state.h"
-#include "model/fleet.h"
 
-#define UNUSED_MOST 50u /* leases in a row that no trial used: the allocator is broken */
+void
+espl__cluster_init(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	x->cluster.cloud_waits = 1;
+}
+
+void
+espl__cluster_free(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->cluster.record_count; i++)
+		free(x->cluster.records[i].reason);
+	free(x->cluster.records);
+	free(x->cluster.node_why);
+	free(x->cluster.give_up);
+}
+
+int
+espl__cluster_take_news(struct espl__exec *x)
+{
+	int news = x->cluster.offers_changed;
+
+	ESPL__CHECK(x, EXEC);
+	x->cluster.offers_changed = 0;
+	return news;
+}
 
 void
 espl__exec_gpu_time(struct espl__exec *x)
@@ -26,26 +46,6 @@ espl__exec_potential(const struct espl__exec *x)
 	return espl__sold_gpus(&x->fleet, x->config->gpus_limit);
 }
 
-uint32_t
-espl__exec_gpus_min(const struct espl__exec *x)
-{
-	uint64_t least = 1;
-
-	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->searches.count; i++) {
-		const struct espl__search *s = x->searches.list[i];
-
-		if (s->over)
-			continue;
-		if (s->jobs == NULL && s->config->trial.gpus_min > least)
-			least = s->config->trial.gpus_min;
-		for (uint32_t k = 0; s->jobs != NULL && k < s->jobs->list.count; k++)
-			if ((uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit > least)
-				least = (uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit;
-	}
-	return least < ESPL_ANY ? (uint32_t)least : ESPL_ANY;
-}
-
 void
 espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *why)
 {
@@ -53,110 +53,98 @@ espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *
 	ESPL__CHECK(n, MACHINE);
 	n->pub.billed_from = espl__ledger_billed_from(x->ledger, n->pub.id);
 	n->pub.charged = espl__ledger_lease(x->ledger, n->pub.id, x->now);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->node != NULL)
-			o->node(o->ctx, x->now, &n->pub, x->fleet.offers[n->pub.offer],
-			    n->pub.charged, why);
+	ESPL__OBSERVE(x, node, &n->pub, x->fleet.offers[n->pub.offer], n->pub.charged, why);
 }
 
-/* Nodes above target, by offer: nodes that are not ready are released first, the placer chooses the
- * others.
- */
 void
-espl__exec_give_ups(struct espl__exec *x, int needed)
+espl__cluster_mark(struct espl__exec *x)
+{
+	x->cluster.dirty = 1;
+}
+
+void
+espl__cluster_used(struct espl__exec *x)
+{
+	x->cluster.unused = 0;
+}
+
+/* ---- what the world reports --------------------------------------------------------------- */
+
+espl_status
+espl__cluster_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	const struct espl__section *s = &x->config->cloud;
+
+	ESPL__CHECK(x, EXEC);
+	x->cluster.cloud_waits = 0;
+	if (e->as.cloud.status != ESPL_OK)
+		return espl__fail_at(diag,
+		    e->as.cloud.status == ESPL_E_CONFIG || e->as.cloud.status == ESPL_E_UNSUPPORTED
+			? ESPL_E_CONFIG
+			: e->as.cloud.status,
+		    s->group != NULL ? s->group->file : NULL, s->group != NULL ? s->group->line : 0,
+		    "cloud '%s': %s", s->use, e->as.cloud.text);
+	x->cluster.cloud_ready = 1;
+	x->cluster.dirty = 1;
+	return ESPL_OK;
+}
+
+void
+espl__cluster_resume(struct espl__exec *x, int forgive)
 {
 	ESPL__CHECK(x, EXEC);
-	x->cluster.give_up_count = 0;
-	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
-		uint32_t target = needed ? x->fleet.targets[o] : 0;
-		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0);
-
-		for (uint32_t i = x->fleet.live_count; i > 0 && held > target; i--) {
-			struct espl__machine *n =
-			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
-			if (n->pub.offer != o || (n->pub.flags & ESPL_NODE_RETIRING) != 0 ||
-			    (n->pub.state != ESPL_NODE_REQUESTED &&
-				n->pub.state != ESPL_NODE_BOOTING) ||
-			    x->cluster.cloud_waits)
-				continue;
-			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
-			held--;
-		}
-		if (held <= target)
-			continue;
-		ESPL__GROW(x->cluster.give_up, x->cluster.give_up_cap,
-		    x->cluster.give_up_count + 1);
-		x->cluster.give_up[x->cluster.give_up_count].offer = o;
-		x->cluster.give_up[x->cluster.give_up_count++].nodes = held - target;
-	}
-}
-
-/* Nodes that the placer did not name: idle ones above target are released now, the others as soon
- * as they are empty. */
-void
-espl__cluster_retire(struct espl__exec *x, int needed)
-{
-	ESPL__CHECK(x, EXEC);
-	x->cluster.surplus = 0;
-	for (uint32_t k = 0; k < x->cluster.give_up_count; k++) {
-		uint32_t left = x->cluster.give_up[k].nodes;
-
-		for (uint32_t i = x->fleet.live_count; i > 0 && left > 0; i--) {
-			struct espl__machine *n =
-			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
-			if (n->pub.offer != x->cluster.give_up[k].offer ||
-			    (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
-			    (n->seats > 0 && needed))
-				continue;
-			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
-			left--;
-		}
-		x->cluster.surplus |= left > 0;
-	}
-	x->cluster.give_up_count = 0;
-}
-
-void
-espl__cluster_release(struct espl__exec *x)
-{
-	int unused = 0;
-
-	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
-		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing ||
-		    x->cluster.cloud_waits)
-			continue;
-		n->releasing = 1;
-		unused |= !n->used;
-		if (n->used)
-			x->cluster.unused = 0;
-		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released",
-		    (unsigned long long)n->pub.id);
-	}
-	/* Counted once for all nodes released before the next lease: a cancelled experiment may
-	 * leave any number of booting nodes. */
-	if (!unused || !x->cluster.leased)
+	x->cluster.dirty = 1;
+	x->cluster.cloud_waits = 1;
+	x->cluster.cloud_ready = 0;
+	if (!forgive)
 		return;
-	x->cluster.leased = 0;
-	if (++x->cluster.unused > UNUSED_MOST && x->round.ending == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED,
-		    "nodes were leased and released %u times in a row before anything ran on them; "
-		    "%s requests nodes and then gives them up",
-		    (unsigned)x->cluster.unused, x->items.top.allocator->who);
+	x->cluster.unused = 0;
+	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
+		struct espl__offer_record *r = &x->cluster.records[i];
+
+		if (r->closed || r->hidden)
+			x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
+		free(r->reason);
+		*r = (struct espl__offer_record){ .retry_at = ESPL_NEVER,
+			.not_before = ESPL_NEVER,
+			.refused_since = ESPL_NEVER };
+	}
 }
 
-/* Quarantined nodes cost money and are of no use: release them, and lease new ones up to the
- * target, unless the cloud has no others. */
 void
-espl__exec_let_go(struct espl__exec *x)
+espl__cluster_node_why(struct espl__exec *x, uint64_t lease, const char *text)
 {
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
-		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		uint32_t most = x->fleet.offers[n->pub.offer]->nodes_max;
-		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 &&
-		    (n->pub.flags & ESPL_NODE_RETIRING) == 0 && most == ESPL_ANY)
-			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
-	}
+	free(x->cluster.node_why);
+	x->cluster.node_why = espl__strdup(text);
+	x->cluster.node_why_lease = lease;
+	x->cluster.node_why_at = x->now;
+	espl__exec_note(x, ESPL_ABOUT_NODE, lease, "node %llu: %s", (unsigned long long)lease,
+	    text);
+}
+
+/* ---- nodes at fault ----------------------------------------------------------------------- */
+
+int
+espl__cluster_blame(struct espl__exec *x, const struct espl__trial *t, uint64_t lease)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, lease);
+
+	if (n == NULL || !n->live || x->config->asked || n->failed_trial == espl__trial_uid(t))
+		return 0;
+	if (n->proved && espl__trial_restores(t) > 0)
+		/* trials run there, and this one has trained before: it is at fault */
+		return 0;
+	n->failed_trial = espl__trial_uid(t);
+	n->failures++;
+	if (n->failures < 3 || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
+		return 0;
+	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
+	espl__exec_note(x, ESPL_ABOUT_NODE, lease,
+	    "node %llu is set aside: 3 different trials failed there at their start, and none "
+	    "succeeded in between",
+	    (unsigned long long)lease);
+	espl__exec_show_node(x, n, "quarantined");
+	x->cluster.dirty = 1;
+	return 1;
 }

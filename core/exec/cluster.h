@@ -3,6 +3,7 @@
 #define ESPL__EXEC_CLUSTER_H
 #include "exec/executor.h"
 #include "model/fleet.h"
+#include "model/trials.h"
 
 /* Results of leasing nodes of one offer. */
 struct espl__offer_record {
@@ -31,36 +32,31 @@ struct espl__cluster {
 	uint8_t dirty;       /* targets, nodes or what they are for changed */
 	uint8_t surplus;     /* nodes above target that still hold trials */
 	uint8_t leased;      /* since unused was counted last */
-	uint32_t unused;     /* times in a row that nodes ended before any trial ran there */
+	uint8_t offers_changed;
+	uint32_t unused; /* times in a row that nodes ended before any trial ran there */
 	uint32_t nodes_peak;
 	double gpu_s; /* held, up to: */
 	espl_time gpu_since;
 };
 
-/* cluster.c */
-void espl__exec_let_go(struct espl__exec *);
-/* needed: nodes are, by some search; else all are above the targets. */
-void espl__exec_give_ups(struct espl__exec *, int needed);
+void espl__cluster_init(struct espl__exec *);
+void espl__cluster_free(struct espl__exec *);
+/* 1: the offers that policies see have changed since the last call. */
+int espl__cluster_take_news(struct espl__exec *);
 void espl__exec_gpu_time(struct espl__exec *);            /* accounts up to now */
 uint64_t espl__exec_potential(const struct espl__exec *); /* GPUs that could ever be held */
 void espl__exec_show_node(struct espl__exec *, struct espl__machine *, const char *why);
-/* What the placer left: see cluster.c. */
-void espl__cluster_retire(struct espl__exec *x, int needed);
-void espl__cluster_release(struct espl__exec *x);
-
-/* cluster_leases.c */
-void espl__lease_nodes(struct espl__exec *);
-void espl__lease_ready(struct espl__exec *, const struct espl__machine *);
-/* Shows policies the offers whose pause has ended. */
-void espl__lease_show_offers(struct espl__exec *);
-void espl__lease_proved(struct espl__exec *,
-    struct espl__machine *); /* a trial reported from there */
-void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason,
-    const char *why);
-espl_time espl__lease_retry_at(const struct espl__exec *); /* NEVER: no offer pauses */
-/* The lease is about to end; the provider has named the earliest time for the next request. */
-void espl__lease_retry(struct espl__exec *, uint64_t lease, espl_span after);
-void espl__lease_forget_retries(struct espl__exec *);
-void espl__lease_records_reset(struct espl__exec *);
-void espl__lease_records_free(struct espl__exec *);
+/* Targets, nodes or what they are for changed. */
+void espl__cluster_mark(struct espl__exec *);
+void espl__cluster_used(struct espl__exec *); /* a trial runs on its nodes */
+/* EV_CLOUD: the offers are known. */
+espl_status espl__cluster_cloud(struct espl__exec *, const struct espl__event *,
+    struct espl__diag *);
+/* A new driver, which may forgive: the user may have fixed why offers failed. */
+void espl__cluster_resume(struct espl__exec *, int forgive);
+/* EV_NODE_WHY: why this lease is about to end. */
+void espl__cluster_node_why(struct espl__exec *, uint64_t lease, const char *text);
+/* A trial failed at its start.  Several different ones, quickly on one node: the node is faulty,
+ * not the trials.  1: it is set aside now. */
+int espl__cluster_blame(struct espl__exec *, const struct espl__trial *, uint64_t lease);
 #endif

@@ -3,8 +3,8 @@
  */
 #include "base/assert.h"
 #include "base/text.h"
+#include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "exec/state.h"
 
 #define PAUSE_REFUSED (30 * ESPL_SECOND)
 #define PAUSE_FAILED (5 * ESPL_SECOND)
@@ -25,33 +25,6 @@ record_of(struct espl__exec *x, uint32_t offer)
 	return &x->cluster.records[offer];
 }
 
-void
-espl__lease_records_free(struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->cluster.record_count; i++)
-		free(x->cluster.records[i].reason);
-	free(x->cluster.records);
-	free(x->cluster.node_why);
-}
-
-/* The user may have fixed the cause: forget all failures of offers. */
-void
-espl__lease_records_reset(struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
-		struct espl__offer_record *r = &x->cluster.records[i];
-
-		if (r->closed || r->hidden)
-			x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
-		free(r->reason);
-		*r = (struct espl__offer_record){ .retry_at = ESPL_NEVER,
-			.not_before = ESPL_NEVER,
-			.refused_since = ESPL_NEVER };
-	}
-}
-
 espl_time
 espl__lease_retry_at(const struct espl__exec *x)
 {
@@ -67,15 +40,22 @@ espl__lease_retry_at(const struct espl__exec *x)
 /* ---- what became of leases ---------------------------------------------------------------- */
 
 void
-espl__lease_ready(struct espl__exec *x, const struct espl__machine *n)
+espl__lease_state(struct espl__exec *x, struct espl__machine *n, espl_node_state state,
+    uint32_t gpus)
 {
 	struct espl__offer_record *r = record_of(x, n->pub.offer);
 
 	ESPL__CHECK(n, MACHINE);
-	if (n->pub.id < r->last_refused)
-		return; /* asked for before */
-	r->refused = 0;
-	r->refused_since = ESPL_NEVER;
+	espl__ledger_state(x->ledger, n->pub.id, state, x->now);
+	if (state == ESPL_NODE_READY)
+		n->pub.ready_at = x->now;
+	if (state == ESPL_NODE_READY && n->pub.id >= r->last_refused) { /* else asked for before */
+		r->refused = 0;
+		r->refused_since = ESPL_NEVER;
+	}
+	espl__machine_state(&x->fleet, n, state, gpus);
+	if (x->fleet.placeable_count > x->cluster.nodes_peak)
+		x->cluster.nodes_peak = x->fleet.placeable_count;
 }
 
 void
@@ -139,15 +119,6 @@ is_last(const struct espl__exec *x)
 	return !offers_are_left(x, 1) && x->fleet.live_count == 0;
 }
 
-/* The offers that policies see have changed. */
-static void
-tell_sold(struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->searches.count; i++)
-		espl__model_service_stale(&x->searches.list[i]->model, 1);
-	espl__exec_why(x, ESPL_WHY_NODES);
-}
-
 void
 espl__lease_show_offers(struct espl__exec *x)
 {
@@ -160,7 +131,7 @@ espl__lease_show_offers(struct espl__exec *x)
 			continue;
 		r->hidden = 0;
 		x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
-		tell_sold(x);
+		x->cluster.offers_changed = 1;
 	}
 }
 
@@ -179,7 +150,7 @@ hide_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
 		return;
 	}
 	x->fleet.targets[offer] = espl__fleet_nodes(&x->fleet, offer, 0);
-	tell_sold(x);
+	x->cluster.offers_changed = 1;
 }
 
 static void
@@ -193,7 +164,7 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	r->hidden = 0;
 	x->fleet.offers[offer]->flags |= ESPL_OFFER_GONE;
 	x->fleet.targets[offer] = espl__fleet_nodes(&x->fleet, offer, 0);
-	tell_sold(x);
+	x->cluster.offers_changed = 1;
 	last = is_last(x);
 	espl__lease_show_offers(x);
 	if (refused && last)

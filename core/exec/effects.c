@@ -1,35 +1,21 @@
-/* effects.c - what every part of the executor may say: effects for the world, notes for observers,
- * marks that a policy must be asked, and that the run ends.
+/* effects.c - what every part of the executor may do: effects for the world, notes for observers,
+ * and the end of the run.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "exec/effects.h"
-
-/* ---- whom to ask, and when ---------------------------------------------------------------- */
-
-void
-espl__exec_why(struct espl__exec *x, uint32_t why)
-{
-	ESPL__CHECK(x, EXEC);
-	x->items.top.why |= why;
-	for (uint32_t i = 0; i < x->searches.count; i++)
-		x->searches.list[i]->tier->why |= why;
-}
+#include "exec/questions.h"
 
 void
 espl__exec_interrupt(struct espl__exec *x, const char *format, ...)
 {
 	char text[400];
-	va_list list;
 
 	ESPL__CHECK(x, EXEC);
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
+	ESPL__FORMAT(text, format);
 	if (x->round.ending == 0)
 		x->round.user_stops = 0;
 	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
@@ -40,22 +26,17 @@ espl__exec_spread(const struct espl__exec *x, const char *who, espl_subject abou
     const char *text)
 {
 	ESPL__CHECK(x, EXEC);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->note != NULL)
-			o->note(o->ctx, x->now, who, about, id, text);
+	ESPL__OBSERVE(x, note, who, about, id, text);
 }
 
 void
 espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
 {
 	char text[400];
-	va_list list;
 
 	if (!x->setup.verbose)
 		return;
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
+	ESPL__FORMAT(text, format);
 	espl__exec_spread(x, "executor", about, id, text);
 }
 
@@ -63,11 +44,8 @@ void
 espl__exec_warn(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
 {
 	char text[500];
-	va_list list;
 
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
+	ESPL__FORMAT(text, format);
 	if (x->setup.verbose)
 		espl__exec_spread(x, "executor", about, id, text);
 	if (!x->round.replaying)
@@ -105,27 +83,16 @@ espl__exec_effect(struct espl__exec *x, enum espl__effect_type type)
 void
 espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *format, ...)
 {
-	va_list list;
 	char text[512];
 
 	ESPL__CHECK(x, EXEC);
 	if (x->round.ending != 0)
 		return;
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
+	ESPL__FORMAT(text, format);
 	x->round.ending = how;
 	free(x->round.end_text);
 	x->round.end_text = espl__strdup(text);
 	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the run ends: %s", text);
-}
-
-int
-espl__exec_hears(const struct espl__search *s)
-{
-	ESPL__CHECK(s, SEARCH);
-	return s->ending == 0 &&
-	    (s->exec->round.ending == 0 || s->exec->round.ending == ESPL__RUN_INTERRUPTED);
 }
 
 int
@@ -138,13 +105,4 @@ espl__exec_on_cpu(const struct espl__exec *x)
 		cpu += x->fleet.offers[i]->gpu_type != NULL &&
 		    strcmp(x->fleet.offers[i]->gpu_type, "cpu") == 0;
 	return cpu > 0 && cpu == x->fleet.offer_count;
-}
-
-/* GPUs came free or a gang was resized: searches that wait for GPUs may start more trials. */
-void
-espl__exec_capacity(struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->searches.count; i++)
-		if (!x->searches.list[i]->finished && x->searches.list[i]->come)
-			x->searches.list[i]->why |= ESPL_ASK_CAPACITY;
 }

@@ -1,4 +1,4 @@
-/* gangs.h - the processes of trials: their seats and their end. */
+/* gangs.h - the processes of trials: their seats, their reports and their end. */
 #ifndef ESPL__EXEC_GANGS_H
 #define ESPL__EXEC_GANGS_H
 #include "base/map.h"
@@ -39,6 +39,14 @@ struct espl__gang {
 	struct espl__gang *older, *newer; /* by last sign of life */
 };
 
+/* What is counted of each search. */
+struct espl__gang_sums {
+	uint32_t count;   /* gangs of its trials */
+	uint64_t resized; /* in place */
+	double resized_s; /* and what that took together */
+	double busy_gpu_s;
+};
+
 struct espl__gangs {
 	struct espl__map map;
 	struct espl__gang *first, *last, *oldest, *newest;
@@ -51,27 +59,25 @@ struct espl__gangs {
 	double busy_gpu_s;
 };
 
-/* gangs.c */
+void espl__gangs_free(struct espl__exec *);
 struct espl__gang *espl__exec_gang(const struct espl__exec *, uint64_t id);
-void espl__gang_heard(struct espl__exec *, struct espl__gang *);
-int espl__gang_on(const struct espl__gang *, uint64_t node); /* has a slot there, or will have */
-/* One of its nodes is unreachable. */
-int espl__gang_unreachable(const struct espl__exec *, const struct espl__gang *);
-void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace, const char *fault);
-void espl__gang_free(struct espl__exec *, struct espl__gang *); /* seats, lists, accounts */
 int espl__gang_matches(const struct espl__gang *, const struct espl__item *);
-void espl__gang_account(struct espl__exec *,
-    struct espl__gang *); /* GPU time since it was done last */
-int espl__seats_clear(const struct espl__exec *,
-    const struct espl__item *); /* is its whole place free for it? */
-int espl__exec_in_place(
-    const struct espl__search *); /* can its gangs be resized while they live? */
-int espl__gang_resize(struct espl__exec *, struct espl__gang *,
-    const struct espl__item *); /* 1: it is asked for */
-void espl__gang_resized(struct espl__exec *, const struct espl__event *);
-void espl__gang_resize_off(struct espl__exec *,
-    struct espl__gang *); /* frees the new slots that it did not move to */
-/* A new gang: its last sign of life is now. */
-void espl__gang_listen(struct espl__exec *x, struct espl__gang *g);
-int espl__gang_holds(const struct espl_slot *slots, uint32_t count, const struct espl_slot *slot);
+int espl__gang_on(const struct espl__gang *, uint64_t node); /* has a slot there, or will have */
+void espl__gang_heard(struct espl__exec *, struct espl__gang *); /* it lives */
+void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace);
+/* Ends it as failed; hopeless: it is certain to fail again. */
+void espl__gang_fault(struct espl__exec *, struct espl__gang *, const char *fault, int hopeless);
+/* It has ended, `text` says why: gives its seats back, leaves lists and accounts. */
+void espl__gang_free(struct espl__exec *, struct espl__gang *, const char *text);
+
+/* A report came, which awaits its reply. */
+void espl__gang_await(struct espl__exec *, struct espl__gang *);
+void espl__gangs_sweep(struct espl__exec *); /* keeps those that still await a reply */
+int espl__gang_report(struct espl__gang *, uint64_t iteration); /* 1: its first */
+/* Among so many trials on its GPU.  1: the time of this iteration can be taken. */
+int espl__gang_timed(struct espl__gang *, uint32_t sharers);
+void espl__gang_saved(struct espl__exec *, struct espl__gang *); /* a checkpoint is complete */
+/* Its trial's budget is reached, and this item (NONE: none) reported as gone with the gang. */
+void espl__gang_over(struct espl__gang *, uint64_t item);
+void espl__gang_keep(struct espl__exec *, struct espl__gang *); /* its trial continues in it */
 #endif

@@ -5,16 +5,23 @@
 #include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items_inner.h"
-#include "exec/state.h"
+#include "exec/items_lists.h"
+#include "exec/items_new.h"
+#include "exec/items_tiers.h"
 
 espl_status
-espl__inner_new(struct espl__search *s, struct espl__diag *diag)
+espl__tier_new(struct espl__search *s, struct espl__tier **tier, struct espl__diag *diag)
 {
+	struct espl__exec *x = s->exec;
 	struct espl__inner *inner;
 	const struct espl__section *own = &s->config->allocator;
 	espl_status status;
 
-	if (!s->config->inner || !s->exec->config->pool || s->jobs != NULL)
+	ESPL__CHECK(x, EXEC);
+	*tier = &x->items.top;
+	ESPL__GROW(x->items.granted, x->items.granted_cap, s->number + 1);
+	x->items.granted[s->number] = 0;
+	if (!s->config->inner || !x->config->pool || s->jobs != NULL)
 		return ESPL_OK;
 	inner = espl__alloc(sizeof *inner);
 	inner->magic = ESPL__INNER_MAGIC;
@@ -25,7 +32,7 @@ espl__inner_new(struct espl__search *s, struct espl__diag *diag)
 	status = espl__instance_create(ESPL_ALLOCATOR, own->use, own->group, &s->env,
 	    &inner->tier.allocator, diag);
 	if (status == ESPL_OK)
-		s->tier = &inner->tier;
+		*tier = &inner->tier;
 	else
 		espl__inner_free(inner);
 	return status;
@@ -158,7 +165,7 @@ fill_item(struct espl__inner *inner)
 	i->unit = i->gpus_min = inner->least;
 	i->gpus_max = most > inner->least ? (uint32_t)(most - most % inner->least) : inner->least;
 	i->flags = ESPL_ITEM_EXPERIMENT | (s->finished ? 0 : ESPL_ITEM_OPEN) |
-	    (s->gang_count > 0 ? ESPL_ITEM_RUNNING : 0) | (s->saves ? 0 : ESPL_ITEM_NO_SAVE) |
+	    (s->sums.count > 0 ? ESPL_ITEM_RUNNING : 0) | (s->saves ? 0 : ESPL_ITEM_NO_SAVE) |
 	    (s->in_place ? ESPL_ITEM_INPLACE : 0);
 	i->started = inner->started;
 	i->elapsed_s =
@@ -225,7 +232,7 @@ espl__inner_look(struct espl__exec *x)
 		if (inner == NULL || (inner->tier.items_count == 0 && inner->item == NULL))
 			continue;
 		if (inner->tier.items_count == 0) {
-			espl__item_free(x, inner->item);
+			espl__item_free(x, inner->item, 1);
 			inner->item = NULL;
 		} else if (inner->item == NULL) {
 			begin_item(inner);
@@ -312,6 +319,8 @@ espl__inner_cut(struct espl__inner *inner)
 	uint32_t share = espl__inner_share(inner);
 
 	ESPL__CHECK(inner, INNER);
+	if (share == 0) /* already reported to the pool's allocator */
+		inner->tier.why &= ~(ESPL_WHY_PROFILE | ESPL_WHY_HINT);
 	for (int pass = 0; pass < 2; pass++)
 		for (uint64_t i = t->items_from + t->items_count;
 		     i > t->items_from && espl__tier_gpus(t) > share; i--) {

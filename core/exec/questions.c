@@ -6,7 +6,9 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "exec/state.h"
+#include "exec/questions.h"
+#include "exec/searches_end.h"
+#include "exec/searches_jobs.h"
 #include "model/earlier.h"
 
 /* ---- questions ---------------------------------------------------------------------------- */
@@ -85,69 +87,123 @@ espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *in
 	info->least_usd = x->caller.least_usd;
 }
 
+struct espl__exec_view
+espl__exec_view(const struct espl__exec *x)
+{
+	const struct espl__search *jobs = espl__jobs_search(x);
+
+	ESPL__CHECK(x, EXEC);
+	return (struct espl__exec_view){ .now = x->now,
+		.ended = x->round.ended,
+		.cut = espl__exec_cut(x),
+		.pool = x->config->pool,
+		.searches = x->searches.count,
+		.metrics = &x->searches.metrics,
+		.workload = jobs != NULL ? jobs->jobs : NULL,
+		.jobs_come = jobs != NULL ? jobs->trials.trials.count : 0 };
+}
+
+static struct espl__trial *
+find_trial(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+
+	ESPL__CHECK(x, EXEC);
+	return number < x->searches.count
+	    ? espl__trial_at(&x->searches.list[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	    : NULL;
+}
+
+const struct espl_trial *
+espl__exec_trial(const struct espl__exec *x, uint64_t trial)
+{
+	const struct espl__trial *t = find_trial(x, trial);
+
+	return t != NULL ? &t->pub : NULL;
+}
+
+struct espl__trial_info
+espl__exec_trial_info(const struct espl__exec *x, uint64_t trial)
+{
+	const struct espl__trial *t = find_trial(x, trial);
+
+	if (t == NULL)
+		return (struct espl__trial_info){ NULL, 0, 0 };
+	return (struct espl__trial_info){ espl__trial_word(&t->search->trials, t),
+		espl__trial_restores(t), t->began };
+}
+
+const struct espl_offer *
+espl__exec_offer(const struct espl__exec *x, uint32_t number)
+{
+	ESPL__CHECK(x, EXEC);
+	return number < x->fleet.offer_count ? x->fleet.offers[number] : NULL;
+}
+
+uint32_t
+espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uint32_t room)
+{
+	uint32_t n = 0;
+
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->fleet.live_count; i++, n++) {
+		if (n < room) {
+			list[n].lease = x->fleet.live[i]->id;
+			list[n].offer = x->fleet.live[i]->offer;
+			list[n].state = x->fleet.live[i]->state;
+			list[n].max_price_hour = x->fleet.live[i]->max_price_hour;
+		}
+	}
+	return n;
+}
+
+uint32_t
+espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint32_t room)
+{
+	uint32_t n = 0;
+
+	ESPL__CHECK(x, EXEC);
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next, n++)
+		if (n < room)
+			list[n] = (struct espl__gang_info){ .gang = g->id,
+				.trial = espl__trial_uid(g->trial),
+				.gpus = g->share.gpus,
+				.slots = g->slots,
+				.iteration = g->iteration,
+				.budget = g->budget,
+				.told = (enum espl__directive)g->told,
+				.started = g->state != ESPL__GANG_STARTING,
+				.awaiting = g->awaiting,
+				.killed = g->killed || g->fault != NULL,
+				.moving = g->onto_count > 0 };
+	return n;
+}
+
 int
-espl__exec_ended(const struct espl__exec *x)
+espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number, uint64_t *trial)
 {
 	ESPL__CHECK(x, EXEC);
-	return x->round.ended;
+	*trial = ESPL_NONE;
+	for (*number = 0; *number < x->searches.count; ++*number) {
+		const struct espl__search *s = x->searches.list[*number];
+
+		if (s->jobs == NULL && strcmp(s->config->name, name) == 0)
+			return 1;
+		for (uint32_t i = 0; s->jobs != NULL && i < s->jobs->list.count; i++)
+			if (strcmp(s->jobs->list.jobs[i].name, name) == 0) {
+				*trial = i;
+				return 1;
+			}
+	}
+	return 0;
 }
 
-uint32_t
-espl__exec_metric(const struct espl__exec *x, const char *name)
+int
+espl__exec_job_cancelled(const struct espl__exec *x, uint64_t number)
 {
-	ESPL__CHECK(x, EXEC);
-	return espl__names_find(&x->searches.metrics, name);
-}
+	const struct espl__search *s = espl__jobs_search(x);
 
-const char *
-espl__exec_metric_name(const struct espl__exec *x, uint32_t metric)
-{
-	ESPL__CHECK(x, EXEC);
-	return metric < x->searches.metrics.count ? x->searches.metrics.names[metric] : NULL;
-}
-
-uint32_t
-espl__exec_metric_count(const struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
-	return x->searches.metrics.count;
-}
-
-uint64_t
-espl__exec_trial_restores(const struct espl__exec *x, uint64_t trial)
-{
-	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->searches.count
-	    ? espl__trial_at(&x->searches.list[number]->trials, trial & ESPL__TRIAL_NUMBER)
-	    : NULL;
-
-	ESPL__CHECK(x, EXEC);
-	return t != NULL ? espl__trial_restores(t) : 0;
-}
-
-const char *
-espl__exec_trial_word(const struct espl__exec *x, uint64_t trial)
-{
-	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->searches.count
-	    ? espl__trial_at(&x->searches.list[number]->trials, trial & ESPL__TRIAL_NUMBER)
-	    : NULL;
-
-	ESPL__CHECK(x, EXEC);
-	return t != NULL ? espl__trial_word(&x->searches.list[number]->trials, t) : NULL;
-}
-
-uint64_t
-espl__exec_trial_began(const struct espl__exec *x, uint64_t trial)
-{
-	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->searches.count
-	    ? espl__trial_at(&x->searches.list[number]->trials,
-		  trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1))
-	    : NULL;
-
-	ESPL__CHECK(x, EXEC);
-	return t != NULL ? t->began : 0;
+	return s != NULL && number < s->jobs->list.count && s->job_states[number].cancelled;
 }
 
 static void
@@ -161,20 +217,12 @@ sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 	s->waiting += of->trials.waiting;
 }
 
-static void
-best_of(const struct espl__search *of, struct espl__exec_summary *s)
-{
-	const struct espl__trial *best = espl__trial_at(&of->trials, of->best);
-
-	s->best = of->best;
-	s->best_loss = of->best_loss;
-	s->best_iteration = of->best_iteration;
-	s->best_checkpoint = best != NULL && !of->config->asked ? best->pub.checkpoint : 0;
-}
-
 void
 espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 {
+	const struct espl__search *of = x->searches.list[0];
+	const struct espl__trial *best;
+
 	memset(s, 0, sizeof *s);
 	s->how = x->round.ended ? x->round.ending : 0;
 	if (x->round.end_text != NULL &&
@@ -185,10 +233,11 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 		(void)snprintf(s->failure, sizeof s->failure, "%s", x->searches.last_failure);
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		sum_up(x->searches.list[i], s);
-	s->best = ESPL_NONE;
-	s->best_loss = NAN;
-	if (!x->config->pool)
-		best_of(x->searches.list[0], s);
+	s->best = x->config->pool ? ESPL_NONE : of->best;
+	s->best_loss = x->config->pool ? NAN : of->best_loss;
+	s->best_iteration = x->config->pool ? 0 : of->best_iteration;
+	best = espl__trial_at(&of->trials, s->best);
+	s->best_checkpoint = best != NULL && !of->config->asked ? best->pub.checkpoint : 0;
 	s->now = x->now;
 	s->cost = espl__ledger_total(x->ledger, x->now);
 	s->refunded = espl__ledger_refunds(x->ledger).usd;
@@ -213,13 +262,24 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	espl__jobs_sum(x, &s->jobs);
 }
 
-/* ---- questions ---------------------------------------------------------------------------- */
-
-espl_time
-espl__exec_now(const struct espl__exec *x)
+uint32_t
+espl__exec_gpus_min(const struct espl__exec *x)
 {
+	uint64_t least = 1;
+
 	ESPL__CHECK(x, EXEC);
-	return x->now;
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		const struct espl__search *s = x->searches.list[i];
+
+		if (s->over)
+			continue;
+		if (s->jobs == NULL && s->config->trial.gpus_min > least)
+			least = s->config->trial.gpus_min;
+		for (uint32_t k = 0; s->jobs != NULL && k < s->jobs->list.count; k++)
+			if ((uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit > least)
+				least = (uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit;
+	}
+	return least < ESPL_ANY ? (uint32_t)least : ESPL_ANY;
 }
 
 uint32_t
@@ -228,7 +288,6 @@ espl__exec_brackets(const struct espl__exec *x, uint64_t search)
 	const struct espl_spec *spec =
 	    search < x->searches.count ? x->searches.list[search]->experiment.spec : NULL;
 
-	ESPL__CHECK(x, EXEC);
 	return spec != NULL ? spec->bracket_count : 0;
 }
 
@@ -239,23 +298,8 @@ espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 	return number < x->searches.count ? x->searches.list[number]->session : NULL;
 }
 
-uint64_t
-espl__exec_searches(const struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
-	return x->searches.count;
-}
-
-int
-espl__exec_pool(const struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
-	return x->config->pool;
-}
-
 int
 espl__exec_has_come(const struct espl__exec *x, uint64_t number)
 {
-	ESPL__CHECK(x, EXEC);
 	return number >= x->searches.count || x->searches.list[number]->come;
 }

@@ -9,27 +9,15 @@
 
 #include "base/assert.h"
 #include "base/text.h"
-#include "exec/answers.h"
-#include "exec/items_inner.h"
+#include "exec/cluster_leases.h"
+#include "exec/effects.h"
+#include "exec/items_place.h"
+#include "exec/items_tiers.h"
+#include "exec/searches_end.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
 
 /* ---- making and freeing --------------------------------------------------------------------- */
-
-static espl_status
-make_instances(struct espl__exec *x, struct espl__diag *diag)
-{
-	const struct espl__run_config *c = x->config;
-	espl_status status;
-
-	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group,
-	    &x->env, &x->items.top.allocator, diag);
-	if (status == ESPL_OK)
-		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env,
-		    &x->items.placer, diag);
-	return status;
-}
 
 espl_status
 espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
@@ -42,11 +30,9 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->magic = ESPL__EXEC_MAGIC;
 	x->setup = *setup;
 	x->config = session->config;
-	x->round.timer = x->items.top.wake_at = ESPL_NEVER;
-	x->cluster.cloud_waits = 1;
+	x->round.timer = ESPL_NEVER;
 	espl__fleet_init(&x->fleet);
 	espl__market_init(&x->market, &x->fleet, &x->now);
-	espl__pool_init(&x->items.pool, sizeof(struct espl__item));
 	x->ledger = espl__ledger_new();
 	x->caller.fleet = &x->fleet;
 	x->caller.least_s = x->caller.least_usd = NAN;
@@ -60,10 +46,11 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->env.ctx = x;
 	x->env.service = espl__exec_service;
 	x->env.note = espl__exec_plugin_note;
-	espl__exec_model_init(x);
+	espl__cluster_init(x);
+	espl__items_init(x);
+	espl__searches_init(x);
 	for (struct espl__observer *o = setup->observers; o != NULL; o = o->next)
 		o->exec = x;
-	espl__exec_compute_init(x);
 	status = ESPL_OK;
 	if (!session->config->pool ||
 	    session->jobs != NULL) /* a pool's number 0 are its plain jobs */
@@ -71,7 +58,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	for (uint32_t i = 0; status == ESPL_OK && i < session->entry_count; i++)
 		status = espl__search_add(x, &session->entries[i], diag);
 	if (status == ESPL_OK)
-		status = make_instances(x, diag);
+		status = espl__items_open(x, diag);
 	for (uint32_t i = 0; status == ESPL_OK && i < x->searches.count; i++)
 		status = espl__search_declare(x->searches.list[i], diag);
 	if (status != ESPL_OK) {
@@ -82,24 +69,6 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	return ESPL_OK;
 }
 
-static void
-free_lists(struct espl__exec *x)
-{
-	free(x->items.spare);
-	free(x->items.gangs_view);
-	free(x->items.place_list);
-	free(x->items.place_view);
-	free(x->items.pending);
-	free(x->gangs.awaiting);
-	free(x->cluster.give_up);
-	free(x->searches.collect);
-	free(x->round.effects);
-	free(x->searches.computing);
-	free(x->round.end_text);
-	free(x->searches.last_failure);
-	espl__lease_records_free(x);
-}
-
 void
 espl__exec_free(struct espl__exec *x)
 {
@@ -107,37 +76,19 @@ espl__exec_free(struct espl__exec *x)
 		return;
 	if (espl__panic_context_arg == x)
 		espl__panic_context = NULL;
-	for (uint32_t i = 0; i < x->searches.count; i++) {
-		espl__instance_destroy(x->searches.list[i]->algorithm);
-		x->searches.list[i]->algorithm = NULL;
-		espl__inner_still(x->searches.list[i]->tier->inner);
-	}
+	espl__searches_still(x);
 	espl__tier_free(&x->items.top);
 	espl__instance_destroy(x->items.placer);
-	while (x->gangs.first != NULL) {
-		struct espl__gang *g = x->gangs.first;
-		x->gangs.first = g->next;
-		free(g->slots);
-		free(g->onto);
-		free(g->fault);
-		free(g);
-	}
-	espl__map_free(&x->gangs.map);
-	for (uint64_t i = 0; i < x->items.pool.count; i++) {
-		struct espl__item *item = espl__pool_at(&x->items.pool, i);
-		free(item->target);
-		free(item->nodes);
-	}
-	espl__pool_free(&x->items.pool);
-	free_lists(x);
-	for (uint32_t i = 0; i < x->searches.count; i++)
-		espl__search_free(x->searches.list[i]);
-	free(x->searches.list);
+	espl__gangs_free(x);
+	espl__items_free(x);
+	espl__cluster_free(x);
+	espl__searches_free(x);
 	free(x->round.experiments);
+	free(x->round.effects);
+	free(x->round.end_text);
 	espl__ledger_free(x->ledger);
 	espl__market_free(&x->market);
 	espl__fleet_free(&x->fleet);
-	espl__names_free(&x->searches.metrics);
 	espl__caller_free(&x->caller);
 	espl__buf_free(&x->round.decisions);
 	espl__buf_free(&x->round.ops);
@@ -160,19 +111,13 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 	espl__buf_reset(&x->round.decisions);
 	espl__arena_free(&x->ops_arena);
 	x->round.call_seq = 0;
-	x->items.seats_freed = 0;
-	x->searches.places = 0;
+	espl__items_freed(x, 0);
+	espl__searches_begin(x);
 	x->round.replaying = recorded != NULL;
 	x->round.accept = accept != 0;
 	x->round.recorded = espl__reader(recorded != NULL ? recorded->data : NULL,
 	    recorded != NULL ? recorded->size : 0);
 	espl__answers_next(x);
-	/* Summing all leases in every round would cost more than the round: once a second is
-	 * enough. */
-	if (now - x->searches.spent_at >= ESPL_SECOND || x->cluster.dirty) {
-		espl__search_spent(x);
-		x->searches.spent_at = now;
-	}
 }
 
 /* For espl__panic: must not allocate. */
@@ -214,12 +159,12 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__exec_search(x, diag);
 	if (x->cluster.dirty)
-		espl__exec_let_go(x); /* release first: a node about to be replaced must not be
+		espl__cluster_let_go(x); /* release first: a node about to be replaced must not be
 					 leased again as well */
 	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__exec_allocate(x, diag);
 	if (x->cluster.dirty)
-		espl__exec_give_ups(x, !espl__exec_needs_no_nodes(x));
+		espl__cluster_give_ups(x, !espl__exec_needs_no_nodes(x));
 	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__exec_place(x, diag);
 	if (status != ESPL_OK)
@@ -249,62 +194,4 @@ espl__exec_decisions(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	return &x->round.decisions;
-}
-
-const struct espl_offer *
-espl__exec_offer(const struct espl__exec *x, uint32_t number)
-{
-	ESPL__CHECK(x, EXEC);
-	return number < x->fleet.offer_count ? x->fleet.offers[number] : NULL;
-}
-
-uint32_t
-espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uint32_t room)
-{
-	uint32_t n = 0;
-
-	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->fleet.live_count; i++, n++) {
-		if (n < room) {
-			list[n].lease = x->fleet.live[i]->id;
-			list[n].offer = x->fleet.live[i]->offer;
-			list[n].state = x->fleet.live[i]->state;
-			list[n].max_price_hour = x->fleet.live[i]->max_price_hour;
-		}
-	}
-	return n;
-}
-
-uint32_t
-espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint32_t room)
-{
-	uint32_t n = 0;
-
-	ESPL__CHECK(x, EXEC);
-	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next, n++)
-		if (n < room)
-			list[n] = (struct espl__gang_info){ .gang = g->id,
-				.trial = espl__trial_uid(g->trial),
-				.gpus = g->share.gpus,
-				.slots = g->slots,
-				.iteration = g->iteration,
-				.budget = g->budget,
-				.told = (enum espl__directive)g->told,
-				.started = g->state != ESPL__GANG_STARTING,
-				.awaiting = g->awaiting,
-				.killed = g->killed || g->fault != NULL,
-				.moving = g->onto_count > 0 };
-	return n;
-}
-
-const struct espl_trial *
-espl__exec_trial(const struct espl__exec *x, uint64_t trial)
-{
-	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->searches.count
-	    ? espl__trial_at(&x->searches.list[number]->trials, trial & ESPL__TRIAL_NUMBER)
-	    : NULL;
-
-	ESPL__CHECK(x, EXEC);
-	return t != NULL ? &t->pub : NULL;
 }

@@ -1,13 +1,10 @@
-/* round_alarms.c - what is due at an instant: deadlines, budgets, and trials that have not reported
- * for long. */
+/* round_alarms.c - what is due at an instant: deadlines, budgets, and what the owners wait for. */
 #include "base/assert.h"
-#include "base/text.h"
+#include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "exec/state.h"
-
-/* warn after this long without a report, unless iterations are long */
-#define QUIET_LEAST (300 * ESPL_SECOND)
-#define QUIET_TIMES 4.0 /* what an iteration took at most, times this */
+#include "exec/gangs_start.h"
+#include "exec/items_tiers.h"
+#include "exec/searches_end.h"
 
 static espl_time
 take_earlier(espl_time a, espl_time b)
@@ -33,114 +30,6 @@ broke_at(const struct espl__exec *x)
 	return x->now + (espl_time)((double)left / rate * 1e9) + 1;
 }
 
-static espl_time
-silent_until(const struct espl__gang *g)
-{
-	espl_span limit = g->trial->search->config->trial.report_limit;
-
-	return limit > 0 ? g->heard + limit : ESPL_NEVER;
-}
-
-/* When to warn that the gang has not reported; NEVER: already done, or the gang is killed before
- * that. */
-static espl_time
-quiet_until(const struct espl__gang *g)
-{
-	const struct espl__search *s = g->trial->search;
-	espl_span quiet = QUIET_LEAST, limit = s->config->trial.report_limit;
-
-	if (g->quiet_told || s->config->asked)
-		return ESPL_NEVER;
-	if (s->longest_s * QUIET_TIMES > (double)QUIET_LEAST / 1e9)
-		quiet = s->longest_s * QUIET_TIMES < 1e9
-		    ? (espl_span)(s->longest_s * QUIET_TIMES * 1e9)
-		    : ESPL_NEVER;
-	return quiet != ESPL_NEVER && (limit == 0 || quiet < limit) ? g->heard + quiet : ESPL_NEVER;
-}
-
-static void
-tell_quiet(struct espl__exec *x)
-{
-	for (struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
-		const struct espl__search *s = g->trial->search;
-		char since[32], limit[32];
-
-		if (x->now < quiet_until(g)) {
-			if (x->searches.count == 1 && !g->quiet_told)
-				return; /* the others reported later */
-			continue;
-		}
-		g->quiet_told = 1;
-		if (g->awaiting || g->state == ESPL__GANG_LEAVING || espl__gang_unreachable(x, g))
-			continue;
-		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
-		    s->config->trial.report_limit > 0
-			? "trial %llu: no report for %s%s; trial.report_limit is %s"
-			: "trial %llu: no report for %s%s; trial.report_limit is not set",
-		    (unsigned long long)g->trial->pub.id,
-		    espl__format_short(x->now - g->heard, since),
-		    s->reported                    ? ""
-			: s->config->trial.metrics ? " (no line of its output fits trial.metrics)"
-						   : " (does the program call run.report()?)",
-		    espl__format_short(s->config->trial.report_limit, limit));
-	}
-}
-
-/* When that will be due first. */
-static espl_time
-quiet_at(const struct espl__exec *x)
-{
-	espl_time at = ESPL_NEVER;
-
-	for (const struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
-		at = take_earlier(at, quiet_until(g));
-		if (x->searches.count == 1 && !g->quiet_told)
-			break;
-	}
-	return at;
-}
-
-static void
-end_hung(struct espl__exec *x)
-{
-	struct espl__gang *g, *newer;
-
-	for (g = x->gangs.oldest; g != NULL; g = newer) {
-		const struct espl__trial_config *c = &g->trial->search->config->trial;
-		char span[32], *fault;
-
-		newer = g->newer;
-		if (x->now < silent_until(g)) {
-			if (x->searches.count == 1)
-				return; /* the others reported later */
-			continue;
-		}
-		espl__gang_heard(x, g);
-		/* The executor lets it wait at a barrier, or it has nothing more to report: the
-		 * world makes sure that a gang asked to leave does so. */
-		if (g->awaiting || g->state == ESPL__GANG_LEAVING || espl__gang_unreachable(x, g))
-			continue;
-		fault =
-		    espl__format("no report within %s", espl__format_short(c->report_limit, span));
-		espl__exec_kill(x, g, c->grace, fault);
-		free(fault);
-	}
-}
-
-/* When the first gang will have been silent for too long. */
-static espl_time
-hung_at(const struct espl__exec *x)
-{
-	espl_time at = ESPL_NEVER;
-
-	for (const struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
-		at = take_earlier(at, silent_until(g));
-		if (x->searches.count == 1)
-			break;
-	}
-	return at;
-}
-
 void
 espl__exec_alarms(struct espl__exec *x)
 {
@@ -152,16 +41,10 @@ espl__exec_alarms(struct espl__exec *x)
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget was used up");
 	espl__lease_show_offers(x);
-	espl__search_alarms(x);
-	tell_quiet(x);
-	end_hung(x);
+	espl__round_news(x);
+	x->round.idle_wakes += espl__searches_alarm(x);
+	espl__gangs_alarm(x);
 	x->round.idle_wakes += espl__tiers_next(x) <= x->now;
-	for (uint32_t i = 0; i < x->searches.count; i++)
-		if (x->searches.list[i]->wake_at <= x->now) {
-			x->round.idle_wakes++;
-			x->searches.list[i]->wake_at = ESPL_NEVER;
-			x->searches.list[i]->why |= ESPL_ASK_TIME;
-		}
 	espl__tiers_alarm(x);
 }
 
@@ -172,8 +55,7 @@ espl__exec_timer(struct espl__exec *x)
 
 	ESPL__CHECK(x, EXEC);
 	next = take_earlier(next, espl__lease_retry_at(x));
-	next = take_earlier(next, hung_at(x));
-	next = take_earlier(next, quiet_at(x));
+	next = take_earlier(next, espl__gangs_next(x));
 	next = take_earlier(next, espl__search_limits_at(x));
 	if (x->round.ending == 0 && !espl__exec_needs_no_nodes(x)) {
 		if (x->config->deadline != ESPL_NEVER)

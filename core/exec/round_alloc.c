@@ -7,53 +7,16 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/answers.h"
 #include "exec/effects.h"
 #include "exec/items_inner.h"
+#include "exec/items_lists.h"
+#include "exec/items_place.h"
+#include "exec/items_tiers.h"
+#include "exec/searches_end.h"
+#include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
-#include "exec/state.h"
-
-static void
-ring_alarm(struct espl__tier *tier, espl_time now)
-{
-	if (tier->wake_at > now)
-		return;
-	tier->wake_at = ESPL_NEVER;
-	tier->why |= ESPL_WHY_TIME;
-}
-
-void
-espl__tiers_alarm(struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
-	ring_alarm(&x->items.top, x->now);
-	for (uint32_t i = 0; i < x->searches.count; i++)
-		ring_alarm(x->searches.list[i]->tier, x->now);
-}
-
-espl_time
-espl__tiers_next(const struct espl__exec *x)
-{
-	espl_time next = x->items.top.wake_at;
-
-	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->searches.count; i++)
-		if (x->searches.list[i]->tier->wake_at < next)
-			next = x->searches.list[i]->tier->wake_at;
-	return next;
-}
 
 /* ---- what they see ------------------------------------------------------------------------ */
-
-static void
-clear_changes(struct espl__tier *tier)
-{
-	for (uint32_t i = 0; i < tier->changed_count; i++)
-		((struct espl__item *)(uintptr_t)tier->changed[i])->alloc_changed = 0;
-	tier->changed_count = 0;
-	tier->gone_count = 0;
-	tier->why = 0;
-}
 
 static void
 fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view *v)
@@ -62,12 +25,7 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 
 	memset(v, 0, sizeof *v);
 	v->size = (uint32_t)sizeof *v;
-	v->why = tier->why;
 	v->now = x->now;
-	v->items = tier->items + tier->items_from;
-	v->item_count = (uint32_t)tier->items_count;
-	v->changed = tier->changed;
-	v->changed_count = tier->changed_count;
 	ESPL__GROW(x->round.experiments, x->round.experiments_cap, x->searches.count);
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		if (x->searches.list[i]->algorithm != NULL && x->searches.list[i]->come &&
@@ -83,80 +41,14 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 	v->nodes = x->fleet.live;
 	v->node_count = x->fleet.live_count;
 	v->targets = x->fleet.targets;
-	v->outcomes = tier->outcomes.list;
-	v->outcome_count = tier->outcomes.count;
 	v->gpus = x->fleet.gpus;
 	v->gpus_idle = x->fleet.gpus_idle;
-	v->gone = tier->gone;
-	v->gone_count = tier->gone_count;
-	v->gpus_granted = (uint32_t)espl__tier_gpus(tier);
 	v->gpus_lost = x->fleet.lost;
 	if (tier->inner != NULL)
 		espl__inner_view(tier->inner, v);
 }
 
 /* ---- their answers ------------------------------------------------------------------------ */
-
-/* GPUs that the grants in force and those of the answer take together, against what the targets
- * give: the answer is good if the first is not above the second.  A share may have become smaller
- * than what is granted of it: then it must not grow. */
-static espl_status
-check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
-    struct espl__diag *why)
-{
-	uint64_t whole = tier->granted_whole, asked, capacity = 0, there;
-	const char *who = tier->allocator->who,
-		   *limit = tier->inner != NULL ? "the share of its experiment is"
-						: "the nodes it asked for have";
-	uint32_t parts[65];
-	uint32_t *targets =
-	    espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
-	struct espl__op op;
-
-	x->items.stamp++;
-	memcpy(parts, tier->granted_parts, sizeof parts);
-	memcpy(targets, x->fleet.targets, x->fleet.offer_count * sizeof *targets);
-	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		if (op.type == ESPL__OP_TARGET)
-			targets[op.as.target.offer] = op.as.target.nodes;
-		if (op.type != ESPL__OP_GRANT || (op.as.grant.flags & ESPL_GRANT_QUEUED) != 0)
-			continue;
-		struct espl__item *item = espl__item_at(tier, op.as.grant.item);
-		if (item == NULL)
-			continue;
-		if (item->stamp == x->items.stamp)
-			return espl__fail(why, ESPL_E_REJECTED,
-			    "%s grants item %llu twice in one answer", who,
-			    (unsigned long long)op.as.grant.item);
-		item->stamp = x->items.stamp;
-		if (item->pub.granted.gpus > 0 && item->pub.granted.packing == 1)
-			whole -= item->pub.granted.gpus;
-		else if (item->pub.granted.gpus > 0)
-			parts[item->pub.granted.packing]--;
-		if (op.as.grant.share.packing == 1)
-			whole += op.as.grant.share.gpus;
-		else
-			parts[op.as.grant.share.packing]++;
-	}
-	asked = whole;
-	for (uint32_t c = 2; c <= 64; c++)
-		asked += (parts[c] + c - 1) / c;
-	for (uint32_t o = 0; o < x->fleet.offer_count && tier->inner == NULL; o++)
-		capacity += (uint64_t)targets[o] * x->fleet.offers[o]->gpus;
-	if (tier->inner != NULL) {
-		capacity = espl__inner_share(tier->inner);
-	} else if (x->config->gpus_limit < capacity) {
-		capacity = x->config->gpus_limit;
-		limit = "experiment.gpus_max is";
-	}
-	there = capacity;
-	if (tier->inner != NULL && espl__tier_gpus(tier) > capacity)
-		capacity = espl__tier_gpus(tier);
-	return asked <= capacity
-	    ? ESPL_OK
-	    : espl__fail(why, ESPL_E_REJECTED, "%s grants %llu GPUs, but %s %llu", who,
-		  (unsigned long long)asked, limit, (unsigned long long)there);
-}
 
 /* Allocators share the pool out among items; what an experiment may hold at most is seen to here:
  * beyond it its items get less, or wait. */
@@ -169,7 +61,7 @@ within_limit(const struct espl__exec *x, const struct espl__item *item, struct e
 	if (!x->config->pool || s->jobs != NULL || item->tier != &x->items.top ||
 	    s->config->gpus_limit == ESPL_ANY || share.gpus == 0)
 		return share;
-	room = (double)s->config->gpus_limit - (s->granted - own) + 1e-9;
+	room = (double)s->config->gpus_limit - (x->items.granted[s->number] - own) + 1e-9;
 	if ((double)share.gpus / share.packing <= room)
 		return share;
 	share.gpus = share.packing == 1 && room >= 1 ? (uint32_t)room : 0;
@@ -210,19 +102,10 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 		    "is granted %u%s %s by %s", (unsigned)g->share.gpus,
 		    g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
 		    tier->allocator->who);
-	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0
-	    ? ESPL_OWNER_BRACKET | item->pub.bracket
-	    : ESPL_NONE;
-	espl__item_grant(x, item, g->share, g->offer);
-	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
-		item->view.flags |= ESPL_GANG_YIELDS;
-		espl__item_look(x, item);
-		x->items.place_why |= ESPL_WHY_ARRIVAL;
-	}
+	espl__item_take(x, item, g);
 	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL &&
 	    !espl__gang_matches(item->trial->gang, item))
-		espl__exec_kill(x, item->trial->gang, item->trial->search->config->trial.grace,
-		    NULL);
+		espl__exec_kill(x, item->trial->gang, item->trial->search->config->trial.grace);
 }
 
 static void
@@ -235,8 +118,8 @@ apply_target(struct espl__exec *x, const struct espl_target *t)
 		    (unsigned)x->fleet.targets[t->offer]);
 	x->fleet.targets[t->offer] = t->nodes;
 	x->fleet.target_price[t->offer] = t->max_price_hour;
-	espl__exec_capacity(x);
-	x->cluster.dirty = 1;
+	espl__searches_capacity(x);
+	espl__cluster_mark(x);
 }
 
 static void
@@ -258,8 +141,8 @@ apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader 
 			n = espl__machine_at(&x->fleet, op.as.id);
 			if (n != NULL && n->live) {
 				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
-				x->items.place_why |= ESPL_WHY_NODES;
-				x->cluster.dirty = 1;
+				espl__items_ask_placer(x, ESPL_WHY_NODES);
+				espl__cluster_mark(x);
 			}
 			break;
 		case ESPL__OP_CLAIM:
@@ -272,7 +155,7 @@ apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader 
 			break;
 		case ESPL__OP_WAKE:
 			if (op.as.at < tier->wake_at)
-				tier->wake_at = op.as.at;
+				espl__tier_wake(tier, op.as.at);
 			break;
 		case ESPL__OP_PLAN:
 			espl__exec_take_plan(x->searches.list[0], &op.as.plan.plan, 1);
@@ -298,26 +181,16 @@ ask_allocator(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *
 	struct espl_alloc_view view;
 	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
-	struct espl__search *s = tier->inner != NULL ? espl__inner_search(tier->inner) : NULL;
+	struct espl__search *s = tier->inner != NULL ? tier->inner->search : NULL;
 	espl_status status;
 
 	fill_view(x, tier, &view);
-	x->caller.items_ctx = tier;
-	x->caller.item = espl__item_lookup;
-	x->caller.shares = tier->inner != NULL;
-	status = espl__call_allocate(&x->caller, tier->allocator, &view, &why);
-	if (status == ESPL_OK) {
-		status =
-		    check_fit(x, tier, espl__reader(x->caller.ops.data, x->caller.ops.size), &why);
-		if (status != ESPL_OK)
-			espl__buf_clear(&x->caller.ops);
-	}
-	clear_changes(tier);
-	tier->outcomes.count = 0;
-	status = espl__exec_answer(x, s, tier->allocator, status, &why, &answer, diag);
-	if (s != NULL && s->ending != 0)
-		x->items.top.wake_at = x->now; /* it failed: its share is for others */
-	espl__arena_free(&tier->outcomes.arena);
+	status = espl__tier_call(x, tier, &view, &why, &answer, diag);
+	if (s != NULL && tier->failures == ESPL__FAILED_FOR_GOOD)
+		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s",
+		    why.text[0] != '\0' ? why.text : tier->allocator->who);
+	if (s != NULL && s->ending != 0) /* it failed: its share is for others */
+		espl__tier_wake(&x->items.top, x->now);
 	if (status == ESPL_OK)
 		apply_answer(x, tier, &answer);
 	return status;
@@ -326,18 +199,15 @@ ask_allocator(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *
 /* Without a share there is nothing to divide: take back the grants; report changes when there is a
  * share again. */
 static espl_status
-divide_share(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
+divide_share(struct espl__exec *x, struct espl__search *s, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
-	if (espl__inner_share(tier->inner) > 0 && is_asked(tier)) {
-		espl__model_service_stale(&espl__inner_search(tier->inner)->model, 0);
-		status = ask_allocator(x, tier, diag);
-	} else if (espl__inner_share(tier->inner) == 0) {
-		tier->why &= ~(ESPL_WHY_PROFILE |
-		    ESPL_WHY_HINT); /* already reported to the pool's allocator */
+	if (espl__inner_share(s->tier->inner) > 0 && is_asked(s->tier)) {
+		espl__search_stale(s, 0);
+		status = ask_allocator(x, s->tier, diag);
 	}
-	espl__inner_cut(tier->inner);
+	espl__inner_cut(s->tier->inner);
 	return status;
 }
 
@@ -350,14 +220,13 @@ espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
 		return ESPL_OK;
 	espl__inner_look(x);
 	if (is_asked(&x->items.top)) {
-		for (uint32_t i = 0; i < x->searches.count; i++)
-			espl__model_service_stale(&x->searches.list[i]->model, 0);
+		espl__searches_stale(x, 0);
 		espl__jobs_look(x);
 		status = ask_allocator(x, &x->items.top, diag);
 	}
 	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK && x->round.ending == 0;
 	     i++)
 		if (x->searches.list[i]->tier->inner != NULL && !x->searches.list[i]->over)
-			status = divide_share(x, x->searches.list[i]->tier, diag);
+			status = divide_share(x, x->searches.list[i], diag);
 	return status;
 }

@@ -2,9 +2,14 @@
 #include <stdio.h>
 
 #include "base/assert.h"
+#include "exec/cluster_leases.h"
 #include "exec/effects.h"
+#include "exec/items_inner.h"
+#include "exec/items_lists.h"
+#include "exec/items_tiers.h"
+#include "exec/searches_decisions.h"
+#include "exec/searches_end.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
 
 /* calls at the instants that policies asked for, with which nothing changed */
 #define IDLE_WAKES_MOST 3u
@@ -32,7 +37,7 @@ pool_over(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->searches.count; i++) {
 		struct espl__search *s = x->searches.list[i];
 
-		if (!s->over && espl__search_idle(s) && s->gang_count == 0 &&
+		if (!s->over && espl__search_idle(s) && s->sums.count == 0 &&
 		    (s->ending != 0 || !espl__exec_salvage(s)))
 			espl__search_closed(s);
 		over += s->over;
@@ -68,7 +73,7 @@ wind_down(struct espl__exec *x)
 	}
 	/* Also gangs that are already leaving: they might never finish. */
 	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
-		espl__exec_kill(x, g, g->trial->search->config->trial.grace, NULL);
+		espl__exec_kill(x, g, g->trial->search->config->trial.grace);
 	if (x->gangs.count > 0 || x->fleet.live_count > 0 || x->round.ended)
 		return;
 	x->round.ended = 1;
@@ -79,47 +84,13 @@ wind_down(struct espl__exec *x)
 	e = espl__exec_effect(x, ESPL__FX_END);
 	e->as.end.how = x->round.ending;
 	e->as.end.text = x->round.end_text;
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->end != NULL)
-			o->end(o->ctx, x->now, x->round.ending, x->round.end_text);
+	ESPL__OBSERVE(x, end, x->round.ending, x->round.end_text);
 }
 
-void
-espl__exec_cluster(struct espl__exec *x)
+/* No progress is possible.  1: ended an experiment that grants nothing of its share. */
+static int
+end_stuck_share(struct espl__exec *x)
 {
-	enum espl__run_end before;
-	uint32_t open;
-	int needed;
-
-	ESPL__CHECK(x, EXEC);
-	wind_down(x);
-	do {
-		before = x->round.ending;
-		open = espl__searches_open(x);
-		needed = !espl__exec_needs_no_nodes(x);
-		if (x->cluster.dirty || !needed ||
-		    (x->items.seats_freed && (x->cluster.surplus || x->fleet.retiring > 0)) ||
-		    espl__lease_retry_at(x) <= x->now) {
-			x->cluster.dirty = 0;
-			espl__exec_give_ups(x, needed);
-			espl__exec_let_go(x);
-			espl__cluster_retire(x, needed);
-			espl__cluster_release(x);
-			if (!espl__exec_needs_no_nodes(x))
-				espl__lease_nodes(x);
-			else
-				espl__lease_forget_retries(x);
-		}
-		espl__exec_stall(x);
-		wind_down(x);
-	} while (
-	    x->round.ending != before || (x->round.ending == 0 && espl__searches_open(x) != open));
-}
-
-int
-espl__inner_stuck(struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->searches.count; i++) {
 		struct espl__search *s = x->searches.list[i];
 		const struct espl__tier *t = s->tier;
@@ -132,7 +103,7 @@ espl__inner_stuck(struct espl__exec *x)
 		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait",
 		    t->allocator->who, (unsigned)espl__inner_share(t->inner),
 		    espl__exec_unit(x, espl__inner_share(t->inner)));
-		x->items.top.wake_at = x->now;
+		espl__tier_wake(&x->items.top, x->now);
 		return 1;
 	}
 	return 0;
@@ -182,7 +153,7 @@ narrow_unplaced(struct espl__exec *x)
 	    something_moves(x))
 		return;
 	if (x->items.seats_freed) { /* the placer has yet to see them */
-		x->items.top.wake_at = x->now;
+		espl__tier_wake(&x->items.top, x->now);
 		return;
 	}
 	for (uint32_t i = x->items.gangs_count; i > 0; i--) {
@@ -196,11 +167,7 @@ narrow_unplaced(struct espl__exec *x)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
 		    "is granted %u %s instead of %u, for which %s finds no place", (unsigned)fewer,
 		    espl__exec_unit(x, fewer), (unsigned)gpus, x->items.placer->who);
-		item->pub.gpus_max = fewer;
-		espl__inner_count(item, 1);
-		espl__item_grant(x, item, (struct espl_share){ fewer, 1 }, item->pub.offer);
-		espl__item_changed(item, ESPL_WHY_NODES);
-		item->tier->wake_at = x->now;
+		espl__item_narrow(x, item, fewer);
 	}
 }
 
@@ -242,7 +209,7 @@ end_unplaced(struct espl__exec *x)
 			    espl__exec_unit(x, item->pub.granted.gpus));
 			(void)espl__exec_trial_over(x, t, ESPL_END_FAILED, NULL);
 		}
-		x->items.top.wake_at = x->now;
+		espl__tier_wake(&x->items.top, x->now);
 		return 1;
 	}
 	return 0;
@@ -267,8 +234,8 @@ name_first(const struct espl__exec *x, char *to, size_t room)
 		    x->searches.list[item->pub.experiment]->config->name);
 }
 
-void
-espl__exec_stall(struct espl__exec *x)
+static void
+end_stalled(struct espl__exec *x)
 {
 	/* on all nodes, but for those that are set aside each by itself */
 	uint32_t quarantined = 0, gpus = 0;
@@ -283,7 +250,7 @@ espl__exec_stall(struct espl__exec *x)
 			gpus += !x->fleet.live[i]->gpus[k]->blocked;
 	}
 	name_first(x, first, sizeof first);
-	if (x->fleet.gpus > 0 && (end_unplaced(x) || espl__inner_stuck(x)))
+	if (x->fleet.gpus > 0 && (end_unplaced(x) || end_stuck_share(x)))
 		return;
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
 		espl__exec_fails(x,
@@ -303,4 +270,23 @@ espl__exec_stall(struct espl__exec *x)
 		    x->items.unplaced == 1 ? "it" : "them");
 	else
 		find_stuck(x);
+}
+
+void
+espl__exec_cluster(struct espl__exec *x)
+{
+	enum espl__run_end before;
+	uint32_t open;
+
+	ESPL__CHECK(x, EXEC);
+	wind_down(x);
+	do {
+		before = x->round.ending;
+		open = espl__searches_open(x);
+		espl__cluster_follow(x, !espl__exec_needs_no_nodes(x));
+		espl__round_news(x);
+		end_stalled(x);
+		wind_down(x);
+	} while (
+	    x->round.ending != before || (x->round.ending == 0 && espl__searches_open(x) != open));
 }

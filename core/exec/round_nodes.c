@@ -2,42 +2,46 @@
  */
 #include "base/assert.h"
 #include "base/text.h"
+#include "exec/cluster_leases.h"
 #include "exec/effects.h"
+#include "exec/gangs_start.h"
+#include "exec/items_lists.h"
+#include "exec/items_new.h"
+#include "exec/items_place.h"
+#include "exec/items_tiers.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
 
 /* Micro-dollars, beside what a minute costs: a cloud is asked only now and then. */
 #define CHARGE_SLACK 5000
 
-/* ---- states of nodes ---------------------------------------------------------------------- */
-
-/* Items with a target on the node need a new one. */
-static void
-evict_node(struct espl__exec *x, const struct espl__machine *n, int lost)
+void
+espl__round_news(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
-		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
-		uint32_t k;
-
-		for (k = 0; k < item->target_count && item->target[k].node != n->pub.id; k++)
-			;
-		if (k == item->target_count)
-			continue;
-		item->pub.flags |= ESPL_ITEM_EVICTED;
-		espl__item_changed(item, lost ? ESPL_WHY_NODES : ESPL_WHY_NOTICE);
-		if (lost)
-			espl__item_target(x, item, NULL, 0);
-		espl__item_look(x, item);
-	}
+	ESPL__CHECK(x, EXEC);
+	if (!espl__cluster_take_news(x))
+		return;
+	espl__searches_stale(x, 1);
+	espl__tiers_ask(x, ESPL_WHY_NODES);
 }
+
+/* Nodes have changed: all that decide about them look again. */
+static void
+mark_nodes(struct espl__exec *x)
+{
+	espl__tiers_ask(x, ESPL_WHY_NODES);
+	espl__items_ask_placer(x, ESPL_WHY_NODES);
+	espl__cluster_mark(x);
+}
+
+/* ---- states of nodes ---------------------------------------------------------------------- */
 
 static void
 kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 {
 	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (espl__gang_on(g, n->pub.id))
-			espl__exec_kill(x, g, 0, NULL);
+			espl__exec_kill(x, g, 0);
 }
 
 /* The provider's own figure is charged; that it is another than ours must not go unnoticed. */
@@ -70,7 +74,7 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 	    x->cluster.node_why_at == x->now;
 	const char *why = told ? x->cluster.node_why : useless ? "given up" : words[reason];
 
-	evict_node(x, n, 1);
+	espl__items_evict(x, n->pub.id, ESPL_ANY, 1);
 	kill_gangs(x, n);
 	compare_charge(x, n, reason, e->as.node.charged);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
@@ -81,22 +85,20 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 		    (unsigned long long)n->pub.id, why);
 	espl__exec_show_node(x, n, why);
 	espl__lease_ended(x, n, reason, why);
+	espl__round_news(x);
 }
 
 void
-espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+espl__exec_node(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node.lease);
 	espl_node_state state = e->as.node.state;
 
 	ESPL__CHECK(x, EXEC);
-	(void)diag;
 	if (n == NULL || !n->live || (state < n->pub.state && state != ESPL_NODE_ENDED))
 		return;
 	espl__exec_gpu_time(x);
-	espl__exec_why(x, ESPL_WHY_NODES);
-	x->items.place_why |= ESPL_WHY_NODES;
-	x->cluster.dirty = 1;
+	mark_nodes(x);
 	if (state == ESPL_NODE_ENDED) {
 		node_ended(x, n, e);
 		return;
@@ -105,26 +107,19 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 		n->pub.ends_at = e->as.node.ends_at;
 	if (state == n->pub.state)
 		return;
-	espl__ledger_state(x->ledger, n->pub.id, state, x->now);
-	if (state == ESPL_NODE_READY) {
-		n->pub.ready_at = x->now;
-		espl__lease_ready(x, n);
-	}
-	espl__machine_state(&x->fleet, n, state, e->as.node.gpus);
+	espl__lease_state(x, n, state, e->as.node.gpus);
 	if (state == ESPL_NODE_READY)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is ready: %u %s",
 		    (unsigned long long)n->pub.id, (unsigned)n->pub.gpu_count,
 		    espl__exec_unit(x, n->pub.gpu_count));
 	if (state == ESPL_NODE_NOTICE) {
-		espl__exec_why(x, ESPL_WHY_NOTICE);
-		x->items.place_why |= ESPL_WHY_NOTICE;
-		evict_node(x, n, 0);
+		espl__tiers_ask(x, ESPL_WHY_NOTICE);
+		espl__items_ask_placer(x, ESPL_WHY_NOTICE);
+		espl__items_evict(x, n->pub.id, ESPL_ANY, 0);
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
 		    "node %llu has an interruption notice", (unsigned long long)n->pub.id);
 	}
-	if (x->fleet.placeable_count > x->cluster.nodes_peak)
-		x->cluster.nodes_peak = x->fleet.placeable_count;
-	x->items.seats_freed = 1;
+	espl__items_freed(x, 1);
 	espl__exec_show_node(x, n,
 	    state == ESPL_NODE_READY        ? "ready"
 		: state == ESPL_NODE_NOTICE ? "notice"
@@ -166,12 +161,7 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 		espl__exec_collect_later(x, t);
 		return;
 	}
-	if (t->pub.state == ESPL_TRIAL_RUNNING)
-		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
-	t->item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
-	espl__item_progress(x, t->item, espl__trial_restores(t));
-	espl__item_changed(t->item, ESPL_WHY_NODES);
-	espl__exec_show(x, t);
+	espl__exec_wait(t, ESPL_WHY_NODES);
 }
 
 /* Gangs that are gone; those that outlived the driver stay as they are. */
@@ -179,14 +169,8 @@ static void
 drop_gangs(struct espl__exec *x)
 {
 	struct espl__gang *g, *next;
-	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < x->gangs.awaiting_count; i++) {
-		x->gangs.awaiting[i]->awaiting = x->gangs.awaiting[i]->outlived;
-		if (x->gangs.awaiting[i]->outlived)
-			x->gangs.awaiting[kept++] = x->gangs.awaiting[i];
-	}
-	x->gangs.awaiting_count = kept;
+	espl__gangs_return(x);
 	for (uint32_t i = x->items.gangs_count; i > 0; i--) {
 		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i - 1]);
 
@@ -202,11 +186,7 @@ drop_gangs(struct espl__exec *x)
 			espl__gang_heard(x, g);
 			continue;
 		}
-		for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-			if (o->gang != NULL)
-				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t),
-				    ESPL__PHASE_ENDED, g->share, g->slots, "lost with the driver");
-		espl__gang_free(x, g);
+		espl__gang_free(x, g, "lost with the driver");
 		reset_trial(x, t);
 	}
 }
@@ -230,12 +210,13 @@ note_return(struct espl__exec *x)
 void
 espl__exec_resume(struct espl__exec *x)
 {
+	int forgive;
+
 	ESPL__CHECK(x, EXEC);
 	note_return(x);
 	drop_gangs(x);
 	reset_nodes(x);
-	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
-		g->outlived = 0;
+	espl__gangs_rejoin(x);
 	for (uint32_t i = 0; i < x->searches.computing_count; i++) {
 		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
 		struct espl__event e = { .type = ESPL__EV_OUTCOME };
@@ -246,22 +227,16 @@ espl__exec_resume(struct espl__exec *x)
 		i--;
 	}
 	x->round.timer = ESPL_NEVER;
-	x->cluster.dirty = 1;
-	x->cluster.cloud_waits = 1;
-	x->cluster.cloud_ready = 0;
-	espl__exec_why(x, ESPL_WHY_NODES);
-	x->items.place_why |= ESPL_WHY_NODES;
-	espl__exec_capacity(x);
+	mark_nodes(x);
+	espl__searches_capacity(x);
 	/* The cause of a failure may have been fixed; a deadline or a budget that was reached still
 	 * is. */
-	if (x->round.ending == ESPL__RUN_INTERRUPTED || x->round.ending == ESPL__RUN_FAILED) {
+	forgive = x->round.ending == ESPL__RUN_INTERRUPTED || x->round.ending == ESPL__RUN_FAILED;
+	espl__cluster_resume(x, forgive);
+	if (forgive) {
 		x->round.ending = 0;
 		x->round.ended = 0;
-		for (uint32_t i = 0; i < x->searches.count; i++)
-			x->searches.list[i]->failures = x->searches.list[i]->tier->failures = 0;
-		x->items.top.failures = x->items.placer_failures = 0;
-		x->cluster.unused = 0;
-		espl__lease_records_reset(x);
+		espl__searches_forgive(x);
 	}
 }
 
@@ -281,10 +256,8 @@ note_memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
 	t->gpu_memory = bytes;
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "uses %llu MiB of a GPU's memory",
 	    (unsigned long long)((bytes + (1u << 20) - 1) >> 20));
-	if (t->item == NULL)
-		return;
-	t->item->pub.gpu_memory_bytes = t->item->view.gpu_memory_bytes = bytes;
-	espl__item_changed(t->item, 0);
+	if (t->item != NULL)
+		espl__item_memory(t->item, bytes);
 }
 
 /* Items with a target there need a new one; a node without a usable GPU is set aside as a whole. */
@@ -297,20 +270,7 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 	espl__fleet_block(&x->fleet, n, gpu);
 	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %u of node %llu is set aside: %s",
 	    (unsigned)gpu, (unsigned long long)n->pub.id, why);
-	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
-		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
-		uint32_t k;
-
-		for (k = 0; k < item->target_count &&
-		     (item->target[k].node != n->pub.id || item->target[k].gpu != gpu);
-		     k++)
-			;
-		if (k == item->target_count)
-			continue;
-		item->pub.flags |= ESPL_ITEM_EVICTED;
-		espl__item_changed(item, ESPL_WHY_NODES);
-		espl__item_target(x, item, NULL, 0);
-	}
+	espl__items_evict(x, n->pub.id, gpu, 1);
 	for (uint32_t i = 0; i < n->pub.gpu_count; i++)
 		if (!n->gpus[i].pub.blocked)
 			gpu = ESPL_ANY;
@@ -318,9 +278,7 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 		espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
 		espl__exec_show_node(x, n, "quarantined");
 	}
-	x->cluster.dirty = 1;
-	espl__exec_why(x, ESPL_WHY_NODES);
-	x->items.place_why |= ESPL_WHY_NODES;
+	mark_nodes(x);
 }
 
 void

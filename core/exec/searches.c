@@ -1,16 +1,110 @@
 /* searches.c - the searches of a run: adding, declaring, arriving, cancelling, freeing them. */
+#include <espalier/trainable.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/text.h"
-#include "exec/answers.h"
 #include "exec/effects.h"
 #include "exec/items_inner.h"
+#include "exec/items_tiers.h"
+#include "exec/questions.h"
+#include "exec/searches_end.h"
+#include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
-#include "exec/state.h"
 #include "model/earlier.h"
-#include "model/fleet.h"
+#include "plugin/registry.h"
+
+/* ---- what concerns all -------------------------------------------------------------------- */
+
+void
+espl__searches_begin(struct espl__exec *x)
+{
+	espl_money total;
+
+	ESPL__CHECK(x, EXEC);
+	x->searches.places = 0;
+	/* Summing all leases in every round would cost more than the round: once a second is
+	 * enough. */
+	if (x->now - x->searches.spent_at < ESPL_SECOND && !x->cluster.dirty)
+		return;
+	x->searches.spent_at = x->now;
+	total = espl__ledger_total(x->ledger, x->now);
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
+
+		s->experiment.spent = x->searches.count == 1 ? total
+		    : x->gangs.busy_gpu_s > 0
+		    ? (espl_money)((double)total * (s->sums.busy_gpu_s / x->gangs.busy_gpu_s))
+		    : 0;
+	}
+}
+
+void
+espl__searches_begun(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (x->searches.list[i]->come)
+			x->searches.list[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+}
+
+void
+espl__searches_capacity(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (!x->searches.list[i]->finished && x->searches.list[i]->come)
+			x->searches.list[i]->why |= ESPL_ASK_CAPACITY;
+}
+
+void
+espl__searches_asked(struct espl__exec *x, uint64_t count)
+{
+	const struct espl__trials *trials = &x->searches.list[0]->trials;
+
+	x->searches.places = trials->running + trials->waiting + count;
+	espl__searches_capacity(x);
+}
+
+void
+espl__search_stale(struct espl__search *s, int whole)
+{
+	espl__model_service_stale(&s->model, whole);
+}
+
+void
+espl__searches_stale(struct espl__exec *x, int whole)
+{
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		espl__search_stale(x->searches.list[i], whole);
+}
+
+void
+espl__searches_forgive(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		x->searches.list[i]->failures = 0;
+	espl__tiers_forgive(x);
+}
+
+int
+espl__search_hears(const struct espl__search *s)
+{
+	ESPL__CHECK(s, SEARCH);
+	return s->ending == 0 &&
+	    (s->exec->round.ending == 0 || s->exec->round.ending == ESPL__RUN_INTERRUPTED);
+}
+
+void
+espl__search_turn(struct espl__search *s)
+{
+	struct espl__caller *c = &s->exec->caller;
+
+	ESPL__CHECK(s, SEARCH);
+	c->params = s->trials.params;
+	c->space = s->algorithm != NULL ? espl__space_view(s->session->space) : NULL;
+	c->trials = &s->trials;
+	c->no_saves = !s->saves;
+}
 
 /* ---- coming and going --------------------------------------------------------------------- */
 
@@ -99,23 +193,6 @@ espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
 
 /* ---- limits ------------------------------------------------------------------------------- */
 
-/* Everybody pays for what is held by the GPU time that was used. */
-void
-espl__search_spent(struct espl__exec *x)
-{
-	espl_money total = espl__ledger_total(x->ledger, x->now);
-
-	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->searches.count; i++) {
-		struct espl__search *s = x->searches.list[i];
-
-		s->experiment.spent = x->searches.count == 1 ? total
-		    : x->gangs.busy_gpu_s > 0
-		    ? (espl_money)((double)total * (s->busy_gpu_s / x->gangs.busy_gpu_s))
-		    : 0;
-	}
-}
-
 espl_status
 espl__exec_load(const struct espl__exec *x, uint64_t number, const struct espl__session **session,
     struct espl__diag *diag)
@@ -125,25 +202,6 @@ espl__exec_load(const struct espl__exec *x, uint64_t number, const struct espl__
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    "cannot read experiment %llu of the pool here", (unsigned long long)number);
 	return x->setup.load(x->setup.session, number, session, diag);
-}
-
-int
-espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number, uint64_t *trial)
-{
-	ESPL__CHECK(x, EXEC);
-	*trial = ESPL_NONE;
-	for (*number = 0; *number < x->searches.count; ++*number) {
-		const struct espl__search *s = x->searches.list[*number];
-
-		if (s->jobs == NULL && strcmp(s->config->name, name) == 0)
-			return 1;
-		for (uint32_t i = 0; s->jobs != NULL && i < s->jobs->list.count; i++)
-			if (strcmp(s->jobs->list.jobs[i].name, name) == 0) {
-				*trial = i;
-				return 1;
-			}
-	}
-	return 0;
 }
 
 const char *
@@ -238,13 +296,12 @@ first_points(struct espl__search *s, struct espl__diag *diag)
 /* ---- the experiment ----------------------------------------------------------------------- */
 
 /* Metrics as the algorithm sees them: its objective first, the others as they were named. */
-void
-espl__search_metric(struct espl__search *s)
+static void
+list_metrics(struct espl__search *s)
 {
 	const struct espl__names *names = &s->exec->searches.metrics;
 	uint32_t n = 0;
 
-	ESPL__CHECK(s, SEARCH);
 	s->experiment.metrics = (const char *const *)names->names;
 	s->experiment.metric_count = names->count;
 	if (s->objective == 0 || s->objective == ESPL_ANY)
@@ -255,6 +312,15 @@ espl__search_metric(struct espl__search *s)
 		if (i != s->objective)
 			s->metrics[n++] = names->names[i];
 	s->experiment.metrics = s->metrics;
+}
+
+void
+espl__searches_metric(struct espl__exec *x, const char *name)
+{
+	ESPL__CHECK(x, EXEC);
+	(void)espl__names_add(&x->searches.metrics, name);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		list_metrics(x->searches.list[i]);
 }
 
 static void
@@ -352,12 +418,12 @@ espl__search_add(struct espl__exec *x, const struct espl__session *session, stru
 	s->trials.search = s;
 	make_experiment(s);
 	for (uint32_t i = 0; i < x->searches.count; i++)
-		espl__search_metric(x->searches.list[i]);
+		list_metrics(x->searches.list[i]);
 	espl__exec_plan_init(s);
 	s->tier = &x->items.top;
 	status =
 	    session->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, session->jobs);
-	return status == ESPL_OK ? espl__inner_new(s, diag) : status;
+	return status == ESPL_OK ? espl__tier_new(s, &s->tier, diag) : status;
 }
 
 /* Every algorithm calls the last iteration of a trial that is never stopped `iterations_max`; 0: it
@@ -378,6 +444,28 @@ full_iterations(const struct espl__search *s)
 	return 0;
 }
 
+/* A simulation knows what it takes from the profile alone. */
+static int
+can_resize(const struct espl__search *s)
+{
+	const struct espl__trial_config *trial = &s->config->trial;
+	int simulated = s->exec->setup.simulated;
+	const struct espl__plugin *plugin;
+	const struct espl_trainable_ops *ops;
+
+	if (!trial->in_place ||
+	    (simulated && (s->session->profile == NULL || !s->session->profile->resizes)))
+		return 0;
+	if (simulated && s->jobs != NULL)
+		return 1;
+	if (trial->trainable == NULL)
+		return simulated && trial->curves != NULL;
+	if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK)
+		return 0; /* starting it reports the error */
+	ops = (const struct espl_trainable_ops *)(const void *)plugin->desc->ops;
+	return ESPL_HAS(struct espl_trainable_ops, ops, resize);
+}
+
 /* The algorithm's declared shape; its instance is there, and whatever else the run needs. */
 espl_status
 espl__search_declare(struct espl__search *s, struct espl__diag *diag)
@@ -386,13 +474,13 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 
 	ESPL__CHECK(s, SEARCH);
-	espl__exec_turn(x, s);
+	espl__search_turn(s);
 	s->trials.full = full_iterations(s);
 	if (s->algorithm != NULL)
 		status =
 		    espl__call_spec(&x->caller, s->algorithm, &x->arena, &s->experiment.spec, diag);
 	make_standing(s);
-	s->in_place = (uint8_t)espl__exec_in_place(s);
+	s->in_place = (uint8_t)can_resize(s);
 	return status;
 }
 
@@ -405,16 +493,13 @@ espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
 			       : espl__sold_suits(&s->exec->fleet, s->config, diag);
 }
 
-void
-espl__search_free(struct espl__search *s)
+static void
+free_search(struct espl__search *s)
 {
-	if (s == NULL)
-		return;
 	espl__instance_destroy(s->algorithm);
 	espl__inner_free(s->tier->inner);
 	espl__exec_plan_free(s);
-	free(s->outcomes.list);
-	espl__arena_free(&s->outcomes.arena);
+	espl__outcomes_free(&s->outcomes);
 	espl__history_free(s->history);
 	espl__trials_free(&s->trials);
 	free(s->metrics);
@@ -425,4 +510,28 @@ espl__search_free(struct espl__search *s)
 	free(s->unsaved);
 	s->magic = 0;
 	free(s);
+}
+
+void
+espl__searches_still(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		espl__instance_destroy(x->searches.list[i]->algorithm);
+		x->searches.list[i]->algorithm = NULL;
+		espl__inner_still(x->searches.list[i]->tier->inner);
+	}
+}
+
+void
+espl__searches_free(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		free_search(x->searches.list[i]);
+	free(x->searches.list);
+	free(x->searches.collect);
+	free(x->searches.computing);
+	free(x->searches.last_failure);
+	espl__names_free(&x->searches.metrics);
 }

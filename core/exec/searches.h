@@ -2,6 +2,7 @@
 #ifndef ESPL__EXEC_SEARCHES_H
 #define ESPL__EXEC_SEARCHES_H
 #include "exec/executor.h"
+#include "exec/gangs.h"
 #include "exec/items.h"
 #include "model/jobs.h"
 #include "policy/model_service.h"
@@ -99,9 +100,8 @@ struct espl__search {
 	struct espl__trial **unsaved;
 	uint32_t unsaved_count, unsaved_cap;
 
-	uint32_t gang_count;       /* of its trials */
-	double granted;            /* GPUs, parts counted as such */
-	enum espl__run_end ending; /* in a pool: it is being wound up; 0: no */
+	struct espl__gang_sums sums; /* of its gangs */
+	enum espl__run_end ending;   /* in a pool: it is being wound up; 0: no */
 	char *end_text;
 	espl_time ended; /* NEVER: not yet */
 
@@ -113,9 +113,7 @@ struct espl__search {
 	/* statistics */
 	uint64_t best, best_iteration, failed;
 	uint64_t best_failed; /* of the trials that failed for good; NONE */
-	uint64_t resized;     /* in place */
-	double resized_s;     /* and what that took together */
-	double best_loss, busy_gpu_s;
+	double best_loss;
 	double longest_s; /* an iteration took, at most */
 };
 
@@ -137,41 +135,28 @@ struct espl__searches {
 	int futile;
 };
 
-/* searches.c */
+void espl__searches_init(struct espl__exec *); /* services (searches_services.c) */
+/* Destroys their instances: before what they were lent is freed. */
+void espl__searches_still(struct espl__exec *);
+void espl__searches_free(struct espl__exec *);
+void espl__searches_begin(struct espl__exec *); /* a round */
+void espl__searches_begun(struct espl__exec *); /* the run */
+/* GPUs came free or a gang was resized: searches that wait for GPUs may start more trials. */
+void espl__searches_capacity(struct espl__exec *);
+/* EV_ASK: running and waiting trials are held by clients, or are handed out before new ones. */
+void espl__searches_asked(struct espl__exec *, uint64_t count);
+void espl__searches_metric(struct espl__exec *, const char *name); /* EV_METRIC */
+/* Their models are as the offers, or (0) only as the time, was. */
+void espl__searches_stale(struct espl__exec *, int whole);
+void espl__search_stale(struct espl__search *, int whole);
+void espl__searches_forgive(struct espl__exec *); /* the failures of their plugins */
+/* Whether the algorithm receives results: also while an interrupted run stops, because it will be
+ * resumed. */
+int espl__search_hears(const struct espl__search *);
+/* Calls of an algorithm are made for its search: from here on until the next one. */
+void espl__search_turn(struct espl__search *);
 espl_status espl__search_add(struct espl__exec *, const struct espl__session *,
     struct espl__diag *);
 espl_status espl__search_declare(struct espl__search *,
     struct espl__diag *); /* allocator and placer are there */
-void espl__search_free(struct espl__search *);
-espl_status espl__search_arrive(struct espl__exec *, uint64_t number, struct espl__diag *);
-void espl__search_cancel(struct espl__exec *, uint64_t number, uint64_t trial);
-espl_status espl__search_suits(const struct espl__search *,
-    struct espl__diag *);                        /* can its trials ever run? */
-void espl__search_metric(struct espl__search *); /* the executor knows one more */
-void espl__search_spent(struct espl__exec *);    /* each one's part of what was spent */
-
-/* searches_end.c */
-void espl__exec_show_search(const struct espl__search *);
-/* Ends it, and with it an ordinary run; a pool continues with the others. */
-void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...)
-    ESPL_PRINTF(3, 4);
-void espl__search_closed(struct espl__search *); /* none of its trials runs any more */
-int espl__search_came_to_nothing(const struct espl__search *, char *why,
-    size_t room);                              /* 1: why is written */
-void espl__search_alarms(struct espl__exec *); /* deadlines and budgets of a pool's experiments */
-espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them may be due */
-int espl__search_idle(const struct espl__search *); /* finished, and nothing is left to train */
-uint32_t espl__searches_open(
-    const struct espl__exec *);                         /* number of searches that are not ending */
-int espl__exec_to_come(const struct espl__exec *);      /* are arrivals expected? */
-int espl__exec_idle(const struct espl__exec *);         /* all are, and no arrival is expected */
-espl_time espl__search_next(const struct espl__exec *); /* the first alarm of any; NEVER none */
-int espl__exec_needs_no_nodes(const struct espl__exec *);
-void espl__trial_stop(struct espl__exec *x, struct espl__trial *t);
-
-/* searches_jobs.c */
-void espl__job_arrive(struct espl__exec *, const struct espl__event *);
-void espl__jobs_skip(struct espl__search *); /* the next ones that were cancelled arrive and end */
-void espl__jobs_sum(const struct espl__exec *, struct espl__jobs_summary *);
-void espl__jobs_look(struct espl__exec *); /* redraws estimates */
 #endif

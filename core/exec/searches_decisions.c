@@ -3,17 +3,31 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/answers.h"
 #include "exec/effects.h"
+#include "exec/items_new.h"
+#include "exec/searches_decisions.h"
+#include "exec/searches_end.h"
+#include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
+
+espl_status
+espl__search_answer(struct espl__search *s, espl_status status, struct espl__diag *why,
+    struct espl__reader *r, struct espl__diag *diag)
+{
+	status = espl__exec_answer(s->exec, s->algorithm, &s->failures, status, why, r, diag);
+	if (s->failures == ESPL__FAILED_FOR_GOOD)
+		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s",
+		    why->text[0] != '\0' ? why->text : s->algorithm->who);
+	return status;
+}
 
 /* A promoted trial whose processes still wait for the reply continues in them (planning.warm). */
 static void
 keep_warm(struct espl__exec *x, struct espl__trial *t)
 {
 	struct espl__gang *g = t->gang;
+	uint64_t owner = ESPL_NONE;
 
 	if (!t->search->config->warm || g == NULL || !g->awaiting ||
 	    g->state != ESPL__GANG_RUNNING || g->killed)
@@ -25,21 +39,12 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 		    n->pub.state != ESPL_NODE_READY ||
 		    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
 			return;
-		t->item->view.owner = n->pub.owner;
+		owner = n->pub.owner;
 	}
-	g->over = 0;
-	if (t->search->experiment.plan != NULL)
-		g->saved_at = x->now; /* trial.checkpoint_every counts from the barrier on */
-	if (g->leaves != ESPL_NONE)
-		espl__item_gone(t->search->tier, g->leaves, t);
-	g->leaves = ESPL_NONE;
-	espl__item_grant(x, t->item, g->share, ESPL_ANY);
-	espl__item_target(x, t->item, g->slots, g->share.gpus);
+	espl__gang_keep(x, g);
+	espl__item_keep(x, t->item, g, owner);
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_RUNNING);
-	t->item->pub.flags |= ESPL_ITEM_RUNNING;
-	t->item->pub.started = x->now;
 	espl__exec_trains(t->search, t);
-	espl__item_progress(x, t->item, g->iteration);
 }
 
 static void
@@ -91,10 +96,8 @@ espl__group_show(const struct espl__search *s, const struct espl__trial_group *g
 	struct espl__exec *x = s->exec;
 
 	ESPL__CHECK(s, SEARCH);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->group != NULL)
-			o->group(o->ctx, x->now, (uint64_t)s->number << ESPL__TRIAL_BITS | g->id,
-			    g->bracket, g->stage, ended);
+	ESPL__OBSERVE(x, group, (uint64_t)s->number << ESPL__TRIAL_BITS | g->id, g->bracket,
+	    g->stage, ended);
 }
 
 static void
@@ -122,22 +125,26 @@ count_standing(struct espl__search *s, uint64_t group)
 }
 
 static void
-apply_hint(struct espl__search *s, const struct espl__op *op)
+apply_hint(const struct espl__search *s, const struct espl__op *op)
 {
-	const struct espl__run_config *c = s->config;
-	struct espl__trial *t = espl__trial_at(&s->trials, op->as.hint.trial);
-	struct espl_item *i;
+	const struct espl__trial *t = espl__trial_at(&s->trials, op->as.hint.trial);
 
-	if (t == NULL || t->item == NULL)
+	if (t != NULL && t->item != NULL)
+		espl__item_hint(t->item, op->as.hint.weight, op->as.hint.gpus_min,
+		    op->as.hint.gpus_max);
+}
+
+static void
+drop_trial(struct espl__exec *x, struct espl__trial *t)
+{
+	if (t->dropped)
 		return;
-	i = &t->item->pub;
-	i->weight = c->weight * (op->as.hint.weight == 0 ? 1.0 : op->as.hint.weight);
-	if (op->as.hint.gpus_min >= c->trial.gpus_min && op->as.hint.gpus_min <= c->trial.gpus_max)
-		i->gpus_min = op->as.hint.gpus_min;
-	if (op->as.hint.gpus_max >= i->gpus_min && op->as.hint.gpus_max <= c->trial.gpus_max)
-		i->gpus_max = op->as.hint.gpus_max;
-	espl__inner_count(t->item, 1);
-	espl__item_changed(t->item, ESPL_WHY_HINT);
+	espl__trial_drop(&t->search->trials, t);
+	if (t->pub.state == ESPL_TRIAL_RESTING)
+		espl__exec_show(x, t);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+	    "is stopped early: it will not be promoted");
+	espl__exec_collect_later(x, t);
 }
 
 static espl_status
@@ -172,7 +179,7 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 	case ESPL__OP_DROP:
 		t = espl__trial_at(&s->trials, op->as.id);
 		if (t != NULL)
-			espl__exec_drop(x, t);
+			drop_trial(x, t);
 		break;
 	case ESPL__OP_HINT: apply_hint(s, op); break;
 	case ESPL__OP_WAKE:
@@ -250,12 +257,12 @@ tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl_
 	espl_status status;
 
 	s->why |= ESPL_ASK_RESULT;
-	espl__exec_capacity(x);
-	if (!espl__exec_hears(s) || s->algorithm == NULL)
+	espl__searches_capacity(x);
+	if (!espl__search_hears(s) || s->algorithm == NULL)
 		return ESPL_OK;
-	espl__exec_turn(x, s);
+	espl__search_turn(s);
 	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);
-	status = espl__exec_answer(x, s, s->algorithm, status, &why, &answer, diag);
+	status = espl__search_answer(s, status, &why, &answer, diag);
 	if (status == ESPL_OK)
 		status = espl__exec_apply_search(x, s, &answer, diag);
 	return status;
@@ -274,14 +281,9 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	int silent = t->unsaved; /* it only made its last checkpoint again */
 	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
 
-	if (t->item != NULL)
-		espl__item_free(x, t->item);
-	else
+	if (t->item == NULL)
 		espl__clone_gone(t);
-	t->item = NULL;
-	t->verdict = 0;
-	if (t->gang != NULL)
-		t->gang->over = 1;
+	espl__exec_leave(x, t);
 	t->unsaved = 0;
 	if (t->pub.group != ESPL_NONE && s->experiment.spec != NULL) {
 		const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);

@@ -1,14 +1,13 @@
 /* searches_end.c - when a search is over, and winding it up. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "exec/effects.h"
+#include "exec/questions.h"
+#include "exec/searches_end.h"
+#include "exec/searches_jobs.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
-
-/* ---- up to the targets, down to the targets ----------------------------------------------- */
 
 int
 espl__exec_needs_no_nodes(const struct espl__exec *x)
@@ -21,14 +20,9 @@ espl__exec_needs_no_nodes(const struct espl__exec *x)
 void
 espl__trial_stop(struct espl__exec *x, struct espl__trial *t)
 {
-	if (t->item != NULL)
-		espl__item_free(x, t->item);
-	t->item = NULL;
-	t->verdict = 0;
-	if (t->gang != NULL) {
-		t->gang->over = 1;
-		espl__exec_kill(x, t->gang, t->search->config->trial.grace, NULL);
-	}
+	espl__exec_leave(x, t);
+	if (t->gang != NULL)
+		espl__exec_kill(x, t->gang, t->search->config->trial.grace);
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
 	if (t->search->jobs != NULL)
 		espl__job_ended(t);
@@ -60,12 +54,9 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 {
 	struct espl__exec *x = s->exec;
 	char text[512];
-	va_list list;
 
 	ESPL__CHECK(s, SEARCH);
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
+	ESPL__FORMAT(text, format);
 	if (!x->config->pool) {
 		espl__exec_wind_up(x, how, "%s", text);
 		return;
@@ -200,10 +191,9 @@ is_limited(const struct espl__search *s)
 	return s->come && s->algorithm != NULL && s->ending == 0 && !espl__search_idle(s);
 }
 
-void
-espl__search_alarms(struct espl__exec *x)
+static void
+end_limited(struct espl__exec *x)
 {
-	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; x->config->pool && i < x->searches.count; i++) {
 		struct espl__search *s = x->searches.list[i];
 
@@ -214,6 +204,25 @@ espl__search_alarms(struct espl__exec *x)
 		else if (s->experiment.spent >= s->experiment.budget)
 			espl__search_wind_up(s, ESPL__RUN_BUDGET, "its budget was used up");
 	}
+}
+
+uint32_t
+espl__searches_alarm(struct espl__exec *x)
+{
+	uint32_t woken = 0;
+
+	ESPL__CHECK(x, EXEC);
+	end_limited(x);
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
+
+		if (s->wake_at > x->now)
+			continue;
+		s->wake_at = ESPL_NEVER;
+		s->why |= ESPL_ASK_TIME;
+		woken++;
+	}
+	return woken;
 }
 
 /* No search's share of the cost can grow faster than the cost of the whole cluster. */
@@ -245,11 +254,18 @@ espl__search_limits_at(const struct espl__exec *x)
 enum espl__run_end
 espl__exec_cut(const struct espl__exec *x)
 {
-	ESPL__CHECK(x, EXEC);
 	return x->round.ended &&
 		(x->round.ending == ESPL__RUN_DEADLINE || x->round.ending == ESPL__RUN_BUDGET)
 	    ? x->round.ending
 	    : 0;
+}
+
+int
+espl__search_idle(const struct espl__search *s)
+{
+	ESPL__CHECK(s, SEARCH);
+	return s->over ||
+	    (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
 }
 
 int
@@ -286,7 +302,7 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->best = s->best;
 	to->best_iteration = s->best_iteration;
 	to->best_loss = s->best_loss;
-	to->gpu_s = s->busy_gpu_s;
+	to->gpu_s = s->sums.busy_gpu_s;
 	to->spent = s->experiment.spent;
 	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		to->gpus += g->trial->search == s ? g->share.gpus : 0;
@@ -303,15 +319,5 @@ espl__exec_show_search(const struct espl__search *s)
 	if (x->setup.observers == NULL || !x->config->pool ||
 	    !espl__exec_search_sum(x, s->number, &sum))
 		return;
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->experiment != NULL)
-			o->experiment(o->ctx, x->now, s->number, &sum);
-}
-
-int
-espl__search_idle(const struct espl__search *s)
-{
-	ESPL__CHECK(s, SEARCH);
-	return s->over ||
-	    (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
+	ESPL__OBSERVE(x, experiment, s->number, &sum);
 }

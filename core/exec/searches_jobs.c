@@ -5,8 +5,31 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
+#include "exec/items_new.h"
+#include "exec/searches_jobs.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
+
+espl_status
+espl__jobs_init(struct espl__search *s, const struct espl__jobs *jobs)
+{
+	ESPL__CHECK(s, SEARCH);
+	ESPL__CHECK(jobs, JOBS);
+	s->jobs = jobs;
+	s->planned = 1;
+	s->finished = jobs->list.count == 0;
+	s->job_states = espl__alloc((jobs->list.count + (size_t)1) * sizeof *s->job_states);
+	for (uint32_t i = 0; i < jobs->list.count; i++)
+		s->job_states[i].arrived = s->job_states[i].started = s->job_states[i].ended =
+		    ESPL_NEVER;
+	return ESPL_OK;
+}
+
+void
+espl__job_ended(const struct espl__trial *t)
+{
+	ESPL__ASSERT(t->search->jobs != NULL);
+	t->search->job_states[t->pub.id].ended = t->search->exec->now;
+}
 
 /* A job cancelled before its arrival has nothing to train. */
 static void
@@ -77,11 +100,9 @@ espl__jobs_look(struct espl__exec *x)
 		struct espl__item *item = (struct espl__item *)(uintptr_t)x->items.top.items[i];
 		const struct espl__trial *t = item->trial;
 
-		if (t == NULL || t->search != s)
-			continue;
-		item->pub.work_s = espl__job_left(t,
-		    t->gang != NULL ? t->gang->iteration : espl__trial_restores(t));
-		espl__item_changed(item, 0);
+		if (t != NULL && t->search == s)
+			espl__item_redraw(item,
+			    t->gang != NULL ? t->gang->iteration : espl__trial_restores(t));
 	}
 }
 
@@ -145,28 +166,4 @@ espl__jobs_sum(const struct espl__exec *x, struct espl__jobs_summary *to)
 	sum_up(list + to->arrived, total, &to->total_s);
 	to->makespan_s = total > 0 ? (double)last / 1e9 : NAN;
 	free(list);
-}
-
-uint64_t
-espl__exec_jobs_come(const struct espl__exec *x)
-{
-	const struct espl__search *s = espl__jobs_search(x);
-
-	return s != NULL ? s->trials.trials.count : 0;
-}
-
-int
-espl__exec_job_cancelled(const struct espl__exec *x, uint64_t number)
-{
-	const struct espl__search *s = espl__jobs_search(x);
-
-	return s != NULL && number < s->jobs->list.count && s->job_states[number].cancelled;
-}
-
-const struct espl__jobs *
-espl__exec_workload(const struct espl__exec *x)
-{
-	const struct espl__search *s = espl__jobs_search(x);
-
-	return s != NULL ? s->jobs : NULL;
 }

@@ -10,10 +10,9 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/answers.h"
 #include "exec/effects.h"
+#include "exec/items_tiers.h"
 #include "exec/searches_plan.h"
-#include "exec/state.h"
 
 /* ---- where the run stands, for the model -------------------------------------------------- */
 
@@ -199,6 +198,15 @@ names_what_is(const struct espl__search *s, const struct espl_plan *plan)
 	return spec != NULL;
 }
 
+static const struct espl__forecast_stage *
+find_planned(const struct espl__search *s, uint32_t bracket, uint32_t stage)
+{
+	for (uint32_t i = 0; i < s->plan_count; i++)
+		if (s->plan_rows[i].bracket == bracket && s->plan_rows[i].stage == stage)
+			return &s->plan_rows[i];
+	return NULL;
+}
+
 /* Makes a plan the current one; its predictions are kept for reports. */
 void
 espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int from_now)
@@ -219,27 +227,14 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 		lay_out(s, plan, rows);
 	for (uint32_t i = 0; i < plan->stage_count; i++) { /* completed stages stay as they are */
 		const struct espl__forecast_stage *before =
-		    espl__exec_planned(s, plan->stages[i]->bracket, plan->stages[i]->stage);
+		    find_planned(s, plan->stages[i]->bracket, plan->stages[i]->stage);
 		if (from_now && before != NULL && rows[i].nodes == 0)
 			rows[i] = *before;
 	}
 	s->plan_rows = rows;
 	s->plan_count = plan->stage_count;
 	publish_plan(s, plan, rows);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->plan != NULL)
-			o->plan(o->ctx, x->now, s->plan_rows, s->plan_count, &s->plan_result,
-			    s->experiment.plan);
-}
-
-const struct espl__forecast_stage *
-espl__exec_planned(const struct espl__search *s, uint32_t bracket, uint32_t stage)
-{
-	ESPL__CHECK(s, SEARCH);
-	for (uint32_t i = 0; i < s->plan_count; i++)
-		if (s->plan_rows[i].bracket == bracket && s->plan_rows[i].stage == stage)
-			return &s->plan_rows[i];
-	return NULL;
+	ESPL__OBSERVE(x, plan, s->plan_rows, s->plan_count, &s->plan_result, s->experiment.plan);
 }
 
 /* ---- asking for it ------------------------------------------------------------------------ */
@@ -333,9 +328,7 @@ ask_planner(struct espl__search *s, struct espl__diag *diag)
 		return status; /* nothing has begun: the run is refused */
 	}
 	s->planned = status == ESPL_OK;
-	x->items.top.outcomes.count = 0;
-	status = espl__exec_answer(x, NULL, x->items.top.allocator, status, &why, &answer, diag);
-	espl__arena_free(&x->items.top.outcomes.arena);
+	status = espl__tier_answer(x, &x->items.top, status, &why, &answer, diag);
 	while (status == ESPL_OK && espl__exec_next_op(x, &answer, &op)) {
 		if (op.type == ESPL__OP_PLAN)
 			espl__exec_take_plan(s, &op.as.plan.plan, 0);
@@ -401,8 +394,8 @@ goes_on(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 	b = s->experiment.spec->brackets[bracket];
 	if (stage + 1 >= b->stage_count)
 		return 0;
-	row = espl__exec_planned(s, bracket, stage);
-	next = espl__exec_planned(s, bracket, stage + 1);
+	row = find_planned(s, bracket, stage);
+	next = find_planned(s, bracket, stage + 1);
 	return row != NULL && next != NULL &&
 	    espl__plan_goes_on(row, b->stages[stage]->trials, next, b->stages[stage + 1]->trials);
 }
@@ -472,7 +465,7 @@ bracket_over(struct espl__search *s, const struct espl__trial_group *group)
 	if (group->stage + 1 != s->experiment.spec->brackets[group->bracket]->stage_count)
 		return;
 	s->standing[group->bracket].stage = group->stage + 1;
-	s->tier->why |= ESPL_WHY_DEPARTURE;
+	espl__tier_ask(s->tier, ESPL_WHY_DEPARTURE);
 }
 
 /* The next group whose end is due to be reported to the algorithm. */

@@ -3,13 +3,14 @@
 #define ESPL__EXEC_SEARCHES_PLAN_H
 #include "exec/state.h"
 
+/* searches_ask.c */
+espl_status espl__exec_search(struct espl__exec *, struct espl__diag *); /* asks all algorithms */
+
 /* searches_plan.c */
 void espl__exec_plan_init(struct espl__search *);
 void espl__exec_plan_free(struct espl__search *);
 espl_status espl__exec_plan(struct espl__search *, struct espl__diag *);
 void espl__exec_take_plan(struct espl__search *, const struct espl_plan *, int from_now);
-const struct espl__forecast_stage *espl__exec_planned(const struct espl__search *, uint32_t bracket,
-    uint32_t stage); /* NULL none */
 int espl__exec_waits_warm(const struct espl__exec *,
     const struct espl__trial *); /* in its processes, at the barrier */
 struct espl__trial_group *espl__exec_group_over(struct espl__search *); /* NULL none */
@@ -23,12 +24,10 @@ const void *espl__search_service(void *ctx, struct espl__instance *,
     const char *id); /* of the search's algorithm */
 const void *espl__exec_service(void *ctx, struct espl__instance *,
     const char *id); /* of the allocator */
-void espl__exec_model_init(struct espl__exec *);
-void espl__exec_compute_init(struct espl__exec *);
 /* EV_OUTCOME: a computation has ended. */
 void espl__exec_outcome(struct espl__exec *x, const struct espl__event *e);
 
-/* plugin_notes.c */
+/* searches_notes.c */
 void espl__exec_plugin_note(void *exec, struct espl__instance *, espl_subject, uint64_t id,
     const char *text);
 void espl__search_plugin_note(void *search, struct espl__instance *, espl_subject, uint64_t id,

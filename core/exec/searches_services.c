@@ -5,8 +5,8 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
+#include "exec/items_tiers.h"
 #include "exec/searches_plan.h"
-#include "exec/state.h"
 
 void
 espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
@@ -17,25 +17,16 @@ espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
 	for (uint32_t i = 0; i < x->searches.computing_count; i++) {
 		struct espl__search *s = x->searches.computing[i].search;
 		struct espl__tier *tier = x->searches.computing[i].tier;
-		struct espl__outcomes *to = s != NULL ? &s->outcomes : &tier->outcomes;
-		struct espl_outcome *o;
 
 		if (x->searches.computing[i].token != in->token)
 			continue;
 		x->searches.computing[i] = x->searches.computing[--x->searches.computing_count];
-		o = espl__arena_alloc(&to->arena, sizeof *o);
-		*o = *in;
-		if (in->output_size > 0) {
-			void *copy = espl__arena_alloc(&to->arena, (size_t)in->output_size);
-			memcpy(copy, in->output, (size_t)in->output_size);
-			o->output = copy;
-		}
-		ESPL__GROW(to->list, to->cap, to->count + 1);
-		to->list[to->count++] = o;
-		if (s != NULL)
+		if (s != NULL) {
+			espl__outcomes_add(&s->outcomes, in);
 			s->why |= ESPL_ASK_OUTCOME;
-		else
-			tier->why |= ESPL_WHY_OUTCOME;
+		} else {
+			espl__tier_outcome(tier, in);
+		}
 		return;
 	}
 }
@@ -66,7 +57,7 @@ espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl
 		e->as.compute.token = token;
 		e->as.compute.request = copy;
 		e->as.compute.config = search != NULL ? search->config
-		    : tier->inner != NULL             ? espl__inner_search(tier->inner)->config
+		    : tier->inner != NULL             ? tier->inner->search->config
 						      : x->config;
 		e->as.compute.kind = search != NULL ? ESPL_ALGORITHM : ESPL_ALLOCATOR;
 	}
@@ -118,18 +109,6 @@ predict(const struct espl_model *m, const struct espl_plan *plan, const struct e
 	return of != NULL ? of->predict(of, plan, how, out, error) : ESPL_E_UNSUPPORTED;
 }
 
-void
-espl__exec_model_init(struct espl__exec *x)
-{
-	ESPL__CHECK(x, EXEC);
-	x->searches.model = (struct espl_model){ .size = (uint32_t)sizeof x->searches.model,
-		.ctx = x,
-		.speed = speed,
-		.overheads = overheads,
-		.stage = stage,
-		.predict = predict };
-}
-
 static espl_status
 submit(const struct espl_compute *c, const struct espl_compute_request *request, uint64_t *token,
     struct espl_error *error)
@@ -159,13 +138,19 @@ cancel(const struct espl_compute *c, uint64_t token)
 }
 
 void
-espl__exec_compute_init(struct espl__exec *x)
+espl__searches_init(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	x->searches.compute.size = (uint32_t)sizeof x->searches.compute;
-	x->searches.compute.ctx = x;
-	x->searches.compute.submit = submit;
-	x->searches.compute.cancel = cancel;
+	x->searches.model = (struct espl_model){ .size = (uint32_t)sizeof x->searches.model,
+		.ctx = x,
+		.speed = speed,
+		.overheads = overheads,
+		.stage = stage,
+		.predict = predict };
+	x->searches.compute = (struct espl_compute){ .size = (uint32_t)sizeof x->searches.compute,
+		.ctx = x,
+		.submit = submit,
+		.cancel = cancel };
 }
 
 const void *

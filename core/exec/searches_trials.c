@@ -4,85 +4,9 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
+#include "exec/items_new.h"
+#include "exec/searches_decisions.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
-
-/* Lets a clone begin from its source's checkpoint, or (0) as one that may wait. */
-void
-espl__clone_let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint,
-    const struct espl__waiter *w)
-{
-	t->source_checkpoint = t->pub.iteration = t->began = checkpoint;
-	t->item = espl__item_new(x, t, w->weight, w->gpus_min, w->gpus_max);
-}
-
-void
-espl__clone_begin(struct espl__exec *x, struct espl__trial *t, const struct espl_start *s)
-{
-	struct espl__trial *source = espl__trial_at(&t->search->trials, s->trial);
-	struct espl__waiter w = { .trial = t,
-		.wanted = s->checkpoint,
-		.weight = s->weight,
-		.gpus_min = s->gpus_min,
-		.gpus_max = s->gpus_max };
-
-	t->source = source->pub.id;
-	source->clones_waiting++;
-	if (source->pub.checkpoint > 0 && (w.wanted == 0 || w.wanted == source->pub.checkpoint)) {
-		espl__clone_let_in(x, t, source->pub.checkpoint, &w);
-		return;
-	}
-	espl__clone_wait(x, &w);
-}
-
-void
-espl__clone_wait(struct espl__exec *x, const struct espl__waiter *w)
-{
-	struct espl__search *s = w->trial->search;
-
-	w->trial->source_checkpoint = 0;
-	w->trial->pub.iteration = w->wanted;
-	ESPL__GROW(s->waiters, s->waiter_cap, s->waiter_count + 1);
-	s->waiters[s->waiter_count++] = *w;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w->trial),
-	    "waits until trial %llu has saved", (unsigned long long)w->trial->source);
-}
-
-/* The clone does not wait any more: it was stopped, or cannot begin. */
-void
-espl__clone_gone(const struct espl__trial *t)
-{
-	struct espl__search *s = t->search;
-	uint32_t left = 0;
-
-	for (uint32_t i = 0; i < s->waiter_count; i++)
-		if (s->waiters[i].trial != t)
-			s->waiters[left++] = s->waiters[i];
-	ESPL__ASSERT(left + 1 == s->waiter_count);
-	s->waiter_count = left;
-}
-
-int
-espl__clone_waits(const struct espl__trial *t)
-{
-	return t->source != ESPL_NONE && t->item == NULL && t->pub.state == ESPL_TRIAL_WAITING;
-}
-
-int
-espl__clone_wants(const struct espl__trial *source, uint64_t iteration)
-{
-	const struct espl__search *s = source->search;
-
-	if (source->clones_waiting == 0 || source->pub.checkpoint >= iteration)
-		return 0;
-	for (uint32_t i = 0; i < s->waiter_count; i++)
-		if (s->waiters[i].trial->source == source->pub.id &&
-		    s->waiters[i].wanted <= iteration)
-			return 1;
-	return 0;
-}
-
-/* ---- what was answered -------------------------------------------------------------------- */
 
 /* A trial has got its GPUs: does its stage begin to train with it? */
 void
@@ -91,10 +15,45 @@ espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
 	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
 
 	ESPL__CHECK(s, SEARCH);
+	if (s->jobs != NULL && s->job_states[t->pub.id].started == ESPL_NEVER)
+		s->job_states[t->pub.id].started = s->exec->now;
 	if (g != NULL && g->bracket < s->experiment.standing_count &&
 	    s->standing[g->bracket].stage == g->stage &&
 	    s->standing[g->bracket].trains_since == ESPL_NEVER)
 		s->standing[g->bracket].trains_since = s->exec->now;
+}
+
+void
+espl__exec_runs(struct espl__trial *t)
+{
+	ESPL__ASSERT(t->item != NULL);
+	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_RUNNING);
+	espl__item_runs(t->search->exec, t->item);
+}
+
+void
+espl__exec_wait(struct espl__trial *t, uint32_t why)
+{
+	ESPL__ASSERT(t->item != NULL);
+	if (t->pub.state == ESPL_TRIAL_RUNNING)
+		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
+	espl__item_wait(t->search->exec, t->item, why);
+	espl__exec_show(t->search->exec, t);
+}
+
+void
+espl__exec_leave(struct espl__exec *x, struct espl__trial *t)
+{
+	/* with a plan, the allocator learns that it is gone when its GPUs are free */
+	int later = t->gang != NULL && t->search->experiment.plan != NULL;
+	uint64_t leaves = t->item != NULL && later ? t->item->pub.id : ESPL_NONE;
+
+	if (t->item != NULL)
+		espl__item_free(x, t->item, !later);
+	t->item = NULL;
+	t->verdict = 0;
+	if (t->gang != NULL)
+		espl__gang_over(t->gang, leaves);
 }
 
 /* As observers see it: with the ids that it has outside. */
@@ -122,9 +81,7 @@ espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 	struct espl_trial room;
 
 	ESPL__CHECK(x, EXEC);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->trial != NULL)
-			o->trial(o->ctx, x->now, espl__exec_shown(t, &room));
+	ESPL__OBSERVE(x, trial, espl__exec_shown(t, &room));
 }
 
 /* The search is over: what is paused was stopped early, and is shown as that. */
@@ -234,19 +191,6 @@ espl__exec_collect(struct espl__exec *x)
 		espl__exec_show(x, t);
 	}
 	x->searches.collect_count = 0;
-}
-
-void
-espl__exec_drop(struct espl__exec *x, struct espl__trial *t)
-{
-	if (t->dropped)
-		return;
-	espl__trial_drop(&t->search->trials, t);
-	if (t->pub.state == ESPL_TRIAL_RESTING)
-		espl__exec_show(x, t);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-	    "is stopped early: it will not be promoted");
-	espl__exec_collect_later(x, t);
 }
 
 void

@@ -258,3 +258,11 @@ espl__group_next_ended(struct espl__trials *t)
 	}
 	return NULL;
 }
+
+uint64_t
+espl__trial_restores(const struct espl__trial *t)
+{
+	return t->pub.checkpoint > 0 ? t->pub.checkpoint
+	    : t->source != ESPL_NONE ? t->source_checkpoint
+				     : 0;
+}

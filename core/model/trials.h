@@ -12,9 +12,9 @@
 #define ESPL__TRIALS_MAX 1000000u /* of an experiment: docs/architecture.md, Limits */
 
 struct espl__earlier;
-struct espl__item;   /* exec/state.h: what the allocator sees of an active trial */
-struct espl__gang;   /* exec/state.h: its processes */
-struct espl__search; /* exec/state.h: the owner of the trials */
+struct espl__item;   /* exec/items.h: what the allocator sees of an active trial */
+struct espl__gang;   /* exec/gangs.h: its processes */
+struct espl__search; /* exec/searches.h: the owner of the trials */
 
 struct espl__trial {
 	struct espl_trial pub;       /* what plugins see */
@@ -90,6 +90,8 @@ void espl__trial_again(struct espl__trials *, struct espl__trial *);
 void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_state);
 /* RESTING, and never continued again. */
 void espl__trial_drop(struct espl__trials *, struct espl__trial *);
+uint64_t espl__trial_restores(
+    const struct espl__trial *); /* the iteration at which a start resumes */
 /* The search has ended: none of its trials will train again. */
 void espl__trials_settle(struct espl__trials *);
 /* "running", "paused", "completed", "stopped early", ...: the state in words for people and

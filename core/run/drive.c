@@ -206,7 +206,7 @@ run_rounds(struct espl__run_state *run, struct espl__diag *diag)
 	int stopping = 0, rounds = 0;
 
 	/* For the executor, a stopped run has ended until EV_RESUME arrives. */
-	while (rounds == 0 || !espl__exec_ended(run->exec)) {
+	while (rounds == 0 || !espl__exec_view(run->exec).ended) {
 		if (pending_interrupt(run) >= 2) {
 			(void)espl__fail(diag, ESPL_E_LIMIT,
 			    "interrupted for the second time; everything was killed at once");

@@ -299,7 +299,7 @@ replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 		return status;
 	set_clock(replay);
 	espl__exec_summary(run->exec, &summary);
-	run->finished = espl__exec_ended(run->exec) && summary.how != ESPL__RUN_INTERRUPTED &&
+	run->finished = espl__exec_view(run->exec).ended && summary.how != ESPL__RUN_INTERRUPTED &&
 	    summary.how != ESPL__RUN_FAILED;
 	if (!run->finished && !run->look_only)
 		status = go_on(replay, path, &rest, &kept, diag);

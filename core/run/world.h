@@ -5,7 +5,7 @@
  */
 #ifndef ESPL__WORLD_H
 #define ESPL__WORLD_H
-#include "exec/executor.h"
+#include "exec/questions.h"
 
 /* filled by next; valid until next is called again */
 struct espl__round {

@@ -128,7 +128,7 @@ answer_tell(struct espl__asking *ask, struct espl__ask_client *client, uint64_t 
     enum espl__directive directive)
 {
 	const struct espl__ask_trial *t = espl__map_get(&ask->by_trial, trial + 1);
-	const char *word = espl__exec_trial_word(ask->world.exec, trial);
+	const char *word = espl__exec_trial_info(ask->world.exec, trial).word;
 	struct espl__buf *b = &client->output;
 	int goes_on = t != NULL && t->holder == client;
 
@@ -169,7 +169,7 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 		answer_tell(ask, client, (uint64_t)id, 0);
 	else
 		refuse(client, "trial %lld is not open: it is %s, at iteration %llu", (long long)id,
-		    espl__exec_trial_word(ask->world.exec, (uint64_t)id),
+		    espl__exec_trial_info(ask->world.exec, (uint64_t)id).word,
 		    (unsigned long long)known->iteration);
 	return NULL;
 }
@@ -439,7 +439,8 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 			break;
 		espl__json_open(b, NULL, '{');
 		espl__json_int(b, "trial", id);
-		espl__json_text(b, "state", espl__exec_trial_word(ask->world.exec, (uint64_t)id));
+		espl__json_text(b, "state",
+		    espl__exec_trial_info(ask->world.exec, (uint64_t)id).word);
 		espl__json_int(b, "iteration", (int64_t)t->iteration);
 		espl__json_real(b, "metric", config->maximize ? -t->loss : t->loss);
 		espl__json_key(b, "params");

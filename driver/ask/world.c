@@ -38,13 +38,14 @@ static espl_status
 begin_asking(struct espl__world *world, int resumed, espl_time now, struct espl__diag *diag)
 {
 	struct espl__asking *ask = ask_of(world);
+	const struct espl__names *names = espl__exec_view(world->exec).metrics;
 	char *path = espl__format("%s/journal", ask->dir);
 
 	ask->base = ask->now = now;
 	ask->base_tick = espl__tick();
 	ask->opening = resumed ? 2 : 1;
-	for (uint32_t i = 0; i < espl__exec_metric_count(world->exec); i++)
-		(void)espl__names_add(&ask->metrics, espl__exec_metric_name(world->exec, i));
+	for (uint32_t i = 0; i < names->count; i++)
+		(void)espl__names_add(&ask->metrics, names->names[i]);
 	ask->journal = open(path, O_WRONLY | O_CLOEXEC);
 	free(path);
 	if (ask->journal < 0)

@@ -4,7 +4,7 @@
 #define ESPL__PLAN_H
 #include "base/mem.h"
 #include "cli/session.h"
-#include "exec/executor.h"
+#include "exec/questions.h"
 
 /* a stage of a plan, in the plan's order */
 struct espl__plan_row {

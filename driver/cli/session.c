@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/given.h"
-#include "exec/executor.h"
+#include "exec/questions.h"
 #include "input/input.h"
 #include "input/run_files.h"
 #include "input/workload_input.h"

@@ -26,7 +26,7 @@ on_tick(void *ctx, struct espl__exec *exec)
 	if (show->events != NULL)
 		espl__events_tick(show->events);
 	/* The last word of the executor, while it is there to be asked. */
-	if (espl__exec_ended(exec))
+	if (espl__exec_view(exec).ended)
 		espl__view_refresh(&show->view, exec);
 }
 

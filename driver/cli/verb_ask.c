@@ -236,7 +236,7 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 
 	o->replayed(ctx, exec, rest, kept);
 	espl__exec_summary(exec, &summary);
-	if (espl__exec_ended(exec) && summary.how != ESPL__RUN_INTERRUPTED &&
+	if (espl__exec_view(exec).ended && summary.how != ESPL__RUN_INTERRUPTED &&
 	    summary.how != ESPL__RUN_FAILED)
 		(void)espl__ask_serve(exec, &o->session, o->dir, &espl__interrupts, &o->served);
 }

@@ -68,7 +68,7 @@ set_timer(struct espl__real *real, espl_time at)
 static void
 tell_arrivals(struct espl__real *real)
 {
-	const struct espl__jobs *jobs = espl__exec_workload(real->world.exec);
+	const struct espl__jobs *jobs = espl__exec_view(real->world.exec).workload;
 	espl_time now = espl__real_clock(real);
 	double now_s = (double)now / 1e9;
 	const struct espl__session *of;
@@ -122,6 +122,7 @@ static espl_status
 real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__diag *diag)
 {
 	struct espl__real *real = real_of(world);
+	const struct espl__exec_view run = espl__exec_view(world->exec);
 	espl_status status;
 	uint32_t i;
 
@@ -129,9 +130,9 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	real->now = now;
 	real->base_tick = real->last_tick = espl__tick();
 	real->begun = 1;
-	for (i = 0; i < espl__exec_metric_count(world->exec); i++)
-		(void)espl__names_add(&real->metrics, espl__exec_metric_name(world->exec, i));
-	real->job_next = espl__exec_jobs_come(world->exec);
+	for (i = 0; i < run.metrics->count; i++)
+		(void)espl__names_add(&real->metrics, run.metrics->names[i]);
+	real->job_next = run.jobs_come;
 	if (!resumed)
 		(void)espl__real_event(real, ESPL__EV_START);
 	status = espl__store_mark(real, diag);

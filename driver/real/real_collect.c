@@ -131,7 +131,7 @@ static void
 collect_folders(struct collecting *c)
 {
 	const struct espl__real *real = c->real;
-	uint64_t searches = real->config->pool ? espl__exec_searches(real->world.exec) : 1;
+	uint64_t searches = real->config->pool ? espl__exec_view(real->world.exec).searches : 1;
 
 	for (uint64_t i = 0; i < searches; i++) {
 		char *best = real->config->s3_best ? find_best(real, i) : NULL;

@@ -106,7 +106,7 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 static void
 submit_experiment(struct espl__real *real, const char *request)
 {
-	uint64_t number = espl__exec_searches(real->world.exec);
+	uint64_t number = espl__exec_view(real->world.exec).searches;
 	char *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL;
 	char *to = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
 	char *parent = espl__format("%s/experiments", real->dir),
@@ -206,7 +206,7 @@ sweep_drafts(const char *dir)
 static void
 look_for_lost(struct espl__real *real)
 {
-	uint64_t number = espl__exec_searches(real->world.exec);
+	uint64_t number = espl__exec_view(real->world.exec).searches;
 	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
 	char *path = espl__format("%s/run.cfg", folder), *why;
 	const char *name;

@@ -105,6 +105,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
     const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__events *e = ctx;
+	const struct espl__names *names =
+	    e->view->exec != NULL ? espl__exec_view(e->view->exec).metrics : NULL;
 	const char *name;
 	uint32_t i;
 
@@ -115,8 +117,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	espl__json_real(&e->line, "metric", espl__view_raw(e->view, t->id, loss));
 	espl__json_open(&e->line, "metrics", '{');
 	for (i = 0; i < count; i++) {
-		name = e->view->exec != NULL
-		    ? espl__exec_metric_name(e->view->exec, metrics[i].metric)
+		name = names != NULL && metrics[i].metric < names->count
+		    ? names->names[metrics[i].metric]
 		    : NULL;
 		espl__json_real(&e->line, name != NULL ? name : "?", metrics[i].value);
 	}

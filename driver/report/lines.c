@@ -52,7 +52,7 @@ static void
 put_trial_name(struct espl__lines *l, uint64_t trial)
 {
 	const struct espl__jobs *jobs =
-	    l->observer.exec != NULL ? espl__exec_workload(l->observer.exec) : NULL;
+	    l->observer.exec != NULL ? espl__exec_view(l->observer.exec).workload : NULL;
 	char name[48];
 
 	if (jobs != NULL && trial < jobs->list.count) {

@@ -226,7 +226,9 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	struct espl__results *r = ctx;
 	const struct espl__session *of = espl__whose(&r->observer, r->setup.config, t->id);
 	uint32_t i,
-	    objective = of != NULL ? espl__exec_metric(r->observer.exec, of->config->metric) : 0;
+	    objective = of != NULL
+	    ? espl__names_find(espl__exec_view(r->observer.exec).metrics, of->config->metric)
+	    : 0;
 
 	begin(r);
 	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now),
@@ -490,12 +492,12 @@ espl__results_observer(struct espl__results *r)
 static void
 learn_names(struct espl__results *r, const struct espl__exec *exec)
 {
-	uint32_t count = espl__exec_metric_count(exec);
+	const struct espl__names *names = espl__exec_view(exec).metrics;
 
-	if (r->names < count)
+	if (r->names < names->count)
 		begin(r);
-	for (; r->names < count; r->names++)
-		put(r, PUT_NAME, "it", (int64_t)r->names, espl__exec_metric_name(exec, r->names));
+	for (; r->names < names->count; r->names++)
+		put(r, PUT_NAME, "it", (int64_t)r->names, names->names[r->names]);
 }
 
 static void
@@ -540,24 +542,25 @@ learn_usage(struct espl__results *r, const struct espl__exec *exec)
 void
 espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 {
+	const struct espl__exec_view run = espl__exec_view(exec);
+
 	ESPL__CHECK(r, RESULTS);
 	if (r->db == NULL)
 		return;
-	if (espl__exec_now(exec) != r->now || r->now_tick == 0) {
+	if (run.now != r->now || r->now_tick == 0) {
 		if (r->now_tick == 0) /* the first round, perhaps of a resumed run */
 			begin(r);
-		r->now = espl__exec_now(exec);
+		r->now = run.now;
 		r->now_tick = r->setup.simulated ? 1 : espl__tick();
 	}
 	learn_names(r, exec);
 	learn_usage(r, exec);
 	learn_plan(r, exec);
 	if (r->open &&
-	    (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS ||
-		espl__exec_ended(exec))) {
+	    (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS || run.ended)) {
 		refresh_totals(r, exec);
 		write_totals(r);
-		write_clock(r, !espl__exec_ended(exec));
+		write_clock(r, !run.ended);
 		commit_open(r);
 	}
 }

@@ -14,8 +14,8 @@ job_status(const struct espl__exec *exec, const struct espl_trial *t)
 {
 	if (espl__exec_job_cancelled(exec, t->id))
 		return "cancelled";
-	if (espl__exec_cut(exec) != 0 && is_open(t))
-		return espl__run_end_name(espl__exec_cut(exec));
+	if (espl__exec_view(exec).cut != 0 && is_open(t))
+		return espl__run_end_name(espl__exec_view(exec).cut);
 	return t->state == ESPL_TRIAL_WAITING ? "waiting"
 	    : t->state == ESPL_TRIAL_RUNNING  ? "running"
 	    : t->state == ESPL_TRIAL_FAILED   ? "failed"
@@ -38,7 +38,7 @@ void
 espl__results_job(struct espl__results *r, espl_time now, const struct espl_trial *t, int fresh)
 {
 	const struct espl__exec *exec = r->observer.exec;
-	const struct espl__jobs *jobs = exec != NULL ? espl__exec_workload(exec) : NULL;
+	const struct espl__jobs *jobs = exec != NULL ? espl__exec_view(exec).workload : NULL;
 	double ended_s = t->state >= ESPL_TRIAL_ENDED ? espl__results_s(now) : NAN;
 
 	ESPL__CHECK(r, RESULTS);
@@ -57,12 +57,13 @@ espl__results_job(struct espl__results *r, espl_time now, const struct espl_tria
 static void
 cut_jobs(struct espl__results *r, const struct espl__exec *exec)
 {
+	const struct espl__exec_view run = espl__exec_view(exec);
 	const struct espl_trial *t;
 
-	for (uint64_t i = 0; i < espl__exec_jobs_come(exec); i++)
+	for (uint64_t i = 0; i < run.jobs_come; i++)
 		if ((t = espl__exec_trial(exec, i)) != NULL && is_open(t))
-			espl__results_put(r, SET_JOB, "nrrt", i, NAN,
-			    espl__results_s(espl__exec_now(exec)), job_status(exec, t));
+			espl__results_put(r, SET_JOB, "nrrt", i, NAN, espl__results_s(run.now),
+			    job_status(exec, t));
 }
 
 /* There is no event for jobs that have not arrived: they are listed once, and again if they will
@@ -70,16 +71,16 @@ cut_jobs(struct espl__results *r, const struct espl__exec *exec)
 void
 espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
 {
-	const struct espl__jobs *jobs = espl__exec_workload(exec);
-	enum espl__run_end cut = espl__exec_cut(exec);
+	const struct espl__exec_view run = espl__exec_view(exec);
+	const struct espl__jobs *jobs = run.workload;
 
 	if (jobs != NULL && !r->jobs_listed)
 		espl__results_put(r, PUT_META, "ti", "unit", (int64_t)jobs->unit);
-	if (jobs != NULL && cut != 0)
+	if (jobs != NULL && run.cut != 0)
 		cut_jobs(r, exec);
-	for (uint64_t i = espl__exec_jobs_come(exec); jobs != NULL && i < jobs->list.count; i++) {
+	for (uint64_t i = run.jobs_come; jobs != NULL && i < jobs->list.count; i++) {
 		const char *over = espl__exec_job_cancelled(exec, i) ? "cancelled"
-		    : cut != 0                                       ? espl__run_end_name(cut)
+		    : run.cut != 0                                   ? espl__run_end_name(run.cut)
 								     : NULL;
 
 		if (over != NULL || !r->jobs_listed)
@@ -121,7 +122,8 @@ espl__results_experiments(struct espl__results *r, const struct espl__exec *exec
 {
 	struct espl__search_summary s;
 
-	for (uint64_t i = 0; espl__exec_pool(exec) && espl__exec_search_of(exec, i) != NULL; i++)
+	for (uint64_t i = 0; espl__exec_view(exec).pool && espl__exec_search_of(exec, i) != NULL;
+	     i++)
 		if (espl__exec_search_sum(exec, i, &s))
 			put_experiment(r, i, &s);
 }

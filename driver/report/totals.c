@@ -344,7 +344,7 @@ espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
 	struct espl__buf b = { NULL, 0, 0 };
 
 	for (uint64_t i = 0; espl__exec_search_of(exec, i) != NULL; i++) {
-		if (!espl__exec_pool(exec) || !espl__exec_search_sum(exec, i, &s))
+		if (!espl__exec_view(exec).pool || !espl__exec_search_sum(exec, i, &s))
 			continue;
 		if (b.size == 0)
 			espl__print(&b, "[");

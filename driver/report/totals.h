@@ -6,7 +6,7 @@
 #ifndef ESPL__TOTALS_H
 #define ESPL__TOTALS_H
 #include <stdio.h>
-#include "exec/executor.h"
+#include "exec/questions.h"
 
 /* Owned strings; NULL where not known. */
 struct espl__totals {

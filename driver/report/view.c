@@ -174,7 +174,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 		if (g->gang != gang || g->budget == 0) {
 			g->iteration = g->from =
 			    v->observer.exec != NULL && phase == ESPL__PHASE_STARTING
-			    ? espl__exec_trial_restores(v->observer.exec, trial)
+			    ? espl__exec_trial_info(v->observer.exec, trial).restores
 			    : espl__past_of(&v->pasts, trial)->iteration;
 			g->budget = espl__past_of(&v->pasts, trial)->budget;
 		}
@@ -252,7 +252,7 @@ espl__view_free(struct espl__view *v)
 void
 espl__view_clock(struct espl__view *v, const struct espl__exec *exec)
 {
-	espl_time now = espl__exec_now(exec);
+	espl_time now = espl__exec_view(exec).now;
 
 	if (now == v->round_at && v->round_tick != 0)
 		return;

@@ -2,7 +2,7 @@
  * own. */
 #ifndef ESPL__WHOSE_H
 #define ESPL__WHOSE_H
-#include "exec/executor.h"
+#include "exec/questions.h"
 #include "report/past.h"
 
 /* The search of the trial; NULL: there is one alone, the configuration's. */
@@ -20,7 +20,7 @@ espl__whose_word(const struct espl__observer *o, const struct espl_trial *t)
 {
 	static const char *const words[] = { "?", "waiting", "running", "paused", "completed",
 		"failed" };
-	const char *word = o->exec != NULL ? espl__exec_trial_word(o->exec, t->id) : NULL;
+	const char *word = o->exec != NULL ? espl__exec_trial_info(o->exec, t->id).word : NULL;
 
 	return word != NULL ? word : words[t->state <= ESPL_TRIAL_FAILED ? t->state : 0];
 }

@@ -273,10 +273,10 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 	sim->now = sim->barren_from = now;
 	sim->opening = resumed ? 2 : 1;
 	if (sim->head.exec != NULL) {
-		uint32_t known = espl__exec_metric_count(sim->head.exec);
+		const struct espl__names *known = espl__exec_view(sim->head.exec).metrics;
 
-		for (uint32_t i = 0; i < known; i++)
-			espl__names_add(&sim->names, espl__exec_metric_name(sim->head.exec, i));
+		for (uint32_t i = 0; i < known->count; i++)
+			espl__names_add(&sim->names, known->names[i]);
 		if (resumed)
 			remember_leases(sim);
 	}

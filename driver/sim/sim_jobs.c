@@ -40,12 +40,12 @@ espl__sim_arrivals(struct espl__sim *sim)
 		if (!espl__exec_has_come(exec, number))
 			schedule_arrival(sim, ESPL__DUE_EXPERIMENT, number,
 			    espl__exec_search_of(exec, number)->arrives);
-	sim->workload = espl__exec_workload(exec);
+	sim->workload = espl__exec_view(exec).workload;
 	if (sim->workload == NULL)
 		return;
 	sim->trained_s =
 	    espl__alloc((sim->workload->list.count + (size_t)1) * sizeof *sim->trained_s);
-	number = espl__exec_jobs_come(exec);
+	number = espl__exec_view(exec).jobs_come;
 	if (number < sim->workload->list.count)
 		job_comes(sim, number);
 }

@@ -205,7 +205,7 @@ make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t tr
 		ESPL__GROW(legs, cap, count + 1);
 		legs[count++] = (struct leg){ t, at, until };
 		kept = nearest_blob(sim, like->experiment, at, until);
-		until = espl__exec_trial_began(sim->head.exec, search | at);
+		until = espl__exec_trial_info(sim->head.exec, search | at).began;
 		at = t->parent;
 	}
 	while (count-- > 0) {

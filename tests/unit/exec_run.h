@@ -117,7 +117,7 @@ keep(struct tape *tape, const struct espl__round *round, const struct espl__buf 
 static EXEC_RUN_UNUSED espl_status
 pump(struct run *r, struct tape *tape, uint32_t most)
 {
-	for (uint32_t n = 0; n < most && !espl__exec_ended(r->exec); n++) {
+	for (uint32_t n = 0; n < most && !espl__exec_view(r->exec).ended; n++) {
 		struct espl__round round;
 		const struct espl__effect *effects;
 		uint32_t count;

@@ -90,7 +90,7 @@ Test(exec, same_seed_same_decisions_and_replay_agrees, .timeout = 60)
 	}
 	make(&c, "", "", sha, NULL);
 	cr_assert_eq(replay(&c, &one, one.count), ESPL_OK, "%s", c.diag.text);
-	cr_assert(espl__exec_ended(c.exec));
+	cr_assert(espl__exec_view(c.exec).ended);
 	unmake(&c);
 	/* another search decides otherwise, and is found out, by name */
 	make(&c, "", "",
@@ -123,7 +123,7 @@ Test(exec, a_run_cut_after_any_round_comes_to_the_same_end, .timeout = 120)
 		make(&b, "", "checkpoint_every = \"3s\";", sha, NULL);
 		cr_assert_eq(replay(&b, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut,
 		    b.diag.text);
-		if (!espl__exec_ended(b.exec)) {
+		if (!espl__exec_view(b.exec).ended) {
 			cr_assert_eq(b.world->ops->begin(b.world, 1, tape.list[cut - 1].now,
 					 &b.diag),
 			    ESPL_OK);
@@ -284,7 +284,7 @@ Test(exec, resizing_in_place_changes_no_result, .timeout = 120)
 		make(&c, "", every, fair, NULL);
 		cr_assert_eq(replay(&c, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut,
 		    c.diag.text);
-		if (!espl__exec_ended(c.exec)) {
+		if (!espl__exec_view(c.exec).ended) {
 			cr_assert_eq(c.world->ops->begin(c.world, 1, tape.list[cut - 1].now,
 					 &c.diag),
 			    ESPL_OK);

@@ -217,7 +217,7 @@ pump_watching(struct run *r, struct tape *tape, uint64_t seed)
 {
 	espl_time idle_since = ESPL_NEVER;
 
-	for (uint32_t n = 0; !espl__exec_ended(r->exec); n++) {
+	for (uint32_t n = 0; !espl__exec_view(r->exec).ended; n++) {
 		struct espl__exec_summary s;
 		struct espl__lease_info leases[8];
 		espl_status status = pump(r, tape, 1);
@@ -249,7 +249,7 @@ check_end(const struct run *r, uint64_t seed)
 	const struct espl__exec_summary *s = &r->summary;
 	unsigned long long n = (unsigned long long)seed;
 
-	cr_assert(espl__exec_ended(r->exec), "SEED=%llu does not end", n);
+	cr_assert(espl__exec_view(r->exec).ended, "SEED=%llu does not end", n);
 	cr_assert_eq(s->nodes_leaked, 0, "SEED=%llu", n);
 	cr_assert_eq(espl__exec_leases(r->exec, NULL, 0), 0, "SEED=%llu", n);
 	cr_assert_eq(s->gpus_busy, 0, "SEED=%llu", n);
@@ -273,7 +273,7 @@ check_resume(const struct scenario *s, const struct tape *tape, uint32_t after, 
 	make_run(&r, s->config, s->faults, NULL);
 	cr_assert_eq(replay(&r, tape, after), ESPL_OK, "SEED=%llu, replay: %s",
 	    (unsigned long long)seed, r.diag.text);
-	if (!espl__exec_ended(r.exec)) {
+	if (!espl__exec_view(r.exec).ended) {
 		cr_assert_eq(r.world->ops->begin(r.world, 1, tape->list[after - 1].now, &r.diag),
 		    ESPL_OK);
 		status = pump_watching(&r, NULL, seed);

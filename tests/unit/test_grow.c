@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "driver/worlds.h"
-#include "exec/state.h"
+#include "exec/items_tiers.h"
 #include "input/input.h"
 
 #define TRIALS 16u
@@ -135,7 +135,7 @@ static void
 run(struct run *r, const struct scene *s, uint64_t seed)
 {
 	make(r, s, seed);
-	while (!espl__exec_ended(r->exec)) {
+	while (!espl__exec_view(r->exec).ended) {
 		struct espl__round round;
 		const struct espl__effect *effects;
 		uint32_t count;

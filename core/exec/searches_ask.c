@@ -1,10 +1,11 @@
-/* round_search.c - asks the algorithms. */
+/* searches_ask.c - asks the algorithms. */
 #include "base/assert.h"
-#include "exec/answers.h"
 #include "exec/effects.h"
+#include "exec/items_tiers.h"
+#include "exec/searches_decisions.h"
+#include "exec/searches_end.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
-#include "exec/state.h"
 
 /* calls of next_group in one round: beyond it the algorithm goes in circles */
 #define ASKS_MAX 10000u
@@ -25,13 +26,12 @@ will_save(struct espl__exec *x, struct espl__trial *source)
 /* Starts or fails waiting clones; called when trials and checkpoints may have changed. The
  * algorithm is notified of each clone that fails and may stop others, so the list is scanned again
  * from the start. */
-espl_status
-espl__clones_look(struct espl__search *s, struct espl__diag *diag)
+static espl_status
+look_at_clones(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
 	espl_status status = ESPL_OK;
 
-	ESPL__CHECK(s, SEARCH);
 	for (uint32_t i = 0; i < s->waiter_count && status == ESPL_OK && x->round.ending == 0;) {
 		struct espl__waiter w = s->waiters[i];
 		struct espl__trial *source = espl__trial_at(&s->trials, w.trial->source);
@@ -101,11 +101,10 @@ ask_algorithm(struct espl__search *s, uint32_t why, uint64_t group, struct espl_
 	view.gpus_max = potential > UINT32_MAX ? UINT32_MAX : (uint32_t)potential;
 	view.outcomes = s->outcomes.list;
 	view.outcome_count = s->outcomes.count;
-	espl__exec_turn(x, s);
+	espl__search_turn(s);
 	status = espl__call_next_group(&x->caller, s->algorithm, &view, &reason);
-	s->outcomes.count = 0;
-	status = espl__exec_answer(x, s, s->algorithm, status, &reason, &answer, diag);
-	espl__arena_free(&s->outcomes.arena);
+	espl__outcomes_clear(&s->outcomes);
+	status = espl__search_answer(s, status, &reason, &answer, diag);
 	return status == ESPL_OK ? espl__exec_apply_search(x, s, &answer, diag) : status;
 }
 
@@ -113,7 +112,7 @@ static espl_status
 search_on(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
-	espl_status status = espl__clones_look(s, diag);
+	espl_status status = look_at_clones(s, diag);
 	uint32_t asks = 0;
 
 	while (status == ESPL_OK && x->round.ending == 0 && !s->finished) {
@@ -135,7 +134,7 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 		}
 		status = ask_algorithm(s, why, g != NULL ? g->id : ESPL_NONE, diag);
 		if (status == ESPL_OK)
-			status = espl__clones_look(s, diag);
+			status = look_at_clones(s, diag);
 	}
 	return status;
 }
@@ -145,6 +144,7 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
+	ESPL__CHECK(x, EXEC);
 	if (!x->cluster.cloud_ready)
 		return ESPL_OK;
 	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK; i++)

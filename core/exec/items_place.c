@@ -1,4 +1,4 @@
-/* round_place.c - asking the placer, and taking its answer as one transaction.
+/* items_place.c - asking the placer, and taking its answer as one transaction.
  *
  * All reservations that the answer replaces are given back first, then the new ones are taken in
  * order; if one does not fit, everything is put back and the answer is refused.
@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/answers.h"
+#include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "exec/state.h"
+#include "exec/items_lists.h"
+#include "exec/items_place.h"
 
 /* The places that an answer replaces, to put them back if it does not hold. */
 struct undo {
@@ -132,16 +133,10 @@ apply_give_ups(struct espl__exec *x, struct espl__reader r)
 		    op.type == ESPL__OP_GIVE_UP ? espl__machine_at(&x->fleet, op.as.id) : NULL;
 		if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 			continue;
-		for (uint32_t i = 0; i < x->cluster.give_up_count; i++)
-			if (x->cluster.give_up[i].offer == n->pub.offer &&
-			    x->cluster.give_up[i].nodes > 0) {
-				x->cluster.give_up[i].nodes--;
-				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
-				x->cluster.dirty = 1;
-				espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
-				    "is given up by %s because there are more nodes than requested",
-				    x->items.placer->who);
-			}
+		if (espl__cluster_give_up(x, n))
+			espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
+			    "is given up by %s because there are more nodes than requested",
+			    x->items.placer->who);
 	}
 }
 
@@ -201,7 +196,9 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 		status = why.status;
 		espl__buf_clear(&x->caller.ops);
 	}
-	status = espl__exec_answer(x, NULL, x->items.placer, status, &why, &answer, diag);
+	status = espl__exec_answer(x, x->items.placer, &x->items.placer_failures, status, &why,
+	    &answer, diag);
+	espl__exec_failed(x, x->items.placer, x->items.placer_failures, &why);
 	if (status != ESPL_OK)
 		return status;
 	if (x->round.accept && x->round.replaying)
@@ -209,4 +206,40 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 	apply_give_ups(x, answer);
 	clear_list(x);
 	return ESPL_OK;
+}
+
+int
+espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < item->target_count; i++) {
+		struct espl__machine *n;
+		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
+		if (gpu == NULL || n->pub.state != ESPL_NODE_READY ||
+		    !espl__seat_clear(gpu, item->trial, item->target[i].packing))
+			return 0;
+	}
+	return item->target_count > 0;
+}
+
+void
+espl__items_evict(struct espl__exec *x, uint64_t node, uint32_t gpu, int lost)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
+		uint32_t k = 0;
+
+		while (k < item->target_count &&
+		    (item->target[k].node != node ||
+			(gpu != ESPL_ANY && item->target[k].gpu != gpu)))
+			k++;
+		if (k == item->target_count)
+			continue;
+		item->pub.flags |= ESPL_ITEM_EVICTED;
+		espl__item_changed(item, lost ? ESPL_WHY_NODES : ESPL_WHY_NOTICE);
+		if (lost)
+			espl__item_target(x, item, NULL, 0);
+		espl__item_look(x, item);
+	}
 }

@@ -1,4 +1,4 @@
-/* plugin_notes.c - notes of the executor and of plugins about their decisions, translated from
+/* searches_notes.c - notes of the executor and of plugins about their decisions, translated from
  * items to trials and experiments.
  *
  * Users know trials and experiments.  Allocators and placers know the items that stand for them,
@@ -7,8 +7,8 @@
  */
 #include "base/assert.h"
 #include "exec/effects.h"
+#include "exec/items_lists.h"
 #include "exec/searches_plan.h"
-#include "exec/state.h"
 
 /* Begins with what it is about: the run's list of reasons holds all sorts. */
 static void
@@ -50,7 +50,7 @@ spread_item(const struct espl__exec *x, const char *who, const struct espl__tier
 		espl__exec_spread(x, who, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), text);
 	} else {
 		spread_of(x, who, ESPL_ABOUT_RUN, 0, "experiment",
-		    espl__inner_search(item->whole)->config->name, text);
+		    item->whole->search->config->name, text);
 	}
 }
 

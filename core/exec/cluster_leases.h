@@ -1,0 +1,30 @@
+/* cluster_leases.h - leases, and the targets that they follow. */
+#ifndef ESPL__EXEC_CLUSTER_LEASES_H
+#define ESPL__EXEC_CLUSTER_LEASES_H
+#include "exec/state.h"
+
+/* cluster_leases.c */
+void espl__lease_nodes(struct espl__exec *);
+/* The node is in this state now, with `gpus` as found (READY; ESPL_ANY: as offered). */
+void espl__lease_state(struct espl__exec *, struct espl__machine *, espl_node_state, uint32_t gpus);
+/* Shows policies the offers whose pause has ended. */
+void espl__lease_show_offers(struct espl__exec *);
+void espl__lease_proved(struct espl__exec *,
+    struct espl__machine *); /* a trial reported from there */
+void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason,
+    const char *why);
+espl_time espl__lease_retry_at(const struct espl__exec *); /* NEVER: no offer pauses */
+/* The lease is about to end; the provider has named the earliest time for the next request. */
+void espl__lease_retry(struct espl__exec *, uint64_t lease, espl_span after);
+void espl__lease_forget_retries(struct espl__exec *);
+
+/* cluster_targets.c; needed: nodes are, by some search; else all are above the targets. */
+/* What the placer may give up, by offer. */
+void espl__cluster_give_ups(struct espl__exec *, int needed);
+/* The placer gives this node up.  1: there are more than targets ask for, and it is released. */
+int espl__cluster_give_up(struct espl__exec *, struct espl__machine *);
+/* Releases quarantined nodes where others can be leased. */
+void espl__cluster_let_go(struct espl__exec *);
+/* Releases and leases nodes, if anything has changed. */
+void espl__cluster_follow(struct espl__exec *, int needed);
+#endif

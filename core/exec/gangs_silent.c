@@ -1,0 +1,137 @@
+/* gangs_silent.c - gangs that have not reported for long: warned about, then ended. */
+#include "base/assert.h"
+#include "base/text.h"
+#include "exec/effects.h"
+#include "exec/gangs_start.h"
+
+/* warn after this long without a report, unless iterations are long */
+#define QUIET_LEAST (300 * ESPL_SECOND)
+#define QUIET_TIMES 4.0 /* what an iteration took at most, times this */
+
+/* One of its nodes is unreachable. */
+static int
+is_unreachable(const struct espl__exec *x, const struct espl__gang *g)
+{
+	for (uint32_t i = 0; i < g->share.gpus; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
+
+		if (n != NULL && (n->pub.flags & ESPL_NODE_UNREACHABLE) != 0)
+			return 1;
+	}
+	return 0;
+}
+
+static espl_time
+silent_until(const struct espl__gang *g)
+{
+	espl_span limit = g->trial->search->config->trial.report_limit;
+
+	return limit > 0 ? g->heard + limit : ESPL_NEVER;
+}
+
+/* When to warn that the gang has not reported; NEVER: already done, or the gang is killed before
+ * that. */
+static espl_time
+quiet_until(const struct espl__gang *g)
+{
+	const struct espl__search *s = g->trial->search;
+	espl_span quiet = QUIET_LEAST, limit = s->config->trial.report_limit;
+
+	if (g->quiet_told || s->config->asked)
+		return ESPL_NEVER;
+	if (s->longest_s * QUIET_TIMES > (double)QUIET_LEAST / 1e9)
+		quiet = s->longest_s * QUIET_TIMES < 1e9
+		    ? (espl_span)(s->longest_s * QUIET_TIMES * 1e9)
+		    : ESPL_NEVER;
+	return quiet != ESPL_NEVER && (limit == 0 || quiet < limit) ? g->heard + quiet : ESPL_NEVER;
+}
+
+static void
+tell_quiet(struct espl__exec *x)
+{
+	for (struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
+		const struct espl__search *s = g->trial->search;
+		char since[32], limit[32];
+
+		if (x->now < quiet_until(g)) {
+			if (x->searches.count == 1 && !g->quiet_told)
+				return; /* the others reported later */
+			continue;
+		}
+		g->quiet_told = 1;
+		if (g->awaiting || g->state == ESPL__GANG_LEAVING || is_unreachable(x, g))
+			continue;
+		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
+		    s->config->trial.report_limit > 0
+			? "trial %llu: no report for %s%s; trial.report_limit is %s"
+			: "trial %llu: no report for %s%s; trial.report_limit is not set",
+		    (unsigned long long)g->trial->pub.id,
+		    espl__format_short(x->now - g->heard, since),
+		    s->reported                    ? ""
+			: s->config->trial.metrics ? " (no line of its output fits trial.metrics)"
+						   : " (does the program call run.report()?)",
+		    espl__format_short(s->config->trial.report_limit, limit));
+	}
+}
+
+static void
+end_hung(struct espl__exec *x)
+{
+	struct espl__gang *g, *newer;
+
+	for (g = x->gangs.oldest; g != NULL; g = newer) {
+		const struct espl__trial_config *c = &g->trial->search->config->trial;
+		char span[32], *fault;
+
+		newer = g->newer;
+		if (x->now < silent_until(g)) {
+			if (x->searches.count == 1)
+				return; /* the others reported later */
+			continue;
+		}
+		espl__gang_heard(x, g);
+		/* The executor lets it wait at a barrier, or it has nothing more to report: the
+		 * world makes sure that a gang asked to leave does so. */
+		if (g->awaiting || g->state == ESPL__GANG_LEAVING || is_unreachable(x, g))
+			continue;
+		fault =
+		    espl__format("no report within %s", espl__format_short(c->report_limit, span));
+		espl__gang_fault(x, g, fault, 0);
+		free(fault);
+	}
+}
+
+void
+espl__gangs_alarm(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	tell_quiet(x);
+	end_hung(x);
+}
+
+/* The gangs are in the order of their last reports: in an ordinary run, where all have the same
+ * limits, the first is the next. */
+espl_time
+espl__gangs_next(const struct espl__exec *x)
+{
+	espl_time at = ESPL_NEVER;
+	int one = x->searches.count == 1;
+
+	for (const struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
+		espl_time quiet = quiet_until(g), silent = silent_until(g);
+
+		at = quiet < at ? quiet : at;
+		at = silent < at ? silent : at;
+		if (one && !g->quiet_told)
+			break;
+	}
+	return at;
+}
+
+void
+espl__gangs_held(struct espl__exec *x, espl_span late)
+{
+	ESPL__CHECK(x, EXEC);
+	for (struct espl__gang *g = x->gangs.first; g != NULL && late > 0; g = g->next)
+		g->heard = g->heard < x->now - late ? g->heard + late : x->now;
+}

@@ -1,0 +1,111 @@
+/* questions.h - what the driver, worlds and reports ask about a run. */
+#ifndef ESPL__QUESTIONS_H
+#define ESPL__QUESTIONS_H
+#include "base/map.h"
+#include "exec/executor.h"
+
+struct espl__exec_view {
+	espl_time now; /* of the last round */
+	int ended;     /* FX_END was given */
+	/* DEADLINE or BUDGET: that ended the run, for everybody and for good; else 0 */
+	enum espl__run_end cut;
+	int pool;                          /* is it one? */
+	uint64_t searches;                 /* how many there are */
+	const struct espl__names *metrics; /* known so far (EV_METRIC), by number */
+	const struct espl__jobs *workload; /* NULL: none */
+	uint64_t jobs_come;                /* how many of its jobs have arrived */
+};
+struct espl__exec_view espl__exec_view(const struct espl__exec *);
+/* Brackets that the algorithm of this search (0, or a pool's experiment) has declared; 0: none. */
+uint32_t espl__exec_brackets(const struct espl__exec *, uint64_t search);
+/* Offers by number, NULL beyond the last. */
+const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
+/* The most that one of the trials or jobs needs at least. */
+uint32_t espl__exec_gpus_min(const struct espl__exec *);
+int espl__exec_on_cpu(const struct espl__exec *); /* what counts as a GPU is a slot of a CPU */
+const struct espl_trial *espl__exec_trial(const struct espl__exec *,
+    uint64_t trial); /* NULL unknown */
+struct espl__trial_info {
+	const char *word; /* "running", "paused", "completed", "stopped early", ...; NULL unknown */
+	uint64_t restores; /* the iteration from which a start trains */
+	uint64_t began;    /* iteration of its parent; 0: no clone */
+};
+struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
+
+/* The plain jobs of a workload; only those that began, or have ended, count in the times. */
+struct espl__job_times {
+	double mean, p95, max;
+}; /* NaN: there is none yet */
+struct espl__jobs_summary {
+	/* jobs is 0 without a workload */
+	uint32_t jobs, arrived, to_come, done, failed, cancelled;
+	/* until it was given GPUs; until it was done */
+	struct espl__job_times queue_s, total_s;
+	double makespan_s; /* when the last one was done */
+};
+/* Searches by number: in an ordinary run 0 alone; NULL beyond the last.  Whether it has arrived, so
+ * that no EV_EXPERIMENT is needed. */
+const struct espl__session *espl__exec_search_of(const struct espl__exec *, uint64_t number);
+/* Finds a pool's experiment (trial NONE) or plain job (its number) by name.  0: there is none. */
+int espl__exec_named(const struct espl__exec *, const char *name, uint64_t *number,
+    uint64_t *trial);
+/* Can it still be cancelled?  NULL, or why not. */
+const char *espl__exec_cancels(const struct espl__exec *, uint64_t number, uint64_t trial);
+int espl__exec_has_come(const struct espl__exec *, uint64_t number);
+/* an experiment of a pool */
+struct espl__search_summary {
+	const char *name, *metric;
+	const char *text;       /* why it ended so; NULL none */
+	enum espl__run_end how; /* 0 while it runs */
+	int come, maximize;
+	espl_time arrived, ended; /* NEVER: not yet */
+	uint64_t trials, completed, early, failed, running, waiting;
+	uint64_t best, best_iteration; /* best: its number in the experiment, NONE */
+	double best_loss, gpu_s;
+	espl_money spent;
+	uint32_t gpus; /* that its trials hold now */
+};
+/* 0: there is no such experiment (the plain jobs are not one). */
+int espl__exec_search_sum(const struct espl__exec *, uint64_t number,
+    struct espl__search_summary *);
+int espl__exec_job_cancelled(const struct espl__exec *, uint64_t number);
+
+struct espl__exec_summary {
+	enum espl__run_end how; /* 0 while it runs */
+	/* why it failed, or what interrupted it; "": the user did */
+	char text[512];
+	/* the search is complete: there is nothing to resume */
+	int over;
+	char failure[512]; /* the last failure of a trial; "": none */
+	uint64_t trials, failed, running, waiting;
+	/* train no more and did not fail; of these, stopped early */
+	uint64_t completed, early;
+	uint64_t best;            /* trial, ESPL_NONE none */
+	double best_loss;         /* turned: less is better */
+	uint64_t best_iteration;  /* at which best_loss was reported */
+	uint64_t best_checkpoint; /* of the best trial, 0 none */
+	espl_time now;
+	espl_money cost, budget, refunded; /* refunded: not in cost */
+	double refunded_gpu_s;             /* held by nodes that were free */
+	double gpu_s, busy_gpu_s;          /* held by nodes; used by gangs */
+	uint64_t resizes;
+	uint32_t nodes, nodes_peak, nodes_leaked; /* held now; leases not ended at the end */
+	uint32_t gpus, gpus_busy;
+	int on_cpu;                         /* espl__exec_on_cpu */
+	uint64_t reports, decisions, calls; /* calls of policies, and what they answered */
+	double least_s, least_usd; /* after ESPL_E_INFEASIBLE: what would do; NaN unknown */
+	struct espl__quantiles decision_times, call_times;
+	struct espl__jobs_summary jobs;
+};
+/* The plan in force with its prediction; NULL: none.  After a failed search for one
+ * (ESPL_E_INFEASIBLE) `least_*` say what would do, NaN where it is not known. */
+struct espl__exec_plan_info {
+	const struct espl_plan *plan;
+	const struct espl__forecast_stage *rows; /* [plan->stage_count] */
+	const struct espl__forecast_result *result;
+	const struct espl_spec *spec;
+	double least_s, least_usd;
+};
+void espl__exec_plan_info(const struct espl__exec *, struct espl__exec_plan_info *);
+void espl__exec_summary(const struct espl__exec *, struct espl__exec_summary *);
+#endif

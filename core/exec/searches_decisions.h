@@ -1,0 +1,41 @@
+/* searches_decisions.h - what the algorithm decides about trials, and what reports and failures
+ * mean for their search.
+ */
+#ifndef ESPL__EXEC_SEARCHES_DECISIONS_H
+#define ESPL__EXEC_SEARCHES_DECISIONS_H
+#include "exec/state.h"
+
+/* searches_decisions.c */
+/* Takes the answer of a call of its algorithm (see espl__exec_answer). */
+espl_status espl__search_answer(struct espl__search *, espl_status, struct espl__diag *why,
+    struct espl__reader *, struct espl__diag *);
+espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *,
+    struct espl__reader *, struct espl__diag *);
+espl_status espl__exec_trial_over(struct espl__exec *, struct espl__trial *, espl_end,
+    struct espl__diag *);
+espl_status espl__exec_verdict(struct espl__exec *, struct espl__trial *, espl_verdict,
+    int at_boundary, struct espl__diag *);
+void espl__group_show(const struct espl__search *s, const struct espl__trial_group *g, int ended);
+
+/* searches_reports.c, searches_faults.c */
+espl_status espl__search_report(struct espl__exec *, const struct espl__event *,
+    struct espl__diag *);
+/* A gang ended before its first report, on this node (NONE: on several).  Where one trial after
+ * the other does so, all others will. */
+void espl__search_unstarted(struct espl__exec *, const struct espl__gang *, uint64_t lease,
+    const char *text);
+/* A failure of the trial; hopeless: it is not retried; over: its result stands. */
+espl_status espl__search_fault(struct espl__trial *, const char *text, int hopeless, int over,
+    struct espl__diag *);
+/* A gang was asked to pause and left without a checkpoint (why: "" or how it ended). */
+void espl__search_stop_saving(struct espl__search *, const struct espl__trial *, const char *why);
+
+/* searches_clones.c */
+void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);
+void espl__clone_wait(struct espl__exec *, const struct espl__waiter *);
+void espl__clone_gone(const struct espl__trial *);
+int espl__clone_waits(const struct espl__trial *);
+int espl__clone_wants(const struct espl__trial *source, uint64_t iteration); /* saved there? */
+void espl__clone_let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint,
+    const struct espl__waiter *w);
+#endif

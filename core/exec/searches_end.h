@@ -1,0 +1,27 @@
+/* searches_end.h - searches arrive, are cancelled and end. */
+#ifndef ESPL__EXEC_SEARCHES_END_H
+#define ESPL__EXEC_SEARCHES_END_H
+#include "exec/state.h"
+
+/* searches_end.c */
+/* DEADLINE or BUDGET: that ended the run, for everybody and for good; else 0. */
+enum espl__run_end espl__exec_cut(const struct espl__exec *);
+void espl__exec_show_search(const struct espl__search *);
+/* Ends it, and with it an ordinary run; a pool continues with the others. */
+void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...)
+    ESPL_PRINTF(3, 4);
+void espl__search_closed(struct espl__search *); /* none of its trials runs any more */
+int espl__search_came_to_nothing(const struct espl__search *, char *why,
+    size_t room);                                   /* 1: why is written */
+int espl__search_idle(const struct espl__search *); /* finished, and nothing is left to train */
+void espl__trial_stop(struct espl__exec *x, struct espl__trial *t);
+/* of all */
+espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them may be due */
+/* Ends experiments of a pool by their deadlines and budgets, and wakes algorithms: how many. */
+uint32_t espl__searches_alarm(struct espl__exec *);
+espl_time espl__search_next(const struct espl__exec *);  /* the first alarm of any; NEVER none */
+uint32_t espl__searches_open(const struct espl__exec *); /* number that are not ending */
+int espl__exec_to_come(const struct espl__exec *);       /* are arrivals expected? */
+int espl__exec_idle(const struct espl__exec *);          /* all are, and no arrival is expected */
+int espl__exec_needs_no_nodes(const struct espl__exec *);
+#endif

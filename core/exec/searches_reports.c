@@ -1,0 +1,219 @@
+/* searches_reports.c - what a report of a trial means for its search. */
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "exec/cluster_leases.h"
+#include "exec/effects.h"
+#include "exec/items_new.h"
+#include "exec/items_tiers.h"
+#include "exec/searches_decisions.h"
+#include "exec/searches_end.h"
+#include "exec/searches_trials.h"
+
+static void
+tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
+    struct espl_share share)
+{
+	struct espl_trial room;
+
+	ESPL__OBSERVE(x, report, espl__exec_shown(t, &room), e->as.report.iteration, loss,
+	    e->as.report.metrics, e->as.report.count, share);
+}
+
+/* The share to which a measured time belongs: 1/c of a GPU only limits the number of neighbors, so
+ * the trials actually there count. */
+static struct espl_share
+measured_share(const struct espl__exec *x, const struct espl__gang *g)
+{
+	const struct espl__gpu *gpu =
+	    g->share.packing > 1 ? espl__gpu_at(&x->fleet, &g->slots[0], NULL) : NULL;
+	struct espl_share share = g->share;
+	uint32_t i, here = 0;
+
+	for (i = 0; gpu != NULL && i < gpu->seat_count; i++)
+		here += gpu->seats[i].held > 0;
+	if (here > 0 && here < share.packing)
+		share.packing = here;
+	return share;
+}
+
+/* Updates how much slower than the profile this trial runs; its remaining work is estimated from
+ * it. */
+static void
+update_pace(struct espl__trial *t, struct espl_share share, const struct espl_offer *on,
+    double iteration_s)
+{
+	const struct espl__profile *p = t->search->session->profile;
+	double told;
+
+	if (p == NULL || p->guessed)
+		return;
+	told = espl__profile_iteration_s(p, share) / espl__profile_type_speed(p, on->gpu_type);
+	if (told > 0 && told < INFINITY && iteration_s >= 0) {
+		t->took_s += iteration_s;
+		t->told_s += told;
+	}
+}
+
+/* The executor's number of a metric -> the search's: see espl__search_metric. */
+static uint32_t
+number_of(const struct espl__search *s, uint32_t metric)
+{
+	return metric == s->objective ? 0 : metric < s->objective ? metric + 1 : metric;
+}
+
+/* The report as the algorithm sees it; metrics in the experiment's order. */
+static espl_status
+observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
+    const struct espl__event *e, double loss, uint64_t since, struct espl__diag *diag)
+{
+	struct espl__search *s = t->search;
+	struct espl_observation o = ESPL_INIT(struct espl_observation);
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__reader answer;
+	uint32_t count = x->searches.metrics.count;
+	double room[16],
+	    *metrics =
+		count <= 16 ? room : espl__arena_alloc(&x->ops_arena, count * sizeof *metrics);
+	struct espl_share share;
+	espl_status status;
+
+	for (uint32_t i = 0; i < count; i++)
+		metrics[i] = NAN;
+	for (uint32_t i = 0; i < e->as.report.count; i++)
+		if (e->as.report.metrics[i].metric < count)
+			metrics[number_of(s, e->as.report.metrics[i].metric)] =
+			    e->as.report.metrics[i].value;
+	o.trial = t->pub.id;
+	o.iteration = e->as.report.iteration;
+	o.loss = loss;
+	o.metrics = metrics;
+	o.metric_count = count;
+	o.values = t->pub.values;
+	o.at = x->now;
+	o.iteration_s =
+	    (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
+	share = measured_share(x, g);
+	if (espl__gang_timed(g, share.packing)) {
+		uint32_t on = espl__machine_at(&x->fleet, g->slots[0].node)->pub.offer;
+
+		if (espl__model_service_measure(&s->model, share, on, o.iteration_s))
+			espl__tier_ask(s->tier, ESPL_WHY_PROFILE);
+		update_pace(t, share, x->fleet.offers[on], o.iteration_s);
+	}
+	o.share = g->share;
+	if (s->history != NULL)
+		espl__history_add(s->history, &o);
+	espl__search_turn(s);
+	status = espl__call_report(&x->caller, s->algorithm, &t->pub, &o, &why);
+	status = espl__search_answer(s, status, &why, &answer, diag);
+	if (status == ESPL_OK)
+		status = espl__exec_apply_search(x, s, &answer, diag);
+	return status;
+}
+
+/* Nothing is compared among plain jobs: they need not report any metric. */
+static int
+read_objective(const struct espl__search *s, const struct espl__event *e, double *loss)
+{
+	*loss = NAN;
+	for (uint32_t i = 0; i < e->as.report.count && s->algorithm != NULL; i++)
+		if (e->as.report.metrics[i].metric == s->objective) {
+			double value = e->as.report.metrics[i].value;
+			*loss = s->config->maximize ? -value : value;
+			return 1;
+		}
+	return s->algorithm == NULL;
+}
+
+/* A report without the metric. */
+static void
+refuse_report(struct espl__exec *x, struct espl__gang *g, const struct espl__event *e)
+{
+	const struct espl__search *s = g->trial->search;
+	struct espl__buf b = { NULL, 0, 0 };
+
+	espl__print(&b, "trial %llu reports no metric '%s' (experiment.metric)",
+	    (unsigned long long)g->trial->pub.id, s->config->metric);
+	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
+		if (e->as.report.metrics[i].metric < x->searches.metrics.count)
+			espl__print(&b, "%s'%s'", i == 0 ? "; it reports " : ", ",
+			    x->searches.metrics.names[e->as.report.metrics[i].metric]);
+	if (!s->reported) {
+		espl__search_wind_up(g->trial->search, ESPL__RUN_FAILED, "%s", espl__buf_text(&b));
+		x->searches.futile = !x->config->pool;
+	}
+	/* without the trial: the caller names it */
+	espl__gang_fault(x, g, strstr(espl__buf_text(&b), "reports no"), 1);
+	espl__buf_free(&b);
+}
+
+/* The trial is at an iteration boundary: apply an earlier verdict, then check the budget. */
+static espl_status
+reach_boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
+    struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (t->verdict != 0 && t->pub.state == ESPL_TRIAL_RUNNING) {
+		espl_verdict verdict = t->verdict;
+		t->verdict = 0;
+		status = espl__exec_verdict(x, t, verdict, 1, diag);
+	}
+	if (status == ESPL_OK && t->pub.state == ESPL_TRIAL_RUNNING &&
+	    g->iteration >= t->pub.budget)
+		status = espl__exec_trial_over(x, t, ESPL_END_BUDGET, diag);
+	return status;
+}
+
+espl_status
+espl__search_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	struct espl__gang *g = espl__exec_gang(x, e->as.report.gang);
+	struct espl__trial *t;
+	uint64_t iteration = e->as.report.iteration, since;
+	espl_status status = ESPL_OK;
+	double loss, iteration_s;
+
+	ESPL__CHECK(x, EXEC);
+	if (g == NULL || g->fault != NULL)
+		return ESPL_OK;
+	t = g->trial;
+	espl__gang_await(x, g);
+	since = g->iteration;
+	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
+		return ESPL_OK; /* settled with a plain reply */
+	if (!read_objective(t->search, e, &loss)) {
+		refuse_report(x, g, e);
+		return ESPL_OK;
+	}
+	iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(iteration - since);
+	if (iteration_s > t->search->longest_s)
+		t->search->longest_s = iteration_s;
+	if (espl__gang_report(g, iteration))
+		for (uint32_t i = 0; i < g->share.gpus; i++)
+			espl__lease_proved(x, espl__machine_at(&x->fleet, g->slots[i].node));
+	t->search->reported = 1;
+	t->search->unstarted.count = 0;
+	espl__exec_gpu_time(x);
+	if (t->item != NULL)
+		espl__item_progress(x, t->item, iteration);
+	t->can_save = iteration >= t->pub.iteration;
+	if (iteration > t->pub.iteration) {
+		x->searches.reports++;
+		t->pub.iteration = iteration;
+		t->pub.loss = loss;
+		espl__exec_best(x, t, iteration, loss);
+		tell_report(x, t, e, loss, g->share);
+		t->search->why |= ESPL_ASK_RESULT;
+		if (t->search->algorithm != NULL && espl__search_hears(t->search) &&
+		    t->pub.state == ESPL_TRIAL_RUNNING)
+			status = observe_report(x, t, g, e, loss, since, diag);
+	}
+	espl__gang_heard(x, g);
+	if (status == ESPL_OK && espl__search_hears(t->search))
+		status = reach_boundary(x, t, g, diag);
+	return status;
+}
