@@ -79,7 +79,7 @@ release_empty(struct espl__exec *x)
 		unused |= !n->used;
 		if (n->used)
 			x->cluster.unused = 0;
-		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
+		espl__exec_effect(x, ESPL__FX_RELEASE)->as.lease = n->pub.id;
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released",
 		    (unsigned long long)n->pub.id);
 	}

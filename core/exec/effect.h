@@ -40,14 +40,13 @@ enum espl__run_end {
 struct espl__effect {
 	enum espl__effect_type type;
 	union {
+		uint64_t lease; /* RELEASE */
+		espl_time at;   /* TIMER */
 		struct {
 			uint64_t lease;
 			uint32_t offer;
 			espl_money max_price_hour;
 		} acquire;
-		struct {
-			uint64_t lease;
-		} release;
 		struct {
 			uint64_t gang, trial;
 			uint32_t experiment;
@@ -81,9 +80,6 @@ struct espl__effect {
 			uint32_t experiment;
 			uint64_t trial, keep; /* 0: none */
 		} collect;
-		struct {
-			espl_time at;
-		} timer;
 		struct {
 			uint64_t token;
 			const struct espl_compute_request *request;

@@ -162,7 +162,7 @@ ESPL__CODES int
 code_event(struct espl__codec *c, struct espl__event *e)
 {
 	switch (e->type) {
-	case ESPL__EV_OFFER: code_offer(c, &e->as.offer.offer); return 1;
+	case ESPL__EV_OFFER: code_offer(c, &e->as.offer); return 1;
 	case ESPL__EV_PRICE:
 		ESPL__CODE_U32(c, e->as.price.offer);
 		ESPL__CODE_Z64(c, e->as.price.price.from);
@@ -172,9 +172,9 @@ code_event(struct espl__codec *c, struct espl__event *e)
 		ESPL__CODE_Z64(c, e->as.cloud.status);
 		espl__code_text(c, &e->as.cloud.text, LABEL_MAX);
 		return 1;
-	case ESPL__EV_METRIC: espl__code_text(c, &e->as.metric.name, LABEL_MAX); return 1;
+	case ESPL__EV_METRIC: espl__code_text(c, &e->as.metric, LABEL_MAX); return 1;
 	case ESPL__EV_STARTED:
-	case ESPL__EV_OUTLIVED: ESPL__CODE_V64(c, e->as.started.gang); return 1;
+	case ESPL__EV_OUTLIVED: ESPL__CODE_V64(c, e->as.gang); return 1;
 	case ESPL__EV_REPORT: code_report(c, e); return 1;
 	case ESPL__EV_SAVED:
 		ESPL__CODE_V64(c, e->as.saved.gang);
@@ -187,20 +187,20 @@ code_event(struct espl__codec *c, struct espl__event *e)
 		ESPL__CODE_V64(c, e->as.ended.node);
 		espl__code_text(c, &e->as.ended.text, LABEL_MAX);
 		return e->as.ended.how >= ESPL__END_DONE && e->as.ended.how <= ESPL__END_UNSAVED;
-	case ESPL__EV_OUTCOME: code_outcome(c, &e->as.outcome.outcome); return 1;
-	case ESPL__EV_TROUBLE: espl__code_text(c, &e->as.trouble.text, LABEL_MAX); return 1;
+	case ESPL__EV_OUTCOME: code_outcome(c, &e->as.outcome); return 1;
+	case ESPL__EV_TROUBLE: espl__code_text(c, &e->as.text, LABEL_MAX); return 1;
 	case ESPL__EV_RESIZED:
 		ESPL__CODE_V64(c, e->as.resized.gang);
 		ESPL__CODE_Z64(c, e->as.resized.took);
 		return 1;
-	case ESPL__EV_JOB: ESPL__CODE_V64(c, e->as.job.number); return 1;
-	case ESPL__EV_EXPERIMENT: ESPL__CODE_V64(c, e->as.experiment.number); return 1;
+	case ESPL__EV_JOB:
+	case ESPL__EV_EXPERIMENT: ESPL__CODE_V64(c, e->as.number); return 1;
 	case ESPL__EV_CANCEL:
 		ESPL__CODE_V64(c, e->as.cancel.number);
 		ESPL__CODE_V64(c, e->as.cancel.trial);
 		return 1;
-	case ESPL__EV_HELD: ESPL__CODE_Z64(c, e->as.held.late); return 1;
-	case ESPL__EV_ASK: ESPL__CODE_V64(c, e->as.ask.count); return 1;
+	case ESPL__EV_HELD: ESPL__CODE_Z64(c, e->as.late); return 1;
+	case ESPL__EV_ASK: ESPL__CODE_V64(c, e->as.count); return 1;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:

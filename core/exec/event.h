@@ -64,11 +64,15 @@ struct espl__metric {
 
 struct espl__event {
 	enum espl__event_type type;
-	union {
-		/* strings and latencies live in the arena */
-		struct {
-			const struct espl_offer *offer;
-		} offer;
+	union {                                 /* strings and latencies live in the arena */
+		const struct espl_offer *offer; /* OFFER */
+		const char *metric;             /* METRIC: its name */
+		uint64_t gang;                  /* STARTED, OUTLIVED */
+		uint64_t count;                 /* ASK */
+		uint64_t number;                /* JOB, EXPERIMENT: of its search */
+		espl_span late;                 /* HELD: above 0 */
+		const struct espl_outcome *outcome;
+		const char *text; /* TROUBLE: must be fixed before the run is resumed */
 		struct {
 			uint32_t offer;
 			struct espl_price price;
@@ -100,12 +104,6 @@ struct espl__event {
 			const char *text; /* why it is not, or after how long it is again */
 		} reach;
 		struct {
-			const char *name;
-		} metric;
-		struct {
-			uint64_t gang;
-		} started; /* OUTLIVED, too */
-		struct {
 			uint64_t gang, iteration;
 			uint32_t count;
 			const struct espl__metric *metrics;
@@ -134,26 +132,8 @@ struct espl__event {
 			const char *text;
 		} gpu;
 		struct {
-			uint64_t count;
-		} ask;
-		struct {
-			uint64_t number;
-		} job;
-		struct {
-			uint64_t number;
-		} experiment; /* of its search */
-		struct {
 			uint64_t number, trial;
 		} cancel; /* trial NONE: all of the search */
-		struct {
-			espl_span late;
-		} held; /* above 0 */
-		struct {
-			const struct espl_outcome *outcome;
-		} outcome;
-		struct {
-			const char *text;
-		} trouble; /* must be fixed before the run is resumed */
 	} as;
 };
 

@@ -70,5 +70,5 @@ espl__exec_timer(struct espl__exec *x)
 	if (next >= x->round.timer)
 		return;
 	x->round.timer = next;
-	espl__exec_effect(x, ESPL__FX_TIMER)->as.timer.at = next;
+	espl__exec_effect(x, ESPL__FX_TIMER)->as.at = next;
 }

@@ -13,7 +13,7 @@
 static void
 on_started(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__gang *g = espl__exec_gang(x, e->as.started.gang);
+	struct espl__gang *g = espl__exec_gang(x, e->as.gang);
 
 	if (g == NULL || !espl__gang_started(x, g))
 		return;
@@ -123,7 +123,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_RESUME: espl__exec_resume(x); return ESPL_OK;
 	case ESPL__EV_OFFER:
 		espl__searches_stale(x, 1);
-		(void)espl__fleet_offer(&x->fleet, e->as.offer.offer);
+		(void)espl__fleet_offer(&x->fleet, e->as.offer);
 		return ESPL_OK;
 	case ESPL__EV_PRICE: on_price(x, e); return ESPL_OK;
 	case ESPL__EV_CLOUD: return on_cloud(x, e, diag);
@@ -137,10 +137,10 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
 	case ESPL__EV_RISK: on_risk(x, e); return ESPL_OK;
 	case ESPL__EV_OUTLIVED:
-		if (espl__exec_gang(x, e->as.started.gang) != NULL)
-			espl__gang_outlived(espl__exec_gang(x, e->as.started.gang));
+		if (espl__exec_gang(x, e->as.gang) != NULL)
+			espl__gang_outlived(espl__exec_gang(x, e->as.gang));
 		return ESPL_OK;
-	case ESPL__EV_METRIC: espl__searches_metric(x, e->as.metric.name); return ESPL_OK;
+	case ESPL__EV_METRIC: espl__searches_metric(x, e->as.metric); return ESPL_OK;
 	case ESPL__EV_STARTED: on_started(x, e); return ESPL_OK;
 	case ESPL__EV_REPORT: return espl__search_report(x, e, diag);
 	case ESPL__EV_SAVED: on_saved(x, e); return ESPL_OK;
@@ -151,16 +151,16 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_GPU: espl__exec_gpu(x, e); return ESPL_OK;
 	case ESPL__EV_JOB: espl__job_arrive(x, e); return ESPL_OK;
-	case ESPL__EV_EXPERIMENT: return espl__search_arrive(x, e->as.experiment.number, diag);
+	case ESPL__EV_EXPERIMENT: return espl__search_arrive(x, e->as.number, diag);
 	case ESPL__EV_CANCEL:
 		espl__search_cancel(x, e->as.cancel.number, e->as.cancel.trial);
 		return ESPL_OK;
 	case ESPL__EV_OUTCOME: espl__exec_outcome(x, e); return ESPL_OK;
-	case ESPL__EV_HELD: espl__gangs_held(x, e->as.held.late); return ESPL_OK;
-	case ESPL__EV_ASK: espl__searches_asked(x, e->as.ask.count); return ESPL_OK;
+	case ESPL__EV_HELD: espl__gangs_held(x, e->as.late); return ESPL_OK;
+	case ESPL__EV_ASK: espl__searches_asked(x, e->as.count); return ESPL_OK;
 	case ESPL__EV_TIMER: x->round.timer = ESPL_NEVER; return ESPL_OK;
 	case ESPL__EV_STOP: stop_for_user(x); return ESPL_OK;
-	case ESPL__EV_TROUBLE: espl__exec_interrupt(x, "%s", e->as.trouble.text); return ESPL_OK;
+	case ESPL__EV_TROUBLE: espl__exec_interrupt(x, "%s", e->as.text); return ESPL_OK;
 	}
 	return ESPL_OK;
 }

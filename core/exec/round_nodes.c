@@ -222,7 +222,7 @@ espl__exec_resume(struct espl__exec *x)
 		struct espl__event e = { .type = ESPL__EV_OUTCOME };
 		lost.status = ESPL_E_REMOTE;
 		lost.token = x->searches.computing[i].token;
-		e.as.outcome.outcome = &lost;
+		e.as.outcome = &lost;
 		espl__exec_outcome(x, &e);
 		i--;
 	}

@@ -67,7 +67,7 @@ void
 espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__search *s = espl__jobs_search(x);
-	uint64_t number = e->as.job.number;
+	uint64_t number = e->as.number;
 
 	if (s == NULL || number != s->trials.trials.count || number >= s->jobs->list.count ||
 	    s->trials.params != 2)

@@ -11,7 +11,7 @@
 void
 espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
 {
-	const struct espl_outcome *in = e->as.outcome.outcome;
+	const struct espl_outcome *in = e->as.outcome;
 
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->searches.computing_count; i++) {

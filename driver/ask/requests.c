@@ -106,7 +106,7 @@ hear_ask(struct espl__asking *ask, struct espl__ask_client *client, const json_t
 		answer_ask(ask, client, (uint64_t)count);
 		return;
 	}
-	espl__ask_event(ask, ESPL__EV_ASK)->as.ask.count = (uint64_t)count - ask->queue.count;
+	espl__ask_event(ask, ESPL__EV_ASK)->as.count = (uint64_t)count - ask->queue.count;
 	ask->request = (struct espl__ask_request){ .what = ESPL__ASK_TRIALS,
 		.client = client,
 		.count = (uint64_t)count };
@@ -208,7 +208,7 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 			continue;
 		if (espl__names_find(&ask->metrics, name) == ESPL_ANY) {
 			(void)espl__names_add(&ask->metrics, name);
-			espl__ask_event(ask, ESPL__EV_METRIC)->as.metric.name =
+			espl__ask_event(ask, ESPL__EV_METRIC)->as.metric =
 			    espl__ask_text(ask, name);
 		}
 		list[*count].metric = espl__names_find(&ask->metrics, name);

@@ -108,7 +108,7 @@ espl__ask_hold(struct espl__asking *ask, struct espl__ask_trial *t, struct espl_
 	if (t->started || client == NULL)
 		return;
 	t->started = 1;
-	espl__ask_event(ask, ESPL__EV_STARTED)->as.started.gang = t->gang;
+	espl__ask_event(ask, ESPL__EV_STARTED)->as.gang = t->gang;
 }
 
 struct espl__ask_trial *

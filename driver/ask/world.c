@@ -76,7 +76,7 @@ open_run(struct espl__asking *ask)
 
 	if (ask->opening == 1) {
 		espl__ask_event(ask, ESPL__EV_START);
-		espl__ask_event(ask, ESPL__EV_OFFER)->as.offer.offer = &ask->offer;
+		espl__ask_event(ask, ESPL__EV_OFFER)->as.offer = &ask->offer;
 	} else {
 		espl__ask_event(ask, ESPL__EV_RESUME);
 		count = espl__exec_leases(ask->world.exec, leases, 64);
@@ -201,7 +201,7 @@ run_compute(struct espl__asking *ask, const struct espl__effect *fx)
 		memcpy(copy, outcome->output, (size_t)outcome->output_size);
 		outcome->output = copy;
 	}
-	espl__ask_event(ask, ESPL__EV_OUTCOME)->as.outcome.outcome = outcome;
+	espl__ask_event(ask, ESPL__EV_OUTCOME)->as.outcome = outcome;
 	espl__compute_free(job);
 	ask->urgent = 1;
 }
@@ -218,7 +218,7 @@ apply_effects(struct espl__world *world, const struct espl__effect *effects, uin
 
 		switch (fx->type) {
 		case ESPL__FX_ACQUIRE: tell_node(ask, fx->as.acquire.lease, ESPL_NODE_READY); break;
-		case ESPL__FX_RELEASE: tell_node(ask, fx->as.release.lease, ESPL_NODE_ENDED); break;
+		case ESPL__FX_RELEASE: tell_node(ask, fx->as.lease, ESPL_NODE_ENDED); break;
 		case ESPL__FX_START: (void)espl__ask_add(ask, fx); break;
 		case ESPL__FX_REPLY: reply_to_trial(ask, fx); break;
 		case ESPL__FX_KILL:
@@ -227,7 +227,7 @@ apply_effects(struct espl__world *world, const struct espl__effect *effects, uin
 				end_gang(ask, t, ESPL__END_LOST);
 			break;
 		case ESPL__FX_COMPUTE: run_compute(ask, fx); break;
-		case ESPL__FX_TIMER: ask->timer_at = fx->as.timer.at; break;
+		case ESPL__FX_TIMER: ask->timer_at = fx->as.at; break;
 		case ESPL__FX_END: ask->ended = 1; break;
 		case ESPL__FX_COLLECT: break; /* clients keep what they have */
 		default: return espl__fail(diag, ESPL_E_BUG, "unexpected effect %d", (int)fx->type);

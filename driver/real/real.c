@@ -81,13 +81,13 @@ tell_arrivals(struct espl__real *real)
 		if (real->told[i] || of->arrives > now)
 			continue;
 		real->told[i] = 1;
-		espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = i;
+		espl__real_event(real, ESPL__EV_EXPERIMENT)->as.number = i;
 	}
 
 	for (; jobs != NULL && real->job_next < jobs->list.count; real->job_next++) {
 		if (jobs->list.jobs[real->job_next].arrives_s > now_s)
 			break;
-		espl__real_event(real, ESPL__EV_JOB)->as.job.number = real->job_next;
+		espl__real_event(real, ESPL__EV_JOB)->as.number = real->job_next;
 	}
 }
 
@@ -219,7 +219,7 @@ tell_held_up(struct espl__real *real)
 	espl_span late = espl__real_clock(real) - real->now;
 
 	if (late > HELD_UP)
-		espl__real_event(real, ESPL__EV_HELD)->as.held.late = late;
+		espl__real_event(real, ESPL__EV_HELD)->as.late = late;
 }
 
 static void
@@ -252,7 +252,7 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 			}
 			break;
 		case ESPL__FX_RELEASE:
-			lease = espl__real_lease(real, fx->as.release.lease);
+			lease = espl__real_lease(real, fx->as.lease);
 			if (lease != NULL)
 				espl__real_release(real, lease, 0);
 			break;
@@ -264,7 +264,7 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 		case ESPL__FX_RESIZE: espl__real_resize(real, fx); break;
 		case ESPL__FX_KILL: espl__real_kill(real, fx); break;
 		case ESPL__FX_COLLECT: collect_checkpoints(real, fx); break;
-		case ESPL__FX_TIMER: set_timer(real, fx->as.timer.at); break;
+		case ESPL__FX_TIMER: set_timer(real, fx->as.at); break;
 		case ESPL__FX_COMPUTE: espl__real_compute(real, fx); break;
 		case ESPL__FX_END: break;
 		default: return espl__fail(diag, ESPL_E_BUG, "unknown effect %d", (int)fx->type);

@@ -92,7 +92,7 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 	copy->init = copy_latency(arena, offer->init);
 	copy->number = add_offer(real, copy->name, copy->market);
 	real->gpus_offered |= has_gpus(copy->gpu_type);
-	espl__real_event(real, ESPL__EV_OFFER)->as.offer.offer = copy;
+	espl__real_event(real, ESPL__EV_OFFER)->as.offer = copy;
 	return ESPL_OK;
 }
 

@@ -33,7 +33,7 @@ tell_outcome(struct espl__real *real, const struct espl_outcome *from)
 		memcpy(bytes, from->output, (size_t)from->output_size);
 		outcome->output = bytes;
 	}
-	espl__real_event(real, ESPL__EV_OUTCOME)->as.outcome.outcome = outcome;
+	espl__real_event(real, ESPL__EV_OUTCOME)->as.outcome = outcome;
 }
 
 static void

@@ -127,7 +127,7 @@ report_trouble(struct espl__real *real, const struct espl__rgang *gang)
 		(void)snprintf(text, sizeof text, "%s", unshared);
 	espl__log(ESPL_ERROR, "%s", text);
 	event = espl__real_event(real, ESPL__EV_TROUBLE);
-	event->as.trouble.text = espl__arena_strdup(espl__real_arena(real), text);
+	event->as.text = espl__arena_strdup(espl__real_arena(real), text);
 }
 
 static void

@@ -282,7 +282,7 @@ on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part 
 		part->answer_by = 0;
 	if (++gang->started < gang->part_count)
 		return;
-	espl__real_event(real, ESPL__EV_STARTED)->as.started.gang = gang->id;
+	espl__real_event(real, ESPL__EV_STARTED)->as.gang = gang->id;
 	espl__real_lines_held(real, gang);
 }
 

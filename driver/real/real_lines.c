@@ -101,7 +101,7 @@ read_metric(struct espl__real *real, const char *name, const json_t *value, stru
 			    "its report exceeds the limit of %u different metrics per run",
 			    NAMES_MAX);
 		metric->metric = espl__names_add(&real->metrics, name);
-		espl__real_event(real, ESPL__EV_METRIC)->as.metric.name =
+		espl__real_event(real, ESPL__EV_METRIC)->as.metric =
 		    espl__arena_strdup(espl__real_arena(real), name);
 	}
 	report->count++;

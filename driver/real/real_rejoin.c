@@ -181,7 +181,7 @@ go_on(struct espl__real *real, const struct espl__gang_info *list, uint32_t coun
 		gangs[i] = espl__real_gang_again(real, &list[i]);
 		if (gangs[i] == NULL)
 			continue;
-		espl__real_event(real, ESPL__EV_OUTLIVED)->as.started.gang = list[i].gang;
+		espl__real_event(real, ESPL__EV_OUTLIVED)->as.gang = list[i].gang;
 		kept++;
 	}
 	(void)espl__real_event(real, ESPL__EV_RESUME);

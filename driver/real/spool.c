@@ -99,7 +99,7 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 		    session->config->name);
 	*name = session->config->name;
 	(void)espl__names_add(&real->metrics, session->config->metric);
-	espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = number;
+	espl__real_event(real, ESPL__EV_EXPERIMENT)->as.number = number;
 	return NULL;
 }
 

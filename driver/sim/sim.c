@@ -55,7 +55,7 @@ outcome_due(struct espl__sim *sim, uint64_t number)
 {
 	struct espl__compute *job = sim->jobs[number];
 
-	espl__sim_tell(sim, ESPL__EV_OUTCOME)->as.outcome.outcome = espl__compute_outcome(job);
+	espl__sim_tell(sim, ESPL__EV_OUTCOME)->as.outcome = espl__compute_outcome(job);
 	ESPL__GROW(sim->told, sim->told_cap, sim->told_count + 1);
 	sim->told[sim->told_count++] = job;
 	sim->jobs[number] = NULL;
@@ -164,7 +164,7 @@ handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_OUTCOME: outcome_due(sim, due->ref); break;
 	case ESPL__DUE_JOB: espl__sim_job_due(sim, due->ref); break;
 	case ESPL__DUE_EXPERIMENT:
-		espl__sim_tell(sim, ESPL__EV_EXPERIMENT)->as.experiment.number = due->ref;
+		espl__sim_tell(sim, ESPL__EV_EXPERIMENT)->as.number = due->ref;
 		break;
 	}
 }
@@ -330,7 +330,7 @@ sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_
 			espl__sim_acquire(sim, effect->as.acquire.lease, effect->as.acquire.offer,
 			    effect->as.acquire.max_price_hour);
 			break;
-		case ESPL__FX_RELEASE: espl__sim_release(sim, effect->as.release.lease); break;
+		case ESPL__FX_RELEASE: espl__sim_release(sim, effect->as.lease); break;
 		case ESPL__FX_START: status = espl__sim_start(sim, effect, diag); break;
 		case ESPL__FX_REPLY: status = espl__sim_reply(sim, effect, diag); break;
 		case ESPL__FX_RESIZE: espl__sim_resize(sim, effect); break;
@@ -342,8 +342,7 @@ sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_
 			    effect->as.collect.trial, effect->as.collect.keep);
 			break;
 		case ESPL__FX_TIMER:
-			sim->timer =
-			    effect->as.timer.at > sim->now ? effect->as.timer.at : sim->now;
+			sim->timer = effect->as.at > sim->now ? effect->as.at : sim->now;
 			break;
 		case ESPL__FX_COMPUTE: run_compute(sim, effect); break;
 		case ESPL__FX_END: sim->ended = 1; break;

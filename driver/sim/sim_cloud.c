@@ -225,7 +225,7 @@ espl__sim_tell_offers(struct espl__sim *sim)
 		for (uint32_t p = 0;
 		     p < o->price_count && (p == 0 || o->prices[p].from <= sim->now); p++)
 			o->terms.price_hour = o->prices[p].usd_hour;
-		espl__sim_tell(sim, ESPL__EV_OFFER)->as.offer.offer = &o->terms;
+		espl__sim_tell(sim, ESPL__EV_OFFER)->as.offer = &o->terms;
 	}
 	for (uint32_t i = 0; i < sim->offer_count; i++) {
 		struct espl__sim_offer *o = &sim->offers[i];

@@ -401,7 +401,7 @@ finish_start(struct espl__sim *sim, struct espl__sim_gang *gang)
 	double delay =
 	    espl__sim_draw(&gang->source->of->profile->start, gang->key, ESPL__SIM_START, attempt);
 
-	espl__sim_tell(sim, ESPL__EV_STARTED)->as.started.gang = gang->id;
+	espl__sim_tell(sim, ESPL__EV_STARTED)->as.gang = gang->id;
 	if (gang->iteration > 0)
 		delay += espl__sim_draw(&gang->source->of->profile->restore, gang->key,
 		    ESPL__SIM_RESTORE, attempt);

@@ -13,9 +13,7 @@ static void
 tell(uint64_t at, const struct espl__event *e)
 {
 	switch (e->type) {
-	case ESPL__EV_STARTED:
-		printf("%" PRIu64 " started %" PRIu64 "\n", at, e->as.started.gang);
-		break;
+	case ESPL__EV_STARTED: printf("%" PRIu64 " started %" PRIu64 "\n", at, e->as.gang); break;
 	case ESPL__EV_RESIZED:
 		printf("%" PRIu64 " resized %" PRIu64 " %" PRId64 "\n", at, e->as.resized.gang,
 		    e->as.resized.took);

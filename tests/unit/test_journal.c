@@ -329,7 +329,7 @@ Test(journal, events_and_ops_survive_their_encoding)
 	struct espl__reader r;
 	struct espl__event e;
 
-	in[0].as.offer.offer = &offer;
+	in[0].as.offer = &offer;
 	in[1].as.report.gang = 9;
 	in[1].as.report.iteration = 300;
 	in[1].as.report.count = 2;
@@ -338,21 +338,21 @@ Test(journal, events_and_ops_survive_their_encoding)
 	in[2].as.ended.how = ESPL__END_FAILED;
 	in[2].as.ended.node = ESPL_NONE;
 	in[2].as.ended.text = "rank 1: exit status 3";
-	in[3].as.trouble.text = "no room on node 1";
+	in[3].as.text = "no room on node 1";
 	in[4].as.gpu.what = ESPL__GPU_MEMORY;
 	in[4].as.gpu.id = 70;
 	in[4].as.gpu.number = UINT64_C(9) << 40;
 	in[4].as.gpu.text = "";
-	in[5].as.held.late = 5 * ESPL_SECOND;
-	in[6].as.ask.count = 3000;
+	in[5].as.late = 5 * ESPL_SECOND;
+	in[6].as.count = 3000;
 	for (int i = 0; i < 7; i++)
 		espl__event_put(&in[i], &b);
 	r = espl__reader(b.data, b.size);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
-	cr_assert_str_eq(e.as.offer.offer->name, "p3");
-	cr_assert_eq(e.as.offer.offer->price_hour, 12240000);
-	cr_assert_float_eq(e.as.offer.offer->provision->sd_s, 2, 0);
-	cr_assert_null(e.as.offer.offer->init);
+	cr_assert_str_eq(e.as.offer->name, "p3");
+	cr_assert_eq(e.as.offer->price_hour, 12240000);
+	cr_assert_float_eq(e.as.offer->provision->sd_s, 2, 0);
+	cr_assert_null(e.as.offer->init);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert_eq(e.as.report.count, 2);
 	cr_assert_float_eq(e.as.report.metrics[1].value, -1e300, 0);
@@ -360,14 +360,14 @@ Test(journal, events_and_ops_survive_their_encoding)
 	cr_assert_str_eq(e.as.ended.text, "rank 1: exit status 3");
 	cr_assert_eq(e.as.ended.node, ESPL_NONE);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
-	cr_assert_str_eq(e.as.trouble.text, "no room on node 1");
+	cr_assert_str_eq(e.as.text, "no room on node 1");
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert(e.as.gpu.what == ESPL__GPU_MEMORY && e.as.gpu.id == 70 &&
 	    e.as.gpu.number == UINT64_C(9) << 40);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
-	cr_assert_eq(e.as.held.late, 5 * ESPL_SECOND);
+	cr_assert_eq(e.as.late, 5 * ESPL_SECOND);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
-	cr_assert_eq(e.as.ask.count, 3000);
+	cr_assert_eq(e.as.count, 3000);
 	cr_assert_eq(r.at, r.end);
 	/* every cut is refused, none crashes */
 	for (size_t n = 0; n < b.size; n++) {

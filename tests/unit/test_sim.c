@@ -206,9 +206,9 @@ opened(struct bench *b)
 
 	cr_assert_eq(e[0].type, ESPL__EV_START);
 	cr_assert_eq(e[1].type, ESPL__EV_OFFER);
-	cr_assert_str_eq(e[1].as.offer.offer->name, "big");
-	cr_assert_eq(e[1].as.offer.offer->price_hour, 12240000);
-	cr_assert_eq(e[1].as.offer.offer->billed_from, ESPL_BILL_FROM_BOOT);
+	cr_assert_str_eq(e[1].as.offer->name, "big");
+	cr_assert_eq(e[1].as.offer->price_hour, 12240000);
+	cr_assert_eq(e[1].as.offer->billed_from, ESPL_BILL_FROM_BOOT);
 	cr_assert_eq(e[2].type, ESPL__EV_CLOUD);
 	cr_assert_eq(e[2].as.cloud.status, ESPL_OK);
 }
@@ -232,11 +232,11 @@ Test(sim, nodes_boot_fill_the_quota_and_go)
 	acquire(&b, 1, 0, 0);
 	acquire(&b, 2, 0, 0); /* nodes_max is 2 */
 	is_node(next(&b, 0, 1), 2, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
-	apply(&b, &(struct espl__effect){ .type = ESPL__FX_RELEASE, .as.release = { .lease = 1 } });
+	apply(&b, &(struct espl__effect){ .type = ESPL__FX_RELEASE, .as.lease = 1 });
 	is_node(next(&b, 0, 1), 1, ESPL_NODE_ENDED, ESPL_BY_USER);
 	acquire(&b, 3, 0, 0);
-	apply(&b, &(struct espl__effect){ .type = ESPL__FX_TIMER, .as.timer = { S(30) } });
-	apply(&b, &(struct espl__effect){ .type = ESPL__FX_TIMER, .as.timer = { S(17) } });
+	apply(&b, &(struct espl__effect){ .type = ESPL__FX_TIMER, .as.at = S(30) });
+	apply(&b, &(struct espl__effect){ .type = ESPL__FX_TIMER, .as.at = S(17) });
 	(void)next(&b, 15, 2);
 	is_node(&b.round.events[1], 3, ESPL_NODE_BOOTING, 0);
 	cr_assert_eq(next(&b, 17, 1)->type, ESPL__EV_TIMER);
@@ -450,9 +450,9 @@ Test(sim, a_price_above_the_maximum_revokes)
 	(void)put_file(&b, "spot.csv", csv);
 	cr_assert_eq(build(&b, quadratic, spot, NULL, 1), ESPL_OK, "%s", b.diag.text);
 	e = next(&b, 0, 5);
-	cr_assert_eq(e[2].as.offer.offer->flags, ESPL_OFFER_MARKET | ESPL_OFFER_REVOCABLE);
-	cr_assert_eq(e[2].as.offer.offer->price_hour, 7500000);
-	cr_assert_eq(e[2].as.offer.offer->fixed_price_hour, 24480000);
+	cr_assert_eq(e[2].as.offer->flags, ESPL_OFFER_MARKET | ESPL_OFFER_REVOCABLE);
+	cr_assert_eq(e[2].as.offer->price_hour, 7500000);
+	cr_assert_eq(e[2].as.offer->fixed_price_hour, 24480000);
 	cr_assert_eq(e[3].type, ESPL__EV_PRICE);
 	cr_assert_eq(e[3].as.price.offer, 1);
 	acquire(&b, 0, 1, 8000000);
@@ -492,7 +492,7 @@ Test(sim, faults_strike_when_the_script_says)
 	for (uint64_t i = 1; i <= 3; i++)
 		start(&b, i, i, 1, 1, 0, 0, 2);
 	(void)next(&b, 20, 3);
-	apply(&b, &(struct espl__effect){ .type = ESPL__FX_TIMER, .as.timer = { S(21) } });
+	apply(&b, &(struct espl__effect){ .type = ESPL__FX_TIMER, .as.at = S(21) });
 	(void)next(&b, 21, 1);
 	acquire(&b, 1, 0, 0);
 	is_node(next(&b, 21, 1), 1, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
@@ -537,7 +537,7 @@ Test(sim, recorded_curves_are_trials)
 	(void)next(&b, 20, 1);
 	e = next(&b, 22.5, 2); /* 1 s, and 3 s on two GPUs */
 	cr_assert_eq(e[0].type, ESPL__EV_METRIC);
-	cr_assert_str_eq(e[0].as.metric.name, "error");
+	cr_assert_str_eq(e[0].as.metric, "error");
 	cr_assert_eq(e[1].as.report.count, 2);
 	cr_assert_eq(e[1].as.report.metrics[0].value, 0.9);
 	cr_assert_eq(e[1].as.report.metrics[1].metric, 1);
