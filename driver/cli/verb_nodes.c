@@ -127,9 +127,9 @@ lease_of(const struct espl__owned *o)
 static const char *
 state_of(const struct espl__owned *o)
 {
-	static const char *const names[] = { "requested", "booting", "ready", "notice" };
+	static const char *const names[] = { "requested", "booting", "ready", "notice", "ended" };
 
-	return o->state >= ESPL_NODE_REQUESTED && o->state <= ESPL_NODE_NOTICE
+	return o->state >= ESPL_NODE_REQUESTED && o->state <= ESPL_NODE_ENDED
 	    ? names[o->state - ESPL_NODE_REQUESTED]
 	    : "unknown";
 }

@@ -23,6 +23,7 @@ struct espl__orphan {
 	char *token, *id, *address; /* id, address: NULL where unknown */
 	uint64_t number;            /* of the lease that it was made for */
 	int listed;                 /* by a listing that was not answered to its end yet */
+	int ended;                  /* it costs nothing any more */
 	int64_t release_at;         /* tick at which release is called (again) */
 	uint32_t releases;
 };
@@ -110,6 +111,7 @@ add_orphan(struct espl__real *real, const struct espl_node_event *event)
 	o->id = event->provider_id != NULL ? espl__strdup(event->provider_id) : NULL;
 	o->address = event->address != NULL ? espl__strdup(event->address) : NULL;
 	o->number = number_of(real, event->token);
+	o->ended = event->state == ESPL_NODE_ENDED;
 	o->listed = 1;
 	ESPL__GROW(sweep->list, sweep->cap, sweep->count + 1);
 	sweep->list[sweep->count++] = o;
@@ -120,6 +122,8 @@ tell_released(const struct espl__orphan *o, espl_money charged)
 {
 	char usd[32];
 
+	if (o->ended)
+		return;
 	if (charged >= 0)
 		espl__log(ESPL_WARN,
 		    "machine '%s' of this run was not among its leases and has been released; it "
@@ -143,8 +147,8 @@ espl__real_owned_event(struct espl__real *real, const struct espl_node_event *ev
 	if (o != NULL && event->state == ESPL_NODE_ENDED && !o->listed) {
 		tell_released(o, event->charged);
 		drop_orphan(&real->sweep, at);
-	} else if (o == NULL && real->sweep.asking && event->state < ESPL_NODE_ENDED &&
-	    is_ours(real, event) &&
+	} else if (o == NULL && real->sweep.asking &&
+	    (event->state < ESPL_NODE_ENDED || event->run != NULL) && is_ours(real, event) &&
 	    espl__names_find(&real->sweep.ended, event->token) == ESPL_ANY) {
 		add_orphan(real, event);
 	}

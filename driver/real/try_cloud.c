@@ -123,7 +123,8 @@ take_node(const struct espl_cloud_events *events, const struct espl_node_event *
 
 	memcpy(&event, given, given->size < sizeof event ? given->size : sizeof event);
 	if (v->waits == NULL) {
-		if (v->asked != 0 && !v->done && event.state < ESPL_NODE_ENDED)
+		if (v->asked != 0 && !v->done &&
+		    (event.state < ESPL_NODE_ENDED || event.run != NULL))
 			add_owned(v, &event);
 		return ESPL_OK;
 	}

@@ -109,9 +109,66 @@ perform_unseen(struct espl_kit *kit, const struct kit_request *r)
 }
 
 static void
+add_request(struct espl_kit *kit, const struct kit_request *r)
+{
+	struct kit_cloud *c = kit->cloud;
+
+	c->requests = espl__kit_more(kit, c->requests, c->request_count, sizeof *c->requests);
+	c->requests[c->request_count++] = *r;
+}
+
+/* It has not ended yet: the provider is asked again. 0: its time is over. */
+static int
+ask_again(struct espl_kit *kit, const struct kit_request *r)
+{
+	struct kit_request again = *r;
+
+	again.at = kit->now + ESPL_SECOND;
+	if (again.until == ESPL_NEVER || again.at < again.until)
+		add_request(kit, &again);
+	return again.until == ESPL_NEVER || again.at < again.until;
+}
+
+static int
+is_wanted(const struct espl_kit *kit, uint64_t cookie)
+{
+	for (uint32_t i = 0; i < kit->cloud->request_count; i++)
+		if (kit->cloud->requests[i].kind == KIT_HTTP &&
+		    kit->cloud->requests[i].cookie == cookie)
+			return 1;
+	return 0;
+}
+
+/* Each whole line by itself; the reply keeps what follows the last one. */
+static void
+answer_lines(struct espl_kit *kit, const struct espl_cloud_ops *ops, struct espl_http_reply *reply,
+    int busy)
+{
+	const char *at = reply->body, *end;
+
+	while (!kit->cloud->dead && (end = strchr(at, '\n')) != NULL) {
+		struct espl_http_reply line = { .size = (uint32_t)sizeof line,
+			.cookie = reply->cookie,
+			.code = 200,
+			.text = "",
+			.more = 1 };
+
+		line.body = espl__kit_text(kit, at, (size_t)(end - at));
+		line.body_size = (uint64_t)(end - at);
+		at = end + 1;
+		ops->on_http(kit->self, &line);
+		if (busy && !is_wanted(kit, reply->cookie))
+			return; /* cancelled meanwhile */
+	}
+	reply->body = at;
+	reply->body_size = strlen(at);
+}
+
+static void
 answer_http(struct espl_kit *kit, const struct espl_cloud_ops *ops, const struct kit_request *r)
 {
 	struct espl_http_reply reply;
+	int busy;
 
 	if (r->lost == ESPL_KIT_BUSY)
 		reply = (struct espl_http_reply){ .code = 503, .body = "busy", .body_size = 4 };
@@ -127,7 +184,19 @@ answer_http(struct espl_kit *kit, const struct espl_cloud_ops *ops, const struct
 	reply.cookie = r->cookie;
 	if (reply.text == NULL)
 		reply.text = "";
-	ops->on_http(kit->self, &reply);
+	busy = reply.status == ESPL_E_BUSY;
+	if (busy && !ask_again(kit, r)) {
+		reply = (struct espl_http_reply){ .size = (uint32_t)sizeof reply,
+			.status = ESPL_E_LIMIT,
+			.cookie = r->cookie,
+			.body = "",
+			.text = "its time is over" };
+		busy = 0;
+	}
+	if (r->http.lines && reply.code == 200)
+		answer_lines(kit, ops, &reply, busy);
+	if (!busy && !kit->cloud->dead)
+		ops->on_http(kit->self, &reply);
 }
 
 static void
@@ -149,6 +218,13 @@ answer_child(struct espl_kit *kit, const struct espl_cloud_ops *ops, const struc
 			.err_size = sizeof cut - 1 };
 	else
 		perform_child(kit, r, &child);
+	if (child.status == ESPL_E_BUSY && ask_again(kit, r))
+		return;
+	if (child.status == ESPL_E_BUSY)
+		child = (struct espl_child){ .status = ESPL_E_LIMIT,
+			.exit_code = -9,
+			.out = "",
+			.err = "" };
 	child.size = (uint32_t)sizeof child;
 	child.cookie = r->cookie;
 	ops->on_child(kit->self, &child);
@@ -191,15 +267,6 @@ espl__kit_cloud_answer(struct espl_kit *kit, espl_time until)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-static void
-add_request(struct espl_kit *kit, const struct kit_request *r)
-{
-	struct kit_cloud *c = kit->cloud;
-
-	c->requests = espl__kit_more(kit, c->requests, c->request_count, sizeof *c->requests);
-	c->requests[c->request_count++] = *r;
-}
-
 /* It leaves now, unless the fault of this kit befalls it. */
 static espl_status
 send_request(struct espl_kit *kit, struct kit_request *r)
@@ -208,6 +275,9 @@ send_request(struct espl_kit *kit, struct kit_request *r)
 	espl_span limit = r->kind == KIT_HTTP ? r->http.limit : r->spawn.limit;
 
 	r->at = kit->now + LATENCY;
+	r->until = limit > 0      ? kit->now + limit
+	    : r->kind == KIT_HTTP ? kit->now + HTTP_LIMIT
+				  : ESPL_NEVER;
 	c->asked++;
 	if (++c->sent != c->fault_at) {
 		add_request(kit, r);

@@ -7,8 +7,9 @@
 enum kit_request_kind { KIT_TIMER, KIT_HTTP, KIT_CHILD };
 struct kit_request {
 	enum kit_request_kind kind;
-	int lost;     /* its answer does not arrive */
-	espl_time at; /* when it is answered */
+	int lost;        /* its answer does not arrive */
+	espl_time at;    /* when it is answered */
+	espl_time until; /* its limit */
 	struct espl_http http;
 	struct espl_spawn spawn;
 	uint64_t cookie;

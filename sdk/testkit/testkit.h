@@ -178,7 +178,9 @@ struct espl_kit_provider {
 	uint32_t size, zero;
 	void *ctx;
 	/* Performs the request and fills in its answer.  Before the call status is OK and code 200,
-	 * or exit_code 0, and the body is empty.  NULL: such requests fail. */
+	 * or exit_code 0, and the body is empty.  NULL: such requests fail.  With status E_BUSY it
+	 * has not ended: it is performed again a second later, until its limit, and whole lines of
+	 * the body are handed over if the request has `lines`. */
 	void (*http)(void *ctx, const struct espl_http *, struct espl_http_reply *);
 	void (*child)(void *ctx, const struct espl_spawn *, struct espl_child *);
 	const char *(*secret)(void *ctx, const char *name); /* NULL, or returns NULL: unknown */

@@ -7,16 +7,23 @@ Settings, which `kubectl set SETTING=VALUE` changes later:
 
   capacity=N     pods that find a node; others wait as unschedulable
   refuse=N       the next N requests get 429, with text that is not JSON
+  fail=VERB:CODE:N       the next N requests of this kind ("create", "delete", ...) get this code, or none (0)
   lose=N         the next N creates are done, but their answers are lost
   expire=N       the next N watches get the event ERROR with code 410
   away=1         no request is answered, and watches end
   quota=1        creates are refused by a quota
+  kill=VERB:WHEN the next request of this kind kills the process in FOLDER/driver, "before" or "after" it is done
   deny=VERB:RESOURCE     a right that is missing ("create:pods/exec")
   token=TEXT     what FOLDER/token must hold; others get 401
   pull=REASON:MESSAGE    why containers do not start
+  beside=STATE   of containers beside that of trials: "running" (the default), "waiting" or "terminated"
+  namespaces=A,B         that exist ("default" unless it is set)
+  ahead=SECONDS  of the server's clock
+  page=N         most pods in an answer
 
-`kubectl state` prints what it knows; `kubectl evict POD SECONDS`, `kubectl make POD LABEL=VALUE...`
-and `kubectl replace POD` (by another one of the same name) are what others do.
+`kubectl state` prints what it knows; `kubectl evict POD SECONDS`, `kubectl make POD LABEL=VALUE...`, `kubectl replace POD` (by
+another one of the same name), `kubectl lose-node POD` (its node dies), `kubectl end POD` (its first process is killed) and
+`kubectl delete-namespace` are what others do.
 """
 import datetime
 import http.server
@@ -34,16 +41,19 @@ import uuid
 FOLDER = os.path.abspath(sys.argv[1])
 LOCK = threading.Condition()
 PODS, EVENTS = {}, []
-COUNTS = {"creates": 0, "lists": 0, "watches": 0, "made": 0, "most": 0}
+COUNTS = {"creates": 0, "deletes": 0, "lists": 0, "watches": 0, "made": 0, "most": 0}
 SETTINGS = {"capacity": "100"}
 VERSION = [100]
-NUMBERS = ("refuse", "lose", "expire")
 GONE = object()
 
 
 def utc(after=0):
-    now = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=after)
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clock(after).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def clock(after=0):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return now + datetime.timedelta(seconds=after + int(SETTINGS.get("ahead", "0")))
 
 
 def once(name):
@@ -52,6 +62,22 @@ def once(name):
     if left > 0:
         SETTINGS[name] = str(left - 1)
     return left > 0
+
+
+def struck(verb):
+    """The code that this request gets instead of an answer; None: it is answered."""
+    kind, code, left = SETTINGS.get("fail", "::0").split(":")
+    if kind != verb or int(left) <= 0:
+        return None
+    SETTINGS["fail"] = f"{kind}:{code}:{int(left) - 1}"
+    return int(code)
+
+
+def kill_driver():
+    del SETTINGS["kill"]
+    with open(f"{FOLDER}/driver", encoding="ascii") as file:
+        os.kill(int(file.read()), signal.SIGKILL)
+    return GONE
 
 
 def emit(kind, pod):
@@ -90,26 +116,35 @@ class Pod(threading.Thread):
         super().__init__(daemon=True)
         self.body = body
         self.name_ = body["metadata"]["name"]
-        self.first, self.until, self.signaled = None, None, False
+        self.first, self.until, self.signaled, self.lost = None, None, False, False
+        containers = body["spec"]["containers"]
+        self.container = next((c for c in containers if c["name"] == "espalier"), containers[0])
 
     def status(self, **more):
         self.body["status"].update(more)
         emit("MODIFIED", self.body)
 
     def delete(self, grace):
-        """With the lock held."""
+        """With the lock held. A node that is lost removes nothing."""
         meta = self.body["metadata"]
         until = time.time() + grace
+        if grace == 0:
+            self.lost = False
         if self.until is not None and self.until <= until:
             return
         self.until = until
         meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = utc(grace), grace
         emit("MODIFIED", self.body)
 
+    def statuses(self, **state):
+        """Of all containers; this is that of trials."""
+        others = {"running": {"running": {}}, "waiting": {"waiting": {"reason": "ErrImagePull"}},
+                  "terminated": {"terminated": {"exitCode": 1}}}[SETTINGS.get("beside", "running")]
+        return [{"name": c["name"], "state": state if c is self.container else others} for c in self.body["spec"]["containers"]]
+
     def begin(self):
         """With the lock held: the scheduler and the kubelet; 1 if it runs."""
         running = sum(1 for p in PODS.values() if p.first is not None and p.first.poll() is None)
-        container = self.body["spec"]["containers"][0]
         if running >= int(SETTINGS["capacity"]):
             if not self.body["status"].get("conditions"):
                 self.status(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
@@ -117,18 +152,25 @@ class Pod(threading.Thread):
             return
         if SETTINGS.get("pull"):
             reason, message = SETTINGS["pull"].split(":", 1)
-            waiting = [{"name": container["name"], "state": {"waiting": {"reason": reason, "message": message}}}]
+            waiting = self.statuses(waiting={"reason": reason, "message": message})
             if self.body["status"].get("containerStatuses") != waiting:
                 self.status(containerStatuses=waiting)
             return
         home = f"{FOLDER}/pods/{self.name_}"
         os.makedirs(home, exist_ok=True)
         log = open(f"{home}/log", "wb")
-        self.first = subprocess.Popen(container["command"], env=environment(self.name_), cwd=home, stdin=subprocess.DEVNULL,
+        self.first = subprocess.Popen(self.container["command"], env=environment(self.name_), cwd=home, stdin=subprocess.DEVNULL,
                                       stdout=log, stderr=log, start_new_session=True)
         COUNTS["most"] = max(COUNTS["most"], running + 1)
-        self.status(phase="Running", startTime=utc(), podIP="127.0.0.1", conditions=[{"type": "PodScheduled", "status": "True"}],
-                    containerStatuses=[{"name": container["name"], "state": {"running": {"startedAt": utc()}}}])
+        self.status(phase="Running", startTime=utc(), podIP="127.0.0.1",
+                    conditions=[{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
+                    containerStatuses=self.statuses(running={"startedAt": utc()}))
+
+    def lose_node(self):
+        """With the lock held: its processes are gone, and the API server hears of it as of a silent node."""
+        self.lost = True
+        end_processes(self.name_)
+        self.status(conditions=[{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}])
 
     def finish(self, **more):
         end_processes(self.name_)
@@ -150,6 +192,8 @@ class Pod(threading.Thread):
                     self.signaled = True
                     if self.first is not None and self.first.poll() is None:
                         self.first.terminate()
+            if self.lost:
+                continue
             ended = self.first is not None and self.first.poll() is not None
             if self.until is not None and (self.first is None or ended or time.time() >= self.until):
                 break
@@ -159,8 +203,8 @@ class Pod(threading.Thread):
                 return  # replaced
             if ended:
                 over, code = True, self.first.returncode
-                self.finish(phase="Failed" if code else "Succeeded", containerStatuses=[
-                    {"name": "espalier", "state": {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}}])
+                self.finish(phase="Failed" if code else "Succeeded", containerStatuses=self.statuses(
+                    terminated={"exitCode": code, "reason": "Error" if code else "Completed"}))
             elif limit is not None and self.first is not None and time.time() - begun > limit:
                 over = True
                 self.finish(phase="Failed", reason="DeadlineExceeded")
@@ -176,9 +220,10 @@ def environment(name):
             **{k: v for k, v in os.environ.items() if k in ("STEP", "FAIL")}}
 
 
-def make(body):
+def make(body, namespace="default"):
     """With the lock held."""
     meta = body["metadata"]
+    meta["namespace"] = namespace
     meta.update(uid=str(uuid.uuid4()), creationTimestamp=utc())
     body["status"] = {"phase": "Pending"}
     pod = PODS[meta["name"]] = Pod(body)
@@ -199,6 +244,10 @@ def selected(body, query):
     return all(labels.get(k) == v for k, v in wanted)
 
 
+def namespaces():
+    return SETTINGS.get("namespaces", "default").split(",")
+
+
 def denied(verb, resource):
     return f"{verb}:{resource}" in SETTINGS.get("deny", "").split(",")
 
@@ -213,6 +262,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
+
+    def date_time_string(self, timestamp=None):
+        return clock().strftime("%a, %d %b %Y %H:%M:%S GMT")
 
     def answer(self, code, body, text=None, headers=()):
         data = (text if text is not None else json.dumps(body)).encode()
@@ -257,49 +309,84 @@ class Handler(http.server.BaseHTTPRequestHandler):
             name = wanted["resource"] + ("/" + wanted["subresource"] if wanted.get("subresource") else "")
             body["status"] = {"allowed": not denied(wanted["verb"], name)}
             return self.answer(201, body)
-        if parts[:4] != ["api", "v1", "namespaces", "default"] or parts[4] != "pods":
-            return self.answer(*failure(404, "NotFound", f'namespaces "{parts[3]}" not found'))
+        if parts[:3] != ["api", "v1", "namespaces"] or parts[4] != "pods":
+            return self.answer(*failure(404, "NotFound", "the server could not find the requested resource"))
         if query.get("watch"):
-            return self.watch(query)
+            return self.watch(query, parts[3])
         with LOCK:
-            found = self.pods(method, parts[5:], query, body)
+            found = self.pods(method, parts[3], parts[5:], query, body)
         if found is GONE:
             return self.lose()
         return self.answer(*found)
 
-    def pods(self, method, name, query, body):
+    def pods(self, method, namespace, name, query, body):
         """With the lock held."""
         verb = {"POST": "create", "DELETE": "delete", "GET": "get" if name else "list"}[method]
+        killing = SETTINGS.get("kill", "")
+        if killing == f"{verb}:before":
+            return kill_driver()
+        done = self.perform(verb, namespace, name, query, body)
+        return kill_driver() if killing == f"{verb}:after" else done
+
+    def perform(self, verb, namespace, name, query, body):
+        """With the lock held."""
+        code = struck(verb)
+        if code is not None:
+            return failure(code, "InternalError", "it has been told to fail") if code else GONE
         if denied(verb, "pods"):
             return forbidden(verb, "pods")
-        if verb == "list":
-            COUNTS["lists"] += 1
-            return 200, {"kind": "PodList", "metadata": {"resourceVersion": str(VERSION[0])},
-                         "items": [p.body for p in PODS.values() if selected(p.body, query)]}
+        if verb == "list":  # also of a namespace that does not exist
+            return self.page(namespace, query)
         if verb == "create":
-            COUNTS["creates"] += 1
-            wanted = body["metadata"]["name"]
-            if SETTINGS.get("quota"):
-                return failure(403, "Forbidden", f'pods "{wanted}" is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=2')
-            if wanted in PODS:
-                return failure(409, "AlreadyExists", f'pods "{wanted}" already exists', name=wanted, kind="pods")
-            pod = make(body)
-            return GONE if once("lose") else (201, pod.body)
+            return self.create(namespace, query, body)
         pod = PODS.get(name[0])
-        if pod is None:
+        if pod is None or pod.body["metadata"]["namespace"] != namespace:
             return failure(404, "NotFound", f'pods "{name[0]}" not found', name=name[0], kind="pods")
         if verb == "delete":
+            COUNTS["deletes"] += 1
             wanted = ((body or {}).get("preconditions") or {}).get("uid")
             if wanted not in (None, pod.body["metadata"]["uid"]):
                 return failure(409, "Conflict", "Precondition failed: UID in precondition")
             pod.delete((body or {}).get("gracePeriodSeconds", 30))
         return 200, pod.body
 
-    def watch(self, query):
+    def page(self, namespace, query):
+        """With the lock held."""
+        COUNTS["lists"] += 1
+        found = [p.body for p in PODS.values() if p.body["metadata"]["namespace"] == namespace and selected(p.body, query)]
+        begin = int(query.get("continue", "0"))
+        end = begin + min(int(query.get("limit", "500")), int(SETTINGS.get("page", "500")))
+        more = {"continue": str(end)} if end < len(found) else {}
+        return 200, {"kind": "PodList", "metadata": {"resourceVersion": str(VERSION[0]), **more}, "items": found[begin:end]}
+
+    def create(self, namespace, query, body):
+        """With the lock held. Admission comes before what exists."""
+        wanted = body["metadata"]["name"]
+        if namespace not in namespaces():
+            return failure(404, "NotFound", f'namespaces "{namespace}" not found', name=namespace, kind="namespaces")
+        if SETTINGS.get("terminating"):
+            return failure(403, "Forbidden", f'pods "{wanted}" is forbidden: unable to create new content in namespace'
+                           f' {namespace} because it is being terminated', causes=[{"reason": "NamespaceTerminating"}])
+        if SETTINGS.get("quota"):
+            return failure(403, "Forbidden", f'pods "{wanted}" is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=2')
+        if SETTINGS.get("policy"):
+            return failure(403, "Forbidden", f'pods "{wanted}" is forbidden: violates PodSecurity "restricted:latest"')
+        if query.get("dryRun") == "All":
+            return 201, body
+        COUNTS["creates"] += 1
+        if wanted in PODS:
+            return failure(409, "AlreadyExists", f'pods "{wanted}" already exists', name=wanted, kind="pods")
+        pod = make(body, namespace)
+        return GONE if once("lose") else (201, pod.body)
+
+    def watch(self, query, namespace):
         version, ends = int(query["resourceVersion"]), time.time() + float(query.get("timeoutSeconds", 60))
         with LOCK:
             COUNTS["watches"] += 1
+            refused = denied("watch", "pods")
             expired = once("expire")
+        if refused:
+            return self.answer(*forbidden("watch", "pods"))
         self.close_connection = True
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -319,7 +406,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     return self.lose()
             for version, kind, text in fresh:
                 body = json.loads(text)
-                if selected(body, query):
+                if body["metadata"]["namespace"] == namespace and selected(body, query):
                     self.line(kind, body)
             if not fresh:
                 self.line("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(version)}})
@@ -343,8 +430,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
             elif words[0] == "evict":
                 if body[0] in PODS:
                     PODS[body[0]].delete(int(body[1]))
+            elif words[0] == "end":
+                PODS[body[0]].first.kill()
+            elif words[0] == "lose-node":
+                PODS[body[0]].lose_node()
+            elif words[0] == "delete-namespace":
+                SETTINGS["terminating"] = "1"
+                for pod in PODS.values():
+                    pod.delete(1)
             elif words[0] == "make":
-                make({"metadata": {"name": body[0], "labels": dict(w.split("=") for w in body[1:])},
+                labels = dict(w.split("=") for w in body[1:])
+                owner = labels.pop("owner", None)
+                make({"metadata": {"name": body[0], "labels": labels, **({"ownerReferences": [
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": "job-uid", "controller": True}]} if owner else {})},
                       "spec": {"containers": [{"name": "other", "command": ["sleep", "1000"]}]}})
             elif words[0] == "replace":
                 old = PODS.pop(body[0])

@@ -1,6 +1,8 @@
 """A stand-in of kubectl for tests; the API server is api.py, and KUBE_STANDIN its folder.
 
-It knows config view, proxy --unix-socket and exec -i, and the words that api.py describes.
+It knows config view, proxy --unix-socket and exec -i, and the words that api.py describes. KUBE_CONTEXT is the current
+context ("loop" unless it is set; "" none, as in a pod), and FOLDER/contexts lists those that were used. Pods do not see
+the directory KUBE_HIDE.
 """
 import http.client
 import json
@@ -9,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 FOLDER = os.environ["KUBE_STANDIN"]
 
@@ -25,7 +28,10 @@ def request(method, path, body=None):
     connection.sock = connect()
     connection.request(method, path, json.dumps(body) if body is not None else None, {"Connection": "close"} | login())
     answer = connection.getresponse()
-    return answer.status, json.loads(answer.read() or b"null")
+    text = answer.read()
+    if "json" not in (answer.headers.get("Content-Type") or ""):
+        return answer.status, {"message": text.decode().strip()}
+    return answer.status, json.loads(text or b"null")
 
 
 def login():
@@ -92,6 +98,17 @@ def proxy(path):
         threading.Thread(target=serve, args=(client, header), daemon=True).start()
 
 
+def option(words, name, default=""):
+    return next((w.split("=", 1)[1] for w in words if w.startswith(f"--{name}=")), default)
+
+
+def view():
+    context = os.environ.get("KUBE_CONTEXT", "loop")
+    if not context:
+        sys.exit("error: current-context must exist in order to minify")
+    print(json.dumps({"current-context": context, "contexts": [{"name": context, "context": {"cluster": "loop", "user": "me"}}]}))
+
+
 def relay(source, sink):
     try:
         while data := os.read(source, 65536):
@@ -106,15 +123,22 @@ def execute(words):
     """As the real one: what it runs outlives it, and reads the end of its input when it is killed."""
     at = words.index("exec")
     name = words[at + 2]
-    code, pod = request("GET", f"/api/v1/namespaces/default/pods/{name}")
+    code, pod = request("GET", f"/api/v1/namespaces/{option(words, 'namespace', 'default')}/pods/{name}")
     if code != 200:
         sys.exit(f"Error from server: {pod['message']}")
-    if "running" not in pod["status"].get("containerStatuses", [{"state": {}}])[0]["state"]:
-        sys.exit(f"error: cannot exec into pod {name}")
+    container = words[words.index("-c") + 1]
+    states = {c["name"]: c["state"] for c in pod["status"].get("containerStatuses", [])}
+    if "running" not in states.get(container, {}):
+        sys.exit(f"error: cannot exec into container {container} of pod {name}")
+    while {"type": "Ready", "status": "False"} in pod["status"]["conditions"]:  # its node does not answer
+        time.sleep(1)
     home = f"{FOLDER}/pods/{name}"
     env = {"PATH": os.environ["PATH"], "HOME": home, "ESPALIER_POD": home,
            **{k: v for k, v in os.environ.items() if k in ("STEP", "FAIL")}}
-    child = subprocess.Popen(words[words.index("--") + 1:], env=env, cwd=home, start_new_session=True,
+    command = words[words.index("--") + 1:]
+    if "KUBE_HIDE" in os.environ:
+        command = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', os.environ["KUBE_HIDE"]] + command
+    child = subprocess.Popen(command, env=env, cwd=home, start_new_session=True,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     threading.Thread(target=relay, args=(0, child.stdin.fileno()), daemon=True).start()
     errors = threading.Thread(target=relay, args=(child.stderr.fileno(), os.dup(2)), daemon=True)
@@ -127,9 +151,11 @@ def execute(words):
 def main():
     words = sys.argv[1:]
     if "view" in words:
-        print(json.dumps({"current-context": "loop", "contexts": [{"name": "loop", "context": {"cluster": "loop", "user": "me"}}]}))
+        view()
     elif "proxy" in words:
-        proxy(next(w.split("=", 1)[1] for w in words if w.startswith("--unix-socket=")))
+        with open(f"{FOLDER}/contexts", "a", encoding="utf-8") as file:
+            file.write(option(words, "context") + "\n")
+        proxy(option(words, "unix-socket"))
     elif "exec" in words:
         execute(words)
     elif words[0] == "set":

@@ -1,6 +1,6 @@
 #!/bin/sh
 # TAP: README stays short; each page says in its third line for whom it is and what it answers, and is
-# listed; links and the files that pages name exist; phrases that docs/style.md rules out stay out;
+# listed; links, also to sections, and the files that pages name exist; phrases that docs/style.md rules out stay out;
 # packages have configure.ac's version.
 # shellcheck source=tests/policy/report.sh
 . "$(dirname "$0")/report.sh"
@@ -10,7 +10,10 @@ pages=$(find README.md CONTRIBUTING.md docs -name '*.md' | LC_ALL=C sort)
 # Not what the program prints.
 written=$(echo "$pages" | grep -v '^docs/config.md$')
 
-echo 1..8
+# What a heading is called in a link.
+anchors() { awk '/^```/ { code = !code } /^#/ && !code' "$1" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'; }
+
+echo 1..9
 if [ "$(echo "$pages" | wc -l)" -gt 30 ]; then
 	report 'the pages are here' ''
 else
@@ -36,6 +39,14 @@ report 'links within the tree lead somewhere' "$(
 	for f in $pages; do
 		grep -o '](\([^)#]*\)' "$f" | sed 's/^](//' | grep -v '^[a-z]*:' | sort -u | while read -r to; do
 			[ -z "$to" ] || [ -e "$(dirname "$f")/$to" ] || echo "$f: there is no $to"
+		done
+	done)"
+report 'links to sections lead to one' "$(
+	for f in $pages; do
+		grep -o ']([^)]*#[^)]*)' "$f" | sed 's/^](//; s/)$//' | grep -v '^[a-z]*:' | sort -u | while read -r to; do
+			page=$f
+			[ -z "${to%%#*}" ] || page=$(dirname "$f")/${to%%#*}
+			case $page in *.md) anchors "$page" | grep -qxF -e "${to#*#}" || echo "$f: $to leads to no section" ;; esac
 		done
 	done)"
 report 'files that pages for contributors name exist' "$(

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
@@ -23,13 +24,25 @@ struct seen {
 	char out[256], err[256];
 	uint64_t timers[8];
 	unsigned timer_count, http_count, child_count;
+	char lines[256]; /* that were handed over, each in brackets */
+	unsigned line_count, stop_at;
+	struct espl__cloudio *io; /* closed at line number stop_at */
 };
 
 static void
 saw_http(void *self, const struct espl_http_reply *reply)
 {
 	struct seen *seen = self;
+	size_t used = strlen(seen->lines);
 
+	if (reply->more) {
+		snprintf(seen->lines + used, sizeof seen->lines - used, "[%s]",
+		    (const char *)reply->body);
+		cr_assert_eq(strlen(reply->body), reply->body_size);
+		if (++seen->line_count == seen->stop_at)
+			espl__cloudio_cancel_all(seen->io);
+		return;
+	}
 	seen->http = *reply;
 	seen->http_count++;
 	snprintf(seen->body, sizeof seen->body, "%s", (const char *)reply->body);
@@ -226,6 +239,130 @@ Test(cloudio, http)
 	kill(server, SIGKILL);
 	waitpid(server, &status, 0);
 	finish(&b);
+}
+
+/* ---- lines, over a Unix socket ---- */
+
+/* What is sent for each path; '|' is a pause, '#' ends the connection. */
+static const struct {
+	const char *path, *answer;
+} streams[] = {
+	{ "/whole", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\none\ntw|o\n\nth|re|e\nrest#" },
+	{ "/chunks",
+	    "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: "
+	    "chunked\r\n\r\n4\r\none\n\r\n3\r\ntwo|\r\n"
+	    "2\r\n\nx\r\n0\r\n\r\n" },
+	{ "/cut", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\none\ntw|#" },
+	{ "/short", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\none\ntwo|#" },
+	{ "/refused",
+	    "HTTP/1.1 403 No\r\nConnection: close\r\nContent-Length: 8\r\n\r\none\ntwo\n" },
+	{ "/silent", "HTTP/1.1 200 OK\r\n\r\none\n" },
+};
+
+static void
+send_stream(int fd, const char *text)
+{
+	for (; *text != '\0' && *text != '#'; text++)
+		if (*text == '|')
+			usleep(50000);
+		else
+			(void)!write(fd, text, 1);
+	if (*text == '#')
+		close(fd);
+}
+
+static pid_t
+serve_streams(const char *path)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	char in[4096];
+	pid_t pid;
+
+	snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+	cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+	cr_assert_eq(listen(listener, 8), 0);
+	pid = fork();
+	if (pid != 0) {
+		close(listener);
+		return pid;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	for (;;) {
+		int fd = accept(listener, NULL, NULL);
+		ssize_t got = recv(fd, in, sizeof in - 1, 0);
+
+		in[got > 0 ? got : 0] = '\0';
+		for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++)
+			if (strstr(in, streams[i].path) != NULL)
+				send_stream(fd, streams[i].answer);
+	}
+}
+
+static void
+ask_lines(struct bench *b, const char *socket, const char *path)
+{
+	struct espl_http request = ESPL_INIT(struct espl_http);
+	char url[100];
+
+	snprintf(url, sizeof url, "http://localhost%s", path);
+	request.method = "GET";
+	request.url = url;
+	request.socket = socket;
+	request.lines = 1;
+	request.limit = strcmp(path, "/silent") == 0 ? ESPL_SECOND : 20 * ESPL_SECOND;
+	b->seen.lines[0] = '\0';
+	b->seen.line_count = b->seen.http_count = 0;
+	cr_assert_eq(b->use->http(b->use, &request, NULL), ESPL_OK);
+	while (b->seen.http_count == 0 && b->seen.stop_at == 0)
+		uv_run(&b->loop, UV_RUN_ONCE);
+}
+
+Test(cloudio, lines_from_a_unix_socket, .timeout = 60)
+{
+	struct bench b;
+	char folder[] = "/tmp/espl-lines-XXXXXX", path[64];
+	pid_t server;
+	int status;
+
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(path, sizeof path, "%s/s", folder);
+	server = serve_streams(path);
+	begin(&b, "");
+	ask_lines(&b, path, "/whole");
+	cr_assert_str_eq(b.seen.lines, "[one][two][][three]");
+	cr_assert_eq(b.seen.http.status, ESPL_OK);
+	cr_assert_str_eq(b.seen.body, "rest");
+	ask_lines(&b, path, "/chunks");
+	cr_assert_str_eq(b.seen.lines, "[one][two]");
+	cr_assert_str_eq(b.seen.body, "x");
+	ask_lines(&b, path, "/cut");
+	cr_assert_str_eq(b.seen.lines, "[one]");
+	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
+	ask_lines(&b, path, "/short");
+	cr_assert_str_eq(b.seen.lines, "[one]");
+	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
+	ask_lines(&b, path, "/refused"); /* this is no stream of lines */
+	cr_assert_str_eq(b.seen.lines, "");
+	cr_assert_eq(b.seen.http.code, 403);
+	cr_assert_str_eq(b.seen.body, "one\ntwo\n");
+	ask_lines(&b, path, "/silent");
+	cr_assert_str_eq(b.seen.lines, "[one]");
+	cr_assert_eq(b.seen.http.status, ESPL_E_LIMIT);
+	ask_lines(&b, "/nonexistent", "/whole");
+	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
+	b.seen.io = b.io; /* the run ends while lines come */
+	b.seen.stop_at = 2;
+	ask_lines(&b, path, "/whole");
+	while (b.seen.line_count < 2)
+		uv_run(&b.loop, UV_RUN_ONCE);
+	kill(server, SIGKILL);
+	waitpid(server, &status, 0);
+	finish(&b);
+	cr_assert_str_eq(b.seen.lines, "[one][two]");
+	cr_assert_eq(b.seen.http_count, 0);
+	unlink(path);
+	rmdir(folder);
 }
 
 /* Requests that wait for a command's keys go out signed, in one run of it; without keys they fail,

@@ -11,15 +11,18 @@
 #define PHASE(phase_) "{\"status\": {\"phase\": \"" phase_ "\""
 #define WAITS(reason_, message_) \
 	PHASE("Pending") \
-	", \"containerStatuses\": [{\"state\": {\"waiting\": {\"reason\": \"" reason_ \
-	"\", \"message\": \"" message_ "\"}}}]}}"
+	", \"containerStatuses\": [{\"name\": \"main\", \"state\": {\"waiting\": {\"reason\": " \
+	"\"" reason_ "\", \"message\": \"" message_ "\"}}}]}}"
 #define CONDITION(type_, value_, reason_, message_) \
 	"\"conditions\": [{\"type\": \"" type_ "\", \"status\": \"" value_ \
 	"\", \"reason\": \"" reason_ "\", \"message\": \"" message_ "\"}]"
-#define RUNS "\"containerStatuses\": [{\"state\": {\"running\": {}}}]"
+#define RUNS "\"containerStatuses\": [{\"name\": \"main\", \"state\": {\"running\": {}}}]"
+#define BESIDE(ours_, theirs_) \
+	"\"containerStatuses\": [{\"name\": \"side\", \"state\": {" theirs_ \
+	"}}, {\"name\": \"main\", \"state\": {" ours_ "}}]"
 #define EXITED(code_, reason_) \
-	"\"containerStatuses\": [{\"state\": {\"terminated\": {\"exitCode\": " code_ \
-	", \"reason\": \"" reason_ "\"}}}]"
+	"\"containerStatuses\": [{\"name\": \"main\", \"state\": {\"terminated\": " \
+	"{\"exitCode\": " code_ ", \"reason\": \"" reason_ "\"}}}]"
 #define DELETED "\"metadata\": {\"deletionTimestamp\": \"2026-11-24T04:00:10Z\"}"
 
 static const struct {
@@ -44,10 +47,34 @@ static const struct {
 	    "its container does not start: CreateContainerConfigError: secret \"key\" not found" },
 	{ WAITS("ErrImagePull", "manifest unknown"), KUBE_REFUSED, 0,
 	    "its container does not start: ErrImagePull: manifest unknown" },
-	{ WAITS("ErrImagePull", "dial tcp: i/o timeout"), KUBE_PULLING, 0,
+	{ WAITS("ErrImagePull", "dial tcp: i/o timeout"), KUBE_FAILING, 0,
 	    "its container does not start: ErrImagePull: dial tcp: i/o timeout" },
-	{ WAITS("ImagePullBackOff", "Back-off"), KUBE_PULLING, 0,
+	{ WAITS("ImagePullBackOff", "Back-off"), KUBE_FAILING, 0,
 	    "its container does not start: ImagePullBackOff: Back-off" },
+	{ WAITS("CreateContainerError", "name is reserved"), KUBE_FAILING, 0,
+	    "its container does not start: CreateContainerError: name is reserved" },
+	{ WAITS("RunContainerError", ""), KUBE_FAILING, 0,
+	    "its container does not start: RunContainerError" },
+	{ WAITS("ImageInspectError", ""), KUBE_FAILING, 0,
+	    "its container does not start: ImageInspectError" },
+	/* containers beside ours end no pod, and delay none */
+	{ PHASE("Running") ", " BESIDE("\"running\": {}", "\"terminated\": {\"exitCode\": 1}") "}}",
+	    KUBE_RUNNING, 0, "" },
+	{ PHASE("Pending") ", " BESIDE("\"running\": {}",
+	      "\"waiting\": {\"reason\": \"InvalidImageName\"}") "}}",
+	    KUBE_RUNNING, 0, "" },
+	{ PHASE("Running") ", " BESIDE("\"waiting\": {\"reason\": \"ContainerCreating\"}",
+	      "\"running\": {}") "}}",
+	    KUBE_WAITING, 0, "" },
+	{ PHASE("Running") ", " BESIDE("\"terminated\": {\"exitCode\": 3}", "\"running\": {}") "}}",
+	    KUBE_ENDED, ESPL_BY_FAULT, "its container ended with exit status 3" },
+	{ PHASE("Pending") ", \"initContainerStatuses\": [{\"name\": \"fetch\", \"state\": "
+			   "{\"waiting\": {\"reason\": \"ErrImageNeverPull\"}}}]}}",
+	    KUBE_REFUSED, 0, "its container does not start: ErrImageNeverPull" },
+	{ PHASE("Failed") ", \"initContainerStatuses\": [{\"name\": \"fetch\", \"state\": "
+			  "{\"terminated\": {\"exitCode\": 2, \"reason\": \"Error\"}}}]}}",
+	    KUBE_ENDED, ESPL_BY_FAULT,
+	    "its init container 'fetch' ended with exit status 2: Error" },
 	{ PHASE("Running") ", " RUNS "}}", KUBE_RUNNING, 0, "" },
 	{ PHASE("Running") "}}", KUBE_WAITING, 0, "" },
 	/* a node that is silent: the heartbeat of the agent finds out first */
@@ -80,7 +107,7 @@ Test(kubernetes, states)
 		struct kube_pod pod;
 
 		cr_assert_not_null(object, "%s", states[i].object);
-		cloud_kubernetes_pod_read(object, &pod);
+		cloud_kubernetes_pod_read(object, "main", &pod);
 		cr_assert_eq(pod.state, states[i].state, "%s", states[i].object);
 		cr_assert_eq(pod.reason, states[i].reason, "%s", states[i].object);
 		cr_assert_str_eq(pod.text, states[i].text, "%s", states[i].object);
@@ -99,7 +126,7 @@ Test(kubernetes, times)
 		0, NULL);
 	struct kube_pod pod;
 
-	cloud_kubernetes_pod_read(object, &pod);
+	cloud_kubernetes_pod_read(object, "main", &pod);
 	cr_assert_eq(pod.started_utc_s, 1795492800);
 	cr_assert_eq(pod.ends_utc_s, 1795492810);
 	cr_assert_eq(pod.deadline_utc_s, 1795492860);
@@ -132,7 +159,7 @@ static const struct {
 	{ 403, STATUS("Forbidden", "pods \\\"p\\\" is forbidden: exceeded quota: gpus"), KUBE_QUOTA,
 	    "pods \"p\" is forbidden: exceeded quota: gpus" },
 	{ 403, STATUS("Forbidden", "User \\\"u\\\" cannot create resource \\\"pods\\\""),
-	    KUBE_NEVER, "a right is missing: User \"u\" cannot create resource \"pods\"" },
+	    KUBE_RIGHT, "a right is missing: User \"u\" cannot create resource \"pods\"" },
 	{ 403,
 	    "{\"message\": \"cannot create new content in namespace ns because it is being "
 	    "terminated\", \"details\": {\"causes\": [{\"reason\": \"NamespaceTerminating\"}]}}",
@@ -200,6 +227,7 @@ Test(kubernetes, template)
 		.grace_s = 5,
 		.idle_s = 900 };
 	const json_t *spec, *container;
+	json_t *owner = json_pack("{s:s}", "kind", "Job");
 
 	cr_assert_not_null(parsed, "%s", text);
 	pod = cloud_kubernetes_pod_make(&wish);
@@ -217,6 +245,8 @@ Test(kubernetes, template)
 	cr_assert_str_eq(string_at(container, "image"), "theirs");
 	cr_assert_str_eq(string_at(container, "command/0"), "sh");
 	cr_assert_str_eq(string_at(container, "command/4"), "900");
+	cr_assert_str_eq(string_at(container, "command/5"), "30");
+	cr_assert_null(json_object_get(json_object_get(pod, "metadata"), "ownerReferences"));
 	cr_assert_null(json_object_get(container, "args"));
 	cr_assert_str_eq(string_at(container, "resources/limits/cpu"), "8");
 	cr_assert_eq(json_integer_value(
@@ -228,9 +258,12 @@ Test(kubernetes, template)
 	json_decref(pod);
 	wish.base = NULL;
 	wish.image = "ours";
+	wish.owner = owner;
 	pod = cloud_kubernetes_pod_make(&wish);
 	cr_assert_str_eq(string_at(pod, "spec/containers/0/name"), "espalier");
 	cr_assert_str_eq(string_at(pod, "spec/containers/0/image"), "ours");
+	cr_assert_str_eq(string_at(pod, "metadata/ownerReferences/0/kind"), "Job");
+	json_decref(owner);
 	json_decref(pod);
 	json_decref(parsed);
 }
@@ -238,7 +271,8 @@ Test(kubernetes, template)
 Test(kubernetes, templates_of_no_use)
 {
 	static const char *const list[] = { "", "apiVersion: v1", "[]", "{}",
-		"{\"spec\": {\"template\": {}}}", "{\"a\": 1, \"a\": 2}" };
+		"{\"spec\": {\"template\": {}}}", "{\"spec\": {\"hostPID\": true}}",
+		"{\"a\": 1, \"a\": 2}" };
 
 	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
 		char text[KUBE_TEXT] = "";

@@ -12,8 +12,9 @@
 
 static const struct espl_option options[] = {
 	[KUBE_OPT_IMAGE] = { .name = "image",
-	    .help = "container image of the pods; it needs sh, and glibc for espalier-agent, which "
-		    "is sent; default: that of the template",
+	    .help =
+		"container image of the pods; it needs sh, sleep, sha256sum and glibc; default: "
+		"that of the template",
 	    .type = ESPL_OPT_STRING },
 	[KUBE_OPT_TEMPLATE] = { .name = "template",
 	    .help = "file with a pod in JSON that the pods are made from: volumes, secrets, node "
@@ -84,9 +85,9 @@ static const struct espl_option options[] = {
 	    .fallback = "5m",
 	    .min = "0s" },
 	[KUBE_OPT_IDLE] = { .name = "idle",
-	    .help = "a pod ends after this time without an agent",
+	    .help = "a pod to which no agent is sent ends after this time",
 	    .type = ESPL_OPT_SPAN,
-	    .fallback = "15m",
+	    .fallback = "5m",
 	    .min = "10s" },
 	[KUBE_OPT_AGENT] = { .name = "agent",
 	    .help = "path of espalier-agent in the image; default: where it is on this machine, "
@@ -177,12 +178,15 @@ kube_on_http(void *self, const struct espl_http_reply *reply)
 {
 	struct kube_cloud *cloud = self;
 
+	cloud_kubernetes_proxy_note(cloud, reply);
 	switch (reply->cookie % 16) {
 	case KUBE_ASK_PING:
-	case KUBE_ASK_RIGHT: cloud_kubernetes_proxy_answer(cloud, reply); break;
+	case KUBE_ASK_RIGHT:
+	case KUBE_ASK_SELF:
+	case KUBE_ASK_TRY: cloud_kubernetes_start_answer(cloud, reply); break;
 	case KUBE_ASK_LIST:
 	case KUBE_ASK_WATCH: cloud_kubernetes_watch_answer(cloud, reply); break;
-	case KUBE_ASK_OWNED: cloud_kubernetes_watch_listed(cloud, reply); break;
+	case KUBE_ASK_OWNED: cloud_kubernetes_owned_answer(cloud, reply); break;
 	default: cloud_kubernetes_leases_answer(cloud, reply); break;
 	}
 }
@@ -201,6 +205,9 @@ kube_destroy(void *self)
 		cloud->leases = next;
 	}
 	cloud_kubernetes_proxy_close(cloud);
+	cloud_kubernetes_watch_forget(&cloud->pages);
+	cloud_kubernetes_watch_forget(&cloud->owned_pages);
+	json_decref(cloud->owner);
 	json_decref(cloud->base);
 	free(cloud->context);
 	free(cloud->namespace);
@@ -273,6 +280,7 @@ kube_create(const struct espl_host *host, const struct espl_config *config, void
 	cloud->host = host;
 	cloud->config = config;
 	cloud->io = host->service(host, ESPL_IO);
+	cloud->in_run = host->service(host, ESPL_RUN) != NULL;
 	cloud->silent = ESPL_NEVER;
 	cloud->owned_what = ESPL_NONE;
 	status = check_options(cloud, error);
@@ -288,15 +296,15 @@ kube_create(const struct espl_host *host, const struct espl_config *config, void
 
 static const struct espl_cloud_ops ops = {
 	ESPL_TABLE(struct espl_cloud_ops),
-	.start = cloud_kubernetes_proxy_start,
+	.start = cloud_kubernetes_start,
 	.acquire = cloud_kubernetes_leases_acquire,
-	.release = cloud_kubernetes_leases_release,
+	.release = cloud_kubernetes_ends_release,
 	.adopt = cloud_kubernetes_leases_adopt,
-	.owned = cloud_kubernetes_watch_owned,
+	.owned = cloud_kubernetes_owned,
 	.reach = kube_reach,
 	.describe = cloud_kubernetes_describe,
 	.on_http = kube_on_http,
-	.on_child = cloud_kubernetes_proxy_child,
+	.on_child = cloud_kubernetes_start_child,
 	.on_timer = cloud_kubernetes_leases_timer,
 };
 

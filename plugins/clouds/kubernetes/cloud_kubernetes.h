@@ -37,7 +37,7 @@ enum {
 enum kube_state {
 	KUBE_WAITING = 0, /* not scheduled, or its container is being started */
 	KUBE_FULL,        /* the scheduler finds no node for it */
-	KUBE_PULLING,     /* its image could not be pulled; Kubernetes tries again */
+	KUBE_FAILING,     /* its container does not start; Kubernetes tries again */
 	KUBE_REFUSED,     /* it can never run */
 	KUBE_RUNNING,
 	KUBE_LEAVING, /* it runs until ends_utc_s */
@@ -53,8 +53,12 @@ struct kube_pod {
 	int64_t deadline_utc_s; /* its activeDeadlineSeconds; 0 none */
 	int64_t started_utc_s;  /* 0: not yet */
 	int deleted;            /* it has a deletionTimestamp */
+	int finished;           /* its phase is Succeeded or Failed: only the object is left */
+	int running;            /* the container that trials run in does */
+	int unready;            /* not Ready: also if its node does not answer */
 };
-void cloud_kubernetes_pod_read(const json_t *object, struct kube_pod *);
+/* container: the name of that which trials run in; others end no pod. */
+void cloud_kubernetes_pod_read(const json_t *object, const char *container, struct kube_pod *);
 
 /* What is asked of a pod. */
 struct kube_wish {
@@ -65,6 +69,7 @@ struct kube_wish {
 	const char *cpus;     /* "" the template's */
 	int64_t gpus, memory; /* of the resource; bytes, 0: the template's */
 	int64_t time_s, grace_s, idle_s;
+	const json_t *owner; /* an owner reference; NULL: none */
 };
 /* To be released with json_decref; NULL: out of memory. */
 json_t *cloud_kubernetes_pod_make(const struct kube_wish *);
@@ -79,6 +84,7 @@ enum kube_class {
 	KUBE_EXPIRED,   /* 410: list again */
 	KUBE_LOGIN,     /* the credentials are not accepted */
 	KUBE_QUOTA,
+	KUBE_RIGHT,  /* the user may not do this */
 	KUBE_EXISTS, /* a pod of this name */
 	KUBE_OTHER,  /* it is another one than was meant */
 	KUBE_ABSENT, /* there is no such pod */
@@ -99,6 +105,8 @@ enum kube_request {
 	KUBE_ASK_OWNED,
 	KUBE_ASK_PING,
 	KUBE_ASK_RIGHT,
+	KUBE_ASK_SELF,   /* the pod that this program runs in */
+	KUBE_ASK_TRY,    /* a pod that is not created */
 	KUBE_ASK_CONFIG, /* kubectl config view */
 	KUBE_ASK_PROXY,  /* kubectl proxy */
 	KUBE_ASK_TICK,
@@ -112,17 +120,31 @@ struct kube_lease {
 	char token[65], run[65];
 	char uid[64]; /* "" not known */
 	char said[KUBE_TEXT];
-	char cause[KUBE_TEXT];   /* why its end is near */
-	int create;              /* to be created if it does not exist */
-	int asking;              /* create, get or delete is under way */
-	int releasing, deleting; /* the host wants its end; the server has been asked for it */
-	int ready, noticed;      /* told */
-	uint32_t tries;          /* that failed */
-	espl_time again;         /* when the next request is due; ESPL_NEVER: none */
-	espl_time full;          /* the scheduler finds no node since; ESPL_NEVER: it does */
-	espl_time deleted;       /* since then */
+	char cause[KUBE_TEXT]; /* why its end is near */
+	int create;            /* to be created if it does not exist */
+	int unsure;            /* a create without an answer: it may exist */
+	int asking, creating;  /* create, get or delete is under way; a create is */
+	int releasing;         /* the host wants its end */
+	int over;              /* its end was reported, and its pod is still to be deleted */
+	int deleting;          /* the server has accepted the deletion */
+	int adopted;           /* it was READY before this program began: it has an address */
+	int ready, noticed;    /* reported */
+	int unready;           /* the pod was not Ready when it was last seen */
+	uint32_t tries;        /* that failed */
+	espl_time again;       /* when the next request is due; ESPL_NEVER: none */
+	espl_time full;        /* the scheduler finds no node since; ESPL_NEVER: it does */
+	espl_time failing;     /* its container does not start since */
+	espl_time deleted;     /* the pod is being deleted since */
+	espl_time gone;        /* the pod must be gone by then; ESPL_NEVER: not deleted */
+	espl_time doubt;       /* a create without an answer may take effect until then; or 0 */
 	int64_t deadline_utc_s;
 	uint64_t since; /* lists begun before this one do not know it */
+};
+
+/* A list comes in pages. */
+struct kube_pages {
+	json_t *items; /* of the pages that have come; NULL: none has */
+	char *next;    /* the token of the next page; NULL: from the beginning */
 };
 
 struct kube_cloud {
@@ -130,14 +152,21 @@ struct kube_cloud {
 	const struct espl_config *config;
 	const struct espl_io *io;
 	const struct espl_cloud_events *events; /* from start on */
+	int in_run;                             /* not in `check` or `nodes` */
 	json_t *base;                           /* the template, or NULL */
 	char container[KUBE_NAME];
 	char *context, *namespace; /* "" in a pod; known after start */
+	int in_pod;                /* the service account of this pod is used */
+	json_t *owner;             /* what owns this pod, and should own others; NULL: nothing */
 	char folder[64];           /* of the proxy's socket; "" none */
 	char socket[80];
-	int proxying; /* the proxy is being run */
-	int started;  /* done(0) was called */
+	int proxying;              /* the proxy is being run */
+	char proxy_end[KUBE_TEXT]; /* what the last one wrote at its end */
+	espl_time renewed;         /* when it was started */
+	uint32_t late;             /* answers in a row that did not come in time */
+	int started;               /* done(0) was called */
 	espl_time begun;
+	uint32_t tries;   /* of the start */
 	uint32_t rights;  /* answers that are still missing */
 	uint32_t missing; /* a bit for each right */
 	struct kube_lease *leases;
@@ -146,13 +175,22 @@ struct kube_cloud {
 	char run[65];     /* the run that is watched; "" none yet */
 	char version[64]; /* that the watch begins at; "" list first */
 	uint64_t lists;   /* begun */
-	int watching;     /* a list or a watch is under way */
-	int heard;        /* it has sent an event */
+	struct kube_pages pages;
+	int watching; /* a list or a watch is under way */
+	int heard;    /* it has sent an event */
+	espl_time watch_begun;
 	uint32_t troubles;
 	espl_time watch_at;
-	espl_time silent;    /* since when the server has not answered; ESPL_NEVER: it answers */
-	uint64_t owned_what; /* ESPL_NONE: not asked */
+	espl_time silent; /* since when requests fail; ESPL_NEVER: the server answers */
+	int silence_told;
+	char lacks[KUBE_TEXT]; /* the missing right that was reported last */
+	espl_span skew;        /* the server's clock is ahead by this */
+	uint64_t owned_what;   /* ESPL_NONE: not asked */
 	char owned_run[65];
+	int owned_asking;
+	uint32_t owned_tries;
+	espl_time owned_at, owned_until; /* when to ask; when to give up */
+	struct kube_pages owned_pages;
 };
 
 static inline int
@@ -176,41 +214,70 @@ kube_offer_name(const struct kube_cloud *cloud, char name[80])
 	(void)snprintf(name, 80, "%ux%.50s", (unsigned)kube_number(cloud, KUBE_OPT_GPUS),
 	    kube_text(cloud, KUBE_OPT_TYPE));
 }
+static inline espl_time
+kube_now(const struct kube_cloud *cloud)
+{
+	return cloud->host->now(cloud->host);
+}
+/* By the server's clock, ns. */
+static inline int64_t
+kube_utc(const struct kube_cloud *cloud)
+{
+	return cloud->io->utc_ns(cloud->io) + cloud->skew;
+}
 espl_status cloud_kubernetes_describe(void *, const struct espl_cloud_events *,
     struct espl_error *);
 
-/* ---- cloud_kubernetes_proxy.c: credentials, the proxy, and requests through it ---- */
+/* ---- cloud_kubernetes_proxy.c: the proxy, requests through it, and how they fare ---- */
 
-espl_status cloud_kubernetes_proxy_start(void *, const struct espl_cloud_events *,
-    struct espl_error *);
-void cloud_kubernetes_proxy_child(void *, const struct espl_child *);
-void cloud_kubernetes_proxy_answer(struct kube_cloud *, const struct espl_http_reply *);
-/* Looks for the proxy again, or starts another one that reads the credentials again. */
+/* NULL: it has begun; else why not. */
+const char *cloud_kubernetes_proxy_open(struct kube_cloud *);
+espl_status cloud_kubernetes_proxy_run(const struct kube_cloud *, const char *const *words,
+    uint32_t count, uint64_t cookie, espl_span limit);
+void cloud_kubernetes_proxy_ended(struct kube_cloud *, const struct espl_child *);
+/* Starts another one, which reads the credentials again. */
 void cloud_kubernetes_proxy_renew(struct kube_cloud *);
-void cloud_kubernetes_proxy_ping(struct kube_cloud *);
 void cloud_kubernetes_proxy_close(struct kube_cloud *);
 /* Takes over the body, which may be NULL. The path begins with '/'. */
 espl_status cloud_kubernetes_proxy_ask(struct kube_cloud *, const char *method, const char *path,
     json_t *body, uint64_t cookie);
+/* Every reply, before it is acted on: is the proxy alive, and which time is it there? */
+void cloud_kubernetes_proxy_note(struct kube_cloud *, const struct espl_http_reply *);
+/* After a request that failed: its class, what it says, and how long to wait. */
+enum kube_class cloud_kubernetes_proxy_failure(struct kube_cloud *, const struct espl_http_reply *,
+    char text[KUBE_TEXT]);
+espl_span cloud_kubernetes_proxy_pause(struct kube_cloud *, uint32_t tries,
+    const struct espl_http_reply *);
+/* The last line, printable. */
+void cloud_kubernetes_proxy_last(char to[KUBE_TEXT], const char *text);
+
+/* ---- cloud_kubernetes_start.c: who we are, what is allowed, and whether a pod would do ---- */
+
+espl_status cloud_kubernetes_start(void *, const struct espl_cloud_events *, struct espl_error *);
+void cloud_kubernetes_start_child(void *, const struct espl_child *);
+void cloud_kubernetes_start_answer(struct kube_cloud *, const struct espl_http_reply *);
+void cloud_kubernetes_start_timer(struct kube_cloud *);
 
 /* ---- cloud_kubernetes_watch.c: one list and one watch for all pods of the run ---- */
 
 void cloud_kubernetes_watch_look(struct kube_cloud *); /* lists or watches if it is time */
 void cloud_kubernetes_watch_answer(struct kube_cloud *, const struct espl_http_reply *);
-void cloud_kubernetes_watch_listed(struct kube_cloud *, const struct espl_http_reply *);
-espl_status cloud_kubernetes_watch_owned(void *, const char *run, uint64_t what,
-    struct espl_error *);
-/* After a request that got no answer (0: it did), for people and for the proxy. */
-void cloud_kubernetes_watch_trouble(struct kube_cloud *, enum kube_class, const char *text);
-void cloud_kubernetes_watch_fine(struct kube_cloud *);
-espl_span cloud_kubernetes_watch_pause(struct kube_cloud *, uint32_t tries,
-    const struct espl_http_reply *);
+/* Adds a page: 1: all have come; 0: another one is to be asked for; -1: this is not a page. */
+int cloud_kubernetes_watch_page(struct kube_pages *, const struct espl_http_reply *);
+void cloud_kubernetes_watch_forget(struct kube_pages *);
+/* The path of the pods of a run, or of all ("") runs, from the next page on; for free(). */
+char *cloud_kubernetes_watch_path(const struct kube_cloud *, const char *run,
+    const struct kube_pages *);
 
-/* ---- cloud_kubernetes_leases.c ---- */
+/* ---- cloud_kubernetes_owned.c: the pods of all runs ---- */
+
+espl_status cloud_kubernetes_owned(void *, const char *run, uint64_t what, struct espl_error *);
+void cloud_kubernetes_owned_answer(struct kube_cloud *, const struct espl_http_reply *);
+void cloud_kubernetes_owned_look(struct kube_cloud *); /* asks if it is time */
+
+/* ---- cloud_kubernetes_leases.c: from acquire or adopt to the end of a lease ---- */
 
 espl_status cloud_kubernetes_leases_acquire(void *, const struct espl_acquire *const *,
-    uint32_t count, struct espl_error *);
-espl_status cloud_kubernetes_leases_release(void *, const struct espl_lease *const *,
     uint32_t count, struct espl_error *);
 espl_status cloud_kubernetes_leases_adopt(void *, const struct espl_lease *const *, uint32_t count,
     struct espl_error *);
@@ -220,4 +287,34 @@ void cloud_kubernetes_leases_timer(void *, uint64_t cookie);
 void cloud_kubernetes_leases_pod(struct kube_cloud *, const struct kube_pod *, int gone);
 /* These are all pods of the run, as list number `number` found them. */
 void cloud_kubernetes_leases_all(struct kube_cloud *, const json_t *items, uint64_t number);
+/* A pod as this cloud makes them; NULL: out of memory. */
+json_t *cloud_kubernetes_leases_body(const struct kube_cloud *, const char *token, const char *run);
+
+/* ---- cloud_kubernetes_ends.c: until the pod of a lease is certainly gone ---- */
+
+espl_status cloud_kubernetes_ends_release(void *, const struct espl_lease *const *, uint32_t count,
+    struct espl_error *);
+struct kube_lease *cloud_kubernetes_ends_find(const struct kube_cloud *, const char *token);
+/* NULL: out of memory. */
+struct kube_lease *cloud_kubernetes_ends_add(struct kube_cloud *, uint64_t number,
+    const char *token);
+void cloud_kubernetes_ends_tick(struct kube_cloud *); /* the next tick, if there is a need */
+void cloud_kubernetes_ends_tell(const struct kube_cloud *, const struct kube_lease *,
+    espl_node_state, espl_reason, const char *address, espl_time ends_at, const char *text);
+void cloud_kubernetes_ends_ask(struct kube_cloud *, struct kube_lease *, const char *method,
+    json_t *body, enum kube_request);
+/* Reports the end of the lease. Its pod is deleted, until it is gone for certain. */
+void cloud_kubernetes_ends_drop(struct kube_cloud *, struct kube_lease *, espl_reason,
+    const char *text);
+/* The pod does not exist: the end of the lease, which may be freed. */
+void cloud_kubernetes_ends_gone(struct kube_cloud *, struct kube_lease *, espl_reason,
+    const char *text);
+/* The next step to the end of its pod. */
+void cloud_kubernetes_ends_step(struct kube_cloud *, struct kube_lease *);
+/* The pod of a lease that ends, or has ended, still exists. */
+void cloud_kubernetes_ends_seen(struct kube_cloud *, struct kube_lease *, const struct kube_pod *);
+/* The server has accepted the deletion. */
+void cloud_kubernetes_ends_accepted(struct kube_cloud *, struct kube_lease *);
+/* How many ended leases have a pod. */
+uint32_t cloud_kubernetes_ends_left(const struct kube_cloud *);
 #endif

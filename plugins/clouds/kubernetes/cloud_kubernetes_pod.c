@@ -11,14 +11,18 @@
 #include "cloud_kubernetes.h"
 
 /* The first process of a pod. It keeps the pod while an agent is in it: also after SIGTERM, until
- * the grace period is over, because everything in the container ends with this process. Without an
- * agent for $1 s it ends, and so does the pod. */
+ * the grace period is over, because everything in the container ends with this process. It ends,
+ * and so does the pod, if there is no agent for $1 s in the beginning, or for $2 s later. */
 static const char keeper_script[] =
-    "term=; n=0; trap 'term=1' TERM; while [ $n -lt $1 ]; do "
-    "sleep 2 & wait $!; "
-    "if grep -qsx espalier-agent /proc/[0-9]*/comm; then n=0; else n=$((n + 2)); "
-    "[ -z \"$term\" ] || exit 0; fi; done; "
-    "echo \"it had no agent for $1 s\" >/dev/termination-log";
+    "term= n=0 most=$1; trap 'term=1' TERM; while [ $n -lt $most ]; do "
+    "sleep 2 & wait $!; n=$((n + 2)); "
+    "for f in /proc/[0-9]*/comm; do c=; { read -r c <$f; } 2>/dev/null; "
+    "[ \"$c\" != espalier-agent ] || { n=0 most=$2; break; }; done; "
+    "[ $n -eq 0 ] || [ -z \"$term\" ] || exit 0; done; "
+    "echo \"it had no agent for $most s\" >/dev/termination-log";
+
+#define ALONE_S \
+	"30" /* that a pod lasts after its last agent; a lost agent is started again sooner */
 
 static const char *
 text_at(const json_t *object, const char *key)
@@ -101,40 +105,57 @@ is_answered(const char *message)
 	return 0;
 }
 
-/* Why a container does not run yet. */
+/* The status of the container of this name; NULL: there is none yet. */
+static const json_t *
+find_container(const json_t *status, const char *name)
+{
+	const json_t *list = json_object_get(status, "containerStatuses");
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (strcmp(text_at(json_array_get(list, i), "name"), name) == 0)
+			return json_array_get(list, i);
+	return NULL;
+}
+
+static const json_t *
+state_at(const json_t *container, const char *state)
+{
+	return json_object_get(json_object_get(container, "state"), state);
+}
+
+/* Why a container does not run yet. Most of these pass, or are the fault of one node. */
 static void
 read_container(const json_t *waiting, struct kube_pod *pod)
 {
 	static const char *const never[] = { "ErrImageNeverPull", "InvalidImageName",
-		"ImageInspectError", "CreateContainerConfigError", "CreateContainerError",
+		"CreateContainerConfigError" };
+	static const char *const failing[] = { "ErrImagePull", "ImagePullBackOff",
+		"RegistryUnavailable", "ImageInspectError", "CreateContainerError",
 		"RunContainerError" };
 	const char *reason = text_at(waiting, "reason");
 
 	for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
 		if (strcmp(reason, never[i]) == 0)
 			pod->state = KUBE_REFUSED;
-	if (strcmp(reason, "ErrImagePull") == 0 || strcmp(reason, "ImagePullBackOff") == 0 ||
-	    strcmp(reason, "RegistryUnavailable") == 0)
-		pod->state = is_answered(text_at(waiting, "message")) ? KUBE_REFUSED : KUBE_PULLING;
+	for (size_t i = 0; i < sizeof failing / sizeof failing[0]; i++)
+		if (strcmp(reason, failing[i]) == 0)
+			pod->state = KUBE_FAILING;
+	if (strcmp(reason, "ErrImagePull") == 0 || strcmp(reason, "ImagePullBackOff") == 0)
+		pod->state = is_answered(text_at(waiting, "message")) ? KUBE_REFUSED : KUBE_FAILING;
 	if (pod->state != KUBE_WAITING)
 		say_reason(pod->text, "its container does not start", waiting);
 }
 
+/* Containers beside ours do not matter; those that must end before it starts do. */
 static void
-read_pending(const json_t *status, struct kube_pod *pod)
+read_pending(const json_t *status, const json_t *own, struct kube_pod *pod)
 {
-	static const char *const lists[] = { "initContainerStatuses", "containerStatuses" };
+	const json_t *list = json_object_get(status, "initContainerStatuses");
 	const json_t *scheduled = find_condition(status, "PodScheduled");
 
-	for (size_t k = 0; k < 2; k++) {
-		const json_t *list = json_object_get(status, lists[k]);
-
-		for (size_t i = 0; i < json_array_size(list) && pod->state == KUBE_WAITING; i++)
-			read_container(json_object_get(json_object_get(json_array_get(list, i),
-							   "state"),
-					   "waiting"),
-			    pod);
-	}
+	read_container(state_at(own, "waiting"), pod);
+	for (size_t i = 0; i < json_array_size(list) && pod->state == KUBE_WAITING; i++)
+		read_container(state_at(json_array_get(list, i), "waiting"), pod);
 	if (pod->state == KUBE_WAITING && scheduled != NULL && !is_true(scheduled) &&
 	    text_at(scheduled, "reason")[0] != '\0') {
 		pod->state = KUBE_FULL;
@@ -142,27 +163,45 @@ read_pending(const json_t *status, struct kube_pod *pod)
 	}
 }
 
-/* The state of the first container that has ended. */
-static const json_t *
-find_terminated(const json_t *status)
+static void
+say_exit(const char *what, const json_t *ended, struct kube_pod *pod)
 {
-	const json_t *list = json_object_get(status, "containerStatuses");
+	char before[KUBE_NAME + 100];
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *state = json_object_get(json_array_get(list, i), "state");
+	(void)snprintf(before, sizeof before, "%s ended with exit status %lld", what,
+	    (long long)json_integer_value(json_object_get(ended, "exitCode")));
+	say_reason(pod->text, before, ended);
+}
 
-		if (json_object_get(state, "terminated") != NULL)
-			return json_object_get(state, "terminated");
+/* Ours has ended, or one before it has failed. */
+static void
+read_exit(const json_t *status, const json_t *own, struct kube_pod *pod)
+{
+	const json_t *list = json_object_get(status, "initContainerStatuses");
+	char what[KUBE_NAME];
+
+	if (state_at(own, "terminated") != NULL) {
+		say_exit("its container", state_at(own, "terminated"), pod);
+		return;
 	}
-	return NULL;
+	copy_text(pod->text, sizeof pod->text, "its pod has ended");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *ended = state_at(json_array_get(list, i), "terminated");
+
+		if (json_integer_value(json_object_get(ended, "exitCode")) == 0)
+			continue;
+		(void)snprintf(what, sizeof what, "its init container '%.100s'",
+		    text_at(json_array_get(list, i), "name"));
+		say_exit(what, ended, pod);
+		return;
+	}
 }
 
 static void
-read_ended(const json_t *status, struct kube_pod *pod)
+read_ended(const json_t *status, const json_t *own, struct kube_pod *pod)
 {
 	const char *reason = text_at(status, "reason");
 	const json_t *disrupted = find_condition(status, "DisruptionTarget");
-	const json_t *ended = find_terminated(status);
 
 	pod->state = KUBE_ENDED;
 	pod->reason = ESPL_BY_FAULT;
@@ -180,27 +219,9 @@ read_ended(const json_t *status, struct kube_pod *pod)
 	} else if (pod->deleted) {
 		pod->reason = ESPL_BY_PROVIDER;
 		copy_text(pod->text, sizeof pod->text, "its pod was deleted");
-	} else if (ended != NULL) {
-		char before[100];
-
-		(void)snprintf(before, sizeof before, "its container ended with exit status %lld",
-		    (long long)json_integer_value(json_object_get(ended, "exitCode")));
-		say_reason(pod->text, before, ended);
 	} else {
-		copy_text(pod->text, sizeof pod->text, "its pod has ended");
+		read_exit(status, own, pod);
 	}
-}
-
-static int
-is_running(const json_t *status)
-{
-	const json_t *list = json_object_get(status, "containerStatuses");
-
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (json_object_get(json_object_get(json_array_get(list, i), "state"), "running") ==
-		    NULL)
-			return 0;
-	return json_array_size(list) > 0 && strcmp(text_at(status, "phase"), "Running") == 0;
 }
 
 static void
@@ -217,11 +238,12 @@ read_metadata(const json_t *meta, struct kube_pod *pod)
 }
 
 void
-cloud_kubernetes_pod_read(const json_t *object, struct kube_pod *pod)
+cloud_kubernetes_pod_read(const json_t *object, const char *container, struct kube_pod *pod)
 {
 	const json_t *meta = json_object_get(object, "metadata");
 	const json_t *status = json_object_get(object, "status");
 	const json_t *disrupted = find_condition(status, "DisruptionTarget");
+	const json_t *own = find_container(status, container);
 	const char *phase = text_at(status, "phase");
 	const json_t *limit =
 	    json_object_get(json_object_get(object, "spec"), "activeDeadlineSeconds");
@@ -232,18 +254,22 @@ cloud_kubernetes_pod_read(const json_t *object, struct kube_pod *pod)
 	pod->started_utc_s = read_time(json_object_get(status, "startTime"));
 	if (pod->started_utc_s > 0 && json_is_integer(limit))
 		pod->deadline_utc_s = pod->started_utc_s + json_integer_value(limit);
-	if (strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0) {
-		read_ended(status, pod);
+	pod->finished = strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0;
+	pod->running = !pod->finished && state_at(own, "running") != NULL;
+	pod->unready =
+	    find_condition(status, "Ready") != NULL && !is_true(find_condition(status, "Ready"));
+	if (pod->finished || state_at(own, "terminated") != NULL) {
+		read_ended(status, own, pod);
 	} else if (pod->deleted || is_true(disrupted)) {
 		pod->state = KUBE_LEAVING;
 		pod->ends_utc_s =
 		    pod->deleted ? read_time(json_object_get(meta, "deletionTimestamp")) : -1;
 		say_reason(pod->text, "Kubernetes takes its pod away",
 		    is_true(disrupted) ? disrupted : NULL);
-	} else if (is_running(status)) {
+	} else if (pod->running) {
 		pod->state = KUBE_RUNNING;
-	} else if (strcmp(phase, "Running") != 0) {
-		read_pending(status, pod);
+	} else {
+		read_pending(status, own, pod);
 	}
 }
 
@@ -297,8 +323,8 @@ fill_container(json_t *container, const struct kube_wish *wish)
 	if (wish->image != NULL)
 		(void)json_object_set_new(container, "image", json_string(wish->image));
 	(void)json_object_set_new(container, "command",
-	    json_pack("[s, s, s, s, o]", "sh", "-c", keeper_script, "espalier",
-		json_sprintf("%lld", (long long)wish->idle_s)));
+	    json_pack("[s, s, s, s, o, s]", "sh", "-c", keeper_script, "espalier",
+		json_sprintf("%lld", (long long)wish->idle_s), ALONE_S));
 	(void)json_object_del(container, "args");
 	if (wish->resource[0] != '\0')
 		set_resource(resources, wish->resource, json_integer(wish->gpus));
@@ -346,6 +372,12 @@ cloud_kubernetes_pod_make(const struct kube_wish *wish)
 	(void)json_object_set_new(spec, "activeDeadlineSeconds", json_integer(wish->time_s));
 	(void)json_object_set_new(spec, "terminationGracePeriodSeconds",
 	    json_integer(wish->grace_s));
+	if (wish->owner != NULL) {
+		json_t *owners = json_array();
+
+		(void)json_array_append_new(owners, json_deep_copy(wish->owner));
+		(void)json_object_set_new(meta, "ownerReferences", owners);
+	}
 	tolerate(spec, "node.kubernetes.io/not-ready");
 	tolerate(spec, "node.kubernetes.io/unreachable");
 	fill_container(container, wish);
@@ -367,6 +399,10 @@ cloud_kubernetes_pod_template(const void *bytes, size_t size, char text[KUBE_TEX
 	else if (!json_is_object(spec) || json_object_get(spec, "template") != NULL)
 		(void)snprintf(text, KUBE_TEXT,
 		    "the template must be a pod: an object with 'spec' and 'spec.containers'");
+	else if (json_is_true(json_object_get(spec, "hostPID")))
+		(void)snprintf(text, KUBE_TEXT,
+		    "the template must not set 'spec.hostPID': a pod could not tell its own agent "
+		    "from those of other pods");
 	else
 		return base;
 	json_decref(base);
@@ -374,17 +410,6 @@ cloud_kubernetes_pod_template(const void *bytes, size_t size, char text[KUBE_TEX
 }
 
 /* ---- what an error says ---- */
-
-static int
-has_cause(const json_t *status, const char *reason)
-{
-	const json_t *causes = json_object_get(json_object_get(status, "details"), "causes");
-
-	for (size_t i = 0; i < json_array_size(causes); i++)
-		if (strcmp(text_at(json_array_get(causes, i), "reason"), reason) == 0)
-			return 1;
-	return 0;
-}
 
 enum kube_class
 cloud_kubernetes_pod_class(uint32_t code, const char *body, size_t size, char text[KUBE_TEXT])
@@ -406,14 +431,16 @@ cloud_kubernetes_pod_class(uint32_t code, const char *body, size_t size, char te
 		class = KUBE_ABSENT;
 	else if (code == 403 && strstr(message, "exceeded quota") != NULL)
 		class = KUBE_QUOTA;
+	else if (code == 403 && strstr(message, "User ") != NULL &&
+	    strstr(message, " cannot ") != NULL)
+		class = KUBE_RIGHT;
 	copy_text(line, sizeof line, message[0] != '\0' ? message : size > 0 ? body : "");
 	if (line[0] == '\0')
 		(void)snprintf(line, sizeof line, "HTTP status %u", code);
 	if (class == KUBE_LOGIN)
 		(void)snprintf(text, KUBE_TEXT,
 		    "the API server does not accept your credentials (%.400s); log in again", line);
-	else if (code == 403 && class == KUBE_NEVER && !has_cause(status, "NamespaceTerminating") &&
-	    strstr(message, "cannot ") != NULL)
+	else if (class == KUBE_RIGHT)
 		(void)snprintf(text, KUBE_TEXT, "a right is missing: %.500s", line);
 	else
 		(void)snprintf(text, KUBE_TEXT, "%s", line);

@@ -4,36 +4,26 @@
  * Unix socket in a directory that only this user may enter.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cloud_kubernetes.h"
 
 #define ANSWER_MOST (30 * ESPL_SECOND)
-#define START_MOST (10 * ESPL_SECOND) /* until the API server has answered once */
-#define START_PAUSE (ESPL_SECOND / 10)
 #define WATCH_MOST (300 * ESPL_SECOND)
-#define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
+#define PAUSE_MOST (30 * ESPL_SECOND)
+#define RETRY_MOST (600 * ESPL_SECOND) /* a longer Retry-After is not believed */
+#define SILENCE_TOLD (3 * ESPL_SECOND) /* shorter ones are not worth a message */
+#define RENEW_PAUSE (5 * ESPL_SECOND)  /* several requests may fail for the same reason */
+#define SKEW_LEAST (2 * ESPL_SECOND)   /* the header Date has whole seconds */
+#define LATE_MOST 3u                   /* answers in a row, then the proxy is to blame */
 
 /* A program that is killed cannot end its proxy: $1: its process; $2: the proxy's directory. */
 static const char proxy_script[] =
     "(while kill -0 $1 2>/dev/null; do sleep 1; done; rm -rf \"$2\"; kill 0) & "
     "shift 2; exec \"$@\"";
-
-/* What must be allowed in the namespace. */
-static const struct {
-	const char *verb, *resource, *part;
-} rights[] = {
-	{ "create", "pods", "" },
-	{ "get", "pods", "" },
-	{ "list", "pods", "" },
-	{ "watch", "pods", "" },
-	{ "delete", "pods", "" },
-	{ "create", "pods", "exec" },
-};
-#define RIGHTS ((uint32_t)(sizeof rights / sizeof rights[0]))
 
 /* ---- requests ---- */
 
@@ -72,8 +62,8 @@ cloud_kubernetes_proxy_ask(struct kube_cloud *cloud, const char *method, const c
 
 /* ---- the proxy ---- */
 
-static espl_status
-run_kubectl(const struct kube_cloud *cloud, const char *const *words, uint32_t count,
+espl_status
+cloud_kubernetes_proxy_run(const struct kube_cloud *cloud, const char *const *words, uint32_t count,
     uint64_t cookie, espl_span limit)
 {
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
@@ -106,9 +96,27 @@ start_proxy(struct kube_cloud *cloud)
 
 	(void)snprintf(pid, sizeof pid, "%ld", (long)getpid());
 	(void)snprintf(socket, sizeof socket, "--unix-socket=%s", cloud->socket);
-	status = run_kubectl(cloud, words, 9, KUBE_ASK_PROXY, 0);
+	status = cloud_kubernetes_proxy_run(cloud, words, 9, KUBE_ASK_PROXY, 0);
 	cloud->proxying = status == ESPL_OK;
+	cloud->renewed = kube_now(cloud);
+	cloud->late = 0;
 	return status;
+}
+
+const char *
+cloud_kubernetes_proxy_open(struct kube_cloud *cloud)
+{
+	const char *parent = getenv("TMPDIR");
+
+	if (parent == NULL || parent[0] != '/' || strlen(parent) > 30)
+		parent = "/tmp";
+	(void)snprintf(cloud->folder, sizeof cloud->folder, "%s/espalier-kube-XXXXXX", parent);
+	if (mkdtemp(cloud->folder) == NULL) {
+		cloud->folder[0] = '\0';
+		return strerror(errno);
+	}
+	(void)snprintf(cloud->socket, sizeof cloud->socket, "%s/s", cloud->folder);
+	return start_proxy(cloud) == ESPL_OK ? NULL : "kubectl cannot be started";
 }
 
 void
@@ -117,6 +125,13 @@ cloud_kubernetes_proxy_renew(struct kube_cloud *cloud)
 	if (cloud->proxying)
 		cloud->io->cancel(cloud->io, KUBE_ASK_PROXY);
 	(void)start_proxy(cloud);
+}
+
+void
+cloud_kubernetes_proxy_ended(struct kube_cloud *cloud, const struct espl_child *child)
+{
+	cloud->proxying = 0;
+	cloud_kubernetes_proxy_last(cloud->proxy_end, child->err);
 }
 
 void
@@ -129,25 +144,8 @@ cloud_kubernetes_proxy_close(struct kube_cloud *cloud)
 	cloud->folder[0] = '\0';
 }
 
-/* ---- start: who we are, then the proxy, then what is allowed ---- */
-
-static void
-end_start(struct kube_cloud *cloud, espl_status status, const char *format, ...)
-{
-	char text[KUBE_TEXT + 200] = "";
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	cloud->started = 1;
-	if (status == ESPL_OK)
-		(void)cloud_kubernetes_describe(cloud, cloud->events, NULL);
-	cloud->events->done(cloud->events, 0, status, text);
-}
-
-static void
-copy_last(char to[KUBE_TEXT], const char *text)
+void
+cloud_kubernetes_proxy_last(char to[KUBE_TEXT], const char *text)
 {
 	size_t end = strlen(text), begin;
 
@@ -164,202 +162,145 @@ copy_last(char to[KUBE_TEXT], const char *text)
 			*c = '?';
 }
 
-espl_status
-cloud_kubernetes_proxy_start(void *self, const struct espl_cloud_events *events,
-    struct espl_error *error)
-{
-	struct kube_cloud *cloud = self;
-	const char *words[] = { kube_text(cloud, KUBE_OPT_KUBECTL), "config", "view", "--minify",
-		"--output=json" };
+/* ---- what replies say of the server ---- */
 
-	if (cloud->io == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "it needs espl_io");
-	cloud->events = events;
-	return run_kubectl(cloud, words, 5, KUBE_ASK_CONFIG, ANSWER_MOST);
+/* "Tue, 24 Nov 2026 04:00:10 GMT"; 0: it is none. */
+static int64_t
+read_date(const char *text)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	struct tm tm = { .tm_isdst = 0 };
+	char month[4] = "";
+	const char *at;
+
+	if (sscanf(text, " %*3[A-Za-z], %d %3[A-Za-z] %d %d:%d:%d GMT", &tm.tm_mday, month,
+		&tm.tm_year, &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6 ||
+	    strlen(month) != 3 || (at = strstr(months, month)) == NULL)
+		return 0;
+	tm.tm_mon = (int)((at - months) / 3);
+	tm.tm_year -= 1900;
+	return (int64_t)timegm(&tm);
 }
 
-/* Inside a pod, kubectl has the pod's own service account and needs no configuration. */
-static int
-take_account(struct kube_cloud *cloud)
-{
-	FILE *file = fopen(ACCOUNT "namespace", "r");
-	char name[KUBE_NAME] = "";
-
-	if (file == NULL)
-		return -1;
-	if (fgets(name, sizeof name, file) != NULL)
-		name[strcspn(name, "\n")] = '\0';
-	(void)fclose(file);
-	cloud->context = strdup("");
-	cloud->namespace = strdup(name);
-	return name[0] != '\0' ? 0 : -1;
-}
-
+/* Time limits of pods are by the clocks of the cluster. */
 static void
-take_view(struct kube_cloud *cloud, const char *text)
+note_clock(struct kube_cloud *cloud, const struct espl_http_reply *reply)
 {
-	json_t *view = json_loads(text, 0, NULL);
-	const json_t *one = json_array_get(json_object_get(view, "contexts"), 0);
-	const char *name = json_string_value(json_object_get(one, "name"));
-	const char *namespace =
-	    json_string_value(json_object_get(json_object_get(one, "context"), "namespace"));
+	for (uint32_t i = 0; i < reply->header_count; i++) {
+		int64_t date = strncasecmp(reply->headers[i], "Date:", 5) == 0
+		    ? read_date(reply->headers[i] + 5)
+		    : 0;
 
-	cloud->context = strdup(name != NULL ? name : "");
-	cloud->namespace = strdup(namespace != NULL ? namespace : "default");
-	json_decref(view);
-}
-
-static int
-make_folder(struct kube_cloud *cloud)
-{
-	const char *parent = getenv("TMPDIR");
-
-	if (parent == NULL || parent[0] != '/' || strlen(parent) > 30)
-		parent = "/tmp";
-	(void)snprintf(cloud->folder, sizeof cloud->folder, "%s/espalier-kube-XXXXXX", parent);
-	if (mkdtemp(cloud->folder) == NULL) {
-		cloud->folder[0] = '\0';
-		return -1;
+		if (date == 0)
+			continue;
+		cloud->skew = date * ESPL_SECOND + ESPL_SECOND / 2 - cloud->io->utc_ns(cloud->io);
+		if (cloud->skew < SKEW_LEAST && cloud->skew > -SKEW_LEAST)
+			cloud->skew = 0;
 	}
-	(void)snprintf(cloud->socket, sizeof cloud->socket, "%s/s", cloud->folder);
-	return 0;
 }
 
+/* What waits for something that only the server can report has waited less. */
 static void
-take_config(struct kube_cloud *cloud, const struct espl_child *child)
+end_silence(struct kube_cloud *cloud)
 {
-	char last[KUBE_TEXT];
+	espl_span silent = kube_now(cloud) - cloud->silent;
+	char line[100];
 
-	copy_last(last, child->err);
-	if (child->status == ESPL_E_LIMIT) {
-		end_start(cloud, ESPL_E_REMOTE, "kubectl did not answer within %lld s",
-		    (long long)(ANSWER_MOST / ESPL_SECOND));
+	for (struct kube_lease *lease = cloud->leases; lease != NULL; lease = lease->next) {
+		if (lease->full != ESPL_NEVER)
+			lease->full += silent;
+		if (lease->failing != ESPL_NEVER)
+			lease->failing += silent;
+	}
+	cloud->silent = ESPL_NEVER;
+	if (!cloud->silence_told)
 		return;
-	}
-	if (child->status != ESPL_OK) {
-		end_start(cloud, ESPL_E_REMOTE,
-		    "there is no '%s' here; install kubectl, or set cloud.kubectl",
-		    kube_text(cloud, KUBE_OPT_KUBECTL));
-		return;
-	}
-	if (child->exit_code == 0)
-		take_view(cloud, child->out);
-	else if (kube_is_set(cloud, KUBE_OPT_CONTEXT) || take_account(cloud) != 0) {
-		end_start(cloud, ESPL_E_REMOTE, "kubectl has no cluster to talk to: %s", last);
-		return;
-	}
-	if (kube_is_set(cloud, KUBE_OPT_NAMESPACE)) {
-		free(cloud->namespace);
-		cloud->namespace = strdup(kube_text(cloud, KUBE_OPT_NAMESPACE));
-	}
-	cloud->begun = cloud->host->now(cloud->host);
-	if (cloud->context == NULL || cloud->namespace == NULL)
-		end_start(cloud, ESPL_E_NOMEM, "out of memory");
-	else if (make_folder(cloud) != 0)
-		end_start(cloud, ESPL_E_REMOTE, "cannot create a directory for a socket: %s",
-		    strerror(errno));
-	else if (start_proxy(cloud) != ESPL_OK)
-		end_start(cloud, ESPL_E_REMOTE, "cannot start kubectl");
-	else
-		(void)cloud->io->timer(cloud->io, START_PAUSE, KUBE_ASK_STARTED);
+	cloud->silence_told = 0;
+	(void)snprintf(line, sizeof line, "the API server answers again after %lld s",
+	    (long long)(silent / ESPL_SECOND));
+	cloud->host->log(cloud->host, ESPL_WARN, line);
 }
 
 void
-cloud_kubernetes_proxy_child(void *self, const struct espl_child *child)
+cloud_kubernetes_proxy_note(struct kube_cloud *cloud, const struct espl_http_reply *reply)
 {
-	struct kube_cloud *cloud = self;
-	char last[KUBE_TEXT];
-
-	if (child->cookie == KUBE_ASK_CONFIG) {
-		take_config(cloud, child);
-		return;
+	if (reply->status == ESPL_E_LIMIT)
+		cloud->late++;
+	else if (reply->status == ESPL_OK)
+		cloud->late = 0;
+	if (cloud->late >= LATE_MOST && cloud->started) {
+		cloud->host->log(cloud->host, ESPL_WARN,
+		    "kubectl proxy does not answer in time; starting another one");
+		cloud_kubernetes_proxy_renew(cloud);
 	}
-	cloud->proxying = 0;
-	copy_last(last, child->err);
-	if (!cloud->started)
-		end_start(cloud, ESPL_E_REMOTE, "kubectl proxy has ended: %s", last);
-}
-
-void
-cloud_kubernetes_proxy_ping(struct kube_cloud *cloud)
-{
-	char path[2 * KUBE_NAME];
-
-	if (cloud->started)
+	if (reply->status != ESPL_OK)
 		return;
-	(void)snprintf(path, sizeof path, "/api/v1/namespaces/%s/pods?limit=1", cloud->namespace);
-	(void)cloud_kubernetes_proxy_ask(cloud, "GET", path, NULL, KUBE_ASK_PING);
+	note_clock(cloud, reply);
+	if (reply->code == 401 || reply->code == 429 || reply->code >= 500)
+		return;
+	cloud->proxy_end[0] = '\0';
+	if (cloud->silent != ESPL_NEVER)
+		end_silence(cloud);
 }
 
+/* A failure that waiting may mend. One alone is not worth a message. */
 static void
-ask_rights(struct kube_cloud *cloud)
+note_silence(struct kube_cloud *cloud, enum kube_class class, uint32_t code, const char *text)
 {
-	cloud->rights = RIGHTS;
-	for (uint32_t i = 0; i < RIGHTS; i++)
-		(void)cloud_kubernetes_proxy_ask(cloud, "POST",
-		    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-		    json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s}}}", "apiVersion",
-			"authorization.k8s.io/v1", "kind", "SelfSubjectAccessReview", "spec",
-			"resourceAttributes", "namespace", cloud->namespace, "verb", rights[i].verb,
-			"resource", rights[i].resource, "subresource", rights[i].part),
-		    KUBE_COOKIE((uint64_t)i, KUBE_ASK_RIGHT));
+	char line[KUBE_TEXT + 120];
+
+	if (cloud->silent == ESPL_NEVER)
+		cloud->silent = kube_now(cloud);
+	if (cloud->silence_told ||
+	    (class != KUBE_LOGIN && kube_now(cloud) - cloud->silent < SILENCE_TOLD))
+		return;
+	cloud->silence_told = 1;
+	(void)snprintf(line, sizeof line, "%s%s; waiting for it%s",
+	    class == KUBE_LOGIN ? ""
+		: code == 0     ? "the API server does not answer: "
+		: code == 429   ? "the API server limits the rate of requests: "
+				: "the API server reports a fault of its own: ",
+	    text, cloud->started ? ", the pods keep running" : "");
+	cloud->host->log(cloud->host, ESPL_WARN, line);
 }
 
-/* Only a clear no counts: not every cluster answers this question. */
-static void
-take_right(struct kube_cloud *cloud, const struct espl_http_reply *reply)
+enum kube_class
+cloud_kubernetes_proxy_failure(struct kube_cloud *cloud, const struct espl_http_reply *reply,
+    char text[KUBE_TEXT])
 {
-	json_t *review =
-	    reply->code == 201 ? json_loadb(reply->body, reply->body_size, 0, NULL) : NULL;
-	char text[KUBE_TEXT] = "";
-	size_t used = 0;
+	enum kube_class class =
+	    cloud_kubernetes_pod_class(reply->code, reply->body, reply->body_size, text);
 
-	if (json_is_false(json_object_get(json_object_get(review, "status"), "allowed")))
-		cloud->missing |= UINT32_C(1) << (reply->cookie / 16);
-	json_decref(review);
-	if (--cloud->rights > 0)
-		return;
-	for (uint32_t i = 0; i < RIGHTS; i++)
-		if (cloud->missing >> i & 1)
-			used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s%s",
-			    used > 0 ? ", " : "", rights[i].verb, rights[i].resource,
-			    rights[i].part[0] != '\0' ? "/" : "", rights[i].part);
-	if (used > 0)
-		end_start(cloud, ESPL_E_REMOTE,
-		    "rights are missing in namespace '%s': %s; docs/kubernetes.md has a Role",
-		    cloud->namespace, text);
-	else
-		end_start(cloud, ESPL_OK, "%s", "");
-}
-
-static void
-take_ping(struct kube_cloud *cloud, const struct espl_http_reply *reply)
-{
-	char text[KUBE_TEXT];
-
-	if (cloud->started)
-		return;
-	if (reply->code == 200) {
-		ask_rights(cloud);
-		return;
+	if (reply->code == 0)
+		(void)snprintf(text, KUBE_TEXT, "%s",
+		    cloud->proxy_end[0] != '\0' ? cloud->proxy_end : reply->text);
+	if (class == KUBE_LATER || class == KUBE_LOGIN)
+		note_silence(cloud, class, reply->code, text);
+	if (class == KUBE_LOGIN && cloud->started &&
+	    kube_now(cloud) - cloud->renewed >= RENEW_PAUSE)
+		cloud_kubernetes_proxy_renew(cloud);
+	if (class == KUBE_RIGHT && cloud->started && strcmp(cloud->lacks, text) != 0) {
+		(void)snprintf(cloud->lacks, sizeof cloud->lacks, "%s", text);
+		cloud->host->log(cloud->host, ESPL_WARN, text);
 	}
-	if (cloud_kubernetes_pod_class(reply->code, reply->body, reply->body_size, text) ==
-	    KUBE_LATER) {
-		if (cloud->host->now(cloud->host) - cloud->begun < START_MOST)
-			(void)cloud->io->timer(cloud->io, START_PAUSE, KUBE_ASK_STARTED);
-		else
-			end_start(cloud, ESPL_E_REMOTE, "the API server does not answer: %s",
-			    reply->code != 0 ? text : reply->text);
-		return;
-	}
-	end_start(cloud, ESPL_E_REMOTE, "%s", text);
+	return class;
 }
 
-void
-cloud_kubernetes_proxy_answer(struct kube_cloud *cloud, const struct espl_http_reply *reply)
+espl_span
+cloud_kubernetes_proxy_pause(struct kube_cloud *cloud, uint32_t tries,
+    const struct espl_http_reply *reply)
 {
-	if (reply->cookie % 16 == KUBE_ASK_RIGHT)
-		take_right(cloud, reply);
-	else
-		take_ping(cloud, reply);
+	espl_span pause = ESPL_SECOND << (tries < 5 ? tries : 5);
+
+	if (pause > PAUSE_MOST)
+		pause = PAUSE_MOST;
+	pause = pause / 2 + (espl_span)(cloud->host->random(cloud->host) % (uint64_t)(pause / 2));
+	for (uint32_t i = 0; reply != NULL && i < reply->header_count; i++)
+		if (strncasecmp(reply->headers[i], "Retry-After:", 12) == 0) {
+			espl_span wanted = strtol(reply->headers[i] + 12, NULL, 10) * ESPL_SECOND;
+
+			if (wanted > pause && wanted <= RETRY_MOST)
+				pause = wanted;
+		}
+	return pause;
 }

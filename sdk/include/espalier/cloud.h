@@ -203,8 +203,9 @@ struct espl_cloud_ops {
 	    struct espl_error *);
 	/* Optional.  All machines tagged by espalier (run NULL) or by one run that may cost
 	 * something, through node with their tokens; then done.  If any part of the listing failed,
-	 * so does the whole.  Called at the start, at resume and at the end: machines with the tag
-	 * of the run that it does not know are released.  Such a lease has a token and mostly a
+	 * so does the whole.  What has ENDED and costs nothing, but must still be removed, is
+	 * listed with that state.  Called at the start, at resume and at the end: machines with the
+	 * tag of the run that it does not know are released.  Such a lease has a token and mostly a
 	 * provider_id; its offer and market are "". */
 	espl_status (*owned)(void *self, const char *run, uint64_t what, struct espl_error *);
 	/* The command that runs another command on this node with its standard streams joined
