@@ -40,6 +40,7 @@ struct forest {
 struct split {
 	double gain;
 	uint32_t column, bin; /* a choice: this label alone; else all bins up to this one */
+	uint32_t next;        /* the next bin with rows */
 };
 struct level {
 	double sum, weight;
@@ -209,8 +210,22 @@ try_column(const struct forest *f, uint32_t n, const uint32_t *rows, uint32_t co
 		add_level(&part, levels[i]);
 		gain = gain_of(c->is_choice ? levels[i] : part, all);
 		if (gain > best->gain)
-			*best = (struct split){ gain, n, levels[i].bin };
+			*best = (struct split){ gain, n, levels[i].bin,
+				c->is_choice ? 0 : levels[i + 1].bin };
 	}
+}
+
+/* Midway between the two values that a split of numbers tells apart. */
+static uint32_t
+middle_bin(const struct column *c, uint32_t low, uint32_t high)
+{
+	double middle =
+	    (c->edges[low] + c->edges[low + 1] + c->edges[high] + c->edges[high + 1]) / 4;
+	uint32_t bin = find_bin(c, middle);
+
+	if (bin > low && middle - c->edges[bin] < c->edges[bin + 1] - middle)
+		bin--;
+	return bin < low ? low : bin < high ? bin : high - 1;
 }
 
 /* A leaf: its value counts in the marginal of each column in the bins of its box. */
@@ -260,7 +275,7 @@ static void
 grow(struct forest *f, uint32_t *rows, uint32_t count)
 {
 	struct level all = { 0, 0, 0 };
-	struct split best = { 1e-12, 0, 0 };
+	struct split best = { 1e-12, 0, 0, 0 };
 	const unsigned char *bins;
 	uint32_t left = 0;
 
@@ -272,6 +287,8 @@ grow(struct forest *f, uint32_t *rows, uint32_t count)
 		add_leaf(f, all.weight > 0 ? all.sum / all.weight : 0);
 		return;
 	}
+	if (!f->columns[best.column].is_choice)
+		best.bin = middle_bin(&f->columns[best.column], best.bin, best.next);
 	bins = f->bins + (size_t)best.column * f->data->rows;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t row = rows[i];
