@@ -3,7 +3,7 @@
 /* ---- the head --------------------------------------------------------------------------- */
 
 const fact = (name, ...value) => el("p", null, el("b", null, name), " ", value);
-const tile = (name, value, ...facts) => el("div", { class: "tile" }, el("h3", null, name),
+const tile = (name, value, ...facts) => el("div", { class: "tile " + name }, el("h3", null, name),
   el("p", { class: "big" }, value), facts);
 const bad = (text) => el("em", { class: "bad" }, text);
 
@@ -32,7 +32,7 @@ function tiles() {
         (p) => ({ mean: p.ends_s, sd: p.ends_sd_s, p95: p.ends_p95_s })),
       fixed && fact("static plan", seconds(fixed.jct_s)),
       limit("deadline", t.jct_s, t.deadline_s, seconds(t.deadline_s), "deadline", "missed")),
-    tile("Cost" + so, money(t.cost_usd),
+    priced && tile("Cost" + so, money(t.cost_usd),
       predictions(t.cost_usd, money, 1e-6, (p, i) => {
         const before = i > 0 ? spentBy(p.at_s) : 0;
         return { mean: before + p.cost_usd, sd: p.cost_sd_usd, p95: before + p.cost_p95_usd };
@@ -41,7 +41,8 @@ function tiles() {
       limit("budget", t.cost_usd, t.budget_usd, money(t.budget_usd), "budget", "exceeded")),
     !pool && tile("Best", t.best < 0 ? "none" : metric(t.best_metric), t.best >= 0 &&
       [el("p", null, cut(t.metric, 60), `, trial ${t.best} at iteration ${t.best_iteration}`),
-        el("p", { class: "pa" }, cut(parameters(t.best_params), 600))]),
+        el("p", { class: "pa" }, parameters(t.best_params, data.searches.length > 0
+          ? data.searches[0].importance.shares : []))]),
     tile("Trials", t.trials, fact("completed", t.completed - t.early),
       t.early > 0 && fact("stopped early", t.early), paused > 0 && fact("paused", paused),
       t.failed > 0 && fact("failed", bad(t.failed)),
@@ -94,7 +95,7 @@ function strip(name, boxes, place) {
 const isSpan = (b) => known(b.from_s) && known(b.to_s) && b.from_s <= b.to_s;
 function spanText(name, what, from, to, usd) {
   return `${name}, ${what}: ${seconds(from)} to ${seconds(to)}` +
-    (known(usd) ? ", " + money(usd) : "");
+    (priced && known(usd) ? ", " + money(usd) : "");
 }
 function planStrip(name, rows, place) {
   return strip(name, rows.map((r) => ({ from_s: r.starts_s, to_s: r.ends_s,
@@ -144,7 +145,8 @@ function drawLease(n, top, bottom, marks) {
   return el("g", { class: "ls" },
     tip(`node ${n.id}: ${cut(n.offer, 60)}, ${cut(n.market, 30)}, ${n.gpus} ${unit(n.gpus)}`,
       `requested at ${seconds(n.requested_s)}${told}` + (known(n.ended_s)
-        ? `, ended at ${seconds(n.ended_s)} (${cut(n.why, 80)})` : ""), money(n.charged_usd)),
+        ? `, ended at ${seconds(n.ended_s)} (${cut(n.why, 80)})` : ""),
+      priced && money(n.charged_usd)),
     booting > from && rect("rq", from, top, booting - from, bottom - top),
     ready > booting && rect("bo", booting, top, ready - booting, bottom - top),
     rect("rd", ready, top, to - ready, bottom - top),
@@ -397,7 +399,8 @@ const ratio = (part, whole) => (whole > 0 && part > 0 ? Math.min(1, part / whole
 function gpuUse() {
   if (nodes.length === 0 || facts.stays === 0)
     return "";
-  const ROWS_MAX = 64, ROW = 15, TOP = 6, x = axis(0, 1, LEFT, RIGHT - 44), each = facts.each_gpu;
+  const ROWS_MAX = 64, ROW = 15, TOP = 6, each = facts.each_gpu;
+  const x = axis(0, 1, Math.max(LEFT, 90), RIGHT - 44);
   const used = new Map(objects(data.use).map((u) => [`${u.node} ${u.gpu}`, u]));
   const none = { used_s: 0, share_s: 0, gangs: 0 }, rows = [], all = { held: 0, used: 0, share: 0 };
   for (const n of nodes) {
@@ -415,7 +418,7 @@ function gpuUse() {
           rect("ah", x.from, y, x.to - x.from, ROW - 3),
           part > 0 && rect("ab", x.from, y, x(part) - x.from, ROW - 3),
           label("st", x.to + 6, y + ROW - 5.5, `${(100 * part).toFixed(0)} %`),
-          label("ln", LEFT - 7, y + ROW - 5.5, name)));
+          label("ln", x.from - 7, y + ROW - 5.5, name)));
     }
   }
   return section(`Use of each ${unit()}`,
@@ -469,7 +472,7 @@ const STAGES_MAX = 100;
 /* From when, until when, how long, for how much. */
 const spanCells = (from, to, usd, shared) => [seconds(from), seconds(to),
   seconds(known(from) && known(to) ? to - from : null),
-  money(usd) + (shared && known(usd) ? " *" : "")];
+  ...(priced ? [money(usd) + (shared && known(usd) ? " *" : "")] : [])];
 const planLine = (r, what) => row("pr", ["", left(what), r.trials, r.iterations, r.gpus_per_trial,
   r.nodes, ...spanCells(r.starts_s, r.ends_s, r.cost_usd)]);
 function stageLines(s) {
@@ -490,7 +493,8 @@ function stagesToCome() {
   return (plan ? rowsOf(plan) : []).slice(0, STAGES_MAX)
     .filter((r) => !stages.some((s) => s.number === r.stage && s.bracket === r.bracket))
     .map((r) => [el("tr", { class: "sg" }, el("td", { class: "w" }, rowName(r)),
-      el("td", { class: "w", colspan: 9 }, `did not start${data.running ? " yet" : ""}`)),
+      el("td", { class: "w", colspan: priced ? 9 : 8 },
+        `did not start${data.running ? " yet" : ""}`)),
     planLine(r, plans.length > 1 ? "re-planned" : "plan")]);
 }
 function stageTable() {
@@ -499,15 +503,16 @@ function stageTable() {
   return section(pool ? "Use by experiment"
     : plans.length > 0 ? "Stages: plan and actual" : "Stages",
     table([left(pool ? "experiment" : "stage"), "", "trials", "iterations", `${unit(0)} per trial`,
-      "nodes", "start", "end", "took", "cost"],
+      "nodes", "start", "end", "took", ...(priced ? ["cost"] : [])],
     [stages.slice(0, STAGES_MAX).map(stageLines), stagesToCome()]),
     stages.length > STAGES_MAX &&
       note(`Showing the first ${STAGES_MAX} of ${stages.length} stages.`),
     plans.length > 0 && note("The actual cost of a stage is its share of the nodes' bills, each " +
       "spread evenly over the time that the node was held; the planned cost counts charges when " +
       "they fall due. Only the totals are directly comparable."),
-    stages.some((s) => s.shared) && note(`* ${pool ? "" : "Stages ran in parallel: "}the total ` +
-      `cost is shared in proportion to the ${unit()} time used.`));
+    priced && stages.some((s) => s.shared) &&
+      note(`* ${pool ? "" : "Stages ran in parallel: "}the total cost is shared in proportion to ` +
+        `the ${unit()} time used.`));
 }
 function failures() {
   const MOST = 20, list = objects(data.trouble);
@@ -548,7 +553,7 @@ function drawMember(m, most, y) {
       return s.gpus > 1e-9 && to > s.at &&
         rect(m.job ? "s2" : "s0", x, y + ROW - 2 - height, time(to) - x, height);
     }),
-    label("ln", LEFT - 6, y + ROW - 4, cut(m.name, 16)));
+    label("ln", LEFT - 6, y + ROW - 4, cutName(m.name, narrow ? 9 : 16)));
 }
 function memberTable(job) {
   const list = members.filter((m) => m.job === job);
@@ -593,4 +598,6 @@ function draw(given) {
       (data.running ? " while the run was in progress" : ""))]);
 }
 listen(page);
+let again = () => data && draw(data);	/* what a page shows, in a window of another width */
+addEventListener("resize", () => isNarrow() !== narrow && again());
 draw(JSON.parse(document.getElementById("data").textContent));

@@ -39,7 +39,7 @@ GROUP BY bracket, stage ORDER BY bracket, stage LIMIT 1000;
 INSERT INTO stage (kind, key, bracket, number)
 SELECT 'budget', budget, -1, row_number() OVER (ORDER BY budget) - 1 FROM (
   SELECT budget, count(*) OVER () AS budgets FROM (SELECT DISTINCT budget FROM decisions
-    WHERE what IN ('created', 'promoted', 'budget') AND budget IS NOT NULL))
+    WHERE what IN ('created', 'promoted', 'budget', 'queued', 'started') AND budget IS NOT NULL))
 WHERE budgets <= 12 AND NOT EXISTS (SELECT 1 FROM stage);
 
 CREATE TEMP TABLE step AS
@@ -47,7 +47,7 @@ SELECT d.id, d.trial, d.at_s, d.budget, s.n AS stage
 FROM decisions d LEFT JOIN groups g ON g.id = d.group_id
 JOIN stage s ON s.key = CASE (SELECT kind FROM stage LIMIT 1) WHEN 'pool' THEN d.trial >> 40
   WHEN 'declared' THEN g.bracket || '/' || g.stage ELSE d.budget END
-WHERE d.what IN ('created', 'promoted', 'budget');
+WHERE d.what IN ('created', 'promoted', 'budget', 'queued', 'started');
 -- When which trial was in which stage.
 CREATE TEMP TABLE turn AS
 SELECT trial, stage, at_s AS from_s,
@@ -275,7 +275,8 @@ FROM parameter ORDER BY n;
 -- Of many trials a third of those shown are the foremost, the others a sample of all ranks.
 -- @sample
 SELECT rank, id, substr(state, 1, 17) AS state, iteration,
-  CAST(printf('%.8g', metric) AS REAL) AS metric, gpu_s, cost_usd, stage,
+  CASE WHEN abs(metric) < 1e308 * 1.79 THEN CAST(printf('%.8g', metric) AS REAL) END AS metric,
+  gpu_s, cost_usd, stage,
   ifnull((SELECT at_s FROM reports r WHERE r.trial = ranked.id AND r.iteration = ranked.iteration),
     changed_s) AS at_s, of,
   (SELECT json_group_array(v) FROM (SELECT CASE e.type WHEN 'true' THEN 'true'

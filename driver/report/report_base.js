@@ -8,7 +8,7 @@
  */
 "use strict";
 let data, totals, facts, now, end, pool, declared, nodes, plans, planned, stages, charges, fixed;
-let stageOf, firstName, spent, held, time, gangs, members;
+let stageOf, firstName, spent, held, time, gangs, members, priced;
 
 /* {columns, rows} as objects. */
 function objects(table) {
@@ -26,11 +26,14 @@ function take(given) {
   [nodes, plans, planned, stages, charges] =
     ["nodes", "plans", "planned", "stages", "charges"].map((name) => objects(data[name]));
   fixed = data.fixed && !data.fixed.why_not ? data.fixed : null;
+  priced = totals.cost_usd > 0 || nodes.some((n) => n.price_hour > 0) ||
+    planned.some((r) => r.cost_usd > 0);
   stageOf = new Map(stages.map((s) => [s.n, s]));
   firstName = plans.length > 1 ? "first plan" : "plan";
   spent = sumCharges();
   held = sumHeld();
   costStages();
+  fitWindow();
   time = axis(0, end, LEFT, RIGHT);
 }
 
@@ -64,10 +67,13 @@ function el(name, attributes, ...inside) {
 function tip(...lines) {
   return el("title", null, new Markup(lines.filter((line) => line).map(escape).join("&#10;")));
 }
-function cut(text, most) {
+/* Of a long text its start; of a name also its last characters, which tell it from others. */
+function cut(text, most, last = 0) {
   const characters = Array.from(text || "");
-  return characters.length > most ? characters.slice(0, most).join("") + "\u2026" : text || "";
+  return characters.length > most ? characters.slice(0, most - last).join("") + "\u2026" +
+    characters.slice(characters.length - last).join("") : text || "";
 }
+const cutName = (text, most) => cut(text, most, Math.floor(most / 3));
 const known = (v) => typeof v === "number" && isFinite(v);
 const or = (v, otherwise) => (known(v) ? v : otherwise);
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
@@ -105,15 +111,21 @@ function trialName(id) {
   const experiment = Math.floor(id / 2 ** 40);
   return experiment > 0 ? `${experiment}/${id % 2 ** 40}` : String(id);
 }
-function parameters(text) {
+/* Values of parameters in words; of many, those of the most important ones. */
+function parameters(text, shares) {
+  const MOST = 8, share = new Map(shares);
   let values = {};
   try {
     values = JSON.parse(text) || {};
   } catch (error) {	/* only the start of a long text is here */
-    return text;
+    return cut(text, 300);
   }
-  return Object.entries(values)
-    .map(([name, v]) => `${name}=${typeof v === "number" ? metric(v) : v}`).join(", ");
+  const list = Object.entries(values);
+  if (list.length > MOST)
+    list.sort(([a], [b]) => (share.get(b) || 0) - (share.get(a) || 0));
+  return list.slice(0, MOST).map(([name, v]) => `${cutName(name, 40)}=${
+    typeof v === "number" ? metric(v) : cut(String(v), 60)}`).join(", ") +
+    (list.length > MOST ? `, and ${list.length - MOST} more` : "");
 }
 
 /* ---- stages ----------------------------------------------------------------------------- */
@@ -237,7 +249,13 @@ function costStages() {
 
 /* ---- shapes and axes -------------------------------------------------------------------- */
 
-const WIDTH = 1120, LEFT = 104, RIGHT = 1104;
+/* Drawings have the window's proportions: a narrow one gets drawings that it can show whole. */
+let narrow, WIDTH, LEFT, RIGHT;
+const isNarrow = () => innerWidth < 700;
+function fitWindow() {
+  narrow = isNarrow();
+  [WIDTH, LEFT, RIGHT] = narrow ? [376, 62, 358] : [1120, 104, 1104];
+}
 const rect = (name, x, y, width, height) => el("rect",	/* what was short is still there */
   { class: name, x, y, width: Math.max(0.3, width), height: Math.max(0.3, height) });
 const line = (name, x1, y1, x2, y2) => el("line", { class: name, x1, y1, x2, y2 });
@@ -273,14 +291,17 @@ function roundUp(v) {
   const power = 10 ** Math.floor(Math.log10(v));
   return power * ([1, 2, 5].find((n) => v <= power * n * 1.000001) || 10);
 }
+/* How many labels have room below an axis. */
+const room = (x) => (x.to - x.from) / (narrow ? 54 : 90);
 function timeGrid(top, bottom, x = time) {
-  const most = x.high / 11, marks = [];
+  const most = x.high / room(x), marks = [];
   const step = most < 1 ? roundUp(most)
     : [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
       172800, 604800].find((s) => s >= most) || 86400 * roundUp(most / 86400);
   for (let i = 0; i < 20 && step * i <= x.high; i++)	/* "2m" for "2m00s" */
     marks.push(line("gd", x(step * i), top, x(step * i), bottom),
-      label("tm", x(step * i), bottom + 13, seconds(step * i).replace(/([mhd])00[smh]$/, "$1")));
+      label("tm", x(step * i), bottom + 13,
+        seconds(step * i).replace(/([mhd])00[smh]$|\.0(s)$/, "$1$2")));
   return marks;
 }
 /* Round values, on a logarithmic axis 1, 2, 5, 10, ... or powers of ten. */
@@ -300,7 +321,7 @@ function valueGrid(y, sign) {
 }
 /* Ticks at the rungs, and at round numbers where there is room. */
 function iterationGrid(x, top, bottom, rungs) {
-  const ROOM = 22, marks = [], step = Math.ceil(roundUp(x.high / 11));
+  const ROOM = 22, marks = [], step = Math.ceil(roundUp(x.high / room(x)));
   const tick = (v) => marks.push(line("gd", x(v), top, x(v), bottom),
     label("tm", x(v), bottom + 13, v < 1e6 ? v : short(v, 3)));
   let last = x.to + ROOM;

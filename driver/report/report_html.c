@@ -366,17 +366,18 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 	espl_status status;
 
 	ESPL__CHECK(r, READING);
+	/* The data of a pool end with the totals of its last experiment. */
+	espl__totals_text(&r->totals, 1, &summary);
 	rest = send_until(to, espl__report_page, "@TITLE@");
 	espl__report_text(to, r->totals.experiment, 100);
+	rest = send_until(to, rest, "@DATA@");
+	status = espl__report_data(r, fixed, log_scale, to, diag);
 	rest = send_until(to, rest, "@SUMMARY@");
-	espl__totals_text(&r->totals, 1, &summary);
 	espl__report_text(to, espl__buf_text(&summary), TEXT_MAX);
 	espl__buf_free(&summary);
 	rest = send_until(to, rest, "@STATIC@");
-	status = espl__report_static(r, to, diag);
-	rest = send_until(to, rest, "@DATA@");
 	if (status == ESPL_OK)
-		status = espl__report_data(r, fixed, log_scale, to, diag);
+		status = espl__report_static(r, to, diag);
 	(void)fputs(rest, to);
 	return status;
 }

@@ -67,25 +67,26 @@ const whichSwitch = (search, name, most) => search.params.length > most &&
 function shadeLegend(search) {
   const { ranked } = search;
   const first = Array.from({ length: 8 }, (_, i) => ranked.find((t) => t.shade === "q" + i));
-  return el("p", { class: "legend" }, search.metric, " from ", first.map((t, i) => t &&
-    swatch("q" + i, metric(t.metric) + (i === 0 ? " (best)" : ""))));
+  return el("p", { class: "legend" }, search.metric, ", from better to worse: ",
+    first.map((t, i) => t && swatch("q" + i, metric(t.metric))));
 }
 
 /* ---- importance ------------------------------------------------------------------------------ */
 
 function importance(search) {
-  const { shares, trials, iteration } = search.importance, ROW = 20, MOST = 30, X = 240;
+  const { shares, trials, iteration } = search.importance, ROW = 20, MOST = 30;
+  const X = narrow ? 140 : 240;
   const shown = shares.slice(0, MOST), x = axis(0, Math.max(...shown.map((s) => s[1]), 1e-9), X,
     RIGHT - 60);
-  return shares.length > 0 && searchSection(search, "Parameter importance",
+  return shares.length > 1 && searchSection(search, "Parameter importance",
     svg(shown.length * ROW + 4, "The importance of each parameter", shown.map(([name, share], i) =>
       el("g", null, tip(`${cut(name, 120)}: ${(100 * share).toFixed(1)} %`),
         rect("ab", X, i * ROW + 3, x(share) - X, ROW - 6),
         label("st", x(share) + 6, i * ROW + ROW / 2 + 4, `${(100 * share).toFixed(1)} %`),
-        label("ln st", X - 7, i * ROW + ROW / 2 + 4, cut(name, 34))))),
+        label("ln st", X - 7, i * ROW + ROW / 2 + 4, cutName(name, narrow ? 17 : 34))))),
     note("How much of the variance of the metric each parameter explains by itself (fANOVA over " +
-      `a forest of 64 trees), from ${plural(trials, "trial")} compared at iteration ` +
-      `${iteration}, which half of the trials reached.`, trials < 30 &&
+      `a forest of 64 trees). ${plural(trials, "trial")} are compared at iteration ${iteration
+      }, the last that half of the trials reached.`, trials < 30 &&
       " From so few trials this is a rough estimate.", shares.length > MOST &&
       ` ${shares.length - MOST} less important ones are omitted.`,
     " The numbers: espalier export DIR --table importance"));
@@ -94,7 +95,7 @@ function importance(search) {
 /* ---- slices: the metric against each parameter ----------------------------------------------- */
 
 function drawSlice(search, p, y) {
-  const W = 340, H = 220, L = 46, R = W - 10, TOP = 8, BOTTOM = H - 36;
+  const W = 340, H = 220, L = 46, R = W - 18, TOP = 8, BOTTOM = H - 36;
   const x = (part) => L + 6 + (R - L - 12) * part, colors = new Map();
   let missing = 0;
   for (const t of search.ranked) {
@@ -116,7 +117,7 @@ function drawSlice(search, p, y) {
     i % Math.ceil(p.ticks.length / 6) === 0 &&
       label("tm", x(at), BOTTOM + 13, cut(text, Math.ceil(44 / Math.min(6, p.ticks.length))))]),
   [...colors].map(([color, places]) => dots("sc " + color, places, search)),
-  label("tm st", (L + R) / 2, H - 6, cut(p.name, 40) + p.kind +
+  label("tm st", (L + R) / 2, H - 6, cutName(p.name, 40) + p.kind +
     (missing > 0 ? ` (${missing} inactive)` : ""))));
 }
 function drawSlices(search, name) {
@@ -128,7 +129,8 @@ function drawSlices(search, name) {
     el("div", { class: "smalls" },
       foremost(search, name, MOST).map((p) => drawSlice(search, p, y))),
     note("A dot is the last value of a trial",
-      stages.length > 0 && !pool && ", in the color of its stage in the charts above", ".",
+      stages.length > 1 && !pool && `, in the color of the last ${reachedWord()} that it reached`,
+      ".",
       outside > 0 && ` ${plural(outside, "value")} beyond the frame ${outside === 1 ? "is" : "are"
       } drawn on its edge.`, sampleNote(search))];
 }
@@ -173,17 +175,18 @@ function drawSurface(points, box) {
       for (to = from + 1; to < COLUMNS && shadeAt(row, to) === shade; to++)
         ;
       if (shade >= 0)
-        bars.push(rect("cn q" + shade, box.left + from * w, box.bottom - (row + 1) * h,
+        bars.push(rect("q" + shade, box.left + from * w, box.bottom - (row + 1) * h,
           (to - from) * w, h));
     }
-  return bars;
+  return el("g", { class: "cn" }, bars);
 }
 function drawContour(search, name) {
   const all = byImportance(search), options = all.map((p) => [String(p.at), cut(p.name, 40)]);
   const pick = (key, otherwise) => all.find((p) => String(p.at) === choice(name, key, "")) ||
     otherwise;
-  const a = pick("x", all[0]), b = pick("y", all.find((p) => p !== a));
-  const box = { left: 130, right: RIGHT - 10, top: 10, bottom: 400 };
+  const a = pick("x", all[0]), b = pick("y", all[1] === a ? all[0] : all[1]);
+  const box = { left: narrow ? 64 : 130, right: RIGHT - 10, top: 10,
+    bottom: narrow ? 300 : 400 };
   const x = (v) => box.left + v * (box.right - box.left);
   const y = (v) => box.bottom - v * (box.bottom - box.top), shades = new Map(), points = [];
   for (const t of search.ranked) {
@@ -197,14 +200,16 @@ function drawContour(search, name) {
   return [controls(selector(name, "x", String(a.at), "across", options),
     selector(name, "y", String(b.at), "up", options)),
   svg(box.bottom + 34, "The metric by two parameters", drawSurface(some, box),
-    a.ticks.map(([at, text]) => [line("gd", x(at), box.top, x(at), box.bottom),
-      label("tm", x(at), box.bottom + 13, text)]),
+    a.ticks.map(([at, text], i) => [line("gd", x(at), box.top, x(at), box.bottom),
+      i % Math.ceil(a.ticks.length / (narrow ? 5 : 12)) === 0 &&
+        label("tm", x(at), box.bottom + 13, cut(text, narrow ? 8 : 12))]),
     b.ticks.map(([at, text]) => [line("gd", box.left, y(at), box.right, y(at)),
-      label("vl", box.left - 6, y(at) + 3.5, text)]),
+      label("vl", box.left - 6, y(at) + 3.5, cut(text, narrow ? 6 : 12))]),
     [...shades].reverse().map(([shade, places]) => dots("ct " + shade, places, search)),
-    label("tm st", (box.left + box.right) / 2, box.bottom + 28, cut(a.name, 60) + a.kind),
-    el("text", { class: "tm st", transform: `translate(16 ${(box.top + box.bottom) / 2}) ` +
-      "rotate(-90)" }, cut(b.name, 50) + b.kind)),
+    label("tm st", (box.left + box.right) / 2, box.bottom + 28, cutName(a.name, 40) + a.kind),
+    el("text", { class: "tm st", transform:
+      `translate(${narrow ? 12 : 16} ${(box.top + box.bottom) / 2}) rotate(-90)` },
+    cutName(b.name, 30) + b.kind)),
   shadeLegend(search),
   note("A dot is the last value of a trial; the area is the mean rank of the trials near it, and " +
     "is empty where none is near.", points.length < search.ranked.length &&
@@ -246,17 +251,19 @@ function isSelected(search, t) {
 const SHOWN_MAX = 1000;
 function drawParallel(search, name) {
   const { y, axes } = parallelAxes(search, name), { top, bottom, none, height } = PARALLEL;
-  const width = Math.max(WIDTH, 100 * axes.length + 100), marked = brushesOf(search);
-  const x = (i) => 60 + i * (width - 170) / (axes.length - 1), level = (v) => bottom - v * (bottom -
-    top), { ranked } = search;
+  const width = Math.max(WIDTH, (narrow ? 80 : 100) * axes.length + (narrow ? 40 : 100));
+  const marked = brushesOf(search), first = narrow ? 34 : 60;
+  const x = (i) => first + i * (width - first - (narrow ? 50 : 110)) / (axes.length - 1);
+  const level = (v) => bottom - v * (bottom - top), { ranked } = search;
   const shown = ranked.filter((t, i) => ranked.length <= SHOWN_MAX || i < 300 ||
     (i - 300) % Math.ceil((ranked.length - 300) / (SHOWN_MAX - 300)) === 0);
   search.drawn = shown;
-  let inactive = false;
+  const inactive = new Set();
   const lines = shown.map((t, i) => {
     const points = axes.map((a, n) => {
       const at = a.place(t);
-      inactive = inactive || at === null;
+      if (at === null)
+        inactive.add(n);
       return [x(n), at === null ? none : level(at)];
     });
     return el("path", { class: `pc ${t.shade}${isSelected(search, t) ? "" : " off"}`,
@@ -267,7 +274,9 @@ function drawParallel(search, name) {
     return el("g", { class: "ax" }, line("al", x(n), top, x(n), bottom),
       a.ticks.map(([at, text]) => [line("al", x(n) - 3, level(at), x(n), level(at)),
         label("at", x(n) + 5, level(at) + 3.5, text)]),
-      label("rl st", x(n), top - 12, cut(a.name, 15)),
+      el("g", null, tip(a.name),
+        label("rl st", x(n), top - 12, cutName(a.name, narrow ? 9 : 15))),
+      inactive.has(n) && label("rl", x(n), none + 12, "inactive"),
       brush && rect("br", x(n) - 8, level(brush.high), 16, level(brush.low) - level(brush.high)),
       el("rect", { class: "bx", "data-brush": String(search.n), "data-axis": a.key, x: x(n) - 16,
         y: top - 4, width: 32, height: bottom - top + 8 }));
@@ -276,13 +285,16 @@ function drawParallel(search, name) {
     button(name, "clear", String(search.n), "clear the ranges")),
   el("div", { class: "scroll" }, el("svg", { role: "img", viewBox: `0 0 ${width} ${height}`,
     style: width > WIDTH ? `min-width:${width}px` : "",
-    "aria-label": "Each trial as a line through its parameters and its metric" }, lines, scaffold,
-  inactive && label("at", x(0) + 5, none + 8, "inactive"))),
+    "aria-label": "Each trial as a line through its parameters and its metric" }, 
+    el("g", { class: shown.length > 200 ? "dense" : "" }, lines), scaffold)),
   shadeLegend(search),
   note("Drag along an axis to mark a range: lines outside fade, and the table of trials shows " +
-    "the others. A click on an axis clears it.", shown.length < search.of &&
-    ` Of ${search.of} trials, ${shown.length} are drawn: the foremost and an even sample of the ` +
-    "others that have a value.")];
+    "the others. A click on an axis clears it.", shown.length < ranked.length ||
+    search.shown.length < search.of
+    ? ` Of ${search.of} trials, ${shown.length} are drawn: the foremost and an even sample of ` +
+      "the others that have a value." : ranked.length < search.of &&
+      ` ${plural(search.of - ranked.length, "trial")} without a value ${
+        search.of - ranked.length === 1 ? "is" : "are"} not drawn.`)];
 }
 function parallel(search) {
   const name = `parallel ${search.n}`;

@@ -6,7 +6,7 @@
 
 /* Text of a page: escaped, `most` characters of it, without what may not stand in one. */
 void espl__report_text(FILE *, const char *text, uint32_t most);
-/* Of a search the best value over time as a figure, and its foremost trials as a table; of a pool
- * nothing: the summary has its experiments. */
+/* Of a search the best value over time, learning curves, stages and nodes, and the foremost trials;
+ * of a pool its experiments and jobs.  After espl__report_data, whose temporary tables it reads. */
 espl_status espl__report_static(struct espl__reading *, FILE *, struct espl__diag *);
 #endif

@@ -81,10 +81,10 @@ function takeSearches() {
     search.sign = maximize ? -1 : 1;
     search.metric = cut(name, 60);
     search.params = objects(search.space).map(parameterOf);
-    search.sample = objects(search.sample)
+    search.shown = objects(search.sample)
       .map((t) => Object.assign(t, { values: list(t.values) }));
-    search.of = search.sample.length > 0 ? search.sample[0].of : 0;
-    const ranked = search.sample.filter((t) => known(t.metric))
+    search.of = search.shown.length > 0 ? search.shown[0].of : 0;
+    const ranked = search.shown.filter((t) => known(t.metric))
       .sort((a, b) => search.sign * (a.metric - b.metric));
     ranked.forEach((t, i) => {	/* where it stands: 0 the best, below 1 */
       t.place = i > 0 && t.metric === ranked[i - 1].metric ? ranked[i - 1].place
@@ -100,8 +100,8 @@ function searchSection(search, what, ...inside) {
   return section(search.only < 0 ? what
     : `${what} of ${cut(t.experiment, 60)} (experiment ${search.only})`, inside);
 }
-const sampleNote = (search) => search.of > search.sample.length && ` Of ${search.of} trials, ${
-  search.sample.length} are shown: the foremost third and an even sample of the others.`;
+const sampleNote = (search) => search.of > search.shown.length && ` Of ${search.of} trials, ${
+  search.shown.length} are shown: the foremost third and an even sample of the others.`;
 const valueText = (v) => (typeof v === "number" ? metric(v) : v === null || v === undefined ? ""
   : String(v));
 function trialTip(search, t) {
@@ -146,7 +146,7 @@ const controls = (...inside) => el("p", { class: "controls" }, inside);
 
 /* Round amounts below a drawing. */
 function amountGrid(x, top, bottom, text) {
-  const step = roundUp(x.high / 10), marks = [];
+  const step = roundUp(x.high / room(x)), marks = [];
   for (let i = 0; i < 20 && step * i <= x.high; i++)
     marks.push(line("gd", x(step * i), top, x(step * i), bottom),
       label("tm", x(step * i), bottom + 13, text(step * i)));
@@ -161,7 +161,7 @@ const ways = {
 };
 function historyPoints(search, way, x, y) {
   const failed = [], others = [];
-  for (const t of search.sample.filter((s) => known(s.at_s)))
+  for (const t of search.shown.filter((s) => known(s.at_s)))
     if (known(t.metric))
       others.push([x(way.by(t.at_s)), y(t.metric), t]);
     else if (t.state === "failed" || t.iteration > 0)
@@ -193,7 +193,7 @@ function drawHistory(search, name) {
       `M${coordinate(cx - 3)} ${coordinate(cy - 3)}l6 6m-6 0l6 -6`).join("") }),
     el("path", { class: "lr", d })),
   note("The line is the best value reported so far, at any iteration; a dot is the last value of ",
-    "a trial", failed.length > 0 && ", a cross a trial that failed or reported no number", ".",
+    "a trial", failed.length > 0 && ", a cross a trial that has none", ".",
     outside > 0 && ` ${plural(outside, "value")} beyond the frame ${outside === 1 ? "is" : "are"
     } drawn on its edge.`, sampleNote(search))];
 }
@@ -205,6 +205,7 @@ function bestSoFar(search) {
 
 /* ---- learning curves ------------------------------------------------------------------------- */
 
+const reachedWord = () => (declared ? "stage" : "rung");
 /* Did it come to the last stage of its bracket that there was? */
 function survived(t) {
   const own = stageOf.get(t.stage);
@@ -233,7 +234,7 @@ function curvesNote(curves, all, x, y) {
   const outside = curves.reduce((sum, c) => sum +
     c.points.filter((p) => isOutside(y, p[1])).length, 0);
   return note(pool ? "Each curve is a trial; a dot is a single report."
-    : `Each curve is a trial, in the color of the last ${declared ? "stage" : "rung"} that it ` +
+    : `Each curve is a trial, in the color of the last ${reachedWord()} that it ` +
       "reached; thick curves reached the last one; a dot is a single report.",
   all > 240 && ` Of ${all} trials, ${curves.length} are drawn: the 60 that trained longest and a ` +
     `sample of ${pool ? "the others" : declared ? "each stage" : "each rung"}; ${
@@ -289,13 +290,12 @@ function trialColumns(search) {
     cell: cell || ((t) => ["w", value(t)]) });
   const right = (head, value, cell) => ({ head, value, name: "", cell: cell || value });
   return [right("#", (t) => t.rank + 1), right("trial", (t) => t.id, (t) => trialName(t.id)),
-    left("state", (t) => cut(t.state, 16)),
+    right(cut(search.totals.metric, 40), (t) => t.metric, (t) => metric(t.metric)),
+    right("iterations", (t) => t.iteration), left("state", (t) => cut(t.state, 16)),
     stages.length > 0 && left(pool ? "of" : "reached", (t) => t.stage, (t) =>
       ["w", stageOf.has(t.stage) && el("i", { class: stageColor(t.stage) }), stageName(t.stage)]),
-    right("iterations", (t) => t.iteration),
-    right(cut(search.totals.metric, 40), (t) => t.metric, (t) => metric(t.metric)),
     right(`${unit()} time`, (t) => t.gpu_s, (t) => seconds(t.gpu_s)),
-    totals.cost_usd > 0 && right("cost", (t) => t.cost_usd, (t) => money(t.cost_usd)),
+    priced && right("cost", (t) => t.cost_usd, (t) => money(t.cost_usd)),
     ...search.params.map((p) => {
       const value = (t) => t.values[p.at], cell = (t) => valueText(t.values[p.at]);
       return p.numeric ? right(cut(p.name, 40), value, cell)
@@ -315,25 +315,25 @@ function compareBy(value, down) {
 function drawTrials(search, name) {
   const columns = trialColumns(search), [by, direction] = choice(name, "sort", "0 up").split(" ");
   const sorted = Math.min(Number(by), columns.length - 1), down = direction === "down";
-  const brushed = isBrushed(search), all = search.sample.filter((t) => isSelected(search, t));
+  const brushed = isBrushed(search), all = search.shown.filter((t) => isSelected(search, t));
   const rows = Number(choice(name, "rows", "50"));
   all.sort(compareBy(columns[sorted].value, down));
   const heads = columns.map((c, i) => el("th", { class: c.name, "aria-sort": i !== sorted ? "none"
     : down ? "descending" : "ascending" }, button(name, "sort",
     `${i} ${i === sorted && !down ? "down" : "up"}`,
     c.head + (i !== sorted ? "" : down ? " \u25bc" : " \u25b2"))));
-  return [brushed && controls(`${all.length} of ${search.sample.length} trials lie in the ranges ` +
+  return [brushed && controls(`${all.length} of ${search.shown.length} trials lie in the ranges ` +
     "marked in the parallel coordinates. ", button(name, "clear", search.n, "clear")),
   el("div", { class: "scroll" }, el("table", { class: "trials" }, el("thead", null,
     el("tr", null, heads)), el("tbody", null, all.slice(0, rows).map((t) =>
     row(t.id === search.totals.best ? "first" : "", columns.map((c) => c.cell(t))))))),
   all.length > rows && controls(`Showing ${rows} of ${all.length}. `,
     button(name, "rows", String(rows * 4), "show more")),
-  search.of > search.sample.length && note(sampleNote(search), " For all, use espalier export DIR ",
+  search.of > search.shown.length && note(sampleNote(search), " For all, use espalier export DIR ",
     "--format csv")];
 }
 function trialTable(search) {
   const name = `trials ${search.n}`;
-  return search.sample.length > 0 &&
+  return search.shown.length > 0 &&
     searchSection(search, "Trials", part(name, () => drawTrials(search, name)));
 }

@@ -1,17 +1,22 @@
-/* answer.c - pages, data, logs: what each address answers. */
+/* answer.c - pages, data, logs, commands: what each address answers. */
 #include "base/assert.h"
 #include "serve/server.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "base/ids.h"
 #include "base/json.h"
 #include "base/tick.h"
 #include "report/report_page.h"
-#include "serve/live_page.h"
-#include "serve/tail.h"
 
-#define LOG_MOST ((size_t)1 << 17) /* bytes of a log */
+#define LOG_MOST ((size_t)1 << 17)   /* bytes of a log */
+#define OUTPUT_MAX ((size_t)1 << 16) /* of a command */
 
 /* A page runs our own scripts and talks to us alone. */
 static const char policy[] =
@@ -92,14 +97,18 @@ send_page(struct espl__request *r, int of_run)
 	enum MHD_Result result;
 
 	rest = put_until(&b, rest, "</head>");
-	espl__print(&b, "<link rel=\"stylesheet\" href=\"%slive.css\">\n</head>", up);
-	rest = put_until(&b, rest, "@SUMMARY@");
-	espl__print(&b, "Reading ...");
+	espl__print(&b,
+	    "<link rel=\"stylesheet\" href=\"%slive.css\">\n"
+	    "<link rel=\"icon\" href=\"data:,\">\n</head>",
+	    up);
 	rest = put_until(&b, rest, "@DATA@");
 	espl__print(&b, "{\"control\":");
 	espl__print_json(&b, r->server->setup->control ? r->server->key : NULL);
 	espl__print(&b, ",\"run\":");
 	espl__print(&b, of_run ? "%u}" : "null}", r->route.run);
+	rest = put_until(&b, rest, "@SUMMARY@");
+	espl__print(&b, "Reading ...");
+	rest = put_until(&b, rest, "@STATIC@");
 	rest = put_until(&b, rest, "<script>");
 	espl__print(&b, "<script src=\"%sreport.js\"></script>\n", up);
 	espl__print(&b, "<script src=\"%slive.js\"></script>", up);
@@ -166,6 +175,73 @@ send_data(struct espl__request *r)
 	    MHD_create_response_from_fd64(size, page));
 }
 
+/* ---- the end of a trial's log --------------------------------------------------------------- */
+
+/* Each step of the path for itself: a trial may have put a link anywhere. */
+static int
+open_log(const char *dir, uint64_t trial)
+{
+	char *path = espl__trial_folder(".", trial), *rest = path, *part;
+	int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), next;
+
+	while (at >= 0 && (part = strsep(&rest, "/")) != NULL) {
+		next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		(void)close(at);
+		at = next;
+	}
+	free(path);
+	if (at < 0)
+		return -1;
+	next = openat(at, "log", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	(void)close(at);
+	return next;
+}
+
+static espl_status
+read_tail(int fd, size_t most, struct espl__buf *to, struct espl__diag *diag)
+{
+	struct stat st;
+	off_t from;
+	ssize_t n = 1;
+	const uint8_t *line;
+	size_t cut;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return espl__fail(diag, ESPL_E_UNKNOWN, "the log is not a file");
+	from = st.st_size > (off_t)most ? st.st_size - (off_t)most : 0;
+	espl__buf_reserve(to, most);
+	while (n > 0 && to->size < most) {
+		n = pread(fd, to->data + to->size, most - to->size, from + (off_t)to->size);
+		if (n < 0)
+			return espl__fail_errno(diag, "cannot read the log");
+		to->size += (size_t)n;
+	}
+	line = from > 0 ? memchr(to->data, '\n', to->size) : NULL;
+	if (line != NULL) {
+		cut = (size_t)(line + 1 - to->data);
+		memmove(to->data, to->data + cut, to->size - cut);
+		to->size -= cut;
+	}
+	return ESPL_OK;
+}
+
+espl_status
+espl__tail_log(const char *dir, uint64_t trial, size_t most, struct espl__buf *to,
+    struct espl__diag *diag)
+{
+	ESPL__ASSERT(most > 0);
+	char name[48];
+	int fd = open_log(dir, trial);
+	espl_status status;
+
+	if (fd < 0)
+		return espl__fail(diag, ESPL_E_UNKNOWN, "trial %s has no log: %s",
+		    espl__trial_name(trial, name), strerror(errno));
+	status = read_tail(fd, most, to, diag);
+	(void)close(fd);
+	return status;
+}
+
 static enum MHD_Result
 send_log(struct espl__request *r)
 {
@@ -189,21 +265,83 @@ send_events(struct espl__request *r, int all)
 	return send_response(r, MHD_HTTP_OK, "text/event-stream", espl__feed_open(r, all));
 }
 
+/* ---- cancel, submit and stop ----------------------------------------------------------------- */
+
+/* Begins cancel, submit or stop of this program, called as in a shell; 0, or -1. */
+static int
+begin_command(struct espl__request *r)
+{
+	const char *verb = r->route.place == ESPL__PLACE_STOP ? "stop"
+	    : r->route.place == ESPL__PLACE_CANCEL            ? "cancel"
+							      : "submit";
+	const char *plugins = r->server->setup->plugin_path;
+	const char *argv[8];
+	uint32_t count = 0, busy = 0;
+	int kept = -1, status;
+
+	ESPL__ASSERT(espl__route_posts(r->route.place));
+	for (const struct espl__request *o = r->server->requests; o != NULL; o = o->next)
+		busy += o->command.pid > 0;
+	if (busy >= ESPL__SERVE_COMMANDS)
+		return -1;
+	argv[count++] = "espalier";
+	if (plugins != NULL) {
+		argv[count++] = "-P";
+		argv[count++] = plugins;
+	}
+	argv[count++] = verb;
+	argv[count++] = "--"; /* what follows is no option */
+	argv[count++] = espl__watch_dir(r->server->watch, r->route.run);
+	if (r->route.place != ESPL__PLACE_STOP)
+		argv[count++] = espl__buf_text(&r->value);
+	argv[count] = NULL;
+	status = espl__child_fork(&r->command, &kept, 0);
+	if (status != 1)
+		return status;
+	if (dup2(r->command.out, STDOUT_FILENO) < 0 || dup2(r->command.out, STDERR_FILENO) < 0)
+		_exit(1);
+	(void)close(r->command.out);
+	(void)execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+	_exit(1);
+}
+
+/* The output of the command, once it has ended. */
+static struct MHD_Response *
+wrap_output(struct espl__request *r)
+{
+	struct espl__buf output = { NULL, 0, 0 }, b = { NULL, 0, 0 };
+	struct MHD_Response *response;
+
+	ESPL__ASSERT(r->command.out >= 0);
+	if (lseek(r->command.out, 0, SEEK_SET) == 0)
+		(void)espl__fd_read(r->command.out, "the output", OUTPUT_MAX, &output, NULL);
+	espl__print(&b, "{");
+	espl__json_bool(&b, "done", r->command.well);
+	espl__json_text(&b, "text", espl__buf_text(&output));
+	espl__print(&b, "}\n");
+	response = MHD_create_response_from_buffer(b.size, b.data, MHD_RESPMEM_MUST_COPY);
+	espl__buf_free(&output);
+	espl__buf_free(&b);
+	return response;
+}
+
 /* Called again when the command has ended. */
 static enum MHD_Result
 run_command(struct espl__request *r)
 {
 	if (r->command.out >= 0)
 		return send_response(r, r->command.well ? MHD_HTTP_OK : MHD_HTTP_CONFLICT,
-		    "application/json", espl__command_response(r));
+		    "application/json", wrap_output(r));
 	if (r->route.place != ESPL__PLACE_STOP && r->value.size == 0)
 		return espl__answer_text(r, MHD_HTTP_BAD_REQUEST,
 		    "The form must have a field 'value' of at most 4096 bytes.\n");
-	if (espl__command_begin(r) != 0)
+	if (begin_command(r) != 0)
 		return espl__answer_text(r, MHD_HTTP_SERVICE_UNAVAILABLE,
 		    "Too many commands are running; try again.\n");
 	return suspend_request(r);
 }
+
+/* ---- all ------------------------------------------------------------------------------------- */
 
 enum MHD_Result
 espl__request_answer(struct espl__request *r)

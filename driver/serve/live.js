@@ -3,11 +3,10 @@
  * The server says by an event that something has changed; what it is, is fetched.  All that comes
  * from runs enters the page as text, never as markup; report.js escapes what it draws.
  */
-"use strict";
 (() => {
 const setting = JSON.parse(document.getElementById("data").textContent);
 const page = document.getElementById("page");
-history.replaceState(null, "", location.pathname);	/* no token in the address */
+history.replaceState(null, "", location.pathname + location.hash);	/* without the token */
 
 /* ---- elements and words ----------------------------------------------------------------- */
 
@@ -21,26 +20,15 @@ function make(name, attributes, ...inside) {
   element.append(...inside.flat(3).filter((x) => x !== null && x !== undefined && x !== false));
   return element;
 }
-const known = (v) => typeof v === "number" && isFinite(v);
-const money = (v) => (known(v) ? "$" + v.toFixed(v < 10 ? 3 : 2) : "-");
-const number = (v) => (known(v) ? String(Number(v.toPrecision(6))) : "-");
-const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-function seconds(s) {
-  if (!known(s))
-    return "-";
-  const two = (n) => String(Math.floor(n)).padStart(2, "0");
-  return s < 60 ? `${s < 10 ? s.toFixed(1) : Math.floor(s)}s`
-    : s < 3600 ? `${Math.floor(s / 60)}m${two(s % 60)}s`
-    : s < 86400 ? `${Math.floor(s / 3600)}h${two(s % 3600 / 60)}m`
-    : `${Math.floor(s / 86400)}d${two(s % 86400 / 3600)}h`;
-}
 const chip = (status) => make("span", { class: "chip " +
   ({ done: "good", failed: "bad", unreadable: "bad" }[status] || "mid") }, status);
 /* The clock of a run that is running goes on between two events. */
 const age = (row) => (row.status === "running" && !row.simulated
   ? row.jct_s + (performance.now() - row.received) / 1000 : row.jct_s);
 const bestText = (row) => (row.best && known(row.best.metric)
-  ? `${row.metric || "best"} ${number(row.best.metric)}` : "-");
+  ? `${cut(row.metric || "best", 24)} ${metric(row.best.metric)}` : "-");
+/* A run that has no status cannot be read; one that has may have failed, and says why as well. */
+const isRead = (row) => typeof row.status === "string";
 const why = (row) => row.error + (row.hint ? `; ${row.hint}` : "");
 const section = (title, ...inside) => make("section", null, make("h2", null, title), inside);
 function table(heads, rows) {
@@ -101,32 +89,93 @@ function single(work) {
 
 /* ---- the list of runs ------------------------------------------------------------------- */
 
+/* The runs to compare, in the address, so that a page that is loaded again has them. */
+const COMPARED_MAX = 8;
+const compared = new Set(location.hash.slice(1).split(",").filter((n) => /^[0-9]+$/.test(n))
+  .map(Number));
+const heading = make("header"), list = make("div"), comparison = make("div");
+let rows = [], taken = new Map();	/* by run: what takeRun made of it */
+
+function compareBox(row) {
+  const box = make("input", { type: "checkbox", "aria-label": `compare ${row.dir}`,
+    change: () => {
+      if (box.checked)
+        compared.add(row.run);
+      else
+        compared.delete(row.run);
+      history.replaceState(null, "", location.pathname +
+        (compared.size > 0 ? "#" + [...compared] : ""));
+      showRuns();
+      compare();
+    } });
+  box.checked = compared.has(row.run);
+  box.disabled = !box.checked && compared.size >= COMPARED_MAX;
+  return box;
+}
 function runCells(row) {
   const link = ["w", make("a", { href: `${row.run}/` }, row.dir)];
-  if (row.error)
-    return [link, ["w", chip("unreadable")], ["w pa", why(row)], "", "", "", "", ""];
-  return [link, ["w", chip(row.status), row.simulated ? " simulated" : ""],
-    ["w pa", row.experiment || ""], `${row.completed} of ${row.trials}`,
+  if (!isRead(row))
+    return ["", link, ["w", chip("unreadable")], ["w pa", why(row)], "", "", "", "", ""];
+  return [compareBox(row), link, ["w", chip(row.status), row.simulated ? " simulated" : ""],
+    ["w pa", row.experiment || "",
+      row.error ? make("span", { class: "bad" }, ` ${row.error}`) : ""],
+    `${row.completed} of ${row.trials}`,
     row.failed > 0 ? make("span", { class: "bad" }, row.failed) : "0", bestText(row),
     money(row.cost_usd), seconds(age(row))];
 }
-function showRuns(rows) {
-  page.replaceChildren(make("header", null, make("h1", null, "Runs"), make("p", { class: "sub" },
+function showRuns() {
+  heading.replaceChildren(make("h1", null, "Runs"), make("p", { class: "sub" },
     `${plural(rows.length, "run")}, ${rows.filter((r) => r.status === "running").length} running `),
-  state), rows.length === 0 ? section("Nothing yet", "There are no runs in these directories yet.")
-    : make("section", null, table([["w", "run"], ["w", "status"], ["w", "experiment"], "completed",
-      "failed", "best", "cost", "time"], rows.map(runCells))));
+  state);
+  list.replaceChildren(rows.length === 0
+    ? section("Nothing yet", "There are no runs in these directories yet.")
+    : make("section", null, table(["", ["w", "run"], ["w", "status"], ["w", "experiment"],
+      "completed", "failed", "best", "cost", "time"], rows.map(runCells)),
+    make("p", { class: "note" }, `Choose up to ${COMPARED_MAX} runs to compare them.`)));
 }
+/* Have its data changed?  They are large, so not every report is waited for. */
+const isStale = (row, before) => performance.now() - before.at > 4000 &&
+  (before.running || before.totals.reports !== row.reports);
+const compare = single(async () => {
+  const chosen = rows.filter((r) => compared.has(r.run) && isRead(r)), next = new Map();
+  for (const row of chosen) {
+    const before = taken.get(row.run);
+    if (before && !isStale(row, before)) {
+      next.set(row.run, before);
+      continue;
+    }
+    const answer = await (await ask(`${row.run}/data`)).json();
+    if (answer.report)
+      next.set(row.run, Object.assign(takeRun(row.run, row.dir, answer.report),
+        { at: performance.now() }));
+  }
+  taken = next;
+  again();
+});
 function watchRuns() {
-  let rows = [];
   const update = single(async () => {
     rows = (await (await ask("runs")).json()).rows;
     rows.forEach((r) => { r.received = performance.now(); });
-    showRuns(rows);
+    showRuns();
+    compare();
   });
+  again = () => {
+    const runs = [...taken.values()].sort((a, b) => a.run - b.run);
+    fitWindow();
+    comparison.innerHTML = runs.length === 0 ? ""
+      : markup(part("compare", () => drawComparison(runs)));
+  };
   document.title = "Runs - espalier";
+  page.replaceChildren(heading, list, comparison);
   listen("events", update);
-  setInterval(() => rows.some((r) => r.status === "running") && showRuns(rows), 5000);
+  setInterval(() => {
+    if (document.hidden)
+      return;
+    if (rows.some((r) => r.status === "running"))
+      showRuns();
+    if (rows.some((r) => taken.has(r.run) && isStale(r, taken.get(r.run))))
+      compare();
+  }, 5000);
 }
 
 /* ---- what changes a run ----------------------------------------------------------------- */
@@ -152,14 +201,15 @@ const stopAnswer = make("span"), queueAnswer = make("p", { class: "answer" });
 const stop = setting.control && make("button", { class: "bad", type: "button",
   click: () => command("stop", "", "Stop this run?  It can be resumed.", stopAnswer) }, "Stop");
 function showBar(row) {
-  const line = row.error ? why(row)
-    : `${row.experiment || ""}: ${row.completed} of ${plural(row.trials, "trial")} completed` +
+  const line = !isRead(row) ? why(row)
+    : (row.error ? `${row.error} \u00b7 ` : "") +
+      `${row.experiment || ""}: ${row.completed} of ${plural(row.trials, "trial")} completed` +
       (row.running > 0 ? `, ${row.running} running` : "") +
       (row.failed > 0 ? `, ${row.failed} failed` : "") +
       (row.best ? ` \u00b7 ${bestText(row)}` : "") +
       ` \u00b7 ${money(row.cost_usd)} \u00b7 ${seconds(age(row))}`;
   bar.replaceChildren(make("a", { href: "../" }, "All runs"), make("b", null, row.dir),
-    chip(row.error ? "unreadable" : row.status), make("span", { class: "line" }, line), state,
+    chip(isRead(row) ? row.status : "unreadable"), make("span", { class: "line" }, line), state,
     stopAnswer, ...(stop && row.status === "running" ? [stop] : []));
   document.title = `${row.dir} - espalier`;
 }
@@ -191,7 +241,7 @@ function queueSection(queue) {
     "waits for", ["w", "because"], "trials", "GPUs", ""], list.map((q) => [["w", q.kind],
     ["w", q.name], ["w", q.status], seconds(q.arrived_s),
     seconds(known(q.waiting_since_s) ? queue.now_s - q.waiting_since_s : null),
-    ["w pa", waitText(q.why)], q.trials, number(q.gpus), setting.control && !ended(q)
+    ["w pa", waitText(q.why)], q.trials, metric(q.gpus), setting.control && !ended(q)
       ? make("button", { type: "button", click: () => command("cancel", q.name,
         `Cancel ${q.name}?`, queueAnswer) }, "Cancel") : ""])),
   queue.queue.length > list.length ? make("p", { class: "note" },

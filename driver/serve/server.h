@@ -7,9 +7,8 @@
 #define ESPL__SERVER_H
 #include <microhttpd.h>
 #include "base/buf.h"
-#include "serve/access.h"
 #include "serve/child.h"
-#include "serve/route.h"
+#include "serve/request.h"
 #include "serve/serve.h"
 #include "serve/watch.h"
 
@@ -75,10 +74,12 @@ int espl__request_ready(struct espl__request *);
 enum MHD_Result espl__request_answer(struct espl__request *);
 enum MHD_Result espl__answer_text(struct espl__request *, unsigned status, const char *text);
 void espl__answer_scripts(struct espl__server *); /* once, before the first answer */
-/* command.c: begins cancel, submit or stop of this program for a request; 0, or -1. */
-int espl__command_begin(struct espl__request *);
-/* The output of the command, once it has ended. */
-struct MHD_Response *espl__command_response(struct espl__request *);
+/* The end of a trial's log: at most its last `most` bytes, from the beginning of a line; E_UNKNOWN
+ * where there is none. Follows no link below the run directory. */
+espl_status espl__tail_log(const char *dir, uint64_t trial, size_t most, struct espl__buf *,
+    struct espl__diag *);
+/* live.js and live.css; the build writes live_page.c. */
+extern const char espl__live_script[], espl__live_style[];
 /* feed.c */
 struct MHD_Response *espl__feed_open(struct espl__request *, int all);
 /* Wakes feeds that have something to send. */

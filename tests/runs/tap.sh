@@ -4,6 +4,9 @@
 #   run COMMAND...           keeps $rc, $out (standard output) and $err
 #   says TEXT / complains TEXT      is TEXT in $out / $err?
 #   needs_python3            else the whole script is skipped
+#   told NAME SCRIPT ARGUMENT...    a test for each line "pass ..." or "fail ..." of a Python script, and one for its end
+#   serve ARGUMENT...        `espalier serve` in the background; its address is in the file `address`
+#   served SIGNAL            ends it: $rc, $err
 #   render PAGE.html         runs the script of a page of `espalier report`: PAGE.xml is what a browser shows
 #   drawn NAME COMMAND...    a test that looks into such a PAGE.xml: skipped without node
 # A script calls `done_testing` at its end.
@@ -60,6 +63,33 @@ exits() { [ "$rc" -eq "$1" ]; }
 says() { case $out in *"$1"*) ;; *) return 1 ;; esac; }
 complains() { case $err in *"$1"*) ;; *) return 1 ;; esac; }
 silent() { [ -z "$out" ]; }
+told() {
+	local name=$1
+	shift
+	run "$PYTHON3" "$@"
+	printf '%s\n' "$out" >told.out
+	while IFS= read -r line; do
+		case $line in
+		"pass "* | "fail "*) check "${line#* }" [ "${line%% *}" = pass ] ;;
+		"#"*) echo "$line" ;;
+		esac
+	done <told.out
+	check "$name" exits 0
+}
+serve() {
+	: >address
+	(trap - INT; exec "$ESPALIER" serve "$@" >address 2>serve.err) &
+	server=$!
+	for i in $(seq 300); do
+		grep -q token address && break
+		sleep 0.1
+	done
+}
+served() {
+	kill "-$1" $server
+	wait $server
+	rc=$? err=$(cat serve.err)
+}
 # Every line of $out is a JSON value, and the expression holds; `all` are the values, `last` the last.
 json() {
 	printf '%s\n' "$out" | "$PYTHON3" -c '

@@ -7,9 +7,7 @@
 
 #include "base/file.h"
 #include "base/ids.h"
-#include "serve/access.h"
-#include "serve/route.h"
-#include "serve/tail.h"
+#include "serve/server.h"
 
 Test(serve, secrets_are_random_and_long)
 {
