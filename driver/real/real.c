@@ -443,6 +443,15 @@ static const struct espl__agent_events agent_events = {
 	.closed = espl__real_relay_end,
 };
 
+static uint64_t
+read_wall_clock(void)
+{
+	struct timespec now = { 0, 0 };
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 espl_status
 espl__world_real(const struct espl__session *session, const char *dir, uint64_t token,
     struct espl__world **out, struct espl__diag *diag)
@@ -457,6 +466,7 @@ espl__world_real(const struct espl__session *session, const char *dir, uint64_t 
 	real->own = session;
 	real->dir = espl__strdup(dir);
 	real->token = token;
+	real->number = read_wall_clock();
 	real->timer_at = ESPL_NEVER;
 	(void)snprintf(real->run, sizeof real->run, "%016llx", (unsigned long long)token);
 	status = init_loop(real, diag);

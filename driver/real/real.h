@@ -212,7 +212,8 @@ struct espl__real {
 	const struct espl__session *own; /* of the run */
 	char *dir;
 	uint64_t token;
-	char run[20]; /* token in hex: label of machines */
+	uint64_t number; /* of this driver among those of the run: rises from one to the next */
+	char run[20];    /* token in hex: label of machines */
 	uv_loop_t loop;
 	uv_timer_t tick, timer;
 	uv_prepare_t prepare;
@@ -285,6 +286,10 @@ void espl__real_enter(struct espl__real *); /* before every call into the plugin
 /* real_rejoin.c: agents and gangs that outlived the last driver.  Queues EV_OUTLIVED for each gang
  * that keeps running, EV_RESUME, and what these gangs have sent since.  Takes 20 s at most. */
 void espl__real_rejoin(struct espl__real *);
+/* A line that an agent repeats: a report that the journal does not have; or one that it has, with
+ * (REPLY) or without a reply that may not have arrived. */
+enum espl__rejoin_line { ESPL__REJOIN_NEW, ESPL__REJOIN_KNOWN, ESPL__REJOIN_REPLY };
+enum espl__rejoin_line espl__real_rejoin_line(const struct espl__gang_info *, uint64_t iteration);
 /* A message of such an agent; -1: its payload is bad. */
 int espl__real_rejoin_message(struct espl__rlease *, uint8_t type, const struct espl__reader *);
 

@@ -179,8 +179,9 @@ take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader
 		return agent->state == ESPL__AGENT_HELLO
 		    ? 0
 		    : agent->real->agent_events->moves(agent, type, reader);
+	/* What an agent sent before it heard of this driver comes again in its state. */
 	if (agent->state == ESPL__AGENT_HELLO && type != ESPL__MSG_LOG)
-		return -1;
+		return agent->real->rejoining ? 0 : -1;
 	if (type == ESPL__MSG_PONG)
 		return 0;
 	if (type == ESPL__MSG_LOG)

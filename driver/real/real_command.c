@@ -105,7 +105,8 @@ complete_command(struct espl__ragent *agent, struct argv_copy *copy, struct espl
 		put_first(copy, words, 4);
 		copy->argv[copy->argc++] = espl__strdup("--keep");
 		copy->argv[copy->argc++] = espl__strdup(agent->lease->token);
-		copy->argv[copy->argc++] = espl__format("%" PRIx64, epoch);
+		copy->argv[copy->argc++] =
+		    espl__format("%" PRIx64 ".%" PRIx64, epoch, agent->real->number);
 		copy->argv[copy->argc++] = espl__format("%" PRId64, config->linger / 1000000);
 	}
 	copy->argv[copy->argc] = NULL;

@@ -102,25 +102,31 @@ lease_of(const struct espl__real *real, const struct espl__gang_info *info)
 	return find_state(lease, info->gang) > 0 ? lease : NULL;
 }
 
-/* The last reply may not have arrived: it is given again if the report it answers is there. */
+enum espl__rejoin_line
+espl__real_rejoin_line(const struct espl__gang_info *info, uint64_t iteration)
+{
+	if (iteration == 0 || iteration > info->iteration)
+		return ESPL__REJOIN_NEW;
+	return !info->awaiting && info->told != 0 ? ESPL__REJOIN_REPLY : ESPL__REJOIN_KNOWN;
+}
+
+/* A line that the journal has; its reply may not have arrived, and is given again. */
 static int
-is_answered(struct espl__real *real, struct espl__rgang *gang, const struct espl__gang_info *info,
+is_known(struct espl__real *real, struct espl__rgang *gang, const struct espl__gang_info *info,
     const struct espl__reader *line)
 {
 	struct espl__reader r = *line;
+	enum espl__rejoin_line what;
 	const char *text;
 	size_t size;
-	uint64_t iteration;
 
 	(void)espl__get_v64(&r);
 	text = espl__get_bytes(&r, &size);
-	iteration = r.bad ? 0 : espl__real_line_iteration(text, size);
-	if (iteration == 0 || iteration > info->iteration)
-		return 0;
-	if (!info->awaiting && info->told != 0)
+	what = espl__real_rejoin_line(info, r.bad ? 0 : espl__real_line_iteration(text, size));
+	if (what == ESPL__REJOIN_REPLY)
 		espl__real_say(real, gang, info->told,
 		    info->told == ESPL__CONTINUE ? info->budget : 0);
-	return 1;
+	return what != ESPL__REJOIN_NEW;
 }
 
 /* What it has said since. */
@@ -135,7 +141,7 @@ catch_up(struct espl__real *real, struct espl__rgang *gang, const struct espl__g
 	while (espl__frame_get(&lease->backlog, at, &type, &r, &used) == 1 &&
 	    type != ESPL__MSG_STATE) {
 		at += used;
-		if (type == ESPL__MSG_LINE && is_answered(real, gang, info, &r))
+		if (type == ESPL__MSG_LINE && is_known(real, gang, info, &r))
 			continue;
 		if (espl__real_gang_message(real, lease, type, &r) != 0 ||
 		    espl__real_gang(real, info->gang) == NULL)

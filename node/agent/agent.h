@@ -27,6 +27,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/map.h"
+#include "agent/backlog.h"
 #include "agent/nvml.h"
 #include "node/wire.h"
 
@@ -116,8 +117,7 @@ struct espl__agent_gang {
 	int saving_now;  /* no line is read meanwhile */
 	int spoilt;      /* GARBAGE was sent: nothing is read any more */
 	struct espl__buf in, out;
-	/* frames about it that no REPLY has answered: a driver that resumes gets them again */
-	struct espl__buf said;
+	struct espl__backlog backlog;
 	struct espl__held saving;
 	/* private node: checkpoints on the way to the driver, and sealed meanwhile; 0 none */
 	uint64_t putting, unsent, putting_bytes, unsent_bytes;
@@ -143,7 +143,7 @@ struct espl__agent {
 	struct espl__buf inbox, outbox;
 	size_t inbox_at, outbox_at; /* taken; written */
 	int greeted;                /* HELLO came */
-	struct espl__buf past;      /* STATE and `said` of gangs that have ended, newest last */
+	struct espl__buf past;      /* STATE and backlog of gangs that have ended, newest last */
 	int ending;                 /* the agent is on its way out */
 	int exit_code;
 	char *dir, *address; /* of HELLO */

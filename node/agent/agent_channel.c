@@ -20,7 +20,6 @@
 #include "agent/agent.h"
 
 #define READ_STEP ((size_t)256 << 10)
-#define SAID_LIMIT ((size_t)1 << 20)
 #define PAST_LIMIT ((size_t)1 << 18)
 #define OUT_LIMIT ((size_t)256 << 20) /* a driver that never reads is no driver */
 
@@ -165,40 +164,15 @@ espl__agent_keep(struct espl__agent_gang *g, size_t mark)
 
 	ESPL__CHECK(g, AGENT_GANG);
 	ESPL__ASSERT(mark <= out->size);
-	if (g->said.size < SAID_LIMIT)
-		espl__put(&g->said, out->data + mark, out->size - mark);
-}
-
-/* A reply answers the first line, and shows that the driver has all that came before it. */
-static void
-forget_answered(struct espl__agent_gang *g)
-{
-	struct espl__reader r;
-	size_t at = 0, used;
-	uint8_t type;
-
-	while (espl__frame_get(&g->said, at, &type, &r, &used) == 1) {
-		at += used;
-		if (type != ESPL__MSG_LINE)
-			continue;
-		memmove(g->said.data, g->said.data + at, g->said.size - at);
-		g->said.size -= at;
-		return;
-	}
+	espl__backlog_keep(&g->backlog, out->data + mark, out->size - mark);
 }
 
 static void
 put_state(const struct espl__agent_gang *g, struct espl__buf *to)
 {
-	int whole = g->seating == 0 && g->start.nodes == 1 && g->start.join.generation == 0 &&
-	    g->said.size < SAID_LIMIT;
-	size_t mark = espl__frame_begin(to, ESPL__MSG_STATE);
+	int whole = g->seating == 0 && g->start.nodes == 1 && g->start.join.generation == 0;
 
-	espl__put_v64(to, g->start.gang);
-	espl__put_v64(to, whole ? g->start.rank_count : 0);
-	espl__frame_end(to, mark);
-	if (whole && g->said.size > 0)
-		espl__put(to, g->said.data, g->said.size);
+	espl__backlog_state(&g->backlog, g->start.gang, whole ? g->start.rank_count : 0, to);
 }
 
 void
@@ -273,7 +247,7 @@ take_reply(struct espl__agent *a, struct espl__reader *r)
 	if (r->bad || r->at != r->end || strchr(line, '\n') != NULL)
 		return -1;
 	if (g != NULL) { /* else it has just ended, and the driver will hear so */
-		forget_answered(g);
+		espl__backlog_answered(&g->backlog);
 		espl__report_reply(g, line);
 	}
 	return 0;

@@ -465,7 +465,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	a->changed = 1;
 	espl__buf_free(&g->in);
 	espl__buf_free(&g->out);
-	espl__buf_free(&g->said);
+	espl__backlog_free(&g->backlog);
 	free(g->saving.path);
 	free(g->folder);
 	free(g->params);

@@ -1,5 +1,5 @@
 /* keeper.c - the node's end of a session: the keeper, which runs the agent, and the relays that
- * come and go between it and a channel.
+ * come and go between it and a channel.  What the keeper decides is in keep.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,33 +15,20 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/tick.h"
-#include "node/wire.h"
-#include "session/session.h"
+#include "session/keep.h"
 
 #define MS ESPL__SESSION_MS
 #define STEP ((size_t)256 << 10)
-#define UP_MAX ((size_t)1 << 20)
-#define WORD 40u                 /* longest lease and epoch */
-#define HANDSHAKE 2000           /* ms for a line between relay and keeper */
-#define OLD_LIMIT (25000 * MS)   /* for the keeper of an earlier session to end */
-#define AGENT_LIMIT (30000 * MS) /* for the agent to end everything; then SIGKILL */
+#define WORD ESPL__KEEP_WORD
+#define HANDSHAKE 2000         /* ms for a line between relay and keeper */
+#define OLD_LIMIT (25000 * MS) /* for the keeper of an earlier session to end */
 
 struct keeper {
-	struct espl__stream stream;
-	const char *epoch;
-	int64_t linger;
+	struct espl__keep keep;
 	int door, relay; /* listening; the present connection, -1 none */
 	int to, from;    /* the agent's standard input and output, -1 closed */
-	/* Only whole messages pass, so that another driver can take over between two of them. */
-	struct espl__buf down, up; /* for the agent; of the agent, not passed yet */
-	int bye;                   /* the driver closes the session on purpose */
 	pid_t agent;
-	int64_t heard;    /* tick at which --connect was last heard */
-	int64_t said;     /* ... at which it was last sent an ACK */
-	int64_t kill_at;  /* the agent is ending; 0: it is not */
-	int64_t close_by; /* the agent has ended; 0: it has not */
 };
 
 static volatile sig_atomic_t terminated;
@@ -142,165 +129,93 @@ start_agent(struct keeper *k)
 	return k->agent < 0 ? -1 : 0;
 }
 
-/* The agent sees the end of its channel: it ends everything on the node. */
+/* What was decided of the descriptors. */
 static void
-end_agent(struct keeper *k)
+close_ends(struct keeper *k)
 {
-	if (k->to < 0)
-		return;
-	close(k->to);
-	k->to = -1;
-	k->kill_at = espl__tick() + AGENT_LIMIT;
-}
-
-static void
-drop_relay(struct keeper *k)
-{
-	if (k->relay >= 0)
+	if (!k->keep.relay && k->relay >= 0) {
 		close(k->relay);
-	k->relay = -1;
-	k->stream.open = 0;
-}
-
-/* What was on its way from or to the last driver is of no use to the next. */
-static void
-forget_driver(struct keeper *k)
-{
-	drop_relay(k);
-	espl__stream_free(&k->stream);
-	espl__stream_init(&k->stream);
+		k->relay = -1;
+	}
+	if (!k->keep.in && k->to >= 0) {
+		close(k->to);
+		k->to = -1;
+	}
 }
 
 static void
 admit_relay(struct keeper *k)
 {
-	char line[WORD + 10], *what;
-	int fd = accept4(k->door, NULL, NULL, SOCK_CLOEXEC), same;
+	char line[WORD + 10];
+	int fd = accept4(k->door, NULL, NULL, SOCK_CLOEXEC);
 
 	if (fd < 0)
 		return;
 	if (!is_own(fd) || read_line(fd, line, sizeof line) != 0 ||
-	    (what = strchr(line, ' ')) == NULL) {
+	    !espl__keep_admit(&k->keep, line, espl__tick())) {
 		close(fd);
 		return;
 	}
-	*what++ = '\0';
-	same = strcmp(line, k->epoch) == 0 && k->kill_at == 0 && strcmp(what, "end") != 0;
-	if (!same && (strcmp(what, "new") == 0 || strcmp(what, "end") == 0))
-		end_agent(k); /* what an earlier driver left */
-	if (!same || espl__write_all(fd, "go\n", 3) != 0) {
-		close(fd);
-		return;
-	}
-	if (strcmp(what, "rejoin") == 0)
-		forget_driver(k);
-	drop_relay(k); /* the channel behind it may be half open */
+	if (k->relay >= 0)
+		close(k->relay); /* the channel behind it may be half open */
 	k->relay = fd;
-	k->heard = k->said = espl__tick();
+	if (espl__write_all(fd, "go\n", 3) != 0)
+		espl__keep_lose(&k->keep);
 	espl__session_nonblocking(fd);
-	espl__stream_connect(&k->stream);
 }
 
 static void
 hear_relay(struct keeper *k)
 {
-	int got = espl__session_feed(k->relay, &k->stream);
+	static uint8_t bytes[STEP];
+	ssize_t got = read(k->relay, bytes, sizeof bytes);
 
-	if (got < 0)
-		drop_relay(k);
-	else if (got > 0)
-		k->heard = espl__tick();
+	if (got > 0)
+		(void)espl__keep_hear(&k->keep, bytes, (size_t)got, espl__tick());
+	else if (got == 0 || (errno != EINTR && errno != EAGAIN))
+		espl__keep_lose(&k->keep);
 }
 
-/* Moves the whole messages at the front; -1: there is one that is none. */
-static int
-move_messages(struct espl__buf *from, struct espl__buf *to, size_t room, int *bye)
+static void
+take_output(struct keeper *k)
 {
-	struct espl__reader r;
-	size_t at = 0, used;
-	uint8_t type;
-	int got;
+	static uint8_t bytes[STEP];
+	ssize_t got = read(k->from, bytes, sizeof bytes);
 
-	while ((got = espl__frame_get(from, at, &type, &r, &used)) == 1 && at + used <= room) {
-		at += used;
-		if (type == ESPL__MSG_BYE)
-			*bye = 1;
-	}
-	if (at > 0) {
-		if (to != NULL)
-			espl__put(to, from->data, at);
-		memmove(from->data, from->data + at, from->size - at);
-		from->size -= at;
-	}
-	return got < 0 ? -1 : (int)at;
+	if (got > 0)
+		espl__keep_say(&k->keep, bytes, (size_t)got);
+	if (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)))
+		return;
+	close(k->from);
+	k->from = -1;
+	espl__keep_ended(&k->keep, espl__tick());
 }
 
 /* Input for the agent, which may have ended by itself. */
 static void
 pass_input(struct keeper *k)
 {
-	if (move_messages(&k->stream.ready, &k->down, SIZE_MAX, &k->bye) < 0)
-		end_agent(k);
-	if (k->to >= 0 && espl__session_write(k->to, &k->down) != 0)
-		end_agent(k);
-	if (k->to < 0) {
-		espl__buf_clear(&k->stream.ready);
-		espl__buf_clear(&k->down);
-	}
-	if (!k->stream.over)
+	espl__keep_pass(&k->keep, espl__tick());
+	close_ends(k);
+	if (k->to < 0 || k->keep.down.size == 0)
 		return;
-	if (k->bye && k->down.size == 0)
-		end_agent(k);
-	else if (!k->bye && k->kill_at == 0)
-		forget_driver(k); /* it was killed; another one may come */
-}
-
-static void
-pass_output(struct keeper *k)
-{
-	struct espl__buf whole = { NULL, 0, 0 };
-	int bye = 0;
-
-	if (move_messages(&k->up, &whole, espl__stream_room(&k->stream), &bye) > 0)
-		espl__stream_put(&k->stream, whole.data, whole.size);
-	espl__buf_free(&whole);
-}
-
-static void
-take_output(struct keeper *k)
-{
-	ssize_t got;
-
-	espl__buf_reserve(&k->up, STEP);
-	got = read(k->from, k->up.data + k->up.size, STEP);
-	if (got > 0)
-		k->up.size += (size_t)got;
-	if (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)))
-		return;
-	pass_output(k);
-	close(k->from);
-	k->from = -1;
-	espl__stream_end(&k->stream);
-	k->close_by = espl__tick() + ESPL__SESSION_CLOSE;
+	if (espl__session_write(k->to, &k->keep.down) != 0)
+		espl__keep_end(&k->keep, espl__tick());
+	espl__keep_pass(&k->keep, espl__tick());
+	close_ends(k);
 }
 
 static void
 tend_keeper(struct keeper *k, int64_t now)
 {
-	if (terminated || now - k->heard >= k->linger)
-		end_agent(k);
-	if (k->kill_at != 0 && now >= k->kill_at) {
+	if (terminated)
+		espl__keep_end(&k->keep, now);
+	if (espl__keep_tend(&k->keep, now))
 		(void)kill(k->agent, SIGKILL);
-		k->kill_at = now + AGENT_LIMIT;
-	}
-	if (k->stream.open && now - k->said >= ESPL__SESSION_ALIVE) {
-		k->said = now;
-		espl__stream_ack(&k->stream);
-	}
-	espl__stream_pump(&k->stream);
-	if (k->relay >= 0 && k->stream.out.size > 0 &&
-	    espl__session_write(k->relay, &k->stream.out) != 0)
-		drop_relay(k);
+	if (k->relay >= 0 && k->keep.stream.out.size > 0 &&
+	    espl__session_write(k->relay, &k->keep.stream.out) != 0)
+		espl__keep_lose(&k->keep);
+	close_ends(k);
 }
 
 /* 0: it is over. */
@@ -311,15 +226,14 @@ turn_keeper(struct keeper *k)
 	int64_t now = espl__tick();
 
 	tend_keeper(k, now);
-	if (k->from < 0 &&
-	    (now >= k->close_by || k->relay < 0 ||
-		(espl__stream_done(&k->stream) && k->stream.out.size == 0)))
+	if (espl__keep_over(&k->keep, now))
 		return 0;
 	fds[0] = (struct pollfd){ .fd = k->door, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = k->relay,
-		.events = (short)(POLLIN | (k->stream.out.size > 0 ? POLLOUT : 0)) };
-	fds[2] = (struct pollfd){ .fd = k->up.size < UP_MAX ? k->from : -1, .events = POLLIN };
-	fds[3] = (struct pollfd){ .fd = k->down.size > 0 ? k->to : -1, .events = POLLOUT };
+		.events = (short)(POLLIN | (k->keep.stream.out.size > 0 ? POLLOUT : 0)) };
+	fds[2] = (struct pollfd){ .fd = k->keep.up.size < ESPL__KEEP_UP ? k->from : -1,
+		.events = POLLIN };
+	fds[3] = (struct pollfd){ .fd = k->keep.down.size > 0 ? k->to : -1, .events = POLLOUT };
 	if (poll(fds, 4, 500) < 0)
 		return 1;
 	if (fds[0].revents != 0)
@@ -328,21 +242,14 @@ turn_keeper(struct keeper *k)
 		hear_relay(k);
 	if (fds[2].revents != 0)
 		take_output(k);
-	if (k->from >= 0)
-		pass_output(k);
 	pass_input(k);
 	return 1;
 }
 
 static _Noreturn void
-keep_session(int door, const char *epoch, int64_t linger)
+keep_session(int door, const char *id, int64_t linger)
 {
-	struct keeper k = { .epoch = epoch,
-		.linger = linger,
-		.door = door,
-		.relay = -1,
-		.to = -1,
-		.from = -1 };
+	struct keeper k = { .door = door, .relay = -1, .to = -1, .from = -1 };
 	int null = open("/dev/null", O_RDWR);
 
 	(void)setsid(); /* the end of a channel's session is none of ours */
@@ -350,12 +257,11 @@ keep_session(int door, const char *epoch, int64_t linger)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);
 	(void)signal(SIGTERM, on_term);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || start_agent(&k) != 0)
+	if (espl__keep_init(&k.keep, id, linger, espl__tick()) != 0 || null < 0 ||
+	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || start_agent(&k) != 0)
 		_exit(1);
 	if (null > 2)
 		close(null);
-	espl__stream_init(&k.stream);
-	k.heard = espl__tick();
 	while (turn_keeper(&k))
 		;
 	(void)kill(k.agent, SIGKILL); /* if it did not end by itself */
@@ -367,7 +273,7 @@ keep_session(int door, const char *epoch, int64_t linger)
 
 /* A keeper for a new session; returns its process, or -1 with errno. */
 static pid_t
-start_keeper(const char *lease, const char *epoch, int64_t linger)
+start_keeper(const char *lease, const char *id, int64_t linger)
 {
 	struct sockaddr_un address;
 	socklen_t size = name_socket(&address, lease);
@@ -382,7 +288,7 @@ start_keeper(const char *lease, const char *epoch, int64_t linger)
 	}
 	pid = fork();
 	if (pid == 0)
-		keep_session(door, epoch, linger);
+		keep_session(door, id, linger);
 	close(door);
 	return pid;
 }
@@ -404,10 +310,10 @@ find_keeper(const char *lease)
 
 /* The keeper takes this relay; -1: it does not. */
 static int
-ask_keeper(int fd, const char *epoch, const char *what)
+ask_keeper(int fd, const char *id, const char *what)
 {
 	char line[WORD + 10];
-	int length = snprintf(line, sizeof line, "%s %s\n", epoch, what);
+	int length = snprintf(line, sizeof line, "%s %s\n", id, what);
 
 	return espl__write_all(fd, line, (size_t)length) == 0 &&
 		read_line(fd, line, sizeof line) == 0 && strcmp(line, "go") == 0
@@ -417,7 +323,7 @@ ask_keeper(int fd, const char *epoch, const char *what)
 
 /* Connects to the session's keeper, and starts it if the session is new; -1: not available. */
 static int
-join_session(const char *lease, const char *epoch, int64_t linger, const char *what)
+join_session(const char *lease, const char *id, int64_t linger, const char *what)
 {
 	int64_t until = espl__tick() + OLD_LIMIT;
 	int fresh = strcmp(what, "new") == 0, end = strcmp(what, "end") == 0;
@@ -430,13 +336,13 @@ join_session(const char *lease, const char *epoch, int64_t linger, const char *w
 			close(fd);
 			return -1;
 		}
-		if (fd >= 0 && ask_keeper(fd, epoch, what) == 0)
+		if (fd >= 0 && ask_keeper(fd, id, what) == 0)
 			return fd;
 		if (fd >= 0)
 			close(fd);
 		if (!(fresh || end) || (end && fd < 0))
 			break;
-		if (fd < 0 && start_keeper(lease, epoch, linger) < 0 && errno != EADDRINUSE) {
+		if (fd < 0 && start_keeper(lease, id, linger) < 0 && errno != EADDRINUSE) {
 			fprintf(stderr, "cannot start the keeper of a session: %s\n",
 			    strerror(errno));
 			return -1;
@@ -475,7 +381,7 @@ espl__session_keep(int argc, char **argv)
 	    (strcmp(argv[3], "new") != 0 && strcmp(argv[3], "again") != 0 &&
 		strcmp(argv[3], "rejoin") != 0 && strcmp(argv[3], "end") != 0)) {
 		fprintf(stderr,
-		    "espalier-agent: usage: --keep LEASE EPOCH LINGER_MS "
+		    "espalier-agent: usage: --keep LEASE EPOCH[.DRIVER] LINGER_MS "
 		    "new|again|rejoin|end\n");
 		return 2;
 	}

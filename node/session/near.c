@@ -1,4 +1,5 @@
 /* near.c - the driver's end of a session: runs the command that reaches the node, again and again.
+ * What it decides is in link.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,42 +13,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
-#include "session/session.h"
+#include "session/link.h"
 
-#define MS ESPL__SESSION_MS
-#define FIRST_PAUSE (250 * MS)
-#define LONGEST_PAUSE (10000 * MS)
-#define GREETING_LIMIT (30000 * MS) /* of a later connection; the driver limits the first */
+#define STEP ((size_t)256 << 10)
 
 struct near {
-	struct espl__stream stream;
+	struct espl__link link;
 	char **command; /* ended by a word for --keep, and NULL */
 	int last;       /* index of that word */
 	char *first;    /* what it is until the keeper has greeted us */
-	int64_t patience;
-	pid_t child; /* that reaches the node; 0: none now */
+	pid_t child;    /* that reaches the node; 0: none now */
 	int to, from;
-	int met;         /* the keeper has greeted us, at least once */
-	int64_t heard;   /* tick at which the channel last brought something */
-	int64_t said;    /* ... at which it was last sent an ACK */
-	int64_t lost_at; /* since then there is no connection; 0: there is */
-	int64_t next;    /* tick of the next attempt */
-	int64_t pause;
-	int64_t close_by; /* the driver has closed its channel; 0: it has not */
-	int status;       /* of the child, as exit would say */
 };
 
-/* Between three and five quarters of the span, so that many sessions do not return as one. */
-static int64_t
-vary(int64_t span)
+static uint32_t
+draw_random(void)
 {
-	uint32_t random = 0;
+	uint32_t random = 500;
 
-	if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-		return span;
-	return span * 3 / 4 + span / 2 * (random % 1000) / 1000;
+	(void)!getrandom(&random, sizeof random, 0);
+	return random;
 }
 
 static _Noreturn void
@@ -79,7 +67,7 @@ open_channel(struct near *n)
 		close(in[1]);
 		return -1;
 	}
-	n->command[n->last] = n->met ? again : n->first;
+	n->command[n->last] = n->link.met ? again : n->first;
 	n->child = fork();
 	if (n->child == 0)
 		run_command(n->command, in[0], out[1]);
@@ -97,18 +85,18 @@ open_channel(struct near *n)
 		close(n->from);
 		return -1;
 	}
-	espl__stream_connect(&n->stream);
-	n->heard = n->said = espl__tick();
+	espl__link_opened(&n->link, espl__tick());
 	return 0;
 }
 
-static void
+/* Ends the command; its status, as exit would say. */
+static int
 close_channel(struct near *n)
 {
 	int status = 0;
 
 	if (n->child == 0)
-		return;
+		return 0;
 	close(n->to);
 	close(n->from);
 	for (int i = 0; i < 100 && waitpid(n->child, &status, WNOHANG) == 0; i++) {
@@ -119,89 +107,58 @@ close_channel(struct near *n)
 	(void)kill(-n->child, SIGKILL);
 	(void)kill(n->child, SIGKILL);
 	(void)waitpid(n->child, &status, 0);
-	n->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	n->child = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* 0: it will be tried again; else the exit status. */
+/* -1: it is tried again; else the exit status. */
 static int
 lose_channel(struct near *n, const char *why)
 {
-	int64_t now = espl__tick();
-	int was_open = n->stream.open;
+	int status = close_channel(n);
 
-	close_channel(n);
-	if (!n->met)
-		return n->status != 0 ? n->status : 1;
-	if (n->status == ESPL__SESSION_GONE)
-		return ESPL__SESSION_GONE; /* the relay has said so */
-	if (n->close_by != 0)
-		return 1;
-	if (n->lost_at == 0) {
-		n->lost_at = now;
-		fprintf(stderr, ESPL__SESSION_LOST "%s\n", why);
-	}
-	if (was_open)
-		n->pause = FIRST_PAUSE;
-	n->next = now + vary(n->pause);
-	n->pause = n->pause * 2 < LONGEST_PAUSE ? n->pause * 2 : LONGEST_PAUSE;
-	n->stream.open = 0;
-	return 0;
+	return espl__link_lost(&n->link, status, why, draw_random(), espl__tick());
 }
 
 static int
 hear_channel(struct near *n)
 {
-	int got = espl__session_feed(n->from, &n->stream);
+	static uint8_t bytes[STEP];
+	ssize_t got = read(n->from, bytes, sizeof bytes);
 
-	if (got < 0)
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return -1;
+	if (got <= 0 || espl__link_hear(&n->link, bytes, (size_t)got, espl__tick()) != 0)
 		return lose_channel(n, "its channel closed");
-	if (got == 0)
-		return 0;
-	n->heard = espl__tick();
-	if (n->stream.open) {
-		n->met = 1;
-		if (n->lost_at != 0)
-			fprintf(stderr, ESPL__SESSION_FOUND "\n");
-		n->lost_at = 0;
-	}
-	return 0;
+	return -1;
 }
 
-/* What time alone brings about; 0, or the exit status. */
+/* What is due; -1: go on, else the exit status. */
 static int
-tend_channel(struct near *n, int64_t now)
+tend_channel(struct near *n)
 {
-	if (n->close_by != 0 && (now >= n->close_by || n->child == 0)) {
-		close_channel(n);
-		return 1;
+	switch (espl__link_tend(&n->link, espl__tick())) {
+	case ESPL__LINK_OPEN: return open_channel(n) != 0 ? lose_channel(n, strerror(errno)) : -1;
+	case ESPL__LINK_CLOSE: return lose_channel(n, n->link.why);
+	case ESPL__LINK_EXIT: (void)close_channel(n); return n->link.status;
+	default: return -1;
 	}
-	if (n->lost_at != 0 && now - n->lost_at >= n->patience) {
-		close_channel(n);
-		fprintf(stderr, "no connection for %lld s, giving up\n",
-		    (long long)(n->patience / (1000 * MS)));
-		return 4;
-	}
-	if (n->child == 0)
-		return now >= n->next && open_channel(n) != 0 ? lose_channel(n, strerror(errno))
-							      : 0;
-	if (n->stream.open && now - n->heard >= ESPL__SESSION_SILENT)
-		return lose_channel(n, "no response for 15 s");
-	if (n->met && !n->stream.open && now - n->heard >= GREETING_LIMIT)
-		return lose_channel(n, "no response for 30 s");
-	if (n->stream.open && now - n->said >= ESPL__SESSION_ALIVE) {
-		n->said = now;
-		espl__stream_ack(&n->stream);
-	}
-	return 0;
 }
 
 static void
-end_input(struct near *n)
+write_all(struct near *n)
 {
-	espl__stream_end(&n->stream);
-	if (n->close_by == 0)
-		n->close_by = espl__tick() + ESPL__SESSION_CLOSE;
+	struct espl__stream *s = &n->link.stream;
+
+	if (n->child != 0 && s->out.size > 0 && espl__session_write(n->to, &s->out) != 0)
+		espl__buf_clear(&s->out); /* its end will be read */
+	if (s->ready.size > 0 && espl__session_write(1, &s->ready) != 0) {
+		espl__buf_clear(&s->ready); /* the driver is gone */
+		espl__link_end(&n->link, espl__tick());
+	}
+	if (n->link.news.size > 0)
+		(void)espl__write_all(2, n->link.news.data, n->link.news.size);
+	espl__buf_clear(&n->link.news);
 }
 
 /* One turn; -1: go on, else the exit status. */
@@ -209,46 +166,39 @@ static int
 turn_session(struct near *n)
 {
 	struct pollfd fds[4] = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } };
-	int64_t now = espl__tick();
-	int status = tend_channel(n, now);
+	struct espl__stream *s = &n->link.stream;
+	int status = tend_channel(n);
 
-	if (status != 0)
+	write_all(n);
+	if (status < 0 && espl__link_done(&n->link)) {
+		(void)close_channel(n);
+		status = 0;
+	}
+	if (status >= 0)
 		return status;
-	espl__stream_pump(&n->stream);
-	if (n->child != 0 && n->stream.out.size > 0 &&
-	    espl__session_write(n->to, &n->stream.out) != 0)
-		espl__buf_clear(&n->stream.out); /* its end will be read */
-	if (n->stream.ready.size > 0 && espl__session_write(1, &n->stream.ready) != 0) {
-		espl__buf_clear(&n->stream.ready); /* the driver is gone */
-		end_input(n);
-	}
-	if (espl__stream_done(&n->stream) && n->stream.out.size == 0) {
-		close_channel(n);
-		return 0;
-	}
-	if (espl__stream_room(&n->stream) > 0)
+	if (espl__stream_room(s) > 0)
 		fds[0] = (struct pollfd){ .fd = 0, .events = POLLIN };
-	if (n->stream.ready.size > 0)
+	if (s->ready.size > 0)
 		fds[1] = (struct pollfd){ .fd = 1, .events = POLLOUT };
 	if (n->child != 0)
 		fds[2] = (struct pollfd){ .fd = n->from, .events = POLLIN };
-	if (n->child != 0 && n->stream.out.size > 0)
+	if (n->child != 0 && s->out.size > 0)
 		fds[3] = (struct pollfd){ .fd = n->to, .events = POLLOUT };
 	if (poll(fds, 4, n->child == 0 ? 50 : 500) < 0)
 		return -1;
-	if (fds[0].revents != 0 && espl__session_read(0, &n->stream) < 0)
-		end_input(n);
-	status = fds[2].revents != 0 ? hear_channel(n) : 0;
-	return status != 0 ? status : -1;
+	if (fds[0].revents != 0 && espl__session_read(0, s) < 0)
+		espl__link_end(&n->link, espl__tick());
+	return fds[2].revents != 0 ? hear_channel(n) : -1;
 }
 
 int
 espl__session_connect(int argc, char **argv)
 {
-	struct near n = { .to = -1, .from = -1, .pause = FIRST_PAUSE };
+	struct near n = { .to = -1, .from = -1 };
+	int64_t patience;
 	int status = -1;
 
-	if (argc < 3 || espl__session_number(argv[0], &n.patience) != 0) {
+	if (argc < 3 || espl__session_number(argv[0], &patience) != 0) {
 		fprintf(stderr,
 		    "espalier-agent: usage: --connect PATIENCE_MS new|rejoin COMMAND...\n");
 		return 2;
@@ -260,10 +210,10 @@ espl__session_connect(int argc, char **argv)
 	n.first = argv[1];
 	espl__session_nonblocking(0);
 	espl__session_nonblocking(1);
-	espl__stream_init(&n.stream);
+	espl__link_init(&n.link, patience, strcmp(n.first, "rejoin") == 0);
 	while (status < 0)
 		status = turn_session(&n);
-	espl__stream_free(&n.stream);
+	espl__link_free(&n.link);
 	free(n.command);
 	return status;
 }

@@ -81,14 +81,3 @@ espl__session_read(int fd, struct espl__stream *s)
 	espl__stream_put(s, bytes, (size_t)got);
 	return 1;
 }
-
-int
-espl__session_feed(int fd, struct espl__stream *s)
-{
-	static uint8_t bytes[STEP];
-	ssize_t got = read(fd, bytes, sizeof bytes);
-
-	if (got < 0 && (errno == EINTR || errno == EAGAIN))
-		return 0;
-	return got <= 0 || espl__stream_feed(s, bytes, (size_t)got) != 0 ? -1 : 1;
-}

@@ -29,12 +29,13 @@
 #define ESPL__SESSION_FOUND "\001reachable"
 
 /* near.c: espalier-agent --connect PATIENCE_MS new|rejoin COMMAND...  This word, and later again,
- * is appended to the command.  Returns the exit status. */
+ * is appended to the command.  A rejoin is tried again also if the first attempt fails.  Returns
+ * the exit status. */
 int espl__session_connect(int argc, char **argv);
-/* keeper.c: espalier-agent --keep LEASE EPOCH LINGER_MS WORD.  EPOCH identifies one session of the
- * lease.  Words: `new` starts a session, and ends any earlier one; `again` joins it after
- * its channel broke; `rejoin` joins it for a driver that resumes the run of a killed one; `end`
- * ends whatever there is. */
+/* keeper.c: espalier-agent --keep LEASE EPOCH.DRIVER LINGER_MS WORD.  EPOCH identifies one session
+ * of the lease, DRIVER (hexadecimal) the driver: it rises from one to the next.  Words: `new`
+ * starts a session, and ends any earlier one; `again` joins it after its channel broke; `rejoin`
+ * joins it for a driver that resumes the run of a killed one; `end` ends whatever there is. */
 int espl__session_keep(int argc, char **argv);
 
 /* ---- session.c: shared by both ------------------------------------------------------------ */
@@ -47,6 +48,4 @@ void espl__session_widen(int pipe);
 int espl__session_write(int fd, struct espl__buf *);
 /* Reads the user's side into the stream.  1: read; 0: nothing now; -1: the end. */
 int espl__session_read(int fd, struct espl__stream *);
-/* Reads the channel.  The same; -1 also when it holds what no peer would send. */
-int espl__session_feed(int fd, struct espl__stream *);
 #endif

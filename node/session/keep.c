@@ -1,0 +1,225 @@
+/* keep.c - see keep.h. */
+#include "session/keep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/wire.h"
+
+#define AGENT_LIMIT (30000 * ESPL__SESSION_MS) /* to end everything; then SIGKILL */
+
+/* Reads EPOCH or EPOCH.DRIVER. */
+static int
+read_id(const char *id, size_t size, char epoch[ESPL__KEEP_WORD + 1], uint64_t *driver)
+{
+	const char *dot = memchr(id, '.', size);
+	size_t length = dot != NULL ? (size_t)(dot - id) : size;
+	char number[20], *end = number;
+
+	*driver = 0;
+	if (length == 0 || length > ESPL__KEEP_WORD)
+		return -1;
+	memcpy(epoch, id, length);
+	epoch[length] = '\0';
+	if (dot == NULL)
+		return 0;
+	size -= length + 1;
+	if (size == 0 || size > 16)
+		return -1;
+	memcpy(number, dot + 1, size);
+	number[size] = '\0';
+	*driver = strtoull(number, &end, 16);
+	return *end == '\0' ? 0 : -1;
+}
+
+int
+espl__keep_init(struct espl__keep *k, const char *id, int64_t linger, int64_t now)
+{
+	memset(k, 0, sizeof *k);
+	k->magic = ESPL__KEEP_MAGIC;
+	k->linger = linger;
+	k->heard = now;
+	k->in = k->out = 1;
+	espl__stream_init(&k->stream);
+	return read_id(id, strlen(id), k->epoch, &k->driver);
+}
+
+void
+espl__keep_free(struct espl__keep *k)
+{
+	ESPL__CHECK(k, KEEP);
+	espl__stream_free(&k->stream);
+	espl__buf_free(&k->down);
+	espl__buf_free(&k->up);
+	k->magic = 0;
+}
+
+void
+espl__keep_end(struct espl__keep *k, int64_t now)
+{
+	ESPL__CHECK(k, KEEP);
+	if (!k->in)
+		return;
+	k->in = 0;
+	k->kill_at = now + AGENT_LIMIT;
+}
+
+void
+espl__keep_lose(struct espl__keep *k)
+{
+	ESPL__CHECK(k, KEEP);
+	k->relay = 0;
+	k->stream.open = 0;
+}
+
+/* What was on its way from or to the last driver is of no use to the next. */
+static void
+forget_driver(struct espl__keep *k)
+{
+	espl__keep_lose(k);
+	espl__stream_free(&k->stream);
+	espl__stream_init(&k->stream);
+}
+
+int
+espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
+{
+	const char *what = strchr(line, ' ');
+	char epoch[ESPL__KEEP_WORD + 1];
+	uint64_t driver;
+	int same;
+
+	ESPL__CHECK(k, KEEP);
+	if (what == NULL || read_id(line, (size_t)(what - line), epoch, &driver) != 0)
+		return 0;
+	what++;
+	same = strcmp(epoch, k->epoch) == 0 && k->kill_at == 0 && strcmp(what, "end") != 0;
+	if (!same && (strcmp(what, "new") == 0 || strcmp(what, "end") == 0))
+		espl__keep_end(k, now); /* what an earlier driver left */
+	if (!same)
+		return 0;
+	/* A channel of a driver that was killed may come up after those of the next one. */
+	if (driver < k->driver || (driver > k->driver && strcmp(what, "again") == 0))
+		return 0;
+	if (strcmp(what, "rejoin") == 0)
+		forget_driver(k);
+	k->driver = driver;
+	k->relay = 1;
+	k->heard = k->said = now;
+	espl__stream_connect(&k->stream);
+	return 1;
+}
+
+int
+espl__keep_hear(struct espl__keep *k, const void *bytes, size_t count, int64_t now)
+{
+	ESPL__CHECK(k, KEEP);
+	ESPL__ASSERT(k->relay);
+	if (espl__stream_feed(&k->stream, bytes, count) != 0) {
+		espl__keep_lose(k);
+		return -1;
+	}
+	k->heard = now;
+	return 0;
+}
+
+/* Moves the whole messages at the front; -1: there is one that is none. */
+static int
+move_messages(struct espl__buf *from, struct espl__buf *to, size_t room, int *bye)
+{
+	struct espl__reader r;
+	size_t at = 0, used;
+	uint8_t type;
+	int got;
+
+	while ((got = espl__frame_get(from, at, &type, &r, &used)) == 1 && at + used <= room) {
+		at += used;
+		*bye |= type == ESPL__MSG_BYE;
+	}
+	if (at > 0) {
+		espl__put(to, from->data, at);
+		memmove(from->data, from->data + at, from->size - at);
+		from->size -= at;
+	}
+	return got < 0 ? -1 : 0;
+}
+
+static void
+pass_output(struct espl__keep *k)
+{
+	struct espl__buf whole = { NULL, 0, 0 };
+	int bye = 0;
+
+	(void)move_messages(&k->up, &whole, espl__stream_room(&k->stream), &bye);
+	if (whole.size > 0)
+		espl__stream_put(&k->stream, whole.data, whole.size);
+	espl__buf_free(&whole);
+}
+
+void
+espl__keep_say(struct espl__keep *k, const void *bytes, size_t count)
+{
+	ESPL__CHECK(k, KEEP);
+	ESPL__ASSERT(k->out);
+	espl__put(&k->up, bytes, count);
+}
+
+void
+espl__keep_ended(struct espl__keep *k, int64_t now)
+{
+	ESPL__CHECK(k, KEEP);
+	pass_output(k);
+	k->out = 0;
+	espl__stream_end(&k->stream);
+	k->close_by = now + ESPL__SESSION_CLOSE;
+}
+
+void
+espl__keep_pass(struct espl__keep *k, int64_t now)
+{
+	ESPL__CHECK(k, KEEP);
+	if (k->out)
+		pass_output(k);
+	if (move_messages(&k->stream.ready, &k->down, SIZE_MAX, &k->bye) < 0)
+		espl__keep_end(k, now);
+	if (!k->in) {
+		espl__buf_clear(&k->stream.ready);
+		espl__buf_clear(&k->down);
+	}
+	if (!k->stream.over)
+		return;
+	if (k->bye && k->down.size == 0)
+		espl__keep_end(k, now);
+	else if (!k->bye && k->kill_at == 0)
+		forget_driver(k); /* it was killed; another one may come */
+}
+
+int
+espl__keep_tend(struct espl__keep *k, int64_t now)
+{
+	int kill = 0;
+
+	ESPL__CHECK(k, KEEP);
+	if (now - k->heard >= k->linger)
+		espl__keep_end(k, now);
+	if (k->kill_at != 0 && now >= k->kill_at) {
+		kill = 1;
+		k->kill_at = now + AGENT_LIMIT;
+	}
+	if (k->stream.open && now - k->said >= ESPL__SESSION_ALIVE) {
+		k->said = now;
+		espl__stream_ack(&k->stream);
+	}
+	espl__stream_pump(&k->stream);
+	return kill;
+}
+
+int
+espl__keep_over(const struct espl__keep *k, int64_t now)
+{
+	ESPL__CHECK(k, KEEP);
+	return !k->out &&
+	    (now >= k->close_by || !k->relay ||
+		(espl__stream_done(&k->stream) && k->stream.out.size == 0));
+}
