@@ -53,7 +53,8 @@ espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *
 	ESPL__CHECK(n, MACHINE);
 	n->pub.billed_from = espl__ledger_billed_from(x->ledger, n->pub.id);
 	n->pub.charged = espl__ledger_lease(x->ledger, n->pub.id, x->now);
-	ESPL__OBSERVE(x, node, &n->pub, x->fleet.offers[n->pub.offer], n->pub.charged, why);
+	ESPL__OBSERVE(x, node, &n->pub, x->fleet.offers[n->pub.offer], n->host, n->pub.charged,
+	    why);
 }
 
 void

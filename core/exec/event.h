@@ -42,7 +42,8 @@ enum espl__event_type {
 	ESPL__EV_OUTLIVED, /* this gang outlived the driver: EV_RESUME follows */
 	ESPL__EV_RETRY,    /* when to lease again, as the provider says: EV_NODE follows */
 	ESPL__EV_ASK,      /* clients want this many trials more (config.asked) */
-	ESPL__EV_RISK      /* the provider expects to take a node back; members of node_why */
+	ESPL__EV_RISK,     /* the provider expects to take a node back; members of node_why */
+	ESPL__EV_HOST      /* what its provider calls a machine; members of node_why */
 };
 
 /* How a gang ended. */

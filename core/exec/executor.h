@@ -138,8 +138,9 @@ struct espl__observer {
 	 * follows.
 	 */
 	void (*failure)(void *ctx, espl_time now, const struct espl_trial *);
+	/* host: what the provider calls the machine; NULL before that is known. */
 	void (*node)(void *ctx, espl_time now, const struct espl_node *, const struct espl_offer *,
-	    espl_money charged, const char *why);
+	    const char *host, espl_money charged, const char *why);
 	/* A group was begun or ended. */
 	void (*group)(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage,
 	    int ended);

@@ -101,6 +101,15 @@ on_risk(struct espl__exec *x, const struct espl__event *e)
 	    (unsigned long long)n->pub.id, e->as.node_why.text);
 }
 
+static void
+on_host(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node_why.lease);
+
+	if (n != NULL && n->live)
+		n->host = espl__arena_strdup(&x->fleet.arena, e->as.node_why.text);
+}
+
 /* The offers are known: can a trial of this search ever run? */
 static espl_status
 on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
@@ -136,6 +145,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
 	case ESPL__EV_RISK: on_risk(x, e); return ESPL_OK;
+	case ESPL__EV_HOST: on_host(x, e); return ESPL_OK;
 	case ESPL__EV_OUTLIVED:
 		if (espl__exec_gang(x, e->as.gang) != NULL)
 			espl__gang_outlived(espl__exec_gang(x, e->as.gang));

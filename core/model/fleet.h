@@ -30,6 +30,7 @@ struct espl__machine {
 	uint32_t magic; /* ESPL__MACHINE_MAGIC */
 	struct espl__gpu *gpus;
 	const struct espl_gpu **gpu_list;
+	const char *host;      /* its name at the provider; NULL unknown */
 	uint32_t seats;        /* on all its GPUs */
 	uint32_t seen;         /* of gpu_list: its length as offered or found */
 	uint32_t offered;      /* GPUs, when it was leased */

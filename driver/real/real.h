@@ -85,6 +85,7 @@ struct espl__ragent {
 	int64_t born, deadline; /* ticks; deadline 0: none */
 	int64_t pinged, heard;
 	int here;        /* on this machine */
+	int remote;      /* reached by words of the cloud, such as ssh HOST */
 	int session;     /* outlives its channel: see node/session/session.h */
 	int64_t lost_at; /* session: no connection since this tick; 0: there is one */
 	uint32_t gpus, cpus;

@@ -85,7 +85,8 @@ complete_command(struct espl__ragent *agent, struct argv_copy *copy, struct espl
 	espl_status status = ESPL_OK;
 	uint64_t epoch = 0;
 
-	agent->session = copy->argc > 0 && config->patience > 0 &&
+	agent->remote = copy->argc > 0;
+	agent->session = agent->remote && config->patience > 0 &&
 	    getrandom(&epoch, sizeof epoch, 0) == (ssize_t)sizeof epoch;
 	if (agent->session && agent->real->rejoining)
 		epoch = agent->lease->epoch;

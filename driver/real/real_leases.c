@@ -402,6 +402,13 @@ espl__real_tell_ready(struct espl__real *real, struct espl__rlease *lease)
 {
 	ESPL__CHECK(lease, RLEASE);
 	lease->gpus = lease->agent->gpus;
+	if (lease->agent->remote && lease->provider_id != NULL) {
+		struct espl__event *event = espl__real_event(real, ESPL__EV_HOST);
+
+		event->as.node_why.lease = lease->id;
+		event->as.node_why.text =
+		    espl__arena_strdup(espl__real_arena(real), lease->provider_id);
+	}
 	tell_state(real, lease, ESPL_NODE_READY, ESPL_NEVER);
 }
 

@@ -26,7 +26,9 @@ static const char life_sql[] =
     "   OR text LIKE 'is made, %' OR text LIKE 'is cloned%' OR text LIKE 'is continued %' OR text "
     "LIKE 'gang % starts on "
     "%'))"
-    " UNION ALL SELECT from_s, 4, id, running_s, '', stays.slots, stays.gpus, stays.packing, 5"
+    " UNION ALL SELECT from_s, 4, id, running_s, coalesce((SELECT group_concat(host, ', ') FROM"
+    "  nodes WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each(stays.slots))), ''),"
+    "  stays.slots, stays.gpus, stays.packing, 5"
     "  FROM gangs JOIN stays ON gang = id AND number = 0 WHERE gangs.trial = ?1"
     " ORDER BY 1, rank, 3";
 
@@ -182,6 +184,7 @@ tell_start(struct story *s, sqlite3_stmt *row)
 	double at = sqlite3_column_double(row, 0), running = espl__reading_real(row, 3);
 	int gpus = sqlite3_column_int(row, 6), packing = sqlite3_column_int(row, 7);
 	int64_t on_cpu = s->r->totals.on_cpu;
+	const char *hosts = (const char *)sqlite3_column_text(row, 4);
 	char time[32];
 
 	print_time(s, at);
@@ -192,6 +195,11 @@ tell_start(struct story *s, sqlite3_stmt *row)
 		espl__print(s->b, "%d %s", gpus, espl__slots_word(on_cpu, gpus));
 	espl__print(s->b, ", [node, %s] %s", espl__slots_word(on_cpu, 1),
 	    (const char *)sqlite3_column_text(row, 5));
+	if (hosts[0] != '\0') {
+		espl__print(s->b, " (");
+		espl__print_clean(s->b, hosts);
+		espl__print(s->b, ")");
+	}
 	if (running - at > 0.0005)
 		espl__print(s->b, ", running %s later", espl__format_seconds(running - at, time));
 	espl__print(s->b, "\n");

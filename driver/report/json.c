@@ -155,7 +155,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 
 static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
-    espl_money charged, const char *why)
+    const char *host, espl_money charged, const char *why)
 {
 	static const char *const names[] = { "?", "requested", "booting", "ready", "notice",
 		"ended" };
@@ -169,6 +169,8 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 		put_text(e, "offer", offer->name);
 		put_text(e, "market", offer->market);
 	}
+	if (host != NULL)
+		put_text(e, "host", host);
 	put_number(e, "gpus",
 	    node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus);
 	espl__json_real(&e->line, "charged_usd", (double)charged / 1e6);

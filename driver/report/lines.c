@@ -192,7 +192,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 
 static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
-    espl_money charged, const char *why)
+    const char *host, espl_money charged, const char *why)
 {
 	static const char *const words[] = { NULL, NULL, NULL, "is ready",
 		"has an interruption notice", "ended" };
@@ -203,6 +203,10 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 		return;
 	espl__print(&l->line, "node %llu (", (unsigned long long)node->id);
 	espl__print_clean(&l->line, offer != NULL ? offer->name : "?");
+	if (host != NULL) {
+		espl__print(&l->line, ", ");
+		espl__print_clean(&l->line, host);
+	}
 	espl__print(&l->line, ") %s", word);
 	if (node->state == ESPL_NODE_READY)
 		espl__print(&l->line, ": %u %s", node->gpu_count, slots_word(l, node->gpu_count));

@@ -296,7 +296,7 @@ on_resized(void *ctx, espl_time now, uint64_t gang, double took_s)
 
 static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
-    espl_money charged, const char *why)
+    const char *host, espl_money charged, const char *why)
 {
 	static const char *const names[] = { "?", "requested", "booting", "ready", "notice",
 		"ended" };
@@ -309,7 +309,7 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 		    (node->id + 1 - r->charged_count) * sizeof *r->charged);
 		r->charged_count = node->id + 1;
 	}
-	put(r, PUT_NODE, "nttitrrrrrrrrt", node->id, offer != NULL ? offer->name : NULL,
+	put(r, PUT_NODE, "nttitrrrrrrrrtt", node->id, offer != NULL ? offer->name : NULL,
 	    offer != NULL ? offer->market : NULL,
 	    (int64_t)(node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus),
 	    names[node->state <= ESPL_NODE_ENDED ? node->state : 0], seconds(now),
@@ -318,7 +318,7 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 	    node->state == ESPL_NODE_NOTICE ? seconds(now) : NAN,
 	    node->state == ESPL_NODE_ENDED ? seconds(now) : NAN, seconds(node->billed_from),
 	    offer != NULL ? (double)offer->price_hour / 1e6 : NAN, (double)charged / 1e6,
-	    why != NULL && why[0] != '\0' ? why : NULL);
+	    why != NULL && why[0] != '\0' ? why : NULL, host);
 	if (charged != r->charged[node->id])
 		put(r, PUT_CHARGE, "nrr", node->id, seconds(now),
 		    (double)(charged - r->charged[node->id]) / 1e6);

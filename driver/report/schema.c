@@ -51,7 +51,8 @@ const char espl__results_schema[] =
     "  billed_from_s REAL,"
     "  price_hour REAL,"
     "  charged_usd REAL NOT NULL,"
-    "  why TEXT);\n"
+    "  why TEXT,"
+    "  host TEXT);\n"        /* what the provider calls the machine */
     "CREATE TABLE charges (" /* sums up to nodes.charged_usd and to the cost */
     "  node INTEGER NOT NULL, at_s REAL NOT NULL, usd REAL NOT NULL);\n"
     "CREATE TABLE groups ("
