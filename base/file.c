@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -389,4 +390,21 @@ int
 espl__locked(const char *path)
 {
 	return espl__lock_owner(path) != 0;
+}
+
+const char *
+espl__find_authorities(void)
+{
+	static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
+		"/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
+	const char *said = getenv("CURL_CA_BUNDLE");
+
+	if (said == NULL || said[0] == '\0')
+		said = getenv("SSL_CERT_FILE");
+	if (said != NULL && said[0] != '\0')
+		return said;
+	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+		if (access(places[i], R_OK) == 0)
+			return places[i];
+	return NULL;
 }

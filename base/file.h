@@ -35,4 +35,7 @@ espl_status espl__lock(const char *path, int *fd, struct espl__diag *);
 int espl__locked(const char *path); /* by another process; asking takes nothing */
 /* Process ID of the holder; 0: not held, -1: held by a process without an ID here. */
 pid_t espl__lock_owner(const char *path);
+/* This system's list of certificate authorities for TLS, which a libcurl that was built on another
+ * distribution does not find, or NULL. CURL_CA_BUNDLE and SSL_CERT_FILE name another. */
+const char *espl__find_authorities(void);
 #endif

@@ -87,6 +87,9 @@ check_suite() {
 	check "there is neither a compiler nor libconfig" "$root" '! ls /usr/bin/*gcc* /usr/lib/*/libconfig.so* 2>/dev/null'
 	check "pip installs the wheel, without a network" "$root" \
 		"python3 -m venv v && v/bin/pip install --no-index ./'$(basename "$wheel")'"
+	check "the license is installed" "$root" '
+		grep -q "Apache License" v/lib/python3*/site-packages/espalier-*.dist-info/licenses/LICENSE
+		ls v/lib/python3*/site-packages/espalier/_program/licenses/libcurl*'
 	check "the program runs" "$root" 'v/bin/espalier --version && v/bin/python -m espalier help >/dev/null'
 	check "every plugin in the wheel loads" "$root" '
 		v/bin/espalier plugins --json >plugins.json
@@ -112,5 +115,5 @@ assert run.best()[\"params\"] == espalier.load(\"one\").best()[\"params\"]"'
 for suite; do
 	check_suite "$suite"
 done
-echo "$passed passed, $failed failed"
+echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <espalier/util.h>
 #include "base/assert.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "real/cloudio_private.h"
 
@@ -443,6 +444,7 @@ static espl_status
 prepare_request(struct exchange *x, const struct espl_http *request, struct espl_error *error)
 {
 	espl_span limit = request->limit > 0 ? request->limit : 60 * ESPL_SECOND;
+	const char *authorities = espl__find_authorities();
 	CURLcode bad = CURLE_OK;
 	CURL *easy = x->easy;
 	espl_status status = ESPL_OK;
@@ -467,6 +469,8 @@ prepare_request(struct exchange *x, const struct espl_http *request, struct espl
 #else
 	bad |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
+	if (authorities != NULL)
+		bad |= curl_easy_setopt(easy, CURLOPT_CAINFO, authorities);
 	bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	bad |= curl_easy_setopt(easy, CURLOPT_USERAGENT, "espalier");
 	bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,

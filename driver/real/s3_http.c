@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <espalier/util.h>
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "node/transfer/s3_text.h"
@@ -231,9 +232,12 @@ static CURLcode
 set_call(CURL *easy, struct espl__s3_call *call, const char *url, struct curl_slist *list,
     struct answer *answer, char *why)
 {
+	const char *authorities = espl__find_authorities();
 	CURLcode bad = CURLE_OK;
 
 	bad |= curl_easy_setopt(easy, CURLOPT_URL, url);
+	if (authorities != NULL)
+		bad |= curl_easy_setopt(easy, CURLOPT_CAINFO, authorities);
 	bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	bad |= curl_easy_setopt(easy, CURLOPT_USERAGENT, "espalier");
 	bad |= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, 15L);

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "transfer/s3_text.h"
@@ -101,28 +102,10 @@ take_header(char *line, size_t each, size_t count, void *ctx)
 	return size;
 }
 
-/* Where a machine keeps its list of certificate authorities, if it is not where libcurl looks. */
-static const char *
-find_authorities(void)
-{
-	static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
-		"/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
-	const char *said = getenv("CURL_CA_BUNDLE");
-
-	if (said == NULL || said[0] == '\0')
-		said = getenv("SSL_CERT_FILE");
-	if (said != NULL && said[0] != '\0')
-		return said;
-	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-		if (access(places[i], R_OK) == 0)
-			return places[i];
-	return NULL;
-}
-
 static int
 set_common(struct espl__errand *e, const char *url)
 {
-	const char *authorities = find_authorities();
+	const char *authorities = espl__find_authorities();
 	CURLcode bad = CURLE_OK;
 
 	bad |= curl_easy_setopt(e->easy, CURLOPT_URL, url);

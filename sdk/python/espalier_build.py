@@ -29,9 +29,16 @@ def _read(*path):
         return file.read()
 
 
+def _texts():
+    """The license; in the source tree it is two directories up."""
+    return [(name, _read(name if os.path.exists(os.path.join(here, name)) else os.path.join("..", "..", name)))
+            for name in ("LICENSE", "NOTICE")]
+
+
 def _metadata():
     lines = ["Metadata-Version: 2.1", "Name: " + project["name"], "Version: " + project["version"],
              "Summary: " + project["description"], "License: " + project["license"],
+             "License-File: LICENSE", "License-File: NOTICE",
              "Keywords: " + ",".join(project["keywords"]), "Requires-Python: " + project["requires-python"]]
     lines += ["Classifier: " + text for text in project["classifiers"]]
     for extra, needs in project["optional-dependencies"].items():
@@ -52,7 +59,7 @@ def _sources():
 
 def _pack(folder, files, program, tag):
     """Writes a wheel; files is a list of (name, bytes, mode)."""
-    files = files + [
+    files = files + [(info + "/licenses/" + name, data, 0o644) for name, data in _texts()] + [
         (info + "/METADATA", _metadata(), 0o644),
         (info + "/WHEEL", ("Wheel-Version: 1.0\nGenerator: espalier_build\nRoot-Is-Purelib: %s\nTag: %s\n"
                            % ("false" if program else "true", tag)).encode(), 0o644)]
@@ -96,7 +103,7 @@ def build_sdist(sdist_directory, config_settings=None):
     names = ["pyproject.toml", "README.md", "espalier_build.py"] + _sources()
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as out:
-        for name, data in [("PKG-INFO", _metadata())] + [(name, _read(name)) for name in names]:
+        for name, data in [("PKG-INFO", _metadata())] + _texts() + [(name, _read(name)) for name in names]:
             entry = tarfile.TarInfo(stem + "/" + name)
             entry.size = len(data)
             out.addfile(entry, io.BytesIO(data))

@@ -520,6 +520,19 @@ Test(base, log_and_quantiles)
 	cr_assert_leq(espl__tick(), espl__tick());
 }
 
+Test(base, certificate_authorities)
+{
+	cr_assert_eq(setenv("SSL_CERT_FILE", "/here/ours.pem", 1), 0);
+	cr_assert_eq(unsetenv("CURL_CA_BUNDLE"), 0);
+	cr_assert_str_eq(espl__find_authorities(), "/here/ours.pem");
+	cr_assert_eq(setenv("CURL_CA_BUNDLE", "/here/curl.pem", 1), 0);
+	cr_assert_str_eq(espl__find_authorities(), "/here/curl.pem");
+	cr_assert_eq(setenv("CURL_CA_BUNDLE", "", 1), 0);
+	cr_assert_eq(setenv("SSL_CERT_FILE", "", 1), 0);
+	if (access("/etc/ssl/certs/ca-certificates.crt", R_OK) == 0)
+		cr_assert_str_eq(espl__find_authorities(), "/etc/ssl/certs/ca-certificates.crt");
+}
+
 Test(base, files_as_wholes)
 {
 	pid_t child;
