@@ -298,6 +298,19 @@ note_reach(struct espl__ragent *agent, const char *line, size_t length)
 	return 0;
 }
 
+/* A command that is tried again may fail with the same words many times: they are printed once. */
+static void
+log_line(struct espl__ragent *agent, const char *line, int length)
+{
+	char said[sizeof agent->said];
+
+	(void)snprintf(said, sizeof said, ": %.*s", length, line);
+	if (strcmp(said, agent->said) == 0)
+		return;
+	memcpy(agent->said, said, sizeof said);
+	espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id, length, line);
+}
+
 /* Lines of its standard error: ssh and the loader speak there. */
 static void
 log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
@@ -318,12 +331,8 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 		size_t length = end != NULL ? (size_t)(end - line) : left;
 
 		if (!note_reach(agent, line, length) &&
-		    !espl__real_ship_line(agent, line, length)) {
-			espl__log(ESPL_WARN, "node %llu: %.*s",
-			    (unsigned long long)agent->lease->id, (int)length, line);
-			(void)snprintf(agent->said, sizeof agent->said, ": %.*s", (int)length,
-			    line);
-		}
+		    !espl__real_ship_line(agent, line, length))
+			log_line(agent, line, (int)length);
 		length += end != NULL;
 		line += length;
 		left -= length;

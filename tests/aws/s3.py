@@ -27,7 +27,7 @@ SETTINGS = {
     "region": "eu-central-1", "keys": "AKIDTEST:secret-of-test", "bucket": "pears", "account": "123456789012",
     "theirs": "theirs",          # a bucket of another account
     "elsewhere": "elsewhere",    # a bucket in us-west-2
-    "seed": 1, "faults": 0.0, "part_least": 5 << 20, "pidfile": "", "port": 0, "checksums": 1, "page": 7, "lifetime": 604800,
+    "seed": 1, "faults": 0.0, "part_least": 5 << 20, "pidfile": "", "port": 0, "host": "127.0.0.1", "checksums": 1, "page": 7, "lifetime": 604800,
 }
 CRC = []
 for byte in range(256):
@@ -354,8 +354,8 @@ class Server(http.server.ThreadingHTTPServer):
 def main():
     store = Store(dict(one.split("=", 1) for one in sys.argv[1:]))
     Handler.store = store
-    server = Server(("127.0.0.1", int(store.set["port"])), Handler)
-    print("http://127.0.0.1:%d" % server.server_address[1], flush=True)
+    server = Server((store.set["host"], int(store.set["port"])), Handler)
+    print("http://%s:%d" % (store.set["host"], server.server_address[1]), flush=True)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     server.serve_forever()
 

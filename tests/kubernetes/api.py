@@ -20,6 +20,7 @@ Settings, which `kubectl set SETTING=VALUE` changes later:
   namespaces=A,B         that exist ("default" unless it is set)
   ahead=SECONDS  of the server's clock
   page=N         most pods in an answer
+  stuck=1        a pod that is deleted with a grace period fails, and stays until it is deleted without one
 
 `kubectl state` prints what it knows; `kubectl evict POD SECONDS`, `kubectl make POD LABEL=VALUE...`, `kubectl replace POD` (by
 another one of the same name), `kubectl lose-node POD` (its node dies), `kubectl end POD` (its first process is killed) and
@@ -41,7 +42,7 @@ import uuid
 FOLDER = os.path.abspath(sys.argv[1])
 LOCK = threading.Condition()
 PODS, EVENTS = {}, []
-COUNTS = {"creates": 0, "deletes": 0, "lists": 0, "watches": 0, "made": 0, "most": 0}
+COUNTS = {"creates": 0, "deletes": 0, "lists": 0, "watches": 0, "made": 0, "most": 0, "stuck": 0, "looks": 0}
 SETTINGS = {"capacity": "100"}
 VERSION = [100]
 GONE = object()
@@ -116,7 +117,7 @@ class Pod(threading.Thread):
         super().__init__(daemon=True)
         self.body = body
         self.name_ = body["metadata"]["name"]
-        self.first, self.until, self.signaled, self.lost = None, None, False, False
+        self.first, self.until, self.signaled, self.lost, self.grace = None, None, False, False, None
         containers = body["spec"]["containers"]
         self.container = next((c for c in containers if c["name"] == "espalier"), containers[0])
 
@@ -128,6 +129,7 @@ class Pod(threading.Thread):
         """With the lock held. A node that is lost removes nothing."""
         meta = self.body["metadata"]
         until = time.time() + grace
+        self.grace = grace
         if grace == 0:
             self.lost = False
         if self.until is not None and self.until <= until:
@@ -196,7 +198,13 @@ class Pod(threading.Thread):
                 continue
             ended = self.first is not None and self.first.poll() is not None
             if self.until is not None and (self.first is None or ended or time.time() >= self.until):
-                break
+                if not SETTINGS.get("stuck") or self.first is None or self.grace == 0:
+                    break
+                if not over:
+                    over = True
+                    COUNTS["stuck"] += 1
+                    self.finish(phase="Failed", containerStatuses=self.statuses(waiting={"reason": "ContainerCreating"}))
+                continue
             if over:
                 continue
             if PODS.get(self.name_) is not self:
@@ -342,6 +350,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pod = PODS.get(name[0])
         if pod is None or pod.body["metadata"]["namespace"] != namespace:
             return failure(404, "NotFound", f'pods "{name[0]}" not found', name=name[0], kind="pods")
+        if verb == "get" and pod.until is not None and SETTINGS.get("stuck"):
+            COUNTS["looks"] += 1
         if verb == "delete":
             COUNTS["deletes"] += 1
             wanted = ((body or {}).get("preconditions") or {}).get("uid")

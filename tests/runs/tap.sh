@@ -129,7 +129,8 @@ write_real() {
 			checkpoint|pause)
 				mkdir -p "$ESPALIER_SAVE" && echo $i >"$ESPALIER_SAVE/state"
 				echo "{\"saved\": $i}" >&$ESPALIER_REPORT_FD
-				[ "$word" = pause ] && exit 0 ;;
+				[ "$word" = pause ] && exit 0
+				break ;;
 			*) break ;;
 			esac
 		done

@@ -130,6 +130,7 @@ struct kube_lease {
 	int adopted;           /* it was READY before this program began: it has an address */
 	int ready, noticed;    /* reported */
 	int unready;           /* the pod was not Ready when it was last seen */
+	int finished;          /* nothing runs in the pod any more */
 	uint32_t tries;        /* that failed */
 	espl_time again;       /* when the next request is due; ESPL_NEVER: none */
 	espl_time full;        /* the scheduler finds no node since; ESPL_NEVER: it does */
@@ -181,8 +182,8 @@ struct kube_cloud {
 	espl_time watch_begun;
 	uint32_t troubles;
 	espl_time watch_at;
-	espl_time silent; /* since when requests fail; ESPL_NEVER: the server answers */
-	int silence_told;
+	espl_time silent;      /* since when requests fail; ESPL_NEVER: the server answers */
+	int silence_told;      /* 1: it was printed; 2: also that the credentials are to blame */
 	char lacks[KUBE_TEXT]; /* the missing right that was reported last */
 	espl_span skew;        /* the server's clock is ahead by this */
 	uint64_t owned_what;   /* ESPL_NONE: not asked */

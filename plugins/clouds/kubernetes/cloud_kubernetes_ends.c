@@ -155,28 +155,32 @@ void
 cloud_kubernetes_ends_step(struct kube_cloud *cloud, struct kube_lease *lease)
 {
 	espl_time now = kube_now(cloud);
-	int late = (lease->deleted != ESPL_NEVER && now - lease->deleted > FORCE_AFTER) ||
+	int forced = lease->finished ||
+	    (lease->deleted != ESPL_NEVER && now - lease->deleted > FORCE_AFTER) ||
 	    (lease->unready && now > lease->gone);
 
 	ESPL_ASSERT(lease->releasing || lease->over);
 	if (lease->asking)
 		return;
-	if (lease->uid[0] == '\0' || (lease->deleting && !late))
+	if (lease->uid[0] == '\0' || (lease->deleting && !forced))
 		cloud_kubernetes_ends_ask(cloud, lease, "GET", NULL, KUBE_ASK_GET);
 	else
-		delete_pod(cloud, lease, late ? 0 : 1);
+		delete_pod(cloud, lease, forced ? 0 : 1);
 }
 
 void
 cloud_kubernetes_ends_seen(struct kube_cloud *cloud, struct kube_lease *lease,
     const struct kube_pod *pod)
 {
+	int finished = lease->finished;
+
+	lease->finished = pod->finished; /* a kubelet may leave the object of such a pod for long */
 	if (pod->deleted && lease->deleted == ESPL_NEVER)
 		lease->deleted = kube_now(cloud);
-	if (!lease->deleting)
+	if (!lease->deleting || (pod->finished && !finished))
 		cloud_kubernetes_ends_step(cloud, lease);
 	else if (lease->again == ESPL_NEVER)
-		lease->again = kube_now(cloud) + LOOK_AGAIN;
+		lease->again = kube_now(cloud) + (pod->finished ? TICK : LOOK_AGAIN);
 }
 
 void
@@ -208,6 +212,7 @@ cloud_kubernetes_ends_gone(struct kube_cloud *cloud, struct kube_lease *lease, e
 		return;
 	}
 	lease->uid[0] = '\0'; /* there may be another one */
+	lease->finished = 0;
 	lease->deleting = 0;
 	lease->deleted = lease->gone = ESPL_NEVER;
 	if (doubt)

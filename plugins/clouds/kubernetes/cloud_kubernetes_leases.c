@@ -146,6 +146,7 @@ take_state(struct kube_cloud *cloud, struct kube_lease *lease, const struct kube
 	char text[KUBE_TEXT + 200];
 
 	lease->unready = pod->unready;
+	lease->finished = pod->finished;
 	if (pod->state != KUBE_FULL)
 		lease->full = ESPL_NEVER;
 	switch (pod->state) {
@@ -284,7 +285,7 @@ take_found(struct kube_cloud *cloud, struct kube_lease *lease, const json_t *obj
 	} else {
 		if (other) {
 			(void)snprintf(lease->uid, sizeof lease->uid, "%s", pod.uid);
-			lease->deleting = 0;
+			lease->deleting = lease->finished = 0;
 			lease->deleted = lease->gone = ESPL_NEVER;
 		}
 		if (other && !created && !lease->releasing && !lease->over)

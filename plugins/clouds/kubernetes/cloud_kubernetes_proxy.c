@@ -248,13 +248,14 @@ static void
 note_silence(struct kube_cloud *cloud, enum kube_class class, uint32_t code, const char *text)
 {
 	char line[KUBE_TEXT + 120];
+	int what = class == KUBE_LOGIN ? 2 : 1;
 
 	if (cloud->silent == ESPL_NEVER)
 		cloud->silent = kube_now(cloud);
-	if (cloud->silence_told ||
+	if (cloud->silence_told >= what ||
 	    (class != KUBE_LOGIN && kube_now(cloud) - cloud->silent < SILENCE_TOLD))
 		return;
-	cloud->silence_told = 1;
+	cloud->silence_told = what;
 	(void)snprintf(line, sizeof line, "%s%s; waiting for it%s",
 	    class == KUBE_LOGIN ? ""
 		: code == 0     ? "the API server does not answer: "
