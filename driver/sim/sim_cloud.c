@@ -123,8 +123,11 @@ sort_prices(struct espl__sim_offer *offer)
 	uint32_t kept = 0;
 	struct espl_price *other = espl__realloc(NULL, n, sizeof *other);
 	struct espl_price *from = p, *to = other, *swap;
+	int sorted = 1;
 
-	for (width = 1; width < n; width *= 2) { /* merges, stable */
+	for (uint64_t i = 1; i < n && sorted; i++)
+		sorted = p[i - 1].from <= p[i].from;
+	for (width = sorted ? n : 1; width < n; width *= 2) { /* merges, stable */
 		for (uint64_t low = 0; low < n; low += 2 * width) {
 			uint64_t middle = n - low > width ? low + width : n;
 			uint64_t high = n - low > 2 * width ? low + 2 * width : n;

@@ -213,7 +213,6 @@ fill_offer(struct cloud_sim_offer *sold, const struct espl_value *cell,
 		.provision = cell[COL_PROVISION].as.latency,
 		.init = cell[COL_INIT].as.latency,
 		.hazard_hour = NAN };
-	sold->name_length = (uint32_t)strlen(o->name);
 	sold->priced = cell[COL_PRICE].source != ESPL_UNSET;
 	if (sold->priced)
 		o->price_hour = cell[COL_PRICE].as.i;

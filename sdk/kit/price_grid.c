@@ -101,12 +101,18 @@ drop_old(struct espl_price_grid *grid)
 static void
 find_rises(struct espl_price_grid *grid)
 {
+	espl_money top = -1; /* of the hour after the minute before */
+
 	for (; grid->risen + ESPL_GRID_HOUR < grid->count; grid->risen++) {
 		const struct espl_minute *m = grid->minutes + grid->risen;
-		espl_money top = m[1].top;
 
-		for (uint32_t i = 2; i <= ESPL_GRID_HOUR; i++)
-			top = m[i].top > top ? m[i].top : top;
+		if (top >= 0 && m->top < top) { /* the highest is still ahead */
+			top = m[ESPL_GRID_HOUR].top > top ? m[ESPL_GRID_HOUR].top : top;
+		} else {
+			top = m[1].top;
+			for (uint32_t i = 2; i <= ESPL_GRID_HOUR; i++)
+				top = m[i].top > top ? m[i].top : top;
+		}
 		grid->rises[grid->risen] = top - m->price;
 	}
 }
