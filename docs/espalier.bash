@@ -50,7 +50,7 @@ _espalier() {
 	curves:*) kind=-f ;;
 	allocate:-*) kind=-W words='--set --json --help --plugins' ;;
 	allocate:*) kind=-f ;;
-	market:-*) kind=-W words='--offer --zone --predictor --train-days --margin --seed --output --json --help --plugins' ;;
+	market:-*) kind=-W words='--offer --zone --predictor --train-days --margin --train-margin --log-margin --correct --rate --seed --output --json --help --plugins' ;;
 	market:*) kind=-f ;;
 	check:-*) kind=-W words='--output --set --help --plugins' ;;
 	check:*) kind=-f ;;
@@ -123,6 +123,9 @@ _espalier() {
 	market:--predictor|market:-p) kind= ;;
 	market:--train-days) kind= ;;
 	market:--margin|market:-m) kind= ;;
+	market:--train-margin) kind= ;;
+	market:--correct) kind= ;;
+	market:--rate) kind= ;;
 	market:--seed) kind= ;;
 	market:--output|market:-o) kind=-f ;;
 	market:--plugins|market:-P) kind=-d ;;
@@ -154,7 +157,7 @@ _espalier() {
 		 experiments.file= experiments.arrives= experiments.name= experiments.weight= experiments.gpus_max= experiments.inner=
 		 algorithm.use= algorithm.trials= algorithm.iterations_min= algorithm.iterations_max= algorithm.eta= algorithm.brackets= algorithm.mode= algorithm.to_end= algorithm.passes= algorithm.rungs= algorithm.random_fraction= algorithm.top_percent= algorithm.min_points= algorithm.candidates= algorithm.bandwidth_factor= algorithm.bandwidth_min= algorithm.points= algorithm.levels_max= algorithm.order= algorithm.rounding= algorithm.trials_min= algorithm.grace= algorithm.interval= algorithm.population= algorithm.populations= algorithm.exploit= algorithm.quantile= algorithm.resample= algorithm.perturb_down= algorithm.perturb_up= algorithm.keep= algorithm.schedule= algorithm.scramble= algorithm.theta= algorithm.mcnt= algorithm.extrapolator= algorithm.ceiling= algorithm.plateau= algorithm.stages= algorithm.startup=
 		 allocator.use= allocator.gpus_max= allocator.offer= allocator.allocations= allocator.effort= allocator.variant= allocator.starts= allocator.gpus= allocator.resize= allocator.packing= allocator.take= allocator.overtake= allocator.mode= allocator.probe= allocator.benefit= allocator.gain= allocator.degree= allocator.period= allocator.halvings= allocator.events= allocator.engine= allocator.policy= allocator.steps= allocator.keep= allocator.fill= allocator.floor= allocator.beta= allocator.delay= allocator.slowdown= allocator.poor= allocator.doubling= allocator.gap= allocator.limit= allocator.assumed= allocator.formulation= allocator.big_m= allocator.weights= allocator.level= allocator.tail= allocator.step= allocator.preempt= allocator.refund= allocator.predictor= allocator.rate= allocator.window= allocator.max_price= allocator.margin_min= allocator.margin_max= allocator.margin_relative= allocator.renew= allocator.redeploy= allocator.losses= allocator.hazard= allocator.hazard_hours= allocator.switching= allocator.cooldown= allocator.on_demand=
-		 cloud.use= cloud.region= cloud.profile= cloud.endpoint= cloud.offers= cloud.image= cloud.user= cloud.key= cloud.key_name= cloud.security_group= cloud.address= cloud.ssh= cloud.agent= cloud.tags= cloud.poll= cloud.boot_timeout= cloud.settle= cloud.orphan= cloud.lease_max= cloud.acquire= cloud.release= cloud.list= cloud.reach= cloud.limit= cloud.template= cloud.context= cloud.namespace= cloud.kubectl= cloud.gpus= cloud.gpu_type= cloud.gpu_resource= cloud.cpus= cloud.memory= cloud.nodes_max= cloud.price_gpu_hour= cloud.time= cloud.notice= cloud.grace= cloud.wait= cloud.idle= cloud.nodes= cloud.device= cloud.price= cloud.minimum_charge= cloud.data_price_gb= cloud.share= cloud.prices= cloud.start= cloud.partition= cloud.qos= cloud.account= cloud.constraint= cloud.gres= cloud.arguments= cloud.answer_limit= cloud.inside= cloud.hosts= cloud.connect_limit=
+		 cloud.use= cloud.region= cloud.profile= cloud.endpoint= cloud.offers= cloud.image= cloud.user= cloud.key= cloud.key_name= cloud.security_group= cloud.address= cloud.ssh= cloud.agent= cloud.tags= cloud.poll= cloud.boot_timeout= cloud.settle= cloud.orphan= cloud.lease_max= cloud.acquire= cloud.release= cloud.list= cloud.reach= cloud.limit= cloud.template= cloud.context= cloud.namespace= cloud.kubectl= cloud.gpus= cloud.gpu_type= cloud.gpu_resource= cloud.cpus= cloud.memory= cloud.nodes_max= cloud.price_gpu_hour= cloud.time= cloud.notice= cloud.grace= cloud.wait= cloud.idle= cloud.nodes= cloud.device= cloud.price= cloud.minimum_charge= cloud.data_price_gb= cloud.share= cloud.prices= cloud.interruptions= cloud.start= cloud.only= cloud.partition= cloud.qos= cloud.account= cloud.constraint= cloud.gres= cloud.arguments= cloud.answer_limit= cloud.inside= cloud.hosts= cloud.connect_limit=
 		 placer.use= placer.shares=
 		 trial.trainable= trial.options.bias= trial.options.noise= trial.options.z_max= trial.options.regret= trial.options.throws= trial.options.iteration_s= trial.options.open_s='
 		COMPREPLY=($(compgen -W "$words" -- "$cur"))

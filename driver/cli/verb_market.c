@@ -21,11 +21,13 @@
 #define MINUTE (60 * ESPL_SECOND)
 #define HOUR (60 * MINUTE)
 #define BINS 10u
+#define STEPS 1000u /* of a threshold */
 
 struct judging {
 	const char *kind_name;
 	struct espl_predictor_options options;
 	struct espl_margin margin; /* asked for */
+	double rate;               /* of predictor constant; NaN: the training rate */
 	espl_span train;
 	uint64_t draws;       /* state of the random margins */
 	struct espl__buf csv; /* predictions, if they are exported */
@@ -34,7 +36,9 @@ struct judging {
 /* Predictions against what happened. */
 struct score {
 	uint32_t count, yes, unknown;
-	uint32_t hit, alarm, right; /* p > 0.5: rightly, at all; decisions that were right */
+	uint32_t hit, alarm, right;    /* p > 0.5: rightly, at all; decisions that were right */
+	uint32_t best_hit, best_alarm; /* p > threshold */
+	double threshold;              /* that gave the highest F1 in the training period */
 	double loss, brier, rate_loss, rate_brier;
 	double rate; /* of positives in the training period */
 	struct bin {
@@ -46,48 +50,86 @@ struct score {
 static espl_status
 read_kind(struct judging *j, const char *name, struct espl__diag *diag)
 {
-	static const char *const names[] = { "empirical", "never", "constant", "hazard", "oracle",
-		"logistic", "tributary", "revpred" };
+	const char *names = ESPL_PREDICT_CHOICES;
+	size_t length = strlen(name);
 
-	for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		if (strcmp(names[i], name) == 0 && i != ESPL_PREDICT_HAZARD &&
-		    i != ESPL_PREDICT_CONSTANT) {
-			espl_predictor_defaults(&j->options, i);
-			j->kind_name = names[i];
+	for (espl_predictor_kind kind = 0; kind < ESPL_PREDICT_COUNT; kind++) {
+		size_t n = strcspn(names, "|");
+
+		if (n == length && strncmp(names, name, n) == 0) {
+			espl_predictor_defaults(&j->options, kind);
+			j->kind_name = name;
 			return ESPL_OK;
 		}
-	if (strcmp(name, "revpred-log") == 0) {
-		espl_predictor_defaults(&j->options, ESPL_PREDICT_REVPRED);
-		j->options.log_margin = 1;
-		j->kind_name = "revpred-log";
-		return ESPL_OK;
+		names += n + (names[n] == '|');
 	}
 	(void)espl__fail(diag, ESPL_E_CONFIG, "--predictor: '%s' is not a predictor", name);
-	espl__hint(diag, "empirical, never, oracle, logistic, tributary, revpred or revpred-log");
+	espl__hint(diag, "the predictors are " ESPL_PREDICT_CHOICES);
 	return ESPL_E_CONFIG;
 }
 
 static espl_status
-read_margin(struct judging *j, const char *text, struct espl__diag *diag)
+read_margin(const char *flag, const char *text, struct espl_margin *margin, struct espl__diag *diag)
 {
 	struct espl_margin m = { ESPL_MARGIN_RELATIVE, 0, 0.1, 0 };
 	int used = -1;
 
-	if (text != NULL && sscanf(text, "uniform:%lf,%lf%n", &m.low, &m.high, &used) == 2)
+	if (sscanf(text, "uniform:%lf,%lf%n", &m.low, &m.high, &used) == 2)
 		m.kind = ESPL_MARGIN_UNIFORM;
-	else if (text != NULL)
+	else
 		(void)sscanf(text, "relative:%lf%n", &m.low, &used);
-	if (text != NULL &&
-	    (used != (int)strlen(text) || !(m.low >= 0 && m.low < 1e5) ||
-		(m.kind == ESPL_MARGIN_UNIFORM && !(m.high > m.low && m.high < 1e5)))) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "--margin: '%s' is not a margin", text);
-		espl__hint(diag, "uniform:A,B (dollars, A < B) or relative:X (times the price)");
+	if (used != (int)strlen(text) || !(m.low >= 0 && m.low < 1e5) ||
+	    (m.kind == ESPL_MARGIN_UNIFORM && !(m.high > m.low && m.high < 1e5))) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "--%s: '%s' is not a margin", flag, text);
+		espl__hint(diag, "uniform:A,B (dollars, A < B) or relative:X (times the price)%s",
+		    strcmp(flag, "margin") == 0 ? "" : ", alg2 or same");
 		return ESPL_E_CONFIG;
 	}
-	j->margin = m;
-	/* RevPred as published chooses its own margins in training. */
-	if (j->options.margin.kind != ESPL_MARGIN_ALG2 || j->options.log_margin)
-		j->options.margin = m;
+	*margin = m;
+	return ESPL_OK;
+}
+
+/* What is asked for, and what a network is trained on: RevPred as published has margins of its own.
+ */
+static espl_status
+read_margins(struct judging *j, const struct espl__args *args, struct espl__diag *diag)
+{
+	const char *asked = espl__arg(args, "margin"), *trained = espl__arg(args, "train-margin");
+	espl_status status =
+	    read_margin("margin", asked != NULL ? asked : "relative:0.1", &j->margin, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	if (trained == NULL ? j->options.kind == ESPL_PREDICT_REVPRED
+			    : strcmp(trained, "alg2") == 0) {
+		j->options.margin.kind = ESPL_MARGIN_ALG2;
+		return ESPL_OK;
+	}
+	if (trained == NULL || strcmp(trained, "same") == 0) {
+		j->options.margin = j->margin;
+		return ESPL_OK;
+	}
+	return read_margin("train-margin", trained, &j->options.margin, diag);
+}
+
+static espl_status
+read_rest(struct judging *j, const struct espl__args *args, struct espl__diag *diag)
+{
+	static const char *const names[] = { "unweight", "paper", "none" };
+	const char *correct = espl__arg(args, "correct"), *rate = espl__arg(args, "rate");
+	uint32_t i = 0;
+
+	while (correct != NULL && i < 3 && strcmp(names[i], correct) != 0)
+		i++;
+	if (i == 3)
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "--correct: '%s' is not unweight, paper or none", correct);
+	j->options.correct = i;
+	j->options.log_margin = espl__arg(args, "log-margin") != NULL;
+	j->rate = NAN;
+	if (rate != NULL &&
+	    (espl__parse_real(rate, &j->rate) != 0 || !(j->rate >= 0 && j->rate <= 1)))
+		return espl__fail(diag, ESPL_E_CONFIG, "--rate: '%s' is not a probability", rate);
 	return ESPL_OK;
 }
 
@@ -144,6 +186,8 @@ add_prediction(struct score *score, double p, int yes)
 	score->alarm += p > 0.5;
 	score->hit += p > 0.5 && yes;
 	score->right += (p > 0.5) == (yes != 0);
+	score->best_alarm += p > score->threshold;
+	score->best_hit += p > score->threshold && yes;
 	score->loss += find_loss(p, yes);
 	score->brier += (p - yes) * (p - yes);
 	score->rate_loss += find_loss(score->rate, yes);
@@ -167,27 +211,85 @@ export_minute(struct judging *j, const struct espl__price_series *s,
 	espl__print(&j->csv, ",%d\n", yes);
 }
 
-/* Both predictors are asked in the order of time. */
+/* The threshold with the highest F1; steps: predictions by size, all and positives. */
+static double
+choose_threshold(uint32_t steps[2][STEPS])
+{
+	uint32_t all = 0, alarm = 0, hit = 0;
+	double best = 0, at = 0.5;
+
+	for (uint32_t i = 0; i < STEPS; i++)
+		all += steps[1][i];
+	for (uint32_t i = STEPS; i-- > 1;) {
+		alarm += steps[0][i];
+		hit += steps[1][i];
+		if (alarm > 0 && 2.0 * hit / (alarm + all) > best) {
+			best = 2.0 * hit / (alarm + all);
+			at = (double)i / STEPS;
+		}
+	}
+	return at;
+}
+
+/* What the training period shows: predictors that do not learn from prices know no more. */
 static void
-judge_minutes(struct judging *j, const struct espl__price_series *s, struct espl_predictor *p,
+take_rate(struct judging *j, const struct score *score, struct espl_predictor_options *options,
+    struct espl_market_case *ask)
+{
+	options->rate = isnan(j->rate) ? score->rate : j->rate;
+	ask->hazard_hour = -log1p(-(score->rate < 0.999 ? score->rate : 0.999));
+	ask->hazard_hours = (double)j->train / HOUR;
+}
+
+/* The training period: its rate, and a threshold.  Both predictors are asked in the order of time;
+ * each market has margins of its own, the same for every predictor. */
+static void
+judge_training(struct judging *j, const struct espl__price_series *s, struct espl_predictor *p,
     struct espl_predictor *oracle, struct score *score)
 {
+	static uint32_t steps[2][STEPS];
 	espl_time begin = s->prices[0].from + MINUTE, until = begin + j->train;
-	espl_time end = s->prices[s->count - 1].from - HOUR;
 	uint32_t before = 0, yes_before = 0;
 	struct espl_market_case ask;
 
+	memset(steps, 0, sizeof steps);
 	for (espl_time now = begin; now + HOUR <= until; now += MINUTE, before++) {
-		make_case(j, s, now, &ask);
-		yes_before += espl_predictor_ask(oracle, &ask) > 0;
-	}
-	score->rate = before > 0 ? (double)yes_before / before : 0;
-	for (espl_time now = until + HOUR; now <= end; now += MINUTE) {
 		double got;
 		int yes;
 
 		make_case(j, s, now, &ask);
 		got = espl_predictor_ask(p, &ask);
+		yes = espl_predictor_ask(oracle, &ask) > 0;
+		yes_before += yes != 0;
+		if (isnan(got))
+			continue;
+		got = got < 1 ? got * STEPS : STEPS - 1;
+		steps[0][(uint32_t)got]++;
+		steps[1][(uint32_t)got] += yes != 0;
+	}
+	score->rate = before > 0 ? (double)yes_before / before : 0;
+	score->threshold = choose_threshold(steps);
+}
+
+static void
+judge_minutes(struct judging *j, const struct espl__price_series *s, struct espl_predictor *p,
+    struct espl_predictor *oracle, struct score *score)
+{
+	espl_time until = s->prices[0].from + MINUTE + j->train;
+	espl_time end = s->prices[s->count - 1].from - HOUR;
+	struct espl_predictor_options fixed = j->options;
+	struct espl_market_case ask, told = { .hazard_hour = NAN };
+
+	take_rate(j, score, &fixed, &told);
+	for (espl_time now = until + HOUR; now <= end; now += MINUTE) {
+		double got;
+		int yes;
+
+		make_case(j, s, now, &ask);
+		ask.hazard_hour = told.hazard_hour;
+		ask.hazard_hours = told.hazard_hours;
+		got =
+		    fixed.kind == ESPL_PREDICT_CONSTANT ? fixed.rate : espl_predictor_ask(p, &ask);
 		yes = espl_predictor_ask(oracle, &ask) > 0;
 		add_prediction(score, got, yes);
 		if (j->export)
@@ -214,8 +316,10 @@ judge_market(struct judging *j, const struct espl__price_series *s, struct score
 		return "out of memory";
 	}
 	status = espl_predictor_train(p, s->prices, s->count, begin, until);
-	if (status == ESPL_OK)
+	if (status == ESPL_OK) {
+		judge_training(j, s, p, oracle, score);
 		judge_minutes(j, s, p, oracle, score);
+	}
 	espl_predictor_close(p);
 	espl_predictor_close(oracle);
 	if (status == ESPL_E_UNKNOWN)
@@ -228,9 +332,9 @@ judge_market(struct judging *j, const struct espl__price_series *s, struct score
 }
 
 static double
-find_f1(const struct score *s)
+find_f1(const struct score *s, uint32_t hit, uint32_t alarm)
 {
-	return s->alarm + s->yes > 0 ? 2.0 * s->hit / (s->alarm + s->yes) : 0;
+	return alarm + s->yes > 0 ? 2.0 * hit / (alarm + s->yes) : 0;
 }
 
 static double
@@ -255,10 +359,12 @@ print_text(struct espl__buf *b, const struct espl__price_series *s, const struct
 		espl__print(b,
 		    "  %u minutes, %.2f %% interrupted within the hour (training period: %.2f "
 		    "%%)\n"
-		    "  accuracy %.3f (always the majority: %.3f), F1 %.3f\n"
+		    "  accuracy %.3f (always the majority: %.3f), F1 %.3f (above %.3f: %.3f)\n"
 		    "  log loss %.4f, Brier %.4f (always the training rate: %.4f, %.4f)\n",
 		    r->count, 100 * r->yes / n, 100 * r->rate, r->right / n, find_majority(r),
-		    find_f1(r), r->loss / n, r->brier / n, r->rate_loss / n, r->rate_brier / n);
+		    find_f1(r, r->hit, r->alarm), r->threshold,
+		    find_f1(r, r->best_hit, r->best_alarm), r->loss / n, r->brier / n,
+		    r->rate_loss / n, r->rate_brier / n);
 		if (r->unknown > 0)
 			espl__print(b, "  %u minutes without an answer\n", r->unknown);
 	}
@@ -290,7 +396,10 @@ print_json(struct espl__buf *b, const struct judging *j, const struct espl__pric
 	espl__json_real(b, "training_rate", r->rate);
 	espl__json_real(b, "accuracy", r->right / n);
 	espl__json_real(b, "majority", r->count > 0 ? find_majority(r) : NAN);
-	espl__json_real(b, "f1", r->count > 0 ? find_f1(r) : NAN);
+	espl__json_real(b, "f1", r->count > 0 ? find_f1(r, r->hit, r->alarm) : NAN);
+	espl__json_real(b, "threshold", r->threshold);
+	espl__json_real(b, "threshold_f1",
+	    r->count > 0 ? find_f1(r, r->best_hit, r->best_alarm) : NAN);
 	espl__json_real(b, "log_loss", r->loss / n);
 	espl__json_real(b, "brier", r->brier / n);
 	espl__json_real(b, "rate_log_loss", r->rate_loss / n);
@@ -348,11 +457,13 @@ espl__verb_market(const struct espl__args *args)
 	struct espl__buf text = { NULL, 0, 0 };
 	const char *kind = espl__arg(args, "predictor");
 	int64_t days = 9, seed = 1;
-	espl_status status = read_kind(&j, kind != NULL ? kind : "empirical", &diag);
+	espl_status status = read_kind(&j, kind != NULL ? kind : "adaptive", &diag);
 	int result;
 
 	if (status == ESPL_OK)
-		status = read_margin(&j, espl__arg(args, "margin"), &diag);
+		status = read_margins(&j, args, &diag);
+	if (status == ESPL_OK)
+		status = read_rest(&j, args, &diag);
 	if (status == ESPL_OK)
 		status = espl__arg_number(args, "train-days", 1, 3650, 9, &days, &diag);
 	if (status == ESPL_OK)

@@ -122,12 +122,19 @@ static const struct espl__flag market_flags[] = { { "offer", 0, "NAME",
 						      "only this offer (instance type)" },
 	{ "zone", 0, "ZONE", "only this zone" },
 	{ "predictor", 'p', "KIND",
-	    "empirical (default), never, oracle, logistic, tributary, revpred or "
-	    "revpred-log" },
+	    "adaptive (default), empirical, never, constant, hazard, oracle, logistic, tributary "
+	    "or revpred" },
 	{ "train-days", 0, "N", "days for training at the beginning (default: 9)" },
 	{ "margin", 'm', "MARGIN",
 	    "maximum price above the present price: uniform:A,B dollars or relative:X times the "
 	    "price (default: relative:0.1)" },
+	{ "train-margin", 0, "MARGIN",
+	    "margins that networks are trained on: as --margin, alg2 (default of revpred) or same "
+	    "(default of the others)" },
+	{ "log-margin", 0, NULL, "networks see the margin's logarithm, not the maximum price" },
+	{ "correct", 0, "HOW",
+	    "class weights of networks: unweight (default), paper (Eq. 3 as printed) or none" },
+	{ "rate", 0, "P", "the probability of predictor constant (default: the training rate)" },
 	{ "seed", 0, "N", "random seed of margins and training (default: 1)" },
 	{ "output", 'o', "OUT", "also write each prediction to this CSV file" }, JSON_FLAG,
 	END_FLAGS };

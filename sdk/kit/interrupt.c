@@ -13,6 +13,7 @@ struct espl_predictor {
 	struct espl_predictor_options options;
 	struct espl_price_grid grid;
 	struct espl_learned *learned; /* NULL: not trained */
+	struct espl_adapted adapted;
 };
 
 void
@@ -20,7 +21,7 @@ espl_predictor_defaults(struct espl_predictor_options *options, espl_predictor_k
 {
 	memset(options, 0, sizeof *options);
 	options->kind = kind;
-	options->window = 48 * HOUR;
+	options->window = kind == ESPL_PREDICT_ADAPTIVE ? 28 * 24 * HOUR : 48 * HOUR;
 	options->prior_rate = 0.05;
 	options->prior_hours = 20;
 	options->margin.kind =
@@ -32,13 +33,20 @@ espl_predictor_defaults(struct espl_predictor_options *options, espl_predictor_k
 	options->epochs = 10;
 }
 
+/* By espl_predictor_train. */
+static int
+learns(espl_predictor_kind kind)
+{
+	return kind >= ESPL_PREDICT_LOGISTIC && kind <= ESPL_PREDICT_REVPRED;
+}
+
 espl_status
 espl_predictor_open(const struct espl_predictor_options *o, struct espl_predictor **predictor)
 {
 	struct espl_predictor *p;
 
 	ESPL_ASSERT(o != NULL && predictor != NULL);
-	if (o->kind > ESPL_PREDICT_REVPRED || o->window < HOUR || o->window > 10000 * HOUR ||
+	if (o->kind > ESPL_PREDICT_ADAPTIVE || o->window < HOUR || o->window > 10000 * HOUR ||
 	    !(o->rate >= 0 && o->rate <= 1) || !(o->prior_rate > 0 && o->prior_rate < 1e6) ||
 	    !(o->prior_hours > 0 && o->prior_hours < 1e9) || o->correct > ESPL_CORRECT_NONE ||
 	    o->margin.kind > ESPL_MARGIN_ALG2 || !(o->margin.low >= 0 && o->margin.low < 1e6) ||
@@ -50,9 +58,9 @@ espl_predictor_open(const struct espl_predictor_options *o, struct espl_predicto
 	if (p == NULL)
 		return ESPL_E_NOMEM;
 	p->options = *o;
-	p->grid.keep = o->kind >= ESPL_PREDICT_LOGISTIC
-	    ? ESPL_LEARN_PAST
-	    : (uint32_t)(o->window / ESPL_MINUTE) + ESPL_GRID_HOUR + 1;
+	p->adapted.seed = o->seed;
+	p->grid.keep = learns(o->kind) ? ESPL_LEARN_PAST
+				       : (uint32_t)(o->window / ESPL_MINUTE) + ESPL_GRID_HOUR + 1;
 	*predictor = p;
 	return ESPL_OK;
 }
@@ -75,7 +83,7 @@ espl_predictor_train(struct espl_predictor *p, const struct espl_price *prices, 
 	espl_status status;
 
 	ESPL_ASSERT(p != NULL && (prices != NULL || count == 0) && from <= until);
-	if (p->options.kind < ESPL_PREDICT_LOGISTIC)
+	if (!learns(p->options.kind))
 		return ESPL_OK;
 	status = espl_grid_extend(&grid, prices, count, until);
 	if (status == ESPL_OK)
@@ -147,6 +155,9 @@ espl_predictor_ask(struct espl_predictor *p, const struct espl_market_case *ask)
 		return ask_future(ask);
 	if (p->options.kind == ESPL_PREDICT_EMPIRICAL)
 		return ask_past(p, ask->max_price - price);
+	if (p->options.kind == ESPL_PREDICT_ADAPTIVE)
+		return espl_adapted_ask(&p->adapted, &p->grid,
+		    (double)(ask->max_price - price) / (double)ESPL_USD);
 	if (p->learned == NULL)
 		return NAN;
 	return espl_learned_ask(p->learned, &p->grid,

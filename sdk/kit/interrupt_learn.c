@@ -10,8 +10,7 @@
 #define BATCH 64u
 #define RATE 0.002f /* Adam's */
 #define DAY 1440u
-#define SHARES 4u /* windows of the logistic regression */
-#define TERMS (SHARES + 3)
+#define TERMS ESPL_TERMS
 #define INPUTS 7u /* of a network: six features and the maximum price or margin */
 
 struct sample {
@@ -104,27 +103,61 @@ put_sample(struct espl_learned *l, const struct espl_price_grid *grid, uint32_t 
 		put_inputs(l, grid, i, price, margin, net->now + (size_t)row * NET_IN);
 }
 
-/* Log-odds of the shares of rises above the margin, the margin and the price to their usual. */
-static void
-read_terms(const struct espl_price_grid *grid, uint32_t i, double margin, double to[TERMS])
+static double
+log_odds(double found, double of)
 {
-	static const uint32_t hours[SHARES] = { 6, 24, 48, 168 };
-	espl_money least = (espl_money)llround(margin * (double)ESPL_USD);
-	uint32_t end = i >= ESPL_GRID_HOUR ? i - ESPL_GRID_HOUR + 1 : 0, of;
-	double price = price_of(grid, i), sum;
+	return log((found + 0.5) / (of - found + 0.5));
+}
+
+/* Of the rises of the hours before whose hour is over at minute i. */
+static double
+share_risen(const struct espl_price_grid *grid, uint32_t i, uint32_t hours, espl_money margin)
+{
+	uint32_t end = i >= ESPL_GRID_HOUR ? i - ESPL_GRID_HOUR + 1 : 0, of, found;
 
 	end = end < grid->risen ? end : grid->risen;
-	for (uint32_t k = 0; k < SHARES; k++) {
-		double found = espl_grid_exceeding(grid, end, hours[k] * 60, least, &of);
+	found = espl_grid_exceeding(grid, end, hours * 60, margin, &of);
+	return log_odds(found, of);
+}
 
-		to[k] = log((found + 0.5) / (of - found + 0.5));
+/* Of the minutes before in which the price was above what it is now, by the margin: up to now. */
+static void
+share_above(const struct espl_price_grid *grid, uint32_t i, espl_money most, double to[2])
+{
+	static const uint32_t minutes[] = { 360, DAY };
+	uint32_t found = 0, at = i;
+
+	for (uint32_t k = 0; k < 2; k++) {
+		uint32_t from = i < minutes[k] ? 0 : i - minutes[k];
+
+		for (; at > from; at--)
+			found += grid->minutes[at].top > most;
+		to[k] = log_odds(found, i - from);
 	}
-	of = i < DAY ? i : DAY;
-	sum = (double)(grid->minutes[i].price_sum - grid->minutes[i - of].price_sum) /
-	    (double)ESPL_USD;
-	to[SHARES] = of > 0 && sum > 0 ? log(price * of / sum + 1e-6) : 0;
-	to[SHARES + 1] = log((margin + 1e-6) / (price + 1e-6));
-	to[SHARES + 2] = 1;
+}
+
+void
+espl_learned_terms(const struct espl_price_grid *grid, uint32_t i, double margin, double to[TERMS])
+{
+	const struct espl_minute *m = grid->minutes + i;
+	espl_money least = (espl_money)llround(margin * (double)ESPL_USD);
+	uint32_t hour = i < ESPL_GRID_HOUR ? i : ESPL_GRID_HOUR, day = i < DAY ? i : DAY;
+	double since = (double)((grid->first + i) * ESPL_MINUTE - m->set_at) / ESPL_MINUTE;
+	double price = price_of(grid, i), sum;
+
+	ESPL_ASSERT(i < grid->count);
+	to[0] = share_risen(grid, i, 48, least);
+	to[1] = share_risen(grid, i, 6, least);
+	to[2] = share_risen(grid, i, 168, least);
+	share_above(grid, i, m->price + least, &to[3]);
+	to[5] = log1p((double)(m->changes - m[-(ptrdiff_t)hour].changes));
+	to[6] = log1p(since < DAY ? since : DAY);
+	sum = (double)(m->price_sum - m[-(ptrdiff_t)day].price_sum) / (double)ESPL_USD;
+	to[7] = day > 0 && sum > 0 ? log(price * day / sum + 1e-6) : 0;
+	to[8] = log((margin + 1e-6) / (price + 1e-6));
+	hour = i < 10 ? i : 10;
+	to[9] = log1p((double)(m->changes - m[-(ptrdiff_t)hour].changes));
+	to[10] = 1;
 }
 
 /* a x = b for a positive definite matrix, in place. */
@@ -156,7 +189,7 @@ fit_logistic(struct espl_learned *l, const struct espl_price_grid *grid, const s
 	if (x == NULL)
 		return ESPL_E_NOMEM;
 	for (uint32_t s = 0; s < count; s++)
-		read_terms(grid, list[s].minute, list[s].margin, x[s]);
+		espl_learned_terms(grid, list[s].minute, list[s].margin, x[s]);
 	for (uint32_t round = 0; round < 25; round++) {
 		double a[TERMS][TERMS] = { { 0 } }, b[TERMS], size = 0;
 
@@ -374,7 +407,7 @@ espl_learned_ask(struct espl_learned *l, const struct espl_price_grid *grid, dou
 		return espl_correct_weights(1 / (1 + exp(-(double)l->net->logit[0])), l->positives,
 		    l->options.correct);
 	}
-	read_terms(grid, grid->count - 1, margin, terms);
+	espl_learned_terms(grid, grid->count - 1, margin, terms);
 	for (uint32_t i = 0; i < TERMS; i++)
 		z += terms[i] * l->weights[i];
 	return 1 / (1 + exp(-z));

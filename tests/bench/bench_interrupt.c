@@ -68,6 +68,7 @@ main(void)
 			prices[i].usd_hour = 300000 + (espl_money)(state >> 40) % 150000;
 	}
 	bad = bad || measure_kind("empirical", ESPL_PREDICT_EMPIRICAL, prices) ||
+	    measure_kind("adaptive", ESPL_PREDICT_ADAPTIVE, prices) ||
 	    measure_kind("logistic", ESPL_PREDICT_LOGISTIC, prices) ||
 	    measure_kind("tributary", ESPL_PREDICT_TRIBUTARY, prices) ||
 	    measure_kind("revpred", ESPL_PREDICT_REVPRED, prices);

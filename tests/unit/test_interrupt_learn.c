@@ -13,10 +13,15 @@
 #define BASE 0.5
 #define SIZE 0.1 /* mean jump in dollars */
 
-static double jumps[2] = { 0.0005, 0.02 };                /* a minute */
-static double leaves[2] = { 1.0 / (3 * DAY), 1.0 / DAY }; /* the state, a minute */
+struct process {
+	double jumps[2];  /* a minute, by state */
+	double leaves[2]; /* the state, a minute */
+};
+static const struct process fast = { { 0.0005, 0.02 }, { 1.0 / (3 * DAY), 1.0 / DAY } };
+static const struct process slow = { { 0.01, 0.05 }, { 1.0 / (40 * DAY), 1.0 / (40 * DAY) } };
 
 struct made {
+	const struct process *process;
 	struct espl_price *prices; /* one a minute */
 	uint8_t *rough, *high;     /* state; whether a jump is there */
 	uint32_t count;
@@ -34,24 +39,24 @@ draw(void)
 }
 
 static struct made
-make_market(uint32_t days)
+make_market(const struct process *process, uint32_t days, uint64_t seed)
 {
-	struct made m = { .count = days * DAY };
+	struct made m = { .process = process, .count = days * DAY };
 	uint8_t rough = 0;
 
-	state = 99;
+	state = seed;
 	m.prices = calloc(m.count, sizeof *m.prices);
 	m.rough = calloc(m.count, 1);
 	m.high = calloc(m.count, 1);
 	for (uint32_t i = 0; i < m.count; i++) {
 		double price = BASE;
 
-		if (i > 0 && draw() < leaves[rough])
+		if (i > 0 && draw() < process->leaves[rough])
 			rough = !rough;
 		m.rough[i] = rough;
 		if (rough)
 			price -= 0.001 * (double)(i % 3);
-		if (draw() < jumps[rough]) {
+		if (draw() < process->jumps[rough]) {
 			price = BASE - SIZE * log(1 - draw()) + 0.0001;
 			m.high[i] = 1;
 		}
@@ -74,8 +79,10 @@ know_probability(const struct made *m, uint32_t i, double above)
 			double quiet[2];
 
 			for (uint32_t to = 0; to < 2; to++)
-				quiet[to] = (1 - jumps[to] * exp(-above / SIZE)) * none[to];
-			next[s] = (1 - leaves[s]) * quiet[s] + leaves[s] * quiet[!s];
+				quiet[to] =
+				    (1 - m->process->jumps[to] * exp(-above / SIZE)) * none[to];
+			next[s] = (1 - m->process->leaves[s]) * quiet[s] +
+			    m->process->leaves[s] * quiet[!s];
 		}
 		none[0] = next[0];
 		none[1] = next[1];
@@ -131,9 +138,10 @@ judge(const struct made *m, struct espl_predictor *p, uint32_t train_days)
 }
 
 static struct judged
-try_kind(espl_predictor_kind kind, int log_margin, uint32_t samples, uint32_t epochs)
+try_kind(const struct process *process, uint64_t seed, espl_predictor_kind kind, int log_margin,
+    uint32_t samples, uint32_t epochs)
 {
-	struct made m = make_market(60);
+	struct made m = make_market(process, 60, seed);
 	struct espl_predictor_options options;
 	struct espl_predictor *p = NULL;
 	struct judged result;
@@ -148,8 +156,8 @@ try_kind(espl_predictor_kind kind, int log_margin, uint32_t samples, uint32_t ep
 	cr_assert_eq(espl_predictor_train(p, m.prices, m.count, 0, m.prices[40 * DAY].from),
 	    ESPL_OK);
 	result = judge(&m, p, 40);
-	cr_log_info("kind %u: Bayes %.4f, predicted %.4f, training rate %.4f\n", kind, result.bayes,
-	    result.predicted, result.rate);
+	cr_log_info("kind %u, seed %llu: Bayes %.4f, predicted %.4f, training rate %.4f\n", kind,
+	    (unsigned long long)seed, result.bayes, result.predicted, result.rate);
 	cr_expect_lt(result.predicted, result.rate, "kind %u: %g, rate %g, Bayes %g", kind,
 	    result.predicted, result.rate, result.bayes);
 	espl_predictor_close(p);
@@ -159,33 +167,90 @@ try_kind(espl_predictor_kind kind, int log_margin, uint32_t samples, uint32_t ep
 	return result;
 }
 
-/* It follows a process that changes more slowly than its window of two days. */
-Test(learn, empirical)
+/* Log loss to that of Bayes, the mean of several markets. */
+static double
+compare_kind(const struct process *process, espl_predictor_kind kind)
 {
-	struct judged j;
+	double sum = 0;
 
-	jumps[0] = 0.01;
-	jumps[1] = 0.05;
-	leaves[0] = leaves[1] = 1.0 / (40 * DAY);
-	j = try_kind(ESPL_PREDICT_EMPIRICAL, 0, 5760, 1);
-	cr_expect_lt(j.predicted, 1.08 * j.bayes, "%g, Bayes %g", j.predicted, j.bayes);
+	for (uint64_t seed = 99; seed < 99 + 4; seed++) {
+		struct judged j = try_kind(process, seed, kind, 0, 5760, 1);
+
+		sum += j.predicted / j.bayes / 4;
+	}
+	cr_log_info("kind %u: %.3f of Bayes\n", kind, sum);
+	return sum;
 }
 
-Test(learn, logistic)
+/* The default, without any training. */
+Test(learn, adaptive_is_within_5_percent_of_the_best_possible)
 {
-	(void)try_kind(ESPL_PREDICT_LOGISTIC, 0, 5760, 1);
+	cr_expect_lt(compare_kind(&fast, ESPL_PREDICT_ADAPTIVE), 1.05);
+	cr_expect_lt(compare_kind(&slow, ESPL_PREDICT_ADAPTIVE), 1.05);
 }
 
-Test(learn, revpred)
+Test(learn, logistic_is_within_15_percent)
 {
-	struct judged j = try_kind(ESPL_PREDICT_REVPRED, 1, 2880, 6);
+	cr_expect_lt(compare_kind(&fast, ESPL_PREDICT_LOGISTIC), 1.15);
+}
+
+/* A share of two days follows what changes more slowly than that. */
+Test(learn, empirical_follows_a_slow_market)
+{
+	double late = compare_kind(&fast, ESPL_PREDICT_EMPIRICAL);
+
+	cr_expect_lt(compare_kind(&slow, ESPL_PREDICT_EMPIRICAL), 1.1);
+	cr_expect_gt(late, 1.2, "%g: the fast process is no test of the others", late);
+}
+
+Test(learn, revpred_is_within_15_percent)
+{
+	struct judged j = try_kind(&fast, 99, ESPL_PREDICT_REVPRED, 1, 2880, 6);
 
 	cr_expect_lt(j.predicted, 1.15 * j.bayes, "%g, Bayes %g", j.predicted, j.bayes);
 }
 
 Test(learn, tributary)
 {
-	struct judged j = try_kind(ESPL_PREDICT_TRIBUTARY, 0, 2880, 6);
+	struct judged j = try_kind(&fast, 99, ESPL_PREDICT_TRIBUTARY, 0, 2880, 6);
 
 	cr_expect_lt(j.predicted, 1.2 * j.bayes, "%g, Bayes %g", j.predicted, j.bayes);
+}
+
+/* The same arguments and seed give the same predictor, another seed another one. */
+Test(learn, deterministic)
+{
+	static const espl_predictor_kind kinds[] = { ESPL_PREDICT_LOGISTIC, ESPL_PREDICT_TRIBUTARY,
+		ESPL_PREDICT_REVPRED, ESPL_PREDICT_ADAPTIVE };
+	struct made m = make_market(&fast, 12, 99);
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		double got[3];
+
+		for (uint32_t k = 0; k < 3; k++) {
+			struct espl_market_case ask = { m.prices, m.count, 0,
+				m.prices[10 * DAY].from, m.prices[10 * DAY].usd_hour + 50000, NAN,
+				0 };
+			struct espl_predictor_options options;
+			struct espl_predictor *p = NULL;
+
+			espl_predictor_defaults(&options, kinds[i]);
+			options.margin = (struct espl_margin){ ESPL_MARGIN_UNIFORM, 0, 0.01, 0.2 };
+			options.samples = 256;
+			options.epochs = 2;
+			options.seed = k < 2 ? 5 : 6;
+			cr_assert_eq(espl_predictor_open(&options, &p), ESPL_OK);
+			cr_assert_eq(espl_predictor_train(p, m.prices, m.count, 0,
+					 m.prices[9 * DAY].from),
+			    ESPL_OK);
+			got[k] = espl_predictor_ask(p, &ask);
+			cr_assert(got[k] >= 0 && got[k] <= 1);
+			espl_predictor_close(p);
+		}
+		cr_expect_eq(got[0], got[1], "kind %u", kinds[i]);
+		cr_expect_neq(got[0], got[2], "kind %u", kinds[i]);
+	}
+	free(m.prices);
+	free(m.rough);
+	free(m.high);
 }

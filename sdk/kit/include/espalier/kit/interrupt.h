@@ -26,10 +26,15 @@ enum {
 	ESPL_PREDICT_ORACLE,   /* knows the prices after `now`: for evaluation only */
 	ESPL_PREDICT_LOGISTIC, /* learns: logistic regression on empirical shares */
 	ESPL_PREDICT_TRIBUTARY, /* learns: one LSTM over all inputs (SpotTune's baseline) */
-	ESPL_PREDICT_REVPRED    /* learns: SpotTune's LSTM for the past beside the present */
+	ESPL_PREDICT_REVPRED,   /* learns: SpotTune's LSTM for the past beside the present */
+	/* begins as the empirical share, and learns from each hour that it sees: a logistic
+	 * regression on shares, changes of the price and the margin */
+	ESPL_PREDICT_ADAPTIVE,
+	ESPL_PREDICT_COUNT
 };
 /* In the order above: as `choices` of an option, its value is the kind. */
-#define ESPL_PREDICT_CHOICES "empirical|never|constant|hazard|oracle|logistic|tributary|revpred"
+#define ESPL_PREDICT_CHOICES \
+	"empirical|never|constant|hazard|oracle|logistic|tributary|revpred|adaptive"
 
 /* How far above the present price the maximum price is, in dollars per node-hour. */
 typedef uint32_t espl_margin_kind;
@@ -56,7 +61,7 @@ struct espl_predictor_options {
 	espl_predictor_kind kind;
 	espl_correct correct;      /* networks */
 	struct espl_margin margin; /* trained on; RevPred as published: ALG2 */
-	espl_span window;          /* EMPIRICAL: how much of the past counts */
+	espl_span window;          /* EMPIRICAL, ADAPTIVE: how much of the past counts */
 	double rate;               /* CONSTANT: the probability */
 	double prior_rate;         /* HAZARD: interruptions per node-hour where nothing is known */
 	double prior_hours;        /* HAZARD: node-hours that the prior counts for */
