@@ -330,8 +330,7 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 	while (left > 0 && ((end = memchr(line, '\n', left)) != NULL || left > 4000)) {
 		size_t length = end != NULL ? (size_t)(end - line) : left;
 
-		if (!note_reach(agent, line, length) &&
-		    !espl__real_ship_line(agent, line, length))
+		if (!note_reach(agent, line, length) && !espl__real_ship_line(agent, line, length))
 			log_line(agent, line, (int)length);
 		length += end != NULL;
 		line += length;

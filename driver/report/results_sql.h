@@ -23,11 +23,12 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[MOVE_GANG] = "UPDATE gangs SET gpus = ?2, packing = ?3, slots = ?4 WHERE id = ?1",
 	[SET_GANG] = "UPDATE gangs SET state = ?2, running_s = coalesce(?3, running_s), ended_s = "
 		     "?4, text = ?5 WHERE id = ?1",
-	[PUT_NODE] = "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
-		     "?13, ?14, ?15) ON CONFLICT (id) DO UPDATE SET state = ?5, gpus = ?4, booting_s = "
-		     "coalesce(booting_s, ?7), ready_s = coalesce(ready_s, ?8), notice_s = "
-		     "coalesce(notice_s, ?9), ended_s = ?10, billed_from_s = ?11, price_hour = "
-		     "?12, charged_usd = ?13, why = coalesce(?14, why), host = ?15",
+	[PUT_NODE] =
+	    "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
+	    "?13, ?14, ?15) ON CONFLICT (id) DO UPDATE SET state = ?5, gpus = ?4, booting_s = "
+	    "coalesce(booting_s, ?7), ready_s = coalesce(ready_s, ?8), notice_s = "
+	    "coalesce(notice_s, ?9), ended_s = ?10, billed_from_s = ?11, price_hour = "
+	    "?12, charged_usd = ?13, why = coalesce(?14, why), host = ?15",
 	[PUT_CHARGE] = "INSERT INTO charges VALUES (?1, ?2, ?3)",
 	[PUT_GROUP] = "INSERT OR REPLACE INTO groups VALUES (?1, ?2, ?3, ?4, NULL)",
 	[END_GROUP] = "UPDATE groups SET ended_s = ?2 WHERE id = ?1",

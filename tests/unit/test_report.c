@@ -131,7 +131,7 @@ play(struct stage *s)
 	EACH(group, 0, 0, 0, 0, 0);
 	for (int i = 0; i < 2; i++)
 		tell(s, 0, i, ESPL_TRIAL_WAITING);
-	EACH(node, ESPL_SECOND, &node, &offer, 500000, "");
+	EACH(node, ESPL_SECOND, &node, &offer, "red", 500000, "");
 	for (int i = 0; i < 2; i++) {
 		EACH(gang, ESPL_SECOND, (uint64_t)i, (uint64_t)i, ESPL__PHASE_STARTING, share,
 		    slots, "");
@@ -155,7 +155,7 @@ play(struct stage *s)
 	for (uint64_t i = 2; i <= 4; i++)
 		report(s, 3 + (double)i, 1, i, i == 3 ? NAN : -0.75 - 0.01 * (double)i);
 	node.state = ESPL_NODE_ENDED;
-	EACH(node, 9 * ESPL_SECOND, &node, &offer, 1250000, "released");
+	EACH(node, 9 * ESPL_SECOND, &node, &offer, "red", 1250000, "released");
 }
 
 static struct espl__totals
@@ -224,6 +224,7 @@ Test(report, results_hold_what_happened)
 	cr_expect_eq(ask(s.dir, "SELECT value FROM metrics WHERE trial = 0"), 7);
 	cr_expect_float_eq(ask(s.dir, "SELECT sum(usd) FROM charges"), 1.25, 1e-9);
 	cr_expect_eq(ask(s.dir, "SELECT charged_usd FROM nodes"), 1.25);
+	cr_expect_eq(ask(s.dir, "SELECT host = 'red' FROM nodes"), 1);
 	cr_expect_eq(ask(s.dir, "SELECT requested_s + ready_s + ended_s FROM nodes"), 11);
 	cr_expect_eq(ask(s.dir, "SELECT count(*) FROM decisions WHERE what = 'promoted'"), 1);
 	cr_expect_eq(ask(s.dir, "SELECT ended_s FROM groups WHERE id = 0"), 2);
