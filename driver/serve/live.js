@@ -290,14 +290,9 @@ more.append(queuePlace, submitPlace, logSection);
 /* The trials that are running or have failed, to choose from. */
 function offerTrials(report) {
   const names = new Set();
-  for (const search of report.searches || []) {
-    const { columns = [], rows = [] } = search.trials || {};
-    const id = columns.indexOf("id"), status = columns.indexOf("state");
-    for (const row of rows)
-      if (names.size < 200 && ["running", "failed"].includes(row[status]))
-        names.add(row[id] >= 2 ** 40
-          ? `${Math.floor(row[id] / 2 ** 40)}/${row[id] % 2 ** 40}` : String(row[id]));
-  }
+  for (const trial of report.searches.flatMap((s) => objects(s.sample)))
+    if (names.size < 200 && ["running", "failed"].includes(trial.state))
+      names.add(trialName(trial.id));
   logChoice.replaceChildren(...[...names].map((name) => make("option", { value: name })));
 }
 

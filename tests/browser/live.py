@@ -78,6 +78,8 @@ def follow(page):
     page.js("window.same = true")
     page.wait("document.querySelector('#page').innerHTML.length !== %d" % before)
     check("the page of a run is drawn again while it is running", page.js("window.same"))
+    page.wait("document.querySelectorAll('#trials option').length > 0")
+    check("it offers the trials that are running, to choose a log", page.js("/^[0-9]$/.test(document.querySelector('#trials option').value)"))
     page.js("document.querySelector('input[aria-label=trial]').value = '3'")
     page.click("[...document.querySelectorAll('form button')].find((b) => b.textContent === 'Show')")
     page.wait("document.querySelector('#log').textContent.includes('<script>window.hit=1')")

@@ -145,3 +145,33 @@ write_real() {
 	cloud = { use = "local"; nodes = 2; gpus = 2; device = "cpu"; };
 	END
 }
+# A pool of three jobs, one more than its nodes: pool.cfg.
+write_pool() {
+	cat >job.sh <<-'END'
+	[ "$RANK" = 0 ] || exit 0
+	i=$ESPALIER_ITERATION
+	while :; do
+		sleep 0.2
+		i=$((i + 1))
+		echo "{\"iteration\": $i, \"metrics\": {}}" >&$ESPALIER_REPORT_FD
+		while read -r word rest <&$ESPALIER_REPORT_FD || exit 1; do
+			case $word in
+			stop) exit 0 ;;
+			checkpoint|pause)
+				mkdir -p "$ESPALIER_SAVE" && echo $i >"$ESPALIER_SAVE/state"
+				echo "{\"saved\": $i}" >&$ESPALIER_REPORT_FD
+				[ "$word" = pause ] && exit 0 ;;
+			*) break ;;
+			esac
+		done
+	done
+	END
+	printf 'job,arrives_s,work_s,nodes_min,nodes_max\n--help,0,300,1,1\ntwo,0,300,1,1\nthree,0,300,1,1\n' >jobs.csv
+	cat >pool.cfg <<-'END'
+	experiment = { name = "basket"; seed = 1; };
+	workload = { trace = "jobs.csv"; iteration = "1s"; };
+	trial = { command = [ "bash", "job.sh" ]; grace = "2s"; };
+	allocator = { use = "fair"; };
+	cloud = { use = "local"; nodes = 2; gpus = 1; device = "cpu"; };
+	END
+}
