@@ -200,7 +200,7 @@ answer_http(struct espl_kit *kit, const struct espl_cloud_ops *ops, const struct
 }
 
 static void
-answer_child(struct espl_kit *kit, const struct espl_cloud_ops *ops, const struct kit_request *r)
+answer_child(struct espl_kit *kit, const struct espl_cloud_ops *ops, struct kit_request *r)
 {
 	static const char busy[] = "the service is busy", cut[] = "the connection was lost";
 	struct espl_child child;
@@ -267,44 +267,56 @@ espl__kit_cloud_answer(struct espl_kit *kit, espl_time until)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* It leaves now, unless the fault of this kit befalls it. */
+static espl_kit_fault
+find_fault(const struct kit_cloud *c)
+{
+	for (uint32_t i = 0; i < c->fault_count; i++)
+		if (c->faults[i].at == c->sent)
+			return c->faults[i].kind;
+	return 0;
+}
+
+/* It leaves now, unless a fault of this kit befalls it. */
 static espl_status
 send_request(struct espl_kit *kit, struct kit_request *r)
 {
 	struct kit_cloud *c = kit->cloud;
 	espl_span limit = r->kind == KIT_HTTP ? r->http.limit : r->spawn.limit;
+	espl_kit_fault fault;
 
 	r->at = kit->now + LATENCY;
 	r->until = limit > 0      ? kit->now + limit
 	    : r->kind == KIT_HTTP ? kit->now + HTTP_LIMIT
 				  : ESPL_NEVER;
 	c->asked++;
-	if (++c->sent != c->fault_at) {
+	c->sent++;
+	fault = find_fault(c);
+	if (fault == 0) {
 		add_request(kit, r);
 		return ESPL_OK;
 	}
 	c->struck = 1;
-	if (c->fault == ESPL_KIT_LOSE_REQUEST || c->fault == ESPL_KIT_LOSE_ANSWER) {
+	if (fault == ESPL_KIT_LOSE_REQUEST || fault == ESPL_KIT_LOSE_ANSWER) {
 		espl__kit_say(kit,
-		    c->fault == ESPL_KIT_LOSE_REQUEST ? "lost: the request" : "lost: the answer");
-		if (c->fault == ESPL_KIT_LOSE_ANSWER)
+		    fault == ESPL_KIT_LOSE_REQUEST ? "lost: the request" : "lost: the answer");
+		if (fault == ESPL_KIT_LOSE_ANSWER)
 			perform_unseen(kit, r);
 		r->at = kit->now +
 		    (limit > 0                    ? limit
 			    : r->kind == KIT_HTTP ? HTTP_LIMIT
 						  : CHILDREN_LIMIT);
-	} else if (c->fault == ESPL_KIT_KILL_BEFORE || c->fault == ESPL_KIT_KILL_AFTER) {
+	} else if (fault == ESPL_KIT_KILL_BEFORE || fault == ESPL_KIT_KILL_AFTER) {
 		espl__kit_say(kit,
-		    c->fault == ESPL_KIT_KILL_BEFORE ? "killed before the request left"
-						     : "killed before the answer");
-		for (uint32_t i = 0; c->fault == ESPL_KIT_KILL_AFTER && i < c->request_count; i++)
+		    fault == ESPL_KIT_KILL_BEFORE ? "killed before the request left"
+						  : "killed before the answer");
+		for (uint32_t i = 0; fault == ESPL_KIT_KILL_AFTER && i < c->request_count; i++)
 			perform_unseen(kit, &c->requests[i]);
-		if (c->fault == ESPL_KIT_KILL_AFTER)
+		if (fault == ESPL_KIT_KILL_AFTER)
 			perform_unseen(kit, r);
 		c->dead = 1;
 		return ESPL_OK;
 	}
-	r->lost = (int)c->fault;
+	r->lost = (int)fault;
 	add_request(kit, r);
 	return ESPL_OK;
 }
@@ -450,8 +462,18 @@ espl_kit_set_fault(struct espl_kit *kit, uint32_t request, espl_kit_fault fault)
 {
 	struct kit_cloud *c = espl__kit_cloud(kit);
 
-	c->fault_at = request;
-	c->fault = fault;
+	c->faults[0] = (struct kit_fault){ request, fault };
+	c->fault_count = 1;
 	c->sent = 0;
 	c->struck = 0;
+}
+
+void
+espl_kit_add_fault(struct espl_kit *kit, uint32_t request, espl_kit_fault fault)
+{
+	struct kit_cloud *c = espl__kit_cloud(kit);
+
+	if (c->fault_count == KIT_FAULTS)
+		espl__kit_stop("there are too many faults");
+	c->faults[c->fault_count++] = (struct kit_fault){ request, fault };
 }

@@ -20,7 +20,7 @@ struct kit_lease {
 	espl_reason reason;
 	espl_money charged;
 	espl_span retry_after;
-	espl_time ends_at, ready_at, release_at;
+	espl_time ends_at, ready_at, release_at, ended_at;
 	uint32_t releases; /* times that release was called; 0: it is not wanted */
 	uint32_t machines; /* different ids that were reported for it */
 	uint32_t reports;  /* events of it, apart from answers of `owned` */
@@ -34,6 +34,8 @@ struct kit_stray {
 	int ended;
 };
 
+#define KIT_FAULTS 4u
+
 struct kit_cloud {
 	struct espl_io io;
 	struct espl_cloud_events events;
@@ -43,9 +45,12 @@ struct kit_cloud {
 	struct kit_request *requests;
 	uint64_t asked;               /* HTTP and children, ever */
 	uint32_t request_count, sent; /* sent: HTTP and children, since the fault was set */
-	uint32_t fault_at;            /* 0: none */
-	espl_kit_fault fault;
-	int struck; /* the fault has occurred */
+	struct kit_fault {
+		uint32_t at; /* 0: none */
+		espl_kit_fault kind;
+	} faults[KIT_FAULTS];
+	uint32_t fault_count;
+	int struck; /* a fault has occurred */
 	int dead;   /* the driver was killed, and the entry that runs does not know */
 
 	struct kit_lease **leases;

@@ -201,6 +201,8 @@ enum {
 };
 /* What happens to one request (HTTP or child): 1 is the next one; 0: to none. */
 ESPL_EXPORT void espl_kit_set_fault(struct espl_kit *, uint32_t request, espl_kit_fault);
+/* One more, counted from the same request; at most 4 in all. */
+ESPL_EXPORT void espl_kit_add_fault(struct espl_kit *, uint32_t request, espl_kit_fault);
 
 ESPL_EXPORT espl_time espl_kit_time(const struct espl_kit *);
 /* Lets time pass: requests are answered, timers expire, and leases that are being released are

@@ -16,6 +16,7 @@ Test(aws, request)
 {
 	struct aws_wish wish = { .token = "t-1",
 		.run = "r & ü",
+		.driver = "me@here:/run",
 		.type = "g5.xlarge",
 		.image = "ami-1",
 		.subnet = "subnet-1",
@@ -213,6 +214,7 @@ begin_ready(void)
 	cr_assert_eq(cloud_aws_state_duty(&lease, 2 * S), AWS_PROBE);
 	cloud_aws_state_reached(&lease, 1, "", &limits, 3 * S);
 	lease.told = ESPL_NODE_READY;
+	lease.used = 1;
 	cr_assert_eq(cloud_aws_state_duty(&lease, 1000 * S), AWS_NOTHING);
 	return lease;
 }

@@ -383,6 +383,7 @@ aws_destroy(void *self)
 		free(cloud->offers[i].fresh);
 	}
 	free(cloud->offers);
+	cloud_aws_record_free(cloud);
 	free(cloud->user_data);
 	free(cloud);
 }
@@ -466,7 +467,7 @@ check_options(const struct aws_cloud *cloud, struct espl_error *error)
 	if (strncmp(image, "ami-", 4) != 0 && strncmp(image, "ssm:/", 5) != 0)
 		return espl_blame(error, AWS_OPT_IMAGE,
 		    "an image is \"ami-...\", or \"ssm:/...\" for the name of a parameter");
-	if (strlen(image) > 380 || strpbrk(image, "\"\\") != NULL ||
+	if (strlen(image) > 380 || strpbrk(image, "\"\\\t\n") != NULL ||
 	    (image[0] == 'a' && strlen(image) >= AWS_ID))
 		return espl_blame(error, AWS_OPT_IMAGE, "this cannot be an image");
 	if (endpoint[0] != '\0' && strncmp(endpoint, "http://", 7) != 0 &&
@@ -496,7 +497,7 @@ aws_create(const struct espl_host *host, const struct espl_config *config, void 
 	status = check_options(cloud, error);
 	if (status == ESPL_OK)
 		status = read_offers(cloud, error);
-	(void)snprintf(cloud->image, sizeof cloud->image, "%.39s", aws_text(cloud, AWS_OPT_IMAGE));
+	(void)snprintf(cloud->image, sizeof cloud->image, "%s", aws_text(cloud, AWS_OPT_IMAGE));
 	cloud->user_data = cloud_aws_query_switch(aws_number(cloud, AWS_OPT_ORPHAN) / ESPL_SECOND,
 	    aws_number(cloud, AWS_OPT_MOST) / ESPL_SECOND);
 	if (status == ESPL_OK && cloud->user_data == NULL)

@@ -12,9 +12,11 @@
 #define AWS_TEXT 600 /* of a message */
 #define AWS_ID 40    /* of a machine, a subnet, an image */
 #define AWS_TOKEN 65
-#define AWS_NOTICE_S 120 /* between the notice of an interruption and the end */
-#define AWS_FREE_S 3600  /* interrupted within this time, a spot machine costs nothing */
-#define AWS_FILTER 200u  /* values of a filter at most */
+#define AWS_NOTICE_S 120         /* between the notice of an interruption and the end */
+#define AWS_FREE_S 3600          /* interrupted within this time, a spot machine costs nothing */
+#define AWS_DRIVER 220           /* who runs it: a user, a machine and a folder */
+#define AWS_RESEND_S (12 * 3600) /* a token is not sent again when it is older */
+#define AWS_FILTER 200u          /* values of a filter at most */
 
 enum {
 	AWS_OPT_REGION = 0,
@@ -65,11 +67,13 @@ void cloud_aws_query_free(struct aws_query *);
 
 /* All that makes a machine: the same for the same token, else EC2 refuses to repeat itself. */
 struct aws_wish {
-	const char *token, *run, *type, *image, *subnet, *group, *key_name, *user_data;
+	const char *token, *run, *driver, *type, *image, *subnet, *group, *key_name, *user_data;
 	int spot;
 	espl_money max_price_hour;     /* 0: none */
 	const struct espl_table *tags; /* NULL: none */
 };
+/* Machines that cost something, of this run or (NULL) of any. */
+void cloud_aws_query_listing(struct aws_query *, const char *run);
 void cloud_aws_query_run(struct aws_query *, const struct aws_wish *);
 /* The script that a machine runs when it boots: it ends the machine if no agent is there for
  * orphan_s, and after most_s in any case.  To be freed; NULL: out of memory. */
@@ -95,6 +99,7 @@ int64_t cloud_aws_answer_date(const struct espl_http_reply *);
 enum aws_state { AWS_PENDING = 1, AWS_RUNNING, AWS_STOPPED, AWS_ENDED };
 struct aws_machine {
 	char id[AWS_ID], token[AWS_TOKEN], run[AWS_TOKEN], type[AWS_ID], zone[AWS_ID];
+	char driver[AWS_DRIVER];
 	char public_address[64], private_address[64];
 	char why[64];        /* stateReason/code */
 	char text[AWS_TEXT]; /* stateReason/message */
@@ -104,6 +109,10 @@ struct aws_machine {
 	int64_t seen_s;          /* EC2's time of this answer */
 };
 void cloud_aws_answer_machine(const struct aws_element *item, int64_t seen_s, struct aws_machine *);
+
+/* Each machine of a listing, until one is answered with something else than 0: that. */
+int cloud_aws_answer_each(const struct aws_element *document, int64_t seen_s,
+    int (*take)(void *ctx, const struct aws_machine *), void *ctx);
 
 /* What is to be done about a failure. */
 enum aws_class {
@@ -145,11 +154,13 @@ struct aws_lease {
 	enum aws_step step;
 	espl_node_state told;
 	int unsure;      /* an earlier request may have made a machine */
+	int old;         /* EC2 may have forgotten its token, and the machine */
 	int releasing;   /* the host wants its end */
 	int ending;      /* the driver does, for end_reason and why */
 	int busy;        /* a command or request for it is under way */
 	int running;     /* the machine runs */
 	int unbilled;    /* it was ended before it ran */
+	int used;        /* it was READY, perhaps in an earlier process */
 	int interrupted; /* EC2 took it */
 	int priced;      /* 1: it waits for the prices of its last hour, 2: they came, -1: not */
 	uint32_t price_tries;
@@ -184,6 +195,8 @@ void cloud_aws_state_listed(struct aws_lease *, const struct aws_machine *,
 int cloud_aws_state_spot(struct aws_lease *, const char *code, int64_t update_s, int64_t utc_s,
     espl_time now);
 void cloud_aws_state_release(struct aws_lease *, espl_time now);
+/* RunInstances is not to be sent again: listings tell whether there is a machine. */
+void cloud_aws_state_lost(struct aws_lease *, espl_time now);
 /* TerminateInstances was answered (before: the state in which it met the machine), or ssh was. */
 void cloud_aws_state_terminated(struct aws_lease *, enum aws_class, const char *before,
     espl_time now);
@@ -210,15 +223,23 @@ struct aws_offer {
 	struct aws_price *prices, *fresh; /* by time; fresh: of the listing under way */
 	uint32_t price_count, fresh_count;
 	int64_t told_s; /* the last price that the host knows */
+	uint32_t dry;   /* times in a row that there was no capacity */
+	espl_time dry_until;
 };
 
-/* Cookies: a lease's serial number times 16, or 0, and one of these. */
+/* What the run has recorded (RUN/aws). */
+struct aws_fact {
+	char *kind, *key, *value;
+};
+
+/* Cookies: a lease's serial number times 32, or 0, and one of these. */
 enum aws_request {
 	AWS_TICK = 0,
 	AWS_CALLER,
 	AWS_SUBNETS,
 	AWS_TYPES,
 	AWS_IMAGE,
+	AWS_FOREIGN,
 	AWS_PRICES,
 	AWS_LISTING,
 	AWS_SPOTS,
@@ -229,7 +250,7 @@ enum aws_request {
 	AWS_REACH,
 	AWS_REQUESTS
 };
-#define AWS_COOKIE(serial_, request_) ((serial_)*16 + (uint64_t)(request_))
+#define AWS_COOKIE(serial_, request_) ((serial_)*32 + (uint64_t)(request_))
 
 struct aws_cloud {
 	const struct espl_host *host;
@@ -239,7 +260,7 @@ struct aws_cloud {
 	const struct espl_cloud_events *events; /* from start on */
 	struct aws_offer *offers;
 	uint32_t offer_count;
-	char image[AWS_ID], *user_data;
+	char image[400], *user_data;
 	enum aws_request starting; /* the request of start that is under way; 0: none */
 	uint32_t tries;            /* of it */
 	struct aws_lease *leases;
@@ -248,9 +269,13 @@ struct aws_cloud {
 	uint32_t found_count;
 	char *asked[AWS_REQUESTS]; /* what is read in pages: the request, NULL: not under way */
 	int ticking;
-	int64_t ahead_s; /* EC2's clock, of this machine's */
-	int resumed;     /* an earlier process of this run may have asked for a lease */
+	int64_t ahead_s;        /* EC2's clock, of this machine's */
+	struct aws_fact *facts; /* cloud_aws_record.c */
+	uint32_t fact_count;
+	int cut; /* its last line was cut off by a crash */
+	char driver[AWS_DRIVER];
 	espl_time list_at, spots_at, prices_at;
+	espl_time run_at;    /* RunInstances is not sent much before it */
 	uint64_t owned_what; /* ESPL_NONE: not asked */
 	char owned_run[AWS_TOKEN];
 	char warned[AWS_TEXT];
@@ -291,6 +316,19 @@ espl_status cloud_aws_start(void *self, const struct espl_cloud_events *, struct
 espl_status cloud_aws_describe(void *self, const struct espl_cloud_events *, struct espl_error *);
 void cloud_aws_start_reply(struct aws_cloud *, const struct espl_http_reply *);
 void cloud_aws_start_retry(struct aws_cloud *);
+void cloud_aws_start_end(struct aws_cloud *, espl_status, const char *text);
+
+/* cloud_aws_record.c: facts that hold for all processes of the run.  -1: why not. */
+int cloud_aws_record_read(struct aws_cloud *, char text[AWS_TEXT]);
+int cloud_aws_record_put(struct aws_cloud *, const char *kind, const char *key, const char *value,
+    char text[AWS_TEXT]);
+const char *cloud_aws_record_get(const struct aws_cloud *, const char *kind, const char *key);
+void cloud_aws_record_free(struct aws_cloud *);
+/* What machines are tagged with, to see that another process runs them. */
+void cloud_aws_record_driver(const struct aws_cloud *, char name[AWS_DRIVER]);
+
+/* cloud_aws_prices.c */
+void cloud_aws_add_types(const struct aws_cloud *, struct aws_query *, int spot_only);
 void cloud_aws_prices_ask(struct aws_cloud *);
 void cloud_aws_prices_reply(struct aws_cloud *, const struct espl_http_reply *);
 

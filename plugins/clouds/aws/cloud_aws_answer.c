@@ -253,6 +253,29 @@ cloud_aws_answer_machine(const struct aws_element *item, int64_t seen_s, struct 
 	     tag = tag->next)
 		if (strcmp(cloud_aws_answer_text(tag, "key"), "espalier:run") == 0)
 			copy_text(m->run, sizeof m->run, cloud_aws_answer_text(tag, "value"));
+		else if (strcmp(cloud_aws_answer_text(tag, "key"), "espalier:driver") == 0)
+			copy_text(m->driver, sizeof m->driver, cloud_aws_answer_text(tag, "value"));
+}
+
+int
+cloud_aws_answer_each(const struct aws_element *document, int64_t seen_s,
+    int (*take)(void *ctx, const struct aws_machine *), void *ctx)
+{
+	const struct aws_element *set = cloud_aws_answer_find(document, "reservationSet");
+	struct aws_machine m;
+	int taken = 0;
+
+	for (const struct aws_element *r = set != NULL ? set->first : NULL; r != NULL;
+	     r = r->next) {
+		const struct aws_element *list = cloud_aws_answer_find(r, "instancesSet");
+
+		for (const struct aws_element *item = list != NULL ? list->first : NULL;
+		     item != NULL && taken == 0; item = item->next) {
+			cloud_aws_answer_machine(item, seen_s, &m);
+			taken = take(ctx, &m);
+		}
+	}
+	return taken;
 }
 
 /* ---- errors ---- */

@@ -7,7 +7,11 @@
 #include "cloud_aws.h"
 
 #define TICK_MOST (ESPL_SECOND / 2)
-#define CAPACITY_PAUSE (120 * ESPL_SECOND)
+#define CAPACITY_PAUSE (120 * ESPL_SECOND) /* doubled each time, */
+#define CAPACITY_PAUSE_MOST (3600 * ESPL_SECOND)
+/* EC2 takes 2 requests for machines each second, and 5 at once. */
+#define RUN_PAUSE (ESPL_SECOND / 2)
+#define RUN_BURST 5
 #define PRICE_TRIES 5u /* then the host computes the cost from what it knows */
 
 struct aws_limits
@@ -132,12 +136,27 @@ cloud_aws_tell_state(const struct aws_cloud *cloud, struct aws_lease *lease)
 	cloud_aws_tell(cloud, lease, lease->running ? ESPL_NODE_BOOTING : ESPL_NODE_REQUESTED);
 }
 
+/* How long an empty zone is left alone; leases that fail together count once. */
+static espl_span
+pause_offer(const struct aws_cloud *cloud, struct aws_offer *o)
+{
+	espl_time now = cloud->host->now(cloud->host);
+
+	if (now >= o->dry_until) {
+		espl_span pause = CAPACITY_PAUSE << (o->dry < 5 ? o->dry : 5);
+
+		o->dry_until = now + (pause < CAPACITY_PAUSE_MOST ? pause : CAPACITY_PAUSE_MOST);
+		o->dry++;
+	}
+	return o->dry_until - now;
+}
+
 /* The last word; the lease is freed. The prices of a spot machine's last hour come first. */
 static void
 tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
 {
 	struct espl_node_event event = make_event(lease, ESPL_NODE_ENDED);
-	const struct aws_offer *o = lease->offer != ESPL_ANY ? &cloud->offers[lease->offer] : NULL;
+	struct aws_offer *o = lease->offer != ESPL_ANY ? &cloud->offers[lease->offer] : NULL;
 
 	if (o != NULL && aws_is_spot(o) && lease->launch_s != 0 && lease->priced == 0 &&
 	    !lease->never) {
@@ -159,8 +178,8 @@ tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
 
 		event.charged = cloud_aws_state_charge(lease, 0, &fixed, 1);
 	}
-	if (lease->end_reason == ESPL_BY_CAPACITY) /* an empty zone does not fill in seconds */
-		event.retry_after = CAPACITY_PAUSE;
+	if (o != NULL && lease->end_reason == ESPL_BY_CAPACITY)
+		event.retry_after = pause_offer(cloud, o);
 	event.text = lease->end_reason != ESPL_BY_USER ? lease->why : NULL;
 	(void)cloud->events->node(cloud->events, &event);
 	drop_lease(cloud, lease);
@@ -179,12 +198,37 @@ cloud_aws_leases_priced(struct aws_cloud *cloud, int fine)
 
 /* ---- what is due ---- */
 
+/* Before a token is sent: RUN/aws knows when that was first.  EC2 forgets it a day after the end of
+ * its machine, and would make another one.  -1: it is not to be sent. */
+static int
+note_token(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	const char *first = cloud_aws_record_get(cloud, "token", lease->token);
+	espl_time now = cloud->host->now(cloud->host);
+	char text[AWS_TEXT], utc[30];
+
+	if (first != NULL && cloud_aws_utc(cloud) - strtoll(first, NULL, 10) > AWS_RESEND_S) {
+		lease->old = 1;
+		cloud_aws_state_lost(lease, now);
+		return -1;
+	}
+	(void)snprintf(utc, sizeof utc, "%" PRId64, cloud_aws_utc(cloud));
+	if (first != NULL ||
+	    (cloud_aws_record_put(cloud, "run", "", lease->run, text) == 0 &&
+		cloud_aws_record_put(cloud, "token", lease->token, utc, text) == 0))
+		return 0;
+	cloud_aws_warn(cloud, text);
+	cloud_aws_state_failed(lease, AWS_AGAIN, text, now);
+	return -1;
+}
+
 static void
 send_run(struct aws_cloud *cloud, struct aws_lease *lease)
 {
 	const struct aws_offer *o = &cloud->offers[lease->offer];
 	struct aws_wish wish = { .token = lease->token,
 		.run = lease->run,
+		.driver = cloud->driver,
 		.type = o->row[AWS_COL_TYPE].as.s,
 		.image = cloud->image,
 		.subnet = o->subnet,
@@ -195,13 +239,16 @@ send_run(struct aws_cloud *cloud, struct aws_lease *lease)
 		.max_price_hour = lease->max_price_hour,
 		.tags = aws_table(cloud, AWS_OPT_TAGS) };
 	struct aws_query query;
+	espl_time now = cloud->host->now(cloud->host);
 
+	if (cloud->run_at > now + (RUN_BURST - 1) * RUN_PAUSE || note_token(cloud, lease) != 0)
+		return;
+	cloud->run_at = (cloud->run_at > now ? cloud->run_at : now) + RUN_PAUSE;
 	cloud_aws_query_run(&query, &wish);
 	lease->busy = 1;
 	lease->step = AWS_ASKED;
 	if (cloud_aws_send(cloud, &query, "ec2", AWS_COOKIE(lease->serial, AWS_RUN)) != ESPL_OK)
-		cloud_aws_state_failed(lease, AWS_AGAIN, cloud->warned,
-		    cloud->host->now(cloud->host));
+		cloud_aws_state_failed(lease, AWS_AGAIN, cloud->warned, now);
 }
 
 static void
@@ -278,7 +325,7 @@ lease_of(const struct aws_cloud *cloud, uint64_t cookie)
 {
 	struct aws_lease *lease = cloud->leases;
 
-	while (lease != NULL && lease->serial != cookie / 16)
+	while (lease != NULL && lease->serial != cookie / 32)
 		lease = lease->next;
 	return lease;
 }
@@ -320,7 +367,7 @@ cloud_aws_leases_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 	char text[AWS_TEXT];
 	enum aws_class class;
 
-	switch (reply->cookie % 16) {
+	switch (reply->cookie % 32) {
 	case AWS_LISTING: cloud_aws_listing_reply(cloud, reply); return;
 	case AWS_SPOTS: cloud_aws_spots_reply(cloud, reply); return;
 	case AWS_OWNED: cloud_aws_owned_reply(cloud, reply); return;
@@ -328,7 +375,7 @@ cloud_aws_leases_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 	}
 	if (lease == NULL)
 		return;
-	if (reply->cookie % 16 == AWS_RUN) {
+	if (reply->cookie % 32 == AWS_RUN) {
 		take_run(cloud, lease, reply);
 		return;
 	}
@@ -361,6 +408,9 @@ cloud_aws_leases_child(struct aws_cloud *cloud, const struct espl_child *child)
 	cloud_aws_state_reached(lease, answers, text, &limits, cloud->host->now(cloud->host));
 	if (!answers || lease->releasing || lease->ending)
 		return;
+	if (lease->offer != ESPL_ANY)
+		cloud->offers[lease->offer].dry = 0;
+	lease->used = 1;
 	cloud_aws_tell(cloud, lease, ESPL_NODE_READY);
 	if (lease->notice_s != 0) /* it came before */
 		cloud_aws_tell(cloud, lease, ESPL_NODE_NOTICE);
@@ -408,7 +458,7 @@ cloud_aws_acquire(void *self, const struct espl_acquire *const *list, uint32_t c
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		(void)snprintf(lease->run, sizeof lease->run, "%s", list[i]->run);
 		lease->max_price_hour = list[i]->max_price_hour;
-		lease->unsure = cloud->resumed;
+		lease->unsure = cloud_aws_record_get(cloud, "token", lease->token) != NULL;
 		if (offer == ESPL_ANY)
 			cloud_aws_state_failed(lease, AWS_REFUSED,
 			    "its offer is not configured any more", cloud->host->now(cloud->host));
@@ -472,6 +522,7 @@ cloud_aws_adopt(void *self, const struct espl_lease *const *list, uint32_t count
 		if (lease == NULL)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		lease->told = list[i]->state == ESPL_NODE_NOTICE ? ESPL_NODE_READY : list[i]->state;
+		lease->used = list[i]->state >= ESPL_NODE_READY;
 		/* ssh is tried again: READY is reported again, and the driver reconnects to the
 		 * agent. */
 		if (lease->told == ESPL_NODE_READY)

@@ -87,26 +87,15 @@ take_listing(struct aws_cloud *cloud)
 }
 
 static int
-add_found(struct aws_cloud *cloud, const struct aws_element *document)
+add_found(void *ctx, const struct aws_machine *m)
 {
-	const struct aws_element *set = cloud_aws_answer_find(document, "reservationSet");
-	int64_t seen_s = cloud_aws_utc(cloud);
+	struct aws_cloud *cloud = ctx;
+	struct aws_machine *found = realloc(cloud->found, (cloud->found_count + 1) * sizeof *found);
 
-	for (const struct aws_element *r = set != NULL ? set->first : NULL; r != NULL;
-	     r = r->next) {
-		const struct aws_element *list = cloud_aws_answer_find(r, "instancesSet");
-
-		for (const struct aws_element *m = list != NULL ? list->first : NULL; m != NULL;
-		     m = m->next) {
-			struct aws_machine *found =
-			    realloc(cloud->found, (cloud->found_count + 1) * sizeof *found);
-
-			if (found == NULL)
-				return -1;
-			cloud->found = found;
-			cloud_aws_answer_machine(m, seen_s, &found[cloud->found_count++]);
-		}
-	}
+	if (found == NULL)
+		return -1;
+	cloud->found = found;
+	found[cloud->found_count++] = *m;
 	return 0;
 }
 
@@ -118,7 +107,7 @@ cloud_aws_listing_reply(struct aws_cloud *cloud, const struct espl_http_reply *r
 	int more = 0;
 	int fine = cloud_aws_answer_reply(reply, "DescribeInstances", &document, text) == AWS_FINE;
 
-	if (fine && add_found(cloud, document) != 0)
+	if (fine && cloud_aws_answer_each(document, cloud_aws_utc(cloud), add_found, cloud) != 0)
 		fine = 0;
 	if (fine)
 		more = cloud_aws_next(cloud, AWS_LISTING, document);
@@ -203,48 +192,41 @@ cloud_aws_spots_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 espl_status
 cloud_aws_owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 {
-	static const char *const states[] = { "pending", "running", "stopping", "stopped" };
 	struct aws_cloud *cloud = self;
 	struct aws_query query;
 
 	if (cloud->asked[AWS_OWNED] != NULL)
 		return espl_fail(error, ESPL_E_BUSY, "an earlier request is not answered yet");
-	cloud_aws_query_begin(&query, "DescribeInstances", "2016-11-15");
-	cloud_aws_query_add(&query, run != NULL ? "tag:espalier:run" : "tag-key", "Filter.1.Name");
-	cloud_aws_query_add(&query, run != NULL ? run : "espalier:run", "Filter.1.Value.1");
-	cloud_aws_query_add(&query, "instance-state-name", "Filter.2.Name");
-	for (unsigned i = 0; i < 4; i++)
-		cloud_aws_query_add(&query, states[i], "Filter.2.Value.%u", i + 1);
-	cloud_aws_query_add(&query, "1000", "MaxResults");
+	cloud_aws_query_listing(&query, run);
 	if (cloud_aws_pages(cloud, AWS_OWNED, &query) != 0)
 		return espl_fail(error, ESPL_E_REMOTE, "%s", cloud->warned);
 	cloud->owned_what = what;
 	return ESPL_OK;
 }
 
-static void
-tell_owned(struct aws_cloud *cloud, const struct aws_element *item)
+static int
+tell_owned(void *ctx, const struct aws_machine *m)
 {
+	struct aws_cloud *cloud = ctx;
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
-	struct aws_machine m;
 	char offer[2 * AWS_ID + 2];
 
-	cloud_aws_answer_machine(item, 0, &m);
-	if (m.state == AWS_ENDED)
-		return;
-	(void)snprintf(offer, sizeof offer, "%s/%s", m.type, m.zone);
-	event.state = m.state == AWS_PENDING ? ESPL_NODE_BOOTING : ESPL_NODE_READY;
+	if (m->state == AWS_ENDED)
+		return 0;
+	(void)snprintf(offer, sizeof offer, "%s/%s", m->type, m->zone);
+	event.state = m->state == AWS_PENDING ? ESPL_NODE_BOOTING : ESPL_NODE_READY;
 	event.lease = ESPL_NONE;
-	event.token = m.token;
-	event.run = m.run;
-	event.provider_id = m.id;
+	event.token = m->token;
+	event.run = m->run;
+	event.provider_id = m->id;
 	event.offer = offer;
-	event.market = m.spot ? "spot" : "on-demand";
-	event.billed_utc_s = m.launch_s;
+	event.market = m->spot ? "spot" : "on-demand";
+	event.billed_utc_s = m->launch_s;
 	event.at = event.ends_at = ESPL_NEVER;
 	event.gpus = ESPL_ANY;
 	event.charged = -1;
 	(void)cloud->events->node(cloud->events, &event);
+	return 0;
 }
 
 void
@@ -254,16 +236,8 @@ cloud_aws_owned_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 	char text[AWS_TEXT] = "";
 	int more = 0;
 	int fine = cloud_aws_answer_reply(reply, "DescribeInstances", &document, text) == AWS_FINE;
-	const struct aws_element *set = cloud_aws_answer_find(document, "reservationSet");
 
-	for (const struct aws_element *r = set != NULL ? set->first : NULL; r != NULL;
-	     r = r->next) {
-		const struct aws_element *list = cloud_aws_answer_find(r, "instancesSet");
-
-		for (const struct aws_element *m = list != NULL ? list->first : NULL; m != NULL;
-		     m = m->next)
-			tell_owned(cloud, m);
-	}
+	(void)cloud_aws_answer_each(document, 0, tell_owned, cloud);
 	if (fine)
 		more = cloud_aws_next(cloud, AWS_OWNED, document);
 	cloud_aws_answer_free(document);

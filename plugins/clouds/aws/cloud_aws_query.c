@@ -129,9 +129,27 @@ add_tags(struct aws_query *query, const struct aws_wish *wish)
 		cloud_aws_query_add(query, "espalier:token", "TagSpecification.%u.Tag.%u.Key", i,
 		    n);
 		cloud_aws_query_add(query, wish->token, "TagSpecification.%u.Tag.%u.Value", i, n++);
+		cloud_aws_query_add(query, "espalier:driver", "TagSpecification.%u.Tag.%u.Key", i,
+		    n);
+		cloud_aws_query_add(query, wish->driver, "TagSpecification.%u.Tag.%u.Value", i,
+		    n++);
 		cloud_aws_query_add(query, "Name", "TagSpecification.%u.Tag.%u.Key", i, n);
 		cloud_aws_query_add(query, wish->token, "TagSpecification.%u.Tag.%u.Value", i, n);
 	}
+}
+
+void
+cloud_aws_query_listing(struct aws_query *query, const char *run)
+{
+	static const char *const states[] = { "pending", "running", "stopping", "stopped" };
+
+	cloud_aws_query_begin(query, "DescribeInstances", "2016-11-15");
+	cloud_aws_query_add(query, run != NULL ? "tag:espalier:run" : "tag-key", "Filter.1.Name");
+	cloud_aws_query_add(query, run != NULL ? run : "espalier:run", "Filter.1.Value.1");
+	cloud_aws_query_add(query, "instance-state-name", "Filter.2.Name");
+	for (unsigned i = 0; i < 4; i++)
+		cloud_aws_query_add(query, states[i], "Filter.2.Value.%u", i + 1);
+	cloud_aws_query_add(query, "1000", "MaxResults");
 }
 
 void

@@ -1,18 +1,16 @@
 /* cloud_aws_start.c - what is asked before anything is leased: whose keys these are, the subnet of
- * each zone, the types of machines, the image; then the prices of spot machines, again and again.
+ * each zone, the types of machines, the image, whether another driver runs its machines; then
+ * prices.
  */
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cloud_aws.h"
 
 #define TRIES_MOST 5u
-#define PRICES_AGAIN (600 * ESPL_SECOND)
 
 /* ---- offers ---- */
 
@@ -62,33 +60,13 @@ cloud_aws_describe(void *self, const struct espl_cloud_events *events, struct es
 
 /* ---- steps ---- */
 
-static void
-end_start(struct aws_cloud *cloud, espl_status status, const char *text)
+void
+cloud_aws_start_end(struct aws_cloud *cloud, espl_status status, const char *text)
 {
 	cloud->starting = 0;
 	if (status == ESPL_OK)
 		(void)cloud_aws_describe(cloud, cloud->events, NULL);
 	cloud->events->done(cloud->events, 0, status, text);
-}
-
-static void
-add_types(const struct aws_cloud *cloud, struct aws_query *query, int spot_only)
-{
-	unsigned n = 0;
-
-	for (uint32_t i = 0; i < cloud->offer_count; i++) {
-		const char *type = cloud->offers[i].row[AWS_COL_TYPE].as.s;
-		uint32_t k = 0;
-
-		if (spot_only && !aws_is_spot(&cloud->offers[i]))
-			continue;
-		while (k < i &&
-		    (strcmp(cloud->offers[k].row[AWS_COL_TYPE].as.s, type) != 0 ||
-			(spot_only && !aws_is_spot(&cloud->offers[k]))))
-			k++;
-		if (k == i)
-			cloud_aws_query_add(query, type, "InstanceType.%u", ++n);
-	}
 }
 
 static int
@@ -100,6 +78,27 @@ is_spot_offered(const struct aws_cloud *cloud)
 	return 0;
 }
 
+/* The run was begun, or resumed last, by another user, on another machine or in another folder:
+ * that process may still be there. */
+static int
+is_moved(const struct aws_cloud *cloud)
+{
+	const char *driver = cloud_aws_record_get(cloud, "driver", "");
+
+	return driver != NULL && strcmp(driver, cloud->driver) != 0 &&
+	    cloud_aws_record_get(cloud, "run", "") != NULL;
+}
+
+static void
+ask_foreign(struct aws_cloud *cloud)
+{
+	struct aws_query query;
+
+	cloud_aws_query_listing(&query, cloud_aws_record_get(cloud, "run", ""));
+	if (cloud_aws_pages(cloud, AWS_FOREIGN, &query) != 0)
+		cloud_aws_start_end(cloud, ESPL_E_REMOTE, cloud->warned);
+}
+
 /* Sends the request of this step of start, or ends it. */
 static void
 ask_step(struct aws_cloud *cloud, enum aws_request step)
@@ -109,9 +108,11 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	espl_status status;
 
 	if (step == AWS_IMAGE && strncmp(cloud->image, "ssm:", 4) != 0)
-		step = AWS_PRICES;
+		step++;
+	if (step == AWS_FOREIGN && !is_moved(cloud))
+		step++;
 	if (step == AWS_PRICES && !is_spot_offered(cloud)) {
-		end_start(cloud, ESPL_OK, "");
+		cloud_aws_start_end(cloud, ESPL_OK, "");
 		return;
 	}
 	if (step != cloud->starting)
@@ -125,14 +126,15 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	case AWS_SUBNETS: cloud_aws_query_begin(&query, "DescribeSubnets", "2016-11-15"); break;
 	case AWS_TYPES:
 		cloud_aws_query_begin(&query, "DescribeInstanceTypes", "2016-11-15");
-		add_types(cloud, &query, 0);
+		cloud_aws_add_types(cloud, &query, 0);
 		break;
 	case AWS_IMAGE: service = "ssm"; break;
+	case AWS_FOREIGN: ask_foreign(cloud); return;
 	default: cloud_aws_prices_ask(cloud); return;
 	}
 	status = cloud_aws_send(cloud, &query, service, AWS_COOKIE(0, step));
 	if (status != ESPL_OK)
-		end_start(cloud, status, cloud->warned);
+		cloud_aws_start_end(cloud, status, cloud->warned);
 }
 
 void
@@ -146,51 +148,66 @@ espl_status
 cloud_aws_start(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	struct aws_cloud *cloud = self;
+	const char *image;
+	char text[AWS_TEXT];
 
 	if (cloud->io == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "it needs espl_io");
 	cloud->events = events;
+	if (cloud_aws_record_read(cloud, text) != 0)
+		return espl_fail(error, ESPL_E_REMOTE, "%s", text);
+	image = cloud_aws_record_get(cloud, "image", cloud->image);
+	if (image != NULL)
+		(void)snprintf(cloud->image, sizeof cloud->image, "%s", image);
+	cloud_aws_record_driver(cloud, cloud->driver);
 	ask_step(cloud, AWS_CALLER);
 	return ESPL_OK;
 }
 
 /* ---- answers ---- */
 
+/* The same as in the process that began the run; -1: it is another one. */
+static int
+check_same(struct aws_cloud *cloud, const char *kind, const char *value, char text[AWS_TEXT])
+{
+	const char *known = cloud_aws_record_get(cloud, kind, "");
+
+	if (known == NULL || strcmp(known, value) == 0)
+		return cloud_aws_record_put(cloud, kind, "", value, text);
+	(void)snprintf(text, AWS_TEXT,
+	    "this run began in %s %.100s, and this is %s %.100s: its machines would not be found",
+	    kind, known, kind, value);
+	return -1;
+}
+
 /* A run belongs to one account and region: elsewhere its machines would not be found, and would
- * run on.  -1: this is another one. */
+ * run on. */
 static int
 check_account(struct aws_cloud *cloud, const char *account, char text[AWS_TEXT])
 {
-	char path[4200], line[200], known[200] = "";
-	FILE *file;
+	return check_same(cloud, "account", account, text) != 0
+	    ? -1
+	    : check_same(cloud, "region", aws_text(cloud, AWS_OPT_REGION), text);
+}
 
-	if (cloud->run == NULL) /* `check` */
-		return 0;
-	(void)snprintf(path, sizeof path, "%s/aws-account", cloud->run->folder);
-	(void)snprintf(line, sizeof line, "%.60s %.60s\n", account,
-	    aws_text(cloud, AWS_OPT_REGION));
-	file = fopen(path, "r");
-	if (file != NULL) {
-		if (fgets(known, sizeof known, file) == NULL)
-			known[0] = '\0';
-		(void)fclose(file);
-	}
-	cloud->resumed = known[0] != '\0';
-	if (strcmp(known, line) == 0)
-		return 0;
-	if (known[0] != '\0') {
-		known[strcspn(known, "\n")] = line[strcspn(line, "\n")] = '\0';
+/* The subnet that the user names, or that the run has used so far; "": the default one of the zone.
+ * In another subnet EC2 would answer a repeated request with a second machine. */
+static int
+find_wanted(const struct aws_cloud *cloud, const struct aws_offer *o, const char *key,
+    const char **wanted, char text[AWS_TEXT])
+{
+	const char *known = cloud_aws_record_get(cloud, "subnet", key);
+
+	*wanted = o->row[AWS_COL_SUBNET].source != ESPL_UNSET ? o->row[AWS_COL_SUBNET].as.s : "";
+	if (known != NULL && (*wanted)[0] != '\0' && strcmp(known, *wanted) != 0) {
 		(void)snprintf(text, AWS_TEXT,
-		    "this run began with account and region %s, and these keys are of %s: its "
-		    "machines would not be found",
-		    known, line);
+		    "this run began with subnet %.60s for %s, and now it is to use %.60s: requests "
+		    "that are under way would make a second machine",
+		    known, key, *wanted);
 		return -1;
 	}
-	file = fopen(path, "w");
-	if (file == NULL || fputs(line, file) == EOF || fclose(file) != 0) {
-		(void)snprintf(text, AWS_TEXT, "cannot write %.400s: %s", path, strerror(errno));
-		return -1;
-	}
+	if (known != NULL)
+		*wanted = known;
 	return 0;
 }
 
@@ -202,10 +219,13 @@ take_subnets(struct aws_cloud *cloud, const struct aws_element *document, char t
 
 	for (uint32_t i = 0; i < cloud->offer_count; i++) {
 		struct aws_offer *o = &cloud->offers[i];
-		const char *wanted =
-		    o->row[AWS_COL_SUBNET].source != ESPL_UNSET ? o->row[AWS_COL_SUBNET].as.s : "";
 		const struct aws_element *item = set != NULL ? set->first : NULL;
+		const char *wanted;
+		char key[120];
 
+		(void)snprintf(key, sizeof key, "%s %s", o->name, aws_market(o));
+		if (find_wanted(cloud, o, key, &wanted, text) != 0)
+			return -1;
 		for (; item != NULL; item = item->next) {
 			const char *id = cloud_aws_answer_text(item, "subnetId");
 			const char *zone = cloud_aws_answer_text(item, "availabilityZone");
@@ -223,6 +243,8 @@ take_subnets(struct aws_cloud *cloud, const struct aws_element *document, char t
 		}
 		(void)snprintf(o->subnet, sizeof o->subnet, "%s",
 		    cloud_aws_answer_text(item, "subnetId"));
+		if (cloud_aws_record_put(cloud, "subnet", key, o->subnet, text) != 0)
+			return -1;
 	}
 	return 0;
 }
@@ -277,6 +299,27 @@ take_types(struct aws_cloud *cloud, const struct aws_element *document, char tex
 	return 0;
 }
 
+struct aws_foreign {
+	const char *driver;
+	char *text; /* why not, if there is one */
+};
+
+/* A machine that this driver has not leased. */
+static int
+is_foreign(void *ctx, const struct aws_machine *m)
+{
+	const struct aws_foreign *foreign = ctx;
+
+	if (m->state == AWS_ENDED || m->driver[0] == '\0' ||
+	    strcmp(m->driver, foreign->driver) == 0)
+		return 0;
+	(void)snprintf(foreign->text, AWS_TEXT,
+	    "machine %s of this run was leased by %s, which may still be running it: stop that, or "
+	    "wait until its machines have shut down",
+	    m->id, m->driver);
+	return -1;
+}
+
 static enum aws_class
 take_image(struct aws_cloud *cloud, const struct espl_http_reply *reply, char text[AWS_TEXT])
 {
@@ -290,7 +333,10 @@ take_image(struct aws_cloud *cloud, const struct espl_http_reply *reply, char te
 	if (reply->code == 200 && value != NULL && strncmp(value, "ami-", 4) == 0 &&
 	    strlen(value) < sizeof cloud->image) {
 		(void)snprintf(cloud->image, sizeof cloud->image, "%s", value);
-		class = AWS_FINE;
+		class = cloud_aws_record_put(cloud, "image", aws_text(cloud, AWS_OPT_IMAGE), value,
+			    text) == 0
+		    ? AWS_FINE
+		    : AWS_REFUSED;
 	} else if (type != NULL) {
 		(void)snprintf(text, AWS_TEXT, "image '%.300s': %.200s",
 		    aws_text(cloud, AWS_OPT_IMAGE), type);
@@ -308,7 +354,8 @@ cloud_aws_start_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 {
 	static const char *const actions[] = { [AWS_CALLER] = "GetCallerIdentity",
 		[AWS_SUBNETS] = "DescribeSubnets",
-		[AWS_TYPES] = "DescribeInstanceTypes" };
+		[AWS_TYPES] = "DescribeInstanceTypes",
+		[AWS_FOREIGN] = "DescribeInstances" };
 	enum aws_request step = cloud->starting;
 	struct aws_element *document = NULL;
 	char text[AWS_TEXT] = "";
@@ -330,149 +377,19 @@ cloud_aws_start_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 		failed = take_subnets(cloud, document, text);
 	else if (step == AWS_TYPES)
 		failed = take_types(cloud, document, text);
+	else if (step == AWS_FOREIGN)
+		failed = cloud_aws_answer_each(document, 0, is_foreign,
+		    &(struct aws_foreign){ cloud->driver, text });
+	if (step == AWS_FOREIGN && failed == 0)
+		failed = cloud_aws_next(cloud, step, document);
 	cloud_aws_answer_free(document);
+	if (failed > 0) /* another page */
+		return;
+	cloud_aws_pages_end(cloud, step);
+	if (failed == 0 && step + 1 == AWS_PRICES)
+		failed = cloud_aws_record_put(cloud, "driver", "", cloud->driver, text);
 	if (failed != 0)
-		end_start(cloud, ESPL_E_REMOTE, text);
+		cloud_aws_start_end(cloud, ESPL_E_REMOTE, text);
 	else
 		ask_step(cloud, step + 1);
-}
-
-/* ---- prices ---- */
-
-/* From the earliest launch on: what a lease has cost is summed up at its end. */
-void
-cloud_aws_prices_ask(struct aws_cloud *cloud)
-{
-	int64_t from_s = cloud_aws_utc(cloud);
-	struct aws_query query;
-	struct tm tm;
-	time_t from;
-	char text[40];
-
-	for (const struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
-		if (lease->launch_s != 0 && lease->launch_s < from_s)
-			from_s = lease->launch_s;
-	from = (time_t)from_s;
-	(void)gmtime_r(&from, &tm);
-	(void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
-	cloud_aws_query_begin(&query, "DescribeSpotPriceHistory", "2016-11-15");
-	add_types(cloud, &query, 1);
-	cloud_aws_query_add(&query, "Linux/UNIX", "ProductDescription.1");
-	cloud_aws_query_add(&query, "Linux/UNIX (Amazon VPC)", "ProductDescription.2");
-	cloud_aws_query_add(&query, text, "StartTime");
-	cloud_aws_query_add(&query, "1000", "MaxResults");
-	for (uint32_t i = 0; i < cloud->offer_count; i++)
-		cloud->offers[i].fresh_count = 0;
-	cloud->prices_at = cloud->host->now(cloud->host) + PRICES_AGAIN;
-	if (cloud_aws_pages(cloud, AWS_PRICES, &query) != 0 && cloud->starting == AWS_PRICES)
-		end_start(cloud, ESPL_E_REMOTE, cloud->warned);
-}
-
-/* Records come in any order; the same one may come twice. */
-static int
-add_price(struct aws_offer *o, int64_t from_s, espl_money usd)
-{
-	struct aws_price *list = realloc(o->fresh, (o->fresh_count + 1) * sizeof *list);
-	uint32_t at = o->fresh_count;
-
-	if (list == NULL)
-		return -1;
-	o->fresh = list;
-	while (at > 0 && list[at - 1].from_s > from_s)
-		at--;
-	if (at > 0 && list[at - 1].from_s == from_s)
-		return 0;
-	memmove(list + at + 1, list + at, (o->fresh_count - at) * sizeof *list);
-	list[at] = (struct aws_price){ from_s, usd };
-	o->fresh_count++;
-	return 0;
-}
-
-static int
-take_prices(struct aws_cloud *cloud, const struct aws_element *document)
-{
-	const struct aws_element *set = cloud_aws_answer_find(document, "spotPriceHistorySet");
-
-	for (const struct aws_element *item = set != NULL ? set->first : NULL; item != NULL;
-	     item = item->next) {
-		int64_t from = cloud_aws_answer_time(cloud_aws_answer_text(item, "timestamp"));
-		espl_money usd = cloud_aws_answer_money(cloud_aws_answer_text(item, "spotPrice"));
-
-		for (uint32_t i = 0; i < cloud->offer_count; i++) {
-			struct aws_offer *o = &cloud->offers[i];
-
-			if (!aws_is_spot(o) || from == 0 || usd < 0 ||
-			    strcmp(o->zone, cloud_aws_answer_text(item, "availabilityZone")) != 0 ||
-			    strcmp(o->row[AWS_COL_TYPE].as.s,
-				cloud_aws_answer_text(item, "instanceType")) != 0)
-				continue;
-			if (add_price(o, from, usd) != 0)
-				return -1;
-		}
-	}
-	return 0;
-}
-
-/* Each price change is reported to the host once; none is in the future. */
-static void
-tell_prices(struct aws_cloud *cloud, struct aws_offer *o)
-{
-	espl_time now = cloud->host->now(cloud->host);
-	int64_t utc_s = cloud_aws_utc(cloud);
-
-	for (uint32_t i = 0; i < o->price_count; i++) {
-		int64_t age_s = utc_s - o->prices[i].from_s;
-		struct espl_price price = { now - (age_s > 0 ? age_s : 0) * ESPL_SECOND,
-			o->prices[i].usd_hour };
-
-		if (o->prices[i].from_s <= o->told_s)
-			continue;
-		o->told_s = o->prices[i].from_s;
-		(void)cloud->events->prices(cloud->events, o->name, aws_market(o), &price, 1);
-	}
-}
-
-static void
-use_prices(struct aws_cloud *cloud)
-{
-	for (uint32_t i = 0; i < cloud->offer_count; i++) {
-		struct aws_offer *o = &cloud->offers[i];
-		struct aws_price *old = o->prices;
-
-		if (o->fresh_count == 0)
-			continue;
-		o->prices = o->fresh;
-		o->price_count = o->fresh_count;
-		o->fresh = old;
-		o->fresh_count = 0;
-	}
-}
-
-void
-cloud_aws_prices_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
-{
-	struct aws_element *document;
-	char text[AWS_TEXT] = "";
-	int more = 0;
-	int fine =
-	    cloud_aws_answer_reply(reply, "DescribeSpotPriceHistory", &document, text) == AWS_FINE;
-
-	if (fine && take_prices(cloud, document) != 0)
-		fine = 0;
-	if (fine)
-		more = cloud_aws_next(cloud, AWS_PRICES, document);
-	cloud_aws_answer_free(document);
-	if (more > 0)
-		return;
-	cloud_aws_pages_end(cloud, AWS_PRICES);
-	fine &= more == 0;
-	if (fine)
-		use_prices(cloud);
-	else
-		cloud_aws_warn(cloud, text); /* machines can be leased without */
-	if (cloud->starting == AWS_PRICES)
-		end_start(cloud, ESPL_OK, "");
-	for (uint32_t i = 0; fine && i < cloud->offer_count; i++)
-		tell_prices(cloud, &cloud->offers[i]);
-	cloud_aws_leases_priced(cloud, fine);
 }

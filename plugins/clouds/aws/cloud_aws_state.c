@@ -61,8 +61,8 @@ give_up(struct aws_lease *lease, espl_reason reason, const char *text, espl_time
 	lease->due = now;
 }
 
-static void
-lose_track(struct aws_lease *lease, espl_time now)
+void
+cloud_aws_state_lost(struct aws_lease *lease, espl_time now)
 {
 	lease->step = AWS_LOST;
 	lease->since = now;
@@ -89,7 +89,7 @@ cloud_aws_state_failed(struct aws_lease *lease, enum aws_class class, const char
 	case AWS_MISMATCH:
 		lease->unsure = 1;
 		give_up(lease, ESPL_BY_FAULT, text, now);
-		lose_track(lease, now);
+		cloud_aws_state_lost(lease, now);
 		return;
 	default: break;
 	}
@@ -97,7 +97,7 @@ cloud_aws_state_failed(struct aws_lease *lease, enum aws_class class, const char
 	 * of keys for example, says nothing of what an earlier request has made. */
 	if (lease->unsure && reason == ESPL_BY_REFUSAL) {
 		give_up(lease, reason, text, now);
-		lose_track(lease, now);
+		cloud_aws_state_lost(lease, now);
 		return;
 	}
 	lease->never = 1;
@@ -178,8 +178,7 @@ take_end(struct aws_lease *lease, const struct aws_machine *m)
 	lease->interrupted = strcmp(m->why, "Server.SpotInstanceTermination") == 0;
 	note_end(lease, m);
 	if (lease->interrupted) { /* before it was ready it counts as no capacity */
-		end_lease(lease,
-		    lease->told < ESPL_NODE_READY ? ESPL_BY_CAPACITY : ESPL_BY_PROVIDER,
+		end_lease(lease, lease->used ? ESPL_BY_PROVIDER : ESPL_BY_CAPACITY,
 		    "EC2 has interrupted its spot machine");
 		return;
 	}
@@ -198,7 +197,11 @@ miss_machine(struct aws_lease *lease, const struct aws_limits *limits, espl_time
 {
 	if (lease->step == AWS_WANTED || now - lease->since < limits->settle)
 		return;
-	if (lease->step == AWS_LOST) {
+	if (lease->step == AWS_LOST && lease->old) {
+		end_lease(lease, ESPL_BY_FAULT,
+		    "EC2 lists no machine for its request, which is more than 12 hours old; if "
+		    "there was one it has ended, and its cost is not known");
+	} else if (lease->step == AWS_LOST) {
 		lease->never = 1;
 		end_lease(lease, ESPL_BY_FAULT, "EC2 lists no machine for its request");
 	} else if (lease->missing == ESPL_NEVER) {
@@ -282,7 +285,7 @@ cloud_aws_state_release(struct aws_lease *lease, espl_time now)
 	if (lease->over || lease->step != AWS_WANTED)
 		return;
 	if (lease->unsure) {
-		lose_track(lease, now);
+		cloud_aws_state_lost(lease, now);
 		return;
 	}
 	lease->never = 1;
