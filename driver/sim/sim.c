@@ -160,6 +160,7 @@ handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_ENDED: espl__sim_lease_due(sim, due); break;
 	case ESPL__DUE_REACH: join_node(sim, due->ref, due->mark); break;
 	case ESPL__DUE_PRICE: espl__sim_price_due(sim, due->ref); break;
+	case ESPL__DUE_LOG: espl__sim_log_due(sim, due->ref); break;
 	case ESPL__DUE_FAULT: fault_due(sim, due->ref); break;
 	case ESPL__DUE_OUTCOME: outcome_due(sim, due->ref); break;
 	case ESPL__DUE_JOB: espl__sim_job_due(sim, due->ref); break;

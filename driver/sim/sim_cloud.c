@@ -75,6 +75,28 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *from)
 	terms.provision = copy_latency(sim, terms.provision);
 	terms.init = copy_latency(sim, terms.init);
 	offer->terms = terms;
+	offer->hazard_hour = terms.hazard_hour;
+	return ESPL_OK;
+}
+
+static espl_status
+on_interruptions(const struct espl_cloud_events *events, const char *name, const char *market,
+    double rate_hour, const struct espl_interruption *log, uint32_t count)
+{
+	struct espl__sim *sim = events->ctx;
+	struct espl__sim_offer *offer = find_offer(sim, name, market);
+
+	if (offer == NULL)
+		return ESPL_E_UNKNOWN;
+	for (uint32_t i = 0; i < count; i++)
+		if (!(log[i].share >= 0 && log[i].share <= 1) ||
+		    (i > 0 && log[i].at < log[i - 1].at))
+			return ESPL_E_REJECTED;
+	offer->hazard_hour = rate_hour;
+	offer->log = espl__arena_alloc(&sim->arena, (count + (size_t)1) * sizeof *log);
+	if (count > 0)
+		memcpy(offer->log, log, count * sizeof *log);
+	offer->log_count = count;
 	return ESPL_OK;
 }
 
@@ -157,7 +179,8 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 		.offer = on_offer,
 		.prices = on_prices,
 		.node = on_node,
-		.done = on_done };
+		.done = on_done,
+		.interruptions = on_interruptions };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const struct espl__section *cloud = &sim->config->cloud;
 	const struct espl_cloud_ops *ops;
@@ -218,6 +241,17 @@ wait_price(struct espl__sim *sim, uint32_t offer)
 		espl__sim_heap_add(&sim->heap, o->prices[o->next].from, ESPL__DUE_PRICE, offer, 0);
 }
 
+static void
+wait_log(struct espl__sim *sim, uint32_t offer)
+{
+	struct espl__sim_offer *o = &sim->offers[offer];
+
+	while (o->log_next < o->log_count && o->log[o->log_next].at <= sim->now)
+		o->log_next++;
+	if (o->log_next < o->log_count)
+		espl__sim_heap_add(&sim->heap, o->log[o->log_next].at, ESPL__DUE_LOG, offer, 0);
+}
+
 void
 espl__sim_tell_offers(struct espl__sim *sim)
 {
@@ -236,6 +270,7 @@ espl__sim_tell_offers(struct espl__sim *sim)
 		while (o->next < o->price_count && o->prices[o->next].from <= sim->now)
 			tell_price(sim, i);
 		wait_price(sim, i);
+		wait_log(sim, i);
 	}
 	espl__sim_tell(sim, ESPL__EV_CLOUD)->as.cloud.text = "";
 }
@@ -250,6 +285,7 @@ espl__sim_skip_prices(struct espl__sim *sim, espl_time now)
 		while (o->next < o->price_count && o->prices[o->next].from <= now)
 			o->terms.price_hour = o->prices[o->next++].usd_hour;
 		wait_price(sim, i);
+		wait_log(sim, i);
 	}
 }
 
@@ -263,6 +299,18 @@ espl__sim_price_due(struct espl__sim *sim, uint64_t offer)
 	tell_price(sim, number);
 	espl__sim_outbid(sim, number, sim->offers[number].terms.price_hour);
 	wait_price(sim, number);
+}
+
+void
+espl__sim_log_due(struct espl__sim *sim, uint64_t offer)
+{
+	const struct espl__sim_offer *o;
+
+	ESPL__CHECK(sim, SIM);
+	ESPL__ASSERT(offer < sim->offer_count);
+	o = &sim->offers[offer];
+	espl__sim_interrupt(sim, (uint32_t)offer, o->log_next, o->log[o->log_next].share);
+	wait_log(sim, (uint32_t)offer);
 }
 
 void

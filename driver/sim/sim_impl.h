@@ -36,6 +36,7 @@ enum espl__sim_due_type {
 	ESPL__DUE_ENDED,     /* ref: lease, mark: reason */
 	ESPL__DUE_REACH,     /* ref: lease, mark: number of the fault that ends */
 	ESPL__DUE_PRICE,     /* ref: offer: its next record */
+	ESPL__DUE_LOG,       /* ref: offer: the next interruption of its log */
 	ESPL__DUE_FAULT,     /* ref: number of the fault */
 	ESPL__DUE_OUTCOME,   /* ref: number of the computation */
 	ESPL__DUE_JOB,       /* ref: number of the job that comes */
@@ -63,9 +64,12 @@ struct espl__sim_offer {
 	struct espl_offer terms;   /* deep copy, memory from the world's arena */
 	struct espl_price *prices; /* by `from`, rising */
 	uint32_t price_count, price_cap;
-	uint32_t next;  /* first record that is not yet told */
-	uint32_t alive; /* leases not ended */
-	uint64_t first; /* list of them, ESPL_NONE: empty */
+	uint32_t next; /* first record that is not yet told */
+	uint32_t log_count, log_next;
+	struct espl_interruption *log; /* by time */
+	double hazard_hour;            /* in truth, which terms need not say; NaN: none */
+	uint32_t alive;                /* leases not ended */
+	uint64_t first;                /* list of them, ESPL_NONE: empty */
 };
 struct espl__sim_lease {
 	espl_node_state state; /* 0: never asked for */
@@ -259,7 +263,8 @@ enum {
 	ESPL__SIM_PROVISION,
 	ESPL__SIM_INIT,
 	ESPL__SIM_HAZARD,
-	ESPL__SIM_RESIZE
+	ESPL__SIM_RESIZE,
+	ESPL__SIM_LOG
 };
 void espl__sim_stream(struct espl__rng *, uint64_t key, uint32_t what, uint64_t n);
 double espl__sim_draw(const struct espl_latency *, uint64_t key, uint32_t what, uint64_t n);
@@ -270,6 +275,7 @@ void espl__sim_tell_offers(struct espl__sim *); /* OFFERs, PRICEs so far, CLOUD 
 /* A resumed run has already received these events. */
 void espl__sim_skip_prices(struct espl__sim *, espl_time now);
 void espl__sim_price_due(struct espl__sim *, uint64_t offer);
+void espl__sim_log_due(struct espl__sim *, uint64_t offer);
 void espl__sim_cloud_free(struct espl__sim *);
 /* sim_lease.c */
 void espl__sim_acquire(struct espl__sim *, uint64_t lease, uint32_t offer,
@@ -283,6 +289,8 @@ void espl__sim_lease_notice(struct espl__sim *, uint64_t lease, espl_span notice
 void espl__sim_lease_end(struct espl__sim *, uint64_t lease, espl_reason);
 /* The price rose: every lease of the offer that does not pay it. */
 void espl__sim_outbid(struct espl__sim *, uint32_t offer, espl_money usd_hour);
+/* A record of the log: each node of the offer with this probability. */
+void espl__sim_interrupt(struct espl__sim *, uint32_t offer, uint32_t number, double share);
 int espl__sim_alive(const struct espl__sim *, uint64_t lease);
 /* sim_gang.c */
 espl_status espl__sim_start(struct espl__sim *, const struct espl__effect *, struct espl__diag *);

@@ -149,7 +149,7 @@ make_ready(struct espl__sim *sim, uint64_t lease)
 		espl__sim_heap_add(&sim->heap, notice > sim->now ? notice : sim->now,
 		    ESPL__DUE_EXPIRY, lease, 0);
 	}
-	if ((terms->flags & ESPL_OFFER_REVOCABLE) && terms->hazard_hour > 0.0) {
+	if ((terms->flags & ESPL_OFFER_REVOCABLE) && sim->offers[l->offer].hazard_hour > 0.0) {
 		struct espl__rng rng;
 		double u;
 
@@ -157,7 +157,7 @@ make_ready(struct espl__sim *sim, uint64_t lease)
 		    ESPL__SIM_HAZARD, 0);
 		u = espl__rng_uniform(&rng);
 		espl__sim_heap_add(&sim->heap,
-		    espl__sim_after(sim, -log1p(-u) / terms->hazard_hour * 3600.0),
+		    espl__sim_after(sim, -log1p(-u) / sim->offers[l->offer].hazard_hour * 3600.0),
 		    ESPL__DUE_NOTICE, lease, 0);
 	}
 }
@@ -218,6 +218,17 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Gives notice to these leases in the order of their numbers. */
+static void
+notice_all(struct espl__sim *sim, uint64_t *list, uint32_t count, espl_span notice)
+{
+	if (count > 1)
+		qsort(list, count, sizeof *list, compare_numbers);
+	for (uint32_t i = 0; i < count; i++)
+		espl__sim_lease_notice(sim, list[i], notice, ESPL_BY_PROVIDER);
+	free(list);
+}
+
 void
 espl__sim_outbid(struct espl__sim *sim, uint32_t offer, espl_money usd_hour)
 {
@@ -234,11 +245,29 @@ espl__sim_outbid(struct espl__sim *sim, uint32_t offer, espl_money usd_hour)
 			ESPL__GROW(list, cap, count + 1);
 			list[count++] = lease;
 		}
-	if (count > 1)
-		qsort(list, count, sizeof *list, compare_numbers);
-	for (uint32_t i = 0; i < count; i++)
-		espl__sim_lease_notice(sim, list[i], o->terms.notice, ESPL_BY_PROVIDER);
-	free(list);
+	notice_all(sim, list, count, o->terms.notice);
+}
+
+void
+espl__sim_interrupt(struct espl__sim *sim, uint32_t offer, uint32_t number, double share)
+{
+	const struct espl__sim_offer *o = &sim->offers[offer];
+	uint64_t *list = NULL;
+	uint32_t count = 0, cap = 0;
+
+	ESPL__CHECK(sim, SIM);
+	for (uint64_t lease = o->first; lease != ESPL_NONE; lease = sim->leases[lease].after) {
+		struct espl__rng rng;
+
+		espl__sim_stream(&rng, espl__sim_key(sim->seed, "lease", 0, lease), ESPL__SIM_LOG,
+		    number);
+		if (sim->leases[lease].state == ESPL_NODE_REQUESTED ||
+		    espl__rng_uniform(&rng) >= share)
+			continue;
+		ESPL__GROW(list, cap, count + 1);
+		list[count++] = lease;
+	}
+	notice_all(sim, list, count, o->terms.notice);
 }
 
 void

@@ -9,9 +9,9 @@
 #include <espalier/host.h>
 #include <espalier/util.h>
 #include <espalier/kit/assert.h>
-#include "cloud_sim_prices.h"
+#include "cloud_sim_files.h"
 
-enum { OPT_OFFERS = 0, OPT_NODES_MAX, OPT_PRICES, OPT_START };
+enum { OPT_OFFERS = 0, OPT_NODES_MAX, OPT_PRICES, OPT_INTERRUPTIONS, OPT_START, OPT_ONLY };
 enum {
 	COL_NAME = 0,
 	COL_GPUS,
@@ -31,6 +31,8 @@ enum {
 	COL_LEASE_MAX,
 	COL_REVOCABLE,
 	COL_HAZARD,
+	COL_ESTIMATE,
+	COL_HOURS,
 	COL_FIXED,
 	COL_GPU_TYPE,
 	COL_ZONE,
@@ -118,6 +120,17 @@ static const struct espl_option columns[COL_COUNT] = { [COL_NAME] = { .name = "n
 	    .help = "random interruptions per node-hour",
 	    .type = ESPL_OPT_REAL,
 	    .min = "0" },
+	[COL_ESTIMATE] = { .name = "hazard_estimate",
+	    .help = "interruptions per node-hour that policies expect; default: from the log "
+		    "`interruptions` before the start, else hazard_hour",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0" },
+	[COL_HOURS] = { .name = "hazard_hours",
+	    .help = "node-hours that this estimate is based on; 0: policies know no estimate; "
+		    "default: that of the log, else it is taken as a fact",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0",
+	    .max = "1e9" },
 	[COL_FIXED] = { .name = "fixed_price",
 	    .help = "on-demand price in dollars per node-hour; default: that of the on-demand "
 		    "offer of this name",
@@ -161,9 +174,16 @@ static const struct espl_option options[] = { [OPT_OFFERS] = { .name = "offers",
 	    .help = "CSV file of prices with the columns offer, time, price and, if needed, market "
 		    "and zone",
 	    .type = ESPL_OPT_PATH },
+	[OPT_INTERRUPTIONS] = { .name = "interruptions",
+	    .help = "CSV log of interruptions with the columns offer, time, nodes, interrupted "
+		    "and, if needed, market and zone",
+	    .type = ESPL_OPT_PATH },
 	[OPT_START] = { .name = "start",
-	    .help = "time in the price file at which the run starts; default: 0, or the first "
+	    .help = "time in these files at which the run starts; default: 0, or the first "
 		    "calendar time",
+	    .type = ESPL_OPT_STRING },
+	[OPT_ONLY] = { .name = "only",
+	    .help = "use only the offers with this name or market",
 	    .type = ESPL_OPT_STRING } };
 
 #define CLOUD_MAGIC 0x27181ac7u
@@ -213,13 +233,14 @@ fill_offer(struct cloud_sim_offer *sold, const struct espl_value *cell,
 		.provision = cell[COL_PROVISION].as.latency,
 		.init = cell[COL_INIT].as.latency,
 		.hazard_hour = NAN };
+	sold->hazard_hour = NAN;
 	sold->priced = cell[COL_PRICE].source != ESPL_UNSET;
 	if (sold->priced)
 		o->price_hour = cell[COL_PRICE].as.i;
 	if (cell[COL_FIXED].source != ESPL_UNSET)
 		o->fixed_price_hour = cell[COL_FIXED].as.i;
 	if (cell[COL_HAZARD].source != ESPL_UNSET)
-		o->hazard_hour = cell[COL_HAZARD].as.r;
+		sold->hazard_hour = cell[COL_HAZARD].as.r;
 	if (cell[COL_NODES_MAX].source != ESPL_UNSET)
 		o->nodes_max = (uint32_t)cell[COL_NODES_MAX].as.i;
 	else if (nodes_max->source != ESPL_UNSET)
@@ -262,8 +283,10 @@ check_offer(const struct cloud *cloud, uint32_t row, const struct espl_value *ce
 	if (cell[COL_FROM].source != ESPL_UNSET && cell[COL_BILL_INIT].source > ESPL_FALLBACK)
 		return blame_row(error, row, "offer '%s' sets both billed_from and bill_init",
 		    o->name);
-	if (!isnan(o->hazard_hour) && !(o->flags & ESPL_OFFER_REVOCABLE))
-		return blame_row(error, row, "offer '%s' has a hazard_hour but is not revocable",
+	if ((!isnan(sold->hazard_hour) || cell[COL_ESTIMATE].source != ESPL_UNSET ||
+		cell[COL_HOURS].source != ESPL_UNSET) &&
+	    !(o->flags & ESPL_OFFER_REVOCABLE))
+		return blame_row(error, row, "offer '%s' has a hazard but is not revocable",
 		    o->name);
 	if (o->refund_before > 0 && !(o->flags & ESPL_OFFER_REVOCABLE))
 		return blame_row(error, row, "offer '%s' has a refund_before but is not revocable",
@@ -297,8 +320,11 @@ cloud_sim_destroy(void *self)
 
 	ESPL_ASSERT(cloud != NULL && cloud->magic == CLOUD_MAGIC);
 	cloud->magic = 0;
-	for (uint32_t i = 0; i < cloud->count; i++)
+	for (uint32_t i = 0; i < cloud->count; i++) {
 		free(cloud->list[i].prices);
+		free(cloud->list[i].seen);
+		free(cloud->list[i].log);
+	}
 	free(cloud->list);
 	free(cloud);
 }
@@ -321,19 +347,126 @@ present_price(struct cloud_sim_offer *sold)
 		sold->offer.price_hour = best->usd_hour;
 }
 
+/* *first: the first instant in it; *calendar as the reader has it. */
 static espl_status
-read_prices(const struct espl_host *host, struct cloud *cloud, const struct espl_config *config,
-    struct espl_error *error)
+read_file(const struct espl_host *host, struct cloud *cloud, uint32_t option, const char *what,
+    espl_time *first, int32_t *calendar, struct espl_error *error)
 {
-	const struct espl_value *start = &config->values[OPT_START];
+	struct cloud_sim_reading r = { .list = cloud->list,
+		.offers = cloud->count,
+		.what = what,
+		.option = option,
+		.error = error };
 	const void *bytes;
 	uint64_t size;
-	espl_status status = host->file(host, OPT_PRICES, ESPL_ANY, ESPL_ANY, &bytes, &size, error);
+	espl_status status = host->file(host, option, ESPL_ANY, ESPL_ANY, &bytes, &size, error);
 
 	if (status != ESPL_OK)
 		return status;
-	return cloud_sim_prices(cloud->list, cloud->count, bytes, size,
-	    start->source != ESPL_UNSET ? start->as.s : NULL, OPT_PRICES, OPT_START, error);
+	status = cloud_sim_read(&r, bytes, size, option == OPT_INTERRUPTIONS);
+	*first = r.first;
+	if (status == ESPL_OK && *calendar >= 0 && r.reader.calendar >= 0 &&
+	    r.reader.calendar != *calendar)
+		status = espl_blame(error, option,
+		    "prices and interruptions must both have dates, or both seconds");
+	if (r.reader.calendar >= 0)
+		*calendar = r.reader.calendar;
+	cloud_sim_read_end(&r);
+	return status;
+}
+
+/* The instant of the files at which the run begins. */
+static espl_status
+find_start(const struct espl_value *start, espl_time first, int32_t calendar, espl_time *zero,
+    struct espl_error *error)
+{
+	int32_t given;
+
+	*zero = calendar == 1 ? first : 0;
+	if (start->source == ESPL_UNSET ||
+	    (espl_price_time(start->as.s, strlen(start->as.s), zero, &given) == 0 &&
+		(calendar < 0 || given == calendar)))
+		return ESPL_OK;
+	return espl_blame(error, OPT_START,
+	    calendar == 1 ? "start must be a date, like the times in the file"
+			  : "start must be in seconds, like the times in the file");
+}
+
+static espl_status
+read_files(const struct espl_host *host, struct cloud *cloud, const struct espl_config *config,
+    struct espl_error *error)
+{
+	const struct espl_value *start = &config->values[OPT_START];
+	int prices = config->values[OPT_PRICES].source != ESPL_UNSET;
+	int log = config->values[OPT_INTERRUPTIONS].source != ESPL_UNSET;
+	espl_time first = 0, logged = 0, zero = 0;
+	int32_t calendar = -1;
+	espl_status status = ESPL_OK;
+
+	if (!prices && !log)
+		return start->source == ESPL_UNSET
+		    ? ESPL_OK
+		    : espl_blame(error, OPT_START, "start requires prices or interruptions");
+	if (prices)
+		status = read_file(host, cloud, OPT_PRICES, "prices", &first, &calendar, error);
+	if (status == ESPL_OK && log)
+		status = read_file(host, cloud, OPT_INTERRUPTIONS, "interruptions", &logged,
+		    &calendar, error);
+	if (status == ESPL_OK)
+		status = find_start(start, prices ? first : logged, calendar, &zero, error);
+	return status == ESPL_OK ? cloud_sim_begin_at(cloud->list, cloud->count, zero) : status;
+}
+
+/* What policies see of an offer's interruptions. */
+static espl_status
+estimate_hazard(struct cloud *cloud, uint32_t row, const struct espl_value *cell,
+    struct espl_error *error)
+{
+	struct cloud_sim_offer *sold = &cloud->list[row];
+	struct espl_offer *o = &sold->offer;
+	double logged, hours;
+
+	if (sold->seen_count > 0 && !(o->flags & ESPL_OFFER_REVOCABLE))
+		return blame_row(error, row,
+		    "offer '%s' has interruptions in the log but is not revocable", o->name);
+	sum_log(sold, &logged, &hours);
+	o->hazard_hour = cell[COL_ESTIMATE].source != ESPL_UNSET ? cell[COL_ESTIMATE].as.r
+	    : sold->seen_count > 0                               ? logged
+								 : sold->hazard_hour;
+	o->hazard_hours = cell[COL_ESTIMATE].source == ESPL_UNSET ? hours : 0;
+	if (cell[COL_HOURS].source != ESPL_UNSET) {
+		o->hazard_hours = cell[COL_HOURS].as.r;
+		if (!(o->hazard_hours > 0))
+			o->hazard_hour = NAN;
+	}
+	return ESPL_OK;
+}
+
+/* Leaves the offers with this name or market alone. */
+static espl_status
+keep_only(struct cloud *cloud, const struct espl_value *only, struct espl_error *error)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < cloud->count; i++) {
+		struct cloud_sim_offer *sold = &cloud->list[i], dropped = *sold;
+
+		if (strcmp(sold->offer.name, only->as.s) != 0 &&
+		    strcmp(sold->offer.market, only->as.s) != 0)
+			continue;
+		*sold = cloud->list[kept];
+		cloud->list[kept++] = dropped;
+	}
+	if (kept == 0)
+		return espl_blame(error, OPT_ONLY, "no offer has this name or market");
+	while (cloud->count > kept) {
+		struct cloud_sim_offer *sold = &cloud->list[--cloud->count];
+
+		free(sold->prices);
+		free(sold->seen);
+		free(sold->log);
+	}
+	return ESPL_OK;
 }
 
 static espl_status
@@ -363,24 +496,44 @@ cloud_sim_create(const struct espl_host *host, const struct espl_config *config,
 		cloud->count = row + 1;
 		status = check_offer(cloud, row, cell, error);
 	}
-	if (status == ESPL_OK && config->values[OPT_PRICES].source != ESPL_UNSET)
-		status = read_prices(host, cloud, config, error);
-	else if (status == ESPL_OK && config->values[OPT_START].source != ESPL_UNSET)
-		status = espl_blame(error, OPT_START, "start requires prices");
+	if (status == ESPL_OK)
+		status = read_files(host, cloud, config, error);
 	for (uint32_t i = 0; i < cloud->count && status == ESPL_OK; i++) {
 		if (!cloud->list[i].priced && cloud->list[i].price_count == 0)
 			status = blame_row(error, i,
 			    "offer '%s' has neither a price nor a record in prices",
 			    cloud->list[i].offer.name);
+		else
+			status = estimate_hazard(cloud, i,
+			    table->cells + (size_t)i * table->column_count, error);
 		present_price(&cloud->list[i]);
 	}
+	if (status == ESPL_OK)
+		fixed_prices(cloud);
+	if (status == ESPL_OK && config->values[OPT_ONLY].source != ESPL_UNSET)
+		status = keep_only(cloud, &config->values[OPT_ONLY], error);
 	if (status != ESPL_OK) {
 		cloud_sim_destroy(cloud);
 		return status;
 	}
-	fixed_prices(cloud);
 	*self = cloud;
 	return ESPL_OK;
+}
+
+/* Where policies do not know it. */
+static espl_status
+describe_truth(const struct cloud_sim_offer *sold, const struct espl_cloud_events *events)
+{
+	double rate = isnan(sold->hazard_hour) ? 0 : sold->hazard_hour;
+
+	if (!ESPL_KNOWS(struct espl_cloud_events, events, interruptions) ||
+	    events->interruptions == NULL ||
+	    (sold->log_count == 0 &&
+		(sold->offer.hazard_hour == rate ||
+		    (isnan(sold->offer.hazard_hour) && isnan(sold->hazard_hour)))))
+		return ESPL_OK;
+	return events->interruptions(events, sold->offer.name, sold->offer.market, rate, sold->log,
+	    sold->log_count);
 }
 
 static espl_status
@@ -396,6 +549,8 @@ cloud_sim_describe(void *self, const struct espl_cloud_events *events, struct es
 		if (status == ESPL_OK && sold->price_count > 0)
 			status = events->prices(events, sold->offer.name, sold->offer.market,
 			    sold->prices, sold->price_count);
+		if (status == ESPL_OK)
+			status = describe_truth(sold, events);
 		if (status != ESPL_OK)
 			return espl_fail(error, status, "offer '%s' was rejected",
 			    sold->offer.name);

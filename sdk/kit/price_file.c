@@ -13,7 +13,7 @@
 #define TIME_MAX 4e9 /* seconds: the difference of two times does not overflow */
 #define COLUMNS 64u
 
-enum { USE_TIME = ESPL_PRICE_NAMES, USE_PRICE, USE_COUNT };
+enum { USE_TIME = ESPL_PRICE_NAMES, USE_PRICE, USE_NODES, USE_INTERRUPTED, USE_COUNT };
 
 static espl_status
 refuse_line(struct espl_price_reader *r, const char *text)
@@ -127,7 +127,8 @@ use_of(const struct espl_price_text *name)
 		{ "zone", ESPL_PRICE_ZONE }, { "availability_zone", ESPL_PRICE_ZONE },
 		{ "product_description", ESPL_PRICE_PRODUCT }, { "time", USE_TIME },
 		{ "from", USE_TIME }, { "timestamp", USE_TIME }, { "price", USE_PRICE },
-		{ "price_hour", USE_PRICE }, { "spot_price", USE_PRICE } };
+		{ "price_hour", USE_PRICE }, { "spot_price", USE_PRICE }, { "nodes", USE_NODES },
+		{ "interrupted", USE_INTERRUPTED } };
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (espl_price_text_is(name, known[i].name))
@@ -136,7 +137,7 @@ use_of(const struct espl_price_text *name)
 }
 
 static espl_status
-read_header(struct espl_price_reader *r)
+need_columns(struct espl_price_reader *r, const uint32_t seen[USE_COUNT + 1])
 {
 	static const struct {
 		uint32_t use;
@@ -144,12 +145,26 @@ read_header(struct espl_price_reader *r)
 	} needed[] = { { ESPL_PRICE_OFFER,
 			   "the header has no column 'offer' (or 'instance_type')" },
 		{ USE_TIME, "the header has no column 'time' (or 'timestamp')" },
-		{ USE_PRICE, "the header has no column 'price' (or 'spot_price')" } };
+		{ USE_PRICE, "the header has no column 'price' (or 'spot_price')" },
+		{ USE_NODES, "the header has no column 'nodes'" },
+		{ USE_INTERRUPTED, "the header has no column 'interrupted'" } };
+
+	for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+		if (!seen[needed[i].use] &&
+		    (needed[i].use <= USE_TIME || (needed[i].use == USE_PRICE) == !r->log))
+			return refuse_line(r, needed[i].text);
+	return ESPL_OK;
+}
+
+static espl_status
+read_header(struct espl_price_reader *r)
+{
 	struct espl_price_text fields[COLUMNS];
 	uint32_t seen[USE_COUNT + 1] = { 0 };
 	espl_status status = next_fields(r, fields, &r->columns);
 
-	r->hint = "a price file begins with a line such as time,offer,zone,price";
+	r->hint = r->log ? "a log begins with a line such as time,offer,zone,nodes,interrupted"
+			 : "a price file begins with a line such as time,offer,zone,price";
 	if (status == ESPL_E_UNKNOWN)
 		return refuse_line(r, "the file is empty");
 	if (status != ESPL_OK)
@@ -162,11 +177,10 @@ read_header(struct espl_price_reader *r)
 			return refuse_text(r, "another column before '%.*s' has the same meaning",
 			    &fields[i]);
 	}
-	for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-		if (!seen[needed[i].use])
-			return refuse_line(r, needed[i].text);
-	r->hint = "";
-	return ESPL_OK;
+	status = need_columns(r, seen);
+	if (status == ESPL_OK)
+		r->hint = "";
+	return status;
 }
 
 /* ---- numbers and times ----------------------------------------------------------------------- */
@@ -488,11 +502,12 @@ find_series(struct espl_price_reader *r, const struct espl_price_text name[ESPL_
 
 /* ---- the reader ------------------------------------------------------------------------------ */
 
-espl_status
-espl_price_reader_open(struct espl_price_reader *r, const void *bytes, uint64_t size)
+static espl_status
+open_reader(struct espl_price_reader *r, const void *bytes, uint64_t size, uint32_t log)
 {
 	ESPL_ASSERT(r != NULL && (bytes != NULL || size == 0));
 	memset(r, 0, sizeof *r);
+	r->log = log;
 	r->at = bytes;
 	r->end = r->at + size;
 	r->calendar = -1;
@@ -500,6 +515,18 @@ espl_price_reader_open(struct espl_price_reader *r, const void *bytes, uint64_t 
 	if (size >= 3 && memcmp(r->at, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
 		r->at += 3;
 	return read_header(r);
+}
+
+espl_status
+espl_price_reader_open(struct espl_price_reader *r, const void *bytes, uint64_t size)
+{
+	return open_reader(r, bytes, size, 0);
+}
+
+espl_status
+espl_interruptions_open(struct espl_price_reader *r, const void *bytes, uint64_t size)
+{
+	return open_reader(r, bytes, size, 1);
 }
 
 void
@@ -536,16 +563,15 @@ read_price(struct espl_price_reader *r, const struct espl_price_text *text, espl
 	return ESPL_OK;
 }
 
-espl_status
-espl_price_reader_next(struct espl_price_reader *r, uint32_t *series, struct espl_price *record)
+/* The next line's fields by use, and its time. */
+static espl_status
+next_line(struct espl_price_reader *r, struct espl_price_text used[USE_COUNT + 1], espl_time *at)
 {
-	struct espl_price_text fields[COLUMNS], used[USE_COUNT + 1] = { { "", 0 } };
-	espl_status status;
+	struct espl_price_text fields[COLUMNS];
 	uint32_t count;
 	int32_t calendar;
+	espl_status status = next_fields(r, fields, &count);
 
-	ESPL_ASSERT(r->columns > 0 && series != NULL && record != NULL);
-	status = next_fields(r, fields, &count);
 	if (status != ESPL_OK)
 		return status;
 	if (count != r->columns) {
@@ -554,10 +580,10 @@ espl_price_reader_next(struct espl_price_reader *r, uint32_t *series, struct esp
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 0; i < ESPL_PRICE_NAMES; i++)
-		used[i].at = "";
+		used[i] = (struct espl_price_text){ "", 0 };
 	for (uint32_t i = 0; i < count; i++)
 		used[r->uses[i]] = fields[i];
-	if (read_time(r, &used[USE_TIME], &record->from, &calendar) != 0)
+	if (read_time(r, &used[USE_TIME], at, &calendar) != 0)
 		return refuse_text(r,
 		    "'%.*s' is neither a number of seconds nor a date such as "
 		    "2020-03-01T12:00:00Z",
@@ -565,6 +591,39 @@ espl_price_reader_next(struct espl_price_reader *r, uint32_t *series, struct esp
 	if (r->calendar >= 0 && r->calendar != calendar)
 		return refuse_line(r, "times in seconds and dates must not be mixed");
 	r->calendar = calendar;
-	status = read_price(r, &used[USE_PRICE], &record->usd_hour);
+	return ESPL_OK;
+}
+
+espl_status
+espl_price_reader_next(struct espl_price_reader *r, uint32_t *series, struct espl_price *record)
+{
+	struct espl_price_text used[USE_COUNT + 1];
+	espl_status status;
+
+	ESPL_ASSERT(r->columns > 0 && !r->log && series != NULL && record != NULL);
+	status = next_line(r, used, &record->from);
+	if (status == ESPL_OK)
+		status = read_price(r, &used[USE_PRICE], &record->usd_hour);
 	return status == ESPL_OK ? find_series(r, used, series) : status;
+}
+
+espl_status
+espl_interruptions_next(struct espl_price_reader *r, uint32_t *series, espl_time *at, double *nodes,
+    double *interrupted)
+{
+	struct espl_price_text used[USE_COUNT + 1];
+	espl_status status;
+
+	ESPL_ASSERT(r->columns > 0 && r->log && series != NULL && at != NULL);
+	status = next_line(r, used, at);
+	if (status != ESPL_OK)
+		return status;
+	if (read_number(&used[USE_NODES], nodes) != 0 || !(*nodes >= 0 && *nodes <= 1e9))
+		return refuse_text(r, "'%.*s' is not a number of nodes", &used[USE_NODES]);
+	if (read_number(&used[USE_INTERRUPTED], interrupted) != 0 || !(*interrupted >= 0))
+		return refuse_text(r, "'%.*s' is not a number of nodes", &used[USE_INTERRUPTED]);
+	if (*interrupted > *nodes)
+		return refuse_text(r, "%.*s nodes were interrupted, more than were held",
+		    &used[USE_INTERRUPTED]);
+	return find_series(r, used, series);
 }

@@ -235,6 +235,8 @@ static const struct line lines[] = {
 	S(espl_cloud_events) F(espl_cloud_events, size) F(espl_cloud_events, zero)
 	F(espl_cloud_events, ctx) F(espl_cloud_events, offer) F(espl_cloud_events, prices)
 	F(espl_cloud_events, node) F(espl_cloud_events, done)
+	F(espl_cloud_events, interruptions)
+	S(espl_interruption) F(espl_interruption, at) F(espl_interruption, share)
 	S(espl_argv_sink) F(espl_argv_sink, size) F(espl_argv_sink, zero) F(espl_argv_sink, argv)
 	F(espl_argv_sink, agent)
 	S(espl_cloud_ops) F(espl_cloud_ops, head) F(espl_cloud_ops, start)

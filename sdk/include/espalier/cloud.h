@@ -161,6 +161,12 @@ struct espl_node_event {
 	uint32_t zero;
 };
 
+/* A node held at this instant is interrupted with this probability. */
+struct espl_interruption {
+	espl_time at;
+	double share;
+}; /* frozen, 16 bytes */
+
 /* host-owned, valid from start to destroy */
 struct espl_cloud_events {
 	uint32_t size, zero;
@@ -175,6 +181,12 @@ struct espl_cloud_events {
 	/* Ends a start, history or owned request: `what` is its request number, 0 for start. */
 	void (
 	    *done)(const struct espl_cloud_events *, uint64_t what, espl_status, const char *text);
+	/* From describe, for simulations: what interrupts nodes of an offer, of which policies see
+	 * only hazard_hour and hazard_hours.  rate_hour: at random, per node-hour, instead of
+	 * hazard_hour; log: by time, rising.  NULL or missing in hosts that do not simulate. */
+	espl_status (*interruptions)(const struct espl_cloud_events *, const char *offer,
+	    const char *market, double rate_hour, const struct espl_interruption *log,
+	    uint32_t count);
 };
 
 struct espl_argv_sink {

@@ -1,12 +1,16 @@
-/* espalier kit: prices.h - reads files of spot prices: CSV with a header, one line per price.
+/* espalier kit: prices.h - reads files of spot prices, and logs of interruptions: CSV with a
+ * header, one line per price or observation.
  *
  * Columns are found by name, so that providers' exports can be read as they are: offer (name,
  * instance_type), time (from, timestamp), price (price_hour, spot_price) and, where the file has
  * them, market, zone (availability_zone) and product_description.  Times are seconds, or dates in
- * UTC or with an offset from it.  Lines that are empty or begin with '#' are skipped.
+ * UTC or with an offset from it.  Lines that are empty or begin with '#' are skipped.  A log has
+ * `nodes` and `interrupted` instead of the price: how many nodes were held until this time, and
+ * how many of them were interrupted then.
  *
- * Use: espl_price_reader_open, espl_price_reader_next until it returns ESPL_E_UNKNOWN,
- * espl_price_reader_close.  A file may come in parts, each of whole lines: espl_price_reader_more.
+ * Use: espl_price_reader_open, espl_price_reader_next (of a log: espl_interruptions_open,
+ * espl_interruptions_next) until it returns ESPL_E_UNKNOWN, espl_price_reader_close.  A file may
+ * come in parts, each of whole lines: espl_price_reader_more.
  */
 #ifndef ESPALIER_KIT_PRICES_H
 #define ESPALIER_KIT_PRICES_H
@@ -34,6 +38,7 @@ struct espl_price_reader {
 	const char *at, *end;
 	uint32_t line;     /* of the last record or error, from 1 */
 	uint32_t columns;  /* of the header */
+	uint32_t log;      /* 1: of interruptions */
 	int32_t calendar;  /* times are dates: 1, seconds: 0, no line yet: -1 */
 	uint32_t uses[64]; /* of each column */
 	const char *hint;  /* after an error; "": none */
@@ -54,6 +59,11 @@ espl_status espl_price_reader_open(struct espl_price_reader *reader, const void 
  * ESPL_E_CONFIG; ESPL_E_NOMEM. */
 espl_status espl_price_reader_next(struct espl_price_reader *reader, uint32_t *series,
     struct espl_price *record);
+espl_status espl_interruptions_open(struct espl_price_reader *reader, const void *bytes,
+    uint64_t size);
+/* *nodes >= *interrupted, and above 0 unless both are 0. */
+espl_status espl_interruptions_next(struct espl_price_reader *reader, uint32_t *series,
+    espl_time *at, double *nodes, double *interrupted);
 /* Continues with these bytes, after the end of those before. */
 void espl_price_reader_more(struct espl_price_reader *reader, const void *bytes, uint64_t size);
 void espl_price_reader_close(struct espl_price_reader *reader);

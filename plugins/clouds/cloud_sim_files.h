@@ -1,0 +1,278 @@
+/* cloud_sim_files.h - the sim cloud's price file and log of interruptions (docs/simulation.md):
+ * which lines are of which offer.
+ *
+ * Part of cloud_sim.c: a plugin has one global symbol, so all here is static.
+ */
+#ifndef CLOUD_SIM_FILES_H
+#define CLOUD_SIM_FILES_H
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/cloud.h>
+#include <espalier/util.h>
+#include <espalier/kit/prices.h>
+
+/* A line of the log: of the nodes held until then, so many were interrupted. */
+struct cloud_sim_seen {
+	espl_time at;
+	double nodes, interrupted;
+};
+
+struct cloud_sim_offer {
+	struct espl_offer offer;
+	struct espl_price *prices; /* malloc'ed, relative to the run's start */
+	uint32_t price_count, price_cap;
+	struct cloud_sim_seen *seen; /* likewise, by time */
+	uint32_t seen_count, seen_cap;
+	struct espl_interruption *log; /* what of it is still to come */
+	uint32_t log_count;
+	double hazard_hour; /* at random; NaN: not configured */
+	int priced;         /* the configuration has a price */
+	char zone_seen[64]; /* of the lines; "": none yet */
+};
+
+/* The offers that a series of the file belongs to. */
+struct cloud_sim_series {
+	uint32_t first, count; /* in `belong` */
+};
+struct cloud_sim_reading {
+	struct espl_price_reader reader;
+	struct cloud_sim_offer *list;
+	uint32_t offers;
+	struct cloud_sim_series *series; /* [series_count], as the reader's */
+	uint32_t series_count;
+	uint32_t *belong; /* numbers of offers */
+	uint32_t belong_count;
+	int used; /* a line belonged to an offer */
+	espl_time first;
+	const char *what; /* the option, to blame */
+	uint32_t option;
+	struct espl_error *error;
+};
+
+static espl_status
+refuse_line(struct cloud_sim_reading *r, const char *text)
+{
+	espl_status status;
+
+	if (r->error != NULL && r->error->status == ESPL_OK)
+		r->error->option = r->option;
+	status =
+	    espl_fail(r->error, ESPL_E_CONFIG, "%s: line %u: %s", r->what, r->reader.line, text);
+	if (r->error != NULL && r->error->hint[0] == '\0')
+		(void)snprintf(r->error->hint, sizeof r->error->hint, "%s", r->reader.hint);
+	return status;
+}
+
+static int
+belongs_to_offer(const struct cloud_sim_offer *sold, const struct espl_price_text *name)
+{
+	const struct espl_offer *o = &sold->offer;
+	const struct espl_price_text *market = &name[ESPL_PRICE_MARKET];
+
+	if (!espl_price_text_is(&name[ESPL_PRICE_OFFER], o->name))
+		return 0;
+	/* A trace without markets is one of varying prices: not of the fixed ones. */
+	if (market->length > 0 ? !espl_price_text_is(market, o->market)
+			       : strcmp(o->market, "on-demand") == 0 && sold->priced)
+		return 0;
+	return o->zone[0] == '\0' || name[ESPL_PRICE_ZONE].length == 0 ||
+	    espl_price_text_is(&name[ESPL_PRICE_ZONE], o->zone);
+}
+
+/* An offer without a zone takes the records of one. */
+static espl_status
+check_zone(struct cloud_sim_reading *r, struct cloud_sim_offer *sold,
+    const struct espl_price_text *zone)
+{
+	char text[200];
+
+	if (zone->length == 0 || sold->offer.zone[0] != '\0')
+		return ESPL_OK;
+	if (sold->zone_seen[0] == '\0')
+		(void)snprintf(sold->zone_seen, sizeof sold->zone_seen, "%.*s",
+		    (int)(zone->length < 63 ? zone->length : 63), zone->at);
+	if (strncmp(sold->zone_seen, zone->at, zone->length < 63 ? zone->length : 63) == 0 &&
+	    strlen(sold->zone_seen) == (zone->length < 63 ? zone->length : 63))
+		return ESPL_OK;
+	(void)snprintf(text, sizeof text,
+	    "offer '%.60s' has lines of several zones; give it one with zone = \"%.*s\"",
+	    sold->offer.name, (int)(zone->length < 60 ? zone->length : 60), zone->at);
+	return refuse_line(r, text);
+}
+
+/* Names that no line had before. */
+static espl_status
+add_series(struct cloud_sim_reading *r)
+{
+	const struct espl_price_text *name = r->reader.series[r->series_count].name;
+	uint32_t room = r->belong_count + r->offers;
+	struct cloud_sim_series *series, *to;
+	uint32_t *belong = realloc(r->belong, (room > 0 ? room : 1) * sizeof *belong);
+	espl_status status = ESPL_OK;
+
+	if (belong == NULL)
+		return ESPL_E_NOMEM;
+	r->belong = belong;
+	series = realloc(r->series, (r->series_count + (size_t)1) * sizeof *series);
+	if (series == NULL)
+		return ESPL_E_NOMEM;
+	r->series = series;
+	to = &series[r->series_count++];
+	*to = (struct cloud_sim_series){ r->belong_count, 0 };
+	for (uint32_t i = 0; i < r->offers && status == ESPL_OK; i++)
+		if (belongs_to_offer(&r->list[i], name)) {
+			belong[r->belong_count++] = i;
+			to->count++;
+			status = check_zone(r, &r->list[i], &name[ESPL_PRICE_ZONE]);
+		}
+	return status;
+}
+
+static espl_status
+keep_price(struct cloud_sim_offer *sold, const struct espl_price *record)
+{
+	if (sold->price_count == sold->price_cap) {
+		uint32_t cap = sold->price_cap > 0 ? sold->price_cap * 2 : 64;
+		struct espl_price *more = realloc(sold->prices, cap * sizeof *more);
+
+		if (more == NULL)
+			return ESPL_E_NOMEM;
+		sold->prices = more;
+		sold->price_cap = cap;
+	}
+	sold->prices[sold->price_count++] = *record;
+	return ESPL_OK;
+}
+
+static espl_status
+keep_seen(struct cloud_sim_reading *r, struct cloud_sim_offer *sold,
+    const struct cloud_sim_seen *seen)
+{
+	if (sold->seen_count > 0 && seen->at < sold->seen[sold->seen_count - 1].at) {
+		r->reader.hint = "sort the file by time";
+		return refuse_line(r, "the time of its offer goes back");
+	}
+	if (sold->seen_count == sold->seen_cap) {
+		uint32_t cap = sold->seen_cap > 0 ? sold->seen_cap * 2 : 64;
+		struct cloud_sim_seen *more = realloc(sold->seen, cap * sizeof *more);
+
+		if (more == NULL)
+			return ESPL_E_NOMEM;
+		sold->seen = more;
+		sold->seen_cap = cap;
+	}
+	sold->seen[sold->seen_count++] = *seen;
+	return ESPL_OK;
+}
+
+/* One line; ESPL_E_UNKNOWN: the end. */
+static espl_status
+read_one(struct cloud_sim_reading *r)
+{
+	struct espl_price price = { 0, 0 };
+	struct cloud_sim_seen seen = { 0, 0, 0 };
+	const struct cloud_sim_series *s;
+	uint32_t series;
+	espl_status status;
+
+	if (r->reader.log)
+		status = espl_interruptions_next(&r->reader, &series, &seen.at, &seen.nodes,
+		    &seen.interrupted);
+	else
+		status = espl_price_reader_next(&r->reader, &series, &price);
+	if (status == ESPL_E_CONFIG)
+		return refuse_line(r, r->reader.why);
+	if (status == ESPL_OK && series == r->series_count)
+		status = add_series(r);
+	if (status != ESPL_OK)
+		return status;
+	s = &r->series[series];
+	if (s->count == 0)
+		return ESPL_OK;
+	price.from = r->reader.log ? seen.at : price.from;
+	if (!r->used || price.from < r->first)
+		r->first = price.from;
+	r->used = 1;
+	for (uint32_t i = s->first; i < s->first + s->count && status == ESPL_OK; i++) {
+		struct cloud_sim_offer *sold = &r->list[r->belong[i]];
+
+		status = r->reader.log ? keep_seen(r, sold, &seen) : keep_price(sold, &price);
+	}
+	return status;
+}
+
+/* Reads a file and gives its lines to the offers they belong to; errors blame the option. */
+static espl_status
+cloud_sim_read(struct cloud_sim_reading *r, const void *bytes, uint64_t size, uint32_t log)
+{
+	espl_status status = log ? espl_interruptions_open(&r->reader, bytes, size)
+				 : espl_price_reader_open(&r->reader, bytes, size);
+
+	if (status != ESPL_OK)
+		(void)refuse_line(r, r->reader.why);
+	while (status == ESPL_OK)
+		status = read_one(r);
+	return status == ESPL_E_UNKNOWN ? ESPL_OK : status;
+}
+
+static void
+cloud_sim_read_end(struct cloud_sim_reading *r)
+{
+	espl_price_reader_close(&r->reader);
+	free(r->series);
+	free(r->belong);
+}
+
+/* Of the log before the start: interruptions per node-hour, and the node-hours. */
+static void
+sum_log(const struct cloud_sim_offer *sold, double *rate_hour, double *hours)
+{
+	double interrupted = 0;
+
+	*hours = 0;
+	for (uint32_t i = 0; i < sold->seen_count && sold->seen[i].at <= 0; i++) {
+		const struct cloud_sim_seen *s = &sold->seen[i];
+
+		interrupted += i > 0 ? s->interrupted : 0;
+		*hours += i > 0 ? s->nodes * espl_seconds(s->at - s[-1].at) / 3600 : 0;
+	}
+	*rate_hour = *hours > 0 ? interrupted / *hours : NAN;
+}
+
+/* The rest of it interrupts nodes. */
+static espl_status
+cut_log(struct cloud_sim_offer *sold)
+{
+	sold->log = calloc(sold->seen_count > 0 ? sold->seen_count : 1, sizeof *sold->log);
+	if (sold->log == NULL)
+		return ESPL_E_NOMEM;
+	for (uint32_t i = 0; i < sold->seen_count; i++) {
+		const struct cloud_sim_seen *s = &sold->seen[i];
+
+		if (s->at > 0 && s->interrupted > 0)
+			sold->log[sold->log_count++] =
+			    (struct espl_interruption){ s->at, s->interrupted / s->nodes };
+	}
+	return ESPL_OK;
+}
+
+/* Times become those of the run. */
+static espl_status
+cloud_sim_begin_at(struct cloud_sim_offer *list, uint32_t count, espl_time zero)
+{
+	espl_status status = ESPL_OK;
+
+	for (uint32_t i = 0; i < count && status == ESPL_OK; i++) {
+		for (uint32_t p = 0; p < list[i].price_count; p++)
+			list[i].prices[p].from -= zero;
+		for (uint32_t p = 0; p < list[i].seen_count; p++)
+			list[i].seen[p].at -= zero;
+		if (list[i].price_count > 0)
+			list[i].offer.flags |= ESPL_OFFER_MARKET;
+		status = cut_log(&list[i]);
+	}
+	return status;
+}
+#endif
