@@ -242,6 +242,8 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->cost = espl__ledger_total(x->ledger, x->now);
 	s->refunded = espl__ledger_refunds(x->ledger).usd;
 	s->refunded_gpu_s = espl__ledger_refunds(x->ledger).gpu_s;
+	s->promoted_at = x->searches.promoted_at;
+	s->promoted_cost = x->searches.promoted_cost;
 	s->budget = x->config->budget;
 	s->gpu_s = x->cluster.gpu_s;
 	s->busy_gpu_s = x->gangs.busy_gpu_s;

@@ -86,6 +86,8 @@ struct espl__exec_summary {
 	uint64_t best_checkpoint; /* of the best trial, 0 none */
 	espl_time now;
 	espl_money cost, budget, refunded; /* refunded: not in cost */
+	espl_time promoted_at;             /* the last promotion; 0: there was none */
+	espl_money promoted_cost;          /* until then */
 	double refunded_gpu_s;             /* held by nodes that were free */
 	double gpu_s, busy_gpu_s;          /* held by nodes; used by gangs */
 	uint64_t resizes;

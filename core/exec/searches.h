@@ -130,6 +130,8 @@ struct espl__searches {
 	struct espl__trial **collect; /* checkpoints to look at when the round is over */
 	uint32_t collect_count, collect_cap;
 	uint64_t reports;
+	espl_time promoted_at; /* 0: no trial was promoted */
+	espl_money promoted_cost;
 	char *last_failure; /* text of the last failed gang */
 	/* what ended the run is in its configuration: resume would end so, too */
 	int futile;

@@ -63,6 +63,9 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 			return; /* only recorded decisions of another version come here */
 		espl__trial_continue(trials, t, g);
 		t->unsaved = 0;
+		if (x->searches.promoted_at < x->now)
+			x->searches.promoted_cost = espl__ledger_total(x->ledger, x->now);
+		x->searches.promoted_at = x->now;
 	} else {
 		source = s->how == ESPL_CLONE ? espl__trial_at(trials, s->trial) : NULL;
 		if (s->how == ESPL_CLONE && source == NULL)

@@ -31,7 +31,8 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
 	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
 	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(refunded_usd, ESPL__TOTAL_REAL),
-	FIELD(refunded_gpu_s, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
+	FIELD(refunded_gpu_s, ESPL__TOTAL_REAL), FIELD(selected_s, ESPL__TOTAL_REAL),
+	FIELD(selected_usd, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
 	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
 	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
 	FIELD(call_max_us, ESPL__TOTAL_REAL), FIELD(jobs, ESPL__TOTAL_INT),
@@ -137,6 +138,8 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->busy_gpu_s = s->busy_gpu_s;
 	t->refunded_usd = s->refunded > 0 ? (double)s->refunded / 1e6 : NAN;
 	t->refunded_gpu_s = s->refunded > 0 ? s->refunded_gpu_s : NAN;
+	t->selected_s = s->promoted_at > 0 ? (double)s->promoted_at / 1e9 : NAN;
+	t->selected_usd = s->promoted_at > 0 ? (double)s->promoted_cost / 1e6 : NAN;
 	t->resizes = (int64_t)s->resizes;
 	t->nodes = s->nodes;
 	t->nodes_peak = s->nodes_peak;
@@ -247,6 +250,10 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	if (t->refunded_usd > 0) {
 		espl__json_real(b, "refunded_usd", t->refunded_usd);
 		espl__json_real(b, "refunded_gpu_s", t->refunded_gpu_s);
+	}
+	if (t->selected_s > 0) {
+		espl__json_real(b, "selected_s", t->selected_s);
+		espl__json_real(b, "selected_usd", t->selected_usd);
 	}
 	espl__json_int(b, "resizes", t->resizes);
 	espl__json_int(b, "nodes_peak", t->nodes_peak);

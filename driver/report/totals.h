@@ -29,6 +29,7 @@ struct espl__totals {
 	double deadline_s, budget_usd; /* NaN: none */
 	double jct_s, cost_usd, gpu_s, busy_gpu_s;
 	double refunded_usd, refunded_gpu_s; /* of machines that were free: not in cost_usd */
+	double selected_s, selected_usd;     /* until the last promotion; NaN: there was none */
 	double decision_median_us, decision_p95_us, decision_max_us;
 	double call_median_us, call_p95_us, call_max_us;
 	/* Plain jobs; jobs 0: there is no workload. */
