@@ -200,7 +200,7 @@ answer_http(struct espl_kit *kit, const struct espl_cloud_ops *ops, const struct
 }
 
 static void
-answer_child(struct espl_kit *kit, const struct espl_cloud_ops *ops, struct kit_request *r)
+answer_child(struct espl_kit *kit, const struct espl_cloud_ops *ops, const struct kit_request *r)
 {
 	static const char busy[] = "the service is busy", cut[] = "the connection was lost";
 	struct espl_child child;

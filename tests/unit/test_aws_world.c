@@ -305,8 +305,11 @@ ROW(12_two_drivers)
 {
 	struct ec2_world w;
 	struct espl_kit *kit = ec2_driver_begin_started(&w);
+	char look[200];
 
 	(void)ec2_driver_acquire_ready(kit, SPOT);
+	(void)snprintf(look, sizeof look, "grep -q '^driver.*:%s$' %s/aws", w.folder, w.folder);
+	cr_assert_eq(system(look), 0, "RUN/aws does not name the driver");
 	ec2_driver_write_fact(&w, "driver", "", "eve@else:/run");
 	w.owner = "eve@else:/run";
 	espl_kit_clear(kit);

@@ -106,11 +106,17 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	struct aws_query query = { NULL, 0, 0, 0 };
 	const char *service = "ec2";
 	espl_status status;
+	char text[AWS_TEXT];
 
 	if (step == AWS_IMAGE && strncmp(cloud->image, "ssm:", 4) != 0)
 		step++;
 	if (step == AWS_FOREIGN && !is_moved(cloud))
 		step++;
+	if (step == AWS_PRICES && /* nothing speaks against this driver */
+	    cloud_aws_record_put(cloud, "driver", "", cloud->driver, text) != 0) {
+		cloud_aws_start_end(cloud, ESPL_E_REMOTE, text);
+		return;
+	}
 	if (step == AWS_PRICES && !is_spot_offered(cloud)) {
 		cloud_aws_start_end(cloud, ESPL_OK, "");
 		return;
@@ -386,8 +392,6 @@ cloud_aws_start_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 	if (failed > 0) /* another page */
 		return;
 	cloud_aws_pages_end(cloud, step);
-	if (failed == 0 && step + 1 == AWS_PRICES)
-		failed = cloud_aws_record_put(cloud, "driver", "", cloud->driver, text);
 	if (failed != 0)
 		cloud_aws_start_end(cloud, ESPL_E_REMOTE, text);
 	else
