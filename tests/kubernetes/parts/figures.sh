@@ -14,7 +14,7 @@ measure_starts() {	# one pod, from the command to its first report, five times
 measure_channels() {	# a line of 100 bytes there and back, through kubectl exec and through ssh
 	kubectl run echo --image=tools:local --restart=Never -- sleep 600 >/dev/null
 	kubectl wait --for=condition=Ready pod/echo --timeout=60s >/dev/null
-	(. "$top/tests/runs/sshd.sh" && start_host plain && can_log_in "$port" && cat >"$KUBE_DIR/turns.py" <<-'END'
+	(work=$(mktemp -d) && cd "$work" && . "$top/tests/runs/sshd.sh" && start_host plain && can_log_in "$port" && cat >"$KUBE_DIR/turns.py" <<-'END'
 		import subprocess, sys, time
 		begun = time.monotonic()
 		child = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)

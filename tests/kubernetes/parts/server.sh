@@ -24,7 +24,7 @@ part_busy() {
 	MAX_INFLIGHT=4 APF=false loopback start-server
 	before=$(audited '.responseStatus.code == 429')
 	lists=
-	for i in $(seq 12); do
+	for i in $(seq 24); do
 		while [ ! -e calm ]; do kubectl get --raw /api/v1/configmaps >/dev/null 2>&1; done &
 		lists="$lists $!"
 	done
@@ -35,6 +35,7 @@ part_busy() {
 	wait $lists
 	check "the server answers 429 most of the time: the search is done" same busy.run
 	echo "# 429 to requests about pods: $(($(audited '.responseStatus.code == 429') - before))"
+	check "requests about pods were among those" [ "$(audited '.responseStatus.code == 429')" -gt "$before" ]
 	for i in $(seq 24); do kubectl delete configmap "big$i" >/dev/null; done
 	restart_server
 	check "no pod is left" nothing_left
