@@ -7,7 +7,9 @@ packages=(build-essential autoconf automake libtool libltdl-dev pkgconf libconfi
 	libcurl4-openssl-dev nettle-dev libuv1-dev libsqlite3-dev libpcre2-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist)
 [ "${1:-build}" = check ] && packages+=(libcriterion-dev python3 python3-numpy openssh-server openssh-client)
 optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an engine of allocator milp; cloud aws; `espalier serve`; a build does without
-[ "${1:-build}" = check ] && optional+=(nodejs chromium fonts-dejavu-core)	# run the script of a report, and look at its page; tests are skipped without
+[ "${1:-build}" = check ] && optional+=(nodejs)	# runs the script of a report; tests are skipped without
+# A browser that looks at the pages.
+[ "${1:-build}" = check ] && [ -n "${ESPALIER_TEST_BROWSER-}" ] && optional+=(chromium fonts-dejavu-core)
 [ "${1:-build}" = check ] && optional+=(zsh fish)	# tests of completion
 # A Slurm cluster for a test of its cloud, which is skipped without.
 [ "${1:-build}" = check ] && optional+=(munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
