@@ -27,7 +27,7 @@ start_api() {
 state() { kubectl state | "$PYTHON3" -c 'import json, sys; s = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
 holds() { [ "$(state "$1")" = True ] || { err="$err; the server says: $(kubectl state | head -c 1500)"; return 1; }; }
 pods() { state '" ".join(s["pods"])'; }
-until_is() { for i in $(seq 300); do [ "$(state "$1")" = True ] && return; sleep 0.05; done; return 1; }
+until_is() { for i in $(seq 1200); do [ "$(state "$1")" = True ] && return; sleep 0.05; done; return 1; }
 marked() { grep -lzas "^ESPALIER_POD=$KUBE_STANDIN/" /proc/[0-9]*/environ; }
 nothing_left() {
 	for i in $(seq 200); do
