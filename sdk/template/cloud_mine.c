@@ -254,6 +254,17 @@ take_owned(const struct mine *mine, const char *at)
 	}
 }
 
+/* Seconds until the provider may have a machine again; 0 (unknown) for anything else, or for more
+ * than a day. */
+static espl_span
+read_retry(const char *text)
+{
+	char *end;
+	long seconds = strtol(text, &end, 10);
+
+	return end != text && seconds > 0 && seconds <= 86400 ? seconds * ESPL_SECOND : 0;
+}
+
 static void
 take_job(struct mine *mine, struct machine *m, const struct espl_child *child, int failed)
 {
@@ -267,7 +278,7 @@ take_job(struct mine *mine, struct machine *m, const struct espl_child *child, i
 	if (job == DELETE) /* a delete that failed is repeated: by the timer, or by the host */
 		return;
 	if (m->ending == 0 && child->status == ESPL_OK && child->exit_code == 3)
-		end_machine(mine, m, ESPL_BY_CAPACITY, atoi(at) * ESPL_SECOND, child->err);
+		end_machine(mine, m, ESPL_BY_CAPACITY, read_retry(at), child->err);
 	else if (m->ending == 0 && child->status == ESPL_OK && child->exit_code == 4)
 		end_machine(mine, m, ESPL_BY_REFUSAL, 0, child->err);
 	else if (m->ending == 0 && !failed && read_line(&at, &line))
