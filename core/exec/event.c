@@ -158,7 +158,7 @@ code_of_node(struct espl__codec *c, struct espl__event *e)
 	}
 }
 
-/* The fields of an event, but for its type.  0: there is no such event. */
+/* The fields of an event except its type.  0: the type is unknown. */
 ESPL__CODES int
 code_event(struct espl__codec *c, struct espl__event *e)
 {

@@ -118,7 +118,7 @@ void espl__item_target(struct espl__exec *, struct espl__item *, const struct es
 /* It continues in processes that wait, on their GPUs. */
 void espl__item_keep(struct espl__exec *, struct espl__item *, const struct espl__gang *,
     uint64_t owner);
-/* Grants fewer GPUs, and no more from now on: there is no place for more. */
+/* Lowers the grant, and the most that it may be, to what can be placed. */
 void espl__item_narrow(struct espl__exec *, struct espl__item *, uint32_t gpus);
 void espl__item_runs(const struct espl__exec *, struct espl__item *); /* its processes do */
 void espl__item_settled(struct espl__exec *, struct espl__item *);    /* on its granted GPUs */

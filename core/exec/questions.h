@@ -65,7 +65,7 @@ struct espl__search_summary {
 	espl_money spent;
 	uint32_t gpus; /* that its trials hold now */
 };
-/* 0: there is no such experiment (the plain jobs are not one). */
+/* Returns 0 if the experiment does not exist.  Plain jobs belong to none. */
 int espl__exec_search_sum(const struct espl__exec *, uint64_t number,
     struct espl__search_summary *);
 int espl__exec_job_cancelled(const struct espl__exec *, uint64_t number);

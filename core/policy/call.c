@@ -182,7 +182,7 @@ alloc_target(struct espl_alloc_sink *sink, const struct espl_target *t)
 	return ESPL_OK;
 }
 
-/* NULL: there is no such node, or no more. */
+/* NULL if the node does not exist or has ended. */
 static const struct espl__machine *
 find_live(const struct espl__caller *c, uint64_t node)
 {

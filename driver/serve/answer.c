@@ -290,7 +290,7 @@ begin_command(struct espl__request *r)
 		argv[count++] = plugins;
 	}
 	argv[count++] = verb;
-	argv[count++] = "--"; /* what follows is no option */
+	argv[count++] = "--"; /* ends the options */
 	argv[count++] = espl__watch_dir(r->server->watch, r->route.run);
 	if (r->route.place != ESPL__PLACE_STOP)
 		argv[count++] = espl__buf_text(&r->value);

@@ -23,7 +23,7 @@ struct espl__link {
 	int met;               /* the keeper has greeted us, at least once */
 	int64_t heard;         /* tick at which the channel last brought something */
 	int64_t said;          /* ... at which it was last sent an ACK */
-	int64_t lost_at;       /* since then there is no connection; 0: there is */
+	int64_t lost_at;       /* when the connection was lost; 0 while connected */
 	int64_t next;          /* tick of the next attempt */
 	int64_t pause;         /* until the one after */
 	int64_t close_by;      /* the driver has closed its channel; 0: it has not */

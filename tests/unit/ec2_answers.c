@@ -103,7 +103,7 @@ get(const struct ec2_world *w, const char *name)
 	return "";
 }
 
-/* 1: the filter has this value, or there is no such filter. */
+/* 1 if the filter contains this value or is absent. */
 static int
 passes(const struct ec2_world *w, const char *name, const char *value)
 {

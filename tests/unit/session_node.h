@@ -171,7 +171,7 @@ agent_turn(struct rig *r)
 		agent_obeys(r, type, &in);
 		at += used;
 	}
-	RIG_ASSERT(r, got == 0, "the agent gets what is no message");
+	RIG_ASSERT(r, got == 0, "the agent received something that is not a message");
 	rig_cut(&r->inbox, at);
 	if (!r->has_keeper || (!r->keep.in && r->to_agent.size == 0)) { /* the end of its input */
 		agent_dies(r);

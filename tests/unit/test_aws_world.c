@@ -243,7 +243,7 @@ ROW(9_dies_before_the_agent_comes)
 		die_for_good(state, 0, 15 * MINUTE + 60 * S + 40 * S);
 }
 
-/* The agent is there for ever: lease_max ends the machine all the same. */
+/* The agent never stops, but lease_max still ends the machine. */
 ROW(9_agent_hangs)
 {
 	struct ec2_world w;

@@ -12,7 +12,7 @@
 
 /* The first process of a pod. It keeps the pod while an agent is in it: also after SIGTERM, until
  * the grace period is over, because everything in the container ends with this process. It ends,
- * and so does the pod, if there is no agent for $1 s in the beginning, or for $2 s later. */
+ * and the pod with it, if no agent comes within $1 s, or the last one is gone for $2 s. */
 static const char keeper_script[] =
     "term= n=0 most=$1; trap 'term=1' TERM; while [ $n -lt $most ]; do "
     "sleep 2 & wait $!; n=$((n + 2)); "
@@ -394,7 +394,7 @@ cloud_kubernetes_pod_template(const void *bytes, size_t size, char text[KUBE_TEX
 	if (base == NULL)
 		(void)snprintf(text, KUBE_TEXT,
 		    "the template is not JSON: line %d: %s (kubectl create --dry-run=client -o "
-		    "json -f FILE makes JSON of YAML)",
+		    "json -f FILE converts YAML to JSON)",
 		    error.line, error.text);
 	else if (!json_is_object(spec) || json_object_get(spec, "template") != NULL)
 		(void)snprintf(text, KUBE_TEXT,

@@ -10,7 +10,7 @@
 
 #define WATCH_S 240             /* then the server ends it, and another begins */
 #define PAGE 500                /* pods in an answer */
-#define LIVED (5 * ESPL_SECOND) /* a watch that breaks after this time is no sign of a fault */
+#define LIVED (5 * ESPL_SECOND) /* a watch that lasted this long did not fail */
 
 /* ---- pages ---- */
 
