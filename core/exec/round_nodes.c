@@ -109,10 +109,10 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e)
 		return;
 	espl__lease_state(x, n, state, e->as.node.gpus);
 	if (state == ESPL_NODE_READY)
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu%s%s is ready: %u %s",
-		    (unsigned long long)n->pub.id, n->host != NULL ? ", " : "",
-		    n->host != NULL ? n->host : "", (unsigned)n->pub.gpu_count,
-		    espl__exec_unit(x, n->pub.gpu_count));
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu%s%s%s is ready: %u %s",
+		    (unsigned long long)n->pub.id, n->host != NULL ? " (" : "",
+		    n->host != NULL ? n->host : "", n->host != NULL ? ")" : "",
+		    (unsigned)n->pub.gpu_count, espl__exec_unit(x, n->pub.gpu_count));
 	if (state == ESPL_NODE_NOTICE) {
 		espl__tiers_ask(x, ESPL_WHY_NOTICE);
 		espl__items_ask_placer(x, ESPL_WHY_NOTICE);
