@@ -2,9 +2,9 @@
  *
  * Two readings of the rungs are in use: the textbook's, where rung k ends at r*eta^k iterations,
  * and RubberBand's (EuroSys'21, fig. 6 and table 3), where stage k adds r*eta^k iterations.
- * The walk up the rungs is espalier/kit/ladder.h; here is only the table.
+ * The walk up the rungs is espalier/kit/rung_table.h; here is only the table.
  */
-#include <espalier/kit/ladder.h>
+#include <espalier/kit/rung_table.h>
 #include "shared.h"
 
 enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS };
@@ -36,7 +36,8 @@ multiply_capped(uint64_t a, uint64_t b, uint64_t most)
 /* The last rung is the one with a single trial, or that reaches iterations_max; it runs to
  * iterations_max whatever the rule says. */
 static espl_status
-lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct espl_error *error)
+fill_rungs(struct espl_rung_table *table, const struct espl_config *config,
+    struct espl_error *error)
 {
 	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
 	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
@@ -54,7 +55,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 
 		if (trials == 1 || until > last)
 			until = last;
-		status = espl_ladder_rung(ladder, (uint32_t)trials, until, error);
+		status = espl_rung_table_add(table, (uint32_t)trials, until, error);
 		if (status != ESPL_OK || until == last)
 			return status;
 		done = until;
@@ -67,26 +68,26 @@ static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
     struct espl_error *error)
 {
-	return espl_ladder_alone_create(host, config, lay_rungs, self, error);
+	return espl_rung_table_plugin_create(host, config, fill_rungs, self, error);
 }
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
     struct espl_error *error)
 {
-	const struct espl_ladder *ladder = self;
+	const struct espl_rung_table *table = self;
 
-	if (ladder->group == ESPL_NONE && !ladder->over)
-		shared_tell_rungs(ladder->host, &ladder->rungs[0].until, sizeof ladder->rungs[0],
-		    ladder->rung_count, "");
-	return espl_ladder_alone_next_group(self, view, sink, error);
+	if (table->group == ESPL_NONE && !table->over)
+		shared_tell_rungs(table->host, &table->rungs[0].until, sizeof table->rungs[0],
+		    table->rung_count, "");
+	return espl_rung_table_plugin_next_group(self, view, sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
 	.next_group = next_group,
-	.on_trial_end = espl_ladder_alone_on_trial_end,
-	.spec = espl_ladder_alone_spec,
+	.on_trial_end = espl_rung_table_plugin_on_trial_end,
+	.spec = espl_rung_table_plugin_spec,
 };
 
 ESPL_PLUGIN(algorithm, sha) = {
@@ -97,5 +98,5 @@ ESPL_PLUGIN(algorithm, sha) = {
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,
 	.create = create,
-	.destroy = espl_ladder_alone_destroy,
+	.destroy = espl_rung_table_plugin_destroy,
 };

@@ -1,14 +1,14 @@
 /* algorithm_spottune.c - SpotTune's search (ICDCS'20, Algorithm 1): all trials train theta of the
  * way, the ends of their curves are predicted, and the best `mcnt` by that train to the end.
  *
- * The two stages are a ladder (espalier/kit/ladder.h) that ranks by the prediction instead of the
- * last loss; the predictions are espalier/kit/extrapolate.h.
+ * The two stages are a rung table (espalier/kit/rung_table.h) that ranks by the prediction instead
+ * of the last loss; the predictions are espalier/kit/extrapolate.h.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/extrapolate.h>
-#include <espalier/kit/ladder.h>
+#include <espalier/kit/rung_table.h>
 #include "combinations.h"
 #include "shared.h"
 
@@ -76,8 +76,8 @@ struct course {
 #define SPOTTUNE_MAGIC 0x73706f74u
 
 struct spottune {
-	struct espl_ladder ladder; /* first: the plugin's instance is one */
-	uint32_t magic;            /* SPOTTUNE_MAGIC */
+	struct espl_rung_table table; /* first: the plugin's instance is one */
+	uint32_t magic;               /* SPOTTUNE_MAGIC */
 	int maximize, warned;
 	struct espl_extrapolator extrapolator;
 	struct combinations grid; /* of which trials are made; total 0: they are random */
@@ -106,7 +106,7 @@ destroy(void *self)
 	search->magic = 0;
 	free_courses(search);
 	combinations_free(&search->grid);
-	espl_ladder_free(&search->ladder);
+	espl_rung_table_free(&search->table);
 	free(search);
 }
 
@@ -138,9 +138,9 @@ lay_grid(struct spottune *search, const struct espl_config *config, struct espl_
 {
 	if (config->values[TRIALS].as.i > 0)
 		return ESPL_OK;
-	search->ladder.source = take_combination;
-	search->ladder.source_ctx = search;
-	return combinations_init(&search->grid, search->ladder.host,
+	search->table.source = take_combination;
+	search->table.source_ctx = search;
+	return combinations_init(&search->grid, search->table.host,
 	    (uint64_t)config->values[POINTS].as.i, (uint64_t)config->values[LEVELS_MAX].as.i,
 	    error);
 }
@@ -156,11 +156,11 @@ lay_rungs(struct spottune *search, const struct espl_config *config, struct espl
 	espl_status status = ESPL_OK;
 
 	if (first < (double)search->iterations)
-		status = espl_ladder_rung(&search->ladder, trials, (uint64_t)first, error);
-	if (best > trials || search->ladder.rung_count == 0)
+		status = espl_rung_table_add(&search->table, trials, (uint64_t)first, error);
+	if (best > trials || search->table.rung_count == 0)
 		best = trials;
 	return status == ESPL_OK
-	    ? espl_ladder_rung(&search->ladder, best, search->iterations, error)
+	    ? espl_rung_table_add(&search->table, best, search->iterations, error)
 	    : status;
 }
 
@@ -179,7 +179,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	search->plateau = config->values[PLATEAU].as.r;
 	search->maximize =
 	    experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_MAXIMIZE) != 0;
-	status = espl_ladder_init(&search->ladder, host, error);
+	status = espl_rung_table_init(&search->table, host, error);
 	if (status == ESPL_OK)
 		status = read_extrapolator(search, config, error);
 	if (status == ESPL_OK)
@@ -187,7 +187,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	if (status == ESPL_OK)
 		status = lay_rungs(search, config, error);
 	if (status == ESPL_OK) {
-		search->course_count = search->ladder.rungs[0].trials;
+		search->course_count = search->table.rungs[0].trials;
 		search->courses = calloc(search->course_count, sizeof *search->courses);
 		if (search->courses == NULL)
 			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -207,14 +207,14 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	const struct spottune *search = self;
 
 	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
-	return espl_ladder_spec(&search->ladder, sink, error);
+	return espl_rung_table_spec(&search->table, sink, error);
 }
 
 /* The course of a trial of the first stage, where its end is still to be predicted. */
 static struct course *
 course_of(struct spottune *search, const struct espl_trial *trial)
 {
-	return search->ladder.stage == 0 && search->ladder.rung_count > 1 &&
+	return search->table.stage == 0 && search->table.rung_count > 1 &&
 		trial->id < search->course_count
 	    ? &search->courses[trial->id]
 	    : NULL;
@@ -254,7 +254,7 @@ static double
 predict_loss(struct spottune *search, const struct espl_trial *trial, const struct course *course,
     int paused)
 {
-	const struct espl_host *host = search->ladder.host;
+	const struct espl_host *host = search->table.host;
 	double value, at = paused ? 0 : (double)search->iterations;
 	uint32_t how;
 	char text[160];
@@ -291,11 +291,11 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	(void)sink;
 	(void)error;
 	if (course == NULL)
-		espl_ladder_ended(&search->ladder, trial, how);
+		espl_rung_table_trial_ended(&search->table, trial, how);
 	else if (how != ESPL_END_BUDGET && !paused)
-		espl_ladder_ended(&search->ladder, trial, how);
+		espl_rung_table_trial_ended(&search->table, trial, how);
 	else /* a paused trial is as good as at its budget */
-		espl_ladder_ended_as(&search->ladder, trial, ESPL_END_BUDGET,
+		espl_rung_table_trial_ended_as(&search->table, trial, ESPL_END_BUDGET,
 		    predict_loss(search, trial, course, paused));
 	return ESPL_OK;
 }
@@ -305,17 +305,17 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
     struct espl_error *error)
 {
 	struct spottune *search = self;
-	struct espl_ladder *ladder = &search->ladder;
+	struct espl_rung_table *table = &search->table;
 	espl_status status;
 
 	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
-	if (ladder->group == ESPL_NONE && !ladder->over && ladder->rung_count > 1)
-		espl_logf(ladder->host, ESPL_INFO,
+	if (table->group == ESPL_NONE && !table->over && table->rung_count > 1)
+		espl_logf(table->host, ESPL_INFO,
 		    "%u trials train %llu of %llu iterations, the best %u of them to the end",
-		    ladder->rungs[0].trials, (unsigned long long)ladder->rungs[0].until,
-		    (unsigned long long)search->iterations, ladder->rungs[1].trials);
-	status = espl_ladder_alone_next_group(ladder, view, sink, error);
-	if (status == ESPL_OK && ladder->stage > 0)
+		    table->rungs[0].trials, (unsigned long long)table->rungs[0].until,
+		    (unsigned long long)search->iterations, table->rungs[1].trials);
+	status = espl_rung_table_plugin_next_group(table, view, sink, error);
+	if (status == ESPL_OK && table->stage > 0)
 		free_courses(search); /* all are predicted */
 	return status;
 }

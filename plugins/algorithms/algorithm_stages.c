@@ -5,7 +5,7 @@
  * wider than the one before it, new configurations join and train that stage's iterations.
  */
 #include <espalier/kit/assert.h>
-#include <espalier/kit/ladder.h>
+#include <espalier/kit/rung_table.h>
 
 enum { STAGES };
 enum { TRIALS, ITERATIONS, COLUMNS };
@@ -43,14 +43,15 @@ blame_row(struct espl_error *error, uint32_t row, const char *text)
 }
 
 static espl_status
-lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct espl_error *error)
+fill_rungs(struct espl_rung_table *rungs, const struct espl_config *config,
+    struct espl_error *error)
 {
 	const struct espl_table *table = config->values[STAGES].as.table;
 	espl_status status = ESPL_OK;
 	uint64_t done = 0;
 	uint32_t row;
 
-	ladder->grows = 1;
+	rungs->grows = 1;
 	if (table == NULL || table->row_count == 0)
 		return espl_blame(error, STAGES, "'stages' needs at least one stage");
 	ESPL_ASSERT(table->column_count == COLUMNS);
@@ -60,7 +61,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 		if ((uint64_t)cells[ITERATIONS].as.i > INT64_MAX - done)
 			return blame_row(error, row, "the sum of the iterations is too large");
 		done += (uint64_t)cells[ITERATIONS].as.i;
-		status = espl_ladder_rung(ladder, (uint32_t)cells[TRIALS].as.i, done, error);
+		status = espl_rung_table_add(rungs, (uint32_t)cells[TRIALS].as.i, done, error);
 	}
 	return status;
 }
@@ -69,14 +70,14 @@ static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
     struct espl_error *error)
 {
-	return espl_ladder_alone_create(host, config, lay_rungs, self, error);
+	return espl_rung_table_plugin_create(host, config, fill_rungs, self, error);
 }
 
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
-	.next_group = espl_ladder_alone_next_group,
-	.on_trial_end = espl_ladder_alone_on_trial_end,
-	.spec = espl_ladder_alone_spec,
+	.next_group = espl_rung_table_plugin_next_group,
+	.on_trial_end = espl_rung_table_plugin_on_trial_end,
+	.spec = espl_rung_table_plugin_spec,
 };
 
 ESPL_PLUGIN(algorithm, stages) = {
@@ -87,5 +88,5 @@ ESPL_PLUGIN(algorithm, stages) = {
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,
 	.create = create,
-	.destroy = espl_ladder_alone_destroy,
+	.destroy = espl_rung_table_plugin_destroy,
 };

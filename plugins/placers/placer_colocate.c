@@ -10,28 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
-#include <espalier/kit/sitters.h>
+#include <espalier/kit/occupancy.h>
 #include <espalier/util.h>
 
-#define DEPTH_MAX 3u    /* a displaced gang may displace in turn, so far */
-#define TRIES_MAX 8u    /* nodes that are tried for one gang */
-#define SITTERS_MAX 64u /* gangs of one node that are looked at */
+#define DEPTH_MAX 3u      /* a displaced gang may displace in turn, so far */
+#define TRIES_MAX 8u      /* nodes that are tried for one gang */
+#define OCCUPANTS_MAX 64u /* gangs of one node that are looked at */
 
 struct cost {
-	uint32_t stand, moves, gpus;
+	uint32_t entry, moves, gpus;
 }; /* of emptying a node, or a part of it */
 
 #define COLOCATE_MAGIC 0x399478efu
 
 struct colocate {
 	uint32_t magic; /* COLOCATE_MAGIC */
-	struct espl_floor floor;
+	struct espl_node_map map;
 	struct espl_moves moves;
-	struct espl_sitters sitters;
+	struct espl_occupancy occupancy;
 	struct cost *costs;
 	uint32_t cost_room;
 	uint32_t shared;                   /* a GPU was shared once: sharers may need joining */
-	uint32_t hole_stand, hole_packing; /* no hole of this degree before this node */
+	uint32_t hole_entry, hole_packing; /* no hole of this degree before this node */
 };
 
 static void
@@ -41,9 +41,9 @@ destroy(void *self)
 
 	ESPL_ASSERT(colocate != NULL && colocate->magic == COLOCATE_MAGIC);
 	colocate->magic = 0;
-	espl_floor_free(&colocate->floor);
+	espl_node_map_free(&colocate->map);
 	espl_moves_free(&colocate->moves);
-	espl_sitters_free(&colocate->sitters);
+	espl_occupancy_free(&colocate->occupancy);
 	free(colocate->costs);
 	free(colocate);
 }
@@ -67,53 +67,53 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* A share of a GPU: where the same share is taken already, else an idle GPU of the fullest node. */
 static uint32_t
-seat_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
+place_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
 {
-	struct espl_floor *floor = &colocate->floor;
+	struct espl_node_map *map = &colocate->map;
 	uint32_t c = gang->share.packing, i, gpu = 0;
 	int common = gang->offer == ESPL_ANY && gang->owner == ESPL_NONE;
 
 	ESPL_ASSERT(c > 1);
 	if (!common || colocate->hole_packing != c)
-		colocate->hole_stand = 0;
+		colocate->hole_entry = 0;
 	colocate->hole_packing = common ? c : 0;
-	for (i = colocate->hole_stand; i < floor->count; i++) {
-		if (floor->stands[i].idle == floor->stands[i].node->gpu_count ||
-		    !espl_floor_admits(floor, i, gang, ESPL_ANY))
+	for (i = colocate->hole_entry; i < map->count; i++) {
+		if (map->entries[i].idle == map->entries[i].node->gpu_count ||
+		    !espl_node_map_admits(map, i, gang, ESPL_ANY))
 			continue;
-		gpu = espl_floor_hole(floor, i, c);
+		gpu = espl_node_map_find_hole(map, i, c);
 		if (gpu != ESPL_ANY)
 			break;
 	}
-	colocate->hole_stand = i;
-	if (i < floor->count)
-		return espl_floor_join(floor, i, gpu, c, slots);
-	i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 0);
+	colocate->hole_entry = i;
+	if (i < map->count)
+		return espl_node_map_join(map, i, gpu, c, slots);
+	i = espl_node_map_find_fit(map, gang, ESPL_ANY, 1, 0);
 	if (i == ESPL_ANY)
 		return 0;
-	colocate->hole_stand = i; /* the only place with room now */
-	return espl_floor_seat(floor, i, 1, c, slots);
+	colocate->hole_entry = i; /* the only place with room now */
+	return espl_node_map_place(map, i, 1, c, slots);
 }
 
 static uint32_t
-seat_gang(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
+place_gang(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
 {
-	struct espl_floor *floor = &colocate->floor;
+	struct espl_node_map *map = &colocate->map;
 	uint32_t i, count, gpus = gang->share.gpus, tried = ESPL_ANY;
 
 	if (gang->share.packing > 1)
-		return seat_share(colocate, gang, slots);
-	i = espl_floor_fit(floor, gang, ESPL_ANY, gpus, 0);
+		return place_share(colocate, gang, slots);
+	i = espl_node_map_find_fit(map, gang, ESPL_ANY, gpus, 0);
 	if (i != ESPL_ANY)
-		return espl_floor_seat(floor, i, gpus, 1, slots);
-	count = espl_floor_seat_nodes(floor, gang, slots);
+		return espl_node_map_place(map, i, gpus, 1, slots);
+	count = espl_node_map_place_on_nodes(map, gang, slots);
 	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
 		return count;
-	for (i = 0; i < floor->count && count == 0; i++) /* offers, as they are met */
-		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
-		    floor->stands[i].node->offer != tried) {
-			tried = floor->stands[i].node->offer;
-			count = espl_floor_seat_over(floor, gang, tried, slots);
+	for (i = 0; i < map->count && count == 0; i++) /* offers, as they are met */
+		if (espl_node_map_admits(map, i, gang, ESPL_ANY) &&
+		    map->entries[i].node->offer != tried) {
+			tried = map->entries[i].node->offer;
+			count = espl_node_map_place_across(map, gang, tried, slots);
 		}
 	return count;
 }
@@ -125,20 +125,20 @@ seat_gang(struct colocate *colocate, const struct espl_gang *gang, struct espl_s
 static uint32_t
 movable_gpus(struct colocate *colocate, uint32_t gang, uint32_t below)
 {
-	const struct espl_gang *g = colocate->sitters.view->gangs[gang];
+	const struct espl_gang *g = colocate->occupancy.view->gangs[gang];
 	uint32_t count, i;
-	const struct espl_slot *slots = espl_sitters_slots(&colocate->sitters, gang, &count);
-	const struct espl_floor_gpu *cell;
+	const struct espl_slot *slots = espl_occupancy_slots(&colocate->occupancy, gang, &count);
+	const struct espl_node_map_gpu *cell;
 
-	ESPL_ASSERT(gang < colocate->sitters.view->gang_count);
+	ESPL_ASSERT(gang < colocate->occupancy.view->gang_count);
 	if ((g->flags & ESPL_GANG_LOCKED) != 0 || count == 0 ||
 	    slots[0].node != slots[count - 1].node ||
-	    colocate->sitters.move_of[gang] != ESPL_ANY) /* placed in this very call */
+	    colocate->occupancy.move_of[gang] != ESPL_ANY) /* placed in this very call */
 		return 0;
 	if (slots[0].packing == 1)
 		return count < below ? count : 0;
-	i = espl_floor_find(&colocate->floor, slots[0].node);
-	cell = i == ESPL_ANY ? NULL : espl_floor_cell(&colocate->floor, i, slots[0].gpu);
+	i = espl_node_map_find(&colocate->map, slots[0].node);
+	cell = i == ESPL_ANY ? NULL : espl_node_map_cell(&colocate->map, i, slots[0].gpu);
 	return cell != NULL && cell->residents == 1 ? 1 : 0;
 }
 
@@ -146,15 +146,15 @@ movable_gpus(struct colocate *colocate, uint32_t gang, uint32_t below)
 static void
 take_back(struct colocate *colocate, struct espl_mark mark)
 {
-	espl_sitters_back(&colocate->sitters, mark);
-	colocate->hole_stand = 0;
+	espl_occupancy_restore(&colocate->occupancy, mark);
+	colocate->hole_entry = 0;
 }
 
 static void
 vacate_gang(struct colocate *colocate, uint32_t gang)
 {
-	espl_sitters_vacate(&colocate->sitters, gang);
-	colocate->hole_stand = 0;
+	espl_occupancy_vacate(&colocate->occupancy, gang);
+	colocate->hole_entry = 0;
 }
 
 static int
@@ -166,7 +166,7 @@ cost_order(const void *a, const void *b)
 		return x->moves < y->moves ? -1 : 1;
 	if (x->gpus != y->gpus)
 		return x->gpus < y->gpus ? -1 : 1;
-	return x->stand < y->stand ? -1 : x->stand > y->stand;
+	return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
 /* Chooses gangs of fewer than `below` GPUs that leave node i so that `need` GPUs become idle: the
@@ -175,17 +175,18 @@ static uint32_t
 choose_movers(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below,
     uint32_t *chosen)
 {
-	uint32_t sizes[SITTERS_MAX], gangs[SITTERS_MAX];
+	uint32_t sizes[OCCUPANTS_MAX], gangs[OCCUPANTS_MAX];
 	uint32_t k, at, best, n = 0, count = 0;
 
-	ESPL_ASSERT(colocate->sitters.indexed && i < colocate->floor.count);
-	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
-		uint32_t size =
-		    n == SITTERS_MAX ? 0 : movable_gpus(colocate, colocate->sitters.who[k], below);
+	ESPL_ASSERT(colocate->occupancy.indexed && i < colocate->map.count);
+	for (k = colocate->occupancy.from[i]; k < colocate->occupancy.from[i + 1]; k++) {
+		uint32_t size = n == OCCUPANTS_MAX
+		    ? 0
+		    : movable_gpus(colocate, colocate->occupancy.gangs[k], below);
 
 		if (size > 0) {
 			sizes[n] = size;
-			gangs[n++] = colocate->sitters.who[k];
+			gangs[n++] = colocate->occupancy.gangs[k];
 		}
 	}
 	while (need > 0) {
@@ -206,20 +207,20 @@ choose_movers(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t bel
 	return count;
 }
 
-static int reseat_gang(struct colocate *, uint32_t index, uint32_t depth);
+static int move_gang(struct colocate *, uint32_t index, uint32_t depth);
 
 /* Places all gangs removed since then again; 0: not all found room. */
 static int
-reseat_since(struct colocate *colocate, uint32_t first, uint32_t depth)
+move_since(struct colocate *colocate, uint32_t first, uint32_t depth)
 {
 	uint32_t i, last = colocate->moves.count;
 
 	if (last - first > 1)
 		qsort(colocate->moves.list + first, last - first, sizeof *colocate->moves.list,
 		    espl_moves_by_size);
-	colocate->sitters.indexed = 0;
+	colocate->occupancy.indexed = 0;
 	for (i = first; i < last; i++)
-		if (!reseat_gang(colocate, i, depth))
+		if (!move_gang(colocate, i, depth))
 			return 0;
 	return 1;
 }
@@ -228,24 +229,24 @@ reseat_since(struct colocate *colocate, uint32_t first, uint32_t depth)
 static int
 try_node(struct colocate *colocate, uint32_t index, uint32_t i, uint32_t depth)
 {
-	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
+	struct espl_mark mark = espl_occupancy_mark(&colocate->occupancy);
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
-	uint32_t chosen[SITTERS_MAX], k, count, gpus = gang->share.gpus;
+	uint32_t chosen[OCCUPANTS_MAX], k, count, gpus = gang->share.gpus;
 	struct espl_slot *slots;
 
-	if (!espl_sitters_index(&colocate->sitters))
+	if (!espl_occupancy_index(&colocate->occupancy))
 		return 0;
-	count = choose_movers(colocate, i, gpus - colocate->floor.stands[i].idle, gpus, chosen);
+	count = choose_movers(colocate, i, gpus - colocate->map.entries[i].idle, gpus, chosen);
 	for (k = 0; k < count; k++)
 		vacate_gang(colocate, chosen[k]);
 	slots = espl_moves_room(&colocate->moves, gang);
 	if (slots == NULL)
-		colocate->floor.failed = 1;
-	if (count > 0 && slots != NULL && colocate->floor.stands[i].idle >= gpus &&
-	    espl_floor_seat(&colocate->floor, i, gpus, 1, slots) == gpus) {
-		espl_sitters_remember(&colocate->sitters, index);
+		colocate->map.failed = 1;
+	if (count > 0 && slots != NULL && colocate->map.entries[i].idle >= gpus &&
+	    espl_node_map_place(&colocate->map, i, gpus, 1, slots) == gpus) {
+		espl_occupancy_save_move(&colocate->occupancy, index);
 		espl_moves_settle(&colocate->moves, index, gpus, ESPL_MOVE_GOES);
-		if (reseat_since(colocate, mark.moves, depth + 1) && !colocate->floor.failed)
+		if (move_since(colocate, mark.moves, depth + 1) && !colocate->map.failed)
 			return 1;
 	}
 	take_back(colocate, mark);
@@ -256,10 +257,10 @@ static struct cost *
 cost_room(struct colocate *colocate, uint32_t count)
 {
 	struct cost *costs =
-	    espl_floor_grow(colocate->costs, &colocate->cost_room, count, sizeof *costs);
+	    espl_array_grow(colocate->costs, &colocate->cost_room, count, sizeof *costs);
 
 	if (costs == NULL)
-		colocate->floor.failed = 1;
+		colocate->map.failed = 1;
 	else
 		colocate->costs = costs;
 	return costs;
@@ -271,13 +272,13 @@ static int
 try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, uint32_t count,
     uint32_t depth)
 {
-	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
+	struct espl_mark mark = espl_occupancy_mark(&colocate->occupancy);
 	uint32_t k, best = ESPL_ANY, fewest = ESPL_ANY;
 
-	for (k = 0; k < count && tries[k].moves < fewest && !colocate->floor.failed; k++) {
+	for (k = 0; k < count && tries[k].moves < fewest && !colocate->map.failed; k++) {
 		uint32_t moves;
 
-		if (!try_node(colocate, index, tries[k].stand, depth))
+		if (!try_node(colocate, index, tries[k].entry, depth))
 			continue;
 		moves = colocate->moves.count - mark.moves;
 		if (depth > 0 || moves == tries[k].moves) /* the least there can be from here on */
@@ -288,29 +289,29 @@ try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, u
 		}
 		take_back(colocate, mark);
 	}
-	return best != ESPL_ANY && !colocate->floor.failed &&
-	    try_node(colocate, index, tries[best].stand, depth);
+	return best != ESPL_ANY && !colocate->map.failed &&
+	    try_node(colocate, index, tries[best].entry, depth);
 }
 
 static int
 displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
 {
-	struct espl_floor *floor = &colocate->floor;
+	struct espl_node_map *map = &colocate->map;
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
-	uint32_t gpus = gang->share.gpus, i, k, n = 0, chosen[SITTERS_MAX];
-	struct cost tries[TRIES_MAX], *costs = cost_room(colocate, floor->count + 1);
+	uint32_t gpus = gang->share.gpus, i, k, n = 0, chosen[OCCUPANTS_MAX];
+	struct cost tries[TRIES_MAX], *costs = cost_room(colocate, map->count + 1);
 
-	for (i = 0; i < floor->count && costs != NULL; i++) {
+	for (i = 0; i < map->count && costs != NULL; i++) {
 		struct cost cost = { i, 0, 0 };
 		uint32_t count;
 
-		if (!espl_floor_admits(floor, i, gang, ESPL_ANY) ||
-		    floor->stands[i].node->gpu_count < gpus)
+		if (!espl_node_map_admits(map, i, gang, ESPL_ANY) ||
+		    map->entries[i].node->gpu_count < gpus)
 			continue;
-		ESPL_ASSERT(floor->stands[i].idle < gpus);
-		cost.moves = choose_movers(colocate, i, gpus - floor->stands[i].idle, gpus, chosen);
+		ESPL_ASSERT(map->entries[i].idle < gpus);
+		cost.moves = choose_movers(colocate, i, gpus - map->entries[i].idle, gpus, chosen);
 		for (k = 0; k < cost.moves; k++) {
-			(void)espl_sitters_slots(&colocate->sitters, chosen[k], &count);
+			(void)espl_occupancy_slots(&colocate->occupancy, chosen[k], &count);
 			cost.gpus += count;
 		}
 		if (cost.moves > 0)
@@ -332,15 +333,15 @@ cost_of_emptying(struct colocate *colocate, uint32_t i, int again)
 	struct cost cost = { i, 0, 0 };
 	uint32_t k;
 
-	ESPL_ASSERT(colocate->sitters.indexed);
-	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
-		uint32_t gang = colocate->sitters.who[k], count;
+	ESPL_ASSERT(colocate->occupancy.indexed);
+	for (k = colocate->occupancy.from[i]; k < colocate->occupancy.from[i + 1]; k++) {
+		uint32_t gang = colocate->occupancy.gangs[k], count;
 		const struct espl_slot *slots =
-		    espl_sitters_slots(&colocate->sitters, gang, &count);
-		const struct espl_gang *g = colocate->sitters.view->gangs[gang];
+		    espl_occupancy_slots(&colocate->occupancy, gang, &count);
+		const struct espl_gang *g = colocate->occupancy.view->gangs[gang];
 
 		if ((g->flags & ESPL_GANG_LOCKED) != 0 || slots[0].node != slots[count - 1].node ||
-		    (!again && colocate->sitters.move_of[gang] != ESPL_ANY)) {
+		    (!again && colocate->occupancy.move_of[gang] != ESPL_ANY)) {
 			cost.moves = ESPL_ANY;
 			break;
 		}
@@ -355,41 +356,41 @@ static int
 displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32_t size,
     uint32_t depth)
 {
-	struct espl_floor *floor = &colocate->floor;
+	struct espl_node_map *map = &colocate->map;
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
 	uint32_t i, k, n = 0, need = gang->share.gpus / size, done = 0;
-	struct cost *costs = cost_room(colocate, floor->count + 1);
-	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
+	struct cost *costs = cost_room(colocate, map->count + 1);
+	struct espl_mark mark = espl_occupancy_mark(&colocate->occupancy);
 	struct espl_slot *slots;
 
 	ESPL_ASSERT(size > 0 && gang->share.gpus % size == 0);
-	for (i = 0; i < floor->count && costs != NULL; i++) {
-		if (!espl_floor_admits(floor, i, gang, offer) ||
-		    floor->stands[i].node->gpu_count != size)
+	for (i = 0; i < map->count && costs != NULL; i++) {
+		if (!espl_node_map_admits(map, i, gang, offer) ||
+		    map->entries[i].node->gpu_count != size)
 			continue;
 		costs[n] = cost_of_emptying(colocate, i, 0);
 		if (costs[n].moves != ESPL_ANY &&
-		    (costs[n].moves > 0 || floor->stands[i].idle == size))
+		    (costs[n].moves > 0 || map->entries[i].idle == size))
 			n++;
 	}
 	if (costs == NULL || n < need)
 		return 0;
 	qsort(costs, n, sizeof *costs, cost_order);
 	for (i = 0; i < need; i++) {
-		uint32_t last = colocate->sitters.from[costs[i].stand + 1];
+		uint32_t last = colocate->occupancy.from[costs[i].entry + 1];
 
-		for (k = colocate->sitters.from[costs[i].stand]; k < last; k++)
-			vacate_gang(colocate, colocate->sitters.who[k]);
+		for (k = colocate->occupancy.from[costs[i].entry]; k < last; k++)
+			vacate_gang(colocate, colocate->occupancy.gangs[k]);
 	}
 	slots = espl_moves_room(&colocate->moves, gang);
 	if (slots == NULL)
-		floor->failed = 1;
+		map->failed = 1;
 	for (i = 0; i < need && slots != NULL; i++)
-		done += espl_floor_seat(floor, costs[i].stand, size, 1, slots + done);
+		done += espl_node_map_place(map, costs[i].entry, size, 1, slots + done);
 	if (done == gang->share.gpus) {
-		espl_sitters_remember(&colocate->sitters, index);
+		espl_occupancy_save_move(&colocate->occupancy, index);
 		espl_moves_settle(&colocate->moves, index, done, ESPL_MOVE_GOES);
-		if (reseat_since(colocate, mark.moves, depth + 1) && !floor->failed)
+		if (move_since(colocate, mark.moves, depth + 1) && !map->failed)
 			return 1;
 	}
 	take_back(colocate, mark);
@@ -400,32 +401,32 @@ displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32
 static int
 displace_for_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 {
-	struct espl_floor *floor = &colocate->floor;
+	struct espl_node_map *map = &colocate->map;
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
 	uint32_t gpus = gang->share.gpus, i, size, offer, widest = 0, tried = ESPL_ANY;
 	uint64_t idle = 0;
 
 	if (gang->share.packing > 1 || depth >= DEPTH_MAX || (gpus == 1 && !colocate->shared))
 		return 0;
-	for (i = 0; i < floor->count; i++)
-		if (espl_floor_admits(floor, i, gang, ESPL_ANY)) {
-			idle += floor->stands[i].idle;
-			if (floor->stands[i].node->gpu_count > widest)
-				widest = floor->stands[i].node->gpu_count;
+	for (i = 0; i < map->count; i++)
+		if (espl_node_map_admits(map, i, gang, ESPL_ANY)) {
+			idle += map->entries[i].idle;
+			if (map->entries[i].node->gpu_count > widest)
+				widest = map->entries[i].node->gpu_count;
 		}
 	/* Sharers can be brought together, which frees GPUs that are not idle now. */
-	if ((idle < gpus && !colocate->shared) || !espl_sitters_index(&colocate->sitters))
+	if ((idle < gpus && !colocate->shared) || !espl_occupancy_index(&colocate->occupancy))
 		return 0;
 	if (gpus <= widest)
 		return displace_on_one(colocate, index, depth);
-	for (i = 0; i < floor->count; i++) {
-		size = floor->stands[i].node->gpu_count;
-		offer = floor->stands[i].node->offer;
+	for (i = 0; i < map->count; i++) {
+		size = map->entries[i].node->gpu_count;
+		offer = map->entries[i].node->offer;
 		if (size == 0 || gpus % size != 0 || offer == tried ||
-		    !espl_floor_admits(floor, i, gang, ESPL_ANY))
+		    !espl_node_map_admits(map, i, gang, ESPL_ANY))
 			continue;
 		tried = offer;
-		if (espl_sitters_index(&colocate->sitters) &&
+		if (espl_occupancy_index(&colocate->occupancy) &&
 		    displace_nodes(colocate, index, offer, size, depth))
 			return 1;
 	}
@@ -433,7 +434,7 @@ displace_for_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 }
 
 static int
-reseat_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
+move_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 {
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
 	struct espl_slot *slots = espl_moves_room(&colocate->moves, gang);
@@ -441,16 +442,16 @@ reseat_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 
 	ESPL_ASSERT(
 	    index < colocate->moves.count && colocate->moves.list[index].state == ESPL_MOVE_OPEN);
-	if (slots == NULL || colocate->floor.failed) {
-		colocate->floor.failed = 1;
+	if (slots == NULL || colocate->map.failed) {
+		colocate->map.failed = 1;
 		return 0;
 	}
-	count = seat_gang(colocate, gang, slots);
+	count = place_gang(colocate, gang, slots);
 	if (count == 0)
 		return displace_for_gang(colocate, index, depth);
-	espl_sitters_remember(&colocate->sitters, index);
+	espl_occupancy_save_move(&colocate->occupancy, index);
 	espl_moves_settle(&colocate->moves, index, count, ESPL_MOVE_GOES);
-	colocate->sitters.indexed = 0;
+	colocate->occupancy.indexed = 0;
 	return 1;
 }
 
@@ -460,25 +461,25 @@ reseat_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 static int
 empty_node(struct colocate *colocate, uint32_t i)
 {
-	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
-	uint32_t k, n = 0, open[SITTERS_MAX], first = colocate->sitters.from[i];
-	uint32_t last = colocate->sitters.from[i + 1];
+	struct espl_mark mark = espl_occupancy_mark(&colocate->occupancy);
+	uint32_t k, n = 0, open[OCCUPANTS_MAX], first = colocate->occupancy.from[i];
+	uint32_t last = colocate->occupancy.from[i + 1];
 
-	ESPL_ASSERT(colocate->sitters.indexed);
-	if (last - first > SITTERS_MAX)
+	ESPL_ASSERT(colocate->occupancy.indexed);
+	if (last - first > OCCUPANTS_MAX)
 		return 0;
-	colocate->floor.stands[i].usable = 0;
+	colocate->map.entries[i].usable = 0;
 	for (k = first; k < last; k++) {
-		vacate_gang(colocate, colocate->sitters.who[k]);
-		open[n++] = colocate->sitters.move_of[colocate->sitters.who[k]];
+		vacate_gang(colocate, colocate->occupancy.gangs[k]);
+		open[n++] = colocate->occupancy.move_of[colocate->occupancy.gangs[k]];
 	}
-	for (k = 0; k < n && !colocate->floor.failed; k++)
-		if (!reseat_gang(colocate, open[k], DEPTH_MAX))
+	for (k = 0; k < n && !colocate->map.failed; k++)
+		if (!move_gang(colocate, open[k], DEPTH_MAX))
 			break;
-	if (k == n && !colocate->floor.failed)
+	if (k == n && !colocate->map.failed)
 		return 1;
 	take_back(colocate, mark);
-	colocate->floor.stands[i].usable = 1;
+	colocate->map.entries[i].usable = 1;
 	return 0;
 }
 
@@ -487,35 +488,35 @@ empty_node(struct colocate *colocate, uint32_t i)
 static uint32_t
 choose_nodes(struct colocate *colocate, uint32_t offer, uint32_t want, uint64_t *nodes)
 {
-	struct espl_floor *floor = &colocate->floor;
-	struct cost *costs = cost_room(colocate, floor->count + 1);
+	struct espl_node_map *map = &colocate->map;
+	struct cost *costs = cost_room(colocate, map->count + 1);
 	uint32_t i, n = 0, done = 0;
 
-	for (i = 0; i < floor->count && costs != NULL; i++) {
-		struct espl_stand *stand = &floor->stands[i];
+	for (i = 0; i < map->count && costs != NULL; i++) {
+		struct espl_node_map_entry *entry = &map->entries[i];
 
-		if (!stand->usable || stand->node->offer != offer ||
-		    stand->node->owner != ESPL_NONE || done == want)
+		if (!entry->usable || entry->node->offer != offer ||
+		    entry->node->owner != ESPL_NONE || done == want)
 			continue;
-		if (espl_floor_empty(floor, i)) {
-			stand->usable = 0;
-			nodes[done++] = stand->node->id;
+		if (espl_node_map_is_empty(map, i)) {
+			entry->usable = 0;
+			nodes[done++] = entry->node->id;
 		} else {
-			costs[n++].stand = i;
+			costs[n++].entry = i;
 		}
 	}
 	if (costs == NULL || done == want)
 		return done;
-	if (!espl_sitters_index(&colocate->sitters))
+	if (!espl_occupancy_index(&colocate->occupancy))
 		return done;
 	for (i = 0; i < n; i++)
-		costs[i] = cost_of_emptying(colocate, costs[i].stand, 1);
+		costs[i] = cost_of_emptying(colocate, costs[i].entry, 1);
 	qsort(costs, n, sizeof *costs, cost_order);
-	for (i = 0; i < n && done < want && costs[i].moves != ESPL_ANY && !floor->failed; i++) {
-		uint32_t stand = costs[i].stand;
+	for (i = 0; i < n && done < want && costs[i].moves != ESPL_ANY && !map->failed; i++) {
+		uint32_t entry = costs[i].entry;
 
-		if (espl_sitters_index(&colocate->sitters) && empty_node(colocate, stand))
-			nodes[done++] = floor->stands[stand].node->id;
+		if (espl_occupancy_index(&colocate->occupancy) && empty_node(colocate, entry))
+			nodes[done++] = map->entries[entry].node->id;
 	}
 	return done;
 }
@@ -525,7 +526,7 @@ choose_nodes(struct colocate *colocate, uint32_t offer, uint32_t want, uint64_t 
 static espl_status
 answer_gangs(struct colocate *colocate, struct espl_place_sink *sink)
 {
-	const struct espl_place_view *view = colocate->sitters.view;
+	const struct espl_place_view *view = colocate->occupancy.view;
 	uint64_t *nodes = NULL;
 	uint32_t i, total = 0;
 	espl_status status;
@@ -539,7 +540,7 @@ answer_gangs(struct colocate *colocate, struct espl_place_sink *sink)
 			    view->give_up[i].nodes, nodes + total);
 	}
 	ESPL_ASSERT(total <= view->node_count);
-	status = colocate->floor.failed ? ESPL_E_NOMEM : espl_moves_tell(&colocate->moves, sink);
+	status = colocate->map.failed ? ESPL_E_NOMEM : espl_moves_submit(&colocate->moves, sink);
 	for (i = 0; i < total && status == ESPL_OK; i++) {
 		status = sink->give_up(sink, nodes[i]);
 		if (status == ESPL_E_REJECTED)
@@ -569,13 +570,13 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	uint32_t i, count;
 
 	ESPL_ASSERT(colocate != NULL && colocate->magic == COLOCATE_MAGIC);
-	if (!espl_moves_any(moves, view))
+	if (!espl_moves_needed(moves, view))
 		return ESPL_OK;
-	status = espl_moves_gather(moves, &colocate->floor, view);
+	status = espl_moves_gather(moves, &colocate->map, view);
 	if (status == ESPL_OK)
-		status = espl_moves_stay(moves, &colocate->floor);
-	espl_sitters_begin(&colocate->sitters, view, &colocate->floor, moves);
-	colocate->hole_stand = 0;
+		status = espl_moves_stay(moves, &colocate->map);
+	espl_occupancy_begin(&colocate->occupancy, view, &colocate->map, moves);
+	colocate->hole_entry = 0;
 	for (i = 0; i < view->changed_count; i++)
 		colocate->shared |= view->changed[i]->share.packing > 1;
 	count = moves->count; /* displacement appends more */
@@ -583,13 +584,13 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 		const struct espl_gang *gang = moves->list[i].gang;
 
 		if (moves->list[i].state == ESPL_MOVE_OPEN && !is_alike(homeless, gang) &&
-		    !reseat_gang(colocate, i, 0))
+		    !move_gang(colocate, i, 0))
 			homeless = gang;
-		if (colocate->floor.failed)
+		if (colocate->map.failed)
 			status = ESPL_E_NOMEM;
 	}
 	if (status == ESPL_OK)
-		status = espl_moves_keep(moves, &colocate->floor);
+		status = espl_moves_keep(moves, &colocate->map);
 	if (status == ESPL_OK)
 		status = answer_gangs(colocate, sink);
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");

@@ -1,19 +1,19 @@
 /* placer_pack.c - shelves of shared GPUs, and whole GPUs node by node.
  *
  * For allocators that let trials share a GPU or spread over several (Fluid, MLSys'21, 4.2).  Whole
- * gangs are seated first, the largest first, each on as few nodes as may be, and grow and shrink
+ * gangs are placed first, the largest first, each on as few nodes as may be, and grow and shrink
  * where they are.  A share of a GPU goes where the fewest share already, for a share is a cap on
  * neighbours and an empty GPU is a fast one; or, with fill, where it fits most tightly.  Shares of
  * equal degree are taken in the order in which they were granted.  When a whole gang lacks GPUs,
  * the GPUs with the fewest sharers are cleared onto those with holes.  If a gang still has no
- * place, the widest of the round are seated before smaller ones may stay where they are, and one
+ * place, the widest of the round are placed before smaller ones may stay where they are, and one
  * small gang moves where that makes room.  A gang for which there is no room yet keeps its slots
  * and trains on.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
-#include <espalier/kit/sitters.h>
+#include <espalier/kit/occupancy.h>
 #include <espalier/util.h>
 
 #define TRIES 16u /* small gangs that may move, looked at for one that has no place */
@@ -38,9 +38,9 @@ struct rank {
 
 struct pack {
 	uint32_t magic; /* PACK_MAGIC */
-	struct espl_floor floor;
+	struct espl_node_map map;
 	struct espl_moves moves;
-	struct espl_sitters sitters;
+	struct espl_occupancy occupancy;
 	struct rank *ranks; /* scratch, [rank_room] */
 	uint32_t rank_room;
 	uint32_t fill;
@@ -51,7 +51,7 @@ struct pack {
 	uint8_t *held; /* [round_count] 1: it keeps its slots */
 };
 struct gpu {
-	uint32_t stand, gpu, residents;
+	uint32_t entry, gpu, residents;
 };
 
 static void
@@ -61,9 +61,9 @@ destroy(void *self)
 
 	ESPL_ASSERT(pack != NULL && pack->magic == PACK_MAGIC);
 	pack->magic = 0;
-	espl_floor_free(&pack->floor);
+	espl_node_map_free(&pack->map);
 	espl_moves_free(&pack->moves);
-	espl_sitters_free(&pack->sitters);
+	espl_occupancy_free(&pack->occupancy);
 	free(pack->ranks);
 	free(pack->held);
 	free(pack);
@@ -90,7 +90,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 static uint32_t
 count_sharers(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t c)
 {
-	const struct espl_floor_gpu *cell = espl_floor_cell(&pack->floor, i, gpu);
+	const struct espl_node_map_gpu *cell = espl_node_map_cell(&pack->map, i, gpu);
 
 	return cell != NULL && cell->blocked == 0 && cell->packing == c && cell->residents < c
 	    ? cell->residents
@@ -102,7 +102,7 @@ static int
 yields_gpu(const struct pack *pack, const struct espl_gang *gang, uint32_t i, uint32_t gpu)
 {
 	return (gang->flags & ESPL_GANG_YIELDS) != 0 && espl_gang_holds(gang) &&
-	    gang->slots[0].gpu == gpu && gang->slots[0].node == pack->floor.stands[i].node->id;
+	    gang->slots[0].gpu == gpu && gang->slots[0].node == pack->map.entries[i].node->id;
 }
 
 /* The shelf for one share more, with the fewest on it, or the most; the last such one, so that what
@@ -113,17 +113,17 @@ find_shelf(struct pack *pack, const struct espl_gang *gang)
 	struct gpu best = { ESPL_ANY, 0, 0 };
 	uint32_t i, k;
 
-	for (i = 0; i < pack->floor.count; i++) {
-		const struct espl_stand *stand = &pack->floor.stands[i];
+	for (i = 0; i < pack->map.count; i++) {
+		const struct espl_node_map_entry *entry = &pack->map.entries[i];
 
-		if (stand->idle == stand->node->gpu_count ||
-		    !espl_floor_admits(&pack->floor, i, gang, ESPL_ANY))
+		if (entry->idle == entry->node->gpu_count ||
+		    !espl_node_map_admits(&pack->map, i, gang, ESPL_ANY))
 			continue;
-		for (k = 0; k < stand->node->gpu_count; k++) {
+		for (k = 0; k < entry->node->gpu_count; k++) {
 			uint32_t n = count_sharers(pack, i, k, gang->share.packing);
 
 			if (n > 0 && !yields_gpu(pack, gang, i, k) &&
-			    (best.stand == ESPL_ANY ||
+			    (best.entry == ESPL_ANY ||
 				(pack->fill ? n >= best.residents : n <= best.residents)))
 				best = (struct gpu){ i, k, n };
 		}
@@ -132,20 +132,21 @@ find_shelf(struct pack *pack, const struct espl_gang *gang)
 }
 
 static uint32_t
-seat_share(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
+place_share(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	uint32_t c = gang->share.packing, i;
 	struct gpu at = { ESPL_ANY, 0, 0 };
 
 	if (pack->fill || (gang->flags & ESPL_GANG_YIELDS) != 0)
 		at = find_shelf(pack, gang);
-	if (at.stand != ESPL_ANY)
-		return espl_floor_join(&pack->floor, at.stand, at.gpu, c, slots);
-	i = espl_floor_fit(&pack->floor, gang, ESPL_ANY, 1, 0);
+	if (at.entry != ESPL_ANY)
+		return espl_node_map_join(&pack->map, at.entry, at.gpu, c, slots);
+	i = espl_node_map_find_fit(&pack->map, gang, ESPL_ANY, 1, 0);
 	if (i != ESPL_ANY)
-		return espl_floor_seat(&pack->floor, i, 1, c, slots);
+		return espl_node_map_place(&pack->map, i, 1, c, slots);
 	at = find_shelf(pack, gang);
-	return at.stand == ESPL_ANY ? 0 : espl_floor_join(&pack->floor, at.stand, at.gpu, c, slots);
+	return at.entry == ESPL_ANY ? 0
+				    : espl_node_map_join(&pack->map, at.entry, at.gpu, c, slots);
 }
 
 /* ---- whole GPUs -------------------------------------------------------------------------- */
@@ -155,7 +156,7 @@ static uint32_t
 add_whole(struct pack *pack, const struct espl_gang *gang, uint32_t offer, struct espl_slot *slots,
     uint32_t done)
 {
-	done = espl_floor_seat_more(&pack->floor, gang, offer, slots, done);
+	done = espl_node_map_place_rest(&pack->map, gang, offer, slots, done);
 	qsort(slots, done, sizeof *slots, espl_slot_order);
 	return done;
 }
@@ -164,44 +165,44 @@ add_whole(struct pack *pack, const struct espl_gang *gang, uint32_t offer, struc
 static uint32_t
 grow_gang(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
-	struct espl_floor *floor = &pack->floor;
-	uint32_t mark = floor->step_count, k, i = ESPL_ANY;
+	struct espl_node_map *map = &pack->map;
+	uint32_t mark = map->step_count, k, i = ESPL_ANY;
 
 	if (!espl_gang_holds(gang) || (gang->flags & (ESPL_GANG_MUST | ESPL_GANG_COLOCATE)) != 0 ||
 	    gang->share.packing > 1 || gang->slot_count >= gang->share.gpus)
 		return 0;
 	for (k = 0; k < gang->slot_count; k++) {
-		i = espl_floor_find(floor, gang->slots[k].node);
-		if (i == ESPL_ANY || !espl_floor_admits(floor, i, gang, ESPL_ANY) ||
-		    gang->slots[k].gpu >= floor->stands[i].node->gpu_count ||
-		    espl_floor_join(floor, i, gang->slots[k].gpu, 1, &slots[k]) == 0)
+		i = espl_node_map_find(map, gang->slots[k].node);
+		if (i == ESPL_ANY || !espl_node_map_admits(map, i, gang, ESPL_ANY) ||
+		    gang->slots[k].gpu >= map->entries[i].node->gpu_count ||
+		    espl_node_map_join(map, i, gang->slots[k].gpu, 1, &slots[k]) == 0)
 			break;
 	}
 	if (k == gang->slot_count &&
-	    add_whole(pack, gang, floor->stands[i].node->offer, slots, k) == gang->share.gpus)
+	    add_whole(pack, gang, map->entries[i].node->offer, slots, k) == gang->share.gpus)
 		return gang->share.gpus;
-	espl_floor_undo(floor, mark);
+	espl_node_map_undo(map, mark);
 	return 0;
 }
 
 static uint32_t
-seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
+place_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
-	struct espl_floor *floor = &pack->floor;
+	struct espl_node_map *map = &pack->map;
 	uint32_t count = grow_gang(pack, gang, slots), i, gpus = gang->share.gpus, tried = ESPL_ANY;
 
 	if (count > 0)
 		return count;
-	i = espl_floor_fit(floor, gang, ESPL_ANY, gpus, 0);
+	i = espl_node_map_find_fit(map, gang, ESPL_ANY, gpus, 0);
 	if (i != ESPL_ANY)
-		return espl_floor_seat(floor, i, gpus, 1, slots);
-	count = espl_floor_seat_nodes(floor, gang, slots);
+		return espl_node_map_place(map, i, gpus, 1, slots);
+	count = espl_node_map_place_on_nodes(map, gang, slots);
 	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
 		return count;
-	for (i = 0; i < floor->count && count == 0; i++) /* offers, as they are met */
-		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
-		    floor->stands[i].node->offer != tried) {
-			tried = floor->stands[i].node->offer;
+	for (i = 0; i < map->count && count == 0; i++) /* offers, as they are met */
+		if (espl_node_map_admits(map, i, gang, ESPL_ANY) &&
+		    map->entries[i].node->offer != tried) {
+			tried = map->entries[i].node->offer;
 			count = add_whole(pack, gang, tried, slots, 0);
 		}
 	return count;
@@ -213,16 +214,16 @@ seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 static uint32_t
 list_residents(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t *who, uint32_t room)
 {
-	const struct espl_sitters *sitters = &pack->sitters;
+	const struct espl_occupancy *occupancy = &pack->occupancy;
 	uint32_t k, count, n = 0;
 
-	for (k = sitters->from[i]; k < sitters->from[i + 1]; k++) {
-		uint32_t gang = sitters->who[k];
-		const struct espl_slot *slots = espl_sitters_slots(sitters, gang, &count);
+	for (k = occupancy->from[i]; k < occupancy->from[i + 1]; k++) {
+		uint32_t gang = occupancy->gangs[k];
+		const struct espl_slot *slots = espl_occupancy_slots(occupancy, gang, &count);
 
 		if (count != 1 || slots[0].gpu != gpu || slots[0].packing == 1)
 			continue;
-		if ((sitters->view->gangs[gang]->flags & ESPL_GANG_LOCKED) != 0 || n == room)
+		if ((occupancy->view->gangs[gang]->flags & ESPL_GANG_LOCKED) != 0 || n == room)
 			return 0;
 		who[n++] = gang;
 	}
@@ -231,13 +232,13 @@ list_residents(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t *who, uint3
 
 /* Holes on shelves of this degree, apart from one GPU. */
 static uint32_t
-count_holes(struct pack *pack, uint32_t c, uint32_t stand, uint32_t gpu)
+count_holes(struct pack *pack, uint32_t c, uint32_t entry, uint32_t gpu)
 {
 	uint32_t i, k, found = 0;
 
-	for (i = 0; i < pack->floor.count; i++)
-		for (k = 0; k < pack->floor.stands[i].node->gpu_count; k++) {
-			uint32_t n = (i == stand && k == gpu) || !pack->floor.stands[i].usable
+	for (i = 0; i < pack->map.count; i++)
+		for (k = 0; k < pack->map.entries[i].node->gpu_count; k++) {
+			uint32_t n = (i == entry && k == gpu) || !pack->map.entries[i].usable
 			    ? 0
 			    : count_sharers(pack, i, k, c);
 
@@ -257,32 +258,32 @@ lift_yielding(struct pack *pack, const struct espl_place_view *view)
 		const struct espl_gang *gang = view->changed[i];
 
 		if ((gang->flags & ESPL_GANG_YIELDS) == 0 || gang->share.packing == 1 ||
-		    (gang->flags & ESPL_GANG_LOCKED) != 0 || !espl_gang_stands(gang))
+		    (gang->flags & ESPL_GANG_LOCKED) != 0 || !espl_gang_is_settled(gang))
 			continue; /* or it is lifted already */
 		for (k = 0; k < count && moves->list[k].gang != gang; k++)
 			continue;
-		if (k == count && espl_moves_add(moves, &pack->floor, gang) != ESPL_OK)
+		if (k == count && espl_moves_add(moves, &pack->map, gang) != ESPL_OK)
 			return ESPL_E_NOMEM;
 	}
 	return ESPL_OK;
 }
 
-/* Takes everybody off the GPU with the fewest sharers, if there are holes for them; they are seated
+/* Moves all gangs off the GPU with the fewest sharers, if there are holes for them; they are placed
  * again when all whole gangs are.  1: a GPU became idle. */
 static int
 clear_one(struct pack *pack, const struct espl_gang *gang, uint32_t *promised)
 {
-	struct espl_floor *floor = &pack->floor;
+	struct espl_node_map *map = &pack->map;
 	struct gpu best = { ESPL_ANY, 0, UINT32_MAX };
 	uint32_t i, k, n, who[64], c = 0;
 
-	if (!espl_sitters_index(&pack->sitters))
+	if (!espl_occupancy_index(&pack->occupancy))
 		return 0;
-	for (i = 0; i < floor->count; i++) {
-		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
+	for (i = 0; i < map->count; i++) {
+		if (!espl_node_map_admits(map, i, gang, ESPL_ANY))
 			continue;
-		for (k = 0; k < floor->stands[i].node->gpu_count; k++) {
-			const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, k);
+		for (k = 0; k < map->entries[i].node->gpu_count; k++) {
+			const struct espl_node_map_gpu *cell = espl_node_map_cell(map, i, k);
 
 			if (cell == NULL || cell->packing < 2 || cell->residents == 0 ||
 			    cell->residents >= best.residents ||
@@ -292,15 +293,15 @@ clear_one(struct pack *pack, const struct espl_gang *gang, uint32_t *promised)
 			c = cell->packing;
 		}
 	}
-	if (best.stand == ESPL_ANY ||
-	    count_holes(pack, c, best.stand, best.gpu) < best.residents + *promised)
+	if (best.entry == ESPL_ANY ||
+	    count_holes(pack, c, best.entry, best.gpu) < best.residents + *promised)
 		return 0;
-	n = list_residents(pack, best.stand, best.gpu, who, 64);
+	n = list_residents(pack, best.entry, best.gpu, who, 64);
 	for (i = 0; i < n; i++)
-		espl_sitters_vacate(&pack->sitters, who[i]);
-	pack->sitters.indexed = 0;
+		espl_occupancy_vacate(&pack->occupancy, who[i]);
+	pack->occupancy.indexed = 0;
 	*promised += n;
-	return !floor->failed;
+	return !map->failed;
 }
 
 /* ---- the order --------------------------------------------------------------------------- */
@@ -336,7 +337,7 @@ sort_by_grant(struct pack *pack, const struct espl_place_view *view)
 {
 	struct espl_moves *moves = &pack->moves;
 	struct rank *ranks =
-	    espl_floor_grow(pack->ranks, &pack->rank_room, view->changed_count + 1, sizeof *ranks);
+	    espl_array_grow(pack->ranks, &pack->rank_room, view->changed_count + 1, sizeof *ranks);
 	uint32_t i;
 
 	if (ranks == NULL)
@@ -359,7 +360,7 @@ sort_by_grant(struct pack *pack, const struct espl_place_view *view)
 
 /* ---- one round --------------------------------------------------------------------------- */
 
-/* A gang of the round that is to be seated; 0: it has a place, or keeps the one it has. */
+/* A gang of the round to be placed; 0: it has a place, or keeps the one it has. */
 static int
 is_open(const struct pack *pack, uint32_t i)
 {
@@ -385,25 +386,25 @@ stay_in_place(struct pack *pack, uint32_t from, uint32_t to)
 		slots = espl_moves_room(moves, gang);
 		if (slots == NULL)
 			return ESPL_E_NOMEM;
-		count = espl_floor_stay(&pack->floor, gang, slots);
+		count = espl_node_map_stay(&pack->map, gang, slots);
 		if (count > 0)
 			espl_moves_settle(moves, i, count, ESPL_MOVE_STAYS);
 	}
-	return pack->floor.failed ? ESPL_E_NOMEM : ESPL_OK;
+	return pack->map.failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
 static uint32_t
-seat_one(struct pack *pack, uint32_t index, uint32_t *promised)
+place_one(struct pack *pack, uint32_t index, uint32_t *promised)
 {
 	const struct espl_gang *gang = pack->moves.list[index].gang;
 	struct espl_slot *slots = espl_moves_room(&pack->moves, gang);
 	uint32_t count = 0;
 
 	if (slots == NULL)
-		pack->floor.failed = 1;
-	while (!pack->floor.failed) {
-		count = gang->share.packing > 1 ? seat_share(pack, gang, slots)
-						: seat_whole(pack, gang, slots);
+		pack->map.failed = 1;
+	while (!pack->map.failed) {
+		count = gang->share.packing > 1 ? place_share(pack, gang, slots)
+						: place_whole(pack, gang, slots);
 		if (count > 0 || gang->share.packing > 1 || pack->uncleared ||
 		    !clear_one(pack, gang, promised))
 			break;
@@ -418,33 +419,33 @@ seat_one(struct pack *pack, uint32_t index, uint32_t *promised)
 static int
 move_small(struct pack *pack, uint32_t index, uint32_t *promised)
 {
-	const struct espl_place_view *view = pack->sitters.view;
+	const struct espl_place_view *view = pack->occupancy.view;
 	struct espl_moves *moves = &pack->moves;
 	const struct espl_gang *large = moves->list[index].gang;
 	uint32_t wide = large->share.gpus, size, g, tries = TRIES, idle = 0;
 
-	for (g = 0; g < pack->floor.count; g++)
-		idle += espl_floor_admits(&pack->floor, g, large, ESPL_ANY)
-		    ? pack->floor.stands[g].idle
+	for (g = 0; g < pack->map.count; g++)
+		idle += espl_node_map_admits(&pack->map, g, large, ESPL_ANY)
+		    ? pack->map.entries[g].idle
 		    : 0;
 	if (idle < wide || (large->flags & ESPL_GANG_COLOCATE) == 0)
 		return 0;
 	for (size = 1; size < wide; size++)
-		for (g = 0; g < view->gang_count && tries > 0 && !pack->floor.failed; g++) {
+		for (g = 0; g < view->gang_count && tries > 0 && !pack->map.failed; g++) {
 			const struct espl_gang *gang = view->gangs[g];
-			struct espl_mark mark = espl_sitters_mark(&pack->sitters);
+			struct espl_mark mark = espl_occupancy_mark(&pack->occupancy);
 
 			if (gang->slot_count != size || gang->share.packing > 1 ||
-			    !espl_gang_stands(gang) || (gang->flags & ESPL_GANG_LOCKED) != 0 ||
-			    !espl_sitters_index(&pack->sitters) ||
-			    pack->sitters.move_of[g] != ESPL_ANY)
+			    !espl_gang_is_settled(gang) || (gang->flags & ESPL_GANG_LOCKED) != 0 ||
+			    !espl_occupancy_index(&pack->occupancy) ||
+			    pack->occupancy.move_of[g] != ESPL_ANY)
 				continue;
 			tries--;
-			espl_sitters_vacate(&pack->sitters, g);
-			if (seat_one(pack, index, promised) > 0 &&
-			    seat_one(pack, moves->count - 1, promised) > 0)
+			espl_occupancy_vacate(&pack->occupancy, g);
+			if (place_one(pack, index, promised) > 0 &&
+			    place_one(pack, moves->count - 1, promised) > 0)
 				return 1;
-			espl_sitters_back(&pack->sitters, mark);
+			espl_occupancy_restore(&pack->occupancy, mark);
 			moves->list[index].state = ESPL_MOVE_OPEN;
 		}
 	return 0;
@@ -455,14 +456,14 @@ enum { STAY_FIRST, WIDEST_FIRST, MOVE_ONE, WAYS };
 /* Seats the round's gangs, larger ones first; clearing appends shares.  How many whole ones found
  * no place. */
 static uint32_t
-seat_all(struct pack *pack, int way)
+place_all(struct pack *pack, int way)
 {
 	struct espl_moves *moves = &pack->moves;
 	uint32_t i, k, promised = 0, lacking = 0, moved = way != MOVE_ONE;
 
 	if (way == STAY_FIRST && stay_in_place(pack, 0, moves->count) != ESPL_OK)
 		return 0;
-	for (i = 0; i < moves->count && !pack->floor.failed; i = k) {
+	for (i = 0; i < moves->count && !pack->map.failed; i = k) {
 		const struct espl_share share = moves->list[i].gang->share;
 
 		for (k = i + 1; k < moves->count && moves->list[k].gang->share.gpus == share.gpus;
@@ -471,7 +472,7 @@ seat_all(struct pack *pack, int way)
 		if (way != STAY_FIRST && stay_in_place(pack, i, k) != ESPL_OK)
 			return 0;
 		for (; i < k; i++) {
-			if (!is_open(pack, i) || seat_one(pack, i, &promised) > 0 ||
+			if (!is_open(pack, i) || place_one(pack, i, &promised) > 0 ||
 			    share.packing > 1)
 				continue;
 			if (!moved && move_small(pack, i, &promised))
@@ -483,13 +484,13 @@ seat_all(struct pack *pack, int way)
 	return lacking;
 }
 
-/* The round as it was before seat_all. */
+/* The round as it was before place_all. */
 static void
 begin_again(struct pack *pack, struct espl_mark mark)
 {
 	uint32_t i;
 
-	espl_sitters_back(&pack->sitters, mark);
+	espl_occupancy_restore(&pack->occupancy, mark);
 	for (i = 0; i < pack->moves.count; i++)
 		pack->moves.list[i].state = ESPL_MOVE_OPEN;
 }
@@ -500,7 +501,7 @@ static int
 find_squeezed(struct pack *pack)
 {
 	struct espl_moves *moves = &pack->moves;
-	uint32_t i, k, at, found = 0, mark = pack->floor.step_count;
+	uint32_t i, k, at, found = 0, mark = pack->map.step_count;
 	struct espl_slot slot;
 
 	for (i = 0; i < moves->count; i++) {
@@ -510,9 +511,9 @@ find_squeezed(struct pack *pack)
 		    (gang->flags & ESPL_GANG_MUST) != 0)
 			continue;
 		for (k = 0; k < gang->slot_count; k++) {
-			at = espl_floor_find(&pack->floor, gang->slots[k].node);
+			at = espl_node_map_find(&pack->map, gang->slots[k].node);
 			if (at == ESPL_ANY ||
-			    espl_floor_join(&pack->floor, at, gang->slots[k].gpu,
+			    espl_node_map_join(&pack->map, at, gang->slots[k].gpu,
 				gang->slots[k].packing, &slot) == 0)
 				break;
 		}
@@ -524,7 +525,7 @@ find_squeezed(struct pack *pack)
 		else
 			pack->uncleared = 1; /* it was only to make room */
 	}
-	espl_floor_undo(&pack->floor, mark);
+	espl_node_map_undo(&pack->map, mark);
 	return found;
 }
 
@@ -536,20 +537,20 @@ hold_slots(struct pack *pack, int32_t sign)
 
 	for (i = 0; i < pack->round_count; i++)
 		if (pack->held[i])
-			espl_floor_drop(&pack->floor, pack->moves.list[i].gang->slots,
+			espl_node_map_drop(&pack->map, pack->moves.list[i].gang->slots,
 			    pack->moves.list[i].gang->slot_count, sign);
 }
 
 /* Seats the round in the way that leaves the fewest without a place; returns how many. */
 static uint32_t
-seat_best(struct pack *pack, int *best)
+place_best(struct pack *pack, int *best)
 {
-	struct espl_mark mark = espl_sitters_mark(&pack->sitters);
+	struct espl_mark mark = espl_occupancy_mark(&pack->occupancy);
 	uint32_t lacking, least = UINT32_MAX;
 	int way;
 
 	for (way = STAY_FIRST; way < WAYS && least > 0; way++) {
-		lacking = seat_all(pack, way);
+		lacking = place_all(pack, way);
 		if (lacking < least) {
 			least = lacking;
 			*best = way;
@@ -557,15 +558,15 @@ seat_best(struct pack *pack, int *best)
 		if (least > 0)
 			begin_again(pack, mark);
 	}
-	return least > 0 ? seat_all(pack, *best) : 0;
+	return least > 0 ? place_all(pack, *best) : 0;
 }
 
 /* No gang gives up slots for a share that has no place now. */
 static espl_status
-seat_round(struct pack *pack)
+place_round(struct pack *pack)
 {
-	struct espl_mark mark = espl_sitters_mark(&pack->sitters);
-	uint8_t *held = espl_floor_grow(pack->held, &pack->held_room, pack->moves.count + 1, 1);
+	struct espl_mark mark = espl_occupancy_mark(&pack->occupancy);
+	uint8_t *held = espl_array_grow(pack->held, &pack->held_room, pack->moves.count + 1, 1);
 	int best = STAY_FIRST;
 
 	if (held == NULL)
@@ -574,20 +575,20 @@ seat_round(struct pack *pack)
 	pack->round_count = pack->moves.count;
 	pack->uncleared = 0;
 	memset(held, 0, pack->round_count);
-	if (seat_best(pack, &best) > 0) {
+	if (place_best(pack, &best) > 0) {
 		begin_again(pack, mark);
-		if (espl_sitters_expect(&pack->sitters)) {
-			mark = espl_sitters_mark(&pack->sitters);
-			(void)seat_best(pack, &best);
+		if (espl_occupancy_expect(&pack->occupancy)) {
+			mark = espl_occupancy_mark(&pack->occupancy);
+			(void)place_best(pack, &best);
 		}
 	}
-	while (!pack->floor.failed && find_squeezed(pack)) {
+	while (!pack->map.failed && find_squeezed(pack)) {
 		begin_again(pack, mark);
 		hold_slots(pack, 1);
-		(void)seat_all(pack, best);
+		(void)place_all(pack, best);
 	}
 	hold_slots(pack, -1);
-	return pack->floor.failed ? ESPL_E_NOMEM : ESPL_OK;
+	return pack->map.failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
 static espl_status
@@ -599,23 +600,23 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	espl_status status;
 
 	ESPL_ASSERT(pack != NULL && pack->magic == PACK_MAGIC);
-	if (!espl_moves_any(moves, view))
+	if (!espl_moves_needed(moves, view))
 		return ESPL_OK;
-	status = espl_moves_gather(moves, &pack->floor, view);
+	status = espl_moves_gather(moves, &pack->map, view);
 	if (status == ESPL_OK)
 		status = lift_yielding(pack, view);
 	if (status == ESPL_OK)
 		status = sort_by_grant(pack, view);
-	espl_sitters_begin(&pack->sitters, view, &pack->floor, moves);
+	espl_occupancy_begin(&pack->occupancy, view, &pack->map, moves);
 	if (status == ESPL_OK)
-		status = seat_round(pack);
+		status = place_round(pack);
 	if (status == ESPL_OK)
-		status = espl_moves_keep(moves, &pack->floor);
+		status = espl_moves_keep(moves, &pack->map);
 	if (status == ESPL_OK)
-		status = espl_moves_tell(moves, sink);
+		status = espl_moves_submit(moves, sink);
 	if (status == ESPL_OK)
-		espl_floor_give_up(&pack->floor, view, sink);
-	if (status == ESPL_OK && pack->floor.failed)
+		espl_node_map_give_up(&pack->map, view, sink);
+	if (status == ESPL_OK && pack->map.failed)
 		status = ESPL_E_NOMEM;
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
 }

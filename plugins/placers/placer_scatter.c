@@ -13,7 +13,7 @@
 
 struct scatter {
 	uint32_t magic; /* SCATTER_MAGIC */
-	struct espl_floor floor;
+	struct espl_node_map map;
 	struct espl_moves moves;
 };
 
@@ -24,7 +24,7 @@ destroy(void *self)
 
 	ESPL_ASSERT(scatter != NULL && scatter->magic == SCATTER_MAGIC);
 	scatter->magic = 0;
-	espl_floor_free(&scatter->floor);
+	espl_node_map_free(&scatter->map);
 	espl_moves_free(&scatter->moves);
 	free(scatter);
 }
@@ -46,19 +46,19 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* A share of a GPU: an idle one if there is, else the one with the fewest sharers. */
 static uint32_t
-seat_share(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+place_share(struct espl_node_map *map, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	uint32_t c = gang->share.packing, best = ESPL_ANY, best_gpu = 0, least = UINT32_MAX, i, k;
 
 	ESPL_ASSERT(c > 1);
-	i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 1);
+	i = espl_node_map_find_fit(map, gang, ESPL_ANY, 1, 1);
 	if (i != ESPL_ANY)
-		return espl_floor_seat(floor, i, 1, c, slots);
-	for (i = 0; i < floor->count; i++) {
-		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
+		return espl_node_map_place(map, i, 1, c, slots);
+	for (i = 0; i < map->count; i++) {
+		if (!espl_node_map_admits(map, i, gang, ESPL_ANY))
 			continue;
-		for (k = 0; k < floor->stands[i].node->gpu_count; k++) {
-			const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, k);
+		for (k = 0; k < map->entries[i].node->gpu_count; k++) {
+			const struct espl_node_map_gpu *cell = espl_node_map_cell(map, i, k);
 
 			if (cell == NULL)
 				return 0;
@@ -70,23 +70,23 @@ seat_share(struct espl_floor *floor, const struct espl_gang *gang, struct espl_s
 			}
 		}
 	}
-	return best == ESPL_ANY ? 0 : espl_floor_join(floor, best, best_gpu, c, slots);
+	return best == ESPL_ANY ? 0 : espl_node_map_join(map, best, best_gpu, c, slots);
 }
 
 /* One worker after the other on the emptiest node, all on machines of one offer. */
 static uint32_t
-seat_apart(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+place_apart(struct espl_node_map *map, const struct espl_gang *gang, struct espl_slot *slots)
 {
-	uint32_t i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 1), done = 0;
-	uint32_t mark = floor->step_count, offer;
+	uint32_t i = espl_node_map_find_fit(map, gang, ESPL_ANY, 1, 1), done = 0;
+	uint32_t mark = map->step_count, offer;
 
 	if (i == ESPL_ANY)
 		return 0;
-	offer = floor->stands[i].node->offer;
+	offer = map->entries[i].node->offer;
 	while (done < gang->share.gpus) {
-		i = espl_floor_fit(floor, gang, offer, 1, 1);
-		if (i == ESPL_ANY || espl_floor_seat(floor, i, 1, 1, slots + done) == 0) {
-			espl_floor_undo(floor, mark);
+		i = espl_node_map_find_fit(map, gang, offer, 1, 1);
+		if (i == ESPL_ANY || espl_node_map_place(map, i, 1, 1, slots + done) == 0) {
+			espl_node_map_undo(map, mark);
 			return 0;
 		}
 		done++;
@@ -96,17 +96,17 @@ seat_apart(struct espl_floor *floor, const struct espl_gang *gang, struct espl_s
 }
 
 static uint32_t
-seat_gang(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+place_gang(struct espl_node_map *map, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	uint32_t i;
 
 	if (gang->share.packing > 1)
-		return seat_share(floor, gang, slots);
+		return place_share(map, gang, slots);
 	if ((gang->flags & ESPL_GANG_COLOCATE) == 0)
-		return seat_apart(floor, gang, slots);
-	i = espl_floor_fit(floor, gang, ESPL_ANY, gang->share.gpus, 1);
-	return i != ESPL_ANY ? espl_floor_seat(floor, i, gang->share.gpus, 1, slots)
-			     : espl_floor_seat_nodes(floor, gang, slots);
+		return place_apart(map, gang, slots);
+	i = espl_node_map_find_fit(map, gang, ESPL_ANY, gang->share.gpus, 1);
+	return i != ESPL_ANY ? espl_node_map_place(map, i, gang->share.gpus, 1, slots)
+			     : espl_node_map_place_on_nodes(map, gang, slots);
 }
 
 static espl_status
@@ -119,11 +119,11 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	uint32_t i;
 
 	ESPL_ASSERT(scatter != NULL && scatter->magic == SCATTER_MAGIC);
-	if (!espl_moves_any(moves, view))
+	if (!espl_moves_needed(moves, view))
 		return ESPL_OK;
-	status = espl_moves_gather(moves, &scatter->floor, view);
+	status = espl_moves_gather(moves, &scatter->map, view);
 	if (status == ESPL_OK)
-		status = espl_moves_stay(moves, &scatter->floor);
+		status = espl_moves_stay(moves, &scatter->map);
 	for (i = 0; i < moves->count && status == ESPL_OK; i++) {
 		const struct espl_gang *gang = moves->list[i].gang;
 		struct espl_slot *slots = espl_moves_room(moves, gang);
@@ -133,19 +133,19 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 			status = ESPL_E_NOMEM;
 		if (slots == NULL || moves->list[i].state != ESPL_MOVE_OPEN)
 			continue;
-		count = seat_gang(&scatter->floor, gang, slots);
+		count = place_gang(&scatter->map, gang, slots);
 		if (count > 0)
 			espl_moves_settle(moves, i, count, ESPL_MOVE_GOES);
 	}
 	if (status == ESPL_OK)
-		status = espl_moves_keep(moves, &scatter->floor);
-	if (status == ESPL_OK && scatter->floor.failed)
+		status = espl_moves_keep(moves, &scatter->map);
+	if (status == ESPL_OK && scatter->map.failed)
 		status = ESPL_E_NOMEM;
 	if (status == ESPL_OK)
-		status = espl_moves_tell(moves, sink);
+		status = espl_moves_submit(moves, sink);
 	if (status == ESPL_OK)
-		espl_floor_give_up(&scatter->floor, view, sink);
-	if (status == ESPL_OK && scatter->floor.failed)
+		espl_node_map_give_up(&scatter->map, view, sink);
+	if (status == ESPL_OK && scatter->map.failed)
 		status = ESPL_E_NOMEM;
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
 }

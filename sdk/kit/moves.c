@@ -32,7 +32,7 @@ espl_gang_find(const struct espl_place_view *view, uint64_t item)
 }
 
 int
-espl_gang_stands(const struct espl_gang *gang)
+espl_gang_is_settled(const struct espl_gang *gang)
 {
 	uint32_t i;
 
@@ -54,7 +54,7 @@ espl_gang_holds(const struct espl_gang *gang)
 static espl_status
 espl_moves_wait(struct espl_moves *moves, uint64_t item)
 {
-	uint64_t *pending = (uint64_t *)espl_floor_grow(moves->pending, &moves->pending_room,
+	uint64_t *pending = (uint64_t *)espl_array_grow(moves->pending, &moves->pending_room,
 	    moves->pending_count + 1, sizeof *pending);
 
 	if (pending == NULL)
@@ -65,9 +65,9 @@ espl_moves_wait(struct espl_moves *moves, uint64_t item)
 }
 
 espl_status
-espl_moves_add(struct espl_moves *moves, struct espl_floor *floor, const struct espl_gang *gang)
+espl_moves_add(struct espl_moves *moves, struct espl_node_map *map, const struct espl_gang *gang)
 {
-	struct espl_move *list = (struct espl_move *)espl_floor_grow(moves->list, &moves->room,
+	struct espl_move *list = (struct espl_move *)espl_array_grow(moves->list, &moves->room,
 	    moves->count + 1, sizeof *list);
 
 	ESPL_ASSERT(gang != NULL && gang->share.gpus > 0);
@@ -79,7 +79,7 @@ espl_moves_add(struct espl_moves *moves, struct espl_floor *floor, const struct 
 	list->gang = gang;
 	list->state = ESPL_MOVE_OPEN;
 	if (espl_gang_holds(gang))
-		espl_floor_drop(floor, gang->slots, gang->slot_count, -1);
+		espl_node_map_drop(map, gang->slots, gang->slot_count, -1);
 	return ESPL_OK;
 }
 
@@ -105,21 +105,21 @@ espl_moves_by_size(const void *a, const void *b)
 }
 
 int
-espl_moves_any(const struct espl_moves *moves, const struct espl_place_view *view)
+espl_moves_needed(const struct espl_moves *moves, const struct espl_place_view *view)
 {
 	return view->changed_count > 0 || view->give_up_count > 0 || moves->pending_count > 0 ||
 	    moves->broken;
 }
 
 espl_status
-espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
+espl_moves_gather(struct espl_moves *moves, struct espl_node_map *map,
     const struct espl_place_view *view)
 {
 	const struct espl_gang *const *list = moves->broken ? view->gangs : view->changed;
 	uint32_t i, some = moves->broken ? view->gang_count : view->changed_count;
 	uint32_t all = some + moves->pending_count;
 	uint64_t *work =
-	    (uint64_t *)espl_floor_grow(moves->work, &moves->work_room, all + 1, sizeof *work);
+	    (uint64_t *)espl_array_grow(moves->work, &moves->work_room, all + 1, sizeof *work);
 	espl_status status;
 
 	ESPL_ASSERT(view->changed != NULL || view->changed_count == 0);
@@ -134,18 +134,18 @@ espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
 		memcpy(work + i, moves->pending, moves->pending_count * sizeof *work);
 	qsort(work, all, sizeof *work, espl_moves_by_item);
 	moves->slot_count = moves->pending_count = 0;
-	status = espl_floor_load(floor, view->nodes, view->node_count);
+	status = espl_node_map_load(map, view->nodes, view->node_count);
 	for (i = 0; i < all && status == ESPL_OK; i++) {
 		uint32_t at =
 		    i > 0 && work[i] == work[i - 1] ? ESPL_ANY : espl_gang_find(view, work[i]);
 
 		if (at == ESPL_ANY || view->gangs[at]->share.gpus == 0 ||
-		    espl_gang_stands(view->gangs[at]))
+		    espl_gang_is_settled(view->gangs[at]))
 			continue;
 		if ((view->gangs[at]->flags & ESPL_GANG_LOCKED) != 0)
 			status = espl_moves_wait(moves, work[i]);
 		else
-			status = espl_moves_add(moves, floor, view->gangs[at]);
+			status = espl_moves_add(moves, map, view->gangs[at]);
 	}
 	if (status == ESPL_OK && moves->count > 1)
 		qsort(moves->list, moves->count, sizeof *moves->list, espl_moves_by_size);
@@ -155,7 +155,7 @@ espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
 struct espl_slot *
 espl_moves_room(struct espl_moves *moves, const struct espl_gang *gang)
 {
-	struct espl_slot *slots = (struct espl_slot *)espl_floor_grow(moves->slots,
+	struct espl_slot *slots = (struct espl_slot *)espl_array_grow(moves->slots,
 	    &moves->slot_room, moves->slot_count + gang->share.gpus + 1, sizeof *slots);
 
 	if (slots == NULL)
@@ -179,7 +179,7 @@ espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint
 }
 
 espl_status
-espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor)
+espl_moves_stay(struct espl_moves *moves, struct espl_node_map *map)
 {
 	uint32_t i;
 
@@ -193,35 +193,35 @@ espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor)
 		slots = espl_moves_room(moves, gang);
 		if (slots == NULL)
 			return ESPL_E_NOMEM;
-		count = espl_floor_stay(floor, gang, slots);
+		count = espl_node_map_stay(map, gang, slots);
 		if (count > 0)
 			espl_moves_settle(moves, i, count, ESPL_MOVE_STAYS);
 	}
-	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
+	return map->failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
 espl_status
-espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor)
+espl_moves_keep(struct espl_moves *moves, struct espl_node_map *map)
 {
 	uint32_t m = 0, k, i;
 
 	while (m < moves->count) {
 		const struct espl_gang *gang = moves->list[m].gang;
-		uint32_t mark = floor->step_count;
+		uint32_t mark = map->step_count;
 		struct espl_slot slot;
 
 		k = 0;
 		if (moves->list[m].state == ESPL_MOVE_OPEN && espl_gang_holds(gang) &&
 		    (gang->flags & ESPL_GANG_MUST) == 0)
 			for (; k < gang->slot_count; k++) {
-				i = espl_floor_find(floor, gang->slots[k].node);
+				i = espl_node_map_find(map, gang->slots[k].node);
 				if (i == ESPL_ANY ||
-				    espl_floor_join(floor, i, gang->slots[k].gpu,
+				    espl_node_map_join(map, i, gang->slots[k].gpu,
 					gang->slots[k].packing, &slot) == 0)
 					break;
 			}
 		if (k == 0 || k < gang->slot_count) {
-			espl_floor_undo(floor, mark);
+			espl_node_map_undo(map, mark);
 			m++;
 			continue;
 		}
@@ -229,7 +229,7 @@ espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor)
 			return ESPL_E_NOMEM;
 		moves->list[m] = moves->list[--moves->count];
 	}
-	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
+	return map->failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
 /* Nothing changed for it after all (displaced, and back again). */
@@ -254,7 +254,7 @@ espl_moves_idle(const struct espl_moves *moves, const struct espl_move *move)
 }
 
 static espl_status
-espl_moves_tell_one(struct espl_moves *moves, const struct espl_move *move,
+espl_moves_submit_one(struct espl_moves *moves, const struct espl_move *move,
     struct espl_place_sink *sink)
 {
 	espl_status status;
@@ -265,7 +265,7 @@ espl_moves_tell_one(struct espl_moves *moves, const struct espl_move *move,
 }
 
 espl_status
-espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink)
+espl_moves_submit(struct espl_moves *moves, struct espl_place_sink *sink)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i, pass;
@@ -290,7 +290,7 @@ espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink)
 
 			if (move->state != ESPL_MOVE_OPEN && when == pass &&
 			    !espl_moves_idle(moves, move))
-				status = espl_moves_tell_one(moves, move, sink);
+				status = espl_moves_submit_one(moves, move, sink);
 		}
 	if (status == ESPL_OK)
 		moves->broken = 0;

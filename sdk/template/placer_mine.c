@@ -2,7 +2,7 @@
  *
  * Two parts of the kit do most of the work: espalier/kit/moves.h lists the trials that need a place
  * (also those for which there was no room before) and returns the answer in the right order;
- * espalier/kit/floor.h is a working copy of the nodes' GPUs.
+ * espalier/kit/node_map.h is a working copy of the nodes' GPUs.
  *
  *     cc -shared -fPIC $(pkg-config --cflags espalier-kit) -o placer_mine.so placer_mine.c \
  *         $(pkg-config --libs espalier-kit)
@@ -12,7 +12,7 @@
 #include <espalier/util.h>
 
 struct mine {
-	struct espl_floor floor;
+	struct espl_node_map map;
 	struct espl_moves moves;
 };
 
@@ -21,7 +21,7 @@ destroy(void *self)
 {
 	struct mine *mine = self;
 
-	espl_floor_free(&mine->floor);
+	espl_node_map_free(&mine->map);
 	espl_moves_free(&mine->moves);
 	free(mine);
 }
@@ -42,22 +42,22 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* Fills slots, one for each GPU of the gang's share.  0: there is no room. */
 static uint32_t
-seat_gang(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+place_gang(struct espl_node_map *map, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	uint32_t i, gpu, gpus = gang->share.gpus, packing = gang->share.packing;
 
-	for (i = 0; i < floor->count; i++) {
-		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
+	for (i = 0; i < map->count; i++) {
+		if (!espl_node_map_admits(map, i, gang, ESPL_ANY))
 			continue;  /* not READY, somebody's own, or of another offer */
 		if (packing > 1) { /* beside others with the same share of a GPU */
-			gpu = espl_floor_hole(floor, i, packing);
+			gpu = espl_node_map_find_hole(map, i, packing);
 			if (gpu != ESPL_ANY)
-				return espl_floor_join(floor, i, gpu, packing, slots);
+				return espl_node_map_join(map, i, gpu, packing, slots);
 		}
-		if (floor->stands[i].idle >= gpus)
-			return espl_floor_seat(floor, i, gpus, packing, slots);
+		if (map->entries[i].idle >= gpus)
+			return espl_node_map_place(map, i, gpus, packing, slots);
 	}
-	return espl_floor_seat_nodes(floor, gang, slots); /* more than a node: whole ones */
+	return espl_node_map_place_on_nodes(map, gang, slots); /* more than a node: whole ones */
 }
 
 static espl_status
@@ -68,11 +68,11 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	espl_status status;
 	uint32_t i;
 
-	if (!espl_moves_any(&mine->moves, view))
+	if (!espl_moves_needed(&mine->moves, view))
 		return ESPL_OK;
-	status = espl_moves_gather(&mine->moves, &mine->floor, view);
+	status = espl_moves_gather(&mine->moves, &mine->map, view);
 	if (status == ESPL_OK)
-		status = espl_moves_stay(&mine->moves, &mine->floor); /* resized where they are */
+		status = espl_moves_stay(&mine->moves, &mine->map); /* resized where they are */
 	for (i = 0; i < mine->moves.count && status == ESPL_OK; i++) {
 		const struct espl_gang *gang = mine->moves.list[i].gang;
 		struct espl_slot *slots = espl_moves_room(&mine->moves, gang);
@@ -82,17 +82,17 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		if (mine->moves.list[i].state != ESPL_MOVE_OPEN)
 			continue;
-		count = seat_gang(&mine->floor, gang, slots);
+		count = place_gang(&mine->map, gang, slots);
 		if (count > 0)
 			espl_moves_settle(&mine->moves, i, count, ESPL_MOVE_GOES);
 	}
-	if (status == ESPL_OK && mine->floor.failed)
+	if (status == ESPL_OK && mine->map.failed)
 		status = ESPL_E_NOMEM;
 	if (status == ESPL_OK)
-		status = espl_moves_tell(&mine->moves, sink);
+		status = espl_moves_submit(&mine->moves, sink);
 	if (status == ESPL_OK)
 		/* more nodes than wanted: empty ones go */
-		espl_floor_give_up(&mine->floor, view, sink);
+		espl_node_map_give_up(&mine->map, view, sink);
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
 }
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <espalier/kit/hold.h>
-#include <espalier/kit/ladder.h>
+#include <espalier/kit/rung_table.h>
 #include <espalier/util.h>
 #include "testkit.h"
 
@@ -245,10 +245,10 @@ Test(kit, an_occupied_node_that_is_given_up_drains)
 	espl_kit_free(kit);
 }
 
-/* A ladder that was freed, or never was one, is not climbed. */
+/* A rung table that was freed, or never was one, is not used. */
 Test(kit, a_wrong_object_ends_the_process)
 {
-	struct espl_ladder ladder = { .rung_count = 1 };
+	struct espl_rung_table table = { .rung_count = 1 };
 	char text[400] = "";
 	int fds[2], status;
 	size_t got = 0;
@@ -260,7 +260,7 @@ Test(kit, a_wrong_object_ends_the_process)
 	if (pid == 0) {
 		signal(SIGABRT, SIG_DFL);
 		dup2(fds[1], STDERR_FILENO);
-		(void)espl_ladder_rung(&ladder, 1, 1, NULL);
+		(void)espl_rung_table_add(&table, 1, 1, NULL);
 		_exit(0);
 	}
 	close(fds[1]);
@@ -269,8 +269,8 @@ Test(kit, a_wrong_object_ends_the_process)
 	close(fds[0]);
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-	cr_assert_not_null(strstr(text, "ladder.c:"), "%s", text);
-	cr_assert_not_null(strstr(text, "ladder->magic == ESPL_LADDER_MAGIC"), "%s", text);
+	cr_assert_not_null(strstr(text, "rung_table.c:"), "%s", text);
+	cr_assert_not_null(strstr(text, "table->magic == ESPL_RUNG_TABLE_MAGIC"), "%s", text);
 }
 
 /* A cloud may also offer nodes without GPUs. */

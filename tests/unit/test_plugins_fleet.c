@@ -400,7 +400,7 @@ granted(struct espl_kit *kit, uint64_t id, uint32_t gpus, uint32_t packing)
 }
 
 static struct espl_kit *
-floor_of(const struct espl_plugin *plugin, uint32_t nodes, uint32_t gpus)
+kit_with_nodes(const struct espl_plugin *plugin, uint32_t nodes, uint32_t gpus)
 {
 	struct espl_kit *kit = opened(plugin, "", gpus, 100);
 
@@ -429,7 +429,7 @@ sitting(struct espl_kit *kit, uint64_t node, uint32_t first, uint32_t gpus)
 
 Test(colocate, best_fit_and_staying)
 {
-	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 3, 4);
+	struct espl_kit *kit = kit_with_nodes(&placer_colocate_LTX_espalier_plugin, 3, 4);
 	uint64_t a = sitting(kit, 1, 0, 2), b;
 
 	b = item(kit, 1, 100, ESPL_ITEM_COLOCATE);
@@ -454,7 +454,7 @@ Test(placers, node_at_risk)
 		&placer_scatter_LTX_espalier_plugin };
 
 	for (size_t i = 0; i < 2; i++) {
-		struct espl_kit *kit = floor_of(placers[i], 2, 4);
+		struct espl_kit *kit = kit_with_nodes(placers[i], 2, 4);
 
 		(void)sitting(kit, 0, 0, 1); /* the fullest, and the emptiest */
 		(void)sitting(kit, 1, 0, 1);
@@ -474,7 +474,7 @@ Test(placers, unreachable_node)
 		&placer_scatter_LTX_espalier_plugin };
 
 	for (size_t i = 0; i < 2; i++) {
-		struct espl_kit *kit = floor_of(placers[i], 2, 4);
+		struct espl_kit *kit = kit_with_nodes(placers[i], 2, 4);
 		uint64_t there = sitting(kit, 0, 0, 2);
 
 		(void)sitting(kit, 1, 0, 1);
@@ -511,7 +511,7 @@ Test(alloc_fair, unreachable_node)
 Test(colocate, displaces_the_fewest)
 {
 	/* Two idle GPUs, on two nodes; nodes 0: 1+2, 1: 3, 2: 4 (locked). */
-	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 3, 4);
+	struct espl_kit *kit = kit_with_nodes(&placer_colocate_LTX_espalier_plugin, 3, 4);
 	uint64_t one = sitting(kit, 0, 0, 1), big, locked;
 
 	(void)sitting(kit, 0, 1, 2);
@@ -540,7 +540,7 @@ Test(colocate, displaces_the_fewest)
 /* Who has a place and has not begun there keeps it, or gets another, whoever grows. */
 Test(colocate, a_place_that_is_waited_for_is_kept)
 {
-	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 1, 4);
+	struct espl_kit *kit = kit_with_nodes(&placer_colocate_LTX_espalier_plugin, 1, 4);
 	uint32_t count, a = (uint32_t)sitting(kit, 0, 0, 1), b = (uint32_t)sitting(kit, 0, 2, 2);
 
 	granted(kit, a, 3, 1);
@@ -554,7 +554,7 @@ Test(colocate, a_place_that_is_waited_for_is_kept)
 
 Test(colocate, whole_nodes_and_lost_ones)
 {
-	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 4, 4);
+	struct espl_kit *kit = kit_with_nodes(&placer_colocate_LTX_espalier_plugin, 4, 4);
 	uint64_t a = sitting(kit, 0, 0, 1), b = sitting(kit, 1, 0, 1), c, d;
 	uint32_t count;
 
@@ -587,7 +587,7 @@ Test(colocate, whole_nodes_and_lost_ones)
 
 Test(colocate, shares)
 {
-	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 2, 2);
+	struct espl_kit *kit = kit_with_nodes(&placer_colocate_LTX_espalier_plugin, 2, 2);
 	uint64_t i;
 
 	(void)sitting(kit, 1, 0, 1);
@@ -605,7 +605,7 @@ Test(colocate, shares)
 	espl_kit_free(kit);
 
 	/* Two lone sharers on two GPUs: brought together, they make room for a whole one. */
-	kit = floor_of(&placer_colocate_LTX_espalier_plugin, 2, 1);
+	kit = kit_with_nodes(&placer_colocate_LTX_espalier_plugin, 2, 1);
 	for (i = 0; i < 2; i++) {
 		struct espl_slot slot = { i, 0, 2 };
 
@@ -620,7 +620,7 @@ Test(colocate, shares)
 
 Test(colocate, gives_up_what_is_empty_or_cheap_to_empty)
 {
-	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 4, 4);
+	struct espl_kit *kit = kit_with_nodes(&placer_colocate_LTX_espalier_plugin, 4, 4);
 
 	(void)sitting(kit, 0, 0, 2);
 	(void)sitting(kit, 0, 2, 1);
@@ -643,7 +643,7 @@ Test(colocate, gives_up_what_is_empty_or_cheap_to_empty)
 
 Test(scatter, spreads_and_never_displaces)
 {
-	struct espl_kit *kit = floor_of(&placer_scatter_LTX_espalier_plugin, 3, 4);
+	struct espl_kit *kit = kit_with_nodes(&placer_scatter_LTX_espalier_plugin, 3, 4);
 	uint64_t i;
 
 	(void)sitting(kit, 1, 0, 2);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/floor.h>
+#include <espalier/kit/node_map.h>
 #include <espalier/util.h>
 
 /* ---- lists ------------------------------------------------------------------------------- */
@@ -23,7 +23,7 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 		fluid->tail -= fluid->head;
 		fluid->head = 0;
 	}
-	queue = espl_floor_grow(fluid->queue, &fluid->queue_room, fluid->tail + 1, sizeof *queue);
+	queue = espl_array_grow(fluid->queue, &fluid->queue_room, fluid->tail + 1, sizeof *queue);
 	if (queue == NULL)
 		return ESPL_E_NOMEM;
 	fluid->queue = queue;
@@ -34,7 +34,7 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 espl_status
 allocator_fluid_add_runner(struct fluid *fluid, struct place place)
 {
-	struct runner *runners = espl_floor_grow(fluid->runners, &fluid->runner_room,
+	struct runner *runners = espl_array_grow(fluid->runners, &fluid->runner_room,
 	    fluid->runner_count + 1, sizeof *runners);
 
 	if (runners == NULL)
