@@ -36,6 +36,9 @@ struct rig_gang {
 	int decided, started, ended, lost, killed;
 	uint64_t iteration, budget, goal;
 	int awaiting;
+	/* It will be killed when it has reported one less; 0: it will not.  Not at any time: one
+	 * that waits in vain for a reply must not be saved by that. */
+	uint64_t doomed;
 	struct rig_reply replies[RIG_ITERATIONS + 1]; /* [iteration]; what 0: not decided */
 	/* the truth */
 	int starts;

@@ -375,6 +375,8 @@ act_by_itself(struct rig *r)
 		g->goal = 1 + rig_draw(r, RIG_ITERATIONS);
 		g->budget = 1 + rig_draw(r, (uint32_t)g->goal);
 		g->decided = 1;
+		if (rig_draw(r, 4) == 0)
+			g->doomed = 1 + rig_draw(r, (uint32_t)g->goal + 1);
 		if (!dies(r))
 			rig_send(to_node(r), ESPL__MSG_START, gang, g->budget);
 		(void)(r->alive && dies(r));
@@ -382,7 +384,7 @@ act_by_itself(struct rig *r)
 		return;
 	} else if (g->awaiting && rig_draw(r, 3) == 0) {
 		decide_reply(r, gang);
-	} else if (rig_draw(r, 400) == 0) {
+	} else if (g->iteration + 1 >= g->doomed && g->doomed > 0 && rig_draw(r, 20) == 0) {
 		g->killed = 1;
 		if (!dies(r))
 			rig_send(to_node(r), ESPL__MSG_KILL, gang, 0);
