@@ -54,6 +54,7 @@
  *            These beginnings of a text mean that the gang is not to blame:
  *              "no checkpoint: "  the checkpoint to restore is missing or damaged
  *              "run folder: "     nothing can be written there (a full disk)
+ *              "store: "          the bucket did not give the checkpoint to restore
  *              "saving: "         a system error prevented a checkpoint
  *              "gpu: "            sharing of its GPU failed, or the GPU is set aside
  *              "sharing: "        the configuration wants MPS, but there is none

@@ -13,6 +13,7 @@
 
 /* How the texts of ends begin that agents have for what is no fault of the trial's (wire.h). */
 #define FOLDER "run folder: "
+#define STORE "store: "
 #define SAVING "saving: "
 
 /* How likely this rank is the cause: what could not start, then what failed by itself, then what
@@ -104,20 +105,25 @@ static void
 report_trouble(struct espl__real *real, const struct espl__rgang *gang)
 {
 	const struct espl__rank_end *end = begins_with(gang, FOLDER),
-				    *saving = begins_with(gang, SAVING);
+				    *saving = begins_with(gang, SAVING),
+				    *store = begins_with(gang, STORE);
 	const char *unshared = espl__real_gpu_trouble(gang);
 	int in_vain = saved_in_vain(real, saving);
 	struct espl__event *event;
 	char text[500];
 
 	ESPL__CHECK(real, REAL);
-	if ((end == NULL && unshared == NULL && !in_vain) || real->troubled)
+	if ((end == NULL && store == NULL && unshared == NULL && !in_vain) || real->troubled)
 		return;
 	real->troubled = 1;
 	if (end != NULL)
 		(void)snprintf(text, sizeof text, "cannot write to the %s node %llu: %s",
 		    is_private(real, end->lease) ? "disk of" : "run directory on",
 		    (unsigned long long)end->lease, end->text + strlen(FOLDER));
+	else if (store != NULL)
+		(void)snprintf(text, sizeof text,
+		    "node %llu cannot fetch a checkpoint from the bucket: %s",
+		    (unsigned long long)store->lease, store->text + strlen(STORE));
 	else if (in_vain)
 		(void)snprintf(text, sizeof text,
 		    "%d checkpoints in a row could not be saved; the last was on node %llu: %s",
@@ -186,8 +192,8 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 	event->as.ended.text = "";
 	if (begins_with(gang, SAVING) != NULL)
 		event->as.ended.node = begins_with(gang, SAVING)->lease;
-	if (begins_with(gang, FOLDER) != NULL || begins_with(gang, SAVING) != NULL ||
-	    espl__real_gpu_fault(gang))
+	if (begins_with(gang, FOLDER) != NULL || begins_with(gang, STORE) != NULL ||
+	    begins_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang))
 		return; /* no fault of the trial's */
 	if (gang->lost) {
 		event->as.ended.node = gang->parts[0].lease;

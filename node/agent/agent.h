@@ -122,6 +122,8 @@ struct espl__agent_gang {
 	/* private node: checkpoints on the way to the driver, and sealed meanwhile; 0 none */
 	uint64_t putting, unsent, putting_bytes, unsent_bytes;
 	int fetching;       /* waits for the one to restore, or: */
+	unsigned fetches;   /* begun */
+	int64_t fetch_at;   /* when it is fetched again; 0: it need not be */
 	int lacks_files;    /* for the files of the search */
 	const char *wanted; /* its working folder as the driver knows it */
 	char *files;        /* those of the search, on a private node; NULL none */
@@ -259,6 +261,9 @@ int espl__relay_holds(const struct espl__agent *, uint64_t trial, uint64_t check
     uint64_t keep);
 /* agent_courier.c: for movers */
 struct espl__move;
+/* How a folder was not fetched: its courier died; the bucket did not give it. */
+#define ESPL__COURIER_DIED ESPL_E_BUSY
+#define ESPL__COURIER_REFUSED ESPL_E_PEER
 void espl__courier_line(void *agent, struct espl__move *, const char *line);
 void espl__courier_gone(void *agent, struct espl__move *);
 int espl__courier_fd(const struct espl__agent *, uint32_t index);    /* -1: there are no more */

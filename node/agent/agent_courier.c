@@ -73,21 +73,21 @@ start_courier(struct espl__agent *a, struct espl__courier_run *c, const char *pl
 
 /* Of what goes to the bucket the driver says it, of what comes from there we do. */
 static void
-end_move(struct espl__courier_run *c, int how, const char *why)
+end_move(struct espl__courier_run *c, espl_status how, const char *why)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__move *move = c->move;
 
 	c->said = 1;
-	if (how != 0 && espl__move_view(move).outgoing) {
-		char *line = espl__format("failed %d %s", how, why);
+	if (how != ESPL_OK && espl__move_view(move).outgoing) {
+		char *line = espl__format("failed 1 %s", why);
 
 		espl__move_tell(move, line);
 		free(line);
 		return;
 	}
-	if (how != 0)
-		(void)espl__fail(&diag, how == 1 ? ESPL_E_REMOTE : ESPL_E_CONFIG, "%s", why);
+	if (how != ESPL_OK)
+		(void)espl__fail(&diag, how, "%s", why);
 	espl__move_stored(move, &diag, espl__tick()); /* frees it */
 }
 
@@ -134,7 +134,7 @@ espl__courier_line(void *agent, struct espl__move *move, const char *line)
 			char *why =
 			    espl__format("cannot start espalier-courier: %s", strerror(errno));
 
-			end_move(c, 1, why);
+			end_move(c, ESPL__COURIER_DIED, why);
 			free(why);
 			return;
 		}
@@ -157,13 +157,15 @@ pass_on(struct espl__courier_run *c, const char *line)
 	if (c->said)
 		return 1;
 	if (strcmp(line, "done") == 0) {
-		end_move(c, 0, "");
+		end_move(c, ESPL_OK, "");
 		return 0;
 	}
 	if (failed && !espl__move_view(c->move).outgoing) {
-		int how = line[7] == '2' ? 2 : 1;
-
-		end_move(c, how, strlen(line) > 9 ? line + 9 : "");
+		end_move(c,
+		    line[7] == '2'       ? ESPL_E_CONFIG
+			: line[7] == '3' ? ESPL_E_REMOTE
+					 : ESPL__COURIER_REFUSED,
+		    strlen(line) > 9 ? line + 9 : "");
 		return 0;
 	}
 	c->said = failed;
@@ -228,5 +230,5 @@ espl__courier_hear(struct espl__agent *a, int fd)
 	c->from = -1;
 	a->changed = 1;
 	if (!c->said)
-		end_move(c, 1, "espalier-courier ended before it was done");
+		end_move(c, ESPL__COURIER_DIED, "espalier-courier ended before it was done");
 }

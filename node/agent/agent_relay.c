@@ -29,6 +29,8 @@
 #define TAIL_SIZE ((size_t)16 << 10)
 #define TAIL_PAUSE (500 * MS)
 #define NAME_ROOM 64
+#define FETCHES_MOST 5
+#define FETCH_PAUSE (500 * MS) /* doubled each time */
 
 /* How much of a trial's log the driver has. */
 struct espl__tail {
@@ -190,6 +192,8 @@ espl__relay_fetch(struct espl__agent_gang *g)
 	(void)find_tail(g->agent, g->start.source);
 	print_name(name, g->start.source, g->start.checkpoint);
 	g->fetching = 1;
+	g->fetch_at = 0;
+	g->fetches++;
 	espl__mover_get(g->agent->mover, name);
 }
 
@@ -197,9 +201,10 @@ void
 espl__relay_forget(struct espl__agent_gang *g)
 {
 	ESPL__CHECK(g, AGENT_GANG);
-	if (!g->fetching)
+	if (!g->fetching && g->fetch_at == 0)
 		return;
 	g->fetching = g->lacks_files = 0;
+	g->fetch_at = 0;
 	espl__gang_prepared(g, NULL);
 }
 
@@ -279,6 +284,34 @@ find_fetching(const struct espl__agent *a, uint64_t source, uint64_t checkpoint)
 	return NULL;
 }
 
+/* It was not fetched, and not because it is missing or damaged. */
+static void
+fetch_failed(struct espl__agent_gang *g, const struct espl__diag *diag)
+{
+	int died = diag->status == ESPL__COURIER_DIED;
+	int64_t pause = FETCH_PAUSE << (g->fetches - 1);
+	char *text;
+
+	if (died && g->fetches < FETCHES_MOST) {
+		g->fetch_at = espl__tick() + pause;
+		espl__agent_log(g->agent, ESPL_WARN,
+		    "checkpoint %" PRIu64 " of trial %" PRIu64 " is fetched again in %.1f s: %s",
+		    g->start.checkpoint, g->start.source, (double)pause / (double)ESPL_SECOND,
+		    diag->text);
+		return;
+	}
+	if (died)
+		text = espl__format("checkpoint %" PRIu64 " of trial %" PRIu64
+				    " could not be fetched: %s",
+		    g->start.checkpoint, g->start.source, diag->text);
+	else
+		text = espl__format("%s: %s",
+		    diag->status == ESPL__COURIER_REFUSED ? "store" : "run folder",
+		    diag->status == ESPL__COURIER_REFUSED ? diag->text : espl__reason(diag));
+	espl__gang_claimed(g, text);
+	free(text);
+}
+
 static void
 on_got(void *ctx, const char *name, const struct espl__diag *diag)
 {
@@ -295,10 +328,7 @@ on_got(void *ctx, const char *name, const struct espl__diag *diag)
 		if (diag->status == ESPL_OK) {
 			espl__files_verify(g);
 		} else if (espl__store_is_system(diag->status)) {
-			char *text = espl__format("run folder: %s", espl__reason(diag));
-
-			espl__gang_claimed(g, text);
-			free(text);
+			fetch_failed(g, diag);
 		} else {
 			espl__gang_prepared(g, diag);
 		}
@@ -394,6 +424,10 @@ espl__relay_tend(struct espl__agent *a, int64_t now)
 		struct espl__agent_gang *g = a->gangs[i];
 		struct espl__tail *t;
 
+		if (g->fetch_at != 0 && now >= g->fetch_at)
+			espl__relay_fetch(g);
+		if (g->fetch_at != 0 && (next == 0 || g->fetch_at < next))
+			next = g->fetch_at;
 		if (!g->launched)
 			continue;
 		t = find_tail(a, g->start.trial);

@@ -16,7 +16,8 @@
  *   sent MANIFEST_SIZE                 all parts are
  *   moved BYTES                        so far; at most once a second
  *   done                               the folder is here, whole and durable
- *   failed HOW TEXT                    1: the system or the store; 2: it is not there, or damaged
+ *   failed HOW TEXT                    1: the system or the store; 2: it is not there, or damaged;
+ *                                      3: it cannot be written here
  *
  *   courier_main.c  the process and its lines
  *   courier_http.c  one request after another with one handle of libcurl
