@@ -336,10 +336,10 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 	return 0;
 }
 
-/* ---- SEAT -------------------------------------------------------------------------------- */
+/* ---- SLOTS -------------------------------------------------------------------------------- */
 
 void
-espl__seating_put(const struct espl__seating *s, struct espl__buf *b)
+espl__rank_slots_put(const struct espl__rank_slots *s, struct espl__buf *b)
 {
 	ESPL__ASSERT(s->count == 0 || (s->meet.generation > 0 && s->ranks != NULL));
 	espl__put_v64(b, s->gang);
@@ -353,7 +353,7 @@ espl__seating_put(const struct espl__seating *s, struct espl__buf *b)
 }
 
 int
-espl__seating_get(struct espl__reader *r, struct espl__seating *s, void **free_me)
+espl__rank_slots_get(struct espl__reader *r, struct espl__rank_slots *s, void **free_me)
 {
 	size_t size = (size_t)(r->end - r->at) * 13 + 128;
 	struct block k;

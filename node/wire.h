@@ -15,7 +15,7 @@
  *            for the report socket of rank 0
  *   KILL     v64 gang, v64 grace_ms
  *            SIGTERM to all process groups, and SIGKILL after the grace; 0: at once
- *   SEAT     struct espl__seating
+ *   SLOTS     struct espl__rank_slots
  *            a resize in place: the slot of each rank of this gang afterwards
  *   COLLECT  v64 trial, v64 keep
  *            remove the trial's checkpoints except `keep` (0: all), and left-over saving-* folders
@@ -37,7 +37,7 @@
  *            a rank of a gang on several nodes has failed; the ranks on this node are being
  *            killed, and ENDED follows
  *   LEFT     v64 gang, v64 generation
- *            all ranks that the SEAT of this generation removes have ended
+ *            all ranks that the SLOTS of this generation removes have ended
  *   LINE     v64 gang, str text
  *            a line from the report socket of rank 0, at most 64 KiB, unchanged; also what another
  *            rank of a trainable reports in a resize
@@ -113,7 +113,7 @@ enum espl__message {
 	ESPL__MSG_KILL,
 	ESPL__MSG_COLLECT,
 	ESPL__MSG_PING,
-	ESPL__MSG_SEAT,
+	ESPL__MSG_SLOTS,
 	ESPL__MSG_BYE,
 	ESPL__MSG_TAILED,
 	ESPL__MSG_TREE_ASK = 32,
@@ -200,18 +200,18 @@ void espl__start_put(const struct espl__start *, struct espl__buf *);
 /* Strings point into an arena-like block that *free_me frees.  0, or -1 if the payload is bad. */
 int espl__start_get(struct espl__reader *, struct espl__start *, void **free_me);
 
-/* What a SEAT carries: for each rank of the agent's gang, in the order of its START, the new one;
+/* What a SLOTS carries: for each rank of the agent's gang, in the order of its START, the new one;
  * meet.world: it leaves. Entries of ranks that have left are ignored. No rank: the resize is
  * cancelled.
  */
-struct espl__seating {
+struct espl__rank_slots {
 	uint64_t gang;
 	struct espl__meeting meet;
 	uint32_t count;
 	const struct espl__start_rank *ranks;
 };
-void espl__seating_put(const struct espl__seating *, struct espl__buf *);
-int espl__seating_get(struct espl__reader *, struct espl__seating *,
+void espl__rank_slots_put(const struct espl__rank_slots *, struct espl__buf *);
+int espl__rank_slots_get(struct espl__reader *, struct espl__rank_slots *,
     void **free_me); /* as start_get */
 
 /* Appends a whole frame. */

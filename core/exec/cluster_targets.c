@@ -1,7 +1,7 @@
 /* cluster_targets.c - the cluster follows its targets.
  *
  * Never hold what nothing needs: a node above target drains and is released as soon as its last
- * seat is empty.
+ * slot is free.
  */
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
@@ -55,7 +55,7 @@ retire_surplus(struct espl__exec *x, int needed)
 			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
 			if (n->pub.offer != x->cluster.give_up[k].offer ||
 			    (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
-			    (n->seats > 0 && needed))
+			    (n->occupants > 0 && needed))
 				continue;
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 			left--;
@@ -72,7 +72,7 @@ release_empty(struct espl__exec *x)
 
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing ||
+		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->occupants > 0 || n->releasing ||
 		    x->cluster.cloud_waits)
 			continue;
 		n->releasing = 1;
@@ -130,7 +130,7 @@ espl__cluster_follow(struct espl__exec *x, int needed)
 {
 	ESPL__CHECK(x, EXEC);
 	if (!x->cluster.dirty && needed &&
-	    !(x->items.seats_freed && (x->cluster.surplus || x->fleet.retiring > 0)) &&
+	    !(x->items.slots_freed && (x->cluster.surplus || x->fleet.retiring > 0)) &&
 	    espl__lease_retry_at(x) > x->now)
 		return;
 	x->cluster.dirty = 0;

@@ -150,7 +150,7 @@ free_onto(struct espl__exec *x, struct espl__gang *g)
 {
 	for (uint32_t i = 0; i < g->onto_count; i++)
 		if (!espl__gang_holds(g->slots, g->share.gpus, &g->onto[i]))
-			espl__seat_unset(&x->fleet, &g->onto[i], g->trial, 1, 0);
+			espl__gpu_vacate(&x->fleet, &g->onto[i], g->trial, 1, 0);
 	free(g->onto);
 	g->onto = NULL;
 	g->onto_count = 0;
@@ -166,7 +166,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g, const char *text)
 	espl__gang_account(x, g);
 	free_onto(x, g);
 	for (uint32_t i = 0; i < g->share.gpus; i++)
-		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
+		espl__gpu_vacate(&x->fleet, &g->slots[i], g->trial, 1, 0);
 	espl__items_freed(x, 1);
 	if (g->leaves != ESPL_NONE)
 		espl__item_gone(g->trial->search->tier, g->leaves, g->trial);

@@ -1,4 +1,4 @@
-/* gangs.h - the processes of trials: their seats, their reports and their end. */
+/* gangs.h - the processes of trials: their slots, their reports and their end. */
 #ifndef ESPL__EXEC_GANGS_H
 #define ESPL__EXEC_GANGS_H
 #include "base/map.h"
@@ -14,7 +14,7 @@ struct espl__gang {
 	struct espl__trial *trial;
 	enum espl__gang_state state;
 	struct espl_share share;
-	struct espl_slot *slots; /* share.gpus of them: the seats held */
+	struct espl_slot *slots; /* share.gpus of them: the slots held */
 	struct espl_slot *onto;  /* the slots it is moving to, held as well; NULL: none */
 	uint32_t onto_count;
 	uint64_t iteration;               /* last reported by this gang; what it began from */
@@ -67,7 +67,7 @@ void espl__gang_heard(struct espl__exec *, struct espl__gang *); /* it lives */
 void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace);
 /* Ends it as failed; hopeless: it is certain to fail again. */
 void espl__gang_fault(struct espl__exec *, struct espl__gang *, const char *fault, int hopeless);
-/* It has ended, `text` says why: gives its seats back, leaves lists and accounts. */
+/* It has ended, `text` says why: gives its slots back, leaves lists and accounts. */
 void espl__gang_free(struct espl__exec *, struct espl__gang *, const char *text);
 
 /* A report came, which awaits its reply. */

@@ -31,7 +31,7 @@ espl__exec_start(struct espl__exec *x, struct espl__item *item)
 	g->budget = t->pub.budget;
 	g->began = g->saved_at = x->now;
 	for (uint32_t i = 0; i < g->share.gpus; i++)
-		espl__seat_set(&x->fleet, &g->slots[i], t, 1, 1);
+		espl__gpu_occupy(&x->fleet, &g->slots[i], t, 1, 1);
 	espl__gang_add(x, g);
 	if (t->attempts > 0 &&
 	    (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
@@ -84,14 +84,14 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed ||
 	    g->fault != NULL || g->over || g->onto != NULL || x->round.ending != 0 ||
 	    item->target_count == 0 || item->target[0].packing != g->share.packing ||
-	    !espl__seats_clear(x, item))
+	    !espl__target_is_clear(x, item))
 		return 0;
 	g->onto_count = item->target_count;
 	g->onto = espl__alloc(g->onto_count * sizeof *g->onto);
 	memcpy(g->onto, item->target, g->onto_count * sizeof *g->onto);
 	for (uint32_t i = 0; i < g->onto_count; i++)
 		if (!espl__gang_holds(g->slots, g->share.gpus, &g->onto[i]))
-			espl__seat_set(&x->fleet, &g->onto[i], t, 1, 0);
+			espl__gpu_occupy(&x->fleet, &g->onto[i], t, 1, 0);
 	espl__item_flag(t->item, ESPL_ITEM_CHANGING, ESPL_GANG_LOCKED);
 	e = espl__exec_effect(x, ESPL__FX_RESIZE);
 	e->as.resize.gang = g->id;
@@ -109,11 +109,11 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 }
 
 static void
-take_seats(struct espl__exec *x, struct espl__gang *g)
+release_old_slots(struct espl__exec *x, struct espl__gang *g)
 {
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		if (!espl__gang_holds(g->onto, g->onto_count, &g->slots[i]))
-			espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
+			espl__gpu_vacate(&x->fleet, &g->slots[i], g->trial, 1, 0);
 	espl__items_freed(x, 1);
 	if (g->share.packing == 1)
 		x->gangs.gpus_busy += g->onto_count - g->share.gpus;
@@ -140,7 +140,7 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 		return 0;
 	espl__exec_gpu_time(x);
 	espl__gang_account(x, g);
-	take_seats(x, g);
+	release_old_slots(x, g);
 	espl__gang_heard(x, g);
 	s = g->trial->search;
 	s->sums.resized++;

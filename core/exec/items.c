@@ -84,9 +84,9 @@ espl__item_target(struct espl__exec *x, struct espl__item *item, const struct es
 
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < item->target_count; i++)
-		espl__seat_unset(&x->fleet, &item->target[i], item->trial, 0, 1);
+		espl__gpu_vacate(&x->fleet, &item->target[i], item->trial, 0, 1);
 	if (item->target_count > 0)
-		x->items.seats_freed = 1;
+		x->items.slots_freed = 1;
 	ESPL__GROW(item->target, item->target_cap, count);
 	if (count > 0)
 		memcpy(item->target, slots, count * sizeof *slots);
@@ -94,7 +94,7 @@ espl__item_target(struct espl__exec *x, struct espl__item *item, const struct es
 		free_target(item);
 	item->target_count = count;
 	for (uint32_t i = 0; i < count; i++)
-		espl__seat_set(&x->fleet, &item->target[i], item->trial, 0, 1);
+		espl__gpu_occupy(&x->fleet, &item->target[i], item->trial, 0, 1);
 	list_nodes(item);
 	item->view.slots = item->target;
 	item->view.slot_count = count;

@@ -97,7 +97,7 @@ struct espl__items {
 	const struct espl_gang **place_view;
 	uint32_t place_view_cap;
 	uint32_t place_why;          /* what its next call is for */
-	uint8_t seats_freed;         /* in this round: the placer may look again */
+	uint8_t slots_freed;         /* in this round: the placer may look again */
 	uint32_t unplaced;           /* items with a grant and no target */
 	struct espl__item **pending; /* to be started, or to be moved by their gang */
 	uint32_t pending_count, pending_cap;

@@ -67,7 +67,7 @@ fits_all(const struct espl__exec *x, const struct espl__item *item, const struct
 		struct espl__machine *n;
 		struct espl__gpu *g = espl__gpu_at(&x->fleet, &slots[i], &n);
 		if (g == NULL || !n->live || n->pub.owner != item->view.owner ||
-		    !espl__seat_fits(g, item->trial, slots[i].packing))
+		    !espl__gpu_fits(g, item->trial, slots[i].packing))
 			return 0;
 	}
 	return count == 0 || count == item->pub.granted.gpus;
@@ -145,7 +145,7 @@ clear_list(struct espl__exec *x)
 {
 	uint32_t left = 0;
 
-	/* what found no place is looked at again when a seat or a node comes free */
+	/* what found no place is looked at again when a slot or a node comes free */
 	for (uint32_t i = 0; i < x->items.place_count; i++) {
 		struct espl__item *item = x->items.place_list[i];
 		item->view.flags &= ~ESPL_GANG_YIELDS; /* asked once */
@@ -170,7 +170,7 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 	ESPL__CHECK(x, EXEC);
 	if ((x->items.place_why & (ESPL_WHY_NODES | ESPL_WHY_NOTICE)) != 0)
 		look_at_movers(x);
-	if (x->items.place_why == 0 && !(x->items.seats_freed && x->items.place_count > 0) &&
+	if (x->items.place_why == 0 && !(x->items.slots_freed && x->items.place_count > 0) &&
 	    x->cluster.give_up_count == 0)
 		return ESPL_OK;
 	if (x->items.place_count == 0 && x->cluster.give_up_count == 0) {
@@ -209,14 +209,14 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 }
 
 int
-espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
+espl__target_is_clear(const struct espl__exec *x, const struct espl__item *item)
 {
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < item->target_count; i++) {
 		struct espl__machine *n;
 		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
 		if (gpu == NULL || n->pub.state != ESPL_NODE_READY ||
-		    !espl__seat_clear(gpu, item->trial, item->target[i].packing))
+		    !espl__gpu_is_clear_for(gpu, item->trial, item->target[i].packing))
 			return 0;
 	}
 	return item->target_count > 0;

@@ -152,7 +152,7 @@ narrow_unplaced(struct espl__exec *x)
 	if (x->items.unplaced == 0 || x->round.ending != 0 || x->fleet.gpus == 0 ||
 	    something_moves(x))
 		return;
-	if (x->items.seats_freed) { /* the placer has yet to see them */
+	if (x->items.slots_freed) { /* the placer has yet to see them */
 		espl__tier_wake(&x->items.top, x->now);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* round_gangs.c - chooses replies to reports, and starts gangs on their slots.
  *
- * Donors before receivers: a gang whose place changed leaves at its boundary when its new seats
- * are free, or when another trial wants a seat that it gives up; else it continues to train.
+ * Donors before receivers: a gang whose place changed leaves at its boundary when its new slots
+ * are free, or when another trial wants a slot that it gives up; else it continues to train.
  */
 #include "base/assert.h"
 #include "exec/effects.h"
@@ -13,11 +13,11 @@
 #include "exec/searches_trials.h"
 
 static int
-gives_up_a_wanted_seat(const struct espl__exec *x, const struct espl__gang *g)
+blocks_other_trial(const struct espl__exec *x, const struct espl__gang *g)
 {
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &g->slots[i], NULL);
-		if (gpu != NULL && espl__seat_wanted(gpu, g->trial))
+		if (gpu != NULL && espl__gpu_is_wanted(gpu, g->trial))
 			return 1;
 	}
 	return 0;
@@ -53,8 +53,8 @@ choose_directive(struct espl__exec *x, struct espl__gang *g)
 	if (item == NULL || g->over)
 		return leave_directive(g);
 	if (!espl__gang_matches(g, item) && g->onto == NULL && !espl__gang_resize(x, g, item)) {
-		if (item->target_count == 0 || espl__seats_clear(x, item) ||
-		    gives_up_a_wanted_seat(x, g)) {
+		if (item->target_count == 0 || espl__target_is_clear(x, item) ||
+		    blocks_other_trial(x, g)) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 			    "leaves its GPUs at iteration %llu: %s",
 			    (unsigned long long)g->iteration,
@@ -97,7 +97,7 @@ is_waiting(struct espl__exec *x, struct espl__item *item)
 	struct espl__trial *t = item->trial;
 	struct espl__gang *g = t->gang;
 
-	if (g == NULL && espl__seats_clear(x, item)) {
+	if (g == NULL && espl__target_is_clear(x, item)) {
 		espl__exec_start(x, item);
 		espl__exec_trains(t->search, t);
 	} else if (g != NULL && !espl__gang_matches(g, item) && g->iteration + 1 < t->pub.budget) {

@@ -32,8 +32,8 @@ measured_share(const struct espl__exec *x, const struct espl__gang *g)
 	struct espl_share share = g->share;
 	uint32_t i, here = 0;
 
-	for (i = 0; gpu != NULL && i < gpu->seat_count; i++)
-		here += gpu->seats[i].held > 0;
+	for (i = 0; gpu != NULL && i < gpu->occupant_count; i++)
+		here += gpu->occupants[i].held > 0;
 	if (here > 0 && here < share.packing)
 		share.packing = here;
 	return share;

@@ -319,7 +319,7 @@ lay_floors(struct espl__forecast *f)
 		step->floor = next != NULL && !next->first && next->view.offer == step->view.offer
 		    ? next->view.nodes
 		    : 0;
-		step->releases = (uint32_t)espl__seats_of(f, step, &step->seats);
+		step->releases = (uint32_t)espl__slot_layout_of(f, step, &step->layout);
 	}
 }
 

@@ -240,7 +240,7 @@ build_graph(struct graph *g, struct espl__diag *diag)
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		g->parts[i].busy = espl__arena_alloc(&g->arena, g->block * sizeof(double));
 		if (f->steps[i].releases) {
-			size_t entries = (size_t)g->block * f->steps[i].seats.entries;
+			size_t entries = (size_t)g->block * f->steps[i].layout.entries;
 
 			g->parts[i].until = espl__arena_alloc(&g->arena, entries * sizeof(double));
 			g->parts[i].entry =
@@ -334,12 +334,12 @@ static void
 vacate(const struct graph *g, uint32_t step, uint32_t s, const double *lengths)
 {
 	const struct part *part = &g->parts[step];
-	const struct espl__seats *seats = &g->f->steps[step].seats;
+	const struct espl__slot_layout *layout = &g->f->steps[step].layout;
 
 	if (part->until != NULL)
-		espl__vacate(g->f, seats, lengths, part->sync_at - part->first_train,
-		    part->until + (size_t)s * seats->entries,
-		    part->entry + (size_t)s * seats->entries);
+		espl__vacate(g->f, layout, lengths, part->sync_at - part->first_train,
+		    part->until + (size_t)s * layout->entries,
+		    part->entry + (size_t)s * layout->entries);
 }
 
 /* The same of trials that are finished: each began at the gate or when another had ended. */
@@ -431,8 +431,8 @@ take_moments(const struct graph *g, uint32_t s)
 		m->froms = step->fresh * m->base;
 		m->until = NULL;
 		if (part->until != NULL) {
-			m->until = part->until + (size_t)s * step->seats.entries;
-			m->entry = part->entry + (size_t)s * step->seats.entries;
+			m->until = part->until + (size_t)s * step->layout.entries;
+			m->entry = part->entry + (size_t)s * step->layout.entries;
 		}
 		m->rows = NULL;
 		if (!step->terms->random_from || step->fresh == 0)

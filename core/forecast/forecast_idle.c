@@ -1,8 +1,8 @@
 /* forecast_idle.c - planning.release = "idle": when the nodes of a stage come free, and what a plan
  * costs then.
  *
- * Trials are seated as the executor seats them: in order, on the fullest node that has room, of
- * these on the oldest.  When the last one has been seated, each node goes as soon as it is empty,
+ * Trials are placed as the executor places them: in order, on the fullest node that has room, of
+ * these on the oldest.  When the last one has been placed, each node goes as soon as it is empty,
  * as long as the next stage has enough.  Which nodes go differs from sample to sample, so that the
  * leases of each sample are followed one by one.
  */
@@ -12,11 +12,11 @@
 
 #define TIE 1e-9 /* seconds: the executor's instants are whole nanoseconds */
 
-/* ---- seats --------------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------------------- */
 
 int
-espl__seats_of(const struct espl__forecast *f, const struct espl__step *step,
-    struct espl__seats *seats)
+espl__slot_layout_of(const struct espl__forecast *f, const struct espl__step *step,
+    struct espl__slot_layout *layout)
 {
 	uint32_t per_node = step->terms->offer->gpus, gpus = step->view.gpus_per_trial;
 
@@ -24,12 +24,12 @@ espl__seats_of(const struct espl__forecast *f, const struct espl__step *step,
 		return 0;
 	if (gpus > per_node ? gpus % per_node != 0 : !f->setup.colocate && per_node % gpus != 0)
 		return 0; /* trials may straddle nodes */
-	seats->nodes = step->view.nodes;
-	seats->slots = step->view.slots;
-	seats->each = gpus > per_node ? gpus / per_node : 1;
-	seats->room = gpus > per_node ? 1 : per_node / gpus;
-	seats->units = seats->nodes / seats->each;
-	seats->entries = seats->units + (seats->units * seats->each < seats->nodes);
+	layout->nodes = step->view.nodes;
+	layout->slots = step->view.slots;
+	layout->each = gpus > per_node ? gpus / per_node : 1;
+	layout->room = gpus > per_node ? 1 : per_node / gpus;
+	layout->units = layout->nodes / layout->each;
+	layout->entries = layout->units + (layout->units * layout->each < layout->nodes);
 	return 1;
 }
 
@@ -74,7 +74,7 @@ pop(struct espl__runner *heap, uint32_t *count)
 
 /* What happens in one sample of a stage. */
 struct scene {
-	const struct espl__seats *seats;
+	const struct espl__slot_layout *layout;
 	struct espl__runner *heap;
 	uint32_t *busy;  /* [units] trials that run there */
 	double *ends;    /* [units] of the last one that did */
@@ -84,24 +84,25 @@ struct scene {
 };
 
 static uint32_t
-fullest(const struct scene *s)
+find_fullest(const struct scene *s)
 {
 	uint32_t best = ESPL_ANY;
 
-	if (s->vacant == 1 && s->busy[s->likely] < s->seats->room)
+	if (s->vacant == 1 && s->busy[s->likely] < s->layout->room)
 		return s->likely;
-	for (uint32_t u = 0; u < s->seats->units; u++)
-		if (s->busy[u] < s->seats->room && (best == ESPL_ANY || s->busy[u] > s->busy[best]))
+	for (uint32_t u = 0; u < s->layout->units; u++)
+		if (s->busy[u] < s->layout->room &&
+		    (best == ESPL_ANY || s->busy[u] > s->busy[best]))
 			best = u;
 	return best;
 }
 
 static void
-seat(struct scene *s, uint32_t trial, double now, double length)
+place_trial(struct scene *s, uint32_t trial, double now, double length)
 {
-	uint32_t unit = fullest(s);
+	uint32_t unit = find_fullest(s);
 
-	if (++s->busy[unit] == s->seats->room)
+	if (++s->busy[unit] == s->layout->room)
 		s->vacant--;
 	else
 		s->likely = unit;
@@ -109,11 +110,11 @@ seat(struct scene *s, uint32_t trial, double now, double length)
 }
 
 static struct espl__runner
-leave(struct scene *s)
+remove_trial(struct scene *s)
 {
 	struct espl__runner gone = pop(s->heap, &s->count);
 
-	if (s->busy[gone.unit]-- == s->seats->room) {
+	if (s->busy[gone.unit]-- == s->layout->room) {
 		s->vacant++;
 		s->likely = gone.unit;
 	}
@@ -123,19 +124,19 @@ leave(struct scene *s)
 
 /* Of a chain those follow whose predecessors have just gone, in order. */
 static uint32_t
-follow(struct scene *s, const struct espl__runner *gone, uint32_t count, const double *lengths,
-    uint32_t trials)
+place_followers(struct scene *s, const struct espl__runner *gone, uint32_t count,
+    const double *lengths, uint32_t trials)
 {
-	uint32_t seated = 0;
+	uint32_t placed = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (gone[i].trial + s->seats->slots < trials) {
-			uint32_t next = gone[i].trial + s->seats->slots;
+		if (gone[i].trial + s->layout->slots < trials) {
+			uint32_t next = gone[i].trial + s->layout->slots;
 
-			seat(s, next, gone[i].end, lengths[next]);
-			seated++;
+			place_trial(s, next, gone[i].end, lengths[next]);
+			placed++;
 		}
-	return seated;
+	return placed;
 }
 
 /* Entries in order of the instants at which they come free; of equal ones the oldest first. */
@@ -159,45 +160,45 @@ sort_entries(double *until, uint32_t *entry, uint32_t count)
 }
 
 void
-espl__vacate(struct espl__forecast *f, const struct espl__seats *seats, const double *lengths,
-    uint32_t trials, double *until, uint32_t *entry)
+espl__vacate(struct espl__forecast *f, const struct espl__slot_layout *layout,
+    const double *lengths, uint32_t trials, double *until, uint32_t *entry)
 {
-	struct scene s = { .seats = seats, .vacant = seats->units };
+	struct scene s = { .layout = layout, .vacant = layout->units };
 	struct espl__runner *gone;
 	uint32_t next = 0, n;
-	double last = 0.0; /* when the last trial was seated */
+	double last = 0.0; /* when the last trial was placed */
 
 	ESPL__CHECK(f, FORECAST);
-	ESPL__GROW(f->runners, f->runners_cap, 2 * (size_t)seats->slots + 1);
-	ESPL__GROW(f->unit_busy, f->unit_busy_cap, seats->units);
-	ESPL__GROW(f->unit_ends, f->unit_ends_cap, seats->units);
+	ESPL__GROW(f->runners, f->runners_cap, 2 * (size_t)layout->slots + 1);
+	ESPL__GROW(f->unit_busy, f->unit_busy_cap, layout->units);
+	ESPL__GROW(f->unit_ends, f->unit_ends_cap, layout->units);
 	s.heap = f->runners;
-	gone = s.heap + seats->slots;
+	gone = s.heap + layout->slots;
 	s.busy = f->unit_busy;
 	s.ends = f->unit_ends;
-	memset(s.busy, 0, seats->units * sizeof *s.busy);
-	memset(s.ends, 0, seats->units * sizeof *s.ends);
-	for (; next < trials && next < seats->slots; next++)
-		seat(&s, next, 0.0, lengths[next]);
+	memset(s.busy, 0, layout->units * sizeof *s.busy);
+	memset(s.ends, 0, layout->units * sizeof *s.ends);
+	for (; next < trials && next < layout->slots; next++)
+		place_trial(&s, next, 0.0, lengths[next]);
 	while (s.count > 0) {
-		gone[0] = leave(&s);
+		gone[0] = remove_trial(&s);
 		for (n = 1; s.count > 0 && s.heap[0].end <= gone[0].end + TIE; n++)
-			gone[n] = leave(&s);
+			gone[n] = remove_trial(&s);
 		if (next == trials)
 			continue;
 		last = gone[n - 1].end;
 		if (f->setup.chain) {
-			next += follow(&s, gone, n, lengths, trials);
+			next += place_followers(&s, gone, n, lengths, trials);
 			continue;
 		}
 		for (; n > 0 && next < trials; n--, next++)
-			seat(&s, next, last, lengths[next]);
+			place_trial(&s, next, last, lengths[next]);
 	}
-	for (uint32_t u = 0; u < seats->entries; u++) {
-		until[u] = u < seats->units && s.ends[u] > last ? s.ends[u] : last;
+	for (uint32_t u = 0; u < layout->entries; u++) {
+		until[u] = u < layout->units && s.ends[u] > last ? s.ends[u] : last;
 		entry[u] = u;
 	}
-	sort_entries(until, entry, seats->entries);
+	sort_entries(until, entry, layout->entries);
 }
 
 /* ---- by stage ------------------------------------------------------------------------ */
@@ -207,7 +208,7 @@ espl__vacancy(struct espl__forecast *f, const struct espl__step *step)
 {
 	struct espl__stage_table *t = &f->tables[step->table];
 	struct {
-		struct espl__seats seats;
+		struct espl__slot_layout layout;
 		uint32_t gpus, zero;
 	} name;
 	struct espl__vacancy *v;
@@ -216,14 +217,14 @@ espl__vacancy(struct espl__forecast *f, const struct espl__step *step)
 
 	ESPL__CHECK(f, FORECAST);
 	memset(&name, 0, sizeof name);
-	name.seats = step->seats;
+	name.layout = step->layout;
 	name.gpus = step->view.gpus_per_trial;
 	key = espl__digest(0, &name, sizeof name);
 	v = espl__map_get(&t->vacancies, key);
 	if (v != NULL)
 		return v;
 	v = espl__arena_alloc(&f->timings, sizeof *v);
-	v->entries = step->seats.entries;
+	v->entries = step->layout.entries;
 	v->until =
 	    espl__arena_alloc(&f->timings, (size_t)t->samples * v->entries * sizeof *v->until);
 	v->entry =
@@ -233,7 +234,7 @@ espl__vacancy(struct espl__forecast *f, const struct espl__step *step)
 	ESPL__GROW(f->trials_s, f->trials_cap, trials);
 	for (uint32_t s = 0; s < t->samples; s++) {
 		espl__trial_lengths(f, t, name.gpus, s, f->trials_s);
-		espl__vacate(f, &step->seats, f->trials_s, trials,
+		espl__vacate(f, &step->layout, f->trials_s, trials,
 		    v->until + (size_t)s * v->entries, v->entry + (size_t)s * v->entries);
 	}
 	espl__map_set(&t->vacancies, key, v);
@@ -340,9 +341,9 @@ release_idle(struct books *b, struct espl__step *step, const struct espl__moment
 	uint32_t left = b->count, gone = step->view.nodes > left ? step->view.nodes - left : 0;
 	double seconds = 0.0;
 
-	for (uint32_t e = 0; e < step->seats.entries; e++) {
-		uint32_t each = step->seats.each, k = m->entry[e] * each;
-		uint32_t end = m->entry[e] < step->seats.units ? k + each : step->seats.nodes;
+	for (uint32_t e = 0; e < step->layout.entries; e++) {
+		uint32_t each = step->layout.each, k = m->entry[e] * each;
+		uint32_t end = m->entry[e] < step->layout.units ? k + each : step->layout.nodes;
 		double at = fmin(fmax(m->train + m->until[e], m->begin), m->end);
 
 		for (; k < end && left > step->floor; k++) {

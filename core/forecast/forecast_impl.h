@@ -75,13 +75,13 @@ struct espl__stage_table {
 	double *train_s, *again_s, *enter_s, *leave_s; /* [samples][trials] */
 	double *sync_s;                                /* [samples] */
 	struct espl__map timings[4]; /* by GPUs per trial and slots; [warm before, after] */
-	struct espl__map vacancies;  /* by GPUs per trial and seats */
+	struct espl__map vacancies;  /* by GPUs per trial and layout */
 };
 #define ESPL__WARM_BEFORE 1u /* gangs continue from the previous stage */
 #define ESPL__WARM_AFTER 2u  /* ... into the stage after */
 
 /* How the trials of a stage are laid out on its nodes (planning.release = "idle"). */
-struct espl__seats {
+struct espl__slot_layout {
 	uint32_t nodes, slots;
 	uint32_t each;    /* nodes of a trial; 1: or fewer */
 	uint32_t room;    /* trials of a unit, which is `each` nodes */
@@ -110,7 +110,7 @@ struct espl__step {
 	double past_s;                       /* how long its trials have trained already; 0 */
 	uint32_t sample_mask, sample_turn;   /* of its timing; of its new nodes' rows */
 	uint32_t floor, releases;            /* nodes that stay to its end; 1: others go earlier */
-	struct espl__seats seats;            /* where they do */
+	struct espl__slot_layout layout;     /* where they do */
 	const struct espl__vacancy *vacancy; /* likewise */
 	double begin_sum, end_sum, cost_sum; /* over samples */
 };
@@ -129,7 +129,7 @@ struct espl__moment {
 	const double *const *rows;
 	uint32_t at, zero;
 	double base, froms; /* froms: the sum of these begins */
-	/* [entries of the step's seats] after `train`; NULL: no node goes before the end */
+	/* [entries of the step's layout] after `train`; NULL: no node goes before the end */
 	const double *until;
 	const uint32_t *entry;
 };
@@ -219,9 +219,10 @@ double espl__charged(const struct espl__terms *, double seconds);
 
 /* forecast_idle.c, for planning.release = "idle".  Are nodes of this step, whose floor is known,
  * released before its end?  Fills in how its trials are laid out. */
-int espl__seats_of(const struct espl__forecast *, const struct espl__step *, struct espl__seats *);
+int espl__slot_layout_of(const struct espl__forecast *, const struct espl__step *,
+    struct espl__slot_layout *);
 /* When the nodes come free, from what each trial takes: [entries], rising. */
-void espl__vacate(struct espl__forecast *, const struct espl__seats *, const double *lengths,
+void espl__vacate(struct espl__forecast *, const struct espl__slot_layout *, const double *lengths,
     uint32_t trials, double *until, uint32_t *entry);
 const struct espl__vacancy *espl__vacancy(struct espl__forecast *, const struct espl__step *);
 void espl__bill_idle(struct espl__forecast *, double *jct, double *cost);

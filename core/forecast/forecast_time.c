@@ -51,8 +51,8 @@ walk_sample(struct espl__forecast *f, uint32_t sample)
 		m->end = fmax(m->train + step->timing->seconds[at], m->begin);
 		m->until = NULL;
 		if (step->releases) {
-			m->until = step->vacancy->until + (size_t)at * step->seats.entries;
-			m->entry = step->vacancy->entry + (size_t)at * step->seats.entries;
+			m->until = step->vacancy->until + (size_t)at * step->layout.entries;
+			m->entry = step->vacancy->entry + (size_t)at * step->layout.entries;
 		}
 	}
 }

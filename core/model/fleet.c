@@ -1,7 +1,7 @@
-/* fleet.c - nodes and seats; every public number is recomputed where a seat changes.
+/* fleet.c - nodes and occupants; every public number is recomputed where an occupant changes.
  *
- * Cost: O(packing) per seat change, O(GPUs of the node) per state change, O(nodes) to rebuild the
- * list.
+ * Cost: O(packing) per change of an occupant, O(GPUs of the node) per state change, O(nodes) to
+ * rebuild the list.
  */
 #include "model/fleet.h"
 
@@ -21,7 +21,7 @@ static void
 node_free(struct espl__machine *n)
 {
 	for (uint32_t i = 0; i < n->seen; i++)
-		free(n->gpus[i].seats);
+		free(n->gpus[i].occupants);
 	free(n->gpus);
 	free(n->gpu_list);
 	n->magic = 0;
@@ -117,7 +117,7 @@ adjust_totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 	uint32_t idle = 0, open = 0, good;
 
 	for (uint32_t i = 0; i < n->pub.gpu_count; i++) {
-		idle += n->gpus[i].seat_count == 0 && !n->gpus[i].pub.blocked;
+		idle += n->gpus[i].occupant_count == 0 && !n->gpus[i].pub.blocked;
 		open += !n->gpus[i].pub.blocked;
 	}
 	good = (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 ? 0 : open;
@@ -216,11 +216,11 @@ espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_st
 	ESPL__ASSERT(n->live);
 	adjust_totals(f, n, -1);
 	if (state == ESPL_NODE_READY && gpus != ESPL_ANY && gpus != n->pub.gpu_count) {
-		ESPL__ASSERT(n->seats == 0);
+		ESPL__ASSERT(n->occupants == 0);
 		make_gpus(n, gpus);
 	}
 	if (state == ESPL_NODE_BOOTING || state == ESPL_NODE_REQUESTED)
-		ESPL__ASSERT(n->seats == 0);
+		ESPL__ASSERT(n->occupants == 0);
 	for (uint32_t i = 0; state == ESPL_NODE_BOOTING && i < n->seen; i++)
 		n->gpus[i].pub.blocked = 0;
 	n->pub.state = state;
@@ -276,16 +276,16 @@ espl__gpu_at(const struct espl__fleet *f, const struct espl_slot *slot, struct e
 }
 
 int
-espl__seat_fits(const struct espl__gpu *g, const void *who, uint32_t packing)
+espl__gpu_fits(const struct espl__gpu *g, const void *owner, uint32_t packing)
 {
 	uint32_t others = 0;
 
 	if (g->pub.blocked)
 		return 0;
-	for (uint32_t i = 0; i < g->seat_count; i++) {
-		if (g->seats[i].who == who || !g->seats[i].reserved)
+	for (uint32_t i = 0; i < g->occupant_count; i++) {
+		if (g->occupants[i].owner == owner || !g->occupants[i].reserved)
 			continue;
-		if (g->seats[i].packing != packing)
+		if (g->occupants[i].packing != packing)
 			return 0;
 		others++;
 	}
@@ -293,16 +293,16 @@ espl__seat_fits(const struct espl__gpu *g, const void *who, uint32_t packing)
 }
 
 int
-espl__seat_clear(const struct espl__gpu *g, const void *who, uint32_t packing)
+espl__gpu_is_clear_for(const struct espl__gpu *g, const void *owner, uint32_t packing)
 {
 	uint32_t others = 0;
 
 	if (g->pub.blocked)
 		return 0;
-	for (uint32_t i = 0; i < g->seat_count; i++) {
-		if (g->seats[i].who == who || !g->seats[i].held)
+	for (uint32_t i = 0; i < g->occupant_count; i++) {
+		if (g->occupants[i].owner == owner || !g->occupants[i].held)
 			continue;
-		if (g->seats[i].held_packing != packing)
+		if (g->occupants[i].held_packing != packing)
 			return 0;
 		others++;
 	}
@@ -310,10 +310,10 @@ espl__seat_clear(const struct espl__gpu *g, const void *who, uint32_t packing)
 }
 
 int
-espl__seat_wanted(const struct espl__gpu *g, const void *who)
+espl__gpu_is_wanted(const struct espl__gpu *g, const void *owner)
 {
-	for (uint32_t i = 0; i < g->seat_count; i++)
-		if (g->seats[i].who != who && g->seats[i].reserved)
+	for (uint32_t i = 0; i < g->occupant_count; i++)
+		if (g->occupants[i].owner != owner && g->occupants[i].reserved)
 			return 1;
 	return 0;
 }
@@ -323,72 +323,72 @@ gpu_public(struct espl__gpu *g)
 {
 	uint32_t held = 0;
 
-	g->pub.residents = g->seat_count;
-	g->pub.packing = g->seat_count > 0
-	    ? g->seats[0].held ? g->seats[0].held_packing : g->seats[0].packing
+	g->pub.residents = g->occupant_count;
+	g->pub.packing = g->occupant_count > 0
+	    ? g->occupants[0].held ? g->occupants[0].held_packing : g->occupants[0].packing
 	    : 0;
-	for (uint32_t i = 0; i < g->seat_count; i++) {
-		held += g->seats[i].held;
-		if (g->seats[i].reserved)
-			g->pub.packing = g->seats[i].packing;
+	for (uint32_t i = 0; i < g->occupant_count; i++) {
+		held += g->occupants[i].held;
+		if (g->occupants[i].reserved)
+			g->pub.packing = g->occupants[i].packing;
 	}
-	for (uint32_t i = 0; i < g->seat_count; i++)
-		if (g->seats[i].held)
-			ESPL__ASSERT(held <= g->seats[i].held_packing);
+	for (uint32_t i = 0; i < g->occupant_count; i++)
+		if (g->occupants[i].held)
+			ESPL__ASSERT(held <= g->occupants[i].held_packing);
 }
 
 void
-espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held,
+espl__gpu_occupy(struct espl__fleet *f, const struct espl_slot *slot, const void *owner, int held,
     int reserved)
 {
 	struct espl__machine *n;
 	struct espl__gpu *g = espl__gpu_at(f, slot, &n);
-	struct espl__seat *seat = NULL;
+	struct espl__occupant *occupant = NULL;
 
 	ESPL__ASSERT(g != NULL && n->live);
 	adjust_totals(f, n, -1);
-	for (uint32_t i = 0; i < g->seat_count; i++)
-		if (g->seats[i].who == who)
-			seat = &g->seats[i];
-	if (seat == NULL) {
-		ESPL__GROW(g->seats, g->seat_cap, g->seat_count + 1);
-		seat = &g->seats[g->seat_count++];
-		memset(seat, 0, sizeof *seat);
-		seat->who = who;
-		n->seats++;
+	for (uint32_t i = 0; i < g->occupant_count; i++)
+		if (g->occupants[i].owner == owner)
+			occupant = &g->occupants[i];
+	if (occupant == NULL) {
+		ESPL__GROW(g->occupants, g->occupant_cap, g->occupant_count + 1);
+		occupant = &g->occupants[g->occupant_count++];
+		memset(occupant, 0, sizeof *occupant);
+		occupant->owner = owner;
+		n->occupants++;
 	}
 	if (held)
-		seat->held_packing = slot->packing;
+		occupant->held_packing = slot->packing;
 	if (reserved)
-		seat->packing = slot->packing;
-	seat->held |= (uint8_t)(held != 0);
-	n->used |= seat->held;
-	seat->reserved |= (uint8_t)(reserved != 0);
+		occupant->packing = slot->packing;
+	occupant->held |= (uint8_t)(held != 0);
+	n->used |= occupant->held;
+	occupant->reserved |= (uint8_t)(reserved != 0);
 	gpu_public(g);
 	adjust_totals(f, n, 1);
 }
 
 void
-espl__seat_unset(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held,
+espl__gpu_vacate(struct espl__fleet *f, const struct espl_slot *slot, const void *owner, int held,
     int reserved)
 {
 	struct espl__machine *n;
 	struct espl__gpu *g = espl__gpu_at(f, slot, &n);
 
 	ESPL__ASSERT(g != NULL);
-	for (uint32_t i = 0; i < g->seat_count; i++) {
-		struct espl__seat *seat = &g->seats[i];
-		if (seat->who != who)
+	for (uint32_t i = 0; i < g->occupant_count; i++) {
+		struct espl__occupant *occupant = &g->occupants[i];
+		if (occupant->owner != owner)
 			continue;
 		if (n->live)
 			adjust_totals(f, n, -1);
 		if (held)
-			seat->held = 0;
+			occupant->held = 0;
 		if (reserved)
-			seat->reserved = 0;
-		if (!seat->held && !seat->reserved) {
-			*seat = g->seats[--g->seat_count];
-			n->seats--;
+			occupant->reserved = 0;
+		if (!occupant->held && !occupant->reserved) {
+			*occupant = g->occupants[--g->occupant_count];
+			n->occupants--;
 		}
 		gpu_public(g);
 		if (n->live)

@@ -1,9 +1,10 @@
 /* fleet.h - offers, nodes (struct espl__machine, because espl__node is a node of a configuration
  * tree), GPUs and the trials on them; conservation asserted on every change.
  *
- * A seat is one trial on one GPU (or 1/packing of it).  It is `held` while processes are there,
- * `reserved` while the placement in force says so; usually both.  A GPU never has more seats
- * than its packing degree; what is free, idle and usable follows from the seats alone.
+ * An occupant is one trial on one GPU (or 1/packing of it).  It is `held` while processes are
+ * there, `reserved` while the placement in force says so; usually both.  A GPU never has more
+ * occupants than its packing degree; what is free, idle and usable follows from the occupants
+ * alone.
  */
 #ifndef ESPL__FLEET_H
 #define ESPL__FLEET_H
@@ -14,15 +15,15 @@
 struct espl__run_config;
 struct espl__jobs;
 
-struct espl__seat {
-	const void *who;
+struct espl__occupant {
+	const void *owner;
 	uint32_t packing, held_packing; /* as reserved; as its processes have it */
 	uint8_t held, reserved, zero[6];
 };
 struct espl__gpu {
 	struct espl_gpu pub;
-	struct espl__seat *seats;
-	uint32_t seat_count, seat_cap;
+	struct espl__occupant *occupants;
+	uint32_t occupant_count, occupant_cap;
 };
 #define ESPL__MACHINE_MAGIC 0x6a66646fu
 struct espl__machine {
@@ -31,7 +32,7 @@ struct espl__machine {
 	struct espl__gpu *gpus;
 	const struct espl_gpu **gpu_list;
 	const char *host;      /* its name at the provider; NULL unknown */
-	uint32_t seats;        /* on all its GPUs */
+	uint32_t occupants;    /* on all its GPUs */
 	uint32_t seen;         /* of gpu_list: its length as offered or found */
 	uint32_t offered;      /* GPUs, when it was leased */
 	uint32_t failures;     /* quick ones in a row */
@@ -68,7 +69,7 @@ struct espl__machine *espl__machine_lease(struct espl__fleet *, uint32_t offer,
     espl_money max_price_hour); /* REQUESTED */
 struct espl__machine *espl__machine_at(const struct espl__fleet *,
     uint64_t lease); /* NULL unknown */
-/* States only advance, but a resume may take READY and NOTICE back to BOOTING (all seats gone).
+/* States only advance, but a resume may take READY and NOTICE back to BOOTING (all trials gone).
  * gpus: found; ESPL_ANY as offered. */
 void espl__machine_state(struct espl__fleet *, struct espl__machine *, espl_node_state,
     uint32_t gpus);
@@ -81,18 +82,18 @@ uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer,
 /* Does the slot exist on a node that can be used? */
 struct espl__gpu *espl__gpu_at(const struct espl__fleet *, const struct espl_slot *,
     struct espl__machine **);
-/* Whether trial `who` could reserve it: room among the other slots, same packing, not blocked. */
-int espl__seat_fits(const struct espl__gpu *, const void *who, uint32_t packing);
-/* Could `who`'s processes start there now: the other seats that are held leave room? */
-int espl__seat_clear(const struct espl__gpu *, const void *who, uint32_t packing);
-void espl__seat_set(struct espl__fleet *, const struct espl_slot *, const void *who, int held,
+/* Whether trial `owner` could reserve it: room among the other slots, same packing, not blocked. */
+int espl__gpu_fits(const struct espl__gpu *, const void *owner, uint32_t packing);
+/* Could `owner`'s processes start there now: the other occupants that hold a slot leave room? */
+int espl__gpu_is_clear_for(const struct espl__gpu *, const void *owner, uint32_t packing);
+void espl__gpu_occupy(struct espl__fleet *, const struct espl_slot *, const void *owner, int held,
     int reserved);
-void espl__seat_unset(struct espl__fleet *, const struct espl_slot *, const void *who, int held,
+void espl__gpu_vacate(struct espl__fleet *, const struct espl_slot *, const void *owner, int held,
     int reserved);
-/* Whether a trial other than `who` has reserved it or waits for it. */
-int espl__seat_wanted(const struct espl__gpu *, const void *who);
+/* Whether a trial other than `owner` has reserved it or waits for it. */
+int espl__gpu_is_wanted(const struct espl__gpu *, const void *owner);
 
-/* ---- sold.c ---------------------------------------------------------------------------------- */
+/* ---- feasibility.c --------------------------------------------------------------------------- */
 
 /* How much the cloud's offers provide, and whether a trial can ever run on them: checked before
  * a run begins, and again when its cloud has reported its offers. */

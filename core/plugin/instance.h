@@ -61,7 +61,7 @@ void espl__instance_destroy(struct espl__instance *); /* NULL is fine */
 /* From now on what plugins log below this level is dropped (--quiet, --json). */
 void espl__instance_log_from(espl_level least);
 
-/* ---- files.c --------------------------------------------------------------------------------- */
+/* ---- option_files.c -------------------------------------------------------------------------- */
 
 /* The files that PATH options name: read once, before create, for host->file. */
 

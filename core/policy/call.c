@@ -215,7 +215,7 @@ alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 
 	if (a->call.caller->shares)
 		return espl__call_refuse(&a->call, "%s", of_others);
-	if (n == NULL || n->seats > 0)
+	if (n == NULL || n->occupants > 0)
 		return espl__call_refuse(&a->call,
 		    "claim of node %llu, which does not exist or is in use", LLU(node));
 	espl__call_record(&a->call, &op);

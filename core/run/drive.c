@@ -76,10 +76,10 @@ open_new_journal(struct espl__run_state *run, const char *path, struct espl__dia
 	if (status != ESPL_OK || path == NULL)
 		return status;
 	run->header.digest = espl__exec_digest(run->exec);
-	if (espl__mend_hollow(path)) {
+	if (espl__journal_is_empty(path)) {
 		char *kept;
 
-		status = espl__mend_keep(path, 0, &kept, diag);
+		status = espl__journal_keep_rest(path, 0, &kept, diag);
 		free(kept);
 		if (status == ESPL_OK && unlink(path) != 0)
 			status = espl__fail_errno(diag, "cannot remove '%s'", path);

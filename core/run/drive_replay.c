@@ -230,7 +230,7 @@ look_behind(struct replay *replay, const char *path, struct espl__rest *rest,
 	espl__journal_where(replay->reader, &rest->at, &chain);
 	if (replay->lost == 0)
 		return ESPL_OK;
-	status = espl__mend_look(path, rest->at, rest, diag);
+	status = espl__journal_find_rest(path, rest->at, rest, diag);
 	if (status != ESPL_OK || rest->records == 0 || replay->run->drive->accept)
 		return status;
 	status = espl__fail(diag, ESPL_E_CONFIG,
@@ -268,7 +268,7 @@ go_on(struct replay *replay, const char *path, const struct espl__rest *rest, ch
 
 	espl__journal_where(replay->reader, &valid, &chain);
 	if (rest->size > 0)
-		status = espl__mend_keep(path, valid, kept, diag);
+		status = espl__journal_keep_rest(path, valid, kept, diag);
 	if (status == ESPL_OK)
 		status = espl__journal_append_to(path, valid, chain, &run->journal, diag);
 	if (status == ESPL_OK && replay->tail.size > 0)

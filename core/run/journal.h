@@ -2,7 +2,7 @@
  *
  * File: a header record, then records.  A record: u32 payload size, u8 type, payload, u32 CRC-32C
  * over size, type, payload and the CRC of the record before (a chain: a record cannot be moved,
- * dropped or repeated unnoticed).  What lies behind the last whole record is for mend.c.
+ * dropped or repeated unnoticed).  What lies behind the last whole record is for journal_repair.c.
  *   HEADER     format version, espalier version, seed, utc_start_s, simulated, run token, digest
  *   ROUND      v64 time delta, v64 count, events
  *   DECISIONS  answers of the round before it
@@ -59,7 +59,7 @@ int espl__journal_next(struct espl__journal_reader *, enum espl__record *, struc
 void espl__journal_where(const struct espl__journal_reader *, uint64_t *valid, uint32_t *chain);
 void espl__journal_reader_free(struct espl__journal_reader *);
 
-/* ---- mend.c ---------------------------------------------------------------------------------- */
+/* ---- journal_repair.c ------------------------------------------------------------------------ */
 
 /* A journal that does not end with a whole record: what is wrong, and what becomes of it.
  */
@@ -71,12 +71,13 @@ struct espl__rest {
 	/* 0: a write that was cut off left it, and nothing is lost but that */
 	int damaged;
 };
-espl_status espl__mend_look(const char *path, uint64_t valid, struct espl__rest *,
+espl_status espl__journal_find_rest(const char *path, uint64_t valid, struct espl__rest *,
     struct espl__diag *);
 /* Copies what begins at `from` to a new file beside it, PATH.damaged (or PATH.damaged-2, ...), and
  * to the disk.  *kept: its name without folders, malloc'd; NULL where there is nothing. */
-espl_status espl__mend_keep(const char *path, uint64_t from, char **kept, struct espl__diag *);
+espl_status espl__journal_keep_rest(const char *path, uint64_t from, char **kept,
+    struct espl__diag *);
 /* 1: the file is there, and the driver that made it was ended before it had written the header:
  * nothing followed.  0: it is not there, or there is something in it. */
-int espl__mend_hollow(const char *path);
+int espl__journal_is_empty(const char *path);
 #endif

@@ -90,7 +90,7 @@ struct espl__plan_view {
 void espl__plan_json(const struct espl__plan_view *, struct espl__buf *);
 void espl__plan_text(const struct espl__plan_view *, struct espl__buf *);
 
-/* ---- plan_words.c ---- */
+/* ---- plan_text.c ---- */
 
 /* Seconds and dollars as people read them: "1h 02m", "$12.24". */
 const char *espl__plan_span(double s, char to[32]);

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/given.h"
+#include "cli/alloc_view.h"
 #include "exec/questions.h"
 #include "input/input.h"
 #include "input/run_files.h"
@@ -242,7 +242,7 @@ ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct e
 		s->config->allocator.group, &env, &allocator, NULL) != ESPL_OK)
 		return ESPL_OK; /* it wants more than there is here */
 	make_item(s, espl__sold_gpus(fleet, s->config->gpus_limit), &item);
-	espl__given_experiment(s, &experiment);
+	espl__describe_experiment(s, &experiment);
 	memset(&caller, 0, sizeof caller);
 	caller.fleet = fleet;
 	caller.item = the_item;

@@ -15,7 +15,7 @@ espl_status espl__session_load(const char *path, const char *const *sets, uint32
 espl_status espl__session_next_seed(struct espl__session *, struct espl__diag *);
 void espl__session_free(struct espl__session *);
 
-/* warm.c: reads experiment.warm_start, once; and reports, when a search begins, what is left
+/* warm_start.c: reads experiment.warm_start, once; and reports, when a search begins, what is left
  * out and (`all`) what is used. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void espl__session_warm_tell(const struct espl__session *, int all);
@@ -27,14 +27,14 @@ void espl__session_env_tell(const struct espl__session *);
 /* The curves of a run directory that trial.curves names, once. */
 espl_status espl__session_curves(struct espl__session *, struct espl__diag *);
 
-/* first.c: experiment.first against the space; and against the search, which must try them all
- * (spec: what it declares, or NULL). */
+/* first_points.c: experiment.first against the space; and against the search, which must try them
+ * all (spec: what it declares, or NULL). */
 struct espl_spec;
 espl_status espl__session_first(const struct espl__session *, struct espl__diag *);
 espl_status espl__session_first_fits(const struct espl__session *, const struct espl_spec *,
     struct espl__diag *);
 
-/* offered.c: E_CONFIG if a job can never run on the cloud's offers; a warning if the allocator
+/* check_offers.c: E_CONFIG if a job can never run on the cloud's offers; a warning if the allocator
  * (with these options) is configured for more GPUs than are offered. */
 struct espl__fleet;
 struct espl__values;
@@ -69,7 +69,7 @@ espl_status espl__session_offers(const struct espl__session *, espl__offer_fn *,
  * a configuration to say). */
 struct espl__arena;
 const struct espl_spec *espl__session_spec(const struct espl__session *, struct espl__arena *);
-/* check_words.c: what `check` says of a program that is not changed: its command line with an
+/* check_unchanged.c: what `check` says of a program that is not changed: its command line with an
  * example of the parameters; and which reports trial.metrics finds in a file of its output (path
  * NULL: no file). */
 void espl__check_words(const struct espl__session *, struct espl__buf *);

@@ -11,7 +11,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/tick.h"
-#include "cli/given.h"
+#include "cli/alloc_view.h"
 #include "policy/call.h"
 #include "driver/compute.h"
 
@@ -27,7 +27,7 @@ struct horizon {
 
 struct decision {
 	struct espl__session session;
-	struct espl__given_view given;
+	struct espl__alloc_view given;
 	struct espl__caller caller;
 	struct espl_compute compute;
 	struct espl__instance *allocator;
@@ -295,7 +295,7 @@ decision_free(struct decision *d)
 	free(d->outcomes);
 	espl__map_free(&d->by_id);
 	espl__caller_free(&d->caller);
-	espl__given_free(&d->given);
+	espl__alloc_view_free(&d->given);
 	espl__session_free(&d->session);
 }
 
@@ -304,7 +304,7 @@ prepare_decision(struct decision *d, const char *view, struct espl__host_env *en
     struct espl__diag *diag)
 {
 	const struct espl__section *section = &d->session.config->allocator;
-	espl_status status = espl__given_load(view, &d->session, &d->given, diag);
+	espl_status status = espl__alloc_view_load(view, &d->session, &d->given, diag);
 	uint32_t i;
 
 	if (status != ESPL_OK)

@@ -258,7 +258,7 @@ drive_search(struct opened *o)
 	o->drive.dir = o->dir;
 	o->drive.locked = 1;
 	o->drive.interrupt = &espl__interrupts;
-	o->drive.resume = espl__folder_has(o->dir, "journal") && !espl__mend_hollow(journal);
+	o->drive.resume = espl__folder_has(o->dir, "journal") && !espl__journal_is_empty(journal);
 	free(journal);
 	espl__instance_log_from(ESPL_WARN);
 	espl__show_begin(&o->show, &o->session, ESPL__SHOW_NOTHING, &o->drive);

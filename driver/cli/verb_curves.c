@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "input/input.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 
 #define POINTS_MIN 10u /* of a curve that is judged */
 #define GROUP 16u      /* trials ranked together, as in SpotTune's experiments */
@@ -65,7 +65,7 @@ read_run(struct judged *j, const char *path, struct espl__buf *text, struct espl
 		espl__hint(diag, "give its largest possible value, such as --ceiling 1");
 	}
 	espl__reading_free(r);
-	return status == ESPL_OK ? espl__past_curves(path, j->metric, text, diag) : status;
+	return status == ESPL_OK ? espl__recorded_curves(path, j->metric, text, diag) : status;
 }
 
 static espl_status

@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 #include "report/runs.h"
 
 static void

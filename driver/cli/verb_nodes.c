@@ -16,7 +16,7 @@
 #include "cli/folder.h"
 #include "input/input.h"
 #include "real/try_cloud.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 #include "report/totals.h"
 #include "run/drive.h"
 #include "run/journal.h"

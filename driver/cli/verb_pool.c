@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/folder.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 #include "run/journal.h"
 
 #define ANSWER_WITHIN 100 /* tenths of a second that an answer is waited for */

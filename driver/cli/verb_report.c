@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/fixed.h"
+#include "cli/static_plan.h"
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
@@ -55,12 +55,12 @@ espl__verb_report(const struct espl__args *args)
 
 	if (espl__reading_open(dir, &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
-	planned = espl__fixed_asked(r);
-	fd = espl__fixed_open();
+	planned = espl__static_plan_asked(r);
+	fd = espl__static_plan_open();
 	config = espl__format("%s/run.cfg", dir);
 	if (planned) {
-		espl__fixed_find(config, fd);
-		espl__fixed_read(fd, &arena, &fixed);
+		espl__static_plan_find(config, fd);
+		espl__static_plan_read(fd, &arena, &fixed);
 	}
 	if (fd >= 0)
 		(void)close(fd);

@@ -15,7 +15,7 @@
 #include "cli/profile.h"
 #include "cli/show.h"
 #include "plugin/instance.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 #include "run/journal.h"
 #include "driver/worlds.h"
 
@@ -346,7 +346,7 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 	char *path = espl__format("%s/journal", job->dir);
 	espl_status status = ESPL_OK;
 
-	job->drive.resume = espl__folder_has(job->dir, "journal") && !espl__mend_hollow(path);
+	job->drive.resume = espl__folder_has(job->dir, "journal") && !espl__journal_is_empty(path);
 	if (job->drive.resume) {
 		status = espl__journal_open(path, &reader, &header, diag);
 		if (status == ESPL_OK) {

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/fixed.h"
+#include "cli/static_plan.h"
 #include "config.h"
 #include "serve/serve.h"
 
@@ -18,7 +18,7 @@ draw_run(struct espl__reading *r, const char *dir, int kept, FILE *to, struct es
 	struct espl__report_fixed fixed = { .why_not = NULL };
 	struct espl__arena arena = { NULL };
 	char *config = espl__format("%s/run.cfg", dir);
-	int planned = espl__fixed_asked(r);
+	int planned = espl__static_plan_asked(r);
 	espl_status status = ESPL_OK;
 
 	if (espl__reading_pool(r))
@@ -26,9 +26,9 @@ draw_run(struct espl__reading *r, const char *dir, int kept, FILE *to, struct es
 	else
 		espl__print(&queue, "null");
 	if (planned && lseek(kept, 0, SEEK_END) == 0)
-		espl__fixed_find(config, kept);
+		espl__static_plan_find(config, kept);
 	if (planned)
-		espl__fixed_read(kept, &arena, &fixed);
+		espl__static_plan_read(kept, &arena, &fixed);
 	if (status == ESPL_OK) {
 		fprintf(to, "{\"queue\":%s,\"report\":", espl__buf_text(&queue));
 		status = espl__report_data(r, planned ? &fixed : NULL, 0, to, diag);

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 
 #define WITHIN 100 /* tenths of a second that its end is waited for */
 

@@ -24,7 +24,7 @@ address_of(const struct espl__real *real, const struct espl__part *part)
 /* ---- who will be who ---- */
 
 static int
-same_seat(const struct espl_slot *a, const struct espl_slot *b)
+same_slot(const struct espl_slot *a, const struct espl_slot *b)
 {
 	return a->node == b->node && a->gpu == b->gpu;
 }
@@ -33,7 +33,7 @@ static const struct espl__rmember *
 who_sits(const struct espl__rgang *gang, const struct espl_slot *slot)
 {
 	for (uint32_t r = 0; r < gang->world; r++)
-		if (same_seat(&gang->members[r].slot, slot))
+		if (same_slot(&gang->members[r].slot, slot))
 			return &gang->members[r];
 	return NULL;
 }
@@ -58,7 +58,7 @@ joining_part(struct espl__rgang *gang, uint64_t lease, uint64_t wing)
 
 /* Rank 0 stays rank 0 if it can, the others are numbered as their slots are. */
 static void
-seat_members(struct espl__rgang *gang, const struct espl__effect *fx)
+assign_slots(struct espl__rgang *gang, const struct espl__effect *fx)
 {
 	uint32_t count = fx->as.resize.share.gpus, at = 0;
 	uint64_t wing = gang->id | (uint64_t)gang->generation << 40;
@@ -66,7 +66,7 @@ seat_members(struct espl__rgang *gang, const struct espl__effect *fx)
 	gang->coming_world = count;
 	gang->coming = espl__alloc(count * sizeof *gang->coming);
 	for (uint32_t i = 0; i < count; i++)
-		at |= same_seat(&fx->as.resize.slots[i], &gang->members[0].slot);
+		at |= same_slot(&fx->as.resize.slots[i], &gang->members[0].slot);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct espl_slot *slot = &fx->as.resize.slots[i];
 		const struct espl__rmember *old = who_sits(gang, slot);
@@ -120,7 +120,7 @@ make_change(const struct espl__real *real, const struct espl__rgang *gang, struc
 			c->nodes[c->node_count++] = gang->coming[r].slot.node;
 	c->meet = (struct espl__meeting){
 		.generation = gang->generation,
-		.moved = !same_seat(&gang->coming[0].slot, &gang->members[0].slot),
+		.moved = !same_slot(&gang->coming[0].slot, &gang->members[0].slot),
 		.door = address_of(real, old),
 		.port = gang->port,
 		.master = address_of(real, first),
@@ -140,12 +140,12 @@ count_on(const struct espl__rgang *gang, uint64_t lease, uint32_t rank)
 }
 
 static void
-send_seats(struct espl__real *real, struct espl__rgang *gang, struct change *c, uint32_t p)
+send_slots(struct espl__real *real, struct espl__rgang *gang, struct change *c, uint32_t p)
 {
 	struct espl__part *part = &gang->parts[p];
 	struct espl__ragent *agent = espl__real_part_agent(real, part);
 	struct espl__start_rank *ranks = espl__alloc((part->live + 1) * sizeof *ranks);
-	struct espl__seating s = { .gang = part->wing, .meet = c->meet, .ranks = ranks };
+	struct espl__rank_slots s = { .gang = part->wing, .meet = c->meet, .ranks = ranks };
 	struct espl__buf payload = { NULL, 0, 0 };
 
 	part->leaves = 0;
@@ -157,7 +157,7 @@ send_seats(struct espl__real *real, struct espl__rgang *gang, struct change *c, 
 			if (m->part != p || m->index != index)
 				continue;
 			while (
-			    to < gang->coming_world && !same_seat(&gang->coming[to].slot, &m->slot))
+			    to < gang->coming_world && !same_slot(&gang->coming[to].slot, &m->slot))
 				to++;
 			part->leaves += to == gang->coming_world;
 			ranks[s.count++] = (struct espl__start_rank){ to,
@@ -165,9 +165,9 @@ send_seats(struct espl__real *real, struct espl__rgang *gang, struct change *c, 
 		}
 	s.meet.node = node_number(c, part->lease);
 	s.meet.local_world = count_on(gang, part->lease, gang->coming_world);
-	espl__seating_put(&s, &payload);
+	espl__rank_slots_put(&s, &payload);
 	if (agent != NULL)
-		espl__agent_send(agent, ESPL__MSG_SEAT, &payload);
+		espl__agent_send(agent, ESPL__MSG_SLOTS, &payload);
 	espl__buf_free(&payload);
 	free(ranks);
 }
@@ -226,7 +226,7 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 	gang->resize = ESPL__PREPARING;
 	gang->expected = 0;
 	gang->changed = 0;
-	seat_members(gang, fx);
+	assign_slots(gang, fx);
 	make_change(real, gang, &c);
 	for (uint32_t p = 0; p < gang->part_count; p++) {
 		struct espl__part *part = &gang->parts[p];
@@ -238,7 +238,7 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 		if (comes)
 			send_start(real, gang, &c, p, fx);
 		else
-			send_seats(real, gang, &c, p);
+			send_slots(real, gang, &c, p);
 	}
 	free(c.nodes);
 	if (missing) { /* a node went away in this very moment */
@@ -286,7 +286,7 @@ espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
 		struct espl__part *part = &gang->parts[p];
 		struct espl__ragent *agent = espl__real_part_agent(real, part);
 		int comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
-		struct espl__seating none = { .gang = part->wing };
+		struct espl__rank_slots none = { .gang = part->wing };
 
 		if (part->ended || agent == NULL)
 			continue;
@@ -298,8 +298,8 @@ espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
 			espl__put_v64(&payload, 0);
 			espl__agent_send(agent, ESPL__MSG_KILL, &payload);
 		} else {
-			espl__seating_put(&none, &payload);
-			espl__agent_send(agent, ESPL__MSG_SEAT, &payload);
+			espl__rank_slots_put(&none, &payload);
+			espl__agent_send(agent, ESPL__MSG_SLOTS, &payload);
 		}
 	}
 	espl__buf_free(&payload);

@@ -1,7 +1,7 @@
 /* explain.c - the life of a trial, or of the run, from results.db: what was decided, when, and why.
  */
 #include "base/assert.h"
-#include "report/waits.h"
+#include "report/wait_times.h"
 
 #include <math.h>
 #include <string.h>

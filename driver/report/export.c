@@ -1,5 +1,5 @@
 /* export.c - a run's results as CSV (one table) or JSON (everything), streamed from SQLite. */
-#include "report/reading.h"
+#include "report/results_read.h"
 
 #include <jansson.h>
 #include <math.h>

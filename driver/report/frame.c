@@ -360,7 +360,7 @@ gang_widths(const struct frame *f)
 static void
 draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths *w)
 {
-	int trains = espl__past_state(&f->view->pasts, g->trial) == ESPL_TRIAL_RUNNING;
+	int trains = espl__seen_trial_state(&f->view->seen, g->trial) == ESPL_TRIAL_RUNNING;
 	char share[32], number[32], progress[48], name[48];
 
 	if (g->share.packing > 1)

@@ -1,7 +1,7 @@
 /* importance.h - how much of the metric's variance each parameter explains, from results.db. */
 #ifndef ESPL__IMPORTANCE_H
 #define ESPL__IMPORTANCE_H
-#include "report/reading.h"
+#include "report/results_read.h"
 
 struct espl__importance {
 	char *name;

@@ -5,7 +5,7 @@
  */
 #include "base/assert.h"
 #include "report/view.h"
-#include "report/whose.h"
+#include "report/trial_text.h"
 
 #include "base/json.h"
 #include "base/tick.h"
@@ -81,7 +81,7 @@ static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__events *e = ctx;
-	const char *state = espl__whose_word(&e->observer, t);
+	const char *state = espl__trial_state_word(&e->observer, t);
 
 	if (e->view->change == ESPL__CHANGE_NONE || !begin_event(e, "trial", now))
 		return;

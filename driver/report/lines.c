@@ -10,7 +10,7 @@
 
 #include "base/tick.h"
 #include "model/jobs.h"
-#include "report/whose.h"
+#include "report/trial_text.h"
 
 #define PROGRESS_NS INT64_C(10000000000)
 
@@ -122,7 +122,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	if (change == ESPL__CHANGE_NONE || quiet || change == ESPL__CHANGE_CREATED ||
 	    change == ESPL__CHANGE_BUDGET || change == ESPL__CHANGE_QUEUED || !begin_line(l, now))
 		return;
-	word = espl__change_word(change, espl__whose_word(&l->observer, t));
+	word = espl__change_word(change, espl__trial_state_word(&l->observer, t));
 	put_trial_name(l, t->id);
 	espl__print(&l->line, " ");
 	if (change == ESPL__CHANGE_STARTED)

@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "report/waits.h"
+#include "report/wait_times.h"
 
 /* Both alike: kind, name, status, arrived, waits since, trials, GPUs now. */
 static const char list_sql[] =

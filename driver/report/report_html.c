@@ -13,7 +13,7 @@
 #include "report/importance.h"
 #include "report/report_page.h"
 #include "report/report_static.h"
-#include "report/waits.h"
+#include "report/wait_times.h"
 
 #define TEXT_MAX 20000 /* bytes of a text; report.sql takes less of most */
 

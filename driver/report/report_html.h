@@ -2,7 +2,7 @@
 #ifndef ESPL__REPORT_HTML_H
 #define ESPL__REPORT_HTML_H
 #include <stdio.h>
-#include "report/reading.h"
+#include "report/results_read.h"
 
 struct espl__report_stage {
 	double starts_s, ends_s, cost_usd;

@@ -2,7 +2,7 @@
 #ifndef ESPL__REPORT_STATIC_H
 #define ESPL__REPORT_STATIC_H
 #include <stdio.h>
-#include "report/reading.h"
+#include "report/results_read.h"
 
 /* Text of a page: escaped, `most` characters of it, without what may not stand in one. */
 void espl__report_text(FILE *, const char *text, uint32_t most);

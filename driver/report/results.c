@@ -144,7 +144,8 @@ commit_open(struct espl__results *r)
 static const struct espl__space *
 space_of(const struct espl__results *r, uint64_t trial)
 {
-	const struct espl__session *of = espl__whose(&r->observer, r->setup.config, trial);
+	const struct espl__session *of =
+	    espl__session_of_trial(&r->observer, r->setup.config, trial);
 
 	return of != NULL ? of->space : r->setup.space;
 }
@@ -178,7 +179,7 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 static double
 raw_metric(const struct espl__results *r, uint64_t trial, double loss)
 {
-	return espl__whose_metric(espl__whose(&r->observer, r->setup.config, trial),
+	return espl__reported_metric(espl__session_of_trial(&r->observer, r->setup.config, trial),
 	    r->setup.config, loss);
 }
 
@@ -187,16 +188,16 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__results *r = ctx;
 	enum espl__trial_change change;
-	const char *state = espl__whose_word(&r->observer, t);
+	const char *state = espl__trial_state_word(&r->observer, t);
 	uint64_t checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
 	double metric = raw_metric(r, t->id, t->loss), cost = (double)t->spent / 1e6;
-	struct espl__past *past;
+	struct espl__seen_trial *past;
 
 	if (r->db == NULL)
 		return;
 	begin(r);
-	past = espl__past_of(&r->pasts, t->id);
-	change = espl__past_change(past, t);
+	past = espl__seen_trial_of(&r->seen, t->id);
+	change = espl__seen_trial_change(past, t);
 	if (past->state == 0) {
 		if ((t->id & ESPL__TRIAL_NUMBER) == 0)
 			espl__results_space(r, t->id >> ESPL__TRIAL_BITS, space_of(r, t->id));
@@ -216,7 +217,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		put(r, PUT_DECISION, "rntnii", seconds(now), t->id,
 		    espl__change_word(change, state), t->group, (int64_t)t->iteration,
 		    (int64_t)t->budget);
-	espl__past_set(past, t);
+	espl__seen_trial_set(past, t);
 }
 
 static void
@@ -224,7 +225,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
     const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__results *r = ctx;
-	const struct espl__session *of = espl__whose(&r->observer, r->setup.config, t->id);
+	const struct espl__session *of =
+	    espl__session_of_trial(&r->observer, r->setup.config, t->id);
 	uint32_t i,
 	    objective = of != NULL
 	    ? espl__names_find(espl__exec_view(r->observer.exec).metrics, of->config->metric)
@@ -247,7 +249,7 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *t)
 	struct espl__results *r = ctx;
 
 	(void)now;
-	espl__past_of(&r->pasts, t->id)->failed = 1;
+	espl__seen_trial_of(&r->seen, t->id)->failed = 1;
 }
 
 static void
@@ -619,7 +621,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	close_database(r);
 	espl__totals_free(&r->totals);
 	espl__buf_free(&r->text);
-	espl__pasts_free(&r->pasts);
+	espl__seen_trials_free(&r->seen);
 	free(r->charged);
 	free(r->used);
 	free(r->planned);

@@ -3,9 +3,9 @@
 #define ESPL__RESULTS_IMPL_H
 #include <math.h>
 #include <sqlite3.h>
-#include "report/past.h"
+#include "report/seen_trials.h"
 #include "report/results.h"
-#include "report/whose.h"
+#include "report/trial_text.h"
 
 enum statement {
 	PUT_META,
@@ -56,7 +56,7 @@ struct espl__results {
 	espl_time now;    /* of the executor's last round, */
 	int64_t now_tick; /* and when that was; 0: none yet */
 	uint32_t names;   /* metric names written */
-	struct espl__pasts pasts;
+	struct espl__seen_trials seen;
 	uint64_t *used; /* trials whose gangs ended since the last tick */
 	uint32_t used_count, used_cap;
 	espl_money *charged; /* [node] */

@@ -3,7 +3,7 @@
  *
  * An event file is a sequence of records (TFRecord) that hold messages of protocol buffers.  Few
  * kinds of messages are needed, so they are written here, field by field. */
-#include "report/reading.h"
+#include "report/results_read.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /* view.c - keeps the counts of a running search for the displays. */
 #include "report/view.h"
-#include "report/whose.h"
+#include "report/trial_text.h"
 
 #include <math.h>
 
@@ -9,13 +9,13 @@
 static const struct espl__session *
 search_of(const struct espl__view *v, uint64_t trial)
 {
-	return espl__whose(&v->observer, v->config, trial);
+	return espl__session_of_trial(&v->observer, v->config, trial);
 }
 
 double
 espl__view_raw(const struct espl__view *v, uint64_t trial, double loss)
 {
-	return espl__whose_metric(search_of(v, trial), v->config, loss);
+	return espl__reported_metric(search_of(v, trial), v->config, loss);
 }
 
 const char *
@@ -88,12 +88,12 @@ static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__view *v = ctx;
-	struct espl__past *past = espl__past_of(&v->pasts, t->id);
+	struct espl__seen_trial *past = espl__seen_trial_of(&v->seen, t->id);
 	struct espl__view_group *g = group_made(v, t->group);
 	struct espl__view_gang *gang = espl__map_get(&v->gangs, t->id);
 
 	v->now = now;
-	v->change = espl__past_change(past, t);
+	v->change = espl__seen_trial_change(past, t);
 	/* A promoted trial stays counted as done where it came from. */
 	if (past->state != 0 && past->group == t->group)
 		(*counter_of_state(g, past->state))--;
@@ -104,7 +104,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		gang->iteration = t->iteration;
 		gang->budget = t->budget;
 	}
-	espl__past_set(past, t);
+	espl__seen_trial_set(past, t);
 }
 
 static void
@@ -116,7 +116,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 
 	(void)metrics, (void)count, (void)share;
 	v->now = now;
-	espl__past_of(&v->pasts, t->id)->loss = loss;
+	espl__seen_trial_of(&v->seen, t->id)->loss = loss;
 	if (gang != NULL) {
 		gang->iteration = iteration;
 		gang->metric = espl__view_raw(v, t->id, loss);
@@ -145,7 +145,7 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *t)
 	struct espl__view *v = ctx;
 
 	v->now = now;
-	espl__past_of(&v->pasts, t->id)->failed = 1;
+	espl__seen_trial_of(&v->seen, t->id)->failed = 1;
 }
 
 static void
@@ -161,7 +161,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 		g = espl__alloc(sizeof *g);
 		g->trial = trial;
 		/* What it reported in an earlier rung, or before the run was taken up again. */
-		g->metric = espl__view_raw(v, trial, espl__past_of(&v->pasts, trial)->loss);
+		g->metric = espl__view_raw(v, trial, espl__seen_trial_of(&v->seen, trial)->loss);
 		g->previous = v->last;
 		*(v->last != NULL ? &v->last->next : &v->first) = g;
 		v->last = g;
@@ -175,14 +175,14 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 			g->iteration = g->from =
 			    v->observer.exec != NULL && phase == ESPL__PHASE_STARTING
 			    ? espl__exec_trial_info(v->observer.exec, trial).restores
-			    : espl__past_of(&v->pasts, trial)->iteration;
-			g->budget = espl__past_of(&v->pasts, trial)->budget;
+			    : espl__seen_trial_of(&v->seen, trial)->iteration;
+			g->budget = espl__seen_trial_of(&v->seen, trial)->budget;
 		}
 		g->gang = gang;
 		g->share = share;
 		if (phase != ESPL__PHASE_RUNNING) {
-			g->before = espl__past_of(&v->pasts, trial)->gpus;
-			espl__past_of(&v->pasts, trial)->gpus = (uint16_t)share.gpus;
+			g->before = espl__seen_trial_of(&v->seen, trial)->gpus;
+			espl__seen_trial_of(&v->seen, trial)->gpus = (uint16_t)share.gpus;
 		}
 		g->running = phase != ESPL__PHASE_STARTING;
 		return;
@@ -243,7 +243,7 @@ espl__view_free(struct espl__view *v)
 	free(v->groups);
 	espl__map_free(&v->gangs);
 	espl__map_free(&v->group_map);
-	espl__pasts_free(&v->pasts);
+	espl__seen_trials_free(&v->seen);
 	free(v->best_params);
 	espl__totals_free(&v->totals);
 	espl__buf_free(&v->scratch);

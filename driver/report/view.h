@@ -6,7 +6,7 @@
 #ifndef ESPL__VIEW_H
 #define ESPL__VIEW_H
 #include "base/map.h"
-#include "report/past.h"
+#include "report/seen_trials.h"
 #include "report/totals.h"
 
 struct espl__view_group {
@@ -48,7 +48,7 @@ struct espl__view {
 	struct espl__view_group **groups; /* in order of beginning */
 	uint32_t group_count, group_cap;
 	struct espl__map group_map;
-	struct espl__pasts pasts;
+	struct espl__seen_trials seen;
 	struct espl__totals totals; /* as of the last refresh */
 	struct espl__buf scratch;
 };

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/tick.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 #include "report/runs.h"
 #include "serve/child.h"
 

@@ -6,8 +6,8 @@
  *   agent_gang.c    life of a gang on this node: start, exits, end
  *   agent_launch.c  its ports, programs and processes
  *   agent_report.c  rank 0's report socket: lines out, replies in, {"saved": n}
- *   agent_seat.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
- *   agent_said.c    the last line of a trial's log
+ *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
+ *   agent_last_line.c    the last line of a trial's log
  *   agent_files.c   a trial's folder: working files, checkpoints, collecting
  *   agent_home.c    the folder of an agent that does not see the run's
  *   agent_relay.c   ... whose checkpoints and logs are sent to the driver
@@ -69,8 +69,8 @@ struct espl__agent_rank {
 	/* a trainable's: our end, -1 none; the leader's is gang->report */
 	int control;
 	struct espl__buf words; /* from there */
-	uint32_t rank, was;     /* its number in the whole gang; before the last SEAT */
-	int leaves;             /* the last SEAT says so */
+	uint32_t rank, was;     /* its number in the whole gang; before the last SLOTS */
+	int leaves;             /* the last SLOTS says so */
 	int left;               /* it did, and this was told */
 	int on_gpu;             /* holds its GPU */
 };
@@ -86,10 +86,10 @@ struct espl__agent_gang {
 	char *params;                   /* path */
 	char *restore;                  /* checkpoint's folder, "" fresh */
 	uint32_t port;
-	uint64_t key;           /* what the ranks' communicator shows at its door */
-	uint32_t running, gone; /* ranks */
-	uint32_t leader;        /* index of the rank behind `report` */
-	uint64_t seating;       /* generation of the last SEAT, 0 none */
+	uint64_t key;              /* what the ranks' communicator shows at its door */
+	uint32_t running, gone;    /* ranks */
+	uint32_t leader;           /* index of the rank behind `report` */
+	uint64_t slots_generation; /* generation of the last SLOTS, 0 none */
 	int started_told;
 	int launched;         /* the ranks have been forked */
 	int ending;           /* SIGTERM was sent (or there was nothing to send it to) */
@@ -217,14 +217,14 @@ void espl__report_mute(struct espl__agent_gang *);  /* mute_at has come */
 /* Everything that a dead rank 0 had written is forwarded: nothing more can follow. */
 int espl__report_drained(struct espl__agent_gang *);
 void espl__report_garbage(struct espl__agent_gang *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* agent_seat.c */
-int espl__gang_seat(struct espl__agent_gang *,
-    const struct espl__seating *); /* -1: not what it has */
+/* agent_resize.c */
+int espl__gang_new_slots(struct espl__agent_gang *,
+    const struct espl__rank_slots *); /* -1: not what it has */
 void espl__control_read(struct espl__agent_rank *);
 /* Sends LEFT when it is due. */
 void espl__gang_tell_left(struct espl__agent_gang *);
 /* One line, as a rank understands it; `local` among the node's ranks. */
-void espl__seat_line(const struct espl__meeting *, uint32_t rank, uint32_t local,
+void espl__rank_slot_line(const struct espl__meeting *, uint32_t rank, uint32_t local,
     struct espl__buf *);
 /* agent_files.c */
 espl_status espl__files_make(struct espl__agent_gang *, struct espl__diag *);
@@ -269,10 +269,10 @@ void espl__courier_gone(void *agent, struct espl__move *);
 int espl__courier_fd(const struct espl__agent *, uint32_t index);    /* -1: there are no more */
 pid_t espl__courier_pid(const struct espl__agent *, uint32_t index); /* 0: no more */
 void espl__courier_hear(struct espl__agent *, int fd);
-/* agent_said.c */
-#define ESPL__SAID_MAX 201u
+/* agent_last_line.c */
+#define ESPL__LAST_LINE_MAX 201u
 /* The last line in its log that is not empty, fit to be printed; "" none. */
-void espl__files_said(const struct espl__agent_gang *, char to[ESPL__SAID_MAX]);
+void espl__gang_last_line(const struct espl__agent_gang *, char to[ESPL__LAST_LINE_MAX]);
 void espl__last_line(const char *text, size_t size, char *to, size_t room); /* text[size] is 0 */
 /* agent_env.c */
 struct espl__strings {

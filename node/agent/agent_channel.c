@@ -170,7 +170,8 @@ espl__agent_keep(struct espl__agent_gang *g, size_t mark)
 static void
 put_state(const struct espl__agent_gang *g, struct espl__buf *to)
 {
-	int whole = g->seating == 0 && g->start.nodes == 1 && g->start.join.generation == 0;
+	int whole =
+	    g->slots_generation == 0 && g->start.nodes == 1 && g->start.join.generation == 0;
 
 	espl__backlog_state(&g->backlog, g->start.gang, whole ? g->start.rank_count : 0, to);
 }
@@ -254,17 +255,17 @@ take_reply(struct espl__agent *a, struct espl__reader *r)
 }
 
 static int
-take_seating(struct espl__agent *a, struct espl__reader *r)
+take_new_slots(struct espl__agent *a, struct espl__reader *r)
 {
-	struct espl__seating s;
+	struct espl__rank_slots s;
 	struct espl__agent_gang *g;
 	void *memory;
 	int bad;
 
-	if (espl__seating_get(r, &s, &memory) != 0)
+	if (espl__rank_slots_get(r, &s, &memory) != 0)
 		return -1;
 	g = espl__gang_find(a, s.gang);
-	bad = g != NULL ? espl__gang_seat(g, &s) : 0;
+	bad = g != NULL ? espl__gang_new_slots(g, &s) : 0;
 	free(memory);
 	return bad;
 }
@@ -305,7 +306,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		else
 			espl__agent_unreserve(a, id);
 		break;
-	case ESPL__MSG_SEAT: return take_seating(a, r);
+	case ESPL__MSG_SLOTS: return take_new_slots(a, r);
 	case ESPL__MSG_COLLECT:
 		id = espl__get_v64(r);
 		n = espl__get_v64(r);

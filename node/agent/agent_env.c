@@ -70,7 +70,7 @@ set_own_variables(struct espl__strings *s, const struct espl__agent_rank *rank, 
 	if (t->join.generation > 0) {
 		struct espl__buf line = { NULL, 0, 0 };
 
-		espl__seat_line(&t->join, rank->rank, t->local_first + rank->index, &line);
+		espl__rank_slot_line(&t->join, rank->rank, t->local_first + rank->index, &line);
 		SET("ESPALIER_SEAT=%s", espl__buf_text(&line));
 		espl__buf_free(&line);
 	}

@@ -299,7 +299,7 @@ tell_failed(const struct espl__agent_rank *r)
 	struct espl__buf *out = &g->agent->outbox;
 	size_t mark;
 
-	if (g->start.nodes == 1 && g->start.join.generation == 0 && g->seating == 0)
+	if (g->start.nodes == 1 && g->start.join.generation == 0 && g->slots_generation == 0)
 		return;
 	mark = espl__frame_begin(out, ESPL__MSG_FAILED);
 	espl__put_v64(out, g->start.gang);
@@ -422,7 +422,7 @@ tell_ended(struct espl__agent_gang *g, int clean)
 {
 	struct espl__buf *out = &g->agent->outbox;
 	size_t mark = espl__frame_begin(out, ESPL__MSG_ENDED);
-	char said[ESPL__SAID_MAX] = "";
+	char said[ESPL__LAST_LINE_MAX] = "";
 
 	espl__put_v64(out, g->start.gang);
 	espl__put_u8(out, clean ? 1 : 0);
@@ -433,7 +433,7 @@ tell_ended(struct espl__agent_gang *g, int clean)
 		if ((int)i != g->culprit)
 			put_rank(out, g, i);
 	if (g->launched && (g->culprit >= 0 || !g->ending))
-		espl__files_said(g, said);
+		espl__gang_last_line(g, said);
 	espl__put_str(out, said);
 	espl__frame_end(out, mark);
 	espl__agent_keep(g, mark);

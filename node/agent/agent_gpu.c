@@ -54,7 +54,7 @@ espl__gpus_open(struct espl__agent *a)
 		c->agent = a;
 		c->index = i;
 		c->mps.card = c;
-		c->mps.link = c->mps.ask.out = c->mps.den.lock = -1;
+		c->mps.link = c->mps.ask.out = c->mps.directory.lock = -1;
 	}
 }
 
@@ -65,7 +65,7 @@ espl__gpus_free(struct espl__agent *a)
 		struct espl__card *c = &a->cards[i];
 
 		espl__ask_end(&c->mps.ask);
-		espl__den_remove(&c->mps.den);
+		espl__mps_directory_remove(&c->mps.directory);
 		espl__strings_free(&c->mps.env);
 		free(c->mps.program);
 		free(c->why);
@@ -384,7 +384,7 @@ espl__gpus_claim(struct espl__agent_gang *g)
 		return;
 	}
 	if (!a->swept) {
-		size_t ended = espl__dens_sweep();
+		size_t ended = espl__mps_directories_sweep();
 
 		a->swept = 1;
 		if (ended > 0)
@@ -628,7 +628,7 @@ espl__gpus_env(const struct espl__agent_rank *r, struct espl__strings *s)
 	total = g->agent->gpus[gpu].memory_bytes;
 	each = total / n;
 	espl__env_set(s,
-	    espl__format("CUDA_MPS_PIPE_DIRECTORY=%s", g->agent->cards[gpu].mps.den.path));
+	    espl__format("CUDA_MPS_PIPE_DIRECTORY=%s", g->agent->cards[gpu].mps.directory.path));
 	espl__env_set(s,
 	    espl__format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%" PRIu32, (100 + n - 1) / n));
 	/* Something stays for the server's own context. */

@@ -3,9 +3,9 @@
  *
  *   agent_gpu.c    a GPU from one trial to the next: claimed, held, left; faults of what is shared
  *   agent_clean.c  what NVML sees there: the proof that it is clean, the memory that trials use
- *   agent_judge.c  decides from what NVML and MPS reported
+ *   agent_gpu_verdict.c  decides from what NVML and MPS reported
  *   agent_mps.c    the private MPS daemon of one GPU
- *   agent_den.c    its folder, and the folders that a killed agent left
+ *   mps_directory.c    its folder, and the folders that a killed agent left
  *   agent_ask.c    a question to nvidia-cuda-mps-control
  *
  * All of it runs in the agent's one thread, except for the calls of NVML, which are jobs.
@@ -44,15 +44,16 @@ void espl__mps_read(const char *text, pid_t known, struct espl__mps_answer *);
 
 /* ---- the daemon ---------------------------------------------------------------------------- */
 
-struct espl__den {
+struct espl__mps_directory {
 	char *path;
 	int lock;
-};                                                        /* lock -1: there is none */
-int espl__den_make(struct espl__den *, const char **why); /* 0, or -1 with *why: static text */
-void espl__den_remove(struct espl__den *);
-/* Kills the processes in dens that no agent holds, and removes the dens. Returns the number of
- * processes killed. */
-size_t espl__dens_sweep(void);
+}; /* lock -1: there is none */
+int espl__mps_directory_make(struct espl__mps_directory *,
+    const char **why); /* 0, or -1 with *why: static text */
+void espl__mps_directory_remove(struct espl__mps_directory *);
+/* Kills the processes in MPS directories that no agent holds, and removes the directories. Returns
+ * the number of processes killed. */
+size_t espl__mps_directories_sweep(void);
 
 enum espl__mps_state {
 	ESPL__MPS_OFF,
@@ -65,7 +66,7 @@ struct espl__card;
 struct espl__mps {
 	struct espl__card *card;
 	enum espl__mps_state state;
-	struct espl__den den; /* its pipe directory */
+	struct espl__mps_directory directory; /* its pipe directory */
 	struct espl__strings env;
 	char *program;
 	int link; /* to the supervisor above it, -1 none */

@@ -40,7 +40,7 @@ turn_off(struct espl__mps *m)
 	espl__ask_end(&m->ask);
 	if (m->link >= 0)
 		close(m->link);
-	espl__den_remove(&m->den);
+	espl__mps_directory_remove(&m->directory);
 	espl__strings_free(&m->env);
 	free(m->program);
 	m->program = NULL;
@@ -100,14 +100,14 @@ espl__mps_quit(struct espl__mps *m)
 }
 
 static void
-last_word(const struct espl__mps *m, const char *name, char said[ESPL__SAID_MAX])
+last_word(const struct espl__mps *m, const char *name, char said[ESPL__LAST_LINE_MAX])
 {
 	struct espl__buf log = { NULL, 0, 0 };
-	char *path = espl__format("%s/log/%s", m->den.path, name);
+	char *path = espl__format("%s/log/%s", m->directory.path, name);
 
 	if (espl__file_read(path, 1 << 20, &log, NULL) == ESPL_OK) {
 		(void)espl__buf_text(&log);
-		espl__last_line((const char *)log.data, log.size, said, ESPL__SAID_MAX);
+		espl__last_line((const char *)log.data, log.size, said, ESPL__LAST_LINE_MAX);
 	}
 	espl__buf_free(&log);
 	free(path);
@@ -118,10 +118,10 @@ static void
 fail_mps(struct espl__mps *m, const char *why)
 {
 	static const char *const logs[] = { "start", "server.log", "control.log" };
-	char said[ESPL__SAID_MAX] = "";
+	char said[ESPL__LAST_LINE_MAX] = "";
 
 	for (size_t i = 0;
-	     i < sizeof logs / sizeof logs[0] && m->den.path != NULL && said[0] == '\0'; i++)
+	     i < sizeof logs / sizeof logs[0] && m->directory.path != NULL && said[0] == '\0'; i++)
 		last_word(m, logs[i], said);
 	espl__card_no_mps(m->card, "%s%s%s", why, said[0] != '\0' ? ": " : "", said);
 	espl__mps_kill(m);
@@ -137,14 +137,14 @@ make_ready(struct espl__mps *m, const char **why)
 		*why = "nvidia-cuda-mps-control not found in PATH";
 		return -1;
 	}
-	if (espl__den_make(&m->den, why) != 0)
+	if (espl__mps_directory_make(&m->directory, why) != 0)
 		return -1;
 	espl__env_inherit(&m->env);
 	/* The daemon then has but this GPU, and its clients name it by UUID, too. */
 	espl__env_set(&m->env,
 	    espl__format("CUDA_VISIBLE_DEVICES=%s", m->card->agent->gpus[m->card->index].uuid));
-	espl__env_set(&m->env, espl__format("CUDA_MPS_PIPE_DIRECTORY=%s", m->den.path));
-	espl__env_set(&m->env, espl__format("CUDA_MPS_LOG_DIRECTORY=%s/log", m->den.path));
+	espl__env_set(&m->env, espl__format("CUDA_MPS_PIPE_DIRECTORY=%s", m->directory.path));
+	espl__env_set(&m->env, espl__format("CUDA_MPS_LOG_DIRECTORY=%s/log", m->directory.path));
 	return 0;
 }
 
@@ -167,7 +167,7 @@ start_daemon(struct espl__mps *m)
 		turn_off(m);
 		return;
 	}
-	path = espl__format("%s/log/start", m->den.path);
+	path = espl__format("%s/log/start", m->directory.path);
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	s.log = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 10);
 	if (fd >= 0)

@@ -1,4 +1,4 @@
-/* link.h - what the driver's end of a session decides; near.c carries it out.
+/* link.h - what the driver's end of a session decides; driver_end.c carries it out.
  *
  * Pure: bytes and times in; bytes, and what to do, out.  No descriptor, no clock.
  */

@@ -28,9 +28,9 @@
 #define ESPL__SESSION_LOST "\001unreachable: " /* and why */
 #define ESPL__SESSION_FOUND "\001reachable"
 
-/* near.c: espalier-agent --connect PATIENCE_MS new|rejoin COMMAND...  This word, and later again,
- * is appended to the command.  A rejoin is tried again also if the first attempt fails.  Returns
- * the exit status. */
+/* driver_end.c: espalier-agent --connect PATIENCE_MS new|rejoin COMMAND...  This word, and later
+ * again, is appended to the command.  A rejoin is tried again also if the first attempt fails.
+ * Returns the exit status. */
 int espl__session_connect(int argc, char **argv);
 /* keeper.c: espalier-agent --keep LEASE EPOCH.DRIVER LINGER_MS WORD.  EPOCH identifies one session
  * of the lease, DRIVER (hexadecimal) the driver: it rises from one to the next.  Words: `new`

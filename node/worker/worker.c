@@ -57,7 +57,7 @@ connect_ranks(struct espl__worker *w, struct espl__diag *diag)
 	struct espl__comm_setup s = { .world = 1, .node_world = 1, .listen_fd = -1 };
 
 	ESPL__ASSERT(w->comm == NULL);
-	if (w->seat.generation == 0)
+	if (w->slot.generation == 0)
 		s = (struct espl__comm_setup){ .rank = e->rank,
 			.world = e->world,
 			.node_rank = e->local_rank,
@@ -165,7 +165,7 @@ train_trial(struct espl__worker *w, struct espl__diag *diag)
 	status = w->ops->open(w->instance->self, &w->context, &w->trial, &error);
 	if (status != ESPL_OK)
 		return espl__diag_plugin(diag, w->who, status, &error);
-	if (w->seat.generation > 0)
+	if (w->slot.generation > 0)
 		status = espl__worker_join(w, diag);
 	else if (w->env.checkpoint[0] != '\0')
 		status = espl__worker_restore(w, diag);
@@ -185,7 +185,7 @@ keep_private(const struct espl__worker_env *e, struct espl__diag *diag)
 	    (e->listen_fd >= 0 && fcntl(e->listen_fd, F_SETFD, FD_CLOEXEC) != 0))
 		return espl__fail_errno(diag,
 		    "ESPALIER_REPORT_FD or ESPALIER_LISTEN_FD is not open");
-	if ((e->rank == 0 || e->seat[0] != '\0') && e->report_fd < 0)
+	if ((e->rank == 0 || e->slot[0] != '\0') && e->report_fd < 0)
 		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_REPORT_FD is not set");
 	return ESPL_OK;
 }
@@ -205,9 +205,10 @@ espl__worker_run(const char *name, const volatile sig_atomic_t *wish, struct esp
 	status = espl__worker_env_read(&w.env, diag);
 	if (status == ESPL_OK)
 		status = keep_private(&w.env, diag);
-	if (status == ESPL_OK && w.env.seat[0] != '\0' && espl__worker_seat(&w, w.env.seat) != 1)
+	if (status == ESPL_OK && w.env.slot[0] != '\0' &&
+	    espl__worker_read_slot(&w, w.env.slot) != 1)
 		status =
-		    espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_SEAT is not valid: '%s'", w.env.seat);
+		    espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_SEAT is not valid: '%s'", w.env.slot);
 	w.door = w.env.listen_fd;
 	host = (struct espl__host_env){ .seed = w.env.seed, .now = &now, .directory = "" };
 	if (status == ESPL_OK)

@@ -27,7 +27,7 @@ struct espl__worker_env {
 	uint32_t port;
 	int report_fd, listen_fd; /* -1 none */
 	const char *master, *params, *options, *checkpoint, *save, *scratch, *device;
-	const char *seat;              /* of one that joins, "" else */
+	const char *slot;              /* of one that joins, "" else */
 	struct espl_setting *settings; /* freed, with what they point to, by ..._free */
 	uint32_t setting_count;
 	char **texts;
@@ -48,14 +48,14 @@ struct espl__worker {
 	uint64_t iteration, budget;
 	struct espl__buf line, inbox;
 	/* its position after the next resize */
-	struct espl__seat {
+	struct espl__worker_slot {
 		uint32_t generation;  /* 0: none is known */
 		uint32_t rank, world; /* equal: leave */
 		uint32_t local_rank, local_world, node;
 		int moved;     /* the old rank 0 leaves, too */
 		uint32_t port; /* where the old rank 0 accepts ranks */
 		char door[256], master[256];
-	} seat;
+	} slot;
 	int64_t moved_at; /* tick at which the resize under way began; any clock */
 	int door;         /* socket on which rank 0 accepts others, -1 none */
 	const char *who;  /* for messages: "trainable 'x'" */
@@ -74,12 +74,13 @@ espl_status espl__worker_connect(struct espl__worker *, const struct espl__comm_
 /* worker_loop.c */
 espl_status espl__worker_loop(struct espl__worker *, struct espl__diag *);
 espl_status espl__worker_say(struct espl__worker *, struct espl__diag *); /* what `line` holds */
-/* The next line; a seat is remembered.  heed 1: waits for more than a seat, or SIGTERM (*got 0);
- * 0: for anything (*got 0: it was a seat). */
+/* The next line; a new slot is remembered.  heed 1: waits for more than a new slot, or SIGTERM
+ * (*got 0); 0: for anything (*got 0: it was a new slot). */
 espl_status espl__worker_hear(struct espl__worker *, char *line, size_t room, int heed, int *got,
     struct espl__diag *);
 /* worker_resize.c */
-int espl__worker_seat(struct espl__worker *, const char *line); /* 1: it is one; -1: a bad one */
+int espl__worker_read_slot(struct espl__worker *,
+    const char *line); /* 1: it is one; -1: a bad one */
 espl_status espl__worker_join(struct espl__worker *, struct espl__diag *);
 /* All ranks; *left: this one is not needed any more. */
 espl_status espl__worker_move(struct espl__worker *, uint32_t generation, int *left,

@@ -154,7 +154,7 @@ espl__worker_env_read(struct espl__worker_env *e, struct espl__diag *diag)
 	e->save = get_text("ESPALIER_SAVE");
 	e->scratch = get_text("ESPALIER_SCRATCH");
 	e->device = get_text("ESPALIER_DEVICE");
-	e->seat = get_text("ESPALIER_SEAT");
+	e->slot = get_text("ESPALIER_SEAT");
 	e->master = get_text("MASTER_ADDR");
 	e->key = strtoull(key, NULL, 16);
 	status = get_numbers(e, diag);

@@ -226,7 +226,7 @@ espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int
 			line[size] = '\0';
 			memmove(b->data, end + 1, b->size - size - 1);
 			b->size -= size + 1;
-			if (espl__worker_seat(w, line) != 1)
+			if (espl__worker_read_slot(w, line) != 1)
 				return ESPL_OK;
 			if (heed)
 				continue;

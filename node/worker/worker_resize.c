@@ -1,7 +1,7 @@
 /* worker_resize.c - a gang changes its ranks while they live, at an iteration boundary.
  *
  * Rank 0 as it was makes the meeting: whoever stays and whoever joins comes to its door, and its
- * state goes from memory to memory.  If it has no seat any more it is there as one rank too many,
+ * state goes from memory to memory.  If it has no slot any more it is there as one rank too many,
  * before the others, while these form the new gang at the door of the new rank 0; then it leaves.
  * Each resize has two numbers of the communicator's generations: for the handing over and, if that
  * differs, for the gang.
@@ -20,9 +20,9 @@
 #define FOREVER (INT64_C(365) * 86400 * ESPL_SECOND) /* the gang's iterations may be long */
 
 int
-espl__worker_seat(struct espl__worker *w, const char *line)
+espl__worker_read_slot(struct espl__worker *w, const char *line)
 {
-	struct espl__seat s = { .generation = 0 };
+	struct espl__worker_slot s = { .generation = 0 };
 	int used = 0;
 
 	ESPL__CHECK(w, WORKER);
@@ -35,7 +35,7 @@ espl__worker_seat(struct espl__worker *w, const char *line)
 		&s.port, s.door, s.master, &used) != 10 ||
 	    line[used] != '\0' || s.generation == 0 || s.world == 0 || s.rank > s.world)
 		return -1;
-	w->seat = s;
+	w->slot = s;
 	return 1;
 }
 
@@ -45,7 +45,7 @@ static espl_status
 meet_for_resize(struct espl__worker *w, int source, struct espl__comm **comm,
     struct espl__diag *diag)
 {
-	const struct espl__seat *t = &w->seat;
+	const struct espl__worker_slot *t = &w->slot;
 	struct espl__comm_setup s = {
 		.rank = source ? 0 : t->rank + (t->moved ? 1 : 0),
 		.world = t->world + (t->moved ? 1 : 0),
@@ -67,7 +67,7 @@ static espl_status
 gather_new_gang(struct espl__worker *w, struct espl__comm *first, int member,
     struct espl__diag *diag)
 {
-	const struct espl__seat *t = &w->seat;
+	const struct espl__worker_slot *t = &w->slot;
 	struct espl__comm_setup s = {
 		.rank = t->rank,
 		.world = t->world,
@@ -118,7 +118,7 @@ call_trainable(struct espl__worker *w, int resize, struct espl__diag *diag)
 static void
 sit_down(struct espl__worker *w)
 {
-	const struct espl__seat *t = &w->seat;
+	const struct espl__worker_slot *t = &w->slot;
 	struct espl__worker_env *e = &w->env;
 
 	e->rank = t->rank;
@@ -132,12 +132,12 @@ static espl_status
 change_gang(struct espl__worker *w, int source, struct espl__diag *diag)
 {
 	struct espl__comm *first = NULL, *old = w->comm;
-	int member = w->seat.rank < w->seat.world;
+	int member = w->slot.rank < w->slot.world;
 	espl_status status = meet_for_resize(w, source, &first, diag);
 
 	w->comm = NULL;
 	espl__comm_finish(old); /* of one that joins: it was alone */
-	if (status == ESPL_OK && w->seat.moved)
+	if (status == ESPL_OK && w->slot.moved)
 		status = gather_new_gang(w, first, member, diag);
 	else if (status == ESPL_OK)
 		w->comm = first;
@@ -163,7 +163,7 @@ announce_resize(struct espl__worker *w, struct espl__diag *diag)
 	espl__buf_clear(&w->line);
 	espl__print(&w->line,
 	    "{\"resized\": %" PRIu32 ", \"port\": %" PRIu32 ", \"took\": %" PRId64 "}\n",
-	    w->seat.generation, w->seat.moved ? w->env.port : w->seat.port,
+	    w->slot.generation, w->slot.moved ? w->env.port : w->slot.port,
 	    espl__tick() - w->moved_at);
 	return espl__worker_say(w, diag);
 }
@@ -178,17 +178,17 @@ espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct
 	ESPL__CHECK(w, WORKER);
 	ESPL__ASSERT(generation > 0);
 	w->moved_at = espl__tick();
-	while (w->seat.generation != generation) {
+	while (w->slot.generation != generation) {
 		status = espl__worker_hear(w, line, sizeof line, 0, &heard, diag);
 		if (status != ESPL_OK)
 			return status;
 		if (heard)
 			return espl__fail(diag, ESPL_E_REMOTE, "'%s' is not a valid slot", line);
 	}
-	*left = w->seat.rank == w->seat.world;
+	*left = w->slot.rank == w->slot.world;
 	espl__comm_finish(w->comm);
 	w->comm = NULL;
-	if (*left && !(source && w->seat.moved))
+	if (*left && !(source && w->slot.moved))
 		return ESPL_OK;
 	status = change_gang(w, source, diag);
 	return status == ESPL_OK && !*left ? announce_resize(w, diag) : status;
@@ -202,9 +202,9 @@ espl__worker_join(struct espl__worker *w, struct espl__diag *diag)
 	espl_status status;
 
 	ESPL__CHECK(w, WORKER);
-	ESPL__ASSERT(w->seat.generation > 0);
+	ESPL__ASSERT(w->slot.generation > 0);
 	espl__buf_clear(&w->line);
-	espl__print(&w->line, "{\"ready\": %" PRIu32 "}\n", w->seat.generation);
+	espl__print(&w->line, "{\"ready\": %" PRIu32 "}\n", w->slot.generation);
 	status = espl__worker_say(w, diag);
 	if (status != ESPL_OK)
 		return status;

@@ -6,7 +6,8 @@
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
  *     -D_GNU_SOURCE -I. -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c \
- *     core/run/journal.c core/policy/ops.c core/run/mend.c base/[a-z]*.c -lm -o fuzz_journal
+ *     core/run/journal.c core/policy/ops.c core/run/journal_repair.c base/[a-z]*.c -lm -o
+ * fuzz_journal
  *   ./fuzz_journal -max_total_time=600 -max_len=4096 tests/fuzz/corpus/journal
  */
 #include <stdio.h>
@@ -134,10 +135,11 @@ read_file(const uint8_t *data, size_t size)
 			else
 				decisions(payload);
 		espl__journal_where(reader, &valid, &chain);
-		demand(espl__mend_look(path, valid, &rest, NULL) == ESPL_OK && rest.size == lost);
+		demand(espl__journal_find_rest(path, valid, &rest, NULL) == ESPL_OK &&
+		    rest.size == lost);
 		espl__journal_reader_free(reader);
 	}
-	(void)espl__mend_hollow(path);
+	(void)espl__journal_is_empty(path);
 	(void)close(fd);
 }
 

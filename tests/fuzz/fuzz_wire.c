@@ -1,4 +1,4 @@
-/* fuzz_wire.c - libFuzzer: frames, START and SEAT messages from anybody.
+/* fuzz_wire.c - libFuzzer: frames, START and SLOTS messages from anybody.
  *
  * The first byte says how the rest is taken: as a stream of frames whose check sums are made
  * right first (so that their contents are reached), as frames as they are, or as a START.  What
@@ -48,20 +48,20 @@ try_start(struct espl__reader r)
 }
 
 static void
-try_seats(struct espl__reader r)
+try_slots(struct espl__reader r)
 {
-	struct espl__seating s, again;
+	struct espl__rank_slots s, again;
 	struct espl__buf b = { NULL, 0, 0 }, c = { NULL, 0, 0 };
 	void *memory, *other;
 
-	if (espl__seating_get(&r, &s, &memory) != 0)
+	if (espl__rank_slots_get(&r, &s, &memory) != 0)
 		return;
 	for (uint32_t i = 0; i < s.count; i++)
 		demand(s.ranks[i].rank <= s.meet.world);
-	espl__seating_put(&s, &b);
+	espl__rank_slots_put(&s, &b);
 	r = espl__reader(b.data, b.size);
-	demand(espl__seating_get(&r, &again, &other) == 0);
-	espl__seating_put(&again, &c);
+	demand(espl__rank_slots_get(&r, &again, &other) == 0);
+	espl__rank_slots_put(&again, &c);
 	demand(b.size == c.size && memcmp(b.data, c.data, b.size) == 0);
 	espl__buf_free(&b);
 	espl__buf_free(&c);
@@ -107,8 +107,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		demand(used == (size_t)(r.end - r.at) + 9 && used <= b.size - at);
 		if (type == ESPL__MSG_START)
 			try_start(r);
-		else if (type == ESPL__MSG_SEAT)
-			try_seats(r);
+		else if (type == ESPL__MSG_SLOTS)
+			try_slots(r);
 		at += used;
 	}
 	espl__buf_free(&b);

@@ -458,11 +458,11 @@ rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct memb
 		rank_of[i] = first ? 0 : at++;
 		local[i] = nodes[slots[i].node]++;
 	}
-	/* those that are here: SEAT to every wing */
+	/* those that are here: SLOTS to every wing */
 	for (uint32_t k = 0; k < g->wing_count; k++) {
 		struct wing *w = &g->wings[k];
 		struct espl__start_rank ranks[RIG_SLOTS];
-		struct espl__seating s = { .gang = w->id, .meet = meet, .ranks = ranks };
+		struct espl__rank_slots s = { .gang = w->id, .meet = meet, .ranks = ranks };
 		struct espl__buf b = { NULL, 0, 0 };
 
 		if (w->ranks == 0)
@@ -489,8 +489,8 @@ rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct memb
 		cr_assert_eq(s.count, w->ranks);
 		s.meet.node = w->node;
 		s.meet.local_world = nodes[w->node];
-		espl__seating_put(&s, &b);
-		say(&g->peers[w->node], ESPL__MSG_SEAT, &b);
+		espl__rank_slots_put(&s, &b);
+		say(&g->peers[w->node], ESPL__MSG_SLOTS, &b);
 		espl__buf_free(&b);
 	}
 	/* those that come */

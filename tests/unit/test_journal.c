@@ -73,7 +73,7 @@ read_all(const char *path, uint64_t *lost)
 	cr_assert_eq(got, 0);
 	espl__journal_where(r, &rest.at, &chain);
 	espl__journal_reader_free(r);
-	cr_assert_eq(espl__mend_look(path, rest.at, &rest, NULL), ESPL_OK);
+	cr_assert_eq(espl__journal_find_rest(path, rest.at, &rest, NULL), ESPL_OK);
 	cr_assert_eq(rest.size, *lost);
 	return n;
 }
@@ -208,7 +208,7 @@ Test(journal, records_are_found_behind_any_damage)
 	cr_assert(rest.damaged);
 	for (int i = 1; i <= 2; i++) { /* kept, and what was kept before is not touched */
 		snprintf(path, sizeof path, "%s.damaged%s", name, i == 1 ? "" : "-2");
-		cr_assert_eq(espl__mend_keep(name, rest.at, &kept, NULL), ESPL_OK);
+		cr_assert_eq(espl__journal_keep_rest(name, rest.at, &kept, NULL), ESPL_OK);
 		cr_assert_str_eq(kept, strrchr(path, '/') + 1);
 		cr_assert_eq(stat(path, &after), 0);
 		cr_assert_eq((uint64_t)after.st_size + rest.at, (uint64_t)before.st_size);
@@ -217,7 +217,7 @@ Test(journal, records_are_found_behind_any_damage)
 	unlink(path);
 	path[strlen(path) - 2] = '\0';
 	unlink(path);
-	cr_assert_eq(espl__mend_keep(name, (uint64_t)before.st_size, &kept, NULL), ESPL_OK);
+	cr_assert_eq(espl__journal_keep_rest(name, (uint64_t)before.st_size, &kept, NULL), ESPL_OK);
 	cr_assert_null(kept);
 	unlink(name);
 	free(noise);
@@ -257,23 +257,23 @@ Test(journal, one_without_a_header_is_told_from_all_else)
 
 	write_some(temporary(name), 0);
 	cr_assert_eq(stat(name, &st), 0);
-	cr_expect(!espl__mend_hollow(name));
+	cr_expect(!espl__journal_is_empty(name));
 	for (off_t size = st.st_size - 1; size >= 0; size--) {
 		cr_assert_eq(truncate(name, size), 0);
-		cr_expect(espl__mend_hollow(name), "cut to %d", (int)size);
+		cr_expect(espl__journal_is_empty(name), "cut to %d", (int)size);
 	}
 	unlink(name);
-	cr_expect(!espl__mend_hollow(name));
+	cr_expect(!espl__journal_is_empty(name));
 	cr_assert_eq(espl__file_write(name, "somebody else's notes\n", 22, NULL), ESPL_OK);
-	cr_expect(!espl__mend_hollow(name));
+	cr_expect(!espl__journal_is_empty(name));
 	cr_assert_eq(truncate(name, 0), 0);
 	cr_assert_eq(truncate(name, 77), 0);
-	cr_expect(espl__mend_hollow(name), "zeros");
+	cr_expect(espl__journal_is_empty(name), "zeros");
 	write_some((unlink(name), name), 1);
 	fd = open(name, O_RDWR);
 	cr_assert_eq(pwrite(fd, "X", 1, 10), 1);
 	close(fd);
-	cr_expect(!espl__mend_hollow(name));
+	cr_expect(!espl__journal_is_empty(name));
 	unlink(name);
 }
 

@@ -1,5 +1,5 @@
 /* test_pack.c - placer pack on several nodes: gangs keep their slots until there is a place for
- * what they are to have, the widest are seated first, and one small gang may move to make room.
+ * what they are to have, the widest are placed first, and one small gang may move to make room.
  */
 #include <criterion/criterion.h>
 #include "testkit.h"
@@ -85,7 +85,7 @@ Test(pack, slots_are_kept_until_there_is_a_place)
 }
 
 /* The narrower one could stay where it is, and would be in the way. */
-Test(pack, the_widest_is_seated_first)
+Test(pack, the_widest_is_placed_first)
 {
 	struct espl_kit *kit = nodes(2, 2);
 	uint64_t a = put(kit, 0, 0, 2), b = put(kit, 1, 0, 1), c;

@@ -594,7 +594,7 @@ Test(colocate, shares)
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK);
 	for (i = 1; i < 4; i++)
 		granted(kit, item(kit, 1, 4, ESPL_ITEM_COLOCATE), 1, 2);
-	/* The fullest node's idle GPU first, then the seat beside, then another GPU. */
+	/* The fullest node's idle GPU first, then the slot beside, then another GPU. */
 	says(kit, espl_kit_place, "place item=1 1.1\nplace item=2 1.1\nplace item=3 0.0\n");
 	/* Another degree cannot sit with them. */
 	granted(kit, item(kit, 1, 4, ESPL_ITEM_COLOCATE), 1, 4);

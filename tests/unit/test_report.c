@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "report/view.h"
-#include "report/reading.h"
+#include "report/results_read.h"
 #include "report/report_html.h"
 #include "report/results.h"
 #include "input/input.h"

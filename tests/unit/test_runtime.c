@@ -94,10 +94,10 @@ Test(wire, start_survives_and_damage_is_seen)
 	espl__buf_free(&f);
 }
 
-Test(wire, seats_survive_and_damage_is_seen)
+Test(wire, slots_survive_and_damage_is_seen)
 {
 	static const struct espl__start_rank ranks[] = { { 2, 0, 7 }, { 9, 0, 3 } };
-	struct espl__seating s = { .gang = 3,
+	struct espl__rank_slots s = { .gang = 3,
 		.count = 2,
 		.ranks = ranks,
 		.meet = { .generation = 4,
@@ -108,14 +108,14 @@ Test(wire, seats_survive_and_damage_is_seen)
 		    .world = 9,
 		    .node = 1,
 		    .local_world = 3 } },
-			     t;
+				t;
 	struct espl__buf b = { NULL, 0, 0 };
 	struct espl__reader r;
 	void *memory;
 
-	espl__seating_put(&s, &b);
+	espl__rank_slots_put(&s, &b);
 	r = espl__reader(b.data, b.size);
-	cr_assert_eq(espl__seating_get(&r, &t, &memory), 0);
+	cr_assert_eq(espl__rank_slots_get(&r, &t, &memory), 0);
 	cr_assert(t.gang == 3 && t.count == 2 && t.meet.generation == 4 && t.meet.moved &&
 	    t.meet.port == 999);
 	cr_assert(t.meet.world == 9 && t.meet.node == 1 && t.meet.local_world == 3);
@@ -125,13 +125,13 @@ Test(wire, seats_survive_and_damage_is_seen)
 	free(memory);
 	for (size_t n = 0; n < b.size; n++) {
 		r = espl__reader(b.data, n);
-		cr_assert_eq(espl__seating_get(&r, &t, &memory), -1);
+		cr_assert_eq(espl__rank_slots_get(&r, &t, &memory), -1);
 	}
 	s.meet.door = "two words"; /* it is one of a line */
 	espl__buf_clear(&b);
-	espl__seating_put(&s, &b);
+	espl__rank_slots_put(&s, &b);
 	r = espl__reader(b.data, b.size);
-	cr_assert_eq(espl__seating_get(&r, &t, &memory), -1);
+	cr_assert_eq(espl__rank_slots_get(&r, &t, &memory), -1);
 	espl__buf_free(&b);
 }
 
@@ -348,7 +348,7 @@ Test(agent, last_line)
 		{ "\033[12", "" },
 		{ "x\n\033[0m\n", "x" },
 	};
-	char to[ESPL__SAID_MAX], longer[500];
+	char to[ESPL__LAST_LINE_MAX], longer[500];
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		espl__last_line(cases[i].text, strlen(cases[i].text), to, sizeof to);

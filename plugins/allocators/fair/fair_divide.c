@@ -81,7 +81,7 @@ larger_first(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* Do these gangs stand side by side, each on one node or on whole ones?  The widest are seated
+/* Do these gangs stand side by side, each on one node or on whole ones?  The widest are placed
  * first. */
 static int
 side_by_side(uint32_t *gangs, uint32_t count, uint32_t *free, uint64_t total, uint32_t per_node)

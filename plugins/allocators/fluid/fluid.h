@@ -155,7 +155,7 @@ struct fluid_pool {
 					 * not done so yet */
 	double ceiling;                 /* fluid_balance.c's */
 	struct fluid_node *nodes;       /* by id */
-	struct fluid_gang *gangs;       /* those to be seated, [room] */
+	struct fluid_gang *gangs;       /* those to be placed, [room] */
 	uint32_t node_count, node_room; /* node_count 0: whatever is idle will do */
 	uint32_t per_node;              /* GPUs a node */
 	uint32_t mover;     /* trial that would have to move, by the last search; NONE */
@@ -272,7 +272,7 @@ struct fluid {
 	struct espl_roster roster;
 };
 
-/* ---- books (fluid_books.c) --------------------------------------------------------------- */
+/* ---- books (fluid_items.c) --------------------------------------------------------------- */
 
 /* Index of an item in the view, or ESPL_ANY: it left. */
 uint32_t allocator_fluid_index(const struct fluid *, struct place);

@@ -9,7 +9,7 @@
 /* Room for what trial `i`, the pool's last, is to have?  Then it has it.  together: on a GPU that
  * is shared already rather than on an idle one. */
 static int
-seat_trial(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing, int together)
+place_trial(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing, int together)
 {
 	struct fluid_trial *t = &pool->trials[i];
 	uint32_t best = FLUID_NONE, whole = want == FLUID_SMALL ? t->least : want;
@@ -114,7 +114,7 @@ allocator_fluid_serve(struct fluid *fluid, const struct espl_alloc_view *view)
 			want = allocator_fluid_fit(t, pool->total);
 			want = want > 0 ? want : FLUID_SMALL;
 		}
-		if (!seat_trial(pool, pool->count - 1, want, packing, together)) {
+		if (!place_trial(pool, pool->count - 1, want, packing, together)) {
 			pool->count--;
 			return ESPL_OK;
 		}

@@ -286,7 +286,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 /* ---- the answer --------------------------------------------------------------------------- */
 
 static espl_status
-grant_jobs(struct milp *milp, const struct milp_plan *plan, const uint8_t *seated,
+grant_jobs(struct milp *milp, const struct milp_plan *plan, const uint8_t *placed,
     struct espl_alloc_sink *sink)
 {
 	const struct milp_case *c = &milp->now;
@@ -303,7 +303,7 @@ grant_jobs(struct milp *milp, const struct milp_plan *plan, const uint8_t *seate
 
 		for (t = 0; t < steps; t++)
 			horizon[t] = c->problem.jobs[i].width[choice[t]];
-		horizon[0] = seated[i] ? horizon[0] : 0;
+		horizon[0] = placed[i] ? horizon[0] : 0;
 		if (entry->gpus != horizon[0] || entry->packing != 1)
 			status = espl_roster_grant(&milp->roster, sink, c->subjects[i].index,
 			    horizon[0], 1);
@@ -330,24 +330,24 @@ apply_plan(struct milp *milp, const struct espl_alloc_view *view, struct espl_al
 {
 	static const char *const words[] = { "heuristic", "bounded", "optimal" };
 	struct milp_case *c = &milp->now;
-	uint8_t *seated = malloc(c->problem.job_count + 1u);
+	uint8_t *placed = malloc(c->problem.job_count + 1u);
 	espl_status status;
 
 	ESPL_ASSERT(plan->choice != NULL && plan->status < sizeof words / sizeof words[0]);
-	if (seated == NULL)
+	if (placed == NULL)
 		return ESPL_E_NOMEM;
-	memset(seated, 1, c->problem.job_count);
+	memset(placed, 1, c->problem.job_count);
 	if (milp->rules.keep)
 		allocator_milp_keep(c, plan);
 	if (milp->rules.fill)
 		allocator_milp_fill(c, plan);
 	if (milp->roster.per_node > 1 && side_by_side(c, view))
-		allocator_milp_seat(c, plan, milp->roster.per_node, seated);
+		allocator_milp_place(c, plan, milp->roster.per_node, placed);
 	plan->value = allocator_milp_value(&c->problem, plan->choice);
 	if (plan->bound < plan->value)
 		plan->bound = plan->value;
-	status = grant_jobs(milp, plan, seated, sink);
-	free(seated);
+	status = grant_jobs(milp, plan, placed, sink);
+	free(placed);
 	if (status != ESPL_OK)
 		return status;
 	if (milp->host->verbose && c->dropped_count > 0)

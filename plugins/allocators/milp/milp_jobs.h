@@ -63,9 +63,9 @@ void allocator_milp_fill(const struct milp_case *, struct milp_plan *);
 /* Equal widths for all, whatever they have left: the smallest is doubled first. */
 void allocator_milp_equal(const struct milp_case *, struct milp_plan *);
 /* Narrows jobs in the first step until all fit side by side on nodes of per_node GPUs, each on one
- * node or on whole ones.  seated[job] 0: there is no place for it. */
-void allocator_milp_seat(const struct milp_case *, struct milp_plan *, uint32_t per_node,
-    uint8_t *seated);
+ * node or on whole ones.  placed[job] 0: there is no place for it. */
+void allocator_milp_place(const struct milp_case *, struct milp_plan *, uint32_t per_node,
+    uint8_t *placed);
 
 /* ---- asking a child process ------------------------------------------------------------------ */
 

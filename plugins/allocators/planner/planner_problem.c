@@ -285,7 +285,7 @@ load_held(struct planner_problem *p, uint32_t bracket)
 /* ---- going on ----------------------------------------------------------------------------- */
 
 static int
-seats_all_trials(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
+holds_all_trials(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
 {
 	const struct espl_cell *cell = planner_cell(p, stage, gpus);
 
@@ -360,7 +360,7 @@ has_twin(const struct planner_problem *p, uint32_t stage, uint32_t gpus,
 		    cell->nodes <= p->held_count && p->before.slots == p->stages[0].trials_before;
 	for (; a <= last && a <= p->limit; a++) {
 		*twin = planner_cell(p, stage - 1, a);
-		if (seats_all_trials(p, stage - 1, a) && (*twin)->nodes == cell->nodes &&
+		if (holds_all_trials(p, stage - 1, a) && (*twin)->nodes == cell->nodes &&
 		    (*twin)->gpus_per_trial == cell->gpus_per_trial)
 			return 1;
 	}
@@ -383,7 +383,7 @@ load_gains(struct planner_problem *p)
 		for (a = 1; a <= p->limit && s->trials_before >= s->trials; a++) {
 			const struct espl_cell *cell = planner_cell(p, i, a), *twin;
 
-			if (!seats_all_trials(p, i, a))
+			if (!holds_all_trials(p, i, a))
 				continue;
 			for (k = 0; k < s->gain_count; k++)
 				if (s->gains[k].gpus_per_trial == cell->gpus_per_trial)

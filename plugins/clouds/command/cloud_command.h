@@ -105,7 +105,7 @@ void cloud_command_leases_listed(struct command_cloud *);
 void cloud_command_leases_free(struct command_cloud *);
 uint32_t cloud_command_offer(const struct command_cloud *, const char *name, const char *market);
 
-/* cloud_command_words.c: the commands, what they get, and what they answer */
+/* cloud_command_argv.c: the commands, what they get, and what they answer */
 /* Takes over input. */
 espl_status cloud_command_spawn(const struct command_cloud *, uint32_t option, json_t *input,
     uint64_t cookie);

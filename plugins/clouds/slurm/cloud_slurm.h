@@ -106,7 +106,7 @@ slurm_offer_name(const struct slurm_cloud *cloud, char name[80])
 	    slurm_text(cloud, SLURM_OPT_TYPE));
 }
 
-/* ---- cloud_slurm_words.c: the words of commands; 0, or -1: out of memory ---- */
+/* ---- cloud_slurm_commands.c: the words of commands; 0, or -1: out of memory ---- */
 
 struct slurm_words {
 	char **list; /* NULL-ended */

@@ -2,7 +2,7 @@
  *
  * A lease is a whole host. Hosts with the same GPUs and price are one offer. At start every host is
  * tried; before a lease is ready its host is asked whether another run uses it. The lock itself is
- * held by the agent (cloud_ssh_words.c), so a lease and its lock end together.
+ * held by the agent (cloud_ssh_commands.c), so a lease and its lock end together.
  */
 #include <math.h>
 #include <stdio.h>

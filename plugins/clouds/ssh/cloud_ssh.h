@@ -84,7 +84,7 @@ ssh_gpus(const struct ssh_host *host)
 	return (uint32_t)host->row[SSH_COL_GPUS].as.i;
 }
 
-/* cloud_ssh_words.c */
+/* cloud_ssh_commands.c */
 struct ssh_words {
 	char **list; /* NULL-ended */
 	uint32_t count;

@@ -1,0 +1,171 @@
+/* check_unchanged.c - check: programs that are not changed: their command line, their output. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/fill.h"
+#include "base/mem.h"
+#include "cli/session.h"
+#include "listen/listen.h"
+
+#define LOG_MAX ((size_t)256 << 20)
+#define SHOWN 5u /* reports */
+
+struct example {
+	struct espl__settings settings;
+	const struct espl__run_config *config;
+	char iterations[32];
+};
+
+/* What is known only when a trial starts is made up. */
+static const char *
+find_setting(void *ctx, const char *name)
+{
+	static const char *const made_up[][2] = { { "trial", "0" }, { "run", "DIR" },
+		{ "output", "DIR/trials/0/output" }, { "seed", "1" } };
+	struct example *e = ctx;
+	const struct espl__node *most =
+	    espl__node_get(e->config->algorithm.group, "iterations_max");
+
+	for (uint32_t i = 0; i < e->settings.count; i++)
+		if (strcmp(e->settings.list[i].name, name) == 0)
+			return e->settings.list[i].text;
+	for (size_t i = 0; i < sizeof made_up / sizeof made_up[0]; i++)
+		if (strcmp(made_up[i][0], name) == 0)
+			return made_up[i][1];
+	if (strcmp(name, "experiment") == 0)
+		return e->config->name;
+	if (strcmp(name, "iterations") != 0)
+		return NULL;
+	(void)snprintf(e->iterations, sizeof e->iterations, "%lld",
+	    most != NULL && most->type == ESPL__INT ? (long long)most->i : 1LL);
+	return e->iterations;
+}
+
+/* As a shell would read it, and without anything that a terminal would obey. */
+static void
+put_word(const char *word, struct espl__buf *b)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "-_=./:,+@%{}";
+	int quoted = word[0] == '\0' || word[strspn(word, plain)] != '\0';
+
+	espl__print(b, " %s", quoted ? "'" : "");
+	for (const char *p = word; *p != '\0'; p++) {
+		if (*p == '\'')
+			espl__print(b, "'\\''");
+		else
+			espl__put_u8(b, (unsigned char)*p < ' ' || *p == 0x7f ? '?' : (uint8_t)*p);
+	}
+	espl__print(b, "%s", quoted ? "'" : "");
+}
+
+/* The middle of every range. */
+static void
+put_example(const struct espl__session *s, struct espl__buf *b)
+{
+	const struct espl__trial_config *t = &s->config->trial;
+	const struct espl_space *space = espl__space_view(s->space);
+	double *unit = espl__alloc((space->param_count + 1) * sizeof *unit),
+	       *values = espl__alloc((space->param_count + 1) * sizeof *values);
+	struct example e = { { NULL, 0, NULL }, s->config, "" };
+	struct espl__buf word = { NULL, 0, 0 };
+
+	for (uint32_t i = 0; i < space->param_count; i++)
+		unit[i] = 0.5;
+	if (space->from_unit(space, unit, values) == ESPL_OK) {
+		espl__space_settings(s->space, values, &e.settings);
+		espl__print(b, "  example    ");
+		for (uint32_t i = 0; i < t->command_count; i++) {
+			espl__buf_clear(&word);
+			if (espl__fill(t->command[i], find_setting, &e, &word, NULL) == 0 &&
+			    (word.size > 0 || t->command[i][0] == '\0'))
+				put_word(espl__buf_text(&word), b);
+		}
+		espl__print(b, "\n");
+		espl__settings_free(&e.settings);
+	}
+	espl__buf_free(&word);
+	free(unit);
+	free(values);
+}
+
+void
+espl__check_words(const struct espl__session *s, struct espl__buf *b)
+{
+	const struct espl__trial_config *t = &s->config->trial;
+	int named = 0;
+
+	for (uint32_t i = 0; i < t->command_count; i++)
+		named |= espl__fill_any(t->command[i]);
+	if (named && s->space != NULL)
+		put_example(s, b);
+	if (t->metrics != NULL)
+		espl__print(b,
+		    "  metrics     read from the output; no checkpoints, so a trial that is paused "
+		    "and "
+		    "promoted\n"
+		    "              later trains again from iteration 0\n");
+}
+
+static uint64_t
+try_lines(struct espl__listen *listen, const struct espl__buf *log, struct espl__buf *b)
+{
+	const char *p = (const char *)log->data, *end = p + log->size;
+	struct espl__buf report = { NULL, 0, 0 };
+	uint64_t count = 0;
+
+	while (p < end) {
+		size_t n = 0;
+
+		while (p + n < end && p[n] != '\n' && p[n] != '\r')
+			n++;
+		if (espl__listen_line(listen, p, n, &report) && count++ < SHOWN)
+			espl__print(b, "              %s", espl__buf_text(&report));
+		p += n + 1;
+	}
+	espl__buf_free(&report);
+	return count;
+}
+
+espl_status
+espl__check_output(const struct espl__session *s, const char *path, struct espl__buf *b,
+    struct espl__diag *diag)
+{
+	struct espl__buf log = { NULL, 0, 0 }, lines = { NULL, 0, 0 };
+	struct espl__listen *listen = NULL;
+	uint64_t count = 0;
+	int from;
+	espl_status status;
+
+	if (path == NULL)
+		return ESPL_OK;
+	if (s->config->trial.metrics == NULL) {
+		espl__fail(diag, ESPL_E_CONFIG,
+		    "--output needs trial.metrics in the configuration");
+		espl__hint(diag, "metrics = { from = \"stdout\"; pattern = \"loss: {loss}\"; };");
+		return ESPL_E_CONFIG;
+	}
+	status = espl__listen_new_json(s->config->trial.metrics, &listen, &from, diag);
+	if (status == ESPL_OK)
+		status = espl__file_read(path, LOG_MAX, &log, diag);
+	if (status == ESPL_OK) {
+		count = try_lines(listen, &log, &lines);
+		espl__print(b, "  output      %llu report%s in '%s'%s\n", (unsigned long long)count,
+		    count == 1 ? "" : "s", path, count > SHOWN ? "; the first are" : "");
+		espl__put(b, lines.data, lines.size);
+		if (espl__listen_hard(listen) > 0)
+			espl__print(b,
+			    "              the pattern takes too many steps on %llu lines, which "
+			    "are "
+			    "ignored\n",
+			    (unsigned long long)espl__listen_hard(listen));
+	}
+	if (status == ESPL_OK && count == 0)
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s': %s", path,
+		    s->config->trial.metrics_missed);
+	espl__listen_free(listen);
+	espl__buf_free(&lines);
+	espl__buf_free(&log);
+	return status;
+}

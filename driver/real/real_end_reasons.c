@@ -1,0 +1,242 @@
+/* real_end_reasons.c - how a gang ended, and why in words that are the same on every machine.
+ *
+ * No path, host or process id is in the text, but for what the trial printed last: it goes into
+ * the journal.
+ */
+#include "base/assert.h"
+#include "real/real.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/mem.h"
+
+/* How the texts of ends begin that agents have for what is no fault of the trial's (wire.h). */
+#define FOLDER "run folder: "
+#define STORE "store: "
+#define SAVING "saving: "
+
+/* How likely this rank is the cause: what could not start, then what failed by itself, then what
+ * may only have been ended because another one failed. */
+static int
+blame_score(const struct espl__rank_end *end)
+{
+	if (end->text[0] != '\0')
+		return 5;
+	if (end->code == ESPL__EXIT_PEER)
+		return 1; /* it only tells that another rank was lost */
+	if (end->code > 0)
+		return 4;
+	if (end->code == -SIGTERM || end->code == -SIGKILL)
+		return 2;
+	return end->code < 0 ? 3 : 0;
+}
+
+static const struct espl__rank_end *
+find_culprit(const struct espl__rgang *gang)
+{
+	const struct espl__rank_end *worst = NULL;
+	uint32_t i;
+
+	if (gang->told != 0 && gang->kind->of->config->trial.metrics != NULL)
+		return NULL; /* none of them knew: each died of our signal, or of a lost peer */
+
+	for (i = 0; i < gang->end_count; i++) {
+		const struct espl__rank_end *end = &gang->ends[i];
+
+		if (blame_score(end) == 0)
+			continue;
+		if (worst == NULL || blame_score(end) > blame_score(worst) ||
+		    (blame_score(end) == blame_score(worst) && end->rank < worst->rank))
+			worst = end;
+	}
+	return worst;
+}
+
+static void
+fail_event(struct espl__event *event, enum espl__gang_end how, uint64_t node, const char *text,
+    struct espl__arena *arena)
+{
+	event->as.ended.how = how;
+	event->as.ended.node = node;
+	event->as.ended.text = espl__arena_strdup(arena, text);
+}
+
+static int
+says_no_checkpoint(const struct espl__rank_end *end)
+{
+	return strncmp(end->text, "no checkpoint", 13) == 0;
+}
+
+static const struct espl__rank_end *
+begins_with(const struct espl__rgang *gang, const char *prefix)
+{
+	for (uint32_t i = 0; i < gang->end_count; i++)
+		if (strncmp(gang->ends[i].text, prefix, strlen(prefix)) == 0)
+			return &gang->ends[i];
+	return NULL;
+}
+
+/* Saves that failed in a row, each after an agent's own retries, before the run is ended. */
+#define SAVES_IN_VAIN 5
+
+/* A checkpoint that could not be kept, for no fault of the trial's: does the run end? */
+static int
+saved_in_vain(struct espl__real *real, const struct espl__rank_end *end)
+{
+	if (end == NULL)
+		return 0;
+	espl__log(ESPL_WARN, "a checkpoint could not be saved on node %llu: %s",
+	    (unsigned long long)end->lease, end->text + strlen(SAVING));
+	return ++real->saved_in_vain >= SAVES_IN_VAIN;
+}
+
+static int
+is_private(const struct espl__real *real, uint64_t id)
+{
+	const struct espl__rlease *lease = espl__real_lease(real, id);
+
+	return lease != NULL && lease->agent != NULL && lease->agent->mover != NULL;
+}
+
+/* Reports that the run directory cannot be written, or that GPUs cannot be shared as configured, if
+ * that ended the gang. */
+static void
+report_trouble(struct espl__real *real, const struct espl__rgang *gang)
+{
+	const struct espl__rank_end *end = begins_with(gang, FOLDER),
+				    *saving = begins_with(gang, SAVING),
+				    *store = begins_with(gang, STORE);
+	const char *unshared = espl__real_gpu_trouble(gang);
+	int in_vain = saved_in_vain(real, saving);
+	struct espl__event *event;
+	char text[500];
+
+	ESPL__CHECK(real, REAL);
+	if ((end == NULL && store == NULL && unshared == NULL && !in_vain) || real->troubled)
+		return;
+	real->troubled = 1;
+	if (end != NULL)
+		(void)snprintf(text, sizeof text, "cannot write to the %s node %llu: %s",
+		    is_private(real, end->lease) ? "disk of" : "run directory on",
+		    (unsigned long long)end->lease, end->text + strlen(FOLDER));
+	else if (store != NULL)
+		(void)snprintf(text, sizeof text,
+		    "node %llu cannot fetch a checkpoint from the bucket: %s",
+		    (unsigned long long)store->lease, store->text + strlen(STORE));
+	else if (in_vain)
+		(void)snprintf(text, sizeof text,
+		    "%d checkpoints in a row could not be saved; the last was on node %llu: %s",
+		    SAVES_IN_VAIN, (unsigned long long)saving->lease,
+		    saving->text + strlen(SAVING));
+	else
+		(void)snprintf(text, sizeof text, "%s", unshared);
+	espl__log(ESPL_ERROR, "%s", text);
+	event = espl__real_event(real, ESPL__EV_TROUBLE);
+	event->as.text = espl__arena_strdup(espl__real_arena(real), text);
+}
+
+static void
+add_said(const struct espl__rank_end *end, char *text, size_t room)
+{
+	size_t size = strlen(text);
+
+	if (end != NULL && end->said != NULL && end->said[0] != '\0')
+		(void)snprintf(text + size, room - size, "; the last line of its log is: %s",
+		    end->said);
+}
+
+/* Every rank ended with status 0: was it asked to? */
+static void
+clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct espl__event *event)
+{
+	struct espl__arena *arena = espl__real_arena(real);
+	const char *missed = gang->kind->of->config->trial.metrics_missed;
+	char text[500];
+
+	event->as.ended.how = ESPL__END_DONE;
+	if (gang->finished) {
+		event->as.ended.how = ESPL__END_FINISHED;
+	} else if (gang->told == ESPL__PAUSE) {
+		if (gang->kind->of->config->trial.checkpoint && gang->saved < gang->last)
+			fail_event(event, ESPL__END_UNSAVED, gang->parts[0].lease,
+			    "exited without saving a checkpoint of its last iteration", arena);
+	} else if (gang->told != ESPL__STOP && gang->killed) {
+		event->as.ended.how = ESPL__END_LOST;
+	} else if (gang->told != ESPL__STOP && gang->last < gang->budget) {
+		if (gang->last == gang->begun)
+			(void)snprintf(text, sizeof text,
+			    "ended without reporting an iteration (%s)",
+			    missed != NULL ? missed : "does it call run.report()?");
+		else
+			(void)snprintf(text, sizeof text,
+			    "exited at iteration %llu of %llu without being asked to stop",
+			    (unsigned long long)gang->last, (unsigned long long)gang->budget);
+		add_said(gang->end_count > 0 ? &gang->ends[0] : NULL, text, sizeof text);
+		fail_event(event, ESPL__END_FAILED, gang->parts[0].lease, text, arena);
+	}
+}
+
+/* How and why a gang ended, in words. */
+static void
+word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__event *event)
+{
+	const struct espl__rank_end *end = find_culprit(gang);
+	struct espl__arena *arena = espl__real_arena(real);
+	char text[500];
+
+	ESPL__CHECK(gang, RGANG);
+	event->as.ended.gang = gang->id;
+	event->as.ended.how = ESPL__END_LOST;
+	event->as.ended.node = ESPL_NONE;
+	event->as.ended.text = "";
+	if (begins_with(gang, SAVING) != NULL)
+		event->as.ended.node = begins_with(gang, SAVING)->lease;
+	if (begins_with(gang, FOLDER) != NULL || begins_with(gang, STORE) != NULL ||
+	    begins_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang))
+		return; /* no fault of the trial's */
+	if (gang->lost) {
+		event->as.ended.node = gang->parts[0].lease;
+		for (uint32_t i = 0; i < gang->part_count; i++)
+			if (gang->parts[i].lost)
+				event->as.ended.node = gang->parts[i].lease;
+		return;
+	}
+	if (gang->broken != NULL) {
+		fail_event(event, ESPL__END_FAILED, gang->parts[0].lease, gang->broken, arena);
+		return;
+	}
+	if (end == NULL) {
+		clean_verdict(real, gang, event);
+		return;
+	}
+	if (says_no_checkpoint(end)) { /* its text may name a file */
+		espl__log(ESPL_WARN, "trial %llu: %s", (unsigned long long)gang->trial, end->text);
+		fail_event(event, ESPL__END_NO_CHECKPOINT, end->lease,
+		    "the checkpoint to start from is missing or damaged", arena);
+		return;
+	}
+	if (gang->killed)
+		return; /* it did not end as asked, but ended by us */
+	if (end->text[0] != '\0')
+		(void)snprintf(text, sizeof text, "rank %u: %s", end->rank, end->text);
+	else if (end->code > 0)
+		(void)snprintf(text, sizeof text, "rank %u: exit status %d", end->rank, end->code);
+	else
+		(void)snprintf(text, sizeof text, "rank %u: killed by signal %d", end->rank,
+		    -end->code);
+	if (end->text[0] == '\0')
+		add_said(end, text, sizeof text);
+	fail_event(event, ESPL__END_FAILED, end->lease, text, arena);
+}
+
+void
+espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__event *event;
+
+	report_trouble(real, gang); /* before the end: nothing starts in between */
+	event = espl__real_event(real, ESPL__EV_ENDED);
+	word_end(real, gang, event);
+	espl__real_gang_free(real, gang);
+}

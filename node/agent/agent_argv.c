@@ -1,0 +1,175 @@
+/* agent_argv.c - lists of words: an environment, and a command, in which {NAME} becomes the value
+ * of a parameter, or of a variable of the protocol.  No shell sees them.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/fill.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "agent/agent.h"
+#include "agent/agent_sup.h"
+
+void
+espl__strings_free(struct espl__strings *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		free(s->list[i]);
+	free(s->list);
+	memset(s, 0, sizeof *s);
+}
+
+static size_t
+find_variable(const struct espl__strings *s, const char *name, size_t length)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (strncmp(s->list[i], name, length) == 0 && s->list[i][length] == '=')
+			return i;
+	return SIZE_MAX;
+}
+
+const char *
+espl__env_get(const struct espl__strings *s, const char *name)
+{
+	size_t length = strlen(name), at = find_variable(s, name, length);
+
+	return at == SIZE_MAX ? NULL : s->list[at] + length + 1;
+}
+
+void
+espl__words_add(struct espl__strings *s, char *text)
+{
+	ESPL__GROW(s->list, s->cap, s->count + 2);
+	s->list[s->count++] = text;
+	s->list[s->count] = NULL;
+}
+
+/* Replaces an older one of this name. */
+void
+espl__env_set(struct espl__strings *s, char *text)
+{
+	size_t at = find_variable(s, text, strcspn(text, "="));
+
+	if (at != SIZE_MAX) {
+		free(s->list[at]);
+		s->list[at] = text;
+		return;
+	}
+	espl__words_add(s, text);
+}
+
+/* ---- programs ---------------------------------------------------------------------------- */
+
+static int
+is_runnable(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* argv[0] with a slash is taken from the working folder on; else PATH is searched.  NULL: it
+ * is nowhere. */
+char *
+espl__find_program(const char *name, const char *folder, const char *path)
+{
+	ESPL__ASSERT(name != NULL && folder != NULL);
+	if (strchr(name, '/') != NULL)
+		return espl__strdup(name);
+	if (path == NULL || path[0] == '\0')
+		path = "/usr/local/bin:/usr/bin:/bin";
+	for (;;) {
+		size_t length = strcspn(path, ":");
+		char *try;
+
+		if (path[0] == '/')
+			try = espl__format("%.*s/%s", (int)length, path, name);
+		else
+			try = espl__format("%s/%.*s/%s", folder, length > 0 ? (int)length : 1,
+			    length > 0 ? path : ".", name);
+		if (is_runnable(try))
+			return try;
+		free(try);
+		if (path[length] == '\0')
+			return NULL;
+		path += length + 1;
+	}
+}
+
+/* ---- the command ---- */
+
+struct values {
+	const json_t *params;
+	const struct espl__strings *env;
+	char number[64];
+};
+
+static const char *
+find_value(void *ctx, const char *name)
+{
+	struct values *v = ctx;
+	const json_t *value = json_object_get(v->params, name);
+
+	if (json_is_integer(value))
+		(void)snprintf(v->number, sizeof v->number, "%" JSON_INTEGER_FORMAT,
+		    json_integer_value(value));
+	else if (json_is_real(value))
+		(void)espl__format_real(json_real_value(value), v->number);
+	else if (json_is_boolean(value))
+		return json_is_true(value) ? "true" : "false";
+	else if (value != NULL)
+		return json_string_value(value);
+	if (value != NULL)
+		return v->number;
+	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
+		if (strcmp(own->name, name) == 0)
+			return espl__env_get(v->env, own->variable);
+	return NULL;
+}
+
+/* A word that names an inactive parameter is left out, and one that is empty once it is filled. */
+static void
+add_words(const struct espl__start *t, struct values *v, struct espl__strings *to)
+{
+	struct espl__buf word = { NULL, 0, 0 };
+
+	for (uint32_t i = 0; i < t->argc; i++) {
+		espl__buf_clear(&word);
+		if (espl__fill(t->argv[i], find_value, v, &word, NULL) == 0 &&
+		    (word.size > 0 || t->argv[i][0] == '\0'))
+			espl__words_add(to, espl__strdup(espl__buf_text(&word)));
+	}
+	espl__buf_free(&word);
+}
+
+char *
+espl__agent_words(const struct espl__agent_rank *r, const struct espl__strings *env, int listens,
+    struct espl__strings *to)
+{
+	const struct espl__start *t = &r->gang->start;
+	struct values values = { json_loads(t->params, 0, NULL), env, "" };
+	struct espl__strings words = { NULL, 0, 0 };
+	char *path;
+
+	ESPL__CHECK(r->gang, AGENT_GANG);
+	add_words(t, &values, &words);
+	json_decref((json_t *)(uintptr_t)values.params);
+	path = words.count > 0
+	    ? espl__find_program(words.list[0], t->directory, espl__env_get(env, "PATH"))
+	    : NULL;
+	if (path != NULL && listens) {
+		espl__words_add(to, espl__format("%s/espalier-listen", r->gang->agent->libexec));
+		espl__words_add(to, espl__strdup(t->metrics));
+		espl__words_add(to, path);
+		path = espl__strdup(to->list[0]);
+	}
+	for (size_t i = 0; i < words.count; i++)
+		espl__words_add(to, words.list[i]);
+	words.count = 0;
+	espl__strings_free(&words);
+	return path;
+}

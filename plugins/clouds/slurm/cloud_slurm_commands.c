@@ -1,0 +1,233 @@
+/* cloud_slurm_commands.c - the words of Slurm's commands, and the scripts that run on a node.
+ *
+ * A job step ends with its srun, and everything in it is killed then. So the keeper of a session
+ * (docs/sessions.md) must not be in the step: the job's own script, the holder, starts it when the
+ * step asks for that, and the step only relays. They meet in a directory of the node's /tmp.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud_slurm.h"
+
+/* Where holder and step meet; $t: the token of the lease. */
+#define MEET "d=/tmp/espalier-$(id -u)-$t; "
+
+/* $g: GPUs, or 0 for slots on cores; $s: slots. Sets $why if the job has other GPUs. */
+#define DEVICES \
+	"why=; if [ \"$g\" = 0 ]; then list=cpu:$s; else " \
+	"case $CUDA_VISIBLE_DEVICES in GPU-* | MIG-*) list=$CUDA_VISIBLE_DEVICES;; " \
+	"*) list=$(nvidia-smi -i \"$CUDA_VISIBLE_DEVICES\" --query-gpu=uuid " \
+	"--format=csv,noheader 2>&1 | paste -s -d , -);; esac; " \
+	"n=$(echo \"$list\" | tr , '\\n' | grep -c '^[GM][PI][UG]-'); [ \"$n\" = \"$g\" ] || " \
+	"why=\"nvidia-smi finds $n GPUs of the job on $(uname -n) instead of $g " \
+	"(CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES)\"; fi; "
+
+/* $1: $g; $2: $s; $3: the seconds after which a job without an agent ends; $4: $t. The step writes
+ * the words of a keeper to d/ask, one a line, and waits for d/EPOCH.
+ *
+ * SIGTERM comes at the end of a job and when the grace time of a preemption begins; only at the
+ * end the session is ended. */
+static const char holder_script[] =
+    "set -o posix\n" /* a signal interrupts read */
+    "g=$1 s=$2 t=$4 u=$(id -u) mask=$(umask) agent= lease= term=\n"
+    "trap 'term=1' TERM\n" MEET "umask 077\n"
+    "[ ! -O \"$d\" ] || rm -rf \"$d\"\n"
+    "mkdir \"$d\" && mkfifo \"$d/ask\" && exec 3<>\"$d/ask\" || exit 1\n"
+    "trap 'rm -rf \"$d\"' EXIT\n" DEVICES "\n"
+    "[ -z \"$why\" ] || echo \"$why\" >\"$d/why\"\n"
+    "export ESPALIER_AGENT_DEVICES=$list\n"
+    "echo \"$list\" >\"$d/new\" && mv \"$d/new\" \"$d/devices\"\n"
+    "used=$SECONDS\n"
+    "while [ $((SECONDS - used)) -lt \"$3\" ]; do\n"
+    "	if read -r -t 2 -u 3 word && [ \"$word\" = agent ]; then\n"
+    "		for name in agent lease epoch linger; do read -r -t 2 -u 3 $name; done\n"
+    "		(umask \"$mask\"; exec \"$agent\" --keep \"$lease\" \"$epoch\" "
+    "\"$linger\" new) </dev/null >/dev/null 2>\"$d/new\"\n"
+    "		mv \"$d/new\" \"$d/$epoch\"\n"
+    "		used=$SECONDS\n"
+    "	fi\n"
+    "	if [ -n \"$term\" ]; then\n"
+    "		term=\n"
+    "		state=$(timeout 5 squeue -h -j $SLURM_JOB_ID -o %T 2>/dev/null)\n"
+    "		[ \"$state\" = RUNNING ] || break\n"
+    "	fi\n"
+    "	[ -z \"$lease\" ] || ! grep -q \"@espalier-$u-$lease\\$\" /proc/net/unix || "
+    "used=$SECONDS\n"
+    "done\n"
+    "rm -rf \"$d\"\n"
+    "[ -z \"$lease\" ] || timeout 25 \"$agent\" --keep \"$lease\" 0 1 end </dev/null\n";
+
+/* $1: $g; $2: $s; $3: "" if a holder is there; $4: the agent, or ""; $5: $t. Then come the words
+ * that the host appends: the path of its own agent, and --keep LEASE EPOCH LINGER WHAT, or nothing.
+ */
+static const char step_script[] =
+    "g=$1 s=$2 alone=$3 o=$4 t=$5 a=${4:-$6}; shift 6; " MEET
+    "b=$(command -v \"$a\" || { [ -z \"$o\" ] && command -v espalier-agent; }) || "
+    "{ echo \"there is no espalier-agent at $a\" >&2; exit 127; }; "
+    "until_there() { n=0; until [ -O \"$1\" ]; do n=$((n + 1)); [ $n -lt 300 ] || "
+    "{ echo \"$2 within 30 s\" >&2; exit 1; }; sleep 0.1; done; }; "
+    "if [ -n \"$alone\" ]; then " DEVICES
+    "else until_there \"$d/devices\" \"the script of job $SLURM_JOB_ID did not start\"; "
+    "read -r list <\"$d/devices\"; why=$(cat \"$d/why\" 2>/dev/null); fi; "
+    "[ -z \"$why\" ] || { echo \"$why\" >&2; exit 1; }; "
+    "ESPALIER_AGENT_DEVICES=$list; export ESPALIER_AGENT_DEVICES; "
+    "if [ -z \"$alone\" ] && [ \"$5\" = new ]; then "
+    "printf '%s\\n' agent \"$b\" \"$2\" \"$3\" \"$4\" >\"$d/ask\"; "
+    "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
+    "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
+
+/* ---- words ---- */
+
+/* Takes over the text; NULL: there was no memory for it. */
+static void
+add_text(struct slurm_words *words, char *text)
+{
+	char **list = text != NULL ? realloc(words->list, (words->count + 2) * sizeof *list) : NULL;
+
+	if (list == NULL) {
+		free(text);
+		words->failed = 1;
+		return;
+	}
+	words->list = list;
+	list[words->count++] = text;
+	list[words->count] = NULL;
+}
+
+void
+cloud_slurm_words_add(struct slurm_words *words, const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	add_text(words, text);
+}
+
+void
+cloud_slurm_words_free(struct slurm_words *words)
+{
+	for (uint32_t i = 0; i < words->count; i++)
+		free(words->list[i]);
+	free(words->list);
+	*words = (struct slurm_words){ NULL, 0, 0 };
+}
+
+static int
+has_gpus(const struct slurm_cloud *cloud)
+{
+	return strcmp(slurm_text(cloud, SLURM_OPT_TYPE), "cpu") != 0;
+}
+
+static void
+add_option(struct slurm_words *words, const struct slurm_cloud *cloud, uint32_t option,
+    const char *name)
+{
+	if (slurm_is_set(cloud, option))
+		cloud_slurm_words_add(words, "--%s=%s", name, slurm_text(cloud, option));
+}
+
+static void
+add_devices(struct slurm_words *words, const struct slurm_cloud *cloud)
+{
+	long long gpus = slurm_number(cloud, SLURM_OPT_GPUS);
+
+	cloud_slurm_words_add(words, "%lld", has_gpus(cloud) ? gpus : 0);
+	cloud_slurm_words_add(words, "%lld", gpus);
+}
+
+/* It is sent as standard input, so its arguments are in its text. */
+char *
+cloud_slurm_words_holder(const struct slurm_cloud *cloud, const char *token)
+{
+	long long gpus = slurm_number(cloud, SLURM_OPT_GPUS);
+	char *text;
+
+	return asprintf(&text, "#!/bin/bash\nset -- %lld %lld %lld %s\n%s",
+		   has_gpus(cloud) ? gpus : 0, gpus,
+		   (long long)(slurm_number(cloud, SLURM_OPT_IDLE) / ESPL_SECOND), token,
+		   holder_script) < 0
+	    ? NULL
+	    : text;
+}
+
+struct slurm_words
+cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job *job)
+{
+	const struct espl_value *values = cloud->config->values;
+	const struct espl_table *more =
+	    slurm_is_set(cloud, SLURM_OPT_ARGUMENTS) ? values[SLURM_OPT_ARGUMENTS].as.table : NULL;
+	long long gpus = slurm_number(cloud, SLURM_OPT_GPUS);
+	struct slurm_words words = { NULL, 0, 0 };
+
+	cloud_slurm_words_add(&words, "sbatch");
+	cloud_slurm_words_add(&words, "--parsable");
+	cloud_slurm_words_add(&words, "--job-name=%s", job->token);
+	cloud_slurm_words_add(&words, "--comment=%s", job->token);
+	cloud_slurm_words_add(&words, "--nodes=1");
+	cloud_slurm_words_add(&words, "--ntasks=1");
+	cloud_slurm_words_add(&words, "--no-requeue");
+	cloud_slurm_words_add(&words, "--output=/dev/null");
+	add_option(&words, cloud, SLURM_OPT_PARTITION, "partition");
+	add_option(&words, cloud, SLURM_OPT_QOS, "qos");
+	add_option(&words, cloud, SLURM_OPT_ACCOUNT, "account");
+	add_option(&words, cloud, SLURM_OPT_CONSTRAINT, "constraint");
+	if (slurm_is_set(cloud, SLURM_OPT_GRES))
+		add_option(&words, cloud, SLURM_OPT_GRES, "gres");
+	else if (has_gpus(cloud))
+		cloud_slurm_words_add(&words, "--gres=gpu:%lld", gpus);
+	if (slurm_is_set(cloud, SLURM_OPT_CPUS) || !has_gpus(cloud))
+		cloud_slurm_words_add(&words, "--cpus-per-task=%lld",
+		    slurm_is_set(cloud, SLURM_OPT_CPUS)
+			? (long long)slurm_number(cloud, SLURM_OPT_CPUS)
+			: gpus);
+	if (slurm_is_set(cloud, SLURM_OPT_MEMORY))
+		cloud_slurm_words_add(&words, "--mem=%lldM",
+		    ((long long)slurm_number(cloud, SLURM_OPT_MEMORY) + 1048575) / 1048576);
+	if (slurm_is_set(cloud, SLURM_OPT_TIME))
+		cloud_slurm_words_add(&words, "--time=%lld",
+		    (long long)((slurm_number(cloud, SLURM_OPT_TIME) + 60 * ESPL_SECOND - 1) /
+			(60 * ESPL_SECOND)));
+	for (uint32_t i = 0; more != NULL && i < more->row_count; i++)
+		cloud_slurm_words_add(&words, "%s", more->cells[i].as.s);
+	if (words.failed)
+		cloud_slurm_words_free(&words);
+	return words;
+}
+
+/* --unbuffered: otherwise only whole lines pass, and frames are none. The agent may use what the
+ * whole job has on the node. */
+struct slurm_words
+cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const char *node,
+    const char *token)
+{
+	struct slurm_words words = { NULL, 0, 0 };
+
+	cloud_slurm_words_add(&words, "srun");
+	cloud_slurm_words_add(&words, "--jobid=%s", job);
+	cloud_slurm_words_add(&words, "--overlap");
+	cloud_slurm_words_add(&words, "--nodes=1");
+	cloud_slurm_words_add(&words, "--ntasks=1");
+	cloud_slurm_words_add(&words, "--nodelist=%s", node);
+	if (cloud->inside != NULL) /* else the agent is not in the step */
+		cloud_slurm_words_add(&words, "--cpu-bind=none");
+	cloud_slurm_words_add(&words, "--unbuffered");
+	cloud_slurm_words_add(&words, "--quiet");
+	cloud_slurm_words_add(&words, "--chdir=/");
+	cloud_slurm_words_add(&words, "sh");
+	cloud_slurm_words_add(&words, "-c");
+	cloud_slurm_words_add(&words, "%s", step_script);
+	cloud_slurm_words_add(&words, "espalier");
+	add_devices(&words, cloud);
+	cloud_slurm_words_add(&words, "%s", cloud->inside != NULL ? "alone" : "");
+	cloud_slurm_words_add(&words, "%s", slurm_text(cloud, SLURM_OPT_AGENT));
+	cloud_slurm_words_add(&words, "%s", token);
+	if (words.failed)
+		cloud_slurm_words_free(&words);
+	return words;
+}

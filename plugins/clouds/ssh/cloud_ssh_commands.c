@@ -1,0 +1,283 @@
+/* cloud_ssh_commands.c - the words of ssh commands, and the scripts that they run on a host.
+ *
+ * A script is one line without quotes of its own kind, so that every login shell hands it to sh
+ * unchanged.
+ *
+ * The lock of a host is a flock held by the agent, its keeper and what they started. The kernel
+ * drops it when the last of them is gone, so no lock of a dead run is ever left behind; an agent
+ * that does not hear from its driver ends by itself (docs/sessions.md).
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cloud_ssh.h"
+
+/* $1: the agent; $2: a name to look for in PATH if the first is not there, or "" */
+#define FIND_AGENT "a=$(command -v \"$1\" || command -v \"$2\"); "
+/* The folder of a user may be shared by several hosts, so the file is named after the host. */
+#define FIND_LOCK \
+	"d=$XDG_RUNTIME_DIR; { [ -n \"$d\" ] && [ -w \"$d\" ]; } || d=$HOME/.cache/espalier; " \
+	"(umask 077; mkdir -p \"$d\"); f=$d/espalier-$(uname -n).lock; "
+
+static const char probe_script[] =
+    "echo espalier-probe; " FIND_AGENT "echo machine $(uname -m); "
+    "echo address $(echo $SSH_CONNECTION | cut -d \" \" -f 3); "
+    "nvidia-smi --query-gpu=uuid,driver_version --format=csv,noheader 2>/dev/null | "
+    "while read g; do echo gpu $g; done; "
+    "df -Pk \"$HOME\" | tail -n 1 | { read x y z k rest; echo disk $k; }; "
+    "command -v flock >/dev/null && echo flock yes; "
+    "[ -n \"$a\" ] && echo found $a; "
+    "[ -n \"$a\" ] && echo agent $(\"$a\" --version 2>&1 | head -n 1); echo end";
+
+/* $1: the token of the lease; $2: who looks. A host that is free is reserved for 30 s, until the
+ * agent takes the lock: otherwise two runs that look at the same time would both find it free. */
+static const char look_script[] =
+    "echo espalier-look; " FIND_LOCK "exec 9>>\"$f\" || exit 74; "
+    "flock -n 9 || { echo used $(head -c 300 \"$f\"); exit; }; "
+    "n=$(date +%s); at=0; of=; [ -f \"$f.next\" ] && read at of rest <\"$f.next\"; "
+    "if [ \"$of\" != \"$1,\" ] && [ $((n - at)) -lt 30 ]; then echo used $of $rest; "
+    "else echo $n \"$2\" >\"$f.next\" && echo free; fi";
+
+/* $1: cloud.agent, or ""; $3: who holds the lock from now on, its first word the lease. Then come
+ * the words that the host appends: what starts an agent, and --keep LEASE EPOCH LINGER WHAT.
+ *
+ * A later connection of a session (again, rejoin) finds the lock held by its own keeper. A new
+ * session of the same lease must reach the agent, which ends what is left of the earlier one: so it
+ * waits for the lock beside the agent, on the same open file. */
+static const char agent_script[] =
+    FIND_LOCK "h=$3; if [ -n \"$1\" ]; then a=$(command -v \"$1\") || "
+	      "{ echo \"there is no espalier-agent at $1\" >&2; exit 127; }; "
+	      "while [ $# -gt 0 ] && [ \"$1\" != --keep ]; do shift; done; set -- \"$a\" \"$@\"; "
+	      "else shift 3; fi; "
+	      "what=new; for what; do :; done; "
+	      "case $what in again | rejoin) exec \"$@\";; esac; "
+	      "exec 9>>\"$f\" || exit 74; "
+	      "if flock -n 9; then :; else of=; read of rest <\"$f\"; "
+	      "if [ \"$of\" = \"${h%% *}\" ]; then flock -w 60 9 </dev/null >/dev/null 2>&1 & "
+	      "else flock -w 40 9 || "
+	      "{ echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; fi; fi; "
+	      "echo \"$h\" >\"$f\"; rm -f \"$f.next\"; exec \"$@\"";
+
+/* Takes over the text; NULL: there was no memory for it. */
+static void
+add_text(struct ssh_words *words, char *text)
+{
+	char **list = text != NULL ? realloc(words->list, (words->count + 2) * sizeof *list) : NULL;
+
+	if (list == NULL) {
+		free(text);
+		words->failed = 1;
+		return;
+	}
+	words->list = list;
+	list[words->count++] = text;
+	list[words->count] = NULL;
+}
+
+static void
+add_word(struct ssh_words *words, const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	add_text(words, text);
+}
+
+void
+cloud_ssh_words_free(struct ssh_words *words)
+{
+	for (uint32_t i = 0; i < words->count; i++)
+		free(words->list[i]);
+	free(words->list);
+	*words = (struct ssh_words){ NULL, 0, 0 };
+}
+
+/* One word for the shell on the host. */
+static void
+put_quoted(FILE *out, const char *text)
+{
+	(void)fputs(" '", out);
+	for (; *text != '\0'; text++)
+		if (*text == '\'')
+			(void)fputs("'\\''", out);
+		else
+			(void)fputc(*text, out);
+	(void)fputc('\'', out);
+}
+
+/* The line that the login shell of the host gets: a script and its arguments. */
+static void
+add_script(struct ssh_words *words, const char *devices, const char *script,
+    const char *const arguments[3])
+{
+	char *line = NULL;
+	size_t size;
+	FILE *out = open_memstream(&line, &size);
+
+	if (out == NULL) {
+		words->failed = 1;
+		return;
+	}
+	(void)fputs("exec env", out);
+	if (devices != NULL)
+		put_quoted(out, devices);
+	(void)fputs(" sh -c", out);
+	put_quoted(out, script);
+	(void)fputs(" espalier", out);
+	for (int i = 0; i < 3; i++)
+		put_quoted(out, arguments[i]);
+	if (fclose(out) != 0) {
+		free(line);
+		line = NULL;
+	}
+	add_text(words, line);
+}
+
+/* Options given here are stronger than the user's ssh_config; all others are its affair. */
+static struct ssh_words
+begin_words(const struct ssh_cloud *cloud, const struct ssh_host *host)
+{
+	const struct espl_value *values = cloud->config->values, *row = host->row;
+	const struct espl_table *given =
+	    values[SSH_OPT_SSH].source != ESPL_UNSET ? values[SSH_OPT_SSH].as.table : NULL;
+	long long limit = values[SSH_OPT_LIMIT].as.i / ESPL_SECOND;
+	struct ssh_words words = { NULL, 0, 0 };
+
+	for (uint32_t i = 0; given != NULL && i < given->row_count; i++)
+		add_word(&words, "%s", given->cells[i].as.s);
+	if (words.count == 0)
+		add_word(&words, "ssh");
+	add_word(&words, "-T");
+	add_word(&words, "-oBatchMode=yes");
+	add_word(&words, "-oConnectTimeout=%lld", limit > 0 ? limit : 1);
+	add_word(&words, "-oServerAliveInterval=10");
+	add_word(&words, "-oServerAliveCountMax=3");
+	add_word(&words, "-oClearAllForwardings=yes");
+	if (row[SSH_COL_PORT].source != ESPL_UNSET)
+		add_word(&words, "-oPort=%lld", (long long)row[SSH_COL_PORT].as.i);
+	if (row[SSH_COL_USER].source != ESPL_UNSET)
+		add_word(&words, "-oUser=%s", row[SSH_COL_USER].as.s);
+	if (row[SSH_COL_KEY].source != ESPL_UNSET) {
+		add_word(&words, "-i%s", row[SSH_COL_KEY].as.s);
+		add_word(&words, "-oIdentitiesOnly=yes");
+	}
+	return words;
+}
+
+static struct ssh_words
+end_words(struct ssh_words words)
+{
+	if (words.failed)
+		cloud_ssh_words_free(&words);
+	return words;
+}
+
+/* A short command: one after another they share a connection. */
+static struct ssh_words
+short_command(const struct ssh_cloud *cloud, const struct ssh_host *host, const char *script,
+    const char *const arguments[3])
+{
+	struct ssh_words words = begin_words(cloud, host);
+
+	if (cloud->folder[0] != '\0') {
+		add_word(&words, "-oControlMaster=auto");
+		add_word(&words, "-oControlPath=%s/%u", cloud->folder,
+		    (unsigned)(host - cloud->hosts));
+		add_word(&words, "-oControlPersist=60");
+	}
+	add_word(&words, "--");
+	add_word(&words, "%s", ssh_address(host));
+	add_script(&words, NULL, script, arguments);
+	return end_words(words);
+}
+
+/* Where this program's own agent is: often at the same place on the host. */
+static void
+find_agent(const struct ssh_cloud *cloud, char path[4200], const char **otherwise)
+{
+	const struct espl_value *given = &cloud->config->values[SSH_OPT_AGENT];
+	const char *libexec = getenv("ESPALIER_LIBEXEC");
+	char self[4096], *slash;
+	ssize_t size;
+
+	*otherwise = given->source != ESPL_UNSET ? "" : "espalier-agent";
+	if (given->source != ESPL_UNSET) {
+		(void)snprintf(path, 4200, "%s", given->as.s);
+		return;
+	}
+	if (libexec != NULL && libexec[0] != '\0') {
+		(void)snprintf(path, 4200, "%s/espalier-agent", libexec);
+		return;
+	}
+	size = readlink("/proc/self/exe", self, sizeof self - 1); /* in a build tree: beside it */
+	self[size > 0 ? size : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash != NULL) {
+		*slash = '\0';
+		(void)snprintf(path, 4200, "%s/espalier-agent", self);
+		if (access(path, X_OK) == 0)
+			return;
+	}
+	(void)snprintf(path, 4200, "%s/espalier-agent", SSH_LIBEXEC);
+}
+
+struct ssh_words
+cloud_ssh_words_probe(const struct ssh_cloud *cloud, const struct ssh_host *host)
+{
+	const char *arguments[3] = { "", "", "" };
+	char agent[4200];
+
+	find_agent(cloud, agent, &arguments[1]);
+	arguments[0] = agent;
+	return short_command(cloud, host, probe_script, arguments);
+}
+
+/* For other runs that want the host. */
+static void
+name_holder(const struct ssh_cloud *cloud, const char *token, char holder[600])
+{
+	char machine[65] = "";
+
+	(void)gethostname(machine, sizeof machine - 1);
+	(void)snprintf(holder, 600, "%s, process %ld on %s, directory %.300s", token,
+	    (long)getpid(), machine, cloud->run != NULL ? cloud->run->folder : "?");
+}
+
+struct ssh_words
+cloud_ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host, const char *token)
+{
+	char holder[600];
+	const char *arguments[3] = { token, holder, "" };
+
+	name_holder(cloud, token, holder);
+	return short_command(cloud, host, look_script, arguments);
+}
+
+/* The agent has a connection of its own: a driver that loses an agent ends every process that it
+ * does not know, and that includes the shared connections of short commands. */
+struct ssh_words
+cloud_ssh_words_agent(const struct ssh_cloud *cloud, const struct ssh_host *host,
+    const struct espl_lease *lease)
+{
+	struct ssh_words words = begin_words(cloud, host);
+	char holder[600], devices[4200];
+	const struct espl_value *given = &cloud->config->values[SSH_OPT_AGENT];
+	const char *arguments[3] = { given->source != ESPL_UNSET ? given->as.s : "", "", holder };
+
+	name_holder(cloud, lease->token, holder);
+	(void)snprintf(devices, sizeof devices, "ESPALIER_AGENT_DEVICES=%s",
+	    lease->detail != NULL ? lease->detail : "");
+	add_word(&words, "-oControlMaster=no");
+	add_word(&words, "-oControlPath=none");
+	add_word(&words, "--");
+	add_word(&words, "%s", ssh_address(host));
+	add_script(&words, lease->detail != NULL ? devices : NULL, agent_script, arguments);
+	return end_words(words);
+}
