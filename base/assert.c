@@ -17,7 +17,7 @@ espl__panic(const char *file, int line, const char *what)
 	char text[512];
 	int length;
 
-	espl__calling_told = 1;
+	espl__calling_reported = 1;
 	espl__calling_end(); /* the fault is the host's, not that of a plugin that called it */
 	length = snprintf(text, sizeof text, "espalier: panic: %s:%d: %.300s\n", file, line, what);
 	if (length > 0 && write(STDERR_FILENO, text, strlen(text)) < 0)

@@ -16,7 +16,7 @@ enum { EXITED_STATUS = 1 };       /* of docs/cli.md: the run failed */
 enum { LOOK_S = 5, LONG_S = 10 }; /* of the processor's time */
 
 volatile struct espl__calling espl__calling;
-volatile int espl__calling_told;
+volatile int espl__calling_reported;
 
 static const struct {
 	int number;
@@ -122,7 +122,7 @@ on_crash(int number, siginfo_t *info, void *context)
 		append_text(&line, ")");
 		write_line(&line);
 		write_hint(&line, now.path);
-	} else if (number == SIGABRT && own && getpid() == watched && !espl__calling_told) {
+	} else if (number == SIGABRT && own && getpid() == watched && !espl__calling_reported) {
 		say_aborted(&line);
 	}
 	/* The default action is back.  A fault is met again where it was, so that a core dump shows

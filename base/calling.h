@@ -22,7 +22,7 @@ struct espl__calling {
 };
 extern volatile struct espl__calling espl__calling;
 
-extern volatile int espl__calling_told; /* a message was written: abort() follows */
+extern volatile int espl__calling_reported; /* a message was written: abort() follows */
 
 /* Around each call of a plugin; the texts live until the end.  Where one begins within another,
  * the outer one is forgotten. */

@@ -92,7 +92,7 @@ struct espl__gang_info {
 	uint32_t gpus;
 	const struct espl_slot *slots;         /* [gpus] */
 	uint64_t iteration, budget;            /* last reported (or begun from); as told */
-	enum espl__directive told;             /* its last reply; 0: none */
+	enum espl__directive directive;        /* its last reply; 0: none */
 	int started, awaiting, killed, moving; /* moving: it moves to other slots */
 };
 /* By number, at most `room`; returns how many there are.  Valid until the next round. */

@@ -54,9 +54,9 @@ espl__gang_on(const struct espl__gang *g, uint64_t node)
 
 /* Its last sign of life is now: it becomes the newest. */
 static void
-link_heard(struct espl__exec *x, struct espl__gang *g)
+link_by_last_seen(struct espl__exec *x, struct espl__gang *g)
 {
-	g->heard = x->now;
+	g->last_seen = x->now;
 	g->older = x->gangs.newest;
 	g->newer = NULL;
 	if (x->gangs.newest != NULL)
@@ -67,7 +67,7 @@ link_heard(struct espl__exec *x, struct espl__gang *g)
 }
 
 static void
-unlink_heard(struct espl__exec *x, struct espl__gang *g)
+unlink_by_last_seen(struct espl__exec *x, struct espl__gang *g)
 {
 	if (g->older != NULL)
 		g->older->newer = g->newer;
@@ -81,10 +81,10 @@ unlink_heard(struct espl__exec *x, struct espl__gang *g)
 }
 
 void
-espl__gang_heard(struct espl__exec *x, struct espl__gang *g)
+espl__gang_seen(struct espl__exec *x, struct espl__gang *g)
 {
-	unlink_heard(x, g);
-	link_heard(x, g);
+	unlink_by_last_seen(x, g);
+	link_by_last_seen(x, g);
 }
 
 void
@@ -98,7 +98,7 @@ espl__gang_add(struct espl__exec *x, struct espl__gang *g)
 	else
 		x->gangs.first = g;
 	x->gangs.last = g;
-	link_heard(x, g);
+	link_by_last_seen(x, g);
 	x->gangs.count++;
 	g->trial->search->sums.count++;
 	x->gangs.gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
@@ -175,7 +175,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g, const char *text)
 			if (x->gangs.awaiting[i] == g)
 				x->gangs.awaiting[i--] =
 				    x->gangs.awaiting[--x->gangs.awaiting_count];
-	unlink_heard(x, g);
+	unlink_by_last_seen(x, g);
 	if (g->prev != NULL)
 		g->prev->next = g->next;
 	else
@@ -245,7 +245,7 @@ espl__gang_report(struct espl__gang *g, uint64_t iteration)
 {
 	int first = !g->reported;
 
-	g->quiet_told = 0;
+	g->quiet_reported = 0;
 	g->iteration = iteration;
 	g->reported = 1;
 	return first;
@@ -265,7 +265,7 @@ void
 espl__gang_saved(struct espl__exec *x, struct espl__gang *g)
 {
 	g->saved_at = x->now;
-	espl__gang_heard(x, g);
+	espl__gang_seen(x, g);
 }
 
 void

@@ -17,21 +17,21 @@ struct espl__gang {
 	struct espl_slot *slots; /* share.gpus of them: the slots held */
 	struct espl_slot *onto;  /* the slots it is moving to, held as well; NULL: none */
 	uint32_t onto_count;
-	uint64_t iteration;               /* last reported by this gang; what it began from */
-	uint64_t budget;                  /* as told */
-	espl_time began, heard, saved_at; /* start; last sign of life; last checkpoint */
-	uint8_t awaiting;                 /* a report wants its reply */
+	uint64_t iteration;                   /* last reported by this gang; what it began from */
+	uint64_t budget;                      /* as told */
+	espl_time began, last_seen, saved_at; /* start; last sign of life; last checkpoint */
+	uint8_t awaiting;                     /* a report wants its reply */
 	uint8_t killed;
-	uint8_t outlived; /* the driver that started it; cleared by EV_RESUME */
-	uint8_t told;     /* enum espl__directive of its last reply; 0: none yet */
-	uint8_t reported; /* any report came */
+	uint8_t outlived;  /* the driver that started it; cleared by EV_RESUME */
+	uint8_t directive; /* enum espl__directive of its last reply; 0: none yet */
+	uint8_t reported;  /* any report came */
 	/* with a plan: the id of its item, reported as gone when the GPUs are free; else NONE */
 	uint64_t leaves;
 	/* it has reported: the next report gives the time of an iteration */
 	uint8_t warmed;
-	uint8_t sharers;    /* trials on its GPU at its last report, itself included */
-	uint8_t hopeless;   /* it failed in a way that is certain to happen again */
-	uint8_t quiet_told; /* the warning about a missing report was given */
+	uint8_t sharers;        /* trials on its GPU at its last report, itself included */
+	uint8_t hopeless;       /* it failed in a way that is certain to happen again */
+	uint8_t quiet_reported; /* the warning about a missing report was given */
 	/* its trial's budget is reached: it leaves, unless kept warm */
 	uint8_t over;
 	char *fault;                      /* why the executor ends it as failed, or NULL */
@@ -62,8 +62,8 @@ struct espl__gangs {
 void espl__gangs_free(struct espl__exec *);
 struct espl__gang *espl__exec_gang(const struct espl__exec *, uint64_t id);
 int espl__gang_matches(const struct espl__gang *, const struct espl__item *);
-int espl__gang_on(const struct espl__gang *, uint64_t node); /* has a slot there, or will have */
-void espl__gang_heard(struct espl__exec *, struct espl__gang *); /* it lives */
+int espl__gang_on(const struct espl__gang *, uint64_t node);    /* has a slot there, or will have */
+void espl__gang_seen(struct espl__exec *, struct espl__gang *); /* it lives */
 void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace);
 /* Ends it as failed; hopeless: it is certain to fail again. */
 void espl__gang_fault(struct espl__exec *, struct espl__gang *, const char *fault, int hopeless);

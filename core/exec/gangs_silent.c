@@ -26,7 +26,7 @@ silent_until(const struct espl__gang *g)
 {
 	espl_span limit = g->trial->search->config->trial.report_limit;
 
-	return limit > 0 ? g->heard + limit : ESPL_NEVER;
+	return limit > 0 ? g->last_seen + limit : ESPL_NEVER;
 }
 
 /* When to warn that the gang has not reported; NEVER: already done, or the gang is killed before
@@ -37,13 +37,14 @@ quiet_until(const struct espl__gang *g)
 	const struct espl__search *s = g->trial->search;
 	espl_span quiet = QUIET_LEAST, limit = s->config->trial.report_limit;
 
-	if (g->quiet_told || s->config->asked)
+	if (g->quiet_reported || s->config->asked)
 		return ESPL_NEVER;
 	if (s->longest_s * QUIET_TIMES > (double)QUIET_LEAST / 1e9)
 		quiet = s->longest_s * QUIET_TIMES < 1e9
 		    ? (espl_span)(s->longest_s * QUIET_TIMES * 1e9)
 		    : ESPL_NEVER;
-	return quiet != ESPL_NEVER && (limit == 0 || quiet < limit) ? g->heard + quiet : ESPL_NEVER;
+	return quiet != ESPL_NEVER && (limit == 0 || quiet < limit) ? g->last_seen + quiet
+								    : ESPL_NEVER;
 }
 
 static void
@@ -54,11 +55,11 @@ tell_quiet(struct espl__exec *x)
 		char since[32], limit[32];
 
 		if (x->now < quiet_until(g)) {
-			if (x->searches.count == 1 && !g->quiet_told)
+			if (x->searches.count == 1 && !g->quiet_reported)
 				return; /* the others reported later */
 			continue;
 		}
-		g->quiet_told = 1;
+		g->quiet_reported = 1;
 		if (g->awaiting || g->state == ESPL__GANG_LEAVING || is_unreachable(x, g))
 			continue;
 		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
@@ -66,7 +67,7 @@ tell_quiet(struct espl__exec *x)
 			? "trial %llu: no report for %s%s; trial.report_limit is %s"
 			: "trial %llu: no report for %s%s; trial.report_limit is not set",
 		    (unsigned long long)g->trial->pub.id,
-		    espl__format_short(x->now - g->heard, since),
+		    espl__format_short(x->now - g->last_seen, since),
 		    s->reported                    ? ""
 			: s->config->trial.metrics ? " (no line of its output fits trial.metrics)"
 						   : " (does the program call run.report()?)",
@@ -89,7 +90,7 @@ end_hung(struct espl__exec *x)
 				return; /* the others reported later */
 			continue;
 		}
-		espl__gang_heard(x, g);
+		espl__gang_seen(x, g);
 		/* The executor lets it wait at a barrier, or it has nothing more to report: the
 		 * world makes sure that a gang asked to leave does so. */
 		if (g->awaiting || g->state == ESPL__GANG_LEAVING || is_unreachable(x, g))
@@ -122,7 +123,7 @@ espl__gangs_next(const struct espl__exec *x)
 
 		at = quiet < at ? quiet : at;
 		at = silent < at ? silent : at;
-		if (one && !g->quiet_told)
+		if (one && !g->quiet_reported)
 			break;
 	}
 	return at;
@@ -133,5 +134,5 @@ espl__gangs_held(struct espl__exec *x, espl_span late)
 {
 	ESPL__CHECK(x, EXEC);
 	for (struct espl__gang *g = x->gangs.first; g != NULL && late > 0; g = g->next)
-		g->heard = g->heard < x->now - late ? g->heard + late : x->now;
+		g->last_seen = g->last_seen < x->now - late ? g->last_seen + late : x->now;
 }

@@ -67,7 +67,7 @@ espl__gang_started(struct espl__exec *x, struct espl__gang *g)
 	if (g->state != ESPL__GANG_STARTING)
 		return 0;
 	g->state = ESPL__GANG_RUNNING;
-	espl__gang_heard(x, g);
+	espl__gang_seen(x, g);
 	return 1;
 }
 
@@ -141,7 +141,7 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	espl__exec_gpu_time(x);
 	espl__gang_account(x, g);
 	release_old_slots(x, g);
-	espl__gang_heard(x, g);
+	espl__gang_seen(x, g);
 	s = g->trial->search;
 	s->sums.resized++;
 	s->sums.resized_s += took_s;
@@ -175,7 +175,7 @@ espl__gang_reply(struct espl__exec *x, struct espl__gang *g, enum espl__directiv
 	e->as.reply.gang = g->id;
 	e->as.reply.trial = g->trial->pub.id;
 	e->as.reply.directive = d;
-	g->told = (uint8_t)d;
+	g->directive = (uint8_t)d;
 	if (d == ESPL__CONTINUE || d == ESPL__STOP)
 		g->trial->can_save = 0;
 	if (d == ESPL__PAUSE || d == ESPL__STOP) {

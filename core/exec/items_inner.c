@@ -80,7 +80,7 @@ look_up_least(struct espl__inner *inner)
 
 /* What later stages of a declared search add to the work, in seconds on one GPU. */
 static double
-to_come(const struct espl__search *s)
+sum_later_work(const struct espl__search *s)
 {
 	const struct espl_spec *spec = s->experiment.spec;
 	double work = 0;
@@ -175,7 +175,7 @@ fill_item(struct espl__inner *inner)
 		draw_curve(inner, i);
 	i->work_s = NAN;
 	if (inner->unknown == 0 && s->experiment.spec != NULL && !s->session->profile->guessed) {
-		i->work_s = (inner->work_s > 0 ? inner->work_s : 0) + to_come(s);
+		i->work_s = (inner->work_s > 0 ? inner->work_s : 0) + sum_later_work(s);
 		i->work_s /= espl__profile_speed(s->session->profile,
 		    (struct espl_share){ inner->least, 1 });
 	}

@@ -130,8 +130,8 @@ espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iter
 	else if (p != NULL && !p->guessed)
 		item->pub.work_s = (double)item->pub.iterations_left *
 		    espl__profile_iteration_s(p, one) *
-		    (item->trial->told_s > 0 && item->trial->took_s > 0
-			    ? item->trial->took_s / item->trial->told_s
+		    (item->trial->expected_s > 0 && item->trial->took_s > 0
+			    ? item->trial->took_s / item->trial->expected_s
 			    : 1);
 	if (item->counted)
 		espl__inner_count(item, 1);

@@ -171,7 +171,7 @@ espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint3
 				.slots = g->slots,
 				.iteration = g->iteration,
 				.budget = g->budget,
-				.told = (enum espl__directive)g->told,
+				.directive = (enum espl__directive)g->directive,
 				.started = g->state != ESPL__GANG_STARTING,
 				.awaiting = g->awaiting,
 				.killed = g->killed || g->fault != NULL,

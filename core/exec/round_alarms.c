@@ -14,7 +14,7 @@ take_earlier(espl_time a, espl_time b)
 
 /* The instant at which the money runs out at present prices. */
 static espl_time
-broke_at(const struct espl__exec *x)
+find_budget_end(const struct espl__exec *x)
 {
 	espl_money left;
 	double rate;
@@ -61,7 +61,7 @@ espl__exec_timer(struct espl__exec *x)
 		if (x->config->deadline != ESPL_NEVER)
 			/* finishing exactly at the deadline is in time */
 			next = take_earlier(next, x->config->deadline + 1);
-		next = take_earlier(next, broke_at(x));
+		next = take_earlier(next, find_budget_end(x));
 	}
 	if (x->round.ended)
 		next = ESPL_NEVER;

@@ -55,7 +55,7 @@ pool_over(struct espl__exec *x)
 }
 
 static void
-wind_down(struct espl__exec *x)
+end_if_idle(struct espl__exec *x)
 {
 	struct espl__effect *e;
 
@@ -111,7 +111,7 @@ end_stuck_share(struct espl__exec *x)
 
 /* Trials that end, nodes that come or go. */
 static int
-something_moves(const struct espl__exec *x)
+is_changing(const struct espl__exec *x)
 {
 	if (x->gangs.count > 0 || x->searches.computing_count > 0 || x->cluster.cloud_waits ||
 	    espl__lease_retry_at(x) != ESPL_NEVER)
@@ -129,11 +129,11 @@ something_moves(const struct espl__exec *x)
  * granted GPUs, and has none left for others.  While nodes are held and paid for, policies may wake
  * up without effect only a limited number of times. */
 static int
-something_is_coming(struct espl__exec *x)
+may_change(struct espl__exec *x)
 {
 	espl_time wake = espl__tiers_next(x);
 
-	if (something_moves(x)) {
+	if (is_changing(x)) {
 		x->round.idle_wakes = 0;
 		return 1;
 	}
@@ -149,8 +149,7 @@ something_is_coming(struct espl__exec *x)
 static void
 narrow_unplaced(struct espl__exec *x)
 {
-	if (x->items.unplaced == 0 || x->round.ending != 0 || x->fleet.gpus == 0 ||
-	    something_moves(x))
+	if (x->items.unplaced == 0 || x->round.ending != 0 || x->fleet.gpus == 0 || is_changing(x))
 		return;
 	if (x->items.slots_freed) { /* the placer has yet to see them */
 		espl__tier_wake(&x->items.top, x->now);
@@ -242,7 +241,7 @@ end_stalled(struct espl__exec *x)
 	char first[140];
 
 	narrow_unplaced(x);
-	if (x->round.ending != 0 || something_is_coming(x))
+	if (x->round.ending != 0 || may_change(x))
 		return;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		quarantined += (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) != 0;
@@ -279,14 +278,14 @@ espl__exec_cluster(struct espl__exec *x)
 	uint32_t open;
 
 	ESPL__CHECK(x, EXEC);
-	wind_down(x);
+	end_if_idle(x);
 	do {
 		before = x->round.ending;
 		open = espl__searches_open(x);
 		espl__cluster_follow(x, !espl__exec_needs_no_nodes(x));
 		espl__round_news(x);
 		end_stalled(x);
-		wind_down(x);
+		end_if_idle(x);
 	} while (
 	    x->round.ending != before || (x->round.ending == 0 && espl__searches_open(x) != open));
 }

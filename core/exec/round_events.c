@@ -74,7 +74,7 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 	espl__machine_flag(&x->fleet, n, lost, ESPL_NODE_UNREACHABLE);
 	for (struct espl__gang *g = x->gangs.first; g != NULL && lost == 0; g = g->next)
 		if (espl__gang_on(g, n->pub.id))
-			espl__gang_heard(x, g);
+			espl__gang_seen(x, g);
 	espl__items_freed(x, 1);
 	espl__tiers_ask(x, ESPL_WHY_NODES);
 	espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,

@@ -184,7 +184,7 @@ drop_gangs(struct espl__exec *x)
 
 		next = g->next;
 		if (g->outlived) {
-			espl__gang_heard(x, g);
+			espl__gang_seen(x, g);
 			continue;
 		}
 		espl__gang_free(x, g, "lost with the driver");

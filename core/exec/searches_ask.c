@@ -60,7 +60,7 @@ look_at_clones(struct espl__search *s, struct espl__diag *diag)
 
 /* Trials that could be started at once beyond those that run or wait. */
 static uint32_t
-want(const struct espl__search *s)
+count_startable(const struct espl__search *s)
 {
 	const struct espl__exec *x = s->exec;
 	uint64_t gpus = 0, places, active = s->trials.running + s->trials.waiting;
@@ -90,7 +90,7 @@ ask_algorithm(struct espl__search *s, uint32_t why, uint64_t group, struct espl_
 	espl_status status;
 	uint64_t potential = espl__exec_potential(x);
 
-	view.want = want(s);
+	view.want = count_startable(s);
 	view.why = why | (view.want > 0 ? ESPL_ASK_CAPACITY : 0);
 	view.now = x->now;
 	view.group = group;
@@ -128,7 +128,7 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 		}
 		s->why = 0;
 		if (g != NULL) {
-			g->told = 1;
+			g->end_reported = 1;
 			espl__group_show(s, g, 1);
 			why |= ESPL_ASK_GROUP;
 		}

@@ -32,7 +32,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	if (!t->search->config->warm || g == NULL || !g->awaiting ||
 	    g->state != ESPL__GANG_RUNNING || g->killed)
 		return;
-	espl__gang_heard(x, g); /* the time at the barrier is no training */
+	espl__gang_seen(x, g); /* the time at the barrier is no training */
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		struct espl__machine *n;
 		if (espl__gpu_at(&x->fleet, &g->slots[i], &n) == NULL ||
@@ -230,7 +230,7 @@ espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct esp
  * other trial have a result.  If it was the best of all, which is best now?  O(trials), once for
  * each such failure. */
 static void
-forget_as_best(struct espl__exec *x, struct espl__trial *t)
+replace_best(struct espl__exec *x, struct espl__trial *t)
 {
 	struct espl__search *s = t->search;
 	struct espl__trial *failed = espl__trial_at(&s->trials, s->best_failed);
@@ -301,7 +301,7 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
 		s->failed++;
-		forget_as_best(x, t);
+		replace_best(x, t);
 	}
 	if (s->jobs != NULL)
 		espl__job_ended(t);

@@ -383,7 +383,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 
 /* Do the trials of this stage wait at its end, in their processes, for what becomes of them? */
 static int
-goes_on(const struct espl__search *s, uint32_t bracket, uint32_t stage)
+waits_at_barrier(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 {
 	const struct espl__forecast_stage *row, *next;
 	const struct espl_bracket *b;
@@ -403,7 +403,7 @@ goes_on(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 /* Does a trial of the group wait for GPUs?  Those at the barrier must not keep theirs then: fewer
  * nodes are there than were planned. */
 static int
-someone_queues(const struct espl__search *s, uint64_t group)
+has_queued_trial(const struct espl__search *s, uint64_t group)
 {
 	for (uint64_t id = 0; s->trials.waiting > 0; id++) {
 		const struct espl__trial *t = espl__trial_at(&s->trials, id);
@@ -427,8 +427,8 @@ espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 	    t->pub.state != ESPL_TRIAL_RESTING || t->dropped || t->pub.group == ESPL_NONE)
 		return 0;
 	g = espl__group_at(&s->trials, t->pub.group);
-	return g != NULL && !g->told && goes_on(s, g->bracket, g->stage) &&
-	    !someone_queues(s, g->id);
+	return g != NULL && !g->end_reported && waits_at_barrier(s, g->bracket, g->stage) &&
+	    !has_queued_trial(s, g->id);
 }
 
 static int

@@ -46,14 +46,14 @@ update_pace(struct espl__trial *t, struct espl_share share, const struct espl_of
     double iteration_s)
 {
 	const struct espl__profile *p = t->search->session->profile;
-	double told;
+	double expected;
 
 	if (p == NULL || p->guessed)
 		return;
-	told = espl__profile_iteration_s(p, share) / espl__profile_type_speed(p, on->gpu_type);
-	if (told > 0 && told < INFINITY && iteration_s >= 0) {
+	expected = espl__profile_iteration_s(p, share) / espl__profile_type_speed(p, on->gpu_type);
+	if (expected > 0 && expected < INFINITY && iteration_s >= 0) {
 		t->took_s += iteration_s;
-		t->told_s += told;
+		t->expected_s += expected;
 	}
 }
 
@@ -94,7 +94,7 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	o.values = t->pub.values;
 	o.at = x->now;
 	o.iteration_s =
-	    (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
+	    (double)(x->now - g->last_seen) / 1e9 / (double)(e->as.report.iteration - since);
 	share = measured_share(x, g);
 	if (espl__gang_timed(g, share.packing)) {
 		uint32_t on = espl__machine_at(&x->fleet, g->slots[0].node)->pub.offer;
@@ -189,7 +189,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		refuse_report(x, g, e);
 		return ESPL_OK;
 	}
-	iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(iteration - since);
+	iteration_s = (double)(x->now - g->last_seen) / 1e9 / (double)(iteration - since);
 	if (iteration_s > t->search->longest_s)
 		t->search->longest_s = iteration_s;
 	if (espl__gang_report(g, iteration))
@@ -212,7 +212,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		    t->pub.state == ESPL_TRIAL_RUNNING)
 			status = observe_report(x, t, g, e, loss, since, diag);
 	}
-	espl__gang_heard(x, g);
+	espl__gang_seen(x, g);
 	if (status == ESPL_OK && espl__search_hears(t->search))
 		status = reach_boundary(x, t, g, diag);
 	return status;

@@ -269,7 +269,7 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 
 /* Whether the step continues in the gangs of a completed stage; its nodes must still be held. */
 static int
-goes_on_from_past(const struct espl__forecast *f, const struct espl_plan *plan,
+keeps_past_gangs(const struct espl__forecast *f, const struct espl_plan *plan,
     const struct espl__step *step)
 {
 	const struct espl__stage_table *t = &f->tables[step->table];
@@ -293,7 +293,7 @@ lay_gangs(struct espl__forecast *f, const struct espl_plan *plan)
 			    &step->view, t->stage->trials);
 		else
 			step->view.warm = (step->warm & ESPL__WARM_BEFORE) != 0 ||
-			    goes_on_from_past(f, plan, step);
+			    keeps_past_gangs(f, plan, step);
 		if (!step->view.warm)
 			continue;
 		step->warm |= ESPL__WARM_BEFORE;

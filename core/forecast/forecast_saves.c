@@ -35,7 +35,7 @@ normal_below(double x)
 
 /* Probability that the age is still below `every` after n >= 1 iterations; something is random. */
 static double
-still_young(const struct ages *a, double n)
+age_below_probability(const struct ages *a, double n)
 {
 	double mean = a->before + n * a->each, sd = sqrt(a->before_variance + n * a->each_variance);
 	double square;
@@ -69,7 +69,7 @@ gap_of(const struct ages *a)
 	gap.mean = low;
 	gap.variance = low * low;
 	for (double n = low; n <= high || n < low + 2; n++) {
-		double above = still_young(a, n);
+		double above = age_below_probability(a, n);
 
 		gap.mean += above;
 		gap.variance += (2 * n + 1) * above;

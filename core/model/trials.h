@@ -29,7 +29,7 @@ struct espl__trial {
 	struct espl_share last;     /* on what it started last */
 	uint64_t gpu_memory;        /* bytes seen in use per GPU; 0 unknown */
 	/* of its iterations that were timed: by the clock, by the profile */
-	double took_s, told_s;
+	double took_s, expected_s;
 	uint32_t attempts, failures;
 	uint32_t lost;      /* nodes in a row that went away under it; */
 	uint64_t lost_at;   /* with this as its checkpoint */
@@ -53,8 +53,8 @@ struct espl__trial_group {
 	uint64_t trials, active; /* added; of these waiting or running */
 	/* with a plan: when its barrier has passed; NEVER not known */
 	espl_time over_at;
-	uint8_t asked; /* taken out of the list of ended ones */
-	uint8_t told;  /* its end is, or was, reported to the algorithm */
+	uint8_t asked;        /* taken out of the list of ended ones */
+	uint8_t end_reported; /* its end is, or was, reported to the algorithm */
 	/* begun closed: closes when the answer that began it is done */
 	uint8_t will_close;
 };

@@ -228,7 +228,7 @@ check_parts(const struct check *check)
 
 /* Entry at an offset of the table: 1 it is there, 0 it is NULL, -1 the table ends before it. */
 static int
-entry_state(const struct espl_ops *ops, size_t offset)
+find_entry(const struct espl_ops *ops, size_t offset)
 {
 	void (*entry)(void);
 
@@ -242,9 +242,9 @@ static espl_status
 check_state_entries(const struct check *check)
 {
 	const struct espl_ops *ops = check->plugin->ops;
-	int regions = entry_state(ops, offsetof(struct espl_trainable_ops, regions));
-	int save = entry_state(ops, offsetof(struct espl_trainable_ops, save));
-	int load = entry_state(ops, offsetof(struct espl_trainable_ops, load));
+	int regions = find_entry(ops, offsetof(struct espl_trainable_ops, regions));
+	int save = find_entry(ops, offsetof(struct espl_trainable_ops, save));
+	int load = find_entry(ops, offsetof(struct espl_trainable_ops, load));
 
 	if (regions > 0 || (save > 0 && load > 0))
 		return ESPL_OK;
@@ -273,7 +273,7 @@ check_ops(const struct check *check)
 		    "the field 'zero' of the table of functions is %u, not 0", plugin->ops->zero);
 	for (size_t i = 0; i < kinds[plugin->kind].count; i++) {
 		const struct entry *entry = &kinds[plugin->kind].entries[i];
-		int state = entry_state(plugin->ops, entry->offset);
+		int state = find_entry(plugin->ops, entry->offset);
 
 		if (state < 0)
 			return refuse(check, "start the table with ESPL_TABLE(struct espl_..._ops)",

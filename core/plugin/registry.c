@@ -429,7 +429,8 @@ open_found(const struct found *f, const struct espl__plugin **plugin, struct esp
 }
 
 static espl_status
-not_found(const struct catalogue *c, espl_kind kind, const char *name, struct espl__diag *diag)
+report_not_found(const struct catalogue *c, espl_kind kind, const char *name,
+    struct espl__diag *diag)
 {
 	const char **names = espl__alloc((c->count + 1) * sizeof *names);
 	const char *near;
@@ -476,7 +477,7 @@ espl__plugin_find(espl_kind kind, const char *name, const struct espl__plugin **
 			break;
 		}
 	if (status == ESPL_E_UNKNOWN)
-		status = not_found(&c, kind, name, diag);
+		status = report_not_found(&c, kind, name, diag);
 	catalogue_free(&c);
 	return status;
 }

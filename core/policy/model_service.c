@@ -69,7 +69,7 @@ espl__model_service_measure(struct espl__model_service *s, struct espl_share sha
 	m->square_s += off * (seconds - m->mean_s);
 	if (!s->profile->guessed) {
 		s->took_s += seconds;
-		s->told_s += espl__profile_iteration_s(s->profile, share) /
+		s->expected_s += espl__profile_iteration_s(s->profile, share) /
 		    espl__profile_type_speed(s->profile, gpu_type_of(s, offer));
 	}
 	return m->count == TOLD_AFTER &&
@@ -84,7 +84,8 @@ measured_ratio(const struct espl__model_service *s)
 
 	for (uint32_t i = 0; i < s->measured_count; i++)
 		seen += s->measured[i].count;
-	return seen >= RATIO_AFTER && s->told_s > 0 && s->took_s > 0 ? s->took_s / s->told_s : 1.0;
+	return seen >= RATIO_AFTER && s->expected_s > 0 && s->took_s > 0 ? s->took_s / s->expected_s
+									 : 1.0;
 }
 
 /* ---- forecasts ---------------------------------------------------------------------------- */

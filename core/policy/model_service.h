@@ -30,7 +30,7 @@ struct espl__model_service {
 	void *ctx;
 	struct espl__model_measure *measured;
 	uint32_t measured_count, measured_cap;
-	double took_s, told_s; /* all iterations seen: measured, and as the profile says */
+	double took_s, expected_s; /* all iterations seen: measured, and as the profile says */
 };
 void espl__model_service_init(struct espl__model_service *, const struct espl__run_config *,
     const struct espl__profile *, const struct espl_experiment *, const struct espl__fleet *);

@@ -1,12 +1,13 @@
 /* ask.h - ask and tell: the world of a run whose trials are evaluated by clients.
  *
- * The executor starts a trial, and that is what a client gets when it asks; what the client tells
- * is the report of the trial.  So algorithms, journal and results are those of every run, and here
- * are only the clients: lines of JSON on standard input and on a socket in the run directory.
+ * When the executor starts a trial, a client that asks receives it; the result that the client
+ * tells is the report of the trial. So algorithms, journal and results are those of every run, and
+ * only the clients are handled here: lines of JSON on standard input and on a socket in the run
+ * directory.
  *
  * A request is a round of its own (and the rounds that follow from it), in the order in which
- * requests come, so that the same requests have the same answers.  Answers are sent when no
- * request is left: until then the journal is on the disk if anything was told.
+ * requests arrive, so that the same requests have the same answers. Answers are sent when no
+ * request is left; the journal is synced to the disk before that if any result arrived.
  */
 #ifndef ESPL__ASK_H
 #define ESPL__ASK_H
@@ -18,11 +19,11 @@
 
 struct espl__ask_client;
 
-/* A trial that the executor has started: handed to a client, or in the queue to be. */
+/* A trial that the executor has started: a client has it, or it is queued for one. */
 struct espl__ask_trial {
 	uint64_t trial, gang;
 	uint64_t iteration, budget; /* last result so far; train up to */
-	uint64_t source;      /* whose state to begin from, at `iteration`; its own, or none */
+	uint64_t source;      /* trial whose state to restore, at `iteration`; its own, or none */
 	const double *values; /* the trial's */
 	struct espl__ask_client *holder; /* NULL: in the queue */
 	struct espl__ask_trial *prev, *next;
@@ -59,7 +60,7 @@ struct espl__asking {
 	/* clients.c */
 	struct espl__ask_client *clients, *turn; /* in a ring: the next to be heard */
 	int listener, journal;                   /* descriptors; -1 none */
-	int told;                                /* since the journal was last on the disk */
+	int unsynced; /* replies sent since the journal was last synced to the disk */
 	/* trials.c */
 	struct espl__map by_trial, by_gang;
 	struct espl__ask_list queue;
@@ -72,7 +73,7 @@ struct espl__asking {
 	int dry; /* the algorithm had no trial for the last client that asked */
 	/* world.c */
 	int opening; /* 1 fresh, 2 resumed; 0 done */
-	int stop_wanted, stop_told, ended;
+	int stop_wanted, stop_sent, ended;
 	espl_time base, now, timer_at;
 	int64_t base_tick;
 	struct espl_offer offer;
@@ -85,7 +86,7 @@ struct espl__event *espl__ask_event(struct espl__asking *, enum espl__event_type
 const char *espl__ask_text(struct espl__asking *, const char *); /* as long as that round */
 void espl__ask_give_round(struct espl__asking *, struct espl__round *);
 struct espl__ask_trial *espl__ask_add(struct espl__asking *, const struct espl__effect *start);
-/* Takes the first of the queue, or this one, for the client. */
+/* Assigns the first trial of the queue, or this one, to the client. */
 struct espl__ask_trial *espl__ask_hand(struct espl__asking *, struct espl__ask_client *);
 void espl__ask_hold(struct espl__asking *, struct espl__ask_trial *, struct espl__ask_client *);
 /* The client has gone: others get its trials. */
@@ -99,7 +100,7 @@ struct espl__ask_client {
 	struct espl__ask_client *next; /* in the ring */
 	int in, out;                   /* -1: closed */
 	struct espl__buf input, output;
-	size_t heard, sent; /* of them */
+	size_t parsed, sent; /* of them */
 	struct espl__ask_list held;
 	int hung_up; /* no more will come */
 };
@@ -125,13 +126,13 @@ void espl__ask_answer(struct espl__asking *);
 /* `open_world` of a drive. */
 espl_status espl__ask_open(const struct espl__drive *, uint64_t token, struct espl__world **,
     struct espl__diag *);
-/* A search that is complete, and is not driven any more: answers clients until the last leaves. */
+/* A completed search that is not driven any more: answers clients until the last one leaves. */
 espl_status espl__ask_serve(struct espl__exec *, const struct espl__session *, const char *dir,
     const volatile int *interrupt, struct espl__diag *);
 
 /* ---- relay.c */
 
-/* Standard input and output to and from the process that has the run directory open.  E_BUSY: it
+/* Connects standard input and output to the process that has the run directory open. E_BUSY: it
  * does not listen; E_LIMIT: it ended before standard input did. */
 espl_status espl__ask_relay(const char *dir, struct espl__diag *);
 #endif

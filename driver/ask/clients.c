@@ -113,8 +113,8 @@ espl__ask_listen(struct espl__asking *ask, struct espl__diag *diag)
 static char *
 take_line(struct espl__ask_client *client, size_t *size)
 {
-	char *from = (char *)client->input.data + client->heard, *end;
-	size_t left = client->input.size - client->heard;
+	char *from = (char *)client->input.data + client->parsed, *end;
+	size_t left = client->input.size - client->parsed;
 
 	if (left == 0)
 		return NULL;
@@ -124,12 +124,12 @@ take_line(struct espl__ask_client *client, size_t *size)
 			return NULL;
 		client->hung_up = 1; /* a line without an end: there is no way on */
 		espl__put_u8(&client->input, 0);
-		from = (char *)client->input.data + client->heard;
+		from = (char *)client->input.data + client->parsed;
 		end = from + left;
 	}
 	*end = '\0';
 	*size = (size_t)(end - from);
-	client->heard += *size + 1;
+	client->parsed += *size + 1;
 	return from;
 }
 
@@ -160,11 +160,11 @@ read_client(struct espl__ask_client *client)
 {
 	ssize_t got;
 
-	if (client->heard > 0) {
-		memmove(client->input.data, client->input.data + client->heard,
-		    client->input.size - client->heard);
-		client->input.size -= client->heard;
-		client->heard = 0;
+	if (client->parsed > 0) {
+		memmove(client->input.data, client->input.data + client->parsed,
+		    client->input.size - client->parsed);
+		client->input.size -= client->parsed;
+		client->parsed = 0;
 	}
 	espl__buf_reserve(&client->input, READ_BYTES);
 	got = read(client->in, client->input.data + client->input.size, READ_BYTES);
@@ -209,7 +209,7 @@ write_client(struct espl__ask_client *client)
 static int
 has_gone(const struct espl__ask_client *client)
 {
-	return client->hung_up && client->heard == client->input.size && client->output.size == 0;
+	return client->hung_up && client->parsed == client->input.size && client->output.size == 0;
 }
 
 espl_status
@@ -218,10 +218,10 @@ espl__ask_flush(struct espl__asking *ask, struct espl__diag *diag)
 	struct espl__ask_client *client, *next;
 
 	ESPL__CHECK(ask, ASK);
-	if (ask->told && ask->journal >= 0 && fdatasync(ask->journal) != 0 && errno != EINVAL &&
+	if (ask->unsynced && ask->journal >= 0 && fdatasync(ask->journal) != 0 && errno != EINVAL &&
 	    errno != EROFS)
 		return espl__fail_errno(diag, "cannot sync the journal");
-	ask->told = 0;
+	ask->unsynced = 0;
 	if (ask->clients == NULL)
 		return ESPL_OK;
 	client = ask->clients->next;

@@ -236,7 +236,7 @@ report_trial(struct espl__asking *ask, struct espl__ask_client *client, struct e
 		event->as.saved.iteration = iteration;
 	}
 	t->iteration = iteration;
-	ask->told = 1;
+	ask->unsynced = 1;
 	ask->dry = 0;
 	ask->urgent = 1;
 	ask->request = (struct espl__ask_request){ .what = ESPL__ASK_TELL,
@@ -299,7 +299,7 @@ hear_fail(struct espl__asking *ask, struct espl__ask_client *client, const json_
 		.client = client,
 		.trial = t->trial };
 	espl__ask_remove(ask, t);
-	ask->told = 1;
+	ask->unsynced = 1;
 	ask->dry = 0;
 	ask->urgent = 1;
 }

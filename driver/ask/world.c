@@ -96,9 +96,9 @@ look_for_clients(struct espl__asking *ask)
 {
 	if (ask->clients == NULL)
 		ask->stop_wanted = 1;
-	if (!ask->stop_wanted || ask->stop_told)
+	if (!ask->stop_wanted || ask->stop_sent)
 		return;
-	ask->stop_told = 1;
+	ask->stop_sent = 1;
 	espl__ask_event(ask, ESPL__EV_STOP);
 	ask->urgent = 1;
 }

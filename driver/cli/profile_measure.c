@@ -1,13 +1,13 @@
-/* profile_measure.c - one measurement: the trial is run for a few iterations on so many GPUs, or
- * so many of it on one, by the same drive as any run, and an observer keeps the times.
+/* profile_measure.c - one measurement: the trial runs for a few iterations on a number of GPUs, or
+ * several trials run on one GPU, driven like any other run, and an observer records the times.
  *
- * On GPUs of its own a trial trains in two stages, so that it is paused and goes on once: start,
- * checkpoint and restore are measured as in a search.  The first iteration of a gang warms up and
- * counts as a part of the start.  What is not known before, how many iterations are enough, is
- * decided on the way, and the run is then stopped as if by the user.
+ * On GPUs of its own a trial trains in two stages, so that it is paused and resumed once: start,
+ * checkpoint and restore are measured as in a search. The first iteration of a gang warms up and
+ * counts as part of the start. How many iterations are enough is not known in advance. It is
+ * decided during the run, which is then stopped as if by the user.
  *
- * Resizes in place are had by a second trial: the first one makes room for it while its processes
- * live, or they begin side by side, and the one that is not stopped gets the other's GPUs, too.
+ * Resizes in place need a second trial: the first one makes room for it while its processes live,
+ * or both start side by side, and the one that is not stopped also gets the other's GPUs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,9 +26,9 @@
 #include "run/drive.h"
 #include "driver/worlds.h"
 
-#define CLEAR 0.02 /* standard error of the mean that is small enough */
+#define CLEAR 0.02 /* a standard error of the mean that is small enough */
 #define LOG_LINES 8
-#define PATIENCE 20 /* iterations in which one of two is likely to be stopped */
+#define PATIENCE 20 /* iterations after which one of two has probably been stopped */
 
 /* a gang */
 struct watched {
@@ -50,7 +50,7 @@ struct measure {
 	espl_time full;    /* since when all trials are */
 	int paused;        /* it is paused in between */
 	int64_t began;     /* tick of the first start; 0: none yet */
-	volatile int wish; /* what the drive is to do: 1 stop cleanly, 2 kill */
+	volatile int wish; /* request to the drive: 1 stop cleanly, 2 kill */
 	uint32_t still;    /* iterations without a resize */
 	int enough, late;
 	uint64_t failed; /* trial, ESPL_NONE none */
@@ -190,7 +190,7 @@ on_tick(void *ctx, struct espl__exec *exec)
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-/* One trial alone.  Of its timed iterations one or two are before the pause. */
+/* A trial alone. One or two of its timed iterations are before the pause. */
 static void
 set_alone(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 {
@@ -205,9 +205,9 @@ set_alone(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 	espl__print(b, "allocator={ use=\"static\"; gpus=%u;", ask->gpus);
 }
 
-/* `fair` lets trials share if the profile says that it helps, so the profile used here does. A
- * trial that started early must not finish before those that started late have been timed beside
- * it. */
+/* Allocator `fair` lets trials share if the profile says that this helps, so the profile used here
+ * says so. A trial that started early must not finish before the ones that started late have been
+ * timed beside it. */
 static void
 set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 {
@@ -219,9 +219,9 @@ set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 	espl__print(b, " ); }\nallocator={ use=\"fair\"; gpus=1; packing=%u;", ask->packing);
 }
 
-/* The second stage has room for one more: the first trial, whose processes wait for what becomes of
- * them, goes on on half of its GPUs.  Of two side by side the one that comes to a rung as the
- * second, and is not the better one, is stopped; that is soon one. */
+/* The second stage has room for one more trial: the first one, whose processes wait at the barrier,
+ * continues on half of its GPUs. Of two trials side by side, the second to reach a rung is stopped
+ * unless it is better, which happens soon. */
 static void
 set_resized(const struct espl__measure_ask *ask, struct espl__buf *b)
 {
@@ -286,7 +286,7 @@ load_session(struct measure *m, struct espl__diag *diag)
 	status = espl__session_load(ask->file, sets, count, ESPL__NEED_TRIAL, &m->session, diag);
 	free(sets);
 	espl__buf_free(&text);
-	/* The file's deadline is that of a search. */
+	/* The deadline in the file is meant for a search. */
 	if (status == ESPL_OK)
 		m->session.config->deadline = ESPL_NEVER;
 	return status;
@@ -294,7 +294,7 @@ load_session(struct measure *m, struct espl__diag *diag)
 
 /* ---- how it ended --------------------------------------------------------------------------- */
 
-/* The last lines of what the trial printed, before they are removed. */
+/* The last lines that the trial printed, read before the log is removed. */
 static void
 keep_log(const struct measure *m)
 {
@@ -332,7 +332,7 @@ trial_failed(struct measure *m, struct espl__diag *diag)
 	    m->why[0] != '\0' ? m->why : "it exited without being asked to");
 }
 
-/* With neither time nor money used up it just did not come to one. */
+/* Neither time nor money is used up, so it just did not happen. */
 static espl_status
 no_resize(struct measure *m, const struct espl__exec_summary *summary, struct espl__diag *diag)
 {
@@ -364,7 +364,7 @@ judge_measurement(struct measure *m, espl_status status, const struct espl__exec
 		return trial_failed(m, diag);
 	if (status != ESPL_OK)
 		return status;
-	/* Stopped, but not by us: the machine's trouble. */
+	/* Stopped, but not by us: a problem of the machine. */
 	if (summary->how == ESPL__RUN_FAILED ||
 	    (summary->how == ESPL__RUN_INTERRUPTED && m->wish == 0))
 		return espl__fail(diag, ESPL_E_REMOTE, "%s", summary->text);
@@ -415,7 +415,7 @@ drive_measurement(struct measure *m, struct espl__exec_summary *summary, struct 
 	drive.tick = on_tick;
 	drive.ctx = m;
 	drive.interrupt = &m->wish;
-	/* what its algorithm does is not what is measured */
+	/* the behavior of the algorithm is not measured here */
 	espl__earlier_free(m->session.earlier);
 	m->session.earlier = NULL;
 	espl__instance_log_from(ESPL_WARN);

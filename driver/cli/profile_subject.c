@@ -88,7 +88,7 @@ struct seen {
 
 /* What would be leased: the offer that the allocator is told to take, or the first. */
 static void
-see_offer(void *ctx, const struct espl_offer *offer)
+take_offer(void *ctx, const struct espl_offer *offer)
 {
 	struct seen *seen = ctx;
 
@@ -148,7 +148,7 @@ find_hardware(const struct espl__session *s, struct espl__subject *to, struct es
 
 	if (wanted != NULL && wanted->type == ESPL__STRING)
 		seen.wanted = wanted->text;
-	status = espl__session_offers(s, see_offer, &seen, &count, diag);
+	status = espl__session_offers(s, take_offer, &seen, &count, diag);
 	if (status == ESPL_OK && count > 0 && to->offer == NULL)
 		status = espl__fail_at(diag, ESPL_E_CONFIG,
 		    wanted != NULL ? wanted->file : s->config->path,

@@ -187,7 +187,7 @@ add_offer(void *ctx, const struct espl_offer *offer)
 }
 
 static const struct espl_item *
-the_item(void *ctx, uint64_t id)
+find_item(void *ctx, uint64_t id)
 {
 	const struct espl_item *item = ctx;
 
@@ -245,7 +245,7 @@ ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct e
 	espl__describe_experiment(s, &experiment);
 	memset(&caller, 0, sizeof caller);
 	caller.fleet = fleet;
-	caller.item = the_item;
+	caller.item = find_item;
 	caller.items_ctx = &item;
 	view.offer_count = fleet->offer_count;
 	view.why = ESPL_WHY_NODES | ESPL_WHY_ARRIVAL;

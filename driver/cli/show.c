@@ -11,11 +11,11 @@ on_tick(void *ctx, struct espl__exec *exec)
 	struct espl__show *show = ctx;
 
 	show->view.exec = exec;
-	if (show->interrupt != NULL && *show->interrupt > show->told) {
-		show->told = *show->interrupt;
+	if (show->interrupt != NULL && *show->interrupt > show->warned) {
+		show->warned = *show->interrupt;
 		espl__log(ESPL_INFO,
-		    show->told == 1 ? "stopping cleanly; interrupt again to stop at once"
-				    : "stopping at once");
+		    show->warned == 1 ? "stopping cleanly; interrupt again to stop at once"
+				      : "stopping at once");
 	}
 	if (show->results != NULL)
 		espl__results_tick(show->results, exec);

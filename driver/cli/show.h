@@ -14,7 +14,7 @@ struct espl__show {
 	struct espl__lines *lines;
 	struct espl__events *events;
 	const volatile int *interrupt;
-	int told; /* that the run is being interrupted */
+	int warned; /* that the run is being interrupted */
 };
 /* dir NULL: nothing is kept.  Hooks the observers and callbacks into *drive. */
 void espl__show_begin(struct espl__show *, const struct espl__session *, enum espl__show_as,

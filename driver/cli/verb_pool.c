@@ -270,7 +270,7 @@ is_asked(const struct dirent *entry)
 /* The pool has not ended, but no driver is running: explains why no trial is running and which
  * requests wait. */
 static void
-say_nobody(const char *given, struct espl__buf *b)
+explain_no_driver(const char *given, struct espl__buf *b)
 {
 	char *spool = espl__format("%s/spool", given);
 	struct dirent **list = NULL;
@@ -299,7 +299,7 @@ espl__verb_queue(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__reading_queue(r, json, &text, &diag);
 	if (status == ESPL_OK && !json && strcmp(r->totals.status, "interrupted") == 0)
-		say_nobody(args->positional[0], &text);
+		explain_no_driver(args->positional[0], &text);
 	result = status == ESPL_OK ? espl__cli_print(&text) : espl__cli_fail(&diag);
 	espl__buf_free(&text);
 	espl__reading_free(r);

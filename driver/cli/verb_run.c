@@ -501,7 +501,7 @@ simulate_runs(struct job *job, int64_t runs)
 
 /* --curves-from as a --set of trial.curves, which takes the place of what the file trains. */
 static espl_status
-curves_from(const struct espl__args *args, char **set, struct espl__diag *diag)
+set_curves_from(const struct espl__args *args, char **set, struct espl__diag *diag)
 {
 	const char *from = espl__arg(args, "curves-from");
 	struct espl__buf text = { NULL, 0, 0 };
@@ -543,7 +543,7 @@ espl__verb_simulate(const struct espl__args *args)
 		sets[0] = espl__format("experiment.seed=%lld%s", (long long)seed,
 		    seed > INT32_MAX ? "L" : "");
 	if (status == ESPL_OK)
-		status = curves_from(args, &sets[1], &diag);
+		status = set_curves_from(args, &sets[1], &diag);
 	if (status == ESPL_OK)
 		status = load_session(&job, sets, &diag);
 	if (status == ESPL_OK && sets[1] != NULL && job.session.config->pool)

@@ -1,6 +1,7 @@
-/* real.c - the real world: a clock, a libuv loop, and the events that both bring to the executor.
+/* real.c - the real world: a clock, a libuv loop, and the events that both produce for the
+ * executor.
  *
- * The pieces: real_cloud.c (plugin and offers), real_leases.c (machines), real_agent.c (one process
+ * The parts: real_cloud.c (plugin and offers), real_leases.c (machines), real_agent.c (one process
  * per machine), real_gangs.c and real_lines.c (trials), real_compute.c, store.c (files).
  */
 #include "real/real.h"
@@ -74,13 +75,13 @@ tell_arrivals(struct espl__real *real)
 	const struct espl__session *of;
 
 	for (uint32_t i = 0; (of = espl__exec_search_of(real->world.exec, i)) != NULL; i++) {
-		ESPL__GROW(real->told, real->told_cap, i + 1);
-		if (i == real->told_count)
-			real->told[real->told_count++] =
+		ESPL__GROW(real->arrived, real->arrived_cap, i + 1);
+		if (i == real->arrived_count)
+			real->arrived[real->arrived_count++] =
 			    (uint8_t)espl__exec_has_come(real->world.exec, i);
-		if (real->told[i] || of->arrives > now)
+		if (real->arrived[i] || of->arrives > now)
 			continue;
-		real->told[i] = 1;
+		real->arrived[i] = 1;
 		espl__real_event(real, ESPL__EV_EXPERIMENT)->as.number = i;
 	}
 
@@ -154,7 +155,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	return espl__real_cloud_start(real, diag);
 }
 
-/* Puts the batch that has filled into *round and begins to fill the other. */
+/* Moves the collected batch into *round and starts to fill the other one. */
 static void
 hand_over(struct espl__real *real, struct espl__round *round)
 {
@@ -181,11 +182,11 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 	struct espl__real *real = real_of(world);
 	int64_t until = espl__tick() + NEXT_LIMIT;
 
-	if (real->stop_wanted && !real->stop_told) {
-		real->stop_told = 1;
+	if (real->stop_wanted && !real->stop_sent) {
+		real->stop_sent = 1;
 		(void)espl__real_event(real, ESPL__EV_STOP);
 	}
-	/* What came while the executor was at work, then whatever is ready now. */
+	/* Events that arrived while the executor was working, then whatever is ready now. */
 	(void)uv_run(&real->loop, UV_RUN_NOWAIT);
 	while (real->batch[real->filling].count == 0 && espl__tick() < until) {
 		real->ticked = 0;
@@ -212,7 +213,7 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 	return ESPL_OK;
 }
 
-/* Trials that were replied to now waited for us since the round's instant. */
+/* Trials that were answered now have waited for us since the instant of the round. */
 static void
 tell_held_up(struct espl__real *real)
 {
@@ -294,7 +295,7 @@ agents_left(const struct espl__real *real)
 	return 0;
 }
 
-/* Turns the loop until nothing is left to wait for; events that come are nobody's any more. */
+/* Runs the loop until there is nothing left to wait for; events that arrive are discarded. */
 static void
 drain_loop(struct espl__real *real, int kill)
 {
@@ -323,7 +324,7 @@ drain_loop(struct espl__real *real, int kill)
 	}
 }
 
-/* The last word: what drain could not wait for is dead now, and its handles close. */
+/* Closes the handles of processes that drain could not wait for, which are dead now. */
 static void
 drain_killed(struct espl__real *real)
 {
@@ -387,7 +388,7 @@ real_close(struct espl__world *world, int kill)
 		if (lease->agent != NULL)
 			espl__agent_close(lease->agent);
 	}
-	/* A machine of a cloud that never came up cannot be given back here. */
+	/* A machine of a cloud that never came up cannot be released here. */
 	for (i = real->lease_count; !kill && i-- > 0;)
 		if (real->cloud_up && i < real->lease_count)
 			espl__real_release(real, real->leases[i], 0);

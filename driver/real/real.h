@@ -38,7 +38,7 @@ struct espl__rlease {
 	char *token, *offer_name, *market;
 	char *provider_id, *address, *detail; /* NULL until reported */
 	espl_node_state cloud;                /* as the cloud last reported; 0: not yet */
-	espl_node_state told;                 /* as last reported to the executor */
+	espl_node_state reported;             /* as last reported to the executor */
 	uint32_t gpus;      /* READY: as the cloud said, else as the agent found */
 	int at_risk;        /* EV_RISK was sent */
 	int adopt;          /* comes from an earlier driver */
@@ -83,7 +83,7 @@ struct espl__ragent {
 	int signalled;          /* by us */
 	int kills;              /* times that SIGKILL was sent */
 	int64_t born, deadline; /* ticks; deadline 0: none */
-	int64_t pinged, heard;
+	int64_t pinged, last_received;
 	int here;        /* on this machine */
 	int remote;      /* reached by words of the cloud, such as ssh HOST */
 	int session;     /* outlives its channel: see node/session/session.h */
@@ -91,8 +91,8 @@ struct espl__ragent {
 	uint32_t gpus, cpus;
 	struct espl__mover *mover; /* of a node that does not see the run's folder, or NULL */
 	struct espl__buf in, out, flight, text, late;
-	char why[512];  /* of the failure */
-	char said[300]; /* the last line of its standard error */
+	char why[512];       /* of the failure */
+	char last_line[300]; /* the last line of its standard error */
 };
 
 struct espl__rank_end {
@@ -139,8 +139,8 @@ struct espl__rgang {
 	uint64_t arrived;       /* newest checkpoint that came from a private node, 0 none */
 	int waiting;            /* a report is with the executor */
 	int killed, lost, finished, warned;
-	int over;                  /* all processes are gone, but not all lines are read */
-	enum espl__directive told; /* PAUSE or STOP, once said */
+	int over;                       /* all processes are gone, but not all lines are read */
+	enum espl__directive directive; /* PAUSE or STOP, once sent */
 	/* tick at which a rank that is to leave is killed; 0 none */
 	int64_t stay_until;
 	char *broken;          /* how it broke the protocol; NULL: it did not */
@@ -223,7 +223,7 @@ struct espl__real {
 	int troubled;             /* EV_TROUBLE was sent */
 	unsigned saved_in_vain;   /* saves that failed, with none between that did not */
 	volatile int stop_wanted; /* set by stop (a signal handler may) */
-	int stop_told;
+	int stop_sent;
 	int64_t base_tick; /* clock: base + tick - base_tick */
 	int64_t last_tick; /* of the loop's own timer */
 	espl_time base, now, timer_at;
@@ -245,8 +245,8 @@ struct espl__real {
 	uint32_t lease_count, lease_cap;
 	int leases_dirty;
 	struct espl__sweep sweep;
-	uint8_t *told; /* [search]: its arrival was reported to the executor */
-	uint32_t told_count, told_cap;
+	uint8_t *arrived; /* [search]: its arrival was reported to the executor */
+	uint32_t arrived_count, arrived_cap;
 	int64_t spool_at;              /* tick of the next look into the spool */
 	struct espl__names spool_left; /* requests that were answered and cannot be removed */
 	uint64_t job_next;             /* of a workload's jobs, the first that has not come */

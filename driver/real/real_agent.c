@@ -149,7 +149,7 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 		agent->real->agent_events->private(agent);
 	agent->state = ESPL__AGENT_READY;
 	agent->deadline = 0;
-	agent->said[0] = '\0'; /* it has nothing to do with what may come */
+	agent->last_line[0] = '\0'; /* it has nothing to do with what may come */
 	agent->real->agent_events->hello(agent->real, agent->lease);
 	return 0;
 }
@@ -240,7 +240,7 @@ from_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 
 	(void)buf;
 	if (got > 0) {
-		agent->heard = espl__tick();
+		agent->last_received = espl__tick();
 		agent->in.size += (size_t)got;
 		if (agent->broken)
 			espl__buf_clear(&agent->in);
@@ -292,7 +292,7 @@ note_reach(struct espl__ragent *agent, const char *line, size_t length)
 			agent->real->agent_events->reach(agent->real, agent->lease, NULL,
 			    tick - agent->lost_at);
 		agent->lost_at = 0;
-		agent->heard = tick;
+		agent->last_received = tick;
 		return 1;
 	}
 	return 0;
@@ -302,12 +302,12 @@ note_reach(struct espl__ragent *agent, const char *line, size_t length)
 static void
 log_line(struct espl__ragent *agent, const char *line, int length)
 {
-	char said[sizeof agent->said];
+	char said[sizeof agent->last_line];
 
 	(void)snprintf(said, sizeof said, ": %.*s", length, line);
-	if (strcmp(said, agent->said) == 0)
+	if (strcmp(said, agent->last_line) == 0)
 		return;
-	memcpy(agent->said, said, sizeof said);
+	memcpy(agent->last_line, said, sizeof said);
 	espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id, length, line);
 }
 
@@ -352,10 +352,11 @@ agent_exit(uv_process_t *process, int64_t status, int number)
 	    (agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
 		if (number != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-			    "espalier-agent was killed by signal %d%s", number, agent->said);
+			    "espalier-agent was killed by signal %d%s", number, agent->last_line);
 		else if (agent->why[0] == '\0' || status != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-			    "espalier-agent exited with status %d%s", (int)status, agent->said);
+			    "espalier-agent exited with status %d%s", (int)status,
+			    agent->last_line);
 	}
 	if (agent->state < ESPL__AGENT_CLOSING) {
 		agent->state = ESPL__AGENT_CLOSING;
@@ -469,7 +470,7 @@ tick_agent(struct espl__ragent *agent, int64_t tick)
 	if (agent->lost_at != 0) { /* the session has its own limit, unless it hangs itself */
 		if (tick - agent->lost_at > agent->real->config->patience + SILENT_MOST)
 			espl__agent_break(agent, "unreachable for too long");
-	} else if (tick - agent->heard > SILENT_MOST) {
+	} else if (tick - agent->last_received > SILENT_MOST) {
 		espl__agent_break(agent, "no response for %d s",
 		    (int)(SILENT_MOST / ESPL__REAL_SECOND));
 	} else if (tick - agent->pinged >= HEARTBEAT_MS * INT64_C(1000000)) {
@@ -498,7 +499,7 @@ espl__agents_held(struct espl__real *real, int64_t late)
 
 		if (agent == NULL)
 			continue;
-		agent->heard += late;
+		agent->last_received += late;
 		agent->pinged += late;
 		if (agent->deadline != 0)
 			agent->deadline += late;
@@ -568,7 +569,7 @@ new_agent(struct espl__real *real, struct espl__rlease *lease)
 	agent->real = real;
 	agent->lease = lease;
 	agent->state = ESPL__AGENT_HELLO;
-	agent->born = agent->heard = agent->pinged = espl__tick();
+	agent->born = agent->last_received = agent->pinged = espl__tick();
 	agent->deadline = agent->born + ESPL__REAL_HELLO_LIMIT;
 	(void)uv_pipe_init(&real->loop, &agent->to, 0);
 	(void)uv_pipe_init(&real->loop, &agent->from, 0);

@@ -38,7 +38,7 @@ find_culprit(const struct espl__rgang *gang)
 	const struct espl__rank_end *worst = NULL;
 	uint32_t i;
 
-	if (gang->told != 0 && gang->kind->of->config->trial.metrics != NULL)
+	if (gang->directive != 0 && gang->kind->of->config->trial.metrics != NULL)
 		return NULL; /* none of them knew: each died of our signal, or of a lost peer */
 
 	for (i = 0; i < gang->end_count; i++) {
@@ -63,7 +63,7 @@ fail_event(struct espl__event *event, enum espl__gang_end how, uint64_t node, co
 }
 
 static int
-says_no_checkpoint(const struct espl__rank_end *end)
+lacks_checkpoint(const struct espl__rank_end *end)
 {
 	return strncmp(end->text, "no checkpoint", 13) == 0;
 }
@@ -80,9 +80,10 @@ begins_with(const struct espl__rgang *gang, const char *prefix)
 /* Saves that failed in a row, each after an agent's own retries, before the run is ended. */
 #define SAVES_IN_VAIN 5
 
-/* A checkpoint that could not be kept, for no fault of the trial's: does the run end? */
+/* Counts a checkpoint that could not be saved for a reason other than the trial. 1: the run ends.
+ */
 static int
-saved_in_vain(struct espl__real *real, const struct espl__rank_end *end)
+count_failed_save(struct espl__real *real, const struct espl__rank_end *end)
 {
 	if (end == NULL)
 		return 0;
@@ -108,7 +109,7 @@ report_trouble(struct espl__real *real, const struct espl__rgang *gang)
 				    *saving = begins_with(gang, SAVING),
 				    *store = begins_with(gang, STORE);
 	const char *unshared = espl__real_gpu_trouble(gang);
-	int in_vain = saved_in_vain(real, saving);
+	int in_vain = count_failed_save(real, saving);
 	struct espl__event *event;
 	char text[500];
 
@@ -157,13 +158,13 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 	event->as.ended.how = ESPL__END_DONE;
 	if (gang->finished) {
 		event->as.ended.how = ESPL__END_FINISHED;
-	} else if (gang->told == ESPL__PAUSE) {
+	} else if (gang->directive == ESPL__PAUSE) {
 		if (gang->kind->of->config->trial.checkpoint && gang->saved < gang->last)
 			fail_event(event, ESPL__END_UNSAVED, gang->parts[0].lease,
 			    "exited without saving a checkpoint of its last iteration", arena);
-	} else if (gang->told != ESPL__STOP && gang->killed) {
+	} else if (gang->directive != ESPL__STOP && gang->killed) {
 		event->as.ended.how = ESPL__END_LOST;
-	} else if (gang->told != ESPL__STOP && gang->last < gang->budget) {
+	} else if (gang->directive != ESPL__STOP && gang->last < gang->budget) {
 		if (gang->last == gang->begun)
 			(void)snprintf(text, sizeof text,
 			    "ended without reporting an iteration (%s)",
@@ -210,7 +211,7 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 		clean_verdict(real, gang, event);
 		return;
 	}
-	if (says_no_checkpoint(end)) { /* its text may name a file */
+	if (lacks_checkpoint(end)) { /* its text may name a file */
 		espl__log(ESPL_WARN, "trial %llu: %s", (unsigned long long)gang->trial, end->text);
 		fail_event(event, ESPL__END_NO_CHECKPOINT, end->lease,
 		    "the checkpoint to start from is missing or damaged", arena);

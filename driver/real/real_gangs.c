@@ -1,7 +1,7 @@
 /* real_gangs.c - gangs on agents: answered, killed, and ended once (real_start.c starts them).
  *
- * A gang has ended when its part on every node has: by the agent's word, or because the agent is
- * gone and whatever it left behind was ended by the driver.
+ * A gang has ended when its part on every node has: either the agent says so, or the agent is gone
+ * and the driver killed everything that it left behind.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -20,12 +20,12 @@ espl__real_gangs_free(struct espl__real *real)
 		espl__real_gang_free(real, real->gangs);
 	espl__map_free(&real->gang_map);
 	espl__real_kinds_free(real);
-	free(real->told);
+	free(real->arrived);
 }
 
 /* ---- the end ---- */
 
-/* One more part is gone; the rest of a gang without it is ended too.  May free the gang. */
+/* Another part has ended; the rest of a gang without it is ended too. May free the gang. */
 static void
 part_gone(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part, int failed,
     uint64_t grace_ms)
@@ -36,8 +36,8 @@ part_gone(struct espl__real *real, struct espl__rgang *gang, struct espl__part *
 	gang->ended++;
 	if (gang->ended == gang->part_count ||
 	    gang->plan != NULL) { /* a plan left: nothing was started */
-		/* Reports that did not wait for their answers come before the end; what was said in
-		 * a change of ranks that did not come to its end is lost with it. */
+		/* Reports that did not wait for their answers precede the end; lines sent during a
+		 * change of ranks that was not completed are lost with it. */
 		gang->over = gang->held_count > 0 && gang->started == gang->part_count &&
 		    gang->resize != ESPL__CHANGING && !gang->lost && !gang->killed &&
 		    gang->broken == NULL;
@@ -84,15 +84,15 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 	    gang->kind->of->config->trial.save_limit > 0)
 		gang->stay_until = espl__tick() + gang->kind->of->config->trial.save_limit;
 	if (fx->as.reply.directive == ESPL__PAUSE || fx->as.reply.directive == ESPL__STOP)
-		gang->told = fx->as.reply.directive;
+		gang->directive = fx->as.reply.directive;
 	else if (fx->as.reply.budget > 0)
 		gang->budget = fx->as.reply.budget;
-	if (gang->told != 0)
+	if (gang->directive != 0)
 		espl__real_resize_off(real, gang);
 	if (fx->as.reply.directive != ESPL__CONTINUE ||
 	    !espl__real_resize_now(real, gang, fx->as.reply.budget))
 		espl__real_say(real, gang, fx->as.reply.directive, fx->as.reply.budget);
-	if (gang->told != 0 &&
+	if (gang->directive != 0 &&
 	    gang->kind->of->config->trial.metrics != NULL) { /* no rank listens */
 		gang->stay_until = 0;
 		espl__real_gang_kill_parts(real, gang,
@@ -110,8 +110,9 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 	if (gang == NULL)
 		return;
 	espl__real_resize_off(real, gang);
-	if (gang->told != 0 && grace > 0 && gang->plan == NULL && !gang->over) {
-		/* It may be saving, and would die of a signal: it has the grace to be done. */
+	if (gang->directive != 0 && grace > 0 && gang->plan == NULL && !gang->over) {
+		/* It may be saving, and a signal would kill it: it gets the grace period to finish.
+		 */
 		espl__real_stay_at_most(gang, fx->as.kill.grace);
 		gang->killed = 1;
 		return;
@@ -137,7 +138,7 @@ end_overstay(struct espl__real *real, struct espl__rgang *gang)
 	char span[32];
 
 	gang->stay_until = 0;
-	if (gang->told == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
+	if (gang->directive == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
 		espl__real_gang_break(real, gang,
 		    "no checkpoint within %s after the request to pause",
 		    espl__format_short(gang->kind->of->config->trial.save_limit, span));
@@ -145,7 +146,7 @@ end_overstay(struct espl__real *real, struct espl__rgang *gang)
 	}
 	gang->killed = 1;
 	espl__log(ESPL_WARN, "trial %llu did not exit when asked to %s; killing it",
-	    (unsigned long long)gang->trial, gang->told == ESPL__PAUSE ? "pause" : "stop");
+	    (unsigned long long)gang->trial, gang->directive == ESPL__PAUSE ? "pause" : "stop");
 	espl__real_gang_kill_parts(real, gang, 0);
 }
 
@@ -291,7 +292,7 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 {
 	struct espl__event *event;
 
-	/* What was never reported cannot be gone on from; held lines may still report it. */
+	/* A run cannot continue from what was never reported; held lines may still report it. */
 	if (iteration > gang->last && gang->held_count == 0) {
 		espl__real_gang_break(real, gang,
 		    "rank 0 saved iteration %llu, but its last report was iteration %llu",
@@ -305,7 +306,7 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 	event->as.saved.bytes = bytes;
 	if (iteration > gang->saved)
 		gang->saved = iteration;
-	if (gang->told == ESPL__PAUSE && gang->saved >= gang->last)
+	if (gang->directive == ESPL__PAUSE && gang->saved >= gang->last)
 		espl__real_stay_at_most(gang, gang->kind->of->config->trial.grace);
 }
 
@@ -379,7 +380,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 			    (int)(size < 200 ? size : 200), text != NULL ? text : "");
 		break;
 	case ESPL__MSG_CLOSED: /* one that has been told to leave need not say more */
-		if (gang->told == 0 && !gang->finished && !gang->killed)
+		if (gang->directive == 0 && !gang->finished && !gang->killed)
 			espl__real_gang_break(real, gang,
 			    "rank 0 closed its report descriptor at iteration %llu of %llu and "
 			    "continued without it",

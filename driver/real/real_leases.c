@@ -94,7 +94,7 @@ tell_state(struct espl__real *real, struct espl__rlease *lease, espl_node_state 
 	event->as.node.gpus = state == ESPL_NODE_READY ? lease->gpus : ESPL_ANY;
 	event->as.node.ends_at = ends_at;
 	event->as.node.charged = -1;
-	lease->told = state;
+	lease->reported = state;
 }
 
 /* For `explain`; where the end of the lease follows, its reason. */
@@ -418,7 +418,8 @@ espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 	ESPL__CHECK(lease, RLEASE);
 	if (lease->lost_at != 0) /* the session before this one was lost */
 		espl__real_lease_reach(real, lease, NULL, espl__tick() - lease->lost_at);
-	if (lease->told >= ESPL_NODE_READY || lease->releasing || lease->ended || real->rejoining)
+	if (lease->reported >= ESPL_NODE_READY || lease->releasing || lease->ended ||
+	    real->rejoining)
 		return;
 	espl__real_tell_ready(real, lease);
 }
@@ -427,7 +428,7 @@ espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 static void
 give_up(struct espl__real *real, struct espl__rlease *lease, const char *why, espl_reason blame)
 {
-	if (lease->told == ESPL_NODE_READY) /* nothing new is to be placed there meanwhile */
+	if (lease->reported == ESPL_NODE_READY) /* nothing new is to be placed there meanwhile */
 		tell_state(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
 	replace_text(&lease->why, why);
 	espl__real_release(real, lease, blame);

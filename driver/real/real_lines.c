@@ -167,15 +167,15 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 			    report->iteration <= gang->begun ? "from which it had started"
 							     : "twice");
 		espl__real_say(real, gang,
-		    gang->killed || gang->told ? ESPL__PAUSE : ESPL__CONTINUE, 0);
+		    gang->killed || gang->directive ? ESPL__PAUSE : ESPL__CONTINUE, 0);
 		return;
 	}
-	if (gang->told != 0) { /* it was asked to exit, but continued */
+	if (gang->directive != 0) { /* it was asked to exit, but continued */
 		warn_once(gang, report,
 		    "after the request to exit (use `for i in run.iterations()`, or leave the loop "
 		    "with `if verdict.end: break`)");
 		espl__real_leave_soon(gang);
-		espl__real_say(real, gang, gang->told, 0);
+		espl__real_say(real, gang, gang->directive, 0);
 		return;
 	}
 	if (report->iteration > gang->budget) { /* the search asked for nothing there */

@@ -107,7 +107,7 @@ espl__real_rejoin_line(const struct espl__gang_info *info, uint64_t iteration)
 {
 	if (iteration == 0 || iteration > info->iteration)
 		return ESPL__REJOIN_NEW;
-	return !info->awaiting && info->told != 0 ? ESPL__REJOIN_REPLY : ESPL__REJOIN_KNOWN;
+	return !info->awaiting && info->directive != 0 ? ESPL__REJOIN_REPLY : ESPL__REJOIN_KNOWN;
 }
 
 /* A line that the journal has; its reply may not have arrived, and is given again. */
@@ -124,8 +124,8 @@ is_known(struct espl__real *real, struct espl__rgang *gang, const struct espl__g
 	text = espl__get_bytes(&r, &size);
 	what = espl__real_rejoin_line(info, r.bad ? 0 : espl__real_line_iteration(text, size));
 	if (what == ESPL__REJOIN_REPLY)
-		espl__real_say(real, gang, info->told,
-		    info->told == ESPL__CONTINUE ? info->budget : 0);
+		espl__real_say(real, gang, info->directive,
+		    info->directive == ESPL__CONTINUE ? info->budget : 0);
 	return what != ESPL__REJOIN_NEW;
 }
 

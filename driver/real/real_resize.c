@@ -1,9 +1,9 @@
 /* real_resize.c - a gang changes its ranks while they live: the driver's part.
  *
  * Ranks that stay learn their new slots at once, and new ranks are started, while the gang trains.
- * When all that come are ready, the next "continue" becomes "resize".  It is done when the new rank
- * 0 says so and everybody who left is gone.  Ranks that come are another part of the gang, even on
- * a node that has one.
+ * When all new ranks are ready, the next "continue" becomes "resize". The resize is complete when
+ * the new rank 0 says so and all leaving ranks are gone. New ranks are a separate part of the gang,
+ * even on a node that already has one.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -30,7 +30,7 @@ same_slot(const struct espl_slot *a, const struct espl_slot *b)
 }
 
 static const struct espl__rmember *
-who_sits(const struct espl__rgang *gang, const struct espl_slot *slot)
+find_member(const struct espl__rgang *gang, const struct espl_slot *slot)
 {
 	for (uint32_t r = 0; r < gang->world; r++)
 		if (same_slot(&gang->members[r].slot, slot))
@@ -56,7 +56,7 @@ joining_part(struct espl__rgang *gang, uint64_t lease, uint64_t wing)
 	return gang->part_count++;
 }
 
-/* Rank 0 stays rank 0 if it can, the others are numbered as their slots are. */
+/* Rank 0 stays rank 0 if it can; the others are numbered in the order of their slots. */
 static void
 assign_slots(struct espl__rgang *gang, const struct espl__effect *fx)
 {
@@ -69,7 +69,7 @@ assign_slots(struct espl__rgang *gang, const struct espl__effect *fx)
 		at |= same_slot(&fx->as.resize.slots[i], &gang->members[0].slot);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct espl_slot *slot = &fx->as.resize.slots[i];
-		const struct espl__rmember *old = who_sits(gang, slot);
+		const struct espl__rmember *old = find_member(gang, slot);
 		uint32_t rank = old == &gang->members[0] ? 0 : at++;
 
 		if (old != NULL) {
@@ -128,7 +128,7 @@ make_change(const struct espl__real *real, const struct espl__rgang *gang, struc
 	};
 }
 
-/* How many of the new ranks below `rank` (all: coming_world) are on this node. */
+/* The number of new ranks below `rank` (all: coming_world) on this node. */
 static uint32_t
 count_on(const struct espl__rgang *gang, uint64_t lease, uint32_t rank)
 {
@@ -219,7 +219,7 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 	struct change c;
 	int missing = 0;
 
-	if (gang == NULL || gang->killed || gang->broken != NULL || gang->told != 0 ||
+	if (gang == NULL || gang->killed || gang->broken != NULL || gang->directive != 0 ||
 	    gang->resize != ESPL__STEADY)
 		return; /* its end is on the way */
 	gang->generation++;

@@ -324,7 +324,8 @@ espl__real_gang_again(struct espl__real *real, const struct espl__gang_info *inf
 	gang->trial = info->trial;
 	gang->begun = gang->last = info->iteration;
 	gang->budget = info->budget;
-	gang->told = info->told == ESPL__PAUSE || info->told == ESPL__STOP ? info->told : 0;
+	gang->directive =
+	    info->directive == ESPL__PAUSE || info->directive == ESPL__STOP ? info->directive : 0;
 	gang->waiting = info->awaiting;
 	gang->world = info->gpus;
 	gang->part_count = gang->part_cap = 1;

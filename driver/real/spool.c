@@ -1,12 +1,13 @@
-/* spool.c - what users want of a running pool: DIR/spool, into which other processes put requests.
+/* spool.c - requests to a running pool: DIR/spool, into which other processes put them.
  *
- * submit-ID is a folder with an experiment's run.cfg and inputs: it becomes experiments/N.
- * cancel-ID is a file with a name.  Each is answered in ID.answer beside it, and gone when it is;
- * who asked holds .ID.asker locked while it waits, and takes the answer away.  A request that comes
- * while no driver is there waits for the next.  A folder that was taken in, but was not told of
- * before the driver died, is told of then.  While it is written a submit-ID is the draft
- * .submit-ID, whose writer has .ID.asker locked from before its first file on: one whose writer was
- * killed is swept away.
+ * submit-ID is a directory with an experiment's run.cfg and inputs; it becomes experiments/N.
+ * cancel-ID is a file that contains a name. The answer to a request is written to ID.answer, and
+ * the request is removed. The process that asked holds a lock on .ID.asker while it waits, and
+ * removes the answer. A request that arrives while no driver is running waits for the next driver.
+ * If the driver dies after it took in a directory but before it reported the experiment, the next
+ * driver reports it. While a submission is being written it is the draft .submit-ID, and its writer
+ * has .ID.asker locked before it creates the first file: drafts whose writer was killed are
+ * removed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +24,7 @@
 #define LOOK_EVERY (ESPL__REAL_SECOND / 4)
 #define NAME_LIMIT 4096u
 
-/* Does whoever asked still wait?  Else .ID.asker goes, if it was left behind. */
+/* Whether the process that asked is still waiting. If not, a left-over .ID.asker is removed. */
 static int
 is_waited_for(const char *dir, const char *request)
 {
@@ -36,8 +37,9 @@ is_waited_for(const char *dir, const char *request)
 	return waited;
 }
 
-/* Whoever asked may have gone meanwhile: what is refused is logged, too, and an answer for nobody
- * does not stay.  It is written first: who gives up looks for it once more after that. */
+/* Writes the answer. The process that asked may be gone by now, so refusals are also logged, and an
+ * answer that nobody reads is removed. The answer is written first, because a process that gives up
+ * looks for it once more afterwards. */
 static void
 write_answer(const char *dir, const char *request, const char *how, const char *text)
 {
@@ -55,7 +57,7 @@ write_answer(const char *dir, const char *request, const char *how, const char *
 	free(line);
 }
 
-/* Others write there, too: what is not of the right kind is not opened. */
+/* Other users can write there: a file of the wrong type is not opened. */
 static int
 is_a(const char *path, mode_t kind)
 {
@@ -64,7 +66,8 @@ is_a(const char *path, mode_t kind)
 	return lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
 }
 
-/* What others wrote would run with our rights.  NULL, or why it is not taken: malloc'd. */
+/* Files written by other users would run with our rights. NULL, or the reason for refusing it,
+ * malloc'd. */
 static char *
 check_experiment(const char *folder)
 {
@@ -79,7 +82,7 @@ check_experiment(const char *folder)
 	    : espl__format("%s; only the owner of a pool or root can submit to it", diag.text);
 }
 
-/* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
+/* Reports experiments/NUMBER to the executor. NULL, or why it cannot, malloc'd. */
 static char *
 take_in(struct espl__real *real, uint64_t number, const char **name)
 {
@@ -117,7 +120,8 @@ submit_experiment(struct espl__real *real, const char *request)
 	if (!is_a(from, S_IFDIR) || !is_a(file, S_IFREG))
 		why = espl__strdup("it is not a directory with an experiment");
 	else if ((why = check_experiment(from)) != NULL)
-		/* nor moved: it might hold what cannot be removed from experiments/ */
+		/* not moved either: it may contain files that cannot be removed from experiments/
+		 */
 		taken = 0;
 	else if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
 		why = espl__format("cannot move it to '%s': %s", to, strerror(errno));
@@ -162,7 +166,7 @@ cancel_experiment(struct espl__real *real, const char *request)
 	free(path);
 }
 
-/* Requests have names without a dot; one being made begins with one, an answer has one. */
+/* Names of requests contain no dot; drafts begin with one, answers contain one. */
 static int
 is_request(const struct dirent *entry)
 {
@@ -202,7 +206,7 @@ sweep_drafts(const char *dir)
 	free(spool);
 }
 
-/* experiments/NUMBER is there, and the executor has not heard of it: the driver died in between. */
+/* experiments/NUMBER exists but the executor does not know it: the driver died in between. */
 static void
 look_for_lost(struct espl__real *real)
 {
@@ -213,7 +217,7 @@ look_for_lost(struct espl__real *real)
 
 	if (access(path, R_OK) == 0) {
 		why = take_in(real, number, &name);
-		if (why != NULL) { /* the next one submitted goes where it lies */
+		if (why != NULL) { /* the next submission takes its place */
 			espl__log(ESPL_WARN, "skipping the submitted experiment in '%s': %s", path,
 			    why);
 			(void)espl__tree_remove(folder, NULL);
@@ -224,9 +228,9 @@ look_for_lost(struct espl__real *real)
 	free(folder);
 }
 
-/* Is the executor still to hear of one?  Then its number is taken. */
+/* Whether an arrival has not reached the executor yet. Its number is then taken. */
 static int
-one_is_told(const struct espl__real *real)
+has_arrival(const struct espl__real *real)
 {
 	const struct espl__batch *batch = &real->batch[real->filling];
 
@@ -236,7 +240,8 @@ one_is_told(const struct espl__real *real)
 	return 0;
 }
 
-/* An answered request goes.  Where it cannot (another user's), it is not looked at again. */
+/* Removes an answered request. If that is impossible (another user's file), it is ignored from now
+ * on. */
 static void
 take_away(struct espl__real *real, const char *request)
 {
@@ -250,7 +255,7 @@ take_away(struct espl__real *real, const char *request)
 	free(path);
 }
 
-/* One request at a time: the next is looked at when the executor has heard of it. */
+/* One request at a time: the next is read once the executor knows about this one. */
 void
 espl__spool_tick(struct espl__real *real, int64_t tick)
 {
@@ -259,13 +264,13 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 	char *path;
 	int count;
 
-	if (!real->config->pool || tick < real->spool_at || one_is_told(real))
+	if (!real->config->pool || tick < real->spool_at || has_arrival(real))
 		return;
 	if (real->spool_at == 0)
 		look_for_lost(real);
 	real->spool_at = tick + LOOK_EVERY;
 	sweep_drafts(real->dir);
-	if (one_is_told(real))
+	if (has_arrival(real))
 		return;
 	path = espl__format("%s/spool", real->dir);
 	count = scandir(path, &list, is_request, alphasort);

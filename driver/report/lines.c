@@ -21,8 +21,8 @@ struct espl__lines {
 	struct espl__view *view;
 	FILE *to;
 	struct espl__buf line;
-	int64_t told;  /* tick of the last line of any kind */
-	uint64_t best; /* trial last told as the best */
+	int64_t last_line_at; /* tick of the last line of any kind */
+	uint64_t best;        /* trial last told as the best */
 	double best_loss;
 };
 
@@ -44,7 +44,7 @@ end_line(struct espl__lines *l)
 {
 	espl__print(&l->line, "\n");
 	(void)fwrite(l->line.data, 1, l->line.size, l->to);
-	l->told = espl__tick();
+	l->last_line_at = espl__tick();
 }
 
 /* "trial 2/7 "; a plain job of a pool is known by its name. */
@@ -266,7 +266,7 @@ espl__lines_new(struct espl__view *view, FILE *to)
 	l->magic = ESPL__LINES_MAGIC;
 	l->view = view;
 	l->to = to;
-	l->told = espl__tick();
+	l->last_line_at = espl__tick();
 	l->best = ESPL_NONE;
 	l->observer = (struct espl__observer){ .ctx = l,
 		.trial = on_trial,
@@ -292,7 +292,7 @@ espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 
 	ESPL__CHECK(l, LINES);
 	espl__view_clock(l->view, exec);
-	if (espl__tick() - l->told > PROGRESS_NS) {
+	if (espl__tick() - l->last_line_at > PROGRESS_NS) {
 		espl__view_refresh(l->view, exec);
 		if (begin_line(l, l->view->now)) {
 			espl__print(&l->line,

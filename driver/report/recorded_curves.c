@@ -256,7 +256,7 @@ seconds_of(const struct writer *w, sqlite3_stmt *st, const struct before *before
 }
 
 static struct before
-before_next(sqlite3_stmt *st)
+read_before(sqlite3_stmt *st)
 {
 	return (struct before){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1),
 		espl__reading_real(st, 2) };
@@ -275,7 +275,7 @@ take_paces(struct writer *w)
 		struct pace *pace = espl__map_get(&w->paces, key);
 		double seconds = seconds_of(w, st, &before, &first);
 
-		before = before_next(st);
+		before = read_before(st);
 		if (first || isnan(seconds))
 			continue;
 		if (pace == NULL) {
@@ -295,7 +295,7 @@ take_paces(struct writer *w)
 /* A simulation adds the start itself: a gang's first iteration lasts as long as the trial's others
  * do, or as all. */
 static double
-without_start(const struct writer *w, int64_t trial, double seconds)
+replace_start_time(const struct writer *w, int64_t trial, double seconds)
 {
 	const struct pace *pace = espl__map_get(&w->paces, (uint64_t)trial + 1);
 
@@ -347,8 +347,8 @@ write_replay(struct writer *w)
 		double seconds = seconds_of(w, st, &before, &first);
 		if (row != NULL)
 			put_line(w, row, iteration,
-			    first ? without_start(w, trial, seconds) : seconds);
-		before = before_next(st);
+			    first ? replace_start_time(w, trial, seconds) : seconds);
+		before = read_before(st);
 	}
 	(void)sqlite3_finalize(st);
 	(void)sqlite3_finalize(of);

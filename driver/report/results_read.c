@@ -161,14 +161,14 @@ set_status(struct espl__reading *r)
 
 /* The driver's clock advances even without events. */
 static void
-tell_time(struct espl__reading *r, double told_utc_s)
+tell_time(struct espl__reading *r, double reported_utc_s)
 {
 	struct timespec utc = { 0, 0 };
 	double since;
 
-	if (!r->running || isnan(told_utc_s) || clock_gettime(CLOCK_REALTIME, &utc) != 0)
+	if (!r->running || isnan(reported_utc_s) || clock_gettime(CLOCK_REALTIME, &utc) != 0)
 		return;
-	since = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 - told_utc_s;
+	since = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 - reported_utc_s;
 	if (since > 0)
 		r->totals.jct_s += since;
 }
@@ -178,7 +178,7 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 {
 	sqlite3_stmt *st = espl__reading_query(r, "PRAGMA user_version", -1, -1, diag);
 	const char *key;
-	double told_utc_s = NAN;
+	double reported_utc_s = NAN;
 	int more, version;
 
 	if (st == NULL)
@@ -206,13 +206,13 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 		if (strcmp(key, "algorithm") == 0)
 			espl__totals_set(&r->algorithm, (const char *)sqlite3_column_text(st, 1));
 		else if (strcmp(key, "jct_utc_s") == 0)
-			told_utc_s = espl__reading_real(st, 1);
+			reported_utc_s = espl__reading_real(st, 1);
 	}
 	(void)sqlite3_finalize(st);
 	if (more < 0)
 		return ESPL_E_CONFIG;
 	set_status(r);
-	tell_time(r, told_utc_s);
+	tell_time(r, reported_utc_s);
 	return ESPL_OK;
 }
 

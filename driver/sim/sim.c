@@ -25,9 +25,9 @@ clear_round(struct espl__sim *sim)
 {
 	sim->event_count = 0;
 	sim->metric_count = 0;
-	for (uint32_t i = 0; i < sim->told_count; i++)
-		espl__compute_free(sim->told[i]);
-	sim->told_count = 0;
+	for (uint32_t i = 0; i < sim->delivered_count; i++)
+		espl__compute_free(sim->delivered[i]);
+	sim->delivered_count = 0;
 	if (sim->round_used)
 		espl__arena_free(&sim->round);
 	sim->round_used = 0;
@@ -56,8 +56,8 @@ outcome_due(struct espl__sim *sim, uint64_t number)
 	struct espl__compute *job = sim->jobs[number];
 
 	espl__sim_tell(sim, ESPL__EV_OUTCOME)->as.outcome = espl__compute_outcome(job);
-	ESPL__GROW(sim->told, sim->told_cap, sim->told_count + 1);
-	sim->told[sim->told_count++] = job;
+	ESPL__GROW(sim->delivered, sim->delivered_cap, sim->delivered_count + 1);
+	sim->delivered[sim->delivered_count++] = job;
 	sim->jobs[number] = NULL;
 }
 
@@ -237,8 +237,8 @@ sim_next(struct espl__world *world, struct espl__round *round, struct espl__diag
 		}
 	}
 	while (sim->event_count == 0) {
-		if (sim->stop && !sim->stop_told) {
-			sim->stop_told = 1;
+		if (sim->stop && !sim->stop_sent) {
+			sim->stop_sent = 1;
 			espl__sim_tell(sim, ESPL__EV_STOP);
 			break;
 		}
@@ -375,7 +375,7 @@ sim_close(struct espl__world *world, int at_once)
 		espl__compute_free(sim->jobs[i]);
 	free(sim->jobs);
 	free(sim->trained_s);
-	free(sim->told);
+	free(sim->delivered);
 	free(sim->leases);
 	free(sim->adopted);
 	free(sim->heap.list);

@@ -174,7 +174,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 
 /* Also on these. */
 static void
-stand_on(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl_slot *slots,
+add_leases(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl_slot *slots,
     uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -224,7 +224,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	gang->gpu = effect->as.start.slots[0].node << 12 | effect->as.start.slots[0].gpu;
 	count_sharer(sim, gang, 1);
 	espl__map_set(&sim->by_id, gang->id, gang);
-	stand_on(sim, gang, effect->as.start.slots, gang->share.gpus);
+	add_leases(sim, gang, effect->as.start.slots, gang->share.gpus);
 	for (uint32_t i = 0; i < gang->lease_count; i++)
 		if (sim->lease_count > 0 && !espl__sim_alive(sim, gang->leases[i]))
 			how = ESPL__END_LOST;
@@ -280,7 +280,7 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 	gang->next_count = effect->as.resize.share.gpus;
 	gang->next = espl__alloc(gang->next_count * sizeof *gang->next);
 	memcpy(gang->next, effect->as.resize.slots, gang->next_count * sizeof *gang->next);
-	stand_on(sim, gang, gang->next, gang->next_count);
+	add_leases(sim, gang, gang->next, gang->next_count);
 	for (uint32_t i = 0; i < gang->lease_count; i++)
 		if (sim->lease_count > 0 && !espl__sim_alive(sim, gang->leases[i])) {
 			end_later(sim, gang, ESPL__END_LOST, 0.0);
@@ -305,7 +305,7 @@ finish_resize(struct espl__sim *sim, struct espl__sim_gang *gang)
 	gang->gpu = gang->next[0].node << 12 | gang->next[0].gpu;
 	count_sharer(sim, gang, 1);
 	forget_leases(sim, gang);
-	stand_on(sim, gang, gang->next, gang->next_count);
+	add_leases(sim, gang, gang->next, gang->next_count);
 	free(gang->next);
 	gang->next = NULL;
 	if (gang->done_s > 0.0)

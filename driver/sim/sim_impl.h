@@ -91,7 +91,7 @@ enum espl__sim_phase {
 	ESPL__SIM_ENDING,
 	ESPL__SIM_RESIZING
 };
-/* What the trials of one search are: made when the first of them is to be trained. */
+/* The trials of one search; made when the first of them is about to train. */
 struct espl__sim_source {
 	const struct espl__session *of;
 	uint64_t seed; /* of its trials */
@@ -111,7 +111,7 @@ struct espl__sim_gang {
 	uint8_t killed;         /* asked to save and to leave, until kill_at */
 	espl_time due, kill_at; /* due: of the pending instant */
 	struct espl_share share;
-	/* length of an iteration against one on one GPU; of a job: by faults alone */
+	/* length of an iteration relative to one on one GPU; of a job: changed by faults only */
 	double ratio;
 	uint64_t gpu;     /* the one it shares, as a key of `sharers` */
 	uint64_t key;     /* of all draws of the trial */
@@ -174,7 +174,7 @@ struct espl__sim_faults {
 
 espl_status espl__sim_faults_load(const char *path, struct espl__sim_faults *, struct espl__diag *);
 void espl__sim_faults_free(struct espl__sim_faults *);
-/* A fault of this kind that strikes the gang at this iteration (counted), or NULL. */
+/* A fault of this kind that hits the gang at this iteration (counted), or NULL. */
 struct espl__sim_fault *espl__sim_fault_gang(struct espl__sim_faults *, enum espl__sim_fault_kind,
     const struct espl__sim_gang *, uint64_t iteration, espl_time now);
 /* Product of the factors of the slow-boot faults in force; whether an offer is sold out. */
@@ -200,12 +200,12 @@ struct espl__sim {
 	espl_time timer; /* ESPL_NEVER: none */
 	int opening;     /* 1: EV_START is due, 2: EV_RESUME */
 	int ended;
-	int stop_told;
+	int stop_sent;
 	volatile int stop;     /* set by a signal handler */
 	uint32_t turns;        /* rounds at this very instant */
 	espl_time barren_from; /* last instant of anything but a request refused */
 
-	/* The round being made; metrics by index until it is complete. */
+	/* The round that is being composed; metrics by index until it is complete. */
 	struct espl__event *events;
 	uint32_t event_count, event_cap;
 	struct espl__metric *metrics;
@@ -231,8 +231,8 @@ struct espl__sim {
 	struct espl__sim_faults faults;
 	struct espl__compute **jobs; /* by number; NULL once delivered */
 	uint32_t job_count, job_cap;
-	struct espl__compute **told; /* outcomes of the last round live in these */
-	uint32_t told_count, told_cap;
+	struct espl__compute **delivered; /* outcomes of the last round live in these */
+	uint32_t delivered_count, delivered_cap;
 
 	const struct espl__jobs *workload; /* NULL: there are no plain jobs */
 	double *trained_s;                 /* [job], on however many nodes */
@@ -253,7 +253,8 @@ struct espl__event *espl__sim_tell(struct espl__sim *, enum espl__event_type);
 const char *espl__sim_text(struct espl__sim *, const char *); /* copy that lives for the round */
 /* now + seconds, saturated. */
 espl_time espl__sim_after(const struct espl__sim *, double seconds);
-/* The random stream for one purpose: `key` says whose, `what` which quantity, `n` which one. */
+/* The random stream for one purpose: `key` identifies the object, `what` the quantity, `n` the
+ * occurrence. */
 enum {
 	ESPL__SIM_START = 1,
 	ESPL__SIM_RESTORE,
@@ -287,7 +288,7 @@ void espl__sim_lease_due(struct espl__sim *, const struct espl__sim_due *);
 void espl__sim_lease_notice(struct espl__sim *, uint64_t lease, espl_span notice, espl_reason);
 /* ENDED now, gangs on it first. */
 void espl__sim_lease_end(struct espl__sim *, uint64_t lease, espl_reason);
-/* The price rose: every lease of the offer that does not pay it. */
+/* The price rose: ends every lease of the offer that does not pay it. */
 void espl__sim_outbid(struct espl__sim *, uint32_t offer, espl_money usd_hour);
 /* A record of the log: each node of the offer with this probability. */
 void espl__sim_interrupt(struct espl__sim *, uint32_t offer, uint32_t number, double share);
@@ -304,7 +305,7 @@ void espl__sim_gangs_free(struct espl__sim *);
 /* What a search's trials are; made at the first call.  NULL: failed. */
 struct espl__sim_source *espl__sim_source(struct espl__sim *, uint32_t number, struct espl__diag *);
 void espl__sim_train_free(struct espl__sim *);
-/* Opens the trial's body and restores it.  0, or how the gang will end; text to gang->text. */
+/* Opens the trial's body and restores it. 0, or the way the gang will end; text to gang->text. */
 int espl__sim_body_open(struct espl__sim *, struct espl__sim_gang *, const double *values,
     uint64_t source, uint64_t checkpoint);
 void espl__sim_body_close(struct espl__sim_gang *);
@@ -327,11 +328,12 @@ int espl__sim_body_step(struct espl__sim *, struct espl__sim_gang *,
 double espl__sim_iteration_s(struct espl__sim *, const struct espl__sim_gang *, uint64_t iteration);
 uint64_t espl__sim_last_iteration(const struct espl__sim_gang *);
 /* sim_state.c */
-/* Brings the gang's body to this checkpoint.  0, or how the gang will end (text to gang->text). */
+/* Restores the gang's body from this checkpoint. 0, or the way the gang will end (text to
+ * gang->text). */
 int espl__sim_state_restore(struct espl__sim *, struct espl__sim_gang *, uint64_t source,
     uint64_t checkpoint);
 void espl__sim_state_free(struct espl__sim *);
-/* Keeps the present state as a checkpoint.  0 and its size, or -1 (text to gang->text). */
+/* Saves the present state as a checkpoint. 0 and its size, or -1 (text to gang->text). */
 int espl__sim_body_save(struct espl__sim *, struct espl__sim_gang *, uint64_t *bytes);
 void espl__sim_collect(struct espl__sim *, uint32_t experiment, uint64_t trial, uint64_t keep);
 void espl__sim_collect_one(struct espl__sim *, uint32_t experiment, uint64_t trial,
@@ -340,10 +342,10 @@ void espl__sim_collect_one(struct espl__sim *, uint32_t experiment, uint64_t tri
 void espl__sim_job_due(struct espl__sim *,
     uint64_t number);                        /* it comes, and the next is waited for */
 void espl__sim_arrivals(struct espl__sim *); /* of those who have not come yet */
-/* Seconds until it reports, or has come to the end that the workload has for it. */
+/* Seconds until it reports, or reaches the end that the workload has for it. */
 double espl__sim_job_iteration_s(const struct espl__sim *, const struct espl__sim_gang *);
 void espl__sim_job_trained(struct espl__sim *, struct espl__sim_gang *);
-/* Ends the iteration at hand, for now, at the end of the step that the job is in.  Seconds until
+/* Ends the current iteration, for now, at the end of the step that the job is in. Seconds until
  * then; negative: the end of the iteration comes first, and nothing is changed. */
 double espl__sim_job_cut(struct espl__sim *, struct espl__sim_gang *);
 #endif

@@ -61,7 +61,7 @@ espl__sim_job_due(struct espl__sim *sim, uint64_t number)
 
 /* What is left of its training until a bug ends it; infinite where there is none. */
 static double
-until_bug(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+find_bug_time(const struct espl__sim *sim, const struct espl__sim_gang *gang)
 {
 	const struct espl__job *job = &sim->workload->list.jobs[gang->trial];
 	double left = job->fate_at_s - sim->trained_s[gang->trial];
@@ -74,7 +74,7 @@ espl__sim_job_iteration_s(const struct espl__sim *sim, const struct espl__sim_ga
 {
 	double seconds = (espl__jobs_iteration_s(sim->workload, gang->trial) - gang->done_s) /
 	    espl__jobs_speed(sim->workload, gang->trial, gang->share.gpus);
-	double left = until_bug(sim, gang);
+	double left = find_bug_time(sim, gang);
 
 	ESPL__CHECK(sim, SIM);
 	return seconds < left ? seconds : left;
@@ -111,6 +111,6 @@ espl__sim_job_trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 
 	ESPL__CHECK(sim, SIM);
 	sim->trained_s[gang->trial] += gang->iteration_s;
-	gang->finished = until_bug(sim, gang) <= 0 ||
+	gang->finished = find_bug_time(sim, gang) <= 0 ||
 	    (job->fate == ESPL__FATE_TERMINATED && done >= job->fate_at_s);
 }

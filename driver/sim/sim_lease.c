@@ -71,7 +71,7 @@ tell_retry(struct espl__sim *sim, uint64_t lease)
 
 /* A provider does not start a machine whose price is above the maximum. */
 static int
-too_dear(const struct espl__sim_offer *o, espl_money max_price_hour)
+exceeds_price(const struct espl__sim_offer *o, espl_money max_price_hour)
 {
 	return o->price_count > 0 && max_price_hour > 0 && o->terms.price_hour > max_price_hour;
 }
@@ -97,7 +97,7 @@ espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_mo
 	o = &sim->offers[offer];
 	link_lease(sim, lease, offer, max_price_hour);
 	if ((o->terms.nodes_max != ESPL_ANY && o->alive > o->terms.nodes_max) ||
-	    too_dear(o, max_price_hour) ||
+	    exceeds_price(o, max_price_hour) ||
 	    espl__sim_fault_sold_out(&sim->faults, o->terms.name, sim->now))
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
 	else

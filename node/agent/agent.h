@@ -90,7 +90,7 @@ struct espl__agent_gang {
 	uint32_t running, gone;    /* ranks */
 	uint32_t leader;           /* index of the rank behind `report` */
 	uint64_t slots_generation; /* generation of the last SLOTS, 0 none */
-	int started_told;
+	int start_reported;
 	int launched;         /* the ranks have been forked */
 	int ending;           /* SIGTERM was sent (or there was nothing to send it to) */
 	int killing;          /* SIGKILL was sent */
@@ -107,9 +107,9 @@ struct espl__agent_gang {
 	int claiming;               /* waits for them */
 	/* that MPS lives: for its start; after its failure, 0 none */
 	uint64_t proof, check;
-	uint32_t checked_on;        /* of this GPU */
-	int64_t check_at;           /* not asked for before */
-	uint64_t gpu_now, gpu_told; /* bytes in use per GPU: at the last look; as told */
+	uint32_t checked_on;            /* of this GPU */
+	int64_t check_at;               /* not asked for before */
+	uint64_t gpu_now, gpu_reported; /* bytes in use per GPU: at the last look; as told */
 	/* rank 0 on this node */
 	int leads;
 	int report;      /* our end, -1 none */
@@ -170,9 +170,9 @@ struct espl__agent {
 	uint32_t gang_count, gang_cap;
 	struct espl__reserved *reserved;
 	uint32_t reserved_count, reserved_cap;
-	int folder_told; /* that the run's folder cannot be written */
-	int strays;      /* a supervisor was killed: look for its orphans */
-	int changed;     /* what is to be polled */
+	int folder_reported; /* that the run's folder cannot be written */
+	int strays;          /* a supervisor was killed: look for its orphans */
+	int changed;         /* what is to be polled */
 };
 
 #define ESPL__AGENT_OUTBOX (1u << 20)    /* more than this unsent: ranks are not read */

@@ -125,9 +125,9 @@ weigh_users(struct espl__card *c, const struct espl__gpu_look *l, int end, struc
 			s->vague++;
 		else
 			s->strangers += u->bytes;
-		if (c->foreign_told)
+		if (c->foreign_reported)
 			continue;
-		c->foreign_told = 1;
+		c->foreign_reported = 1;
 		name_of(u->pid, name);
 		if (g != NULL)
 			espl__agent_log(a, ESPL_WARN,
@@ -155,11 +155,11 @@ look_now(struct espl__task *job)
 static void
 note_blind(struct espl__card *c, const char *why)
 {
-	if (!c->blind_told)
+	if (!c->blind_reported)
 		espl__agent_log(c->agent, ESPL_WARN,
 		    "GPU %" PRIu32 ": cannot verify that it is clean between trials: %s", c->index,
 		    why);
-	c->blind_told = 1;
+	c->blind_reported = 1;
 }
 
 static void
@@ -264,10 +264,10 @@ take_usage(struct espl__card *c, const struct look *l)
 		struct espl__agent_gang *g = a->gangs[k];
 
 		/* Reported only when it has changed, because the driver journals it. */
-		if (g->gpu_now <= g->gpu_told + g->gpu_told / 8)
+		if (g->gpu_now <= g->gpu_reported + g->gpu_reported / 8)
 			continue;
-		g->gpu_told = g->gpu_now;
-		espl__gpus_tell(a, ESPL__GPU_MEMORY, g->start.gang, g->gpu_told, "");
+		g->gpu_reported = g->gpu_now;
+		espl__gpus_tell(a, ESPL__GPU_MEMORY, g->start.gang, g->gpu_reported, "");
 	}
 }
 
@@ -337,7 +337,7 @@ espl__card_clean(struct espl__card *c, int64_t now, int64_t *next)
 void
 espl__card_usage(struct espl__card *c, int64_t now, int64_t *next)
 {
-	if (c->ranks == 0 || c->blind_told || c->looking)
+	if (c->ranks == 0 || c->blind_reported || c->looking)
 		return;
 	if (c->usage_at == 0)
 		c->usage_at =

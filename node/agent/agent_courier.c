@@ -24,7 +24,7 @@ struct espl__courier_run {
 	struct espl__move *move;
 	pid_t pid;
 	int to, from; /* its standard streams; to -1: closed */
-	int said;     /* it has said how it ends */
+	int reported; /* it has reported how it ends */
 	struct espl__buf text;
 };
 
@@ -78,7 +78,7 @@ end_move(struct espl__courier_run *c, espl_status how, const char *why)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__move *move = c->move;
 
-	c->said = 1;
+	c->reported = 1;
 	if (how != ESPL_OK && espl__move_view(move).outgoing) {
 		char *line = espl__format("failed 1 %s", why);
 
@@ -102,7 +102,7 @@ espl__courier_gone(void *agent, struct espl__move *move)
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	if (c->pid > 0 && !c->said)
+	if (c->pid > 0 && !c->reported)
 		(void)kill(c->pid,
 		    SIGKILL); /* its partial output is discarded; otherwise it exits by itself */
 	if (c->to >= 0)
@@ -154,7 +154,7 @@ pass_on(struct espl__courier_run *c, const char *line)
 {
 	int failed = strncmp(line, "failed ", 7) == 0;
 
-	if (c->said)
+	if (c->reported)
 		return 1;
 	if (strcmp(line, "done") == 0) {
 		end_move(c, ESPL_OK, "");
@@ -168,7 +168,7 @@ pass_on(struct espl__courier_run *c, const char *line)
 		    strlen(line) > 9 ? line + 9 : "");
 		return 0;
 	}
-	c->said = failed;
+	c->reported = failed;
 	espl__move_tell(c->move, line);
 	return 1;
 }
@@ -229,6 +229,6 @@ espl__courier_hear(struct espl__agent *a, int fd)
 	close(c->from);
 	c->from = -1;
 	a->changed = 1;
-	if (!c->said)
+	if (!c->reported)
 		end_move(c, ESPL__COURIER_DIED, "espalier-courier ended before it was done");
 }

@@ -428,9 +428,9 @@ end_probe(struct espl__agent *a, struct espl__task *job)
 		free(g->ranks[i].text);
 		g->ranks[i].text = NULL;
 		espl__rank_fail(&g->ranks[i], "run folder: %s", espl__reason(&p->diag));
-		if (!a->folder_told) /* where it is, which the text above must not tell */
+		if (!a->folder_reported) /* where it is, which the text above must not tell */
 			espl__agent_log(a, ESPL_ERROR, "%s", p->diag.text);
-		a->folder_told = 1;
+		a->folder_reported = 1;
 	}
 	free(p->folder);
 	free(p->path);

@@ -264,9 +264,9 @@ rank_runs(struct espl__agent_rank *r)
 	size_t mark;
 
 	r->state = ESPL__RANK_RUNS;
-	if (++g->running < g->start.rank_count || g->started_told)
+	if (++g->running < g->start.rank_count || g->start_reported)
 		return;
-	g->started_told = 1; /* from now on rank 0 is read */
+	g->start_reported = 1; /* from now on rank 0 is read */
 	g->agent->changed = 1;
 	mark = espl__frame_begin(out, ESPL__MSG_STARTED);
 	espl__put_v64(out, g->start.gang);
@@ -357,7 +357,7 @@ rank_gone(struct espl__agent_rank *r)
 /* The text goes into the driver's journal, where no path of this machine belongs: that is said
  * in a log line. */
 static void
-could_not(struct espl__agent_rank *r, const struct espl__sup_note *note)
+report_no_start(struct espl__agent_rank *r, const struct espl__sup_note *note)
 {
 	const struct espl__start *t = &r->gang->start;
 	const char *program = t->trainable != NULL ? "espalier-worker" : t->argv[0];
@@ -400,7 +400,7 @@ espl__gang_note(struct espl__agent_rank *r)
 		else if (note.what == ESPL__SUP_EXITED)
 			rank_exited(r, note.value);
 		else
-			could_not(r, &note);
+			report_no_start(r, &note);
 	}
 }
 
@@ -511,7 +511,7 @@ keep_earlier(int64_t *next, int64_t at)
 
 /* 1: nothing is left of it. */
 static int
-tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
+tend_gang(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
 {
 	if (g->linger_until != 0 && now >= g->linger_until && !g->ending) {
 		espl__agent_log(a, ESPL_WARN,
@@ -557,7 +557,7 @@ espl__gang_tend(struct espl__agent *a, int64_t now)
 	for (uint32_t i = 0; i < a->gang_count;) {
 		struct espl__agent_gang *g = a->gangs[i];
 
-		if (tend_one(a, g, now, &next))
+		if (tend_gang(a, g, now, &next))
 			take_away(a, i, 1);
 		else if (g->give_up_at != 0 && now >= g->give_up_at && g->jobs == 0 &&
 		    (g->gone < g->start.rank_count || a->strays))

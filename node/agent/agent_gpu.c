@@ -1,11 +1,11 @@
 /* agent_gpu.c - a GPU from one trial to the next: claimed, held, left; and how trials that share it
  * continue when MPS fails.
  *
- * A gang waits here between its checkpoint's verification and its start: until its GPUs are clean
- * and, if it shares one by MPS, the daemon has proven to be alive.  When a daemon or its server
- * fails nobody can tell whose work it was: all who share it are sent back to their checkpoints at
- * no fault of theirs, and next time they run without MPS, where a fault is its owner's alone, until
- * they have ended well once.
+ * Between the verification of its checkpoint and its start a gang waits here until its GPUs are
+ * clean and, if it shares one by MPS, until the daemon has proven to be alive. When a daemon or its
+ * server fails, the trial that caused it is unknown: all trials that share it return to their
+ * checkpoints without counting a failure, and next time they run without MPS, where a fault affects
+ * only the trial that causes it, until they have ended well once.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,13 +23,13 @@
 #define MS INT64_C(1000000)
 #define MIB ((uint64_t)1 << 20)
 #define LINGER (1000 * MS) /* an idle daemon waits for the next trial so long */
-/* after a failure: do others that share the GPU fail, too? */
+/* after a failure: time in which other trials that share the GPU may fail, too */
 #define GATHER (500 * MS)
-/* of a daemon in a row: there is something wrong with MPS */
+/* consecutive failures of a daemon after which MPS is considered broken */
 #define FAULTS_MAX 3
 #define LIMIT (10000 * MS) /* for a GPU to come clean */
 
-/* Why a trial is to keep away from MPS; any address that is not NULL. */
+/* the reason why a trial must not use MPS; any address that is not NULL */
 static char suspected;
 
 void
@@ -138,7 +138,7 @@ on_card(const struct espl__agent_gang *g, const struct espl__card *c)
 	return 0;
 }
 
-/* Lets go of what was held while waiting: the GPU may have to be proven clean first. */
+/* Releases what was held while waiting: the GPU may have to be proven clean first. */
 static void
 wait_again(struct espl__agent_gang *g)
 {
@@ -148,7 +148,7 @@ wait_again(struct espl__agent_gang *g)
 	g->proof = 0;
 }
 
-/* By MPS; also if it failed a moment ago and waits for the verdict. */
+/* Whether it shares by MPS; also if that failed a moment ago and waits for the verdict. */
 static int
 shared_it(const struct espl__agent_gang *g, const struct espl__card *c)
 {
@@ -228,7 +228,7 @@ count_shares(const struct espl__agent_gang *g, uint32_t gpu)
 
 /* MPS is for gangs that share: 0 does not share, 1 shares with MPS, -1 shares without MPS. */
 static int
-wish_for_mps(const struct espl__agent_gang *g, const char **why)
+choose_mps(const struct espl__agent_gang *g, const char **why)
 {
 	const struct espl__card *c = &g->agent->cards[g->start.ranks[0].gpu];
 
@@ -258,7 +258,7 @@ name_of(int sharing)
 	return sharing == ESPL__SHARE_MPS ? "MPS" : "time slicing";
 }
 
-/* What was chosen: in the log when it changes, and to the driver for each gang. */
+/* Reports the choice: in the log when it changes, and to the driver for each gang. */
 static void
 tell_sharing(const struct espl__agent_gang *g, const char *why)
 {
@@ -300,7 +300,7 @@ finish_claim(struct espl__agent_gang *g, const char *why_not)
 	espl__gang_claimed(g, why_not);
 }
 
-/* Are its GPUs clean?  -1: one is set aside, and the claim is answered. */
+/* Whether its GPUs are clean. -1: one is set aside, and the claim is answered. */
 static int
 check_ready(struct espl__agent_gang *g, int mps)
 {
@@ -337,7 +337,7 @@ advance_claim(struct espl__agent_gang *g)
 	struct espl__card *c = &g->agent->cards[g->start.ranks[0].gpu];
 	const char *why;
 	char text[600];
-	int mps = wish_for_mps(g, &why);
+	int mps = choose_mps(g, &why);
 
 	if (g->ending) {
 		finish_claim(g, NULL);
@@ -429,7 +429,7 @@ espl__gpus_failed(struct espl__agent_gang *g)
 	if (g->sharing != ESPL__SHARE_MPS || g->claiming || g->check != 0 || g->agent->ending)
 		return;
 	g->checked_on = g->start.ranks[0].gpu;
-	g->check = UINT64_MAX; /* ask only after the other trials had time to fail as well */
+	g->check = UINT64_MAX; /* ask only after the other trials have had time to fail as well */
 	g->check_at = espl__tick() + GATHER;
 }
 
@@ -440,8 +440,8 @@ espl__gpus_settled(const struct espl__agent_gang *g)
 	return g->check == 0 || g->agent->ending;
 }
 
-/* Failures that wait for a verdict: the daemon is asked; if it is well they are what they seem,
- * unless several trials failed at once, who have nothing in common but the GPU. */
+/* Failures that wait for a verdict: the daemon is asked. If it is well, each failure is the trial's
+ * own, unless several trials failed at once, which have nothing in common but the GPU. */
 static void
 judge_failure(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
 {
@@ -619,7 +619,7 @@ espl__gpus_env(const struct espl__agent_rank *r, struct espl__strings *s)
 							  : "exclusive"));
 	if (g->sharing == ESPL__SHARE_EXCLUSIVE)
 		return;
-	/* A framework that takes most of the memory for itself leaves none to the others. */
+	/* A framework that reserves most of the memory leaves none for the other trials. */
 	if (espl__env_get(s, "XLA_PYTHON_CLIENT_PREALLOCATE") == NULL)
 		espl__env_set(s, espl__strdup("XLA_PYTHON_CLIENT_PREALLOCATE=false"));
 	if (g->sharing != ESPL__SHARE_MPS)

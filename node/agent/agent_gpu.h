@@ -105,7 +105,7 @@ struct espl__card {
 	int64_t linger_until; /* until then its daemon stays without a trial */
 	struct espl__mps mps;
 	/* agent_clean.c */
-	int looking, blind_told, foreign_told, ended_some, level_known;
+	int looking, blind_reported, foreign_reported, ended_some, level_known;
 	int64_t look_at, clean_by; /* the next look; when it is too late; 0 none */
 	int64_t usage_at;          /* time of the next query of memory use */
 	/* bytes in use before our first trial came; of these, by others */

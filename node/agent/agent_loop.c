@@ -128,7 +128,7 @@ rebuild_polls(struct espl__agent *a, struct polls *p)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, COURIER);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
-		short events = p->full || g->saving_now || !g->started_told ? 0 : POLLIN;
+		short events = p->full || g->saving_now || !g->start_reported ? 0 : POLLIN;
 
 		if (g->out.size > 0)
 			events |= POLLOUT;
@@ -137,7 +137,7 @@ rebuild_polls(struct espl__agent *a, struct polls *p)
 		for (uint32_t j = 0; j < g->start.rank_count; j++)
 			if (g->ranks[j].link >= 0)
 				watch_fd(p, g->ranks[j].link, POLLIN, g->start.gang, j);
-		for (uint32_t j = 0; j < g->start.rank_count && !p->full && g->started_told; j++)
+		for (uint32_t j = 0; j < g->start.rank_count && !p->full && g->start_reported; j++)
 			if (g->ranks[j].control >= 0)
 				watch_fd(p, g->ranks[j].control, POLLIN, g->start.gang,
 				    j + CONTROL);

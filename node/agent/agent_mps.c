@@ -344,7 +344,7 @@ espl__mps_hear(struct espl__mps *m, int fd)
 }
 
 static void
-too_late(struct espl__mps *m)
+handle_timeout(struct espl__mps *m)
 {
 	if (m->state != ESPL__MPS_ENDING) {
 		fail_mps(m,
@@ -375,7 +375,7 @@ espl__mps_tend(struct espl__mps *m, int64_t now, int64_t *next)
 		take_answer(m);
 	}
 	if (m->state != ESPL__MPS_OFF && m->until != 0 && now >= m->until)
-		too_late(m);
+		handle_timeout(m);
 	if (m->state == ESPL__MPS_OFF && m->wanted > m->begun && c->mps_ranks > 0 &&
 	    c->no_mps == NULL && !c->agent->ending && c->state == ESPL__CARD_OPEN)
 		start_daemon(m);

@@ -182,7 +182,7 @@ int
 espl__report_drained(struct espl__agent_gang *g)
 {
 	ESPL__CHECK(g, AGENT_GANG);
-	if (!g->started_told)
+	if (!g->start_reported)
 		close_report(g);
 	while (g->report >= 0 && !g->saving_now) {
 		size_t before = g->in.size;

@@ -1,8 +1,8 @@
-/* mps_directory.c - the folder in which an MPS daemon lives: short, private, and never left behind.
+/* mps_directory.c - the directory of an MPS daemon: short, private, and always removed.
  *
- * It is not in the run's folder: sockets have short names, and a network disk has none.  Its name
- * is made at random and its agent holds a lock on it; so whatever has this name in its environment
- * while nobody holds the lock was left by an agent that is dead.
+ * It is not in the run directory, because names of sockets are short and network disks cannot hold
+ * them. Its name is random and its agent holds a lock on it. So if a process has this name in its
+ * environment and the lock is free, its agent is dead.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "agent/sweep.h"
 
 #define NAME "espalier-mps-"
-/* longest folder for them: what is in it is a socket's name */
+/* longest parent directory: the path of a socket in it must be short enough */
 #define ROOM 60
 
 static const char *
@@ -31,7 +31,7 @@ base_folder(void)
 	return tmp != NULL && tmp[0] == '/' && strlen(tmp) <= ROOM ? tmp : "/tmp";
 }
 
-/* -1: it cannot be opened, or another holds it (errno EWOULDBLOCK). */
+/* -1: it cannot be opened, or another agent holds it (errno EWOULDBLOCK). */
 static int
 lock_folder(const char *path)
 {
@@ -73,7 +73,7 @@ try_make(struct espl__mps_directory *d)
 	return made ? 0 : -1;
 }
 
-/* Another agent that looks for what is left behind may find it before it is held. */
+/* Another agent that looks for left-overs may find it before it is locked. */
 int
 espl__mps_directory_make(struct espl__mps_directory *d, const char **why)
 {

@@ -39,7 +39,7 @@ wait_for(int fd, short events, int64_t deadline)
 }
 
 static espl_status
-not_ready(int got)
+poll_status(int got)
 {
 	return got == 0 ? ESPL_E_LIMIT : ESPL_E_PEER;
 }
@@ -60,7 +60,7 @@ espl__net_send(int fd, const void *data, size_t size, int64_t deadline)
 			int ready = wait_for(fd, POLLOUT, deadline);
 
 			if (ready <= 0)
-				return not_ready(ready);
+				return poll_status(ready);
 		} else if (errno != EINTR) {
 			return ESPL_E_PEER;
 		}
@@ -84,7 +84,7 @@ espl__net_recv(int fd, void *data, size_t size, int64_t deadline)
 			int ready = wait_for(fd, POLLIN, deadline);
 
 			if (ready <= 0)
-				return not_ready(ready);
+				return poll_status(ready);
 		} else if (got == 0 || errno != EINTR) {
 			return ESPL_E_PEER;
 		}
@@ -143,7 +143,7 @@ espl__net_accept(int listen_fd, int64_t deadline, int *fd)
 		int ready = wait_for(listen_fd, POLLIN, deadline);
 
 		if (ready <= 0)
-			return not_ready(ready);
+			return poll_status(ready);
 		*fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (*fd >= 0) {
 			no_delay(*fd);

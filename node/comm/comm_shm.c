@@ -101,7 +101,7 @@ wake_all(_Atomic uint32_t *word)
 }
 
 static int
-all_live(const struct shm *s, uint32_t world, uint32_t me)
+are_all_alive(const struct shm *s, uint32_t world, uint32_t me)
 {
 	for (uint32_t r = 0; r < world; r++) {
 		struct pollfd p = { .fd = s->watches[r], .events = POLLIN };
@@ -144,7 +144,8 @@ wait_phase(struct espl__comm *c, uint32_t phase)
 		futex_wait(&h->phase, phase, nap);
 		if (atomic_load(&h->phase) != phase)
 			return ESPL_OK;
-		if (!all_live(s, c->view.world, c->view.rank) && atomic_load(&h->phase) == phase)
+		if (!are_all_alive(s, c->view.world, c->view.rank) &&
+		    atomic_load(&h->phase) == phase)
 			return break_shm(c, ESPL_E_PEER);
 		if (deadline != 0 && espl__tick() >= deadline)
 			return break_shm(c, ESPL_E_LIMIT);
@@ -380,7 +381,7 @@ shm_look(struct espl__comm *c)
 {
 	const struct shm *s = c->state;
 
-	return atomic_load(&s->head->gone) || !all_live(s, c->view.world, c->view.rank)
+	return atomic_load(&s->head->gone) || !are_all_alive(s, c->view.world, c->view.rank)
 	    ? break_shm(c, ESPL_E_PEER)
 	    : ESPL_OK;
 }

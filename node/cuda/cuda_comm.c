@@ -119,7 +119,7 @@ start_patience(espl_span limit)
 
 /* Not done yet: keep waiting? */
 static espl_status
-bear_waiting(struct gpu_comm *c, struct patience *p, const char *call)
+keep_waiting(struct gpu_comm *c, struct patience *p, const char *call)
 {
 	int64_t now = espl__tick();
 
@@ -151,7 +151,7 @@ settle_nccl(struct gpu_comm *c, espl_span limit, const char *call)
 			return ESPL_OK;
 		if (state != ncclInProgress)
 			return nccl_failed(c, state, call);
-		status = bear_waiting(c, &p, call);
+		status = keep_waiting(c, &p, call);
 	}
 	return status;
 }
@@ -183,7 +183,7 @@ drain_stream(struct gpu_comm *c)
 		if (c->nccl != NULL && ncclCommGetAsyncError(c->nccl, &state) == ncclSuccess &&
 		    state != ncclSuccess && state != ncclInProgress)
 			return nccl_failed(c, state, "the work on its stream");
-		status = bear_waiting(c, &p, "the work on its stream");
+		status = keep_waiting(c, &p, "the work on its stream");
 	}
 	return status;
 }

@@ -39,7 +39,7 @@ espl__keep_init(struct espl__keep *k, const char *id, int64_t linger, int64_t no
 	memset(k, 0, sizeof *k);
 	k->magic = ESPL__KEEP_MAGIC;
 	k->linger = linger;
-	k->heard = now;
+	k->received_at = now;
 	k->in = k->out = 1;
 	espl__stream_init(&k->stream);
 	return read_id(id, strlen(id), k->epoch, &k->driver);
@@ -106,7 +106,7 @@ espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
 		forget_driver(k);
 	k->driver = driver;
 	k->relay = 1;
-	k->heard = k->said = now;
+	k->received_at = k->acked_at = now;
 	espl__stream_connect(&k->stream);
 	return 1;
 }
@@ -120,7 +120,7 @@ espl__keep_hear(struct espl__keep *k, const void *bytes, size_t count, int64_t n
 		espl__keep_lose(k);
 		return -1;
 	}
-	k->heard = now;
+	k->received_at = now;
 	return 0;
 }
 
@@ -201,14 +201,14 @@ espl__keep_tend(struct espl__keep *k, int64_t now)
 	int kill = 0;
 
 	ESPL__CHECK(k, KEEP);
-	if (now - k->heard >= k->linger)
+	if (now - k->received_at >= k->linger)
 		espl__keep_end(k, now);
 	if (k->kill_at != 0 && now >= k->kill_at) {
 		kill = 1;
 		k->kill_at = now + AGENT_LIMIT;
 	}
-	if (k->stream.open && now - k->said >= ESPL__SESSION_ALIVE) {
-		k->said = now;
+	if (k->stream.open && now - k->acked_at >= ESPL__SESSION_ALIVE) {
+		k->acked_at = now;
 		espl__stream_ack(&k->stream);
 	}
 	espl__stream_pump(&k->stream);

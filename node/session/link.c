@@ -43,7 +43,7 @@ espl__link_opened(struct espl__link *l, int64_t now)
 	ESPL__CHECK(l, LINK);
 	ESPL__ASSERT(!l->channel);
 	l->channel = 1;
-	l->heard = l->said = now;
+	l->received_at = l->acked_at = now;
 	espl__stream_connect(&l->stream);
 }
 
@@ -81,7 +81,7 @@ espl__link_hear(struct espl__link *l, const void *bytes, size_t count, int64_t n
 	ESPL__ASSERT(l->channel);
 	if (espl__stream_feed(&l->stream, bytes, count) != 0)
 		return -1;
-	l->heard = now;
+	l->received_at = now;
 	if (!l->stream.open)
 		return 0;
 	if (l->met && l->lost_at != 0)
@@ -136,12 +136,12 @@ espl__link_tend(struct espl__link *l, int64_t now)
 	}
 	if (!l->channel)
 		return now >= l->next ? ESPL__LINK_OPEN : ESPL__LINK_WAIT;
-	if (l->stream.open && now - l->heard >= ESPL__SESSION_SILENT)
+	if (l->stream.open && now - l->received_at >= ESPL__SESSION_SILENT)
 		return close_silent(l, "no response for 15 s");
-	if (l->met && !l->stream.open && now - l->heard >= GREETING_LIMIT)
+	if (l->met && !l->stream.open && now - l->received_at >= GREETING_LIMIT)
 		return close_silent(l, "no response for 30 s");
-	if (l->stream.open && now - l->said >= ESPL__SESSION_ALIVE) {
-		l->said = now;
+	if (l->stream.open && now - l->acked_at >= ESPL__SESSION_ALIVE) {
+		l->acked_at = now;
 		espl__stream_ack(&l->stream);
 	}
 	espl__stream_pump(&l->stream);

@@ -21,8 +21,8 @@ struct espl__link {
 	int insists;           /* tries again also before it has met the keeper (rejoin) */
 	int channel;           /* the command runs */
 	int met;               /* the keeper has greeted us, at least once */
-	int64_t heard;         /* tick at which the channel last brought something */
-	int64_t said;          /* ... at which it was last sent an ACK */
+	int64_t received_at;   /* tick at which the channel last brought something */
+	int64_t acked_at;      /* ... at which it was last sent an ACK */
 	int64_t lost_at;       /* when the connection was lost; 0 while connected */
 	int64_t next;          /* tick of the next attempt */
 	int64_t pause;         /* until the one after */

@@ -91,7 +91,7 @@ espl__stream_connect(struct espl__stream *s)
 	espl__buf_clear(&s->in);
 	espl__buf_clear(&s->out);
 	put_frame(s, GREETING, s->got, NULL, 0);
-	s->told = s->got;
+	s->acked = s->got;
 }
 
 /* ---- received ----------------------------------------------------------------------------- */
@@ -229,8 +229,8 @@ espl__stream_ack(struct espl__stream *s)
 	ESPL__CHECK(s, STREAM);
 	if (!s->open)
 		return;
-	s->told = count_taken(s);
-	put_frame(s, ACK, s->told, NULL, 0);
+	s->acked = count_taken(s);
+	put_frame(s, ACK, s->acked, NULL, 0);
 }
 
 void
@@ -240,7 +240,7 @@ espl__stream_pump(struct espl__stream *s)
 	ESPL__ASSERT(s->sent <= count_kept(s));
 	if (!s->open)
 		return;
-	if (count_taken(s) > s->told && (s->over || count_taken(s) - s->told >= ACK_EVERY))
+	if (count_taken(s) > s->acked && (s->over || count_taken(s) - s->acked >= ACK_EVERY))
 		espl__stream_ack(s);
 	while (s->sent < count_kept(s) && s->out.size < OUT_MAX) {
 		size_t left = count_kept(s) - s->sent;
@@ -259,5 +259,5 @@ int
 espl__stream_done(const struct espl__stream *s)
 {
 	ESPL__CHECK(s, STREAM);
-	return s->end_known && s->over && s->ready.size == 0 && s->told == s->got;
+	return s->end_known && s->over && s->ready.size == 0 && s->acked == s->got;
 }

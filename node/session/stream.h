@@ -27,7 +27,7 @@ struct espl__stream {
 	size_t gone;
 	size_t sent;            /* how many of these the present channel was given */
 	uint64_t got;           /* bytes received, END among them */
-	uint64_t told;          /* ... of which the other end knows */
+	uint64_t acked;         /* ... of which the other end knows */
 	int ending, end_sent;   /* the input has ended; this channel was told so */
 	int end_known;          /* the other end knows */
 	int over;               /* the other end has sent its END */

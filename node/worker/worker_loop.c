@@ -204,14 +204,14 @@ parse_reply(const char *line, struct order *o, struct espl__diag *diag)
 }
 
 espl_status
-espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int *heard,
+espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int *got_line,
     struct espl__diag *diag)
 {
 	struct espl__buf *b = &w->inbox;
 
 	ESPL__CHECK(w, WORKER);
 	ESPL__ASSERT(room > 0);
-	*heard = 1;
+	*got_line = 1;
 	for (;;) {
 		uint8_t *end = b->size > 0 ? memchr(b->data, '\n', b->size) : NULL;
 		ssize_t got;
@@ -230,11 +230,11 @@ espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int
 				return ESPL_OK;
 			if (heed)
 				continue;
-			*heard = 0;
+			*got_line = 0;
 			return ESPL_OK;
 		}
 		if (!wait_reply(w, heed)) {
-			*heard = 0;
+			*got_line = 0;
 			return ESPL_OK;
 		}
 		espl__buf_reserve(b, REPLY_ROOM);
@@ -250,10 +250,10 @@ static espl_status
 read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
 {
 	char line[REPLY_ROOM];
-	int heard;
-	espl_status status = espl__worker_hear(w, line, sizeof line, 1, &heard, diag);
+	int got_line;
+	espl_status status = espl__worker_hear(w, line, sizeof line, 1, &got_line, diag);
 
-	if (status == ESPL_OK && heard)
+	if (status == ESPL_OK && got_line)
 		return parse_reply(line, o, diag);
 	o->what = PAUSE;
 	return status;

@@ -1,10 +1,10 @@
 /* worker_resize.c - a gang changes its ranks while they live, at an iteration boundary.
  *
- * Rank 0 as it was makes the meeting: whoever stays and whoever joins comes to its door, and its
- * state goes from memory to memory.  If it has no slot any more it is there as one rank too many,
- * before the others, while these form the new gang at the door of the new rank 0; then it leaves.
- * Each resize has two numbers of the communicator's generations: for the handing over and, if that
- * differs, for the gang.
+ * The old rank 0 organizes the meeting: all ranks that stay or join connect to its door, and its
+ * state is copied from memory to memory. If it has no slot any more, it takes part as an additional
+ * rank, before the others, while they form the new gang at the door of the new rank 0; then it
+ * leaves. Each resize uses two numbers of the communicator's generations: one for the handover and,
+ * if that differs, one for the gang.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -116,7 +116,7 @@ call_trainable(struct espl__worker *w, int resize, struct espl__diag *diag)
 }
 
 static void
-sit_down(struct espl__worker *w)
+take_slot(struct espl__worker *w)
 {
 	const struct espl__worker_slot *t = &w->slot;
 	struct espl__worker_env *e = &w->env;
@@ -127,7 +127,7 @@ sit_down(struct espl__worker *w)
 	w->context.comm = &w->comm->view;
 }
 
-/* The part that all have in common.  `source`: this was rank 0 until now. */
+/* The part that is common to all ranks. `source`: this was rank 0 until now. */
 static espl_status
 change_gang(struct espl__worker *w, int source, struct espl__diag *diag)
 {
@@ -142,7 +142,7 @@ change_gang(struct espl__worker *w, int source, struct espl__diag *diag)
 	else if (status == ESPL_OK)
 		w->comm = first;
 	if (status == ESPL_OK && member) {
-		sit_down(w);
+		take_slot(w);
 		status = call_trainable(w, 1, diag);
 	}
 	if (status == ESPL_OK)
@@ -171,7 +171,7 @@ announce_resize(struct espl__worker *w, struct espl__diag *diag)
 espl_status
 espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct espl__diag *diag)
 {
-	int source = w->env.rank == 0, heard;
+	int source = w->env.rank == 0, got_line;
 	char line[1024];
 	espl_status status;
 
@@ -179,10 +179,10 @@ espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct
 	ESPL__ASSERT(generation > 0);
 	w->moved_at = espl__tick();
 	while (w->slot.generation != generation) {
-		status = espl__worker_hear(w, line, sizeof line, 0, &heard, diag);
+		status = espl__worker_hear(w, line, sizeof line, 0, &got_line, diag);
 		if (status != ESPL_OK)
 			return status;
-		if (heard)
+		if (got_line)
 			return espl__fail(diag, ESPL_E_REMOTE, "'%s' is not a valid slot", line);
 	}
 	*left = w->slot.rank == w->slot.world;

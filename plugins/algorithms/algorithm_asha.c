@@ -1,19 +1,19 @@
 /* algorithm_asha.c - ASHA: asynchronous successive halving (Li et al., MLSys 2020).
  *
- * Promotion, the paper's Algorithm 2: whenever a trial more could run, the best trial that is in
- * the best 1/eta of its rung and was not promoted yet goes on, from the highest rung down; if there
- * is none, a new configuration starts at the bottom.  Trials rest at their rungs. Stopping, the
- * form that other tuners call ASHA: trials start with the whole budget, and one that is not in the
- * best 1/eta of those that passed a rung before it stops there.  No trial ever waits, but none that
- * was stopped comes back.
+ * Promotion, the paper's Algorithm 2: whenever another trial could run, the best trial that is in
+ * the best 1/eta of its rung and was not promoted yet is promoted, from the highest rung down; if
+ * there is none, a new configuration starts at the bottom. Trials pause at their rungs. Stopping,
+ * the form that other tuners call ASHA: trials start with the whole budget, and a trial that is not
+ * in the best 1/eta of those that have passed a rung stops there. No trial ever waits, but a
+ * stopped trial never resumes.
  *
- * Beyond the paper: the last rung is at iterations_max, whatever powers of eta say; a trial that
- * failed counts in the rung it was bound for as the last one, and NaN is never promoted; with
- * several brackets (the paper runs one or loops over them) a new configuration goes to that which
- * is furthest behind Hyperband's proportions.  Stopping keeps the best ceil(n / eta), so the first
- * always goes on; promotion floor(n / eta), as in the paper.  The paper's search has no end; with
- * `trials`, when all are made and nobody trains or is to be promoted before the last rung was
- * reached, the best of the highest rung goes on (to_end).
+ * Beyond the paper: the last rung is at iterations_max, whatever the powers of eta are. A failed
+ * trial counts as the worst one of the rung that it was training for, and NaN is never promoted.
+ * With several brackets (the paper runs one or loops over them), a new configuration goes to the
+ * bracket that is furthest behind Hyperband's proportions. Stopping keeps the best ceil(n / eta),
+ * so the first trial always continues; promotion floor(n / eta), as in the paper. The paper's
+ * search has no end. With `trials`, when all have been created and none runs or can be promoted
+ * before the last rung was reached, the best of the highest rung continues (to_end).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -184,7 +184,7 @@ know_trial(struct asha *asha, uint64_t trial, struct espl_error *error)
 	return ESPL_OK;
 }
 
-/* Stopping: every rung that the trial has passed since its last report.  The last one is its end.
+/* Stopping: every rung that the trial has passed since its last report. The last rung is its end.
  */
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
@@ -306,7 +306,7 @@ end_search(struct asha *asha, struct espl_search_sink *sink)
 	return go_on(asha, chosen, trial, rung, sink);
 }
 
-/* The bracket that is furthest behind its part; the first of equals. */
+/* The bracket that is furthest behind its share; the first of equals. */
 static uint32_t
 choose_bracket(const struct asha *asha)
 {
@@ -357,7 +357,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		shared_tell_rungs(asha->shared.host, &rungs->rungs[0].until, sizeof rungs->rungs[0],
 		    rungs->count, "");
 	status = shared_begin(&asha->shared, 0, sink);
-	/* Something must ask for GPUs, or there will never be any. */
+	/* some trial must ask for GPUs, or none will ever be leased */
 	if (want == 0 && active == 0)
 		want = 1;
 	for (; want > 0 && status == ESPL_OK; want--, active++) {

@@ -1,21 +1,21 @@
-/* algorithm_hypersched.c - HyperSched (Liaw et al., SoCC 2019): ASHA that knows its deadline.
+/* algorithm_hypersched.c - HyperSched (Liaw et al., SoCC 2019): ASHA with a deadline.
  *
  * While there is time, configurations are explored as by ASHA's promotion (rungs.h), each on as few
- * GPUs as a trial may have.  As the deadline nears no new one starts, and the GPUs that come free
- * go to the best trials that train.  A trial is widened only if it gets further so: if the
- * iterations it could do in the time that is left on more GPUs, less the pause of the change, are
- * more than it will do where it is.
+ * GPUs as possible. As the deadline approaches, no new one starts, and the GPUs that become free go
+ * to the best running trials. A trial is widened only if that lets it train further: if the
+ * iterations that it could complete in the remaining time on more GPUs, less the pause of the
+ * change, exceed those that it will complete where it is.
  *
- * What the paper leaves to a policy is decided so.  A new configuration starts if it could train as
- * far as the furthest rung anybody has reached before the deadline; once it could not, none starts
- * any more.  For the leader (the least loss), trials that cannot reach their next rung in time are
- * stopped, the worst first, if widening it with their GPUs is worth it.  When nobody trains or is
- * to be promoted, and there is time, the best of the highest rung goes on all the same, and once
- * one has come to the end, those that can get there, too.  How long iterations and changes take is
- * asked of the execution model; what that does not know is taken from the search's own reports, and
- * where nothing is known yet, all is explored and nothing widened.
+ * The paper leaves several decisions to a policy. Here a new configuration starts if, before the
+ * deadline, it could reach the highest rung reached so far; once it could not, no more start. For
+ * the leader (the lowest loss), trials that cannot reach their next rung in time are stopped, the
+ * worst first, if widening the leader with their GPUs is worth it. If no trial runs or can be
+ * promoted, and there is time, the best trial of the highest rung continues anyway; once a trial
+ * has completed, only those continue that can complete, too. The execution model predicts how long
+ * iterations and changes take. Where it has no data, the search's own reports are used; while there
+ * are none, everything is explored and nothing is widened.
  *
- * Memory: that of the rungs, and 56 bytes a trial that trains.
+ * Memory: that of the rungs, and 56 bytes for each running trial.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -43,8 +43,8 @@ struct runner {
 	uint32_t rung;  /* for which it trains */
 	uint32_t width; /* GPUs that it may have */
 	uint32_t next_free;
-	uint8_t heard;   /* it has reported since it started or went on */
-	uint8_t stopped; /* it was told to, and is still there */
+	uint8_t seen_report; /* it has reported since it started or went on */
+	uint8_t stopped;     /* it was told to, and is still there */
 	uint16_t zero;
 };
 struct rank {
@@ -106,7 +106,7 @@ ask_host(struct hypersched *h, const struct espl_host *host, struct espl_error *
 
 /* ---- time --------------------------------------------------------------------------------- */
 
-/* Seconds of an iteration of a trial (ESPL_NONE: a typical one) on so many GPUs; NaN: not known. */
+/* Seconds of an iteration of a trial (ESPL_NONE: a typical one) on this many GPUs; NaN: unknown. */
 static double
 iteration_s(const struct hypersched *h, uint64_t trial, uint32_t gpus)
 {
@@ -142,8 +142,8 @@ left_s(const struct hypersched *h, espl_time now)
 	return now < h->experiment->deadline ? espl_seconds(h->experiment->deadline - now) : 0.0;
 }
 
-/* Time for a trial at `from` iterations, on so many GPUs, to get to `until`, a start included; 0:
- * not known. */
+/* Time for a trial at `from` iterations to reach `until` on this many GPUs, including its start; 0:
+ * unknown. */
 static double
 time_to(const struct hypersched *h, uint64_t trial, uint64_t from, uint64_t until, uint32_t gpus)
 {
@@ -154,7 +154,7 @@ time_to(const struct hypersched *h, uint64_t trial, uint64_t from, uint64_t unti
 	    : read_overheads(h).start_s + (double)(until - from) * seconds;
 }
 
-/* Not even the first trial would reach the first rung in time: do not start it. */
+/* Even the first trial could not reach the first rung in time: do not start it. */
 static espl_status
 check_time(const struct hypersched *h, struct espl_error *error)
 {
@@ -208,7 +208,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* ---- runners ------------------------------------------------------------------------------ */
 
-/* Room for so many trials more, before any of them is added: half an answer cannot be taken back.
+/* Reserves room for this many more trials before any of them is added: half an answer cannot be
+ * undone.
  */
 static espl_status
 reserve_runners(struct hypersched *h, uint64_t more, struct espl_error *error)
@@ -277,7 +278,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 		return ESPL_OK;
 	r->loss = seen->loss;
 	r->iteration = seen->iteration;
-	r->heard = 1;
+	r->seen_report = 1;
 	if (seen->share.gpus == h->narrow && seen->share.packing <= 1 && seen->iteration_s > 0) {
 		h->seconds += seen->iteration_s;
 		h->reports++;
@@ -385,8 +386,8 @@ force_best(struct hypersched *h, double left, struct espl_search_sink *sink)
 	return add_trial(h, &start, rung + 1, sink);
 }
 
-/* Could a configuration that starts now get as far as anybody has?  Asks to be woken when it no
- * longer could. */
+/* Whether a configuration that starts now could reach the highest rung reached so far. Asks to be
+ * woken when it no longer could. */
 static espl_status
 look_at_time(struct hypersched *h, const struct espl_search_view *view,
     struct espl_search_sink *sink)
@@ -420,8 +421,8 @@ add_new(struct hypersched *h, struct espl_search_sink *sink)
 
 /* ---- the last stretch --------------------------------------------------------------------- */
 
-/* The width, of up to `room` GPUs more, on which a trial gets furthest in the time left: its own
- * unless another makes good the pause of the change. */
+/* The width, of up to `room` additional GPUs, with which a trial gets furthest in the remaining
+ * time: its present one unless another makes up for the pause of the change. */
 static uint32_t
 best_width(const struct hypersched *h, const struct runner *r, uint32_t room, double left)
 {
@@ -444,18 +445,18 @@ best_width(const struct hypersched *h, const struct runner *r, uint32_t room, do
 	return best;
 }
 
-/* Will it not reach its rung in time?  One that has not reported yet is given that chance. */
+/* Whether it cannot reach its rung in time. A trial that has not reported yet gets that chance. */
 static int
 is_lost(const struct hypersched *h, const struct runner *r, double left)
 {
 	double seconds = iteration_s(h, r->trial, r->width);
 
-	return r->heard && !isnan(seconds) &&
+	return r->seen_report && !isnan(seconds) &&
 	    (double)(h->rungs.rungs[r->rung].until - r->iteration) * seconds > left;
 }
 
-/* GPUs for the leader beyond those that are free: of trials that will not reach their rung, the
- * worst first. */
+/* Frees more GPUs for the leader: those of trials that will not reach their rung, the worst first.
+ */
 static espl_status
 free_for_leader(struct hypersched *h, uint32_t count, uint32_t wanted, uint32_t *room, double left,
     struct espl_search_sink *sink)
@@ -529,7 +530,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	int done = 0;
 
 	ESPL_ASSERT(h != NULL && h->magic == HYPERSCHED_MAGIC);
-	/* Something must ask for GPUs, or there will never be any. */
+	/* some trial must ask for GPUs, or none will ever be leased */
 	if (want == 0 && h->active == 0)
 		want = 1;
 	status = reserve_runners(h, want < MOST_AT_ONCE ? want + 1 : MOST_AT_ONCE, error);

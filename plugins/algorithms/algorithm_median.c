@@ -258,7 +258,7 @@ give_back(struct median *search, uint32_t place)
 }
 
 static struct course *
-course_of(struct median *search, const struct espl_trial *trial)
+find_course(struct median *search, const struct espl_trial *trial)
 {
 	struct course *course =
 	    trial->tag < search->course_count ? &search->courses[trial->tag] : NULL;
@@ -299,7 +299,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
     struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct median *search = self;
-	struct course *course = course_of(search, trial);
+	struct course *course = find_course(search, trial);
 	const struct step *step;
 	espl_status status;
 	uint32_t before;
@@ -351,7 +351,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
     struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct median *search = self;
-	struct course *course = course_of(search, trial);
+	struct course *course = find_course(search, trial);
 	espl_status status = ESPL_OK;
 
 	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);

@@ -212,7 +212,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 
 /* The course of a trial of the first stage, where its end is still to be predicted. */
 static struct course *
-course_of(struct spottune *search, const struct espl_trial *trial)
+find_course(struct spottune *search, const struct espl_trial *trial)
 {
 	return search->table.stage == 0 && search->table.rung_count > 1 &&
 		trial->id < search->course_count
@@ -225,7 +225,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
     struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct spottune *search = self;
-	struct course *course = course_of(search, trial);
+	struct course *course = find_course(search, trial);
 
 	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
 	if (course == NULL)
@@ -284,7 +284,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
     struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct spottune *search = self;
-	const struct course *course = course_of(search, trial);
+	const struct course *course = find_course(search, trial);
 	int paused = how == ESPL_END_PAUSED;
 
 	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);

@@ -109,7 +109,7 @@ make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32
 }
 
 static espl_status
-too_wide(struct espl_error *error)
+refuse_width(struct espl_error *error)
 {
 	return espl_hint(error,
 	    espl_fail(error, ESPL_E_CONFIG,
@@ -133,7 +133,7 @@ make_kinds(struct brackets *b, struct espl_error *error)
 		uint64_t n = count_configurations(setup, most, s);
 
 		if (n > WIDEST && (setup->trials == 0 || setup->trials > WIDEST))
-			return too_wide(error);
+			return refuse_width(error);
 		if (n > WIDEST)
 			n = WIDEST + 1; /* it will never be whole */
 		status = make_kind(setup, &b->kinds[b->kind_count++], most, s, n, error);
@@ -579,7 +579,7 @@ tell_rungs(struct brackets *b)
 {
 	const struct brackets_kind *kind = &b->kinds[0];
 
-	b->told = 1;
+	b->rungs_logged = 1;
 	shared_tell_rungs(b->host, &kind->rungs[0].until, sizeof kind->rungs[0], kind->rung_count,
 	    kind->rungs[0].until == b->setup.iterations_min
 		? ""
@@ -597,7 +597,7 @@ brackets_next(struct brackets *b, const struct espl_search_view *view,
 	ESPL_ASSERT(b->filled <= b->begun && b->over <= b->begun && b->begun <= b->total);
 	if (b->finished)
 		return ESPL_OK;
-	if (!b->told)
+	if (!b->rungs_logged)
 		tell_rungs(b);
 	if ((view->why & ESPL_ASK_GROUP) != 0)
 		status = group_ended(b, view->group, sink, error);

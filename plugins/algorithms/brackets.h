@@ -113,7 +113,7 @@ struct brackets {
 	uint64_t live_room;
 	struct brackets_home *homes; /* of groups, rising */
 	uint64_t home_count, home_room;
-	int told, finished;
+	int rungs_logged, finished;
 	uint32_t magic; /* BRACKETS_MAGIC between init and free */
 };
 

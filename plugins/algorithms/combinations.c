@@ -121,7 +121,7 @@ hash_order(const void *a, const void *b)
 }
 
 static int
-was_given(const struct combinations *all)
+is_duplicate(const struct combinations *all)
 {
 	uint64_t hash;
 
@@ -161,7 +161,7 @@ count_all(struct combinations *all, struct espl_error *error)
 
 	all->total = all->seen_count;
 	for (; status == ESPL_OK && !all->over; status = turn_odometer(all, error)) {
-		all->total += was_given(all) ? 0 : 1;
+		all->total += is_duplicate(all) ? 0 : 1;
 		if (all->total > COMBINATIONS_MAX) {
 			return espl_hint(error,
 			    espl_fail(error, ESPL_E_CONFIG,
@@ -245,7 +245,7 @@ combinations_next(struct combinations *all, const double **values, struct espl_e
 	}
 	do {
 		status = turn_odometer(all, error);
-	} while (status == ESPL_OK && !all->over && was_given(all));
+	} while (status == ESPL_OK && !all->over && is_duplicate(all));
 	if (status == ESPL_OK && !all->over)
 		*values = all->values;
 	return status;

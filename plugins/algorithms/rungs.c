@@ -181,7 +181,7 @@ make_room(struct rungs_rung *rung, struct espl_error *error)
 }
 
 static void
-to_top(struct rungs_rung *rung, struct rungs_place place)
+add_to_top(struct rungs_rung *rung, struct rungs_place place)
 {
 	struct rungs_result *result = &rung->results[place.item];
 
@@ -202,7 +202,7 @@ cut_result(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_plac
 
 	ESPL_ASSERT((uint64_t)rung->top.count + rung->others.count + 1 == rung->count);
 	if (rung->top.count > 0 && is_ahead(rung, place, rung->top.places[0]))
-		to_top(rung, place);
+		add_to_top(rung, place);
 	else
 		push_place(rung, &rung->others, 0, place);
 	if (rung->top.count > wanted) {
@@ -211,7 +211,7 @@ cut_result(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_plac
 		rung->results[worst.item].mark &= ~IN_TOP;
 		push_place(rung, &rung->others, 0, worst);
 	} else if (rung->top.count < wanted) {
-		to_top(rung, pop_place(rung, &rung->others, 0));
+		add_to_top(rung, pop_place(rung, &rung->others, 0));
 	}
 	ESPL_ASSERT(rung->top.count == wanted);
 }

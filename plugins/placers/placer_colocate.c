@@ -1,11 +1,11 @@
-/* placer_colocate.c - each gang on one node, or on nodes of its own, moving as few as possible.
+/* placer_colocate.c - each gang on one node, or on whole nodes, with as few moves as possible.
  *
  * RubberBand's placement controller (EuroSys'21, 4.4, algorithm 3): gangs whose share did not
- * change stay; the others are placed largest first, best fit; where GPUs are idle in the wrong
- * places smaller gangs are displaced and placed again.  What the paper leaves open is settled
- * so: a displacement is done only if everybody displaced finds another place, and of the
- * possible ones that with the fewest moves, then the fewest GPUs.  Without displacement a call
- * costs O(changed + nodes).
+ * change stay. The others are placed largest first, by best fit. Where the idle GPUs are on the
+ * wrong nodes, smaller gangs are displaced and placed again. The paper leaves details open: here
+ * gangs are displaced only if each of them finds another place, and of the possible displacements
+ * the one with the fewest moves is used, then the fewest GPUs. Without displacement a call costs
+ * O(changed + nodes).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* ---- best fit ---------------------------------------------------------------------------- */
 
-/* A share of a GPU: where the same share is taken already, else an idle GPU of the fullest node. */
+/* A share of a GPU: on a GPU that is shared in the same degree, else on an idle GPU of the fullest
+ * node. */
 static uint32_t
 place_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
 {
@@ -120,8 +121,9 @@ place_gang(struct colocate *colocate, const struct espl_gang *gang, struct espl_
 
 /* ---- displacement ------------------------------------------------------------------------ */
 
-/* GPUs of its node that become idle if the gang leaves; 0: it may not be moved for one of `below`
- * GPUs.  Only the last sharer of a GPU frees it, and counts as smaller than any whole one. */
+/* GPUs of its node that become idle if the gang leaves; 0: it must not be moved for a gang of
+ * `below` GPUs. Only the last sharer of a GPU frees it; it counts as smaller than any gang on whole
+ * GPUs. */
 static uint32_t
 movable_gpus(struct colocate *colocate, uint32_t gang, uint32_t below)
 {
@@ -209,7 +211,7 @@ choose_movers(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t bel
 
 static int move_gang(struct colocate *, uint32_t index, uint32_t depth);
 
-/* Places all gangs removed since then again; 0: not all found room. */
+/* Places all gangs removed since move `first` again; 0: not all of them found room. */
 static int
 move_since(struct colocate *colocate, uint32_t first, uint32_t depth)
 {
@@ -266,8 +268,8 @@ cost_room(struct colocate *colocate, uint32_t count)
 	return costs;
 }
 
-/* Of these nodes, in order of the gangs that must leave, the one with the fewest moves in all:
- * those who leave may displace others in turn. */
+/* Tries these nodes, in order of the number of gangs that must leave, and uses the one with the
+ * fewest moves in total: displaced gangs may displace others in turn. */
 static int
 try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, uint32_t count,
     uint32_t depth)
@@ -325,8 +327,8 @@ displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
 	return try_nodes(colocate, index, tries, n, depth);
 }
 
-/* What emptying a whole node takes; moves ESPL_ANY: it cannot be emptied.  again: gangs placed in
- * this very call may be moved, too. */
+/* The cost of emptying a whole node; moves ESPL_ANY: it cannot be emptied. again: gangs placed in
+ * this call may be moved, too. */
 static struct cost
 cost_of_emptying(struct colocate *colocate, uint32_t i, int again)
 {
@@ -414,7 +416,8 @@ displace_for_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 			if (map->entries[i].node->gpu_count > widest)
 				widest = map->entries[i].node->gpu_count;
 		}
-	/* Sharers can be brought together, which frees GPUs that are not idle now. */
+	/* Gangs that share GPUs can be packed more tightly, which frees GPUs that are not idle now.
+	 */
 	if ((idle < gpus && !colocate->shared) || !espl_occupancy_index(&colocate->occupancy))
 		return 0;
 	if (gpus <= widest)
@@ -483,8 +486,8 @@ empty_node(struct colocate *colocate, uint32_t i)
 	return 0;
 }
 
-/* Chooses up to `want` nodes of an offer: the empty ones, oldest first, then those that are emptied
- * with the fewest moves.  They are closed; nodes receives them. */
+/* Chooses up to `want` nodes of an offer: empty ones, oldest first, then those that can be emptied
+ * with the fewest moves. They are closed; nodes receives them. */
 static uint32_t
 choose_nodes(struct colocate *colocate, uint32_t offer, uint32_t want, uint64_t *nodes)
 {
@@ -550,7 +553,7 @@ answer_gangs(struct colocate *colocate, struct espl_place_sink *sink)
 	return status;
 }
 
-/* Would the second find no place where the first found none? */
+/* Whether the second gang cannot be placed where the first one could not. */
 static int
 is_alike(const struct espl_gang *a, const struct espl_gang *b)
 {

@@ -172,7 +172,7 @@ save_or_load(struct run *run, int load)
 
 /* Trains, saves, trains one step more; digests of both. */
 static int
-first_life(struct espl__check *check, const char *scratch, int tell, uint64_t *trained,
+train_and_save(struct espl__check *check, const char *scratch, int tell, uint64_t *trained,
     uint64_t *last, struct espl__buf *state)
 {
 	struct run run;
@@ -211,8 +211,8 @@ espl__check_trainable(struct espl__check *check)
 		espl__check_error(check, "cannot create a directory in /tmp");
 		return;
 	}
-	if (first_life(check, scratch, 1, &one, &last, &state)) {
-		if (first_life(check, scratch, 0, &two, &again, NULL) && one == two &&
+	if (train_and_save(check, scratch, 1, &one, &last, &state)) {
+		if (train_and_save(check, scratch, 0, &two, &again, NULL) && one == two &&
 		    last == again)
 			espl__check_ok(check,
 			    "deterministic: training twice with the same seed gives the same "

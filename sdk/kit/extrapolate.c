@@ -149,7 +149,7 @@ struct walk {
 
 /* Does the point begin a stage? */
 static int
-walk_on(struct walk *walk, const struct espl_extrapolator *e, double value)
+advance_walk(struct walk *walk, const struct espl_extrapolator *e, double value)
 {
 	double change = walk->known == 0 ? 0
 	    : value == walk->value       ? 0
@@ -170,7 +170,7 @@ espl_curve_stages(const struct espl_extrapolator *e, const struct espl_point *po
 	uint32_t stages = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (!is_known(&points[i]) || !walk_on(&walk, e, value_of(e, &points[i])))
+		if (!is_known(&points[i]) || !advance_walk(&walk, e, value_of(e, &points[i])))
 			continue;
 		if (stages < room)
 			starts[stages] = i;
@@ -229,7 +229,7 @@ look_at(const struct espl_extrapolator *e, const struct espl_point *points, uint
 		p.last = value;
 		p.last_x = points[i].x;
 		p.fitted++;
-		if ((walk_on(&walk, e, value) && e->stages) || p.known == 1) {
+		if ((advance_walk(&walk, e, value) && e->stages) || p.known == 1) {
 			p.from = i;
 			p.fitted = 1;
 		}

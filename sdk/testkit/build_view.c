@@ -110,7 +110,7 @@ node_at(const struct espl_kit *kit, uint64_t id)
 
 /* Gangs on a node that is no good any more are looked at again. */
 static void
-upset_gangs(struct espl_kit *kit, uint64_t node)
+mark_gangs_evicted(struct espl_kit *kit, uint64_t node)
 {
 	uint32_t i, k;
 
@@ -131,7 +131,7 @@ espl_kit_node_state(struct espl_kit *kit, uint64_t id, espl_node_state state)
 	node->gone = state == ESPL_NODE_ENDED;
 	kit->why |= state == ESPL_NODE_NOTICE ? ESPL_WHY_NOTICE : ESPL_WHY_NODES;
 	if (state == ESPL_NODE_NOTICE || state == ESPL_NODE_ENDED)
-		upset_gangs(kit, id);
+		mark_gangs_evicted(kit, id);
 }
 
 void
@@ -143,7 +143,7 @@ espl_kit_node_flags(struct espl_kit *kit, uint64_t id, uint32_t flags, uint64_t 
 	node->pub.owner = owner;
 	kit->why |= ESPL_WHY_NODES;
 	if ((flags & ESPL_NODE_RETIRING) != 0)
-		upset_gangs(kit, id);
+		mark_gangs_evicted(kit, id);
 }
 
 void

@@ -195,7 +195,7 @@ listed_wrong(struct espl_kit *kit, const struct espl_node_event *event)
 }
 
 static const char *
-ended_wrong(struct espl_kit *kit, const struct kit_lease *lease,
+check_end_reason(struct espl_kit *kit, const struct kit_lease *lease,
     const struct espl_node_event *event)
 {
 	int used = lease->pub.state >= ESPL_NODE_READY;
@@ -256,7 +256,7 @@ node_wrong(struct espl_kit *kit, const struct kit_lease *lease, const struct esp
 	if (event->at == 0 && kit->now > 0)
 		return "its `at` is 0 (ESPL_NEVER: the provider does not say)";
 	if (event->state == ESPL_NODE_ENDED && lease->pub.state != ESPL_NODE_ENDED)
-		return ended_wrong(kit, lease, event);
+		return check_end_reason(kit, lease, event);
 	return NULL;
 }
 

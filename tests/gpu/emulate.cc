@@ -95,8 +95,9 @@ emulate_grid(dim3 grid, dim3 block, bool barriers, const std::function<void()> &
 
 /* ---- the stream ----------------------------------------------------------------------------- */
 
-/* There is one.  What is queued is not done before somebody asks, and he hears `not ready` first: as on a GPU, memory
- * that is handed over too early, or used again too early, is noticed. */
+/* There is one stream. Queued work is not executed before the stream is queried, and the first
+ * query returns `not ready`: as on a GPU, memory that is handed over or reused too early is
+ * noticed. */
 typedef std::function<bool()> emulate_work;	/* false: to be called again */
 typedef std::vector<emulate_work> work_list;
 struct emulated_event { std::shared_ptr<bool> done; bool captured; };
@@ -369,7 +370,7 @@ cudaGetLastError(void)
 	return code;
 }
 
-/* From memory that is not pinned it has been read when the call returns; into such it has been written. */
+/* Unpinned memory has been read when the call returns; unpinned destinations have been written. */
 cudaError_t
 cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {

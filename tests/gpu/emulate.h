@@ -1,8 +1,8 @@
-/* emulate.h - CUDA's kernels and the few calls of its runtime that fashion_cuda makes, on a CPU: so
- * that its arithmetic is tested where there is no GPU.
+/* emulate.h - CUDA kernels, and the few calls of its runtime that fashion_cuda makes, on a CPU, so
+ * that its arithmetic is tested on machines without a GPU.
  *
- * Included before a .cu file that is compiled as plain C++.  The threads of a block run one after
- * another; in a kernel with barriers each has a stack of its own and goes to sleep at the barrier.
+ * Included before a .cu file that is compiled as plain C++. The threads of a block run one after
+ * another; in a kernel with barriers each has its own stack and is suspended at the barrier.
  */
 #ifndef EMULATE_H
 #define EMULATE_H
@@ -12,8 +12,8 @@
 #include <cstring>
 #include <functional>
 
-/* What is launched: captured in a graph if one is being captured, else done when somebody asks the
- * stream. */
+/* A launch: captured in a graph if one is being captured, otherwise executed when the stream is
+ * queried. */
 void emulate_queue(const std::function<void()> &work);
 void emulate_queue_again(const std::function<bool()> &work); /* called until it is true */
 unsigned emulate_capture(void); /* number of the graph that is being captured, 0 none */
@@ -88,7 +88,7 @@ first_lane(void)
 {
 	return threadIdx.x % 32u == 0;
 }
-/* What a tile is loaded from and stored to begins at 32 bytes, its rows at 16. */
+/* A tile is loaded from and stored to memory aligned to 32 bytes, with rows aligned to 16. */
 static inline void
 aligned(const void *at, size_t pitch)
 {

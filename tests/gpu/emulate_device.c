@@ -1,9 +1,9 @@
-/* emulate_device.c - a device module for espalier-worker whose GPU is emulated: so that whole runs
- * of fashion_cuda, gangs, resizes and losses included, are tested where there is none.
+/* emulate_device.c - a device module for espalier-worker whose GPU is emulated, so that whole runs
+ * of fashion_cuda, including gangs, resizes and losses, are tested on machines without a GPU.
  *
- * Its communicator is the CPU's.  A sum is put into the stream, or into the graph that the
- * trainable captures: the emulated runtime (emulate.cc) leaves in the stream where.  What the ranks
- * do outside of it begins when the stream is done, since they do it by the same communicator.
+ * Its communicator is the CPU's. A sum is queued in the stream, or in the graph that the trainable
+ * captures; the emulated runtime (emulate.cc) stores in the stream where to queue it. Direct calls
+ * of the ranks start when the stream is done, since they use the same communicator.
  */
 #include <stdlib.h>
 #include <string.h>

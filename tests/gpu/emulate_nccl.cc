@@ -1,9 +1,10 @@
-/* emulate_nccl.cc - as much of NCCL, and of CUDA's runtime beside emulate.cc, as the device of GPUs calls: so that
- * gangs of processes are tested where there is no GPU.
+/* emulate_nccl.cc - the calls of NCCL, and of CUDA's runtime in addition to emulate.cc, that the
+ * GPU device makes, so that gangs of processes are tested on machines without a GPU.
  *
- * All see the same one GPU.  It is as strict as the original: never blocking, what is begun is done by and by, as the
- * caller asks for its state; until then no other call is taken.  Two ranks of one machine on one GPU are refused.  A
- * communicator is neither finalised nor aborted while a graph exists that has captured one of its calls.
+ * All ranks see the same single GPU. It is as strict as the original: it never blocks, an operation
+ * makes progress while the caller queries its state, and until then no other call is accepted. Two
+ * ranks of one machine on one GPU are refused. A communicator is neither finalized nor aborted
+ * while a graph exists that has captured one of its calls.
  */
 #include "emulate.h"
 #include "emulate_stream.h"
@@ -116,7 +117,7 @@ take_result(const call &k)
 	}
 }
 
-/* What a kernel does that waits for those of the others: true when it is done. */
+/* A kernel that waits for those of the other ranks: true when it is done. */
 static bool
 advance(call &k)
 {

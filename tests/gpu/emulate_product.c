@@ -1,5 +1,4 @@
-/* emulate_product.c - matrix products as plainly as can be, for whole runs with emulated kernels.
- */
+/* emulate_product.c - the simplest matrix products, for whole runs with emulated kernels. */
 #include <stdlib.h>
 #include <string.h>
 #include "fashion_cuda.h"

@@ -1,5 +1,5 @@
-/* emulate_stream.h - what an emulated stream points to: where work is put, and what does all that
- * waits.  NULL: nobody has used it yet.
+/* emulate_stream.h - what an emulated stream points to: the place to queue work, and a function
+ * that executes the queue. NULL: the stream has not been used yet.
  */
 #ifndef EMULATE_STREAM_H
 #define EMULATE_STREAM_H

@@ -28,7 +28,7 @@
 #define PHASES 16
 #define RANKS 8
 #define ROUNDS 50
-/* sums that a rank that is left queues: few, so that none waits in the driver */
+/* sums that a surviving rank queues: few, so that queuing them does not block in the driver */
 #define LAST 64
 
 struct shared {
@@ -147,7 +147,7 @@ hands_round(struct rank *r)
 	    values[0] == c->world * (c->world - 1) / 2.0 && values[1] == c->world;
 }
 
-/* Eight shards, whoever has them: the sum is the same to the bit. */
+/* Eight shards, however they are distributed: the sum is the same to the bit. */
 static int
 sums_shards(struct rank *r)
 {
@@ -170,8 +170,8 @@ sums_shards(struct rank *r)
 
 /* ---- what they take ----------------------------------------------------------------------- */
 
-/* The way of fashion_cuda: captured, begun many times, and given up before the stream is waited
- * for. */
+/* As fashion_cuda does it: captured, started many times, and given up before waiting for the
+ * stream. */
 static int
 replays(struct rank *r, uint32_t rounds, double *took)
 {
@@ -217,7 +217,7 @@ calls(struct rank *r, double *took)
 	return good;
 }
 
-/* NCCL's own, without anything of ours: how long does it take to make and to end a communicator? */
+/* NCCL alone, without our code: how long does it take to create and to destroy a communicator? */
 static int
 native(struct rank *r, uint32_t phase, double *made, double *ended)
 {
@@ -403,7 +403,7 @@ read_arguments(int argc, char **argv)
 	return plan.count > 0 ? 0 : -1;
 }
 
-/* One that fails leaves the others a while to say why they do. */
+/* A rank that fails gives the others some time to report why they fail. */
 static int
 wait_for(pid_t *pids)
 {

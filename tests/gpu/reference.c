@@ -59,7 +59,7 @@ now(void)
 
 /* ---- one batch ---------------------------------------------------------------------------- */
 
-/* what a batch of `images` comes to: by the GPU, and by the CPU */
+/* the loss and gradient of a batch of `images`: by the GPU, and by the CPU */
 struct batch {
 	uint32_t images;
 	uint64_t count; /* of parameters, as the CPU has them */
@@ -81,8 +81,9 @@ distance(const struct batch *b)
 	return sqrt(off / all);
 }
 
-/* Where a value near zero falls on the other side of ReLU's bend its gradient comes or goes as a
- * whole: that, not the rounding itself, is most of what networks with dense hidden layers are off.
+/* Where a value near zero is rounded to the other side of ReLU's kink, its gradient appears or
+ * disappears as a whole. That causes most of the difference in networks with dense hidden layers,
+ * not rounding itself.
  */
 static void
 judge(const struct batch *b, int bends, const char *name)
@@ -100,7 +101,7 @@ judge(const struct batch *b, int bends, const char *name)
 #define KEY UINT64_C(0x1234567) /* of the masks */
 
 /* A rank's share of a step of this network on the GPU, without an update; `params` and `gradient`
- * as they lie there. */
+ * in the GPU's layout. */
 static void
 gpu_batch(const struct fashion_cuda_net *net, const struct fashion_data *data, const float *params,
     struct batch *b, uint32_t first, uint32_t rows, float *gradient)
@@ -174,7 +175,7 @@ get_vectors(struct batch *b, uint64_t count)
 		stop("out of memory", NULL);
 }
 
-/* Three ranks' shares, of which one is empty, come to what one rank does. */
+/* Three ranks' shares, one of which is empty, add up to the result of one rank. */
 static void
 gang_batch(const struct fashion_cuda_net *net, const struct fashion_data *data, const float *params,
     const float *whole, uint32_t images)

@@ -1,4 +1,5 @@
-/* rig_cuda.c - the device that espalier-worker gives a trainable on a GPU, and a gang of one on it.
+/* rig_cuda.c - the device that espalier-worker passes to a trainable on a GPU, and a gang of one
+ * rank on it.
  */
 #include <stdlib.h>
 #include <string.h>

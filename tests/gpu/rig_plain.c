@@ -1,5 +1,5 @@
-/* rig_plain.c - the wide network of fashion_cuda on one image, in double precision and as plainly
- * as can be. */
+/* rig_plain.c - the simplest implementation of fashion_cuda's wide network on one image, in double
+ * precision. */
 #include <math.h>
 #include <string.h>
 #include "rig.h"

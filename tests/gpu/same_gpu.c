@@ -1,9 +1,9 @@
-/* same_gpu.c - a management library that lists one GPU several times, for checks of gangs on
- * machines with one.
+/* same_gpu.c - a management library that lists one GPU several times, to check gangs on a machine
+ * with one GPU.
  *
- * ESPALIER_NVML names it, SAME_GPU_COUNT says how many there are to be.  Their UUIDs are made up:
- * the trials' CUDA_VISIBLE_DEVICES must name the true one.  It knows no processes and no memory in
- * use.
+ * ESPALIER_NVML names this library, and SAME_GPU_COUNT is the number of GPUs to list. Their UUIDs
+ * are invented: the trials' CUDA_VISIBLE_DEVICES must name the real one. It reports no processes
+ * and no memory in use.
  */
 #include <stdio.h>
 #include <stdlib.h>

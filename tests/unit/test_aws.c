@@ -213,7 +213,7 @@ begin_ready(void)
 	cloud_aws_state_listed(&lease, &m, &limits, 2 * S);
 	cr_assert_eq(cloud_aws_state_duty(&lease, 2 * S), AWS_PROBE);
 	cloud_aws_state_reached(&lease, 1, "", &limits, 3 * S);
-	lease.told = ESPL_NODE_READY;
+	lease.reported = ESPL_NODE_READY;
 	lease.used = 1;
 	cr_assert_eq(cloud_aws_state_duty(&lease, 1000 * S), AWS_NOTHING);
 	return lease;
@@ -351,7 +351,7 @@ Test(aws, stopped_and_unreachable)
 	cloud_aws_state_listed(&lease, &m, &limits, 9 * S);
 	cr_assert_eq(cloud_aws_state_duty(&lease, 9 * S), AWS_SEND_TERMINATE);
 	lease = begin_ready();
-	lease.told = ESPL_NODE_BOOTING;
+	lease.reported = ESPL_NODE_BOOTING;
 	cloud_aws_state_reached(&lease, 0, "refused", &limits, 600 * S);
 	cr_assert_eq(cloud_aws_state_duty(&lease, 604 * S), AWS_PROBE);
 	cloud_aws_state_reached(&lease, 0, "refused", &limits, 601 * S);

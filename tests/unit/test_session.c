@@ -227,14 +227,14 @@ catch_up(struct rig *r, uint64_t gang, size_t at)
 	struct espl__gang_info info = { .gang = gang,
 		.iteration = g->iteration,
 		.budget = g->budget,
-		.told = g->replies[g->iteration].what,
+		.directive = g->replies[g->iteration].what,
 		.awaiting = g->awaiting };
 	struct espl__reader in, line;
 	size_t used, size;
 	uint8_t type;
 
 	if (g->awaiting) /* the last reply is that to the report before */
-		info.told = g->replies[g->iteration - 1].what;
+		info.directive = g->replies[g->iteration - 1].what;
 	while (r->alive && espl__frame_get(&r->repeated, at, &type, &in, &used) == 1 &&
 	    type != ESPL__MSG_STATE) {
 		enum espl__rejoin_line what = ESPL__REJOIN_NEW;
@@ -248,8 +248,8 @@ catch_up(struct rig *r, uint64_t gang, size_t at)
 			what = espl__real_rejoin_line(&info, espl__real_line_iteration(text, size));
 		}
 		if (what == ESPL__REJOIN_REPLY)
-			send_reply(r, gang, info.told,
-			    info.told == ESPL__CONTINUE ? info.budget : 0);
+			send_reply(r, gang, info.directive,
+			    info.directive == ESPL__CONTINUE ? info.budget : 0);
 		if (what == ESPL__REJOIN_NEW)
 			take_message(r, type, &in);
 	}

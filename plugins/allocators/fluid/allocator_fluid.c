@@ -197,7 +197,7 @@ end_try(struct fluid *fluid)
 }
 
 static int
-any_open(const struct fluid_pool *pool)
+has_open_item(const struct fluid_pool *pool)
 {
 	uint32_t i;
 
@@ -252,7 +252,7 @@ rearrange_gpus(struct fluid *fluid, const struct espl_alloc_view *view,
 {
 	struct fluid_pool *pool = &fluid->pool;
 	uint32_t coming = view->gpus > 0 && view->gpus < pool->total ? pool->total - view->gpus : 0;
-	int open = any_open(pool);
+	int open = has_open_item(pool);
 
 	if (pool->owed > 0)
 		return look_again(pool, view, sink);

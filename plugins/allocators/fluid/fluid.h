@@ -1,5 +1,5 @@
-/* fluid.h - allocator fluid: measured tables, the pool of its rules, its instance, and what its
- * files do for each other. */
+/* fluid.h - allocator fluid: measured tables, the pool that its rules work on, its instance, and
+ * the interfaces between its files. */
 #ifndef FLUID_H
 #define FLUID_H
 #include <espalier/allocator.h>
@@ -9,27 +9,28 @@
 
 /* ---- curves ---------------------------------------------------------------------------------- */
 
-/* How long a trial takes on what it is granted, from measured tables (Fluid 4.2.2).
+/* How long a trial takes with its grant, from measured tables (Fluid 4.2.2).
  *
- * Between measured points, and only there, the paper's laws hold: a trial that shares a GPU takes
- * alpha times as long for each one more that shares it, and a trial's GPU time grows by beta with
- * each GPU.  Beyond the last measured point nothing is known: no trial is packed or scaled there.
+ * Between measured points, and only there, the paper's laws hold: each trial that shares a GPU
+ * makes the others take alpha times as long, and each additional GPU increases a trial's GPU time
+ * by the factor beta. Nothing is known beyond the last measured point: no trial is packed or scaled
+ * further.
  */
 
 #define FLUID_PACKING_MAX 64u /* trials on a GPU, at most */
 
 /* where sharing and scaling end */
 struct fluid_rules {
-	double benefit;   /* one more on a GPU must save this part (O_th) */
-	double gain;      /* one more GPU must take off this part of the time */
+	double benefit;   /* another trial on a GPU must save this fraction (O_th) */
+	double gain;      /* another GPU must reduce the time by this fraction */
 	uint32_t by_beta; /* 1: d by the paper's rule, else from the table */
 	uint32_t zero;
 };
-/* The tables it was made of, which are the view's: to know it again. */
+/* The tables that it was made of, which belong to the view: to recognize it. */
 struct fluid_curve {
 	const struct espl_point *scaling, *packing;
 	uint32_t scaling_count, packing_count;
-	uint32_t c;      /* most trials on a GPU that pay, at least 1 */
+	uint32_t c;      /* the largest number of trials on a GPU that pays, at least 1 */
 	uint32_t d;      /* most GPUs that pay, at least `unit` */
 	uint32_t unit;   /* GPUs on which the time is 1 */
 	uint32_t wide;   /* last of `whole` */
@@ -40,30 +41,30 @@ struct fluid_curve {
 	double alpha, beta;                   /* fitted to the tables up to c, and to their last */
 };
 
-/* O^2..O^count of T[1..count], into benefit[2..count]: the part of the GPU time of a trial's
- * iteration that is saved when the p-th joins. */
+/* O^2..O^count of T[1..count], into benefit[2..count]: the fraction of the GPU time of an iteration
+ * that is saved when the p-th trial joins. */
 void allocator_fluid_benefits(const double *times, uint32_t count, double *benefit);
-/* The largest c of which all of O^2..O^c exceed `benefit`; times[1..count]. */
+/* The largest c such that all of O^2..O^c exceed `benefit`; times[1..count]. */
 uint32_t allocator_fluid_choose_c(const double *times, uint32_t count, double benefit);
-/* The widest of which each GPU beyond a narrower width takes off the part `gain`, on average over
- * those between them; times[first..last]. */
+/* The largest width at which each GPU beyond a narrower width reduces the time by the fraction
+ * `gain`, averaged over the GPUs between them; times[first..last]. */
 uint32_t allocator_fluid_choose_d(const double *times, uint32_t first, uint32_t last, double gain);
 /* The paper's: the largest integer below 1 / (beta - 1), from 1 to most. */
 uint32_t allocator_fluid_d_by_beta(double beta, uint32_t most);
 
-/* Makes the curve of two tables, as espl_item has them; count 0: not measured.  Memory in it is
- * used again.  ESPL_E_NOMEM. */
+/* Makes the curve from two tables, as in espl_item; count 0: not measured. Reuses the memory in it.
+ * ESPL_E_NOMEM. */
 espl_status allocator_fluid_curve_fill(struct fluid_curve *, const struct fluid_rules *,
     uint32_t unit, const struct espl_point *scaling, uint32_t scaling_count,
     const struct espl_point *packing, uint32_t packing_count);
 
 /* ---- probing --------------------------------------------------------------------------------- */
 
-/* The tables of allocator fluid where the profile has none: measured as trials run.
+/* The tables of allocator fluid where the profile has none: measured while trials run.
  *
- * How long an iteration takes on one GPU is seen in the first iterations.  What comes after is
- * tried once: one GPU is filled with one trial more than was measured, one trial gets twice as many
- * GPUs, and until both have been timed no other trial is packed or scaled that far.
+ * The first iterations show how long an iteration takes on one GPU. Larger steps are tried once:
+ * one GPU gets one more trial than was measured, one trial gets twice as many GPUs, and until both
+ * have been timed no other trial is packed or scaled that far.
  */
 
 #define FLUID_STEPS 22u /* widths 1, 2, 4, ... that are tried */
@@ -77,11 +78,11 @@ struct fluid_probe {
 	uint64_t trial;       /* item that holds try_wide, while it does */
 	uint32_t try_wide;    /* width to be timed next; 0: none */
 	uint32_t try_packing; /* trials on a GPU to be timed next; 0: none */
-	uint32_t tried;       /* number under way or done: not begun again */
+	uint32_t tried;       /* number under way or completed: not started again */
 	uint32_t zero;
 };
 
-/* Reads what was measured so far.  model may be NULL: nothing was. */
+/* Reads the measurements so far. model may be NULL: there are none. */
 void allocator_fluid_probe_read(struct fluid_probe *, const struct espl_model *,
     const struct fluid_rules *, const struct espl_item *, uint64_t experiment);
 
@@ -89,10 +90,10 @@ void allocator_fluid_probe_read(struct fluid_probe *, const struct espl_model *,
 
 /* Trials and GPUs as the rules of allocator fluid see them.
  *
- * The plugin fills a pool from the host's view, the rules change what trials hold in it, and the
- * plugin grants the differences.  A GPU that is shared, or could be, is a *shelf*; a trial on two
- * or more GPUs, or one that cannot share, is on no shelf.  What a trial needs to its end follows
- * from that: trials on one shelf slow each other down, and speed up when one of them leaves.
+ * The plugin fills a pool from the host's view, the rules change the shares in it, and the plugin
+ * grants the differences. A GPU that is shared, or could be, is a *shelf*; a trial on two or more
+ * GPUs, or one that cannot share, is on no shelf. The remaining time of a trial follows from that:
+ * trials on one shelf slow each other down, and speed up when one of them leaves.
  */
 
 #define FLUID_NONE UINT32_MAX
@@ -104,21 +105,24 @@ struct fluid_trial {
 	uint32_t index;                 /* of the item in the view */
 	uint32_t per_node;              /* GPUs a node: which widths are legal */
 	double work;                    /* seconds left on `unit` GPUs */
-	double eps;                     /* seconds a change of what it holds costs it */
-	double late;                    /* seconds until it trains, before any change of ours */
+	double eps;                     /* seconds that a change of its share costs */
+	double late;                    /* seconds until it starts to train, before any of our
+					 * changes */
 	double end;                     /* seconds until its last iteration ends */
 	uint32_t least, most;           /* whole GPUs: smallest legal, largest useful */
 	uint32_t c;                     /* it may share a GPU with c - 1 others; 1: never */
 	uint32_t gpus, packing;         /* what it holds, or is to hold */
 	uint32_t had_gpus, had_packing; /* before this decision */
-	uint32_t fixed;                 /* 1: must stay as it is (it changes already, or cannot) */
+	uint32_t fixed;                 /* 1: must not be changed (it is changing already, or
+					 * cannot) */
 	uint32_t moved;                 /* 1: pays eps in this decision */
 	uint32_t shelf, next;           /* its shelf, and the next trial on that shelf; or NONE */
 	uint64_t node;                  /* with gpu: the GPU it shares now; NONE: unknown */
 	uint32_t gpu;
-	uint32_t yields;    /* 1: it is to share another GPU than it does */
+	uint32_t yields;    /* 1: it must move to another shared GPU */
 	uint32_t home;      /* the node it is on, or its first; NONE: unknown */
-	uint32_t displaced; /* 1: it moves as it is, to make room for a wider one */
+	uint32_t displaced; /* 1: it moves without a change of width, to make room for a wider
+			     * trial */
 };
 /* spare: while places are looked for */
 struct fluid_node {
@@ -133,7 +137,7 @@ struct fluid_shelf {
 	uint32_t gpu;         /* ESPL_ANY with node NONE: not placed yet */
 	uint32_t head, count; /* first trial on it */
 	uint32_t cap, zero;   /* as many may */
-	double work, end;     /* the head's: all shelves are looked at, over and over */
+	double work, end;     /* of the head: iterates over all shelves */
 };
 struct fluid_key {
 	double a, b;
@@ -151,8 +155,8 @@ struct fluid_pool {
 	uint32_t count, shelf_count, room;
 	uint32_t idle;                  /* whole GPUs that are free */
 	uint32_t total;                 /* GPUs in all */
-	uint32_t owed;                  /* held beyond that: trials that are to move together have
-					 * not done so yet */
+	uint32_t owed;                  /* held beyond that: trials that will share one GPU but
+					 * do not yet */
 	double ceiling;                 /* fluid_balance.c's */
 	struct fluid_node *nodes;       /* by id */
 	struct fluid_gang *gangs;       /* those to be placed, [room] */
@@ -164,7 +168,7 @@ struct fluid_pool {
 };
 
 void allocator_fluid_pool_free(struct fluid_pool *);
-/* Room for `count` trials and as many shelves; what was there stays.  ESPL_E_NOMEM. */
+/* Reserves room for `count` trials and as many shelves; keeps the contents. ESPL_E_NOMEM. */
 espl_status allocator_fluid_pool_room(struct fluid_pool *, uint32_t count);
 
 /* Widest legal width of at most `most` that is faster than all narrower ones, 0: none; the next
@@ -179,25 +183,26 @@ espl_status allocator_fluid_floor(struct fluid_pool *, const struct espl_alloc_v
     uint32_t offer);
 /* Index of a node, FLUID_NONE. */
 uint32_t allocator_fluid_node(const struct fluid_pool *, uint64_t id);
-/* Is there a place for all trials as they are to be? */
+/* Whether all trials can be placed with their new shares. */
 int allocator_fluid_places(struct fluid_pool *);
-/* Would there be with that many whole GPUs for one trial, and end any that has to move before
- * `limit`? */
+/* The same with that many whole GPUs for one trial, such that any trial that has to move ends
+ * before `limit`. */
 int allocator_fluid_places_with(struct fluid_pool *, uint32_t trial, uint32_t gpus, double limit);
-/* What the last look found is done: the one that has to move pays for it. */
+/* Applies the result of the last search: the trial that has to move pays for the move. */
 void allocator_fluid_displace(struct fluid_pool *);
 
-/* GPUs that the trials' grants take, as the host counts them: sharers packed as close as they go.
+/* GPUs that the grants of the trials occupy, as the host counts them: sharers are packed as tightly
+ * as possible.
  */
 uint64_t allocator_fluid_granted(const struct fluid_pool *);
 
-/* Puts every trial that holds one GPU or a part of it, and may share, on a shelf: those on the same
- * GPU together, those that are placed nowhere yet on the emptiest, the longest first.  Then counts
- * idle GPUs and fills every trial's `end`. */
+/* Puts every trial that holds one GPU or a part of it, and may share, on a shelf: trials of the
+ * same GPU together, unplaced ones on the emptiest shelf, the longest first. Then counts idle GPUs
+ * and fills every trial's `end`. */
 void allocator_fluid_pool_sit(struct fluid_pool *);
-/* The shelf of this degree with the fewest on it that has room, the last such one: shelves are
- * opened in order of length, so that they fill out and back, as placer pack does it.  FLUID_NONE:
- * none. */
+/* The shelf of this degree with the fewest trials that has room, the last one of equals: shelves
+ * are opened in order of length, so that they fill forward and backward, as placer pack does it.
+ * FLUID_NONE: none. */
 uint32_t allocator_fluid_emptiest(const struct fluid_pool *, uint32_t packing);
 /* An empty shelf for up to `cap` trials; the pool has room for one shelf per trial. */
 uint32_t allocator_fluid_new_shelf(struct fluid_pool *, uint32_t cap);
@@ -211,25 +216,26 @@ void allocator_fluid_sort(const struct fluid_pool *, uint32_t *order, uint32_t c
 
 /* ---- the rules (fluid_paper.c, fluid_balance.c) ------------------------------------------- */
 
-/* StaticFluid (algorithm 1): what each of the trials order[0..count) is to hold of n GPUs. */
+/* StaticFluid (algorithm 1): the shares of the trials order[0..count) out of n GPUs. */
 void allocator_fluid_static(struct fluid_pool *, const uint32_t *order, uint32_t count, uint32_t n);
-/* DynamicFluid (algorithm 2): each of the pool's trials holds something, and none waits.  `total`
- * GPUs count, of which `idle` are available. */
+/* DynamicFluid (algorithm 2): each trial of the pool holds a share, and none waits. `total` GPUs
+ * count, of which `idle` are available. */
 void allocator_fluid_dynamic(struct fluid_pool *);
-/* GPUs are gone: trials shrink until their grants fit `total`, whatever it costs them. */
+/* GPUs were lost: shrinks trials until their grants fit `total`, at any cost. */
 void allocator_fluid_shrink(struct fluid_pool *);
 
-/* Gives GPUs to the trial that ends last, as long as it then ends sooner.  open: only idle GPUs,
- * and to others, too, when the last can use no more; else also GPUs that others can spare. */
+/* Gives GPUs to the trial that ends last, as long as that makes it end sooner. open: only idle
+ * GPUs, also to other trials when the last one cannot use more; otherwise also GPUs that other
+ * trials can spare. */
 void allocator_fluid_balance(struct fluid_pool *, int open);
 
 /* ---- an instance ----------------------------------------------------------------------------- */
 
-/* An instance of allocator fluid, and what its files do for each other.
+/* An instance of allocator fluid, and the interfaces between its files.
  *
- * Runners are the items that hold GPUs, the queue those that wait, in the order in which they will
- * be served; both are kept from call to call.  The pool is built again in each call:
- * its trials are the runners in their order, then those that got something in this call.
+ * Runners are the items that hold GPUs. The queue contains the waiting items, in the order in which
+ * they will be served. Both persist from call to call. The pool is rebuilt in each call: its trials
+ * are the runners in their order, then the items that got a share in this call.
  */
 
 /* a roster entry's `want`: a part of a GPU; else that many whole ones */
@@ -242,7 +248,7 @@ struct place {
 /* an item that holds GPUs */
 struct runner {
 	struct place place;
-	espl_time since, ends; /* when it was last foretold, and to end when */
+	espl_time since, ends; /* time of the last prediction, and the predicted end */
 };
 
 #define FLUID_MAGIC 0x58c19cecu
@@ -258,10 +264,11 @@ struct fluid {
 	uint32_t curve_count, curve_room;
 	uint32_t runner_count, runner_room;
 	uint32_t head, tail, queue_room; /* the queue is queue[head .. tail) */
-	uint32_t admitted;               /* the last so many of the queue came in this call */
+	uint32_t admitted;               /* how many items at the end of the queue arrived in
+					  * this call */
 	uint32_t broken;                 /* 1: a call failed half way: plan all trials again */
 	uint64_t limit;                  /* GPUs that may ever be held */
-	/* work of trials of which it is not known; NaN: no such yet */
+	/* assumed work of trials whose work is unknown; NaN: there is none yet */
 	double typical_s;
 	struct fluid_rules rules;
 	struct fluid_curve **curves; /* [curve_room], the first curve_count of this call */
@@ -274,26 +281,27 @@ struct fluid {
 
 /* ---- books (fluid_items.c) --------------------------------------------------------------- */
 
-/* Index of an item in the view, or ESPL_ANY: it left. */
+/* Index of an item in the view, or ESPL_ANY if it left. */
 uint32_t allocator_fluid_index(const struct fluid *, struct place);
 espl_status allocator_fluid_enqueue(struct fluid *, struct place);
 espl_status allocator_fluid_add_runner(struct fluid *, struct place);
-/* Drops runners that left; those whose grant did not come into force wait again, in front. */
+/* Drops runners that left. Runners whose grant did not take effect wait again, at the front of the
+ * queue. */
 espl_status allocator_fluid_keep_runners(struct fluid *, espl_time now);
-/* Appends the view's item of that index to the pool, with the grant it has. */
+/* Appends the item of that index to the pool, with its current grant. */
 espl_status allocator_fluid_add_trial(struct fluid *, const struct espl_alloc_view *,
     uint32_t index);
-/* Work that is not known is taken for the median of what is, from now on. */
+/* From now on unknown work is assumed to be the median of the known work. */
 void allocator_fluid_guess_work(struct fluid *);
 
 /* ---- those that wait (fluid_serve.c) ------------------------------------------------------ */
 
-/* Those that arrived in this round, as one group: shares by algorithm 1 of the free GPUs, then
- * into the queue. */
+/* Plans the items that arrived in this round as one group: shares by algorithm 1 of the free GPUs,
+ * then appends them to the queue. */
 espl_status allocator_fluid_admit(struct fluid *, const struct espl_alloc_view *);
-/* Seats the queue's trials, head first, as far as there is room. */
+/* Serves the queue from its head as far as there is room. */
 espl_status allocator_fluid_serve(struct fluid *, const struct espl_alloc_view *);
-/* Says what is meant for those that arrived in this round and wait. */
+/* Reports the intended shares of the items that arrived in this round and wait. */
 espl_status allocator_fluid_tell_queue(struct fluid *, const struct espl_alloc_view *,
     struct espl_alloc_sink *);
 

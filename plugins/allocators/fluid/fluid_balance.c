@@ -1,18 +1,18 @@
-/* fluid_balance.c - what mode = "improved" does beyond the paper: GPUs go to whoever ends last.
+/* fluid_balance.c - mode = "improved" beyond the paper: GPUs go to the trial that ends last.
  *
- * A group is over when its last trial is.  So the one that would end last gets what is idle, and
- * when nothing is, what others can do without: a GPU of a wider trial, the GPU of trials that can
- * move in with others, or its own neighbours' places.  Whoever gives must then still end before
- * the receiver would have.  Every step makes the latest end of those it touches earlier, so it
- * comes to an end.  Trials that are on no GPU yet pay nothing for a change.
+ * A group ends with its last trial. So the trial that would end last gets the idle GPUs. If there
+ * are none, it gets what other trials can spare: a GPU of a wider trial, the GPU of trials that can
+ * share with others, or the places of its own neighbors. The donor must still end before the
+ * receiver would have ended without the change. Every step makes the latest end of the trials it
+ * touches earlier, so the search terminates. Changes are free for trials that hold no GPU yet.
  */
 #include "fluid.h"
 
 #include <math.h>
 
-#define MARGIN 0.002 /* of the last end: what it takes to be worth a change */
-#define SPARE 0.1    /* of its own, for a trial that is not the last */
-#define REST 2       /* like an open group: idle GPUs go to those that can use them */
+#define MARGIN 0.002 /* a change must improve the last end by this fraction */
+#define SPARE 0.1    /* ... or its own end, for a trial that is not the last */
+#define REST 2       /* treat as an open group: idle GPUs go to any trial that can use them */
 #define TRIES 3u     /* shelves that are looked at for one GPU */
 
 /* a way to make the last trial end sooner */
@@ -65,15 +65,15 @@ end_on(const struct fluid_trial *t, uint32_t gpus)
 	return t->late + t->eps + allocator_fluid_h(t, gpus, 1);
 }
 
-/* GPUs that the trial gives back when it changes. */
+/* GPUs that the trial releases when it changes. */
 static uint32_t
 own_gpus(const struct fluid_pool *pool, const struct fluid_trial *t)
 {
 	return t->shelf == FLUID_NONE ? t->gpus : pool->shelves[t->shelf].count == 1 ? 1 : 0;
 }
 
-/* The least width with which another one is the last, else the best one, if it takes off the part
- * `margin`. 1: it got it. */
+/* The smallest width with which another trial becomes the last, else the best width, if that
+ * improves the end by the fraction `margin`. 1: the trial got it. */
 static int
 widen_trial(struct fluid_pool *pool, uint32_t i, double next, double margin)
 {
@@ -104,7 +104,7 @@ widen_trial(struct fluid_pool *pool, uint32_t i, double next, double margin)
 
 /* ---- what others can do without ---------------------------------------------------------- */
 
-/* Is there a place for one trial on so many GPUs when the donor has less? */
+/* Whether `gpus` GPUs can be placed for the trial once the donor has fewer. */
 static int
 places_then(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t donor, uint32_t less,
     double limit)
@@ -135,7 +135,7 @@ seek_donor(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t need, st
 	}
 }
 
-/* Where a trial would disturb least: the shelf with the fewest, then the earliest end. */
+/* The shelf on which the trial disturbs others least: the fewest trials, then the earliest end. */
 static uint32_t
 find_refuge(const struct fluid_pool *pool, uint32_t trial, uint32_t not_this, uint32_t nor_this)
 {
@@ -173,8 +173,8 @@ note_move(struct fluid_pool *pool, struct moves *moves, uint32_t trial)
 	t->moved = 1;
 }
 
-/* Moves a trial to another shelf; a trial that had that GPU alone must share it from now on, which
- * also costs it a pause. */
+/* Moves a trial to another shelf. A trial that had that GPU alone must now share it, which costs it
+ * a pause, too. */
 static void
 move_in(struct fluid_pool *pool, struct moves *moves, uint32_t trial, uint32_t to)
 {
@@ -210,7 +210,7 @@ undo_moves(struct fluid_pool *pool, struct moves *moves)
 	}
 }
 
-/* Seconds until the trial's end if from now on it had as many GPUs as it can use. */
+/* Seconds until the trial ends if from now on it has as many GPUs as it can use. */
 static double
 soonest_end(const struct fluid_trial *t)
 {
@@ -220,8 +220,8 @@ soonest_end(const struct fluid_trial *t)
 	return gain > 0 ? t->end - gain : t->end;
 }
 
-/* Latest end of those who moved and of those they moved in with.  Infinite if one of them could
- * then not end before `ceiling` whatever it got: time it loses now it could not make up for. */
+/* The latest end of the trials that moved and of their new neighbors. Infinite if one of them could
+ * no longer end before `ceiling`, however many GPUs it got. */
 static double
 latest_end(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
 {
@@ -240,10 +240,11 @@ latest_end(const struct fluid_pool *pool, const struct moves *moves, double ceil
 	return end;
 }
 
-/* Everybody on the shelf but `stays` moves in with others (not with the trial `apart`).  The latest
- * end that comes of it; infinite: they cannot, or somebody would end after `limit`. */
+/* Moves all trials of the shelf except `stays` to other shelves (not to that of trial `apart`).
+ * Returns the latest end that results; infinite if that is impossible or one of them would end
+ * after `limit`. */
 static double
-disperse_shelf(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t stays,
+clear_shelf(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t stays,
     uint32_t apart, double limit)
 {
 	double end;
@@ -270,7 +271,7 @@ disperse_shelf(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uin
 	return INFINITY;
 }
 
-/* The shelves that are cheapest to clear: few trials, soon over. */
+/* The shelves that are cheapest to clear: few trials that end soon. */
 static uint32_t
 cheapest_shelves(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
 {
@@ -296,13 +297,13 @@ cheapest_shelves(const struct fluid_pool *pool, uint32_t not_this, uint32_t *lis
 }
 
 static void
-seek_shelf(struct fluid_pool *pool, uint32_t i, uint32_t wide, struct offer *best)
+try_clearing(struct fluid_pool *pool, uint32_t i, uint32_t wide, struct offer *best)
 {
 	uint32_t list[TRIES], n = cheapest_shelves(pool, pool->trials[i].shelf, list), k;
 	struct moves moves;
 
 	for (k = 0; k < n; k++) {
-		double end = disperse_shelf(pool, &moves, list[k], FLUID_NONE, i, best->end);
+		double end = clear_shelf(pool, &moves, list[k], FLUID_NONE, i, best->end);
 
 		if (end < best->end && allocator_fluid_places_with(pool, i, wide, best->end))
 			*best = (struct offer){ CLEAR, list[k], 0, end };
@@ -311,9 +312,9 @@ seek_shelf(struct fluid_pool *pool, uint32_t i, uint32_t wide, struct offer *bes
 	}
 }
 
-/* The trial's neighbours leave it the GPU; or it moves to where fewer are. */
+/* Considers moving the trial's neighbors away, or the trial to a shelf with fewer neighbors. */
 static void
-seek_peace(struct fluid_pool *pool, uint32_t i, struct offer *best)
+try_separating(struct fluid_pool *pool, uint32_t i, struct offer *best)
 {
 	struct fluid_trial *t = &pool->trials[i];
 	struct moves moves = { .count = 0 };
@@ -322,7 +323,7 @@ seek_peace(struct fluid_pool *pool, uint32_t i, struct offer *best)
 
 	if (t->shelf == FLUID_NONE || pool->shelves[t->shelf].count < 2)
 		return;
-	end = disperse_shelf(pool, &moves, t->shelf, i, FLUID_NONE, best->end);
+	end = clear_shelf(pool, &moves, t->shelf, i, FLUID_NONE, best->end);
 	if (end < INFINITY) {
 		end = t->end > end ? t->end : end;
 		if (end < best->end)
@@ -348,11 +349,11 @@ take_offer(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint3
 	switch (offer->how) {
 	case SHRINK: resize_trial(pool, offer->who, offer->gpus); break;
 	case CLEAR:
-		(void)disperse_shelf(pool, &moves, offer->who, FLUID_NONE, i, offer->end * 2 + 1);
+		(void)clear_shelf(pool, &moves, offer->who, FLUID_NONE, i, offer->end * 2 + 1);
 		pool->idle++;
 		break;
 	case ALONE:
-		(void)disperse_shelf(pool, &moves, offer->who, i, FLUID_NONE, offer->end * 2 + 1);
+		(void)clear_shelf(pool, &moves, offer->who, i, FLUID_NONE, offer->end * 2 + 1);
 		return 1;
 	case MOVE: move_in(pool, &moves, i, offer->who); return 1;
 	default: return 0;
@@ -363,7 +364,7 @@ take_offer(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint3
 	return 1;
 }
 
-/* One more GPU or fewer neighbors for the trial, at the expense of a trial that can afford it. */
+/* Gives the trial one more GPU or fewer neighbors, at the expense of a trial that can afford it. */
 static int
 collect_gpus(struct fluid_pool *pool, uint32_t i)
 {
@@ -374,15 +375,15 @@ collect_gpus(struct fluid_pool *pool, uint32_t i)
 	double limit = pays_below(t->end), mine = wide > 0 ? end_on(t, wide) : INFINITY;
 	struct offer best = { NOTHING, 0, 0, limit };
 
-	/* Need of none: there is no place for it as the others stand. */
+	/* no gain: it cannot be placed as the others are */
 	if (!t->fixed && wide > 0 && (need > 0 || pool->node_count > 0) && mine < limit) {
 		seek_donor(pool, i, wide, need > 0 ? need : 1, &best);
 		if (need < 2)
-			seek_shelf(pool, i, wide, &best);
+			try_clearing(pool, i, wide, &best);
 		if (best.how != NOTHING && best.end < mine)
 			best.end = mine;
 	}
-	seek_peace(pool, i, &best);
+	try_separating(pool, i, &best);
 	return take_offer(pool, i, &best, wide);
 }
 
@@ -412,7 +413,7 @@ last_to_end(const struct fluid_pool *pool, double below, double *next)
 	return found;
 }
 
-/* When the whole may be over: no trial can end sooner than this one, or that much there is to do.
+/* The earliest possible end of all trials: bounded by this trial's own end and by the total work.
  */
 static double
 earliest_overall_end(const struct fluid_pool *pool)
@@ -452,7 +453,7 @@ allocator_fluid_balance(struct fluid_pool *pool, int open)
 		if (!open && pool->node_count == 0)
 			return; /* the group cannot end sooner */
 		if (!open)
-			/* what the last cannot use for want of a place serves others */
+			/* others use what the last trial cannot place */
 			open = REST;
 		below = pool->ends[i];
 	}

@@ -1,10 +1,11 @@
-/* fluid_paper.c - algorithms 1 and 2 of Fluid (MLSys'21), with what the paper leaves open settled.
+/* fluid_paper.c - algorithms 1 and 2 of Fluid (MLSys'21), and a decision where the paper leaves one
+ * open.
  *
- * Shares are compared with a tolerance, so that equal trials on as many GPUs get one each whatever
- * doubles make of it.  Algorithm 2 works on the time that is left, decides first who gives up, then
- * serves the longest first, each as far as idle GPUs go; a cut width has to pay, too.  Nobody gives
- * up a whole GPU for a part of one unless somebody takes it.  A loss of GPUs is no offer: it is
- * carried out whatever it costs.  (docs/fluid.md)
+ * Shares are compared with a tolerance, so that equal trials on as many GPUs get one each despite
+ * rounding. Algorithm 2 works on the remaining time, decides first which trials give up GPUs, then
+ * serves the longest trial first, each as far as idle GPUs allow; a reduced width has to pay, too.
+ * A trial gives up a whole GPU for a part of one only if another trial takes it. A loss of GPUs is
+ * not optional: it is carried out at any cost. (docs/fluid.md)
  */
 #include "fluid.h"
 
@@ -73,7 +74,7 @@ size_of(uint32_t gpus, uint32_t packing)
 	return (double)gpus / packing;
 }
 
-/* Takes the trial off its GPUs; returns how many become idle. */
+/* Removes the trial from its GPUs. Returns how many become idle. */
 static uint32_t
 lift_trial(struct fluid_pool *pool, uint32_t i)
 {
@@ -95,7 +96,7 @@ would_grow(const struct fluid_trial *t, uint32_t gpus)
 	    allocator_fluid_h(t, t->gpus, t->packing) * (1 - NOISE);
 }
 
-/* Would it scale down?  In whole GPUs, or to a part of one. */
+/* Whether the trial would scale down, to fewer whole GPUs or to a part of one. */
 static int
 would_shrink(const struct fluid_trial *t, struct width w)
 {
@@ -170,7 +171,7 @@ step_down(struct fluid_pool *pool, const struct width *want, const uint32_t *ord
 		} else {
 			to = find_hole(pool, t);
 			if (to == FLUID_NONE || count_lacking(pool, want) == 0)
-				continue; /* nothing would be freed, or nobody takes it */
+				continue; /* nothing would be freed, or no trial would take it */
 			pool->idle += lift_trial(pool, order[k]);
 			allocator_fluid_shelf_add(pool, to, order[k]);
 		}
@@ -182,7 +183,7 @@ step_down(struct fluid_pool *pool, const struct width *want, const uint32_t *ord
 void
 allocator_fluid_dynamic(struct fluid_pool *pool)
 {
-	/* The targets are kept in the keys, which sorting does not need any more. */
+	/* The targets are stored in the keys, which sorting no longer needs. */
 	struct width *want = (struct width *)(void *)pool->keys;
 	double sum = sum_of(pool, NULL, pool->count);
 	uint32_t i, k, *order = pool->order;
@@ -212,7 +213,7 @@ allocator_fluid_dynamic(struct fluid_pool *pool)
 
 /* ---- loss -------------------------------------------------------------------------------- */
 
-/* Gives back GPUs of one trial down to `gpus`; how many are free now. */
+/* Reduces one trial to `gpus`. Returns how many are free now. */
 static uint32_t
 cut_trial(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
 {
@@ -242,7 +243,7 @@ count_excess(const struct fluid_pool *pool)
 	return granted > pool->total ? (uint32_t)(granted - pool->total) : 0;
 }
 
-/* Narrower whole widths: first down to a share of what is left, then to the least. */
+/* Reduces whole widths: first to a share of what is left, then to the minimum. */
 static void
 shrink_whole(struct fluid_pool *pool, const struct width *want, int least)
 {
@@ -261,7 +262,7 @@ shrink_whole(struct fluid_pool *pool, const struct width *want, int least)
 	}
 }
 
-/* A shelf for the trial: one with a hole, or that of the shortest trial that has its GPU for
+/* A shelf for the trial: one with a free place, or that of the shortest trial that has a GPU to
  * itself. */
 static uint32_t
 make_hole(struct fluid_pool *pool, uint32_t i)

@@ -67,7 +67,7 @@ allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *vie
 
 /* Is it to stay where it is? */
 static int
-stays_home(const struct fluid_trial *t)
+keeps_place(const struct fluid_trial *t)
 {
 	return t->home != FLUID_NONE && t->gpus == t->had_gpus && t->packing == t->had_packing &&
 	    !t->yields && !t->displaced;
@@ -92,7 +92,7 @@ list_gangs(struct fluid_pool *pool)
 
 		if (t->gpus == 0 || t->shelf != FLUID_NONE)
 			continue;
-		if (!stays_home(t))
+		if (!keeps_place(t))
 			pool->gangs[n++] = (struct fluid_gang){ t->gpus, t->home };
 		else if (t->item->node_count == 1)
 			occupy_node(pool, t->home, t->gpus);
@@ -119,7 +119,7 @@ list_shelves(struct fluid_pool *pool, uint32_t n)
 			sitters++;
 			if (!stay)
 				home = pool->trials[k].home;
-			stay |= stays_home(&pool->trials[k]);
+			stay |= keeps_place(&pool->trials[k]);
 		}
 		if (stay)
 			occupy_node(pool, home, 1);
@@ -192,7 +192,7 @@ place_gang(struct fluid_pool *pool, const struct fluid_gang *gang)
 static int
 may_move(const struct fluid_pool *pool, const struct fluid_trial *t, uint32_t gpus)
 {
-	return t->gpus > 0 && t->gpus < gpus && t->packing == 1 && !t->fixed && stays_home(t) &&
+	return t->gpus > 0 && t->gpus < gpus && t->packing == 1 && !t->fixed && keeps_place(t) &&
 	    t->item->node_count == 1 &&
 	    (t->shelf == FLUID_NONE || pool->shelves[t->shelf].count == 1);
 }

@@ -197,7 +197,7 @@ shares_gpu(const struct fluid_trial *t)
 
 /* Those whose GPU is known: by node and GPU, so that neighbours follow one another. */
 static void
-sit_known(struct fluid_pool *pool)
+place_known(struct fluid_pool *pool)
 {
 	uint32_t i, n = 0, shelf = FLUID_NONE;
 
@@ -282,7 +282,7 @@ allocator_fluid_pool_sit(struct fluid_pool *pool)
 	pool->shelf_count = 0;
 	for (i = 0; i < pool->count; i++)
 		pool->trials[i].shelf = pool->trials[i].next = FLUID_NONE;
-	sit_known(pool);
+	place_known(pool);
 	for (i = 0; i < pool->count; i++) {
 		struct fluid_trial *t = &pool->trials[i];
 

@@ -155,7 +155,7 @@ translate_choices(const struct milp_job *asked, const uint8_t *from, const struc
 }
 
 static void
-carry_over(const struct milp_ask *ask, const uint8_t *answer, const struct milp_case *c,
+copy_known(const struct milp_ask *ask, const uint8_t *answer, const struct milp_case *c,
     const struct espl_alloc_view *view, struct known *known, uint8_t *choice)
 {
 	const struct milp_job *jobs =
@@ -213,7 +213,7 @@ allocator_milp_take(const struct milp_ask *ask, const struct espl_outcome *outco
 		free(choice);
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
-	carry_over(ask, (const uint8_t *)(reply + 1), c, view, known, choice);
+	copy_known(ask, (const uint8_t *)(reply + 1), c, view, known, choice);
 	free(known);
 	value = allocator_milp_value(p, choice);
 	if (!allocator_milp_used(p, choice, used) || value < plan->value * (1 - MILP_CLOSE)) {

@@ -1,4 +1,4 @@
-/* milp_jobs.c - from the view to a problem: who takes part, how much each counts. */
+/* milp_jobs.c - turns the view into a problem: which jobs take part, and with what weight. */
 #include <math.h>
 #include <string.h>
 #include "../pool.h"
@@ -6,16 +6,15 @@
 
 /* ---- queue ----------------------------------------------------------------------------------- */
 
-/* If the minimum widths of all jobs fit, all jobs take part.  Else, as published, all that run and
- * of those that wait the first ones; or, with rules->preempt, those with the least left, whether
- * they run or not: a cluster with more jobs than nodes serves most of them soonest that way.  Who
- * takes too long already goes before, so that nobody starves.
+/* If the minimum widths of all jobs fit, all jobs take part. Otherwise, as published, all running
+ * jobs and the first of the waiting ones. With rules->preempt, those with the least work left take
+ * part, running or not: a cluster with more jobs than nodes finishes most of them soonest that way.
+ * Jobs that have already taken too long come first, so that none starves.
  */
 
 _Static_assert(POOL_WIDTHS <= MILP_WIDTHS, "a job must have room for all widths");
 
-/* running jobs count with this fraction of their remaining work, so that a swap must be worthwhile
- */
+/* running jobs count with this fraction of their remaining work, so that a swap must pay off */
 #define STAYS 0.8
 
 /* ---- one job ------------------------------------------------------------------------------ */
@@ -45,7 +44,7 @@ is_bound(const struct espl_item *item, const struct espl_entry *entry)
 	return entry->gpus > 0 && entry->fixed && (item->flags & ESPL_ITEM_INPLACE) == 0;
 }
 
-/* Reads the widths of an item that runs or could begin.  0: it has none. */
+/* Reads the widths of an item that runs or could start. 0: it has none. */
 static uint32_t
 read_widths(const struct espl_item *item, const struct espl_entry *entry, uint32_t per_node,
     uint32_t total, struct milp_job *job)
@@ -60,8 +59,8 @@ read_widths(const struct espl_item *item, const struct espl_entry *entry, uint32
 	return job->count;
 }
 
-/* 0: out of memory.  *least: what all take at least; UINT64_MAX: this one did not fit, and nobody
- * may overtake it. */
+/* 0: out of memory. *least: the sum of the minimum widths; UINT64_MAX: this job did not fit, and no
+ * other may overtake it. */
 static int
 join_job(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
     uint32_t index, uint32_t total, uint64_t *least, int always)
@@ -237,8 +236,8 @@ by_need(struct milp_case *c, const struct espl_alloc_view *view, struct espl_ros
 	return fine;
 }
 
-/* Fills c->problem.jobs (widths alone), c->subjects (index and width in force) and c->dropped, by
- * index.  0: out of memory. */
+/* Fills c->problem.jobs (only the widths), c->subjects (index and current width) and c->dropped, by
+ * index. 0: out of memory. */
 static int
 gather_jobs(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
     const struct milp_rules *rules, uint32_t total)
@@ -256,18 +255,18 @@ gather_jobs(struct milp_case *c, const struct espl_alloc_view *view, struct espl
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* By size, as published: progress is the part of a job's demand, so a short job's minute counts for
- * more.  By rank: what a job does in a second counts for as much as there are others to wait for
- * it.  With speeds k^p and known work, the mean time is least when the j-th longest of n jobs has
- * c_j = (j/n)^a - ((j-1)/n)^a of all nodes, a = 1 / (1 - p) (Berg et al., heSRPT); with weights of
- * c_j^(1/a) the objective's optimum is just that, as long as no limit of widths is in the way.
- * Unlike 1/demand they are bounded, whatever the estimates are.  Two things temper them:
+/* By size, as published: progress is a fraction of the job's demand, so a minute of a short job
+ * counts for more. By rank: a second of a job counts for as many jobs as wait for it. With speeds
+ * k^p and known work, the mean time is minimal when the j-th longest of n jobs has c_j = (j/n)^a -
+ * ((j-1)/n)^a of all nodes, a = 1 / (1 - p) (Berg et al., heSRPT); with weights of c_j^(1/a) that
+ * is the optimum of the objective, as long as no limit of widths prevents it. Unlike 1/demand these
+ * weights are bounded, whatever the estimates are. Two parameters modify them:
  *
- * `level` raises every job's weight: towards equal shares, so that long jobs do not pay for all.
- * `tail` is the least weight of the job that needs longest even on its widest: it ends last, and
- * what it waits for everything lasts longer. */
+ * `level` raises every job's weight towards equal shares, so that long jobs do not pay for all
+ * others. `tail` is the minimum weight of the job that needs longest even at its maximum width: it
+ * ends last, and every delay of it delays the end of all. */
 
-/* of the others' `tail`: with this power of what they need, beside it */
+/* weight of the other jobs by `tail`: this power of the time that they need relative to it */
 #define STEEP 2
 
 struct ranked {
@@ -298,7 +297,7 @@ compare_demand(const void *a, const void *b)
 	return x->job > y->job ? -1 : x->job < y->job;
 }
 
-/* [job], the greatest demand first; the sum of the users' weights, and the longest time. */
+/* [job], largest demand first; then the sum of the users' weights, and the longest time */
 static void
 rank_jobs(const struct milp_case *c, const struct espl_alloc_view *view,
     const struct milp_rules *rules, struct ranked *all, double *sum, double *longest)
@@ -372,7 +371,7 @@ favour_late(struct milp_case *c, const struct espl_alloc_view *view, const struc
 	}
 }
 
-/* Sets all jobs' weights, from the subjects' work left.  0: out of memory. */
+/* Sets the weights of all jobs from the remaining work of the subjects. 0: out of memory. */
 static int
 weigh_jobs(struct milp_case *c, const struct espl_alloc_view *view, const struct milp_rules *rules)
 {
@@ -412,7 +411,7 @@ allocator_milp_slowdown(const struct espl_item *item, double left_s, double best
 	return (espl_seconds(now - item->arrived) + left_s / best) / (total / best);
 }
 
-/* Work left of all; of those without an estimate the median. */
+/* Remaining work of all jobs; the median for those without an estimate. */
 static int
 fill_demands(struct milp_case *c, const struct espl_alloc_view *view,
     const struct milp_rules *rules)
@@ -442,7 +441,7 @@ fill_demands(struct milp_case *c, const struct espl_alloc_view *view,
 	return 1;
 }
 
-/* Widths that are no faster than a smaller one are left out. */
+/* Drops widths that are not faster than a smaller one. */
 static void
 fill_rates(struct milp_job *job, struct milp_subject *subject, const struct espl_item *item,
     const struct milp_rules *rules)

@@ -87,7 +87,7 @@ is_better(const struct offer *a, const struct offer *b)
 }
 
 static void
-sink_down(struct heap *heap, uint32_t i)
+sift_heap_down(struct heap *heap, uint32_t i)
 {
 	struct offer offer = heap->at[i];
 
@@ -149,7 +149,7 @@ widen_jobs(const struct milp_problem *problem, struct heap *heap, uint8_t *choic
 			choice[t]++;
 		}
 		make_offer(problem, choice, used, offer);
-		sink_down(heap, 0);
+		sift_heap_down(heap, 0);
 	}
 }
 
@@ -169,7 +169,7 @@ allocator_milp_marginal(const struct milp_problem *problem, struct milp_plan *pl
 		make_offer(problem, plan->choice + (size_t)i * problem->steps, used, &heap.at[i]);
 	}
 	for (i = heap.count / 2; i-- > 0;)
-		sink_down(&heap, i);
+		sift_heap_down(&heap, i);
 	if (heap.count > 0)
 		widen_jobs(problem, &heap, plan->choice, used);
 	free(heap.at);

@@ -104,7 +104,7 @@ offer_ceiling(const struct espl_offer *offer, const struct espl_experiment *cons
 
 /* Trials of the widest moment of a spec; 0: nothing declared. */
 static uint64_t
-widest_moment(const struct espl_spec *spec)
+find_most_trials(const struct espl_spec *spec)
 {
 	uint64_t all = 0, most = 0;
 	uint32_t i, k;
@@ -163,7 +163,7 @@ choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
 	ESPL_ASSERT(fixed->offer < view->offer_count && fixed->roster.count > 0);
 	for (i = 0; i < view->experiment_count; i++) {
 		plans += planned_gpus(view->experiments[i]);
-		trials += widest_moment(view->experiments[i]->spec);
+		trials += find_most_trials(view->experiments[i]->spec);
 	}
 	if (trials == 0 && limit == ESPL_ANY)
 		trials = fixed->roster.count;
@@ -499,7 +499,7 @@ choose_plan(const struct fixed *fixed, const struct espl_plan_view *view, uint32
 	search->offer = first;
 	search->best = fixed->option > 0
 	    ? least_of(fixed->option, limit)
-	    : useful_gpus(view->offers[first], widest_moment(view->experiment->spec), 1, limit);
+	    : useful_gpus(view->offers[first], find_most_trials(view->experiment->spec), 1, limit);
 	return ESPL_OK;
 }
 

@@ -1,5 +1,5 @@
-/* planner.h - what the planning allocators link, as libplanner.la: a problem, a plan under
- * construction, the planners, and a planner as a plugin. */
+/* planner.h - the interface of libplanner.la, which the planning allocators link: a problem, a plan
+ * under construction, the planners, and a planner as a plugin. */
 #ifndef PLANNER_H
 #define PLANNER_H
 #include <math.h>
@@ -13,38 +13,39 @@
 #include <espalier/util.h>
 
 #define PLANNER_NONE UINT32_MAX
-/* Steps of work of a plan by default: less than 2 s.  A re-plan of a live run, whose driver has
- * other things to do meanwhile, has this part of them. */
+/* Default number of work steps for a plan: less than 2 s. A re-plan of a live run gets this
+ * fraction of them, because its driver has other work to do. */
 #define PLANNER_EFFORT 100000000
 #define PLANNER_LIVE_EFFORT 20
-/* Sums of the same seconds or dollars in another order differ by less than this part of them. */
+/* Sums of the same seconds or dollars in a different order differ by less than this fraction. */
 #define PLANNER_NOISE 1e-10
-/* A limit is kept if it is exceeded by less than this part: a little less than the model allows. */
+/* A limit counts as kept if it is exceeded by less than this fraction: slightly less than the model
+ * allows. */
 #define PLANNER_CLOSE 0.9e-9
 
 /* ---- problem --------------------------------------------------------------------------------- */
 
-/* What a plan is searched in: one offer, one row of stages, as tables.
+/* The space in which a plan is searched: one offer, one row of stages, as tables.
  *
- * The tables are pulled from the execution model once; the search is then arithmetic on them,
- * which comes to the model's figures wherever latencies are constant.  The stages are those of a
- * whole search or what is left of one that runs, with nodes held at its start.
+ * The tables are read from the execution model once. The search is then arithmetic on them, which
+ * agrees with the model wherever latencies are constant. The stages are those of a whole search, or
+ * the remaining ones of a running search with the nodes held at its start.
  */
 
 /* a node that is there already */
 struct planner_held {
 	uint32_t offer;
-	/* 1 + the bracket that owns it; 0: the first to take it owns it */
+	/* 1 + the bracket that owns it; 0: the first bracket that uses it will own it */
 	uint32_t own;
 	double billed_s; /* for so long */
 };
-/* The work of a plan, counted in steps that take about as long as one another: no clock is looked
- * at, so that a replay comes to the same plan. */
+/* The work of a plan, counted in steps that take about equally long. No clock is read, so that a
+ * replay arrives at the same plan. */
 struct planner_effort {
 	uint64_t spent, most;
 };
 
-/* what is asked of a planner; all outlives the search */
+/* a planner's input; all of it outlives the search */
 struct planner_task {
 	const struct espl_model *model;
 	const struct espl_experiment *experiment;
@@ -53,16 +54,16 @@ struct planner_task {
 	uint32_t gpus_max;             /* of the whole cluster; ESPL_ANY: no limit */
 	double deadline_s, budget_usd; /* from now on; INFINITY: none */
 	struct planner_effort *effort;
-	/* Only what is left (ESPL_FROM_NOW), else 0, NULL and 0. */
+	/* Only the remaining stages (ESPL_FROM_NOW), else 0, NULL and 0. */
 	uint32_t flags;
 	uint32_t held_count;
 	const uint32_t *next_stage;      /* [bracket]: the first one to plan */
 	const struct planner_held *held; /* oldest first */
-	/* in force: what it says of stages before those stays; may be NULL */
+	/* the current plan: its rows for earlier stages are kept; may be NULL */
 	const struct espl_plan *plan;
 };
 
-/* of going on in the gangs of the stage before */
+/* of continuing in the gangs of the stage before */
 struct planner_gain {
 	uint32_t gpus_per_trial, zero;
 	double leave_s, enter_s; /* that the stage before and this one save */
@@ -100,7 +101,7 @@ struct planner_problem {
 	double *lead_s, *billed_s;
 	uint32_t lead_count;
 	struct espl_cell before;     /* layout of the stage before the first; INVALID: none */
-	uint32_t held_count, losses; /* losses: going on in gangs may cost more than it saves */
+	uint32_t held_count, losses; /* losses: continuing in gangs may cost more than it saves */
 	/* seconds they are billed for, those of this offer, oldest first */
 	double *held;
 	struct planner_lease *leases; /* scratch: [stage_count + held_count + 1] */
@@ -108,8 +109,9 @@ struct planner_problem {
 
 /* Most GPUs that a stage may have of this offer. */
 uint32_t planner_ceiling(const struct planner_task *, const struct espl_offer *);
-/* bracket: one of several side by side; ESPL_ANY: all, in sequence.  limit: from planner_ceiling,
- * or less.  ESPL_E_NOMEM; what the model answers; ESPL_E_INFEASIBLE: a stage cannot be placed. */
+/* bracket: one of several that run side by side; ESPL_ANY: all of them, in sequence. limit: from
+ * planner_ceiling, or less. ESPL_E_NOMEM; an error of the model; ESPL_E_INFEASIBLE: a stage cannot
+ * be placed. */
 espl_status planner_problem_load(struct planner_problem *, const struct planner_task *,
     uint32_t offer, uint32_t bracket, uint32_t limit);
 void planner_problem_free(struct planner_problem *);
@@ -184,8 +186,8 @@ planner_goes_on(const struct planner_problem *p, uint32_t stage, const struct es
 
 /* ---- value ----------------------------------------------------------------------------------- */
 
-/* What an allocation takes and costs: the execution model's arithmetic, without
- * its samples (docs/model.md). */
+/* The time and cost of an allocation: the execution model's arithmetic, without its samples
+ * (docs/model.md). */
 
 struct planner_value {
 	double time_s, cost_usd;
@@ -193,8 +195,8 @@ struct planner_value {
 
 /* gpus: of each stage, 1..limit.  0: a stage cannot be placed. */
 int planner_evaluate(const struct planner_problem *, const uint32_t *gpus, struct planner_value *);
-/* Dollars for giving back the oldest `nodes` of the leases at *first at an instant; those that are
- * gone are taken out.  Only for offers billed by node. */
+/* The cost of releasing the oldest `nodes` of the leases at *first at an instant; removes the
+ * released leases. Only for offers billed by node. */
 double planner_release(const struct planner_problem *, struct planner_lease *leases,
     uint32_t *first, uint32_t nodes, double at_s);
 
@@ -211,8 +213,7 @@ planner_better(const struct planner_value *a, const struct planner_value *b)
 
 /* ---- draft ----------------------------------------------------------------------------------- */
 
-/* A plan under construction: a row for each stage, of which those that are over
- * are as they were. */
+/* A plan under construction: a row for each stage. Rows of completed stages are kept unchanged. */
 
 struct planner_draft {
 	struct espl_plan plan;
@@ -221,8 +222,8 @@ struct planner_draft {
 	uint32_t past, zero; /* rows at the beginning that are over */
 };
 
-/* Rows of all brackets from next_stage on (NULL: all), behind those that `plan` (may be NULL) has
- * of the stages before.  ESPL_E_NOMEM. */
+/* Makes rows for all brackets from next_stage on (NULL: all), after the rows that `plan` (may be
+ * NULL) has for earlier stages. ESPL_E_NOMEM. */
 espl_status planner_draft_make(struct planner_draft *, const struct espl_spec *,
     const uint32_t *next_stage, const struct espl_plan *plan);
 void planner_draft_free(struct planner_draft *);
@@ -236,22 +237,22 @@ void planner_draft_copy(struct planner_draft *, const struct planner_draft *from
 
 /* ---- drive ----------------------------------------------------------------------------------- */
 
-/* From what is asked to a plan: offers, brackets, deadline, budget and risk.
+/* Turns a task into a plan: offers, brackets, deadline, budget and risk.
  *
- * A planner knows how to find the cheapest allocation within a deadline, for one offer and one row
- * of stages.  All else is the same for all of them and done here: every offer is tried, brackets
- * side by side are planned each on its own, a budget is turned into the soonest deadline that it
- * pays for, and the model has the last word.
+ * A planner finds the cheapest allocation within a deadline, for one offer and one row of stages.
+ * Everything else is common to all planners and happens here: every offer is tried, each of several
+ * brackets that run side by side is planned separately, a budget is turned into the earliest
+ * deadline that it pays for, and the model checks the result.
  */
 
 struct planner_answer {
 	uint32_t *gpus; /* [stage_count], the caller's */
 	struct planner_value value;
-	double bound_usd; /* no plan in time costs less; NaN: nothing is proven */
+	double bound_usd; /* no plan within the deadline costs less; NaN: nothing is proven */
 	double least_s;   /* of any plan; always told */
 	uint64_t looked;  /* plans */
 };
-/* The cheapest within deadline_s (INFINITY: none), the soonest of these.  ESPL_E_NOMEM;
+/* The cheapest plan within deadline_s (INFINITY: none), the fastest of equals. ESPL_E_NOMEM;
  * ESPL_E_INFEASIBLE: there is none. */
 typedef espl_status (*planner_solve)(void *ctx, struct planner_problem *, double deadline_s,
     struct planner_answer *);
@@ -260,17 +261,18 @@ struct planner_result {
 	struct planner_draft draft;
 	struct espl_prediction predicted; /* afresh */
 	double searched_usd;              /* by the samples by which it was found */
-	double least_s, least_usd;        /* if there is no plan: what would do; NaN unknown */
+	double least_s, least_usd;        /* if there is no plan: the limits that would be
+					   * feasible; NaN unknown */
 	uint64_t looked;
-	uint32_t known, zero; /* 1: the draft is a plan that meets everything */
+	uint32_t known, zero; /* 1: the draft is a plan that meets all limits */
 };
 
-/* offer: number, or ESPL_ANY for the best of all.  ESPL_E_INFEASIBLE: least_s and least_usd tell;
- * ESPL_E_UNSUPPORTED: there is nothing to predict from.  Free the draft in any case. */
+/* offer: number, or ESPL_ANY for the best of all. ESPL_E_INFEASIBLE: see least_s and least_usd.
+ * ESPL_E_UNSUPPORTED: there are no predictions. Free the draft in any case. */
 espl_status planner_find(const struct planner_task *, uint32_t offer, planner_solve, void *ctx,
     struct planner_result *, struct espl_error *);
-/* The plan entry of an allocator.  offer_name: NULL none; offer_option: to blame.  gpus_max: 0
- * none.  steps: of work, at most. */
+/* The `plan` entry of an allocator. offer_name: NULL none; offer_option: the option to blame.
+ * gpus_max: 0 none. steps: maximum number of work steps. */
 espl_status planner_offline(const struct espl_host *, const struct espl_plan_view *,
     struct espl_plan_sink *, const char *offer_name, uint32_t offer_option, uint32_t gpus_max,
     uint64_t steps, planner_solve, void *ctx, struct espl_error *);
@@ -291,17 +293,18 @@ espl_status planner_exact_solve(void *ctx, struct planner_problem *, double dead
 
 /* RubberBand's planner (EuroSys'21, Algorithm 2), as printed and repaired.
  *
- * It begins with the best cluster of one size and takes GPUs from one stage after another, always
- * where the money saved for a second lost is the most.  As printed it takes the fewest GPUs that
- * leave a factor or a multiple of the stage's trials, and stops when the best step is too slow.
- * With whole-node prices that is nearly always at once: one GPU fewer rarely frees a node. Repaired
- * it looks at steps to fewer nodes, near and far, leaves out what is too slow, begins with two and
- * three times the size too, and ends with small changes up and down.
+ * It begins with the best cluster of a single size and removes GPUs from one stage after another,
+ * always where the most money is saved per additional second. As printed, it removes the fewest
+ * GPUs such that the number left is a factor or a multiple of the stage's trials, and stops when
+ * the best step is too slow. With whole-node prices that happens almost immediately, because
+ * removing one GPU rarely frees a node. The repaired version considers steps to fewer nodes, near
+ * and far, skips steps that are too slow, also begins with two and three times the size, and ends
+ * with small changes up and down.
  */
 
 struct planner_greedy {
 	uint32_t literal;
-	uint32_t starts; /* 1: the best size; 2: twice that too; ... */
+	uint32_t starts; /* 1: the best size; 2: also twice that size; ... */
 };
 
 /* A planner_solve; ctx: struct planner_greedy. */
@@ -310,27 +313,26 @@ espl_status planner_greedy_solve(void *ctx, struct planner_problem *, double dea
 
 /* ---- planning again -------------------------------------------------------------------------- */
 
-/* Re-planning when a run has left its plan.
+/* Re-planning when a run deviates from its plan.
  *
- * Trials were slower than the profile said, or nodes came late: when the next stage begins, the
- * remaining stages are planned from the present state, with what was measured.  The new plan is
- * taken only if it is better than going on as planned, by the same model; else nothing changes.
+ * If trials were slower than profiled or nodes came late, the remaining stages are planned again
+ * when the next stage begins, from the present state and with the measured speeds. The new plan is
+ * adopted only if the same model rates it better than the current plan; otherwise nothing changes.
  */
 
 /* offer: number, or ESPL_ANY for the best of all.  *taken: 1 if the sink has a new plan. */
 espl_status planner_again(const struct espl_host *, const struct espl_alloc_view *,
     struct espl_alloc_sink *, uint32_t offer, uint32_t gpus_max, uint64_t steps, planner_solve,
     void *ctx, uint32_t *taken, struct espl_error *);
-/* A stage waits for nodes of the offer `dry` that do not come: the rest is planned as if no more of
- * them could be had.  Such a plan is taken if it keeps the deadline and the budget. */
+/* A stage waits for nodes of the offer `dry` that do not arrive: the rest is planned as if that
+ * offer had no more nodes. Such a plan is adopted if it keeps the deadline and the budget. */
 espl_status planner_without(const struct espl_host *, const struct espl_alloc_view *,
     struct espl_alloc_sink *, uint32_t offer, uint32_t gpus_max, uint64_t steps, uint32_t dry,
     planner_solve, void *ctx, uint32_t *taken, struct espl_error *);
 
 /* ---- instance -------------------------------------------------------------------------------- */
 
-/* What all planners have in common as plugins: two options, and doing what the
- * plan says. */
+/* What all planners have in common as plugins: two options, and following the plan. */
 
 /* The first two options of every planner. */
 enum { PLANNER_GPUS_MAX, PLANNER_OFFER, PLANNER_OWN };
@@ -350,7 +352,7 @@ struct planner_instance {
 	const struct espl_host *host;
 	const char *offer_name;
 	uint32_t gpus_max;
-	uint32_t offer;  /* to run on without a plan; ESPL_ANY: not chosen yet */
+	uint32_t offer;  /* the offer used without a plan; ESPL_ANY: not chosen yet */
 	uint64_t effort; /* steps of work of a plan before the run */
 	struct espl_follow follow;
 };

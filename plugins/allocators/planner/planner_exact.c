@@ -7,21 +7,21 @@
 /* The cheapest plan where a lease costs more than its time: best-first search.
  *
  * With a minimum charge, rounding up, or a wait that depends on the number of new nodes, a plan is
- * more than the sum of its parts.  Beginnings of plans are prolonged, always the one whose cost so
- * far and least cost to come are the smallest, so that the first whole plan in turn is the best.
- * A beginning is dropped if another ends on the same choice no later and no dearer, and has nodes
- * no younger.
+ * more than the sum of its parts. Beginnings of plans are extended, always the one with the
+ * smallest sum of cost so far and lower bound on the remaining cost, so that the first complete
+ * plan to be taken is the best. A beginning is dropped if another one ends on the same choice no
+ * later and at no higher cost, and its nodes are not younger.
  */
 
-/* up to the begin of a choice's training; or a whole plan */
+/* up to the start of a choice's training; or a whole plan */
 struct beginning {
 	double begin_s;            /* of the training; the end */
-	double paid_usd;           /* for nodes given back, data and functions */
-	double spent_usd;          /* that, and for the time of the nodes that are held */
+	double paid_usd;           /* for released nodes, data and functions */
+	double spent_usd;          /* that, and the time of the nodes that are held */
 	double bound_usd, bound_s; /* of a whole plan */
 	double rank;               /* bound_usd, rounded */
 	size_t before, lease_at;
-	size_t alike; /* the one that was prolonged on the same choice before */
+	size_t alike; /* the previous one that was extended on the same choice */
 	uint32_t row, choice, lease_count, zero;
 };
 struct search {
@@ -113,7 +113,7 @@ room_for(struct search *s, uint32_t leases)
 	return s->count < s->most && !planner_is_spent(s->problem) ? ESPL_OK : ESPL_E_LIMIT;
 }
 
-/* Is it still of use?  Then it is kept and waits for its turn. */
+/* Keeps a beginning that is still useful, to be extended in its turn. */
 static void
 keep_beginning(struct search *s, const struct beginning *b, const struct planner_lease *leases)
 {
@@ -138,8 +138,8 @@ keep_beginning(struct search *s, const struct beginning *b, const struct planner
 	push_heap(s, s->count++);
 }
 
-/* The whole cost is at least what is paid, what the held nodes must cost whatever follows, and what
- * the time to come must cost. */
+/* A lower bound on the whole cost: what is paid, what the held nodes must cost in any case, and
+ * what the remaining time must cost. */
 static int
 set_bound(const struct search *s, struct beginning *b, const struct planner_lease *leases)
 {
@@ -159,13 +159,14 @@ set_bound(const struct search *s, struct beginning *b, const struct planner_leas
 	if (way == NULL)
 		return 0;
 	b->bound_usd = fmax(sure, b->spent_usd + way->cost_usd);
-	/* A dearer way may come to the same, where it is charged for more time than it takes. */
+	/* A more expensive way may cost the same in the end where it is charged for more time than
+	 * it takes. */
 	b->bound_s = b->begin_s + planner_labels_least_s(s->labels, b->row, b->choice);
 	return 1;
 }
 
-/* The plan after `from` (NULL: nothing) goes on with this choice, its stage ending at end_s on
- * `nodes` nodes; leases: of `from`, a copy with room for one more. */
+/* Extends `from` (NULL: nothing) by this choice, whose stage ends at end_s on `nodes` nodes;
+ * leases: those of `from`, a copy with room for one more. */
 static espl_status
 go_on(struct search *s, size_t from, double end_s, uint32_t nodes, uint32_t row, uint32_t choice,
     struct planner_lease *leases, uint32_t count, double paid_usd)
@@ -205,8 +206,8 @@ go_on(struct search *s, size_t from, double end_s, uint32_t nodes, uint32_t row,
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
-/* Does one of the beginnings prolonged before on the same choice do at least as well, whatever
- * follows? */
+/* Whether one of the beginnings extended before on the same choice is at least as good in any case.
+ */
 static int
 is_outdone(const struct search *s, const struct beginning *b)
 {
@@ -266,7 +267,7 @@ end_plan(struct search *s, size_t from, double end_s, uint32_t nodes, struct pla
 	return status;
 }
 
-/* Can this choice of `row` come after c?  Where trials can go on they do. */
+/* Whether this choice of `row` can follow c. Trials continue where they can. */
 static int
 may_follow(const struct planner_net *net, const struct planner_choice *c, uint32_t row, uint32_t k)
 {
@@ -348,9 +349,9 @@ take_plan(struct search *s, size_t which)
 	(void)planner_found_try(s->found, s->net, s->path, s->time_s);
 }
 
-/* found: the best plan known, replaced by a better one.  *bound_usd: no plan in time costs less.
- * ESPL_E_LIMIT: more than `most` beginnings, or the effort is spent; *bound_usd is then below
- * found's cost. */
+/* found: the best known plan, replaced by a better one. *bound_usd: no plan within the deadline
+ * costs less. ESPL_E_LIMIT: more than `most` beginnings, or the effort is spent; *bound_usd is then
+ * below the cost of `found`. */
 static espl_status
 search_plan(struct planner_found *found, const struct planner_labels *labels, double time_s,
     size_t most, double *bound_usd)
@@ -426,8 +427,8 @@ on_path_met(void *ctx, const uint32_t *path)
 		w->least_s = w->found.tried.time_s;
 }
 
-/* The same nodes in all stages: good where leases are not to be given back early, and where effort
- * is short. */
+/* The same nodes in all stages: good where leases should not be returned early, and where effort is
+ * limited. */
 static void
 try_static(struct work *w, uint32_t *path)
 {
@@ -454,8 +455,8 @@ labels_within(struct work *w, double cost_usd, size_t most)
 	return planner_labels_make(&w->labels, &w->net, &w->bound, most);
 }
 
-/* A path costs the sum of its parts: the labels hold the best one.  Few labels are left if the
- * limit is little above what the best one costs, so that low limits are tried first. */
+/* The cost of a path is the sum of its parts: the labels contain the best one. Few labels remain if
+ * the limit is slightly above the cost of the best path, so low limits are tried first. */
 static espl_status
 solve_linear(struct work *w, size_t most, double *bound_usd, uint32_t *path)
 {
@@ -479,8 +480,8 @@ solve_linear(struct work *w, size_t most, double *bound_usd, uint32_t *path)
 	return status;
 }
 
-/* Of nodes that are held, more may be paid already than the time they were billed for: at most so
- * much less than for its time will a plan cost. */
+/* Held nodes may be paid for longer than the time they have been used: a plan can cost at most that
+ * much less than its time. */
 static double
 prepaid_usd(const struct planner_problem *p)
 {
@@ -501,7 +502,8 @@ solve_net(struct work *w, double *bound_usd, uint32_t *path)
 	uint64_t all = effort->most, left = effort->spent < all ? all - effort->spent : 0;
 	size_t most = (size_t)(left / STEPS);
 
-	effort->most = all - left / 8; /* small changes of what was found have the rest */
+	effort->most = all - left / 8; /* the remaining effort goes to small changes of the
+					* result */
 	*bound_usd = w->bound.least_usd - prepaid;
 	if (status == ESPL_OK && w->net.linear) {
 		status = solve_linear(w, most, bound_usd, path);
@@ -548,7 +550,8 @@ planner_exact_solve(void *ctx, struct planner_problem *p, double deadline_s,
 	answer->value = w.found.value;
 	answer->looked += w.found.looked + w.labels.list.count;
 	if (p->skipped || p->idle || (!p->constant && (!w.net.linear || p->warm || p->ahead)))
-		/* of what is random the tables know the means alone, of idle nodes nothing */
+		/* the tables know only the means of random latencies, and nothing about idle nodes
+		 */
 		answer->bound_usd = NAN;
 	planner_labels_free(&w.labels);
 	planner_found_free(&w.found);

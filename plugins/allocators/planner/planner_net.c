@@ -1,5 +1,5 @@
-/* planner_net.c - the choices of every stage that are worth a look, and making a path through them
- * better by small changes. */
+/* planner_net.c - the useful choices of every stage, and improving a path through them by small
+ * changes. */
 #include "planner_private.h"
 
 #define NO_WAY 1e30 /* seconds until nodes come that are not sold */
@@ -12,7 +12,8 @@ all_stand(const struct planner_problem *p, uint32_t stage, const struct espl_cel
 	return (cell->flags & ESPL_CELL_INVALID) == 0 && cell->slots == p->stages[stage].trials;
 }
 
-/* GPUs of a gang, if trials could come from the stage before in theirs, or go on into the next. */
+/* GPUs of a gang, if its trials could continue in the gangs of the stage before or into those of
+ * the next. */
 static uint32_t
 gangs(const struct planner_problem *p, uint32_t stage, const struct espl_cell *cell)
 {
@@ -38,7 +39,7 @@ gangs(const struct planner_problem *p, uint32_t stage, const struct espl_cell *c
 	return 0;
 }
 
-/* Is there no reason to take `a` where `by` can be had, on as many nodes? */
+/* Whether `by` is at least as good as `a`, on as many nodes. */
 static int
 is_needless(const struct planner_net *net, const struct planner_choice *a,
     const struct planner_choice *by)
@@ -66,7 +67,7 @@ room_for(struct planner_row *row, uint32_t count)
 	return ESPL_OK;
 }
 
-/* Adds it unless one with as many nodes does as well; takes out those that it outdoes. */
+/* Adds it unless one with as many nodes is as good; removes those that it dominates. */
 static espl_status
 add_choice(const struct planner_net *net, struct planner_row *row,
     const struct planner_choice *choice)
@@ -146,9 +147,9 @@ by_nodes(const void *a, const void *b)
 	return x->gpus < y->gpus ? -1 : x->gpus > y->gpus;
 }
 
-/* New nodes neither take nor cost anything: how many there were before does not matter. */
+/* New nodes take no time and cost nothing extra: the number of earlier nodes does not matter. */
 static void
-thin_out(struct planner_row *row)
+drop_dominated(struct planner_row *row)
 {
 	uint32_t i, kept = 1;
 
@@ -186,7 +187,7 @@ gain_of(const struct planner_net *net, uint32_t stage, const struct planner_choi
 	return NULL;
 }
 
-/* Behind each choice into which trials may go on, the same as it is when they do. */
+/* Adds, after each choice into which trials may continue, the variant in which they do. */
 static espl_status
 add_warm(struct planner_net *net, uint32_t stage)
 {
@@ -310,7 +311,7 @@ planner_net_make(struct planner_net *net, struct planner_problem *p, int fair)
 	for (i = 0; i < p->stage_count && status == ESPL_OK; i++) {
 		status = fill_row(net, i);
 		if (status == ESPL_OK && free_nodes && net->linear)
-			thin_out(&net->rows[i]);
+			drop_dominated(&net->rows[i]);
 		for (k = 0; k < net->rows[i].count; k++)
 			net->rows[i].choices[k].base = k;
 	}
@@ -339,7 +340,7 @@ planner_net_free(struct planner_net *net)
 	memset(net, 0, sizeof *net);
 }
 
-/* The first choice with at least so many nodes, or the last. */
+/* The first choice with at least this many nodes, or the last one. */
 static uint32_t
 first_with(const struct planner_row *row, uint32_t nodes)
 {
@@ -409,9 +410,9 @@ lay_path(struct planner_found *found, const struct planner_net *net, const uint3
 		found->gpus[i] = net->rows[i].choices[path[i]].gpus;
 }
 
-/* Is what lies in `gpus` in time and better than what is known? */
+/* Whether the allocation in `gpus` is within the time limit and better than the best known one. */
 static int
-does_better(struct planner_found *found, const struct planner_net *net, double time_s,
+is_better(struct planner_found *found, const struct planner_net *net, double time_s,
     struct planner_value *value)
 {
 	found->looked++;
@@ -425,7 +426,7 @@ planner_found_try(struct planner_found *found, const struct planner_net *net, co
 {
 	lay_path(found, net, path);
 	found->tried.time_s = found->tried.cost_usd = INFINITY;
-	if (!does_better(found, net, time_s, &found->tried))
+	if (!is_better(found, net, time_s, &found->tried))
 		return 0;
 	memcpy(found->path, path, net->row_count * sizeof *path);
 	found->value = found->tried;
@@ -435,8 +436,8 @@ planner_found_try(struct planner_found *found, const struct planner_net *net, co
 
 /* ---- changes ------------------------------------------------------------------------------ */
 
-/* The n-th choice away from this one: 1 up, 1 down, 2 up, 2 down, 4 up, ...; NONE: there is none
- * there; no more at all when *over. */
+/* The n-th choice away from this one: 1 up, 1 down, 2 up, 2 down, 4 up, ...; NONE: it does not
+ * exist; *over: nor do later ones. */
 static uint32_t
 move_choice(const struct planner_row *row, uint32_t at, uint32_t n, int *over)
 {
@@ -460,7 +461,7 @@ set_choice(struct planner_found *found, const struct planner_net *net, uint32_t 
 	found->gpus[row] = net->rows[row].choices[choice].gpus;
 }
 
-/* The second half of a pair: the other way from the first. */
+/* The second half of a pair: the opposite direction. */
 static int
 try_pairs(struct planner_found *found, const struct planner_net *net, double time_s, uint32_t row,
     uint32_t n, struct planner_value *best, struct change *change)
@@ -478,8 +479,7 @@ try_pairs(struct planner_found *found, const struct planner_net *net, double tim
 			if (to == PLANNER_NONE)
 				continue;
 			set_choice(found, net, k, to);
-			if (does_better(found, net, time_s, &value) &&
-			    planner_better(&value, best)) {
+			if (is_better(found, net, time_s, &value) && planner_better(&value, best)) {
 				*best = value;
 				change->other_row = k;
 				change->other_to = to;
@@ -491,7 +491,7 @@ try_pairs(struct planner_found *found, const struct planner_net *net, double tim
 	return better;
 }
 
-/* The best of all small changes; 0: none makes it better. */
+/* The best of all small changes; 0: none is an improvement. */
 static int
 best_change(struct planner_found *found, const struct planner_net *net, double time_s, int pairs)
 {
@@ -510,7 +510,7 @@ best_change(struct planner_found *found, const struct planner_net *net, double t
 				continue;
 			set_choice(found, net, change.row, change.to);
 			change.other_row = PLANNER_NONE;
-			if (does_better(found, net, time_s, &value) &&
+			if (is_better(found, net, time_s, &value) &&
 			    planner_better(&value, &best)) {
 				best = value;
 				taken = change;

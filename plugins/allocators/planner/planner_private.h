@@ -5,8 +5,8 @@
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-/* The rows of stages that are planned together on one offer: one, or as many as
- * there are brackets side by side, which share the GPUs. */
+/* The rows of stages that are planned together on one offer: a single one, or one for each of the
+ * brackets that run side by side and share the GPUs. */
 
 struct planner_chains {
 	const struct planner_task *task;
@@ -29,11 +29,11 @@ espl_status planner_chains_load(struct planner_chains *, const struct planner_ta
 void planner_chains_free(struct planner_chains *);
 /* The cheapest within the deadline. */
 espl_status planner_chains_solve(struct planner_chains *, double deadline_s);
-/* The soonest within the budget, the cheapest of these.  *proven: 1 if every bound on the way was
- * met. */
+/* The fastest plan within the budget, the cheapest of equals. *proven: 1 if every bound used was
+ * reached. */
 espl_status planner_chains_soonest(struct planner_chains *, double budget_usd, int *proven);
 
-/* Is it proven that nothing costs less?  A thousandth of what the ledger counts in does not matter.
+/* Whether it is proven that no plan costs less. A thousandth of the ledger's unit does not count.
  */
 static inline int
 planner_is_proven(double cost_usd, double bound_usd)
@@ -43,28 +43,27 @@ planner_is_proven(double cost_usd, double bound_usd)
 
 /* ---- net ------------------------------------------------------------------------------------- */
 
-/* The choices of every stage that are worth a look, and what leads from one to the
- * next.
+/* The useful choices of every stage, and the transitions from one stage to the next.
  *
- * Of all allocations with the same nodes only the fastest can be in a best plan (billed by
- * GPU-seconds: those where none is both faster and cheaper), and those that let trials go on in
- * their gangs.  A plan is a path: one choice of each stage.  Going from one to the next costs
- * nothing where nodes are given back; where new ones come, a wait and money that is a sum of one
- * part of the earlier and one of the later choice.  So the best successors are minima over the
- * front and the back of the sorted list, not over pairs.
+ * Of all allocations with the same nodes, only the fastest can be part of a best plan (billed by
+ * GPU-seconds: those for which none is both faster and cheaper), and those that let trials continue
+ * in their gangs. A plan is a path: one choice for each stage. A transition costs nothing where
+ * nodes are released; where new nodes are added, it costs a wait and a sum of one part that depends
+ * on the earlier choice and one that depends on the later one. The best successors are therefore
+ * minima over the front and the back of the sorted list, not over pairs.
  */
 
 struct planner_choice {
 	uint32_t gpus, nodes;
-	/* GPUs of each, if trials may come or go on in them; else 0 */
+	/* GPUs per trial, if trials may continue from the stage before or into the next; else 0 */
 	uint32_t gangs;
-	/* the same, begun afresh: itself unless trials go on into it */
+	/* the same choice with new gangs: itself unless trials continue into it */
 	uint32_t base;
-	/* the next stage's choice that goes on in its gangs, or NONE */
+	/* the next stage's choice that continues in its gangs, or NONE */
 	uint32_t onward;
 	uint32_t above;              /* of the next stage: the first choice with more nodes */
 	uint32_t from;               /* of the stage before: the first with as many nodes */
-	double time_s, cost_usd;     /* from the begin of its training to its barrier's end */
+	double time_s, cost_usd;     /* from the start of its training to the end of its barrier */
 	double wait_s, wait_usd;     /* added if the next choice has more nodes: its part */
 	double come_usd;             /* added if the choice before has fewer: its part */
 	double onward_s, onward_usd; /* saved if `onward` follows */
@@ -78,7 +77,8 @@ struct planner_net {
 	struct planner_problem *problem;
 	struct planner_row *rows;    /* [stage_count] */
 	uint32_t row_count, widest;  /* widest: choices of a row */
-	uint32_t fair;               /* only factors and multiples of the stage's trials */
+	uint32_t fair;               /* only factors and multiples of the stage's number of
+				      * trials */
 	uint32_t linear;             /* the best path costs the sum of its parts, no more */
 	struct planner_choice start; /* of what is held before the first stage */
 };
@@ -86,7 +86,7 @@ struct planner_net {
 /* ESPL_E_NOMEM; ESPL_E_INFEASIBLE: a stage has no choice. */
 espl_status planner_net_make(struct planner_net *, struct planner_problem *, int fair);
 void planner_net_free(struct planner_net *);
-/* A choice that does as well as these GPUs; if there is none, one with about as many nodes. */
+/* A choice that is as good as these GPUs; if there is none, one with about as many nodes. */
 uint32_t planner_net_find(const struct planner_net *, uint32_t stage, uint32_t gpus);
 
 static inline int
@@ -97,13 +97,13 @@ planner_is_fair(uint32_t gpus, uint32_t trials)
 
 /* ---- bound ----------------------------------------------------------------------------------- */
 
-/* The least that the beginning of a plan can cost, for several prices of time.
+/* Lower bounds on the cost of the beginning of a plan, for several prices of time.
  *
- * With a price on each second the best way to a choice needs no list of labels but one number, so
- * all choices are done in a few passes.  For every price the sum of a plan's beginning and end is
- * at least that number plus the end's: this tells which ends no plan within the limits can have
- * (Lagrangian bounds).  The prices are found by narrowing in on the one at which the cheapest way
- * just keeps the deadline.
+ * With a price on each second, the best way to a choice is described by one number instead of a
+ * list of labels, so all choices are computed in a few passes. For every price, the weighted sum of
+ * a whole plan is at least that number plus the weighted sum of its end. This tells which ends no
+ * plan within the limits can have (Lagrangian bounds). The prices are found by narrowing in on the
+ * one at which the cheapest way just keeps the deadline.
  */
 
 #define PLANNER_PRICES 20 /* of time, at most */
@@ -121,17 +121,18 @@ struct planner_bound {
 	double least_usd; /* proven of plans that end in time */
 	uint32_t *path;   /* scratch */
 };
-/* Told of each plan that was met on the way. */
+/* Called for each plan found on the way. */
 typedef void (*planner_met)(void *ctx, const uint32_t *path);
 
-/* The fastest plan is met first.  ESPL_E_NOMEM; ESPL_E_INFEASIBLE: not even that ends in time_s. */
+/* The fastest plan is found first. ESPL_E_NOMEM; ESPL_E_INFEASIBLE: even that one does not end
+ * within time_s. */
 espl_status planner_bound_make(struct planner_bound *, const struct planner_net *, double time_s,
     planner_met, void *ctx);
 void planner_bound_free(struct planner_bound *);
-/* From now on only plans with no more than this count. */
+/* From now on only plans that cost at most this count. */
 void planner_bound_limits(struct planner_bound *, double time_s, double cost_usd);
 
-/* Can a plan within the limits go from `choice` of `row` to its end like this? */
+/* Whether a plan within the limits can continue from `choice` of `row` to its end like this. */
 static inline int
 planner_bound_keeps(const struct planner_bound *b, uint32_t row, uint32_t choice, double time_s,
     double cost_usd)
@@ -150,8 +151,8 @@ planner_bound_keeps(const struct planner_bound *b, uint32_t row, uint32_t choice
 
 /* ---- improve --------------------------------------------------------------------------------- */
 
-/* Making a plan better by small changes: a stage to another choice, and one
- * stage up while another goes down. */
+/* Improving a plan by small changes: another choice for one stage, or one stage up while another
+ * goes down. */
 
 /* the best plan so far */
 struct planner_found {
@@ -165,20 +166,22 @@ struct planner_found {
 
 espl_status planner_found_make(struct planner_found *, const struct planner_net *);
 void planner_found_free(struct planner_found *);
-/* Takes the path if it ends in time_s and is better than what is known; tells whether. */
+/* Adopts the path if it ends within time_s and is better than the best known one. Returns whether
+ * it did. */
 int planner_found_try(struct planner_found *, const struct planner_net *, const uint32_t *path,
     double time_s);
-/* Until no small change makes it better, or the effort is spent.  pairs: two stages at once too. */
+/* Repeats until no small change is an improvement, or the effort is spent. pairs: also two stages
+ * at once. */
 void planner_improve(struct planner_found *, const struct planner_net *, double time_s, int pairs);
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* All ways to the end of a plan that are not outdone, choice by choice.
+/* All non-dominated ways to the end of a plan, for each choice.
  *
- * A label is (seconds, dollars) from the begin of a choice's training to the end of the plan; a
- * front holds those of a choice of which none is both sooner and cheaper.  Made from the last stage
- * backwards, leaving out what no plan within the limits can have.  What a front
- * says is exact where a path costs the sum of its parts, and the least possible elsewhere.
+ * A label is (seconds, dollars) from the start of a choice's training to the end of the plan; a
+ * front holds those labels of a choice for which none is both faster and cheaper. Fronts are
+ * computed from the last stage backwards, without labels that no plan within the limits can have. A
+ * front is exact where the cost of a path is the sum of its parts, and a lower bound elsewhere.
  */
 
 struct planner_label {
@@ -201,11 +204,12 @@ struct planner_labels {
 	size_t most;                                    /* labels, at most */
 };
 
-/* Within the limits of the bound.  ESPL_E_NOMEM; ESPL_E_LIMIT: too many, or the effort is spent. */
+/* Within the limits of the bound. ESPL_E_NOMEM; ESPL_E_LIMIT: too many labels, or the effort is
+ * spent. */
 espl_status planner_labels_make(struct planner_labels *, const struct planner_net *,
     const struct planner_bound *, size_t most);
 void planner_labels_free(struct planner_labels *);
-/* The cheapest path within time_s, the soonest of these; 0: none. */
+/* The cheapest path within time_s, the fastest of equals; 0: none. */
 int planner_labels_best(const struct planner_labels *, double time_s, uint32_t *path);
 
 /* The cheapest way from a choice to the end within time_s; NULL: none. */
@@ -228,7 +232,7 @@ planner_labels_find(const struct planner_labels *labels, uint32_t row, uint32_t 
 	return low > 0 ? &list[low - 1] : NULL;
 }
 
-/* The soonest way from a choice that has one. */
+/* The fastest way to the end from a choice that has one. */
 static inline double
 planner_labels_least_s(const struct planner_labels *labels, uint32_t row, uint32_t choice)
 {

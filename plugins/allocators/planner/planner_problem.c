@@ -1,9 +1,9 @@
-/* planner_problem.c - the tables from which a plan is searched, pulled from the model; what an
- * allocation takes and costs by them. */
+/* planner_problem.c - the tables for the search of a plan, read from the model, and the time and
+ * cost of an allocation computed from them. */
 #include "planner_private.h"
 
-#define LIMIT_LEAST 1024u /* GPUs of a stage where nothing sets a limit: so many, or one */
-#define LIMIT_MOST 16384u /* for each trial of the widest stage, up to so many */
+#define LIMIT_LEAST 1024u /* GPUs of a stage without any limit: this many, or one */
+#define LIMIT_MOST 16384u /* for each trial of the widest stage, up to this many */
 
 uint32_t
 planner_ceiling(const struct planner_task *task, const struct espl_offer *offer)
@@ -93,7 +93,7 @@ load_cells(struct planner_problem *p)
 	return status;
 }
 
-/* The stage before the first one, as the plan in force has it: trials may go on from it. */
+/* The stage before the first one, according to the current plan: trials may continue from it. */
 static espl_status
 load_before(struct planner_problem *p)
 {
@@ -172,7 +172,8 @@ load_terms(struct planner_problem *p)
 		p->step_ns = (double)offer->billing_step;
 }
 
-/* The wait for `fresh` nodes, and those between it and the last known one, on a straight line. */
+/* The wait for `fresh` nodes; numbers between it and the last known one are interpolated linearly.
+ */
 static uint32_t
 lead_at(double *leads, uint32_t last, uint32_t fresh, double seconds)
 {
@@ -187,9 +188,9 @@ lead_at(double *leads, uint32_t last, uint32_t fresh, double seconds)
 	return fresh;
 }
 
-/* The slowest of several nodes whose latencies are random: the model knows.  It is asked for a few
- * numbers of nodes; between them the mean of the slowest rises ever more slowly, so that a straight
- * line is a little too soon, never too late. */
+/* The slowest of several nodes with random latencies, according to the model. The model is asked
+ * for a few numbers of nodes. Between them the mean of the slowest is concave, so that linear
+ * interpolation is slightly too early, never too late. */
 static espl_status
 probe_leads(struct planner_problem *p)
 {
@@ -207,7 +208,7 @@ probe_leads(struct planner_problem *p)
 		nodes = k + p->held_count;
 		step = k < 4 ? 1 : k / 2;
 		for (i = 0; i < p->stage_count;
-		     i++) /* not so that trials could go on from the first */
+		     i++) /* not such that trials could continue from the first */
 			gpus[i] = nodes == 1 && i > 0 ? p->limit : 1;
 		gpus[0] = nodes * p->offer->gpus < p->limit ? nodes * p->offer->gpus : p->limit;
 		for (i = 1; i < p->stage_count; i++)
@@ -292,11 +293,10 @@ holds_all_trials(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
 	return (cell->flags & ESPL_CELL_INVALID) == 0 && cell->slots == p->stages[stage].trials;
 }
 
-/* Seconds of a trial of `stage` with this layout in which it trains again what it had trained
- * before: the whole of it, where there are no checkpoints.  Whether there are tells the length of
- * an iteration. */
+/* Seconds that a trial of `stage` with this layout spends repeating earlier training: all of it if
+ * there are no checkpoints. The length of an iteration shows whether there are. */
 static double
-trained_again(const struct planner_problem *p, uint32_t stage, const struct espl_cell *cell,
+repeated_work(const struct planner_problem *p, uint32_t stage, const struct espl_cell *cell,
     double work_s)
 {
 	const struct planner_stage *s = &p->stages[stage];
@@ -323,8 +323,8 @@ trained_again(const struct planner_problem *p, uint32_t stage, const struct espl
 	    : 0.0;
 }
 
-/* What it saves that `stage` goes on in the gangs of the stage before.  Billed by GPU-seconds,
- * those of that stage are charged until its barrier is over, which may cost more than is saved. */
+/* The saving if `stage` continues in the gangs of the stage before. When billed by GPU-seconds, the
+ * gangs of that stage are charged until its barrier ends, which may cost more than is saved. */
 static void
 set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell *before,
     const struct espl_cell *cell, const struct espl_overheads *o, struct planner_gain *gain)
@@ -332,7 +332,7 @@ set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell
 	const struct planner_stage *s = &p->stages[stage];
 	double enter = o->start_s + o->restore_s;
 
-	enter += trained_again(p, stage, cell, cell->mean_s - enter - o->save_s - o->sync_s);
+	enter += repeated_work(p, stage, cell, cell->mean_s - enter - o->save_s - o->sync_s);
 	gain->gpus_per_trial = cell->gpus_per_trial;
 	gain->leave_s = stage > 0 ? o->save_s : 0.0;
 	gain->enter_s = enter;
@@ -343,8 +343,9 @@ set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell
 			before->busy_gpu_s);
 }
 
-/* Can the stage before have the same layout as this one with `gpus`, all trials at once?  The stage
- * before the first has one layout alone, and what it costs is spent: *twin is NULL then. */
+/* Whether the stage before can have the same layout as this one with `gpus`, all trials at once.
+ * The stage before the first has only one layout, and its cost is already spent: *twin is NULL
+ * then. */
 static int
 has_twin(const struct planner_problem *p, uint32_t stage, uint32_t gpus,
     const struct espl_cell **twin)
@@ -504,8 +505,8 @@ planner_release(const struct planner_problem *p, struct planner_lease *leases, u
 	return usd;
 }
 
-/* What is held at the start and used by the first stage: the youngest.  The others go at once,
- * and what they cost is spent already.  Returns how many are kept. */
+/* The nodes that are held at the start and used by the first stage: the youngest. The others are
+ * released at once, and their cost is already spent. Returns how many are kept. */
 static uint32_t
 take_held(const struct planner_problem *p, uint32_t nodes, struct planner_lease *leases)
 {
@@ -518,7 +519,7 @@ take_held(const struct planner_problem *p, uint32_t nodes, struct planner_lease 
 	return kept;
 }
 
-/* Of what held nodes will have cost, the part that is spent already. */
+/* The part of the cost of held nodes that is already spent. */
 static double
 spent_on(const struct planner_problem *p, uint32_t kept)
 {

@@ -100,7 +100,7 @@ takes_whole(const struct espl_item *item, const struct espl_offer *offer)
 }
 
 static int
-can_be_had(const struct spottune *st, const struct espl_alloc_view *view, uint32_t i, uint32_t at)
+is_available(const struct spottune *st, const struct espl_alloc_view *view, uint32_t i, uint32_t at)
 {
 	const struct espl_offer *offer = view->offers[i];
 
@@ -174,7 +174,7 @@ fill_costs(struct spottune *st, const struct espl_alloc_view *view, const struct
 		int spot = (offer->flags & ESPL_OFFER_REVOCABLE) != 0;
 
 		st->costs[i] = NAN;
-		if (!takes_whole(t->item, offer) || !can_be_had(st, view, i, at) ||
+		if (!takes_whole(t->item, offer) || !is_available(st, view, i, at) ||
 		    (cool && st->offers[i].cool_until > view->now && i != at) ||
 		    (late ? spot : !spot && st->options.on_demand != SPOTTUNE_COMPARE))
 			continue;

@@ -152,7 +152,7 @@ struct aws_lease {
 	uint32_t offer;  /* its index */
 	espl_money max_price_hour;
 	enum aws_step step;
-	espl_node_state told;
+	espl_node_state reported;
 	int unsure;      /* an earlier request may have made a machine */
 	int old;         /* EC2 may have forgotten its token, and the machine */
 	int releasing;   /* the host wants its end */
@@ -222,8 +222,8 @@ struct aws_offer {
 	uint64_t memory, gpu_memory;
 	struct aws_price *prices, *fresh; /* by time; fresh: of the listing under way */
 	uint32_t price_count, fresh_count;
-	int64_t told_s; /* the last price that the host knows */
-	uint32_t dry;   /* times in a row that there was no capacity */
+	int64_t latest_price_s; /* the last price that the host knows */
+	uint32_t dry;           /* times in a row that there was no capacity */
 	espl_time dry_until;
 };
 

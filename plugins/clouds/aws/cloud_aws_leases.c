@@ -116,9 +116,9 @@ cloud_aws_tell(const struct aws_cloud *cloud, struct aws_lease *lease, espl_node
 {
 	struct espl_node_event event = make_event(lease, state);
 
-	if (state <= lease->told)
+	if (state <= lease->reported)
 		return;
-	lease->told = state;
+	lease->reported = state;
 	if (state == ESPL_NODE_NOTICE) {
 		event.ends_at = lease->ends_at;
 		event.text = "EC2 interrupts its spot machine in two minutes";
@@ -130,7 +130,7 @@ cloud_aws_tell(const struct aws_cloud *cloud, struct aws_lease *lease, espl_node
 void
 cloud_aws_tell_state(const struct aws_cloud *cloud, struct aws_lease *lease)
 {
-	if (lease->running && lease->told < ESPL_NODE_BOOTING)
+	if (lease->running && lease->reported < ESPL_NODE_BOOTING)
 		(void)snprintf(lease->detail, sizeof lease->detail, "billed from %lld",
 		    (long long)lease->billed_s);
 	cloud_aws_tell(cloud, lease, lease->running ? ESPL_NODE_BOOTING : ESPL_NODE_REQUESTED);
@@ -521,12 +521,13 @@ cloud_aws_adopt(void *self, const struct espl_lease *const *list, uint32_t count
 			lease = add_known(cloud, list[i]);
 		if (lease == NULL)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		lease->told = list[i]->state == ESPL_NODE_NOTICE ? ESPL_NODE_READY : list[i]->state;
+		lease->reported =
+		    list[i]->state == ESPL_NODE_NOTICE ? ESPL_NODE_READY : list[i]->state;
 		lease->used = list[i]->state >= ESPL_NODE_READY;
 		/* ssh is tried again: READY is reported again, and the driver reconnects to the
 		 * agent. */
-		if (lease->told == ESPL_NODE_READY)
-			lease->told = ESPL_NODE_BOOTING;
+		if (lease->reported == ESPL_NODE_READY)
+			lease->reported = ESPL_NODE_BOOTING;
 	}
 	cloud->list_at = cloud->spots_at = 0;
 	cloud_aws_tick(cloud);

@@ -46,8 +46,8 @@ cloud_aws_list(struct aws_cloud *cloud)
 
 	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next) {
 		lease->listed = 0;
-		quiet &= lease->told == ESPL_NODE_READY && !lease->releasing && !lease->ending &&
-		    lease->missing == ESPL_NEVER;
+		quiet &= lease->reported == ESPL_NODE_READY && !lease->releasing &&
+		    !lease->ending && lease->missing == ESPL_NEVER;
 	}
 	cloud->list_at = now + (quiet ? QUIET * pause : pause);
 	cloud->listing++;

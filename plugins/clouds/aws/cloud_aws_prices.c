@@ -115,9 +115,9 @@ tell_prices(struct aws_cloud *cloud, struct aws_offer *o)
 		struct espl_price price = { now - (age_s > 0 ? age_s : 0) * ESPL_SECOND,
 			o->prices[i].usd_hour };
 
-		if (o->prices[i].from_s <= o->told_s)
+		if (o->prices[i].from_s <= o->latest_price_s)
 			continue;
-		o->told_s = o->prices[i].from_s;
+		o->latest_price_s = o->prices[i].from_s;
 		(void)cloud->events->prices(cloud->events, o->name, aws_market(o), &price, 1);
 	}
 }

@@ -271,7 +271,7 @@ cloud_aws_state_spot(struct aws_lease *lease, const char *code, int64_t update_s
 	if (left > AWS_NOTICE_S)
 		left = AWS_NOTICE_S;
 	lease->ends_at = now + (left > 0 ? left : 0) * ESPL_SECOND;
-	return lease->told == ESPL_NODE_READY;
+	return lease->reported == ESPL_NODE_READY;
 }
 
 /* ---- release ---- */
@@ -338,7 +338,7 @@ cloud_aws_state_duty(const struct aws_lease *lease, espl_time now)
 		return AWS_NOTHING;
 	if (lease->releasing || lease->ending)
 		return is_free_soon(lease, now) ? AWS_NOTHING : AWS_SEND_TERMINATE;
-	return lease->running && lease->address[0] != '\0' && lease->told < ESPL_NODE_READY
+	return lease->running && lease->address[0] != '\0' && lease->reported < ESPL_NODE_READY
 	    ? AWS_PROBE
 	    : AWS_NOTHING;
 }

@@ -52,7 +52,7 @@ struct command_machine {
 	char *id, *address; /* NULL: not known */
 	uint32_t offer;     /* row of the table; ESPL_ANY: none of that name */
 	espl_money max_price_hour;
-	espl_node_state told;
+	espl_node_state reported;
 	enum command_job job;
 	int unsure;             /* its acquire may have worked: the next list decides */
 	int releasing;          /* the host wants it released */

@@ -109,9 +109,9 @@ tell_state(const struct command_cloud *cloud, struct command_machine *m, espl_no
 {
 	struct espl_node_event event = make_event(m, state);
 
-	if (state <= m->told)
+	if (state <= m->reported)
 		return;
-	m->told = state;
+	m->reported = state;
 	event.ends_at = ends_at;
 	(void)cloud->events->node(cloud->events, &event);
 }
@@ -165,7 +165,7 @@ find_reason(const struct command_machine *m, const char *word, const char **text
 		return ESPL_BY_FAULT;
 	}
 	if (strcmp(word, "interrupted") == 0)
-		return m->told < ESPL_NODE_READY ? ESPL_BY_CAPACITY : ESPL_BY_PROVIDER;
+		return m->reported < ESPL_NODE_READY ? ESPL_BY_CAPACITY : ESPL_BY_PROVIDER;
 	if (strcmp(word, "expired") == 0)
 		return ESPL_BY_EXPIRY;
 	if (strcmp(word, "released") == 0) {
@@ -188,19 +188,19 @@ warn_word(struct command_cloud *cloud, const struct command_machine *m, const ch
 
 /* From an acquire or a list; the machine may be freed. */
 static void
-take_state(struct command_cloud *cloud, struct command_machine *m, const json_t *said)
+take_state(struct command_cloud *cloud, struct command_machine *m, const json_t *answer)
 {
-	const char *state = cloud_command_string(said, "state"), *text;
-	const json_t *left = json_object_get(said, "ends_in_s");
+	const char *state = cloud_command_string(answer, "state"), *text;
+	const json_t *left = json_object_get(answer, "ends_in_s");
 	espl_reason reason;
 
-	replace_text(&m->id, cloud_command_string(said, "id"));
-	replace_text(&m->address, cloud_command_string(said, "address"));
+	replace_text(&m->id, cloud_command_string(answer, "id"));
+	replace_text(&m->address, cloud_command_string(answer, "address"));
 	if (state != NULL && strcmp(state, "booting") == 0) {
 		tell_state(cloud, m, ESPL_NODE_BOOTING, ESPL_NEVER);
 	} else if (state != NULL && strcmp(state, "ready") == 0) {
 		tell_state(cloud, m, ESPL_NODE_READY, ESPL_NEVER);
-		if (json_is_true(json_object_get(said, "at_risk")))
+		if (json_is_true(json_object_get(answer, "at_risk")))
 			tell_risk(cloud, m);
 	} else if (state != NULL && strcmp(state, "notice") == 0) {
 		double s = json_is_number(left) ? json_number_value(left) : -1;
@@ -210,11 +210,11 @@ take_state(struct command_cloud *cloud, struct command_machine *m, const json_t 
 			? cloud->host->now(cloud->host) + (espl_span)(s * (double)ESPL_SECOND)
 			: ESPL_NEVER);
 	} else if (state != NULL && strcmp(state, "ended") == 0) {
-		reason = find_reason(m, cloud_command_string(said, "reason"), &text);
+		reason = find_reason(m, cloud_command_string(answer, "reason"), &text);
 		if (reason == 0)
-			warn_word(cloud, m, "reason", cloud_command_string(said, "reason"));
+			warn_word(cloud, m, "reason", cloud_command_string(answer, "reason"));
 		end_machine(cloud, m, reason != 0 ? reason : ESPL_BY_FAULT,
-		    cloud_command_money(said, "charged_usd"), text);
+		    cloud_command_money(answer, "charged_usd"), text);
 	} else {
 		warn_word(cloud, m, "state", state);
 	}
@@ -374,8 +374,8 @@ acquire_one(struct command_cloud *cloud, const struct espl_acquire *wish)
 	uint32_t offer = cloud_command_offer(cloud, wish->offer, wish->market);
 	struct command_machine *m = find_machine(cloud, wish->token);
 
-	if (m != NULL && m->told != 0) { /* asked again: the same machine */
-		struct espl_node_event event = make_event(m, m->told);
+	if (m != NULL && m->reported != 0) { /* asked again: the same machine */
+		struct espl_node_event event = make_event(m, m->reported);
 
 		(void)cloud->events->node(cloud->events, &event);
 	}
@@ -446,22 +446,22 @@ miss_machine(struct command_cloud *cloud, struct command_machine *m)
 }
 
 static void
-take_listed(struct command_cloud *cloud, struct command_machine *m, const json_t *said)
+take_listed(struct command_cloud *cloud, struct command_machine *m, const json_t *answer)
 {
-	const char *state = cloud_command_string(said, "state");
+	const char *state = cloud_command_string(answer, "state");
 	char text[COMMAND_TEXT];
 
 	m->lists = 0;
 	m->unsure = 0;
 	if (!m->over) {
-		take_state(cloud, m, said);
+		take_state(cloud, m, answer);
 		return;
 	}
 	if (state != NULL && strcmp(state, "ended") == 0) {
 		drop_machine(cloud, m);
 		return;
 	}
-	replace_text(&m->id, cloud_command_string(said, "id"));
+	replace_text(&m->id, cloud_command_string(answer, "id"));
 	(void)snprintf(text, sizeof text,
 	    "machine '%.100s' appeared after its 'acquire' had failed; it is released",
 	    m->id != NULL ? m->id : m->token);
@@ -475,13 +475,13 @@ cloud_command_leases_listed(struct command_cloud *cloud)
 	struct command_machine *next;
 
 	for (struct command_machine *m = cloud->machines; m != NULL; m = next) {
-		const json_t *said = cloud_command_find(cloud->known, m->token);
+		const json_t *answer = cloud_command_find(cloud->known, m->token);
 
 		next = m->next;
 		if (m->job != COMMAND_IDLE || cloud->list_number < m->since)
 			continue;
-		if (said != NULL)
-			take_listed(cloud, m, said);
+		if (answer != NULL)
+			take_listed(cloud, m, answer);
 		else
 			miss_machine(cloud, m);
 	}
@@ -499,15 +499,15 @@ cloud_command_adopt(void *self, const struct espl_lease *const *list, uint32_t c
 	for (uint32_t i = 0; i < count; i++) {
 		struct command_machine *m = add_machine(cloud, list[i]->lease, list[i]->token,
 		    cloud_command_offer(cloud, list[i]->offer, list[i]->market));
-		const json_t *said;
+		const json_t *answer;
 
 		if (m == NULL)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		replace_text(&m->id, list[i]->provider_id);
 		replace_text(&m->address, list[i]->address);
-		said = cloud_command_find(cloud->known, m->token);
-		if (said != NULL)
-			take_state(cloud, m, said);
+		answer = cloud_command_find(cloud->known, m->token);
+		if (answer != NULL)
+			take_state(cloud, m, answer);
 		else
 			m->lists++;
 	}

@@ -119,7 +119,7 @@ struct kube_lease {
 	uint64_t serial, lease;
 	char token[65], run[65];
 	char uid[64]; /* "" not known */
-	char said[KUBE_TEXT];
+	char last_line[KUBE_TEXT];
 	char cause[KUBE_TEXT]; /* why its end is near */
 	int create;            /* to be created if it does not exist */
 	int unsure;            /* a create without an answer: it may exist */
@@ -178,12 +178,12 @@ struct kube_cloud {
 	uint64_t lists;   /* begun */
 	struct kube_pages pages;
 	int watching; /* a list or a watch is under way */
-	int heard;    /* it has sent an event */
+	int answered; /* it has sent an event */
 	espl_time watch_begun;
 	uint32_t troubles;
 	espl_time watch_at;
 	espl_time silent;      /* since when requests fail; ESPL_NEVER: the server answers */
-	int silence_told;      /* 1: it was printed; 2: also that the credentials are to blame */
+	int silence_reported;  /* 1: it was printed; 2: also that the credentials are to blame */
 	char lacks[KUBE_TEXT]; /* the missing right that was reported last */
 	espl_span skew;        /* the server's clock is ahead by this */
 	uint64_t owned_what;   /* ESPL_NONE: not asked */

@@ -79,9 +79,9 @@ tell_waiting(struct kube_cloud *cloud, struct kube_lease *lease, const char *tex
 {
 	char line[KUBE_TEXT + 120];
 
-	if (lease->ready || strcmp(lease->said, text) == 0)
+	if (lease->ready || strcmp(lease->last_line, text) == 0)
 		return;
-	(void)snprintf(lease->said, sizeof lease->said, "%s", text);
+	(void)snprintf(lease->last_line, sizeof lease->last_line, "%s", text);
 	(void)snprintf(line, sizeof line, "pod %s waits: %s", lease->token, text);
 	cloud_kubernetes_ends_tell(cloud, lease, ESPL_NODE_BOOTING, 0, NULL, ESPL_NEVER,
 	    text[0] != '\0' ? line : NULL);
@@ -323,9 +323,9 @@ take_failure(struct kube_cloud *cloud, struct kube_lease *lease, enum kube_reque
 		else
 			take_gone(cloud, lease);
 	} else {
-		if (strcmp(lease->said, text) != 0)
+		if (strcmp(lease->last_line, text) != 0)
 			cloud->host->log(cloud->host, ESPL_WARN, text);
-		(void)snprintf(lease->said, sizeof lease->said, "%s", text);
+		(void)snprintf(lease->last_line, sizeof lease->last_line, "%s", text);
 		lease->again =
 		    kube_now(cloud) + cloud_kubernetes_proxy_pause(cloud, lease->tries++, reply);
 	}
@@ -367,7 +367,7 @@ check_start(struct kube_cloud *cloud, struct kube_lease *lease)
 	espl_time now = kube_now(cloud);
 	char text[KUBE_TEXT];
 
-	(void)snprintf(text, sizeof text, "%s", lease->said);
+	(void)snprintf(text, sizeof text, "%s", lease->last_line);
 	if (cloud->silent != ESPL_NEVER)
 		return;
 	if (lease->full != ESPL_NEVER && now - lease->full > kube_number(cloud, KUBE_OPT_WAIT))

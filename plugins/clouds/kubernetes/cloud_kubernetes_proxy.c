@@ -213,9 +213,9 @@ end_silence(struct kube_cloud *cloud)
 			lease->failing += silent;
 	}
 	cloud->silent = ESPL_NEVER;
-	if (!cloud->silence_told)
+	if (!cloud->silence_reported)
 		return;
-	cloud->silence_told = 0;
+	cloud->silence_reported = 0;
 	(void)snprintf(line, sizeof line, "the API server answers again after %lld s",
 	    (long long)(silent / ESPL_SECOND));
 	cloud->host->log(cloud->host, ESPL_WARN, line);
@@ -252,10 +252,10 @@ note_silence(struct kube_cloud *cloud, enum kube_class class, uint32_t code, con
 
 	if (cloud->silent == ESPL_NEVER)
 		cloud->silent = kube_now(cloud);
-	if (cloud->silence_told >= what ||
+	if (cloud->silence_reported >= what ||
 	    (class != KUBE_LOGIN && kube_now(cloud) - cloud->silent < SILENCE_TOLD))
 		return;
-	cloud->silence_told = what;
+	cloud->silence_reported = what;
 	(void)snprintf(line, sizeof line, "%s%s; waiting for it%s",
 	    class == KUBE_LOGIN ? ""
 		: code == 0     ? "the API server does not answer: "

@@ -84,7 +84,7 @@ ask_watch(struct kube_cloud *cloud)
 	    "/api/v1/namespaces/%s/pods?labelSelector=app%%3Despalier%%2Cespalier%%2Frun%%3D%s"
 	    "&watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
 	    cloud->namespace, cloud->run, WATCH_S, cloud->version);
-	cloud->heard = 0;
+	cloud->answered = 0;
 	cloud->watch_begun = kube_now(cloud);
 	return cloud_kubernetes_proxy_ask(cloud, "GET", path, NULL, KUBE_ASK_WATCH);
 }
@@ -119,7 +119,7 @@ take_event(struct kube_cloud *cloud, const struct espl_http_reply *reply)
 	if (type == NULL || strcmp(type, "ERROR") == 0) {
 		cloud->version[0] = '\0'; /* mostly 410 */
 	} else {
-		cloud->heard = 1;
+		cloud->answered = 1;
 		cloud->troubles = 0;
 		note_version(cloud, object);
 		if (strcmp(type, "BOOKMARK") != 0) {
@@ -171,7 +171,7 @@ cloud_kubernetes_watch_answer(struct kube_cloud *cloud, const struct espl_http_r
 	if (reply->status == ESPL_OK && reply->code == 200) {
 		if (listing) {
 			take_list(cloud, reply);
-		} else if (!cloud->heard) { /* not even a bookmark: of another etcd? */
+		} else if (!cloud->answered) { /* not even a bookmark: of another etcd? */
 			cloud->version[0] = '\0';
 			watch_later(cloud, reply);
 		} else {

@@ -1,10 +1,11 @@
-/* cloud_local - this machine as a cloud: its GPUs, or slots made of its cores, as one node or many.
+/* cloud_local - this machine as a cloud: its GPUs, or slots made of its cores, as one node or
+ * several.
  *
- * `nodes = N` cuts it into N nodes with agents of their own and devices that do not overlap, so
- * that what works on several machines can be tried on one.
+ * `nodes = N` divides it into N nodes with separate agents and disjoint devices, so that code for
+ * several machines can be tried on one.
  *
- * Other runs on the machine are respected: what they hold is not handed out, and a lease waits
- * until enough is free.
+ * Other runs on the machine are respected: devices that they hold are not used, and a lease waits
+ * until enough devices are free.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +89,7 @@ struct local {
 	struct espl__nvml_gpu *list;
 	uint32_t count, cores;
 	uint64_t *held; /* [nodes] lease on it, or FREE */
-	/* ours, node after node; from READY of the first node to the end of the last */
+	/* ours, node after node; held from READY of the first node to the end of the last */
 	struct slot *slots;
 	uint32_t taken;         /* 0: none are ours */
 	char told[SLOT_HOLDER]; /* for whom it waits */
@@ -228,7 +229,7 @@ give_slots(struct local *l)
 	l->taken = 0;
 }
 
-/* Again when another run has them: the one that was named may have ended. */
+/* Repeated when another run has them: the run named before may have ended. */
 static void
 tell_waiting(struct local *l, uint32_t wanted, const char *holder)
 {
@@ -255,7 +256,7 @@ tell_fewer(struct local *l, uint32_t wanted, const char *holder)
 	l->host->log(l->host, ESPL_WARN, text);
 }
 
-/* local_slot_take, and once a warning if there is no lock. */
+/* Calls local_slot_take, and warns once if there is no lock. */
 static int
 take_slot(struct local *l, const char *slot, char holder[SLOT_HOLDER])
 {
@@ -271,8 +272,8 @@ take_slot(struct local *l, const char *slot, char holder[SLOT_HOLDER])
 	return lock;
 }
 
-/* The slots of all nodes at once, or none: two runs that each held some and waited for more would
- * wait forever. 0, or after what time to try again. */
+/* Takes the slots of all nodes at once, or none: two runs that each held some and waited for more
+ * would wait forever. 0, or the time after which to try again. */
 static espl_span
 take_slots(struct local *l)
 {
@@ -286,7 +287,7 @@ take_slots(struct local *l)
 	ESPL_ASSERT(l->found && l->slots != NULL);
 	if (l->name[0] == '\0')
 		local_slots_name(l->name, l->run != NULL ? l->run->folder : NULL);
-	if (!shares) /* two that try at once would each get a part, and give it back */
+	if (!shares) /* two runs that try at once would each get a part, and return it */
 		turn = take_slot(l, "turn", one);
 	if (turn == -1)
 		return LOOK_SOON;
@@ -304,8 +305,8 @@ take_slots(struct local *l)
 	local_slot_give(turn);
 	if (l->taken == wanted)
 		return 0;
-	/* All that there is was asked for, not a number: then what is free will do, if every trial
-	 * has room there. */
+	/* All devices were asked for, not a number: the free ones are enough if every trial fits on
+	 * them. */
 	if (l->nodes == 1 && !is_set(l, OPT_GPUS)) {
 		least = l->run != NULL && l->run->gpus_min > 1 ? l->run->gpus_min : 1;
 		if (least > wanted)
@@ -320,7 +321,7 @@ take_slots(struct local *l)
 	return LOOK_AGAIN;
 }
 
-/* Those of a node: only where there is one may they be fewer than it should have. */
+/* The devices of a node: only a single node may have fewer than it should. */
 static uint32_t
 slots_of_node(const struct local *l)
 {
@@ -363,7 +364,7 @@ tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state,
 	(void)l->events->node(l->events, &event);
 }
 
-/* Answers come from the event loop, as another cloud's would. */
+/* Answers come from the event loop, as those of other clouds do. */
 static espl_status
 answer_later(struct local *l, uint64_t lease, uint32_t node, espl_span after)
 {
@@ -523,7 +524,7 @@ local_owned(void *self, const char *run, uint64_t what, struct espl_error *error
 	return ESPL_OK;
 }
 
-/* env ESPALIER_AGENT_DEVICES=...: the node's own devices, which are nobody else's. */
+/* env ESPALIER_AGENT_DEVICES=...: the devices of this node, which no other node has. */
 static espl_status
 local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
     struct espl_error *error)
@@ -546,7 +547,7 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	if (devices == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	at = (size_t)snprintf(devices, room, "ESPALIER_AGENT_DEVICES=");
-	/* none: the lease is another process's, and was not adopted */
+	/* none: the lease belongs to another process and was not adopted */
 	count = l->taken > 0 ? slots_of_node(l) : l->gpus;
 	ESPL_ASSERT(l->taken == 0 || node * l->gpus + count <= l->taken);
 	if (!l->on_gpus)
