@@ -41,8 +41,8 @@ espl__cluster_give_ups(struct espl__exec *x, int needed)
 	}
 }
 
-/* Nodes that the placer did not name: idle ones above target are released now, the others as soon
- * as they are empty. */
+/* Releases surplus nodes that the placer did not name: idle ones above target now, the others as
+ * soon as they are empty. */
 static void
 retire_surplus(struct espl__exec *x, int needed)
 {
@@ -95,7 +95,7 @@ release_empty(struct espl__exec *x)
 		    (unsigned)x->cluster.unused, x->items.top.allocator->who);
 }
 
-/* Quarantined nodes cost money and are of no use: release them, and lease new ones up to the
+/* Quarantined nodes cost money and cannot be used: release them and lease new ones up to the
  * target, unless the cloud has no others. */
 void
 espl__cluster_let_go(struct espl__exec *x)

@@ -1,10 +1,10 @@
-/* effect.h - what the executor wants done: the world does it and reports the outcome as events.
+/* effect.h - the executor's orders: the world carries them out and reports the outcome as events.
  *
  * Every START is answered by exactly one ENDED (STARTED before it if the ranks came up); every
- * REPORT event by exactly one REPLY effect, or by KILL, or by the gang's ENDED; every ACQUIRE
- * by NODE events that end in ENDED; every RESIZE by one RESIZED or by the gang's ENDED.  A RESIZE
- * does not answer a report: the gang keeps training, and the world turns one of the next CONTINUEs
- * into the change.  A gang that gets PAUSE or STOP in the meantime obeys that instead.  Effects are
+ * REPORT event by exactly one REPLY effect, or by KILL, or by the gang's ENDED; every ACQUIRE by
+ * NODE events that end in ENDED; every RESIZE by one RESIZED or by the gang's ENDED. A RESIZE does
+ * not answer a report: the gang keeps training, and the world turns one of the next CONTINUEs into
+ * the change. A gang that gets PAUSE or STOP in the meantime obeys that instead. Effects are
  * carried out in order.
  */
 #ifndef ESPL__EFFECT_H

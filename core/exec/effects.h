@@ -23,7 +23,7 @@ void espl__exec_warn(struct espl__exec *, espl_subject, uint64_t id, const char 
 /* Passes a note of `who` (a plugin) about a subject to all observers. */
 void espl__exec_spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id,
     const char *text);
-/* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
+/* Ends the run: how, and the reason for RUN_FAILED (the first one is kept). */
 void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...)
     ESPL_PRINTF(3, 4);
 void espl__exec_fails(struct espl__exec *, const char *what); /* the last failure is added */

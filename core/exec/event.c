@@ -1,7 +1,7 @@
-/* event.c - events as bytes: what the journal holds of the outside world.
+/* event.c - events as bytes: the journal's record of the outside world.
  *
- * A byte of type, then the fields in order.  Decoding checks every number, since a journal may
- * come from a damaged disk: bytes that are no event give -1, never a crash.
+ * A byte of type, then the fields in order. Decoding checks every number, since a journal may come
+ * from a damaged disk: bytes that are not a valid event return -1, never crash.
  */
 #include "exec/event.h"
 

@@ -32,15 +32,15 @@ enum espl__event_type {
 	ESPL__EV_RESIZED, /* the gang runs on its new slots, the others are proven clean */
 	ESPL__EV_GPU,     /* what an agent reports about a GPU */
 	ESPL__EV_JOB,     /* the next of the workload's jobs has come */
-	/* an experiment of the pool has come, or was submitted: the next number */
+	/* an experiment of the pool has arrived, or was submitted: the next number */
 	ESPL__EV_EXPERIMENT,
-	ESPL__EV_CANCEL, /* the user wants no more of an experiment, or of a plain job */
+	ESPL__EV_CANCEL, /* the user cancels an experiment, or a plain job */
 	/* the driver was held up: what the last round decided was done late */
 	ESPL__EV_HELD,
 	ESPL__EV_NODE_WHY, /* in words, why a lease is about to end: EV_NODE follows */
 	ESPL__EV_REACH,    /* a node became unreachable, or reachable again; its trials run on */
 	ESPL__EV_OUTLIVED, /* this gang outlived the driver: EV_RESUME follows */
-	ESPL__EV_RETRY,    /* when to lease again, as the provider says: EV_NODE follows */
+	ESPL__EV_RETRY,    /* when to lease again, according to the provider: EV_NODE follows */
 	ESPL__EV_ASK,      /* clients want this many trials more (config.asked) */
 	ESPL__EV_RISK,     /* the provider expects to take a node back; members of node_why */
 	ESPL__EV_HOST      /* what its provider calls a machine; members of node_why */

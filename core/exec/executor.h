@@ -1,8 +1,8 @@
 /* executor.h - the deterministic core: events in, decisions and effects out.
  *
  * One round: all events of an instant; then the algorithm's next_group once (and once for each
- * group that ended), the allocator once, the placer once; then what follows from it as effects.
- * No I/O, no clock, no randomness of its own.  The world pumps it; replay pumps it too.
+ * group that ended), the allocator once, the placer once; then the resulting effects. It has no
+ * I/O, no clock and no randomness. The world calls it, and so does a replay.
  */
 #ifndef ESPL__EXECUTOR_H
 #define ESPL__EXECUTOR_H
@@ -22,7 +22,7 @@ struct espl__earlier;
 struct espl__jobs;
 struct espl__search_summary;
 
-/* A configuration file with all that it names, loaded: an experiment or a pool.  The driver's
+/* A configuration file with all files that it names, loaded: an experiment or a pool. The driver's
  * session.c fills it; it outlives the executor. */
 struct espl__session {
 	struct espl__run_config *config;
@@ -66,11 +66,10 @@ espl_status espl__exec_new(const struct espl__exec_setup *, struct espl__exec **
     struct espl__diag *);
 void espl__exec_free(struct espl__exec *);
 
-/* One round at `now` (never earlier than the last).  `recorded`: during replay the journaled
- * decisions of this round (see espl__exec_decisions), else NULL.  With `accept` the recorded
- * ones are applied whatever the plugins say now.
- * ESPL_E_BUG: the plugins' answers differ from the recorded ones (diag names plugin and
- * decision), or a policy failed for good. */
+/* One round at `now` (never earlier than the last). `recorded`: during replay the journaled
+ * decisions of this round (see espl__exec_decisions), else NULL. With `accept` the recorded ones
+ * are applied whatever the plugins answer now. ESPL_E_BUG: the plugins' answers differ from the
+ * recorded ones (diag names plugin and decision), or a policy failed permanently. */
 espl_status espl__exec_round(struct espl__exec *, espl_time now, const struct espl__event *,
     uint32_t count, const struct espl__buf *recorded, int accept, struct espl__diag *);
 /* Of the last round; valid until the next. */

@@ -67,7 +67,7 @@ void espl__gang_seen(struct espl__exec *, struct espl__gang *); /* it lives */
 void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace);
 /* Ends it as failed; hopeless: it is certain to fail again. */
 void espl__gang_fault(struct espl__exec *, struct espl__gang *, const char *fault, int hopeless);
-/* It has ended, `text` says why: gives its slots back, leaves lists and accounts. */
+/* It has ended for the reason `text`: releases its slots, leaves lists and accounts. */
 void espl__gang_free(struct espl__exec *, struct espl__gang *, const char *text);
 
 /* A report came, which awaits its reply. */

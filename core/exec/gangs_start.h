@@ -1,4 +1,4 @@
-/* gangs_start.h - gangs from their start on, and those that are silent. */
+/* gangs_start.h - starting gangs, and detecting silent ones. */
 #ifndef ESPL__EXEC_GANGS_START_H
 #define ESPL__EXEC_GANGS_START_H
 #include "exec/state.h"
@@ -12,7 +12,7 @@ void espl__gang_show(struct espl__exec *, const struct espl__gang *, enum espl__
 int espl__gang_holds(const struct espl_slot *slots, uint32_t count, const struct espl_slot *slot);
 /* It kept running when the driver was gone. */
 void espl__gang_outlived(struct espl__gang *);
-/* The driver came back: of those that await a reply, keeps those that outlived it. */
+/* The driver was restarted: of the gangs that await a reply, keeps those that outlived it. */
 void espl__gangs_return(struct espl__exec *);
 void espl__gangs_rejoin(struct espl__exec *); /* those that outlived it are as any others now */
 

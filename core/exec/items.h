@@ -111,7 +111,7 @@ void espl__items_free(struct espl__exec *);
 void espl__item_grant(struct espl__exec *, struct espl__item *, struct espl_share, uint32_t offer);
 /* A grant of its allocator, with its flags. */
 void espl__item_take(struct espl__exec *, struct espl__item *, const struct espl_grant *);
-/* Sets the placement in force: gives the old reservations back, takes the new ones (which the
+/* Sets the placement in force: releases the old reservations and makes the new ones (which the
  * caller has found to fit). */
 void espl__item_target(struct espl__exec *, struct espl__item *, const struct espl_slot *,
     uint32_t count);
@@ -122,9 +122,9 @@ void espl__item_keep(struct espl__exec *, struct espl__item *, const struct espl
 void espl__item_narrow(struct espl__exec *, struct espl__item *, uint32_t gpus);
 void espl__item_runs(const struct espl__exec *, struct espl__item *); /* its processes do */
 void espl__item_settled(struct espl__exec *, struct espl__item *);    /* on its granted GPUs */
-/* Its processes are gone: it waits for others; `why` its allocator is called. */
+/* Its processes have ended: it waits for others; `why` its allocator is called. */
 void espl__item_wait(struct espl__exec *, struct espl__item *, uint32_t why);
-/* gone: the allocator learns of it now (see espl__item_gone). */
+/* gone: the allocator is informed now (see espl__item_gone) */
 void espl__item_free(struct espl__exec *, struct espl__item *, int gone);
 
 /* Sets ESPL_ITEM_* and ESPL_GANG_* flags. */

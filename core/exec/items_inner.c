@@ -1,4 +1,4 @@
-/* items_inner.c - experiments of a pool whose share is divided by an allocator of their own. */
+/* items_inner.c - experiments of a pool whose share is divided by their own allocator. */
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "exec/state.h"
 
 /* items_inner.c */
-/* The tier of a new search: the cluster's, or one of its own. */
+/* The tier of a new search: the cluster's, or its own. */
 espl_status espl__tier_new(struct espl__search *, struct espl__tier **, struct espl__diag *);
 void espl__inner_still(
     struct espl__inner *); /* destroys its allocator; before freeing what the host lent it */

@@ -92,7 +92,7 @@ fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min
 	const struct espl__trial_config *c = &s->config->trial;
 	uint64_t potential = espl__exec_potential(s->exec);
 
-	/* Without any limit, a trial said to scale would be given every node that can be named. */
+	/* Without any limit, a trial that scales would be granted every node that can be named. */
 	if (potential >= UINT32_MAX / 2 && c->gpus_max == ESPL_ANY)
 		potential = UNLIMITED_GPUS_MAX;
 	if (potential > s->config->gpus_limit)

@@ -8,7 +8,7 @@ struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, dou
 /* That of a whole experiment: to be filled, then added. */
 struct espl__item *espl__item_whole(struct espl__search *, struct espl__inner *);
 void espl__item_add(struct espl__item *);
-/* Iterations and work left, counted from where the trial stands now. */
+/* Iterations and work left, counted from the trial's present state. */
 void espl__item_progress(struct espl__exec *, struct espl__item *, uint64_t iteration);
 /* Draws the estimate of a job's work again. */
 void espl__item_redraw(struct espl__item *, uint64_t iteration);

@@ -1,7 +1,7 @@
-/* items_place.c - asking the placer, and taking its answer as one transaction.
+/* items_place.c - asking the placer, and applying its answer as one transaction.
  *
- * All reservations that the answer replaces are given back first, then the new ones are taken in
- * order; if one does not fit, everything is put back and the answer is refused.
+ * All reservations that the answer replaces are released first, then the new ones are made in
+ * order; if one does not fit, everything is restored and the answer is refused.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "exec/items_lists.h"
 #include "exec/items_place.h"
 
-/* The places that an answer replaces, to put them back if it does not hold. */
+/* The places that an answer replaces, to restore them if the answer is invalid. */
 struct undo {
 	struct espl__item *item;
 	struct espl_slot *slots;
@@ -48,7 +48,7 @@ fill_changed(struct espl__exec *x)
 	}
 }
 
-/* Gangs on nodes that are going away are looked at whenever nodes changed. */
+/* Gangs on nodes that will be lost are looked at whenever nodes changed. */
 static void
 look_at_movers(struct espl__exec *x)
 {
@@ -145,7 +145,7 @@ clear_list(struct espl__exec *x)
 {
 	uint32_t left = 0;
 
-	/* what found no place is looked at again when a slot or a node comes free */
+	/* gangs without a place are looked at again when a slot or a node becomes free */
 	for (uint32_t i = 0; i < x->items.place_count; i++) {
 		struct espl__item *item = x->items.place_list[i];
 		item->view.flags &= ~ESPL_GANG_YIELDS; /* asked once */

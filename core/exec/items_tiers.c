@@ -150,9 +150,9 @@ espl__tier_gpus(const struct espl__tier *tier)
 	return gpus;
 }
 
-/* GPUs that the grants in force and those of the answer take together, against what the targets
- * give: the answer is good if the first is not above the second.  A share may have become smaller
- * than what is granted of it: then it must not grow. */
+/* Compares the GPUs of the grants in force and of the answer with those of the targets: the answer
+ * is valid if it does not need more. A share may have become smaller than its grants: then the
+ * grants must not grow. */
 static espl_status
 check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
     struct espl__diag *why)

@@ -7,7 +7,7 @@
 struct espl__exec_view {
 	espl_time now; /* of the last round */
 	int ended;     /* FX_END was given */
-	/* DEADLINE or BUDGET: that ended the run, for everybody and for good; else 0 */
+	/* DEADLINE or BUDGET: that ended the whole run permanently; else 0 */
 	enum espl__run_end cut;
 	int pool;                          /* is it one? */
 	uint64_t searches;                 /* how many there are */
@@ -32,7 +32,7 @@ struct espl__trial_info {
 };
 struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
 
-/* The plain jobs of a workload; only those that began, or have ended, count in the times. */
+/* The plain jobs of a workload; only those that started, or have ended, count in the times. */
 struct espl__job_times {
 	double mean, p95, max;
 }; /* NaN: there is none yet */

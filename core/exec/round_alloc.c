@@ -1,8 +1,8 @@
-/* round_alloc.c - asking the allocators, and taking each answer as one transaction.
+/* round_alloc.c - asking the allocators, and applying each answer as one transaction.
  *
- * Grants may not exceed what the targets would hold, or what the share is that is divided; an
- * answer that does is refused whole.  The pool's allocator is asked first, then those of
- * experiments that divide a share of their own.
+ * Grants may not exceed the GPUs of the targets, or of the share that is divided; an answer that
+ * exceeds them is refused as a whole. The pool's allocator is asked first, then those of
+ * experiments that divide their own share.
  */
 #include <string.h>
 
@@ -196,7 +196,7 @@ ask_allocator(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *
 	return status;
 }
 
-/* Without a share there is nothing to divide: take back the grants; report changes when there is a
+/* Without a share there is nothing to divide: revoke the grants; report changes when there is a
  * share again. */
 static espl_status
 divide_share(struct espl__exec *x, struct espl__search *s, struct espl__diag *diag)

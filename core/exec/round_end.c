@@ -16,7 +16,7 @@
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-/* The algorithm has finished and nothing trains any more: did anything come of it? */
+/* The algorithm has finished and no trial runs: is there a result? */
 static void
 search_over(struct espl__exec *x)
 {
@@ -125,9 +125,9 @@ is_changing(const struct espl__exec *x)
 	return 0;
 }
 
-/* What could change anything.  An allocator that wakes up finds no place for those that have been
- * granted GPUs, and has none left for others.  While nodes are held and paid for, policies may wake
- * up without effect only a limited number of times. */
+/* Whether anything can still change. An allocator that wakes up cannot place the trials that have
+ * been granted GPUs, and has none left for others. While nodes are held and paid for, policies may
+ * wake up without effect only a limited number of times. */
 static int
 may_change(struct espl__exec *x)
 {
@@ -183,8 +183,8 @@ find_stuck(struct espl__exec *x)
 	}
 }
 
-/* In a pool those alone end for whom there is no place, and the others are asked about again.  1:
- * somebody did. */
+/* In a pool, ends only those that cannot be placed, and lets the others be asked about again. 1:
+ * some ended. */
 static int
 end_unplaced(struct espl__exec *x)
 {
@@ -214,7 +214,7 @@ end_unplaced(struct espl__exec *x)
 	return 0;
 }
 
-/* Of those that wait, the first by name, for a pool: " (job 'a' first)". */
+/* The first waiting one by name, for a pool: " (job 'a' first)". */
 static void
 name_first(const struct espl__exec *x, char *to, size_t room)
 {
@@ -236,7 +236,7 @@ name_first(const struct espl__exec *x, char *to, size_t room)
 static void
 end_stalled(struct espl__exec *x)
 {
-	/* on all nodes, but for those that are set aside each by itself */
+	/* on all nodes except those that are set aside individually */
 	uint32_t quarantined = 0, gpus = 0;
 	char first[140];
 

@@ -1,4 +1,4 @@
-/* round_events.c - what happened, brought to those it concerns. */
+/* round_events.c - dispatches events to the objects that they concern. */
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"

@@ -1,4 +1,4 @@
-/* round_gang_end.c - how a gang ended, what is to blame, and what becomes of its trial. */
+/* round_gang_end.c - how a gang ended, the cause, and the next state of its trial. */
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/effects.h"
@@ -8,7 +8,7 @@
 #include "exec/searches_decisions.h"
 #include "exec/searches_trials.h"
 
-/* nodes in a row that went away under a trial, without a checkpoint in between */
+/* nodes lost in a row under a trial, without a checkpoint in between */
 #define LOST_MOST 5u
 
 /* What is needed of a gang that is gone. */
@@ -93,7 +93,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 			return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
 	}
 	if (t->item == NULL) {
-		/* Its result stands, but its last checkpoint failed: count that, or it would be
+		/* Its result is kept, but its last checkpoint failed: count that, or it would be
 		 * retried forever. */
 		if (how == ESPL__END_FAILED)
 			status = espl__search_fault(t, g->text, g->hopeless, g->over, diag);

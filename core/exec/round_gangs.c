@@ -121,7 +121,7 @@ espl__exec_settle(struct espl__exec *x)
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->gangs.awaiting_count; i++) {
 		struct espl__gang *g = x->gangs.awaiting[i];
-		/* the reply to one at a barrier comes when the barrier has passed */
+		/* a gang at a barrier gets its reply when the barrier has passed */
 		if (g->awaiting &&
 		    !(g->over && g->state == ESPL__GANG_RUNNING && !g->killed &&
 			espl__exec_waits_warm(x, g->trial)))

@@ -1,4 +1,5 @@
-/* round_nodes.c - what becomes of nodes and their GPUs, and of the run when its driver comes back.
+/* round_nodes.c - state changes of nodes and their GPUs, and of the run when its driver is
+ * restarted.
  */
 #include "base/assert.h"
 #include "base/text.h"
@@ -12,7 +13,7 @@
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
-/* Micro-dollars, beside what a minute costs: a cloud is asked only now and then. */
+/* Micro-dollars in addition to the cost of a minute: a cloud is asked only now and then. */
 #define CHARGE_SLACK 5000
 
 void
@@ -25,7 +26,7 @@ espl__round_news(struct espl__exec *x)
 	espl__tiers_ask(x, ESPL_WHY_NODES);
 }
 
-/* Nodes have changed: all that decide about them look again. */
+/* Nodes have changed: all policies that decide about them are called again. */
 static void
 mark_nodes(struct espl__exec *x)
 {
@@ -44,7 +45,7 @@ kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 			espl__exec_kill(x, g, 0);
 }
 
-/* The provider's own figure is charged; that it is another than ours must not go unnoticed. */
+/* The provider's figure is charged; a difference from ours must not go unnoticed. */
 static void
 compare_charge(struct espl__exec *x, const struct espl__machine *n, espl_reason reason,
     espl_money charged)
@@ -136,7 +137,8 @@ has_outlived(const struct espl__exec *x, uint64_t node)
 	return 0;
 }
 
-/* The driver was restarted: processes are gone, and the states of nodes must be reported again. */
+/* The driver was restarted: processes have ended, and the states of nodes must be reported again.
+ */
 static void
 reset_nodes(struct espl__exec *x)
 {
@@ -165,7 +167,7 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 	espl__exec_wait(t, ESPL_WHY_NODES);
 }
 
-/* Gangs that are gone; those that outlived the driver stay as they are. */
+/* Ends gangs that are gone; those that outlived the driver stay as they are. */
 static void
 drop_gangs(struct espl__exec *x)
 {

@@ -466,7 +466,7 @@ can_resize(const struct espl__search *s)
 	return ESPL_HAS(struct espl_trainable_ops, ops, resize);
 }
 
-/* The algorithm's declared shape; its instance is there, and whatever else the run needs. */
+/* The algorithm's declared shape; the instance exists, and whatever else the run needs. */
 espl_status
 espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 {

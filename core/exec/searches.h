@@ -126,7 +126,8 @@ struct espl__searches {
 	struct espl__pending_compute *computing;
 	uint32_t computing_count, computing_cap;
 	espl_time spent_at; /* when what was spent was summed last */
-	uint64_t places; /* config.asked: trials that clients hold or want; 0: nothing is wanted */
+	uint64_t places;    /* config.asked: trials that clients hold or ask for; 0: none is asked
+			     * for */
 	struct espl__trial **collect; /* checkpoints to look at when the round is over */
 	uint32_t collect_count, collect_cap;
 	uint64_t reports;
@@ -145,7 +146,8 @@ void espl__searches_begin(struct espl__exec *); /* a round */
 void espl__searches_begun(struct espl__exec *); /* the run */
 /* GPUs came free or a gang was resized: searches that wait for GPUs may start more trials. */
 void espl__searches_capacity(struct espl__exec *);
-/* EV_ASK: running and waiting trials are held by clients, or are handed out before new ones. */
+/* EV_ASK: running and waiting trials are held by clients, or are given to clients before new ones.
+ */
 void espl__searches_asked(struct espl__exec *, uint64_t count);
 void espl__searches_metric(struct espl__exec *, const char *name); /* EV_METRIC */
 /* Their models are as the offers, or (0) only as the time, was. */

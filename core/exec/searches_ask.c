@@ -7,7 +7,7 @@
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
-/* calls of next_group in one round: beyond it the algorithm goes in circles */
+/* calls of next_group in one round: with more the algorithm is in an endless loop */
 #define ASKS_MAX 10000u
 
 /* Whether the source can still produce a checkpoint that it does not have. A paused one that lost
@@ -58,7 +58,7 @@ look_at_clones(struct espl__search *s, struct espl__diag *diag)
 
 /* ---- asking ------------------------------------------------------------------------------- */
 
-/* Trials that could be started at once beyond those that run or wait. */
+/* The number of trials that could start at once in addition to those that run or wait. */
 static uint32_t
 count_startable(const struct espl__search *s)
 {

@@ -226,9 +226,9 @@ espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct esp
 	return status;
 }
 
-/* A trial failed for good.  The best of those is remembered: its checkpoint is kept, should no
- * other trial have a result.  If it was the best of all, which is best now?  O(trials), once for
- * each such failure. */
+/* A trial failed permanently. The best of the failed ones is remembered, and its checkpoint is kept
+ * in case no other trial has a result. If it was the best of all, finds the new best. O(trials),
+ * once for each such failure. */
 static void
 replace_best(struct espl__exec *x, struct espl__trial *t)
 {

@@ -24,7 +24,7 @@ espl_status espl__search_report(struct espl__exec *, const struct espl__event *,
  * the other does so, all others will. */
 void espl__search_unstarted(struct espl__exec *, const struct espl__gang *, uint64_t lease,
     const char *text);
-/* A failure of the trial; hopeless: it is not retried; over: its result stands. */
+/* A failure of the trial; hopeless: it is not retried; over: its result is kept. */
 espl_status espl__search_fault(struct espl__trial *, const char *text, int hopeless, int over,
     struct espl__diag *);
 /* A gang was asked to pause and left without a checkpoint (why: "" or how it ended). */

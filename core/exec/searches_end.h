@@ -4,7 +4,7 @@
 #include "exec/state.h"
 
 /* searches_end.c */
-/* DEADLINE or BUDGET: that ended the run, for everybody and for good; else 0. */
+/* DEADLINE or BUDGET: that ended the whole run permanently; else 0. */
 enum espl__run_end espl__exec_cut(const struct espl__exec *);
 void espl__exec_show_search(const struct espl__search *);
 /* Ends it, and with it an ordinary run; a pool continues with the others. */

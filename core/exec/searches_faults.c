@@ -39,9 +39,9 @@ one_may_report(const struct espl__exec *x, const struct espl__search *s,
 	return 0;
 }
 
-/* Trials that end before their first report, one after the other and wherever they run: so will all
- * others. Where some trial has reported, it takes as many different ones; else two, one of them
- * tried again. */
+/* If trials end before their first report, one after the other and on any node, all others will,
+ * too. Where some trial has reported, this takes as many different ones; otherwise two, one of them
+ * retried. */
 void
 espl__search_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease,
     const char *text)

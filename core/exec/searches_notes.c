@@ -1,9 +1,9 @@
 /* searches_notes.c - notes of the executor and of plugins about their decisions, translated from
  * items to trials and experiments.
  *
- * Users know trials and experiments.  Allocators and placers know the items that stand for them,
- * and the algorithm of one of a pool's experiments numbers its trials and groups for itself: here
- * all become what the run's records name.
+ * Users know trials and experiments. Allocators and placers know the items that represent them, and
+ * the algorithm of one of a pool's experiments has its own numbers for trials and groups. Here all
+ * of them become the names in the run's records.
  */
 #include "base/assert.h"
 #include "exec/effects.h"

@@ -1,9 +1,9 @@
-/* searches_plan.c - the plan of a run: asked for when the offers are known, kept, and held to at
+/* searches_plan.c - the plan of a run: requested when the offers are known, kept, and enforced at
  * the barriers between stages.
  *
- * With a plan in force a stage is over when the last process of its trials is gone and the
- * barrier's latency has passed; so what is simulated, what runs and what the execution model
- * says (docs/model.md) are the same.
+ * With a plan in force a stage is over when the last process of its trials has ended and the
+ * barrier's latency has passed. So simulation, real runs and the execution model (docs/model.md)
+ * agree.
  */
 #include <math.h>
 #include <stdio.h>
@@ -154,7 +154,7 @@ lay_out(struct espl__search *s, const struct espl_plan *plan, struct espl__forec
 	}
 }
 
-/* Makes the experiment's plan of the rows: what policies and the barriers go by. */
+/* Makes the experiment's plan from the rows; policies and the barriers follow it. */
 static void
 publish_plan(struct espl__search *s, const struct espl_plan *given,
     const struct espl__forecast_stage *rows)
@@ -381,7 +381,8 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 
 /* ---- barriers ----------------------------------------------------------------------------- */
 
-/* Do the trials of this stage wait at its end, in their processes, for what becomes of them? */
+/* Whether the trials of this stage wait at its end, in their processes, for the decision about
+ * them. */
 static int
 waits_at_barrier(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 {
@@ -443,7 +444,7 @@ has_processes(const struct espl__search *s, const struct espl__trial_group *grou
 	return 0;
 }
 
-/* A real stage ends when it ends; a simulated one takes what the user says it takes. */
+/* A real stage ends when it ends; a simulated one takes as long as the user says. */
 static espl_time
 barrier_over(const struct espl__search *s, const struct espl__trial_group *group)
 {

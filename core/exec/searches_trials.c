@@ -44,7 +44,7 @@ espl__exec_wait(struct espl__trial *t, uint32_t why)
 void
 espl__exec_leave(struct espl__exec *x, struct espl__trial *t)
 {
-	/* with a plan, the allocator learns that it is gone when its GPUs are free */
+	/* with a plan, the allocator learns of its end when its GPUs are free */
 	int later = t->gang != NULL && t->search->experiment.plan != NULL;
 	uint64_t leaves = t->item != NULL && later ? t->item->pub.id : ESPL_NONE;
 
@@ -251,9 +251,9 @@ espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
 	    (unsigned long long)espl__trial_restores(t));
 }
 
-/* When the search is over: results whose last checkpoint was lost with the driver are trained
- * again from the checkpoint before it, so that every result has its model.  They stay in the
- * group they ended in. */
+/* At the end of the search, results whose last checkpoint was lost with the driver are trained
+ * again from the checkpoint before it, so that every result has its model. They stay in the group
+ * in which they ended. */
 int
 espl__exec_salvage(struct espl__search *s)
 {

@@ -6,7 +6,7 @@
 /* It got its GPUs, after which its stage may begin to train. */
 void espl__exec_trains(struct espl__search *, const struct espl__trial *);
 void espl__exec_runs(struct espl__trial *); /* its processes do */
-/* Its processes are gone and it has work left: `why` its allocator is called. */
+/* Its processes have ended and it has work left: `why` its allocator is called. */
 void espl__exec_wait(struct espl__trial *, uint32_t why);
 /* It has nothing to train any more: frees its item; its processes leave. */
 void espl__exec_leave(struct espl__exec *, struct espl__trial *);

@@ -1,9 +1,8 @@
-/* earlier.h - what was observed before this run, as far as it fits its search space: what a warm
- * start begins with.
+/* earlier.h - earlier observations that fit this run's search space: the data of a warm start.
  *
- * Read from the CSV of recorded curves (docs/curves.md), whether a user wrote it, an earlier run's
- * results were turned into it, or it is this run's own copy.  Unlike curves that are replayed it
- * may hold configurations that do not fit; they are passed over and counted.
+ * They are read from the CSV of recorded curves (docs/curves.md): written by a user, converted from
+ * the results of an earlier run, or this run's own copy. Unlike curves that are replayed, it may
+ * contain configurations that do not fit; they are skipped and counted.
  */
 #ifndef ESPL__EARLIER_H
 #define ESPL__EARLIER_H
@@ -21,8 +20,7 @@ void espl__earlier_free(struct espl__earlier *);
 uint64_t espl__earlier_count(const struct espl__earlier *);
 void espl__earlier_at(const struct espl__earlier *, uint64_t index, struct espl_observation *);
 /* Distinct configurations, best first: by the iteration that they reached, then by loss, then in
- * the file's order.  One whose last value is not a number is left out.
- * NULL beyond the last. */
+ * the file's order. Those whose last value is not a number are left out. NULL beyond the last. */
 const double *espl__earlier_best(const struct espl__earlier *, uint32_t rank);
 /* How many configurations were there, how many of them do not fit, and why the first does not. */
 uint32_t espl__earlier_configs(const struct espl__earlier *);

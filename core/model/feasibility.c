@@ -1,4 +1,4 @@
-/* feasibility.c - can a trial, or a job, ever run on what is sold? */
+/* feasibility.c - whether a trial or a job can ever run on the nodes that are offered. */
 #include "base/assert.h"
 #include "config/run.h"
 #include "model/fleet.h"

@@ -85,7 +85,7 @@ trial_of(const struct espl_history *view, uint64_t id)
 	return trial != NULL ? &trial->pub : NULL;
 }
 
-/* Ancestors' records up to where the clone began come first. */
+/* The records of its ancestors, up to the iteration where the clone began, come first. */
 static uint32_t
 curve(const struct espl_history *view, uint64_t id, uint32_t metric,
     const struct espl_point **points)

@@ -1,7 +1,7 @@
 /* jobs.h - the plain training jobs of a pool as the executor sees them: iterations and GPUs.
  *
- * A job is divided into iterations of equal work and may be resized after each.  One setting says
- * for all jobs how many GPUs a node of the trace stands for.
+ * A job is divided into iterations of equal work and may be resized after each. One setting, for
+ * all jobs, is the number of GPUs of a node of the trace.
  */
 #ifndef ESPL__JOBS_H
 #define ESPL__JOBS_H

@@ -1,4 +1,4 @@
-/* profile.c - what a profile says: speeds, times, and draws of them. */
+/* profile.c - the contents of a profile: speeds, times, and random draws of them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

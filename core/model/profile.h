@@ -29,7 +29,7 @@ struct espl__profile {
 void espl__profile_free(struct espl__profile *);
 /* Throughput of `gpus` GPUs relative to one; of one of `packing` trials on a GPU. */
 double espl__profile_speed(const struct espl__profile *, struct espl_share);
-/* What the speed is multiplied by on GPUs of this type (NULL: those that were profiled). */
+/* The factor of the speed on GPUs of this type (NULL: the profiled type). */
 double espl__profile_type_speed(const struct espl__profile *, const char *gpu_type);
 /* Mean seconds of one iteration on this share of the profiled hardware. */
 double espl__profile_iteration_s(const struct espl__profile *, struct espl_share);

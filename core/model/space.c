@@ -1,8 +1,8 @@
 /* space.c - points of the search space: unit cube to values and back, conditions, settings.
  *
- * Values are rounded to 12 significant decimal digits (of the range where the scale is linear,
- * of the value where it is logarithmic), so that what a trial reads in its JSON is bit for bit
- * what the algorithm chose, and from_unit(to_unit(x)) gives x again although exp(log(x)) does not.
+ * Values are rounded to 12 significant decimal digits (of the range where the scale is linear, of
+ * the value where it is logarithmic). So the value in a trial's JSON is bit for bit the one that
+ * the algorithm chose, and from_unit(to_unit(x)) gives x again although exp(log(x)) does not.
  */
 #include <math.h>
 #include <string.h>

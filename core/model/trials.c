@@ -125,7 +125,7 @@ espl__trial_new(struct espl__trials *t, struct espl__trial_group *g, const doubl
 	return trial;
 }
 
-/* A paused trial may be continued until it is dropped, has trained all that any trial may, or the
+/* A paused trial may be continued until it is dropped, has reached the maximum iteration, or the
  * search is over. */
 static enum espl__finish
 finish_of(const struct espl__trials *t, const struct espl__trial *trial)

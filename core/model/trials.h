@@ -21,7 +21,7 @@ struct espl__trial {
 	struct espl__item *item;     /* while it has a budget to train; else NULL */
 	struct espl__gang *gang;     /* its processes, perhaps on their way out; else NULL */
 	struct espl__search *search; /* that it belongs to */
-	/* clone without a checkpoint of its own: the trial whose to load; NONE */
+	/* clone without its own checkpoint: the trial whose checkpoint to load; NONE */
 	uint64_t source;
 	uint64_t source_checkpoint; /* of the source */
 	uint64_t began;             /* iteration of its parent from which a clone trains; 0 */
@@ -109,7 +109,7 @@ struct espl__trial_group *espl__group_next_ended(struct espl__trials *);
  */
 
 struct espl__history;
-/* earlier: what comes before the first own observation; NULL nothing. */
+/* earlier: observations that precede the first one of this run; NULL none */
 struct espl__history *espl__history_new(const struct espl__trials *,
     const struct espl__earlier *earlier);
 void espl__history_free(struct espl__history *);

@@ -1,11 +1,11 @@
-/* workload.h - plain training jobs that arrive over time: read from a trace, or drawn.
+/* workload.h - plain training jobs that arrive over time: read from a trace, or drawn at random.
  *
  * A trace is a CSV file with the columns job, arrives_s, work_s, nodes_min, nodes_max, in any
- * order, and optionally nodes_asked, weight, eta_s, fate, fate_at_s, scaling.  Work is in seconds
- * on one node; how many GPUs a node stands for is configured, not part of the trace. Rows are in
- * order of arrival.
+ * order, and optionally nodes_asked, weight, eta_s, fate, fate_at_s, scaling. Work is in seconds on
+ * one node. The number of GPUs of a node is configured, not part of the trace. Rows are in order of
+ * arrival.
  *
- * Pure: no file is opened here, and what is drawn depends on the seed alone.
+ * Pure: no file is opened here, and random draws depend only on the seed.
  */
 #ifndef ESPL__WORKLOAD_H
 #define ESPL__WORKLOAD_H

@@ -1,7 +1,7 @@
-/* call.h - the host's half of the policy kinds: makes a call, checks every sink call, times it.
+/* call.h - the host's half of the policy kinds: makes a call, checks every sink call, measures it.
  *
- * The answer is left as ops (ops.h) in caller->ops; nothing is applied here.  A plugin's failure
- * throws the answer away.  Only these functions touch the plugins' tables.
+ * The answer is left as ops (ops.h) in caller->ops; nothing is applied here. If a plugin fails, its
+ * answer is discarded. Only these functions use the plugins' tables.
  */
 #ifndef ESPL__CALL_H
 #define ESPL__CALL_H

@@ -20,7 +20,7 @@ gpu_type_of(const struct espl__model_service *s, uint32_t offer)
 	return offer < s->fleet->offer_count ? s->fleet->offers[offer]->gpu_type : NULL;
 }
 
-/* Offers with GPUs of one type are as fast as each other: the first of them stands for all. */
+/* Offers with the same type of GPU are equally fast: the first of them represents all. */
 static uint32_t
 first_of_type(const struct espl__model_service *s, uint32_t offer)
 {

@@ -1,8 +1,8 @@
 /* model_service.h - the execution model as policies see it (service ESPL_MODEL).
  *
- * Joins what the model needs: the experiment, the profile, the offers, what was measured, and
- * where the run stands.  Forecasts are made on demand and kept until something changes; everything
- * comes from the journal's events, so a replay asks the same.
+ * Combines the inputs of the model: the experiment, the profile, the offers, the measurements, and
+ * the present state of the run. Forecasts are made on demand and kept until something changes;
+ * everything comes from the journal's events, so a replay asks the same.
  */
 #ifndef ESPL__MODEL_SERVICE_H
 #define ESPL__MODEL_SERVICE_H
@@ -25,7 +25,7 @@ struct espl__model_service {
 	struct espl__forecast_setup setup; /* what does not change in a run */
 	/* by ESPL_FROM_NOW and ESPL_AFRESH; NULL: to be made */
 	struct espl__forecast *forecasts[4];
-	/* Fills next_stage, held, deadline_s and budget_usd with where the run stands. */
+	/* Fills next_stage, held, deadline_s and budget_usd with the present state of the run. */
 	void (*stand)(void *ctx, struct espl__forecast_setup *);
 	void *ctx;
 	struct espl__model_measure *measured;

@@ -1,7 +1,7 @@
 /* clock.c - how long a crashed run was without a driver: DIR/clock.
  *
- * A wall clock that was wrong before the crash (a boot before NTP) would add days to the run.  As
- * long as the machine has not been restarted, its clock since boot tells the time that really
+ * A wall clock that was wrong before the crash (a boot before NTP) would add days to the run. As
+ * long as the machine has not been restarted, the clock since boot gives the time that really
  * passed.
  */
 #include <inttypes.h>

@@ -1,7 +1,8 @@
 /* drive.c - a whole run: folder, lock, journal, and the one loop over a world.
  *
- * What happened is in the journal before the executor hears of it, and what was decided before it
- * is done; what costs money (a machine asked for or given back) waits until it is on the disk.
+ * Events are in the journal before the executor receives them, and decisions before they are
+ * carried out. Effects that cost money (leasing or releasing a machine) wait until the journal is
+ * synced to the disk.
  */
 #include "base/assert.h"
 #include "run/drive.h"
@@ -19,7 +20,8 @@
 #include "run/drive_private.h"
 
 #define SYNC_EVERY \
-	INT64_C(100000000) /* ns: at most so much of a real run is only in the kernel's memory */
+	INT64_C(100000000) /* ns: at most this much of a real run is only in the kernel's memory \
+			    */
 #define SIM_GATHER (256u << 10) /* bytes gathered before a simulation writes */
 
 espl_status
@@ -34,8 +36,8 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 	return espl__exec_new(&setup, &run->exec, diag);
 }
 
-/* Writes CLOSED: the clock stands still at `at`.  utc_s: 0 where the run stopped; where it
- * continues, the wall clock at that moment, so that a crash after it can be dated. */
+/* Writes CLOSED: the clock is stopped at `at`. utc_s: 0 where the run stopped; where it continues,
+ * the wall clock at that moment, so that a crash after it can be dated. */
 static void
 record_close(struct espl__run_state *run, espl_time at, int64_t utc_s)
 {
@@ -138,8 +140,8 @@ commit_journal(struct espl__run_state *run, int must, struct espl__diag *diag)
 	return status;
 }
 
-/* What happened is in the file before anything is made of it: whatever becomes of the driver
- * meanwhile, it can be gone through again. */
+/* The events are in the file before they are processed: if the driver dies meanwhile, they can be
+ * replayed. */
 static espl_status
 write_events(struct espl__run_state *run, const struct espl__round *round, struct espl__diag *diag)
 {

@@ -23,17 +23,17 @@ struct espl__drive {
 	uint64_t seed; /* of the simulated world and of all instances */
 	/* After every round and at least 10 times a second in the real world. */
 	void (*tick)(void *ctx, struct espl__exec *);
-	/* The journal has been replayed, but for `rest`; `kept`: the file in the run's folder in
-	 * which that is now, NULL none. */
+	/* The journal has been replayed, except for `rest`; `kept`: the file in the run directory
+	 * to which that was moved, NULL none. */
 	void (
 	    *replayed)(void *ctx, struct espl__exec *, const struct espl__rest *, const char *kept);
 	void *ctx;
 	/* Set from a signal handler: 1 stop cleanly, 2 kill. */
 	const volatile int *interrupt;
 };
-/* The lock of a run's folder, to be held before anything in it is changed; closing *lock gives it
- * back. E_BUSY: another driver has it.  It is a lock of the process (see espl__lock): the holder
- * must not ask espl__locked() about the same file, which would release it. */
+/* The lock of a run directory, taken before anything in it is changed; closing *lock releases it.
+ * E_BUSY: another driver has it. It is a lock of the process (see espl__lock): the holder must not
+ * call espl__locked() for the same file, which would release it. */
 espl_status espl__drive_lock(const char *dir, int *lock, struct espl__diag *);
 /* Runs to the end.  *summary is filled whenever the executor came to life.  OK: see summary.how;
  * E_CONFIG: bad configuration or plugin options (exit 2); E_INFEASIBLE (exit 3); other: the run

@@ -21,14 +21,14 @@ struct espl__run_state {
 	struct espl__buf round; /* encoded */
 };
 
-/* Makes the executor; the header says which calendar, so it is known before. */
+/* Makes the executor; the header contains the calendar, so it is known before. */
 espl_status espl__drive_exec(struct espl__run_state *, struct espl__diag *);
 /* Reads DIR/journal, feeds it to a fresh executor and opens it for appending. */
 espl_status espl__drive_replay(struct espl__run_state *, const char *path, struct espl__diag *);
-/* clock.c: notes in DIR/clock that the run's clock stands at `at` now; origin_s: the UTC second
- * of its 0, which identifies the part of the run. */
+/* clock.c: writes to DIR/clock that the run's clock is at `at` now; origin_s: the UTC second of its
+ * 0, which identifies the part of the run. */
 void espl__drive_clock_keep(const char *dir, espl_time at, int64_t origin_s);
-/* Where it stands now, by the clock since boot; 0: the machine was restarted or is a different
- * one, or there is no note for this part of the run. */
+/* The run's clock now, by the clock since boot; 0: the machine was restarted or is a different one,
+ * or there is no note for this part of the run. */
 int espl__drive_clock_since(const char *dir, int64_t origin_s, espl_time *at);
 #endif

@@ -1,9 +1,9 @@
-/* drive_replay.c - resume: the journal is fed to a fresh executor, decision by decision compared.
+/* drive_replay.c - resume: the journal is fed to a fresh executor, and every decision is compared.
  *
- * Effects of replayed rounds are never applied: what of them must be done again follows from
- * EV_RESUME.  A last round whose decisions were not written is decided now and they are added.
+ * Effects of replayed rounds are never applied: EV_RESUME leads to those that must be repeated. If
+ * the decisions of the last round were not written, they are made now and appended.
  *
- * The clock after a stop in good order goes on where it stood.  After a crash the time since
+ * After a clean stop the clock continues from where it stopped. After a crash the time since then
  * counts as spent (leases ran on): by the clock since boot, or after a restart by the wall clock.
  */
 #include "base/assert.h"
@@ -219,7 +219,7 @@ set_clock(struct replay *replay)
 	run->begin = since;
 }
 
-/* Whole records behind damage are not thrown away unless the user says so. */
+/* Whole records after damage are discarded only if the user says so. */
 static espl_status
 look_behind(struct replay *replay, const char *path, struct espl__rest *rest,
     struct espl__diag *diag)

@@ -1,8 +1,8 @@
-/* journal.c - the journal's file: framed, chained by checksum, cut off where it is torn.
+/* journal.c - the journal's file: framed, chained by checksum, cut off where it is damaged.
  *
- * Writing gathers records and puts them out with one write; a failed write is taken back with
- * ftruncate, so that a full disk never leaves half a record behind a whole one.  Reading maps
- * nothing and trusts nothing: sizes are bounded by what is left of the file.
+ * Writing collects records and writes them with one call; a failed write is undone with ftruncate,
+ * so that a full disk never leaves half a record after a whole one. Reading maps nothing and trusts
+ * nothing: sizes are bounded by the rest of the file.
  */
 #include "base/assert.h"
 #include "run/journal.h"

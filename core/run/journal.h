@@ -39,10 +39,10 @@ espl_status espl__journal_append_to(const char *path, uint64_t valid, uint32_t c
     struct espl__journal **, struct espl__diag *);
 /* Into memory; nothing is written yet. */
 void espl__journal_add(struct espl__journal *, enum espl__record, const void *, size_t);
-/* What was added since the mark is taken back, written or not. */
+/* Removes the records added since the mark, written or not. */
 void espl__journal_mark(struct espl__journal *);
 espl_status espl__journal_take_back(struct espl__journal *, struct espl__diag *);
-/* Writes what has gathered; with sync also fdatasync.  Failure (full disk) leaves the file cut
+/* Writes the collected records; with sync also fdatasync. A failure (full disk) leaves the file cut
  * back to its last whole record. */
 espl_status espl__journal_commit(struct espl__journal *, int sync, struct espl__diag *);
 size_t espl__journal_pending(const struct espl__journal *);
@@ -61,8 +61,7 @@ void espl__journal_reader_free(struct espl__journal_reader *);
 
 /* ---- journal_repair.c ------------------------------------------------------------------------ */
 
-/* A journal that does not end with a whole record: what is wrong, and what becomes of it.
- */
+/* A journal that does not end with a whole record: the damage, and how it is handled. */
 
 /* what lies behind the last record that can be read */
 struct espl__rest {
@@ -73,11 +72,11 @@ struct espl__rest {
 };
 espl_status espl__journal_find_rest(const char *path, uint64_t valid, struct espl__rest *,
     struct espl__diag *);
-/* Copies what begins at `from` to a new file beside it, PATH.damaged (or PATH.damaged-2, ...), and
- * to the disk.  *kept: its name without folders, malloc'd; NULL where there is nothing. */
+/* Copies the bytes from `from` on to a new file beside it, PATH.damaged (or PATH.damaged-2, ...),
+ * and to the disk. *kept: its name without directories, malloc'd; NULL if there are none. */
 espl_status espl__journal_keep_rest(const char *path, uint64_t from, char **kept,
     struct espl__diag *);
-/* 1: the file is there, and the driver that made it was ended before it had written the header:
- * nothing followed.  0: it is not there, or there is something in it. */
+/* 1: the file exists, and the driver that created it died before it had written the header, so
+ * nothing followed. 0: it does not exist, or it has contents. */
 int espl__journal_is_empty(const char *path);
 #endif

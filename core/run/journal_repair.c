@@ -1,8 +1,8 @@
 /* journal_repair.c - a journal that does not end with a whole record.
  *
- * A driver that is killed leaves the beginning of a record, which is no loss.  Where whole records
- * follow the gap, something has changed what was written: only the user can say whether to go on
- * without them.
+ * A killed driver leaves the beginning of a record, which is not a loss. If whole records follow
+ * the gap, something has changed the file: only the user can decide whether to continue without
+ * them.
  */
 #include "run/journal.h"
 
@@ -18,7 +18,7 @@
 
 #define HEAD ESPL__JOURNAL_HEAD
 #define FRAME ESPL__JOURNAL_FRAME
-/* longer ones are not looked for: sums would take for ever */
+/* longer records are not searched for: the checksums would take too long */
 #define RECORD_MAX ((size_t)1 << 20)
 #define WINDOW (4 * RECORD_MAX)
 #define HEADER_MAX 256u /* of the header's record */
