@@ -1,8 +1,8 @@
-/* check_offers.c - what a configuration wants of its cloud, held against what that sells.
+/* check_offers.c - compares a configuration's needs with the offers of its cloud.
  *
- * Known before anything is begun: a job that can never run is refused, at its line of the trace,
- * and a warning is given for an allocator configured for more GPUs than the cloud can provide,
- * since it would silently use fewer.
+ * This is checked before anything is started: a job that can never run is refused, at its line of
+ * the trace. There is a warning if an allocator is configured for more GPUs than the cloud can
+ * provide, since it would silently use fewer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,8 +65,7 @@ espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet 
 	free(line);
 }
 
-/* A job whose iteration takes as long as a hung one is silent would be killed, tried again and
- * given up. */
+/* A job whose iterations exceed the limit for hung trials would be killed, retried and given up. */
 static void
 tell_silent_jobs(const struct espl__session *s)
 {

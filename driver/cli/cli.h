@@ -1,4 +1,4 @@
-/* cli.h - what the verbs of the command line share: arguments, messages, exit status. */
+/* cli.h - what the commands share: arguments, messages, exit status. */
 #ifndef ESPL__CLI_H
 #define ESPL__CLI_H
 #include <stdint.h>
@@ -119,7 +119,7 @@ int espl__verb_version(const struct espl__args *);
 
 /* How often the user asked to stop: 1 cleanly, 2 at once.  Never more. */
 extern volatile int espl__interrupts;
-/* From here on SIGINT, SIGTERM and SIGHUP are counted and end nothing by themselves; what the
- * program's parent chose to ignore stays ignored. */
+/* From here on SIGINT, SIGTERM and SIGHUP are counted and end nothing by themselves; signals that
+ * the parent process ignores stay ignored. */
 void espl__interrupt_catch(void);
 #endif

@@ -159,7 +159,7 @@ put_settings(const char *begin, const char *end, struct espl__buf *b)
 		espl__print(b, "%s", end);
 }
 
-/* What `help` explains; plugins come and go, so the scripts ask for them. */
+/* The topics of `help`; plugins can change, so the scripts query them. */
 static void
 put_topics(struct espl__buf *b)
 {

@@ -194,7 +194,7 @@ write_warm(const struct espl__session *s, const char *to, struct espl__diag *dia
 	return status;
 }
 
-/* trial.env has a file of its own: run.cfg is what users show to others. */
+/* trial.env has a separate file, because users show run.cfg to others. */
 static espl_status
 write_env(const struct espl__node *env, const char *to, struct espl__diag *diag)
 {
@@ -242,7 +242,7 @@ add_input(struct inputs *in, char *source, char *name)
 	in->names[in->count++] = name;
 }
 
-/* Called for each input file of the configuration: copies it, says where the copy is. */
+/* Called for each input file of the configuration: copies it and returns where the copy is. */
 static const char *
 map_input(void *ctx, const struct espl__node *node, const char *absolute)
 {
@@ -308,7 +308,7 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 	return status;
 }
 
-/* One of a pool's experiments: experiments/NUMBER, with inputs of its own. */
+/* One of a pool's experiments: experiments/NUMBER, with its own inputs. */
 static espl_status
 write_entry(const struct espl__session *s, const char *dir, uint32_t number,
     struct espl__diag *diag)
@@ -367,7 +367,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-/* What a run makes, and a run that is taken back removes. */
+/* Files that a run creates, and that are removed if the run is undone. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
 	"results.db-shm", "trials", "experiments", "spool", "inputs", ESPL__RUN_FILES, "faults",
 	"clock", "ask.sock", "lock" };
@@ -416,7 +416,7 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a directory", given);
 	if (!*made && (espl__folder_has(given, "run.cfg") || espl__folder_has(given, "journal")))
 		return refuse_used_dir(given, diag);
-	/* Files of these names are somebody else's: neither overwrite nor remove them. */
+	/* Files with these names belong to others: neither overwrite nor remove them. */
 	for (i = 0; !*made && i < OWN_NAMES; i++) {
 		if (strcmp(own_names[i], "lock") == 0 || !espl__folder_has(given, own_names[i]))
 			continue;

@@ -10,7 +10,7 @@ espl_status espl__folder_write(const struct espl__session *, const char *dir, st
  * *dir: absolute, malloc'd; *made: it did not exist before. */
 espl_status espl__folder_make(const struct espl__session *, const char *given, const char *faults,
     char **dir, int *made, struct espl__diag *);
-/* Takes back what espl__folder_make and a driver that never began left there. */
+/* Removes what espl__folder_make and a driver that never started left there. */
 void espl__folder_undo(const char *dir, int made);
 /* An existing run's folder, absolute; E_CONFIG with a hint where it is none. */
 espl_status espl__folder_find(const char *given, char **dir, struct espl__diag *);

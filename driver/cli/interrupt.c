@@ -13,7 +13,8 @@ on_signal(int number)
 		espl__interrupts++;
 		return;
 	}
-	/* A policy that never comes back would never look.  Agents end what runs when we are gone.
+	/* A policy that never returns would never check the flag. Agents kill the trials when we
+	 * are gone.
 	 */
 	(void)signal(number, SIG_DFL);
 	(void)raise(number);

@@ -1,5 +1,5 @@
-/* plan.h - what `espalier plan` is made of: one planner's answer, where it comes from and how it
- * is written. */
+/* plan.h - the parts of `espalier plan`: one planner's answer, how it is computed and how it is
+ * printed. */
 #ifndef ESPL__PLAN_H
 #define ESPL__PLAN_H
 #include "base/mem.h"
@@ -51,7 +51,8 @@ struct espl__plan_ask {
 	espl_span deadline;
 	espl_money budget;
 };
-/* Runs the executor up to its plan, on nothing.  All strings and rows go into the arena. */
+/* Runs the executor up to its plan, without any machines. All strings and rows go into the arena.
+ */
 void espl__plan_find(struct espl__session *, const struct espl__plan_ask *, struct espl__arena *,
     struct espl__plan_answer *);
 /* Simulates the session's runs, whose nodes may be interrupted; no runs: they cannot be simulated.

@@ -1,6 +1,6 @@
-/* plan_find.c - one planner's answer: the executor is run up to its plan, over a world that only
- * tells what is sold; other allocators take the place of the file's; runs are simulated where nodes
- * may be interrupted; and the planner is asked for a row of deadlines. */
+/* plan_find.c - one planner's answer: runs the executor up to its plan in a world that only
+ * describes offers; replaces the file's allocator by others; simulates the run where nodes may be
+ * interrupted; and asks the planner for a row of deadlines. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -44,7 +44,7 @@ copy_row(const struct finding *f, const struct espl__exec *exec,
 	row->cost_usd = from->cost_usd;
 }
 
-/* The executor dies with the drive, so all that is wanted of its plan is copied. */
+/* The executor ends with the drive, so the needed parts of its plan are copied. */
 static void
 on_tick(void *ctx, struct espl__exec *exec)
 {
@@ -171,8 +171,8 @@ espl__plan_allocator(struct espl__session *s, const char *name, struct espl__are
 		for (uint32_t i = 0; i < group->child_count; i++) {
 			const char *option = group->children[i]->name;
 
-			/* Dropped is what the file's allocator alone knows; what neither knows is
-			 * complained of. */
+			/* Options that only the file's allocator knows are dropped; options that
+			 * neither knows are reported. */
 			if (before == after ||
 			    (strcmp(option, "use") != 0 &&
 				(option_of(before, option) == NULL ||
@@ -241,8 +241,8 @@ espl__plan_allocators(struct espl__arena *arena, const char *const **sorted)
 
 /* ---- interruptions --------------------------------------------------------------------------- */
 
-/* Plans on nodes that the provider may take back.  The model knows nothing of
- * that, so the run is simulated. */
+/* Plans on nodes that the provider may interrupt. The model does not cover that, so the run is
+ * simulated. */
 
 #define RUNS 20u
 #define SPENT 2.0 /* seconds after which no further run begins */

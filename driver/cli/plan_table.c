@@ -1,4 +1,4 @@
-/* plan_table.c - a plan for people: tables of at most 100 columns, and what is said below them. */
+/* plan_table.c - a plan for people: tables of at most 100 columns, and the text below them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,7 +193,7 @@ print_proof(struct espl__buf *b, const struct espl__plan_answer *a)
 		espl__print(b, "not proven optimal\n");
 }
 
-/* What the model leaves out, and how it comes out in simulated runs. */
+/* The effects that the model leaves out, and the results of simulated runs. */
 static void
 print_interruptions(struct espl__buf *b, const struct espl__plan_answer *a,
     const struct espl__run_config *c)

@@ -1,5 +1,5 @@
-/* profile.h - the parts of `espalier profile`: what is measured and on what, one measurement,
- * how the profile is written, and where it is kept for `trial.profile = "auto"`.
+/* profile.h - the parts of `espalier profile`: the subject of the measurements, one measurement,
+ * writing the profile, and the cache for `trial.profile = "auto"`.
  */
 #ifndef ESPL__CLI_PROFILE_H
 #define ESPL__CLI_PROFILE_H
@@ -13,7 +13,7 @@ struct espl__subject {
 				   * of the space */
 	char *point;              /* the same as a libconfig group */
 	char *json;               /* the same as JSON */
-	char *offer;              /* what is leased; NULL: the cloud has not named an offer yet */
+	char *offer;              /* the leased offer; NULL: the cloud has not named one yet */
 	int on_cpu;               /* measures CPU slots, not GPUs */
 	char *device;             /* for people: "NVIDIA H200", or the processor's name */
 	uint32_t gpus, nodes_max; /* of the offer; gpus 0: not known */

@@ -1,8 +1,8 @@
-/* profile_subject.c - which trial a profile is of, and on which hardware: what is measured, and the
- * digest by which a kept profile is found again.
+/* profile_subject.c - the subject of a profile: the trial, the hardware, and the digest by which a
+ * cached profile is found.
  *
- * The digest covers what changes how long an iteration takes: program (with the files that its
- * command names), options, environment, limits, the configuration measured, processor and GPU.
+ * The digest covers what affects the length of an iteration: program (with the files that its
+ * command names), options, environment, limits, the measured configuration, processor and GPU.
  */
 #include "base/assert.h"
 #include "cli/profile.h"
@@ -86,7 +86,7 @@ struct seen {
 	uint32_t cpus;
 };
 
-/* What would be leased: the offer that the allocator is told to take, or the first. */
+/* The offer that would be leased: the one that the allocator is configured for, or the first. */
 static void
 take_offer(void *ctx, const struct espl_offer *offer)
 {

@@ -13,7 +13,8 @@
 
 /* ---- the fit -------------------------------------------------------------------------------- */
 
-/* Of the reciprocal of the variance; one value alone tells nothing of it, equal ones too much. */
+/* Of the reciprocal of the variance; a single value contains no information about it, equal values
+ * would claim too much. */
 static double
 weight_of(const struct espl__measurement *m)
 {
@@ -40,7 +41,7 @@ fit_speeds(struct espl__measurement *const *list, uint32_t count)
 	free(weights);
 }
 
-/* A trial that needs m GPUs is taken for one m times as fast as on one: nobody will try. */
+/* A trial that needs m GPUs is assumed to be m times as fast as on one: no run will use fewer. */
 void
 espl__profiled_fit(struct espl__profiled *p)
 {
@@ -90,8 +91,7 @@ put_together(const struct espl__profiled *p, struct around *to)
 			espl__tally_add(&again, fmax(0, m->again.mean - each));
 		espl__tally_merge(&to->save, &m->save);
 	}
-	/* A start from a checkpoint takes both; what it varies more than a fresh one is the
-	 * restore's. */
+	/* A start from a checkpoint includes both; its additional variation is the restore's. */
 	a = espl__tally_sd(&again);
 	b = espl__tally_sd(&to->start);
 	spread = fmax(0, a * a - b * b);

@@ -18,7 +18,7 @@
 #include "model/fleet.h"
 #include "policy/call.h"
 
-/* What the pool says of an experiment counts, not what its file says. */
+/* The pool's settings for an experiment override those in its file. */
 static espl_status
 take_entry(struct espl__session *pool, const struct espl__entry *entry, struct espl__diag *diag)
 {
@@ -194,7 +194,7 @@ find_item(void *ctx, uint64_t id)
 	return id == item->id ? item : NULL;
 }
 
-/* A trial that wants to start; in a pool as wide as the widest of all. */
+/* A trial that is ready to start; in a pool as wide as the widest of all. */
 static void
 make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 {
@@ -220,8 +220,8 @@ make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 	item->flags = trial->colocate ? ESPL_ITEM_COLOCATE : 0;
 }
 
-/* Is the allocator content with what is sold and with what a trial needs?  It is asked as when the
- * first trial arrives; whatever else it says then is not yet of interest. */
+/* Whether the allocator accepts the offers and the needs of a trial. It is called as when the first
+ * trial arrives; the rest of its answer is ignored. */
 static espl_status
 ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct espl__diag *diag)
 {

@@ -15,8 +15,8 @@ espl_status espl__session_load(const char *path, const char *const *sets, uint32
 espl_status espl__session_next_seed(struct espl__session *, struct espl__diag *);
 void espl__session_free(struct espl__session *);
 
-/* warm_start.c: reads experiment.warm_start, once; and reports, when a search begins, what is left
- * out and (`all`) what is used. */
+/* warm_start.c: reads experiment.warm_start, once; when a search begins, reports what is left out
+ * and (`all`) what is used. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void espl__session_warm_tell(const struct espl__session *, int all);
 
@@ -49,7 +49,7 @@ espl_status espl__session_alone(const struct espl__session *, struct espl__diag 
 /* For struct espl__exec_setup: its `load`. */
 espl_status espl__session_submitted(struct espl__session *pool, uint64_t number,
     const struct espl__session **, struct espl__diag *);
-/* An experiment for a pool, which has allocator and cloud of its own: is the rest of it good? */
+/* An experiment for a pool, whose allocator and cloud it uses: whether the rest is valid. */
 /* session_trainable.c: a trainable's options, and whether it takes the configurations of the space.
  */
 espl_status espl__session_check_trainable(const struct espl__session *, struct espl__diag *);
@@ -60,8 +60,8 @@ espl_status espl__session_check(struct espl__session *, int simulated, struct es
 /* E_CONFIG where the cloud exists in simulation only. */
 espl_status espl__session_real(const struct espl__session *, struct espl__diag *);
 
-/* What the configuration alone tells about machines: the cloud's offers, one by one.  *count:
- * how many there were; a cloud that knows none before it starts gives 0 and no error. */
+/* The cloud's offers, one by one, as far as the configuration alone determines them. *count: their
+ * number; a cloud that knows none before it starts returns 0 and no error. */
 typedef void espl__offer_fn(void *ctx, const struct espl_offer *);
 espl_status espl__session_offers(const struct espl__session *, espl__offer_fn *, void *ctx,
     uint32_t *count, struct espl__diag *);
@@ -69,9 +69,9 @@ espl_status espl__session_offers(const struct espl__session *, espl__offer_fn *,
  * a configuration to say). */
 struct espl__arena;
 const struct espl_spec *espl__session_spec(const struct espl__session *, struct espl__arena *);
-/* check_unchanged.c: what `check` says of a program that is not changed: its command line with an
- * example of the parameters; and which reports trial.metrics finds in a file of its output (path
- * NULL: no file). */
+/* check_unchanged.c: `check` for unchanged scripts: the command line with an example of the
+ * parameters, and the reports that trial.metrics finds in a file of their output (path NULL: no
+ * file). */
 void espl__check_words(const struct espl__session *, struct espl__buf *);
 espl_status espl__check_output(const struct espl__session *, const char *path, struct espl__buf *,
     struct espl__diag *);

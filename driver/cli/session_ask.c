@@ -1,6 +1,6 @@
-/* session_ask.c - what plugins tell of a configuration while nothing has been started: the cloud's
- * offers, the algorithm's shape. There is no world behind them: a cloud that wants one to describe
- * itself is refused.
+/* session_ask.c - queries plugins about a configuration before anything has been started: the
+ * cloud's offers, the algorithm's shape. There is no world behind them: a cloud that needs one to
+ * describe its offers is refused.
  */
 #include <string.h>
 #include <espalier/cloud.h>

@@ -19,7 +19,7 @@ struct espl__show {
 /* dir NULL: nothing is kept.  Hooks the observers and callbacks into *drive. */
 void espl__show_begin(struct espl__show *, const struct espl__session *, enum espl__show_as,
     struct espl__drive *drive);
-/* The run has ended: takes the last numbers into view.totals, closes everything but the view.
+/* The run has ended: copies the final numbers into view.totals and closes everything but the view.
  * `broken` and `why`: how a run ended that could not continue; NULL: as the summary says. */
 void espl__show_end(struct espl__show *, const struct espl__exec_summary *, const char *broken,
     const char *why);

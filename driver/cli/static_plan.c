@@ -1,7 +1,7 @@
 /* static_plan.c - the cheapest static plan of a run, for its report.
  *
- * The search for it has a process of its own: it may take hours where the run itself was long, and
- * a page must not wait for that.  What it found is a file, which serves later pages too.
+ * The search runs in a separate process: after a long run it may take hours, and a page must not
+ * wait for that. Its result is a file, which later pages use, too.
  */
 #include "base/assert.h"
 #include "cli/static_plan.h"

@@ -1,7 +1,8 @@
-/* verb_allocate.c - one online decision of an allocator on a given view: for authors of allocators
+/* verb_allocate.c - one online decision of an allocator on a given view, for authors of allocators
  * and for cases with known answers.
  *
- * Computations that the allocator asks for are run and brought back until it asks for no more.
+ * Computations that the allocator submits are run and their results passed back until it submits no
+ * more.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "policy/call.h"
 #include "driver/compute.h"
 
-#define ROUNDS_MAX 1000 /* of computations: beyond it the allocator goes in circles */
+#define ROUNDS_MAX 1000 /* of computations: with more the allocator is in an endless loop */
 
 enum { GRANTED = 1, QUEUED }; /* what is mentioned of an item */
 
@@ -156,7 +157,7 @@ check_sum(const struct decision *d, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-/* Runs what the last call submitted; its outcomes go into the next view. */
+/* Runs the computations that the last call submitted; their outcomes are in the next view. */
 static void
 run_computations(struct decision *d)
 {

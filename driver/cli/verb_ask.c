@@ -131,8 +131,8 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 
 /* ---- the folder --------------------------------------------------------------------------- */
 
-/* The run directory that is there, with its own configuration; `given`: what the user wants in it,
- * or not loaded. */
+/* An existing run directory, with its own configuration; `given`: the configuration that the user
+ * asked for, or not loaded. */
 static espl_status
 load_folder(struct opened *o, const char *dir, struct espl__diag *diag)
 {
@@ -179,8 +179,8 @@ sleep_ms(long ms)
 	(void)nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 }
 
-/* Makes the folder; of several processes that do so one comes first, and the others open what it
- * has made. */
+/* Creates the run directory. If several processes do so at once, one wins and the others open its
+ * directory. */
 static espl_status
 make_folder(struct opened *o, const char *dir, struct espl__diag *diag)
 {

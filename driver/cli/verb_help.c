@@ -352,8 +352,7 @@ unknown_topic(const char *topic, struct topics *found, struct espl__diag *diag)
 	return ESPL_E_CONFIG;
 }
 
-/* Neither a verb nor a group: a plugin's name without its kind, or the beginning of what is unique.
- */
+/* Neither a command nor a group: a plugin's name without its kind, or a unique prefix. */
 static espl_status
 other_topic(const char *topic, enum espl__help_form form, struct espl__buf *b,
     struct espl__diag *diag)

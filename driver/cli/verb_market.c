@@ -1,7 +1,7 @@
 /* verb_market.c - market: interruption predictors on recorded spot prices.
  *
- * Each market of the file is divided: a predictor that learns sees the first days only, and every
- * minute after them is predicted.  The majority and the training rate stand beside every result:
+ * Each market of the file is divided: a predictor that learns sees only the first days, and every
+ * minute after them is predicted. Each result is printed with the majority and the training rate:
  * where interruptions are rare, a predictor that says "never" is right most of the time.
  */
 #include <math.h>
@@ -89,8 +89,7 @@ read_margin(const char *flag, const char *text, struct espl_margin *margin, stru
 	return ESPL_OK;
 }
 
-/* What is asked for, and what a network is trained on: RevPred as published has margins of its own.
- */
+/* The margins of the questions and of the training: published RevPred has its own. */
 static espl_status
 read_margins(struct judging *j, const struct espl__args *args, struct espl__diag *diag)
 {
@@ -241,8 +240,8 @@ take_rate(struct judging *j, const struct score *score, struct espl_predictor_op
 	ask->hazard_hours = (double)j->train / HOUR;
 }
 
-/* The training period: its rate, and a threshold.  Both predictors are asked in the order of time;
- * each market has margins of its own, the same for every predictor. */
+/* The training period: its rate, and a threshold. Both predictors are called in order of time; each
+ * market has its own margins, the same for every predictor. */
 static void
 judge_training(struct judging *j, const struct espl__price_series *s, struct espl_predictor *p,
     struct espl_predictor *oracle, struct score *score)

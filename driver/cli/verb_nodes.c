@@ -279,7 +279,8 @@ take_end(void *ctx, const struct espl__owned *o)
 	}
 }
 
-/* The run whose machines are to be released must not have a driver, and gets none meanwhile. */
+/* The run whose machines will be released must not have a driver, and must not get one meanwhile.
+ */
 static espl_status
 hold_run(const struct known_runs *runs, const char *label, const char *given, int force, int *lock,
     struct espl__diag *diag)
@@ -328,7 +329,7 @@ release_run(struct espl__visit *visit, const char *label, int json, struct espl_
 
 /* ---- the verb ---- */
 
-/* The configuration whose cloud is asked; and the runs that are beside it. */
+/* The configuration of the cloud that is queried, and the runs beside it. */
 static espl_status
 load_config(const char *dir, const char *file, struct known_runs *runs,
     struct espl__run_config **config, struct espl__diag *diag)

@@ -1,4 +1,5 @@
-/* verb_plugins.c - plugins, check-plugin, check: what is there, and would it work? */
+/* verb_plugins.c - plugins, check-plugin, check: lists and tests what is installed or configured.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -355,7 +356,8 @@ say_offer(void *ctx, const struct espl_offer *offer)
 	espl__print(b, "\n");
 }
 
-/* Who comes, and when; what tells of one experiment alone is told by `check` of its file. */
+/* The experiments of a pool and their arrivals; details of one experiment are printed by `check` of
+ * its file. */
 static void
 say_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 {

@@ -74,7 +74,7 @@ find_pool(const char *given, char **dir, struct espl__diag *diag)
 	return status;
 }
 
-/* A name for a request that is nobody else's, and in the order of asking. */
+/* A unique name for a request, in order of submission. */
 static char *
 request_name(const char *kind)
 {
@@ -113,8 +113,8 @@ end_asking(const char *dir, const char *request, int asker)
 	free(path);
 }
 
-/* What the driver said: "accepted" or "refused", and in the line behind it who, or why.  Returns
- * the exit status. */
+/* The driver's answer: "accepted" or "refused", and on the next line the name or the reason.
+ * Returns the exit status. */
 static int
 tell_answer(const char *path, const char *what, const char *name)
 {
@@ -153,7 +153,7 @@ wait_for_answer(const char *dir, const char *request, int asker, const char *wha
 	for (int i = 0;
 	     i < ANSWER_WITHIN && access(path, R_OK) != 0 && (held = espl__run_held(dir)) != 0; i++)
 		(void)usleep(100000);
-	/* what was written until now is read, what comes later taken away */
+	/* what has been written so far is read, later output is discarded */
 	end_asking(dir, request, asker);
 	if (access(path, R_OK) == 0) {
 		result = tell_answer(path, what, name);
@@ -173,7 +173,7 @@ wait_for_answer(const char *dir, const char *request, int asker, const char *wha
 	return result;
 }
 
-/* The experiment with copies of all that it names, in a folder of the spool. */
+/* The experiment with copies of all files that it names, in a directory of the spool. */
 static espl_status
 put_experiment(const struct espl__session *s, const char *dir, const char *request,
     struct espl__diag *diag)

@@ -112,7 +112,7 @@ load_session(struct profiling *p, struct espl__diag *diag)
 	return status == ESPL_OK ? espl__subject_find(&p->session, &p->subject, diag) : status;
 }
 
-/* Where the profile goes must be writable before time and money are spent. */
+/* The output file must be writable before time and money are spent. */
 static espl_status
 find_places(struct profiling *p, struct espl__diag *diag)
 {
@@ -206,7 +206,7 @@ tell_measurement(const struct profiling *p, const struct espl__measurement *m)
 	    (unsigned long long)m->iteration.count, espl__format_seconds(m->elapsed_s, took));
 }
 
-/* The next element of the list.  *end says what became of it. */
+/* The next element of the list. *end receives its result. */
 static espl_status
 measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure_end *end,
     struct espl__measurement *to, struct espl__diag *diag)
@@ -413,7 +413,8 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 	struct espl__measurement m;
 	char mean[32];
 
-	/* Which of two is stopped hangs on who comes first: they may go on side by side. */
+	/* Which of two trials is stopped depends on which arrives first: they may continue side by
+	 * side. */
 	p->ask.resize = how;
 	for (uint32_t tries = 0; tries < TRIES; tries++) {
 		*status = measure_next(p, gpus, 1, &end, &m, diag);

@@ -1,4 +1,5 @@
-/* verb_run.c - run, resume, simulate: loads, makes the folder, drives, says how it ended. */
+/* verb_run.c - run, resume, simulate: loads the configuration, creates the run directory, drives
+ * the run and reports its end. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -48,7 +49,7 @@ print_summary(struct job *job, const struct espl__totals *totals)
 		espl__totals_json(totals, "summary", 0, &text);
 		espl__print(&text, "\n");
 	} else {
-		/* Why it failed is said on standard error, and where to look. */
+		/* Prints on standard error why it failed, and where to look. */
 		espl__totals_text(totals, 0, &text);
 		if (job->dir != NULL && strcmp(totals->status, "failed") != 0)
 			espl__totals_logs_text(totals, job->shown, &text);
@@ -97,7 +98,7 @@ say_failed(const struct job *job, const struct espl__totals *totals)
 	free(command);
 }
 
-/* How a run ends that drive could not go on with; NULL: there was none. */
+/* How a run ended that the drive could not continue; NULL: there was none. */
 static const char *
 describe_breakdown(const struct job *job, espl_status status)
 {
@@ -284,7 +285,7 @@ lock_folder(struct job *job, struct espl__diag *diag)
 	return status;
 }
 
-/* Makes the folder, and tells where it is unless that was said by the user. */
+/* Creates the run directory, and prints its name unless the user chose it. */
 static espl_status
 make_folder(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
 {
@@ -406,7 +407,7 @@ espl__verb_resume(const struct espl__args *args)
 		config = espl__format("%s/run.cfg", job.dir);
 		status = espl__session_load(config, NULL, 0, ESPL__NEED_TRIAL, &job.session, &diag);
 	}
-	/* Without a journal nothing tells whether it was simulated, but the cloud. */
+	/* Without a journal only the cloud shows whether it was simulated. */
 	if (status == ESPL_OK && !job.drive.resume)
 		status = espl__session_real(&job.session, &diag);
 	if (status == ESPL_OK && !job.drive.exec.simulated)
@@ -499,7 +500,7 @@ simulate_runs(struct job *job, int64_t runs)
 	return result;
 }
 
-/* --curves-from as a --set of trial.curves, which takes the place of what the file trains. */
+/* --curves-from as a --set of trial.curves, which replaces the trainable in the file. */
 static espl_status
 set_curves_from(const struct espl__args *args, char **set, struct espl__diag *diag)
 {

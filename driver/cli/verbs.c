@@ -458,7 +458,8 @@ espl__cli_resume(const struct espl__args *args, const char *dir)
 	espl__print(&b, "espalier %s ", espl__folder_asked(dir) ? "ask" : "resume");
 	put_word(&b, dir);
 	while (rest != NULL && (part = strsep(&rest, ":")) != NULL) {
-		/* A folder that is said in full may be used from anywhere: so must the plugins be.
+		/* An absolute path may be used from any directory, so the plugins' path must be
+		 * absolute, too.
 		 */
 		full = dir[0] == '/' ? realpath(part, NULL) : NULL;
 		if (part[0] != '\0')

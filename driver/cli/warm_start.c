@@ -1,5 +1,5 @@
-/* warm_start.c - what is read of earlier runs: what a warm start begins with (a run directory or a
- * CSV of curves), and the curves of a run directory that a simulation replays. */
+/* warm_start.c - reading earlier runs: the data of a warm start (a run directory or a CSV of
+ * curves), and the curves of a run directory that a simulation replays. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -78,8 +78,7 @@ espl__session_curves(struct espl__session *s, struct espl__diag *diag)
 		  "trial.curves", trial->curves, &why, diag);
 }
 
-/* How many of its configurations will be tried first: the best ones, but for those that `first`
- * has. */
+/* How many of its configurations will be tried first: the best ones, except those in `first`. */
 static uint32_t
 tried_first(const struct espl__session *s)
 {

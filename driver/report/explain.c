@@ -1,4 +1,5 @@
-/* explain.c - the life of a trial, or of the run, from results.db: what was decided, when, and why.
+/* explain.c - the life of a trial, or of the run, from results.db: the decisions, their times and
+ * reasons.
  */
 #include "base/assert.h"
 #include "report/wait_times.h"
@@ -6,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows of all tables that know the trial, by time; within an instant in the order of `rank`: a
- * report comes before what it led to.  What the executor notes beside a decision or a start in
- * other words is left out.  kind: 0 report, 1 gang ended, 2 decision, 3 note, 4 gang starts. */
+/* Rows of all tables that mention the trial, by time; within an instant in the order of `rank`: a
+ * report precedes its consequences. Notes of the executor that repeat a decision or a start in
+ * other words are left out. kind: 0 report, 1 gang ended, 2 decision, 3 note, 4 gang starts. */
 static const char life_sql[] =
     "SELECT at_s, 0 AS kind, iteration AS n, metric AS x, '' AS who, '' AS text, gpus AS a, "
     "packing AS b,"
@@ -103,7 +104,7 @@ add_report(struct story *s, sqlite3_stmt *st)
 		w->best = metric;
 }
 
-/* Where it stands among those that had reached the iteration by then. */
+/* Its rank among the trials that had reached the iteration by then. */
 static void
 print_rank(struct story *s, int64_t iteration, double at)
 {

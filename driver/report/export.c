@@ -25,7 +25,8 @@ order_of(const char *table)
 						: "id";
 }
 
-/* A number or nothing as it stands in both formats; text is the caller's to quote: it is returned.
+/* A number or nothing, as written in both formats; text must be quoted by the caller: it is
+ * returned.
  */
 static const char *
 plain_cell(struct espl__buf *b, sqlite3_stmt *st, int column, const char *nothing)
@@ -40,8 +41,8 @@ plain_cell(struct espl__buf *b, sqlite3_stmt *st, int column, const char *nothin
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
-/* A spreadsheet runs a text that begins so as a formula: an apostrophe before it says that it is a
- * text. */
+/* A spreadsheet executes text that begins like this as a formula: an apostrophe in front marks it
+ * as text. */
 static int
 is_formula(const char *text)
 {
@@ -128,8 +129,8 @@ static const char trials_sql[] =
     " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
     "  FROM reports GROUP BY trial) ON of = id ORDER BY id";
 
-/* A query whose last column is params: a column for each parameter in its place.  The schedule is
- * read back by an algorithm: there nothing is put before a text. */
+/* A query whose last column is params: writes a column for each parameter in its place. The
+ * schedule is read back by an algorithm, so its texts get no apostrophe. */
 static espl_status
 csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
     struct espl__diag *diag)
@@ -392,7 +393,7 @@ espl__export_json(struct espl__reading *r, FILE *to, struct espl__diag *diag)
  * A row for each GPU of each stay: a trial that is resized in place, or starts again, has several.
  */
 
-/* The stay's GPUs as it holds them in order of rank; what is no list of pairs holds none. */
+/* The stay's GPUs in order of rank; none if the text is not a list of pairs. */
 static void
 put_stay(sqlite3_stmt *st, FILE *to, struct espl__buf *b)
 {

@@ -215,7 +215,7 @@ try_column(const struct forest *f, uint32_t n, const uint32_t *rows, uint32_t co
 	}
 }
 
-/* Midway between the two values that a split of numbers tells apart. */
+/* Midway between the two values that a split of numbers separates. */
 static uint32_t
 middle_bin(const struct column *c, uint32_t low, uint32_t high)
 {

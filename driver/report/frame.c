@@ -1,8 +1,8 @@
 /* frame.c - lays out one picture of a running search.
  *
- * Lines are composed with one-byte marks for colours, then clipped to the window and the marks
- * made escape sequences, or nothing.  User text is cleaned before, so a mark is always ours.
- * What does not fit beside the rest goes to the next line; tables of a narrow window have
+ * Lines are composed with one-byte marks for colors, then clipped to the window, and the marks are
+ * replaced by escape sequences, or by nothing. User text is cleaned first, so a mark is always
+ * ours. What does not fit on a line continues on the next one; tables in a narrow window have
  * narrower columns, and fewer.
  */
 #include "report/view.h"
@@ -115,7 +115,7 @@ fits_line(struct frame *f, const char *gap)
 	    f->style.width;
 }
 
-/* f->word after what stands in the line, or below it and indented. */
+/* Appends f->word to the line, or puts it below, indented. */
 static void
 put_word(struct frame *f, const char *gap, uint32_t indent)
 {
@@ -297,7 +297,7 @@ draw_group(struct frame *f, const struct espl__view_group *g, const struct table
 	emit_line(f);
 }
 
-/* Those that are open, latest first choice, then the latest ended ones; in their order. */
+/* The open ones, latest first choice, then the ones that ended last; in their order. */
 static void
 draw_groups(struct frame *f, uint32_t room)
 {
@@ -484,7 +484,7 @@ espl__frame_draw(const struct espl__view *view, const struct espl__frame_style *
 
 	f.limit = style->height > 1 ? style->height - 1 : 1;
 	draw_head(&f);
-	/* The foot first: how many lines it takes says what is left for the tables. */
+	/* The footer first: its number of lines determines the room left for the tables. */
 	best.limit = 3 + f.limit / 8;
 	if (best.limit > f.limit - f.count)
 		best.limit = f.limit - f.count;

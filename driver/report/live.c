@@ -107,8 +107,8 @@ rows_of(const struct espl__live *live, uint16_t width)
 	return width == 0 ? 1 : (width + live->style.width - 1u) / live->style.width;
 }
 
-/* Rows of ours above the cursor now that the window has another size.  What does not fit any more
- * is remembered: a window that grows again brings it back. */
+/* The number of our rows above the cursor after the window was resized. Rows that do not fit any
+ * more are remembered, because a window that grows again shows them again. */
 static uint32_t
 resized_rows(struct espl__live *live)
 {
@@ -152,8 +152,8 @@ go_up(struct espl__live *live)
 	return rows;
 }
 
-/* Clears the frame from its first line on.  Not at once: where that is all of the window, some
- * terminals put what was there into their history. */
+/* Clears the frame from its first line on. Not with one command: if the frame fills the window,
+ * some terminals would copy it to their history. */
 static void
 wipe_frame(struct espl__live *live, uint32_t rows)
 {

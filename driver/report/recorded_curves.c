@@ -262,7 +262,8 @@ read_before(sqlite3_stmt *st)
 		espl__reading_real(st, 2) };
 }
 
-/* How long the iterations of each trial last, and those of all, but for the first ones of gangs. */
+/* The mean length of the iterations of each trial, and of all trials, without the first ones of
+ * gangs. */
 static espl_status
 take_paces(struct writer *w)
 {

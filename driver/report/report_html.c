@@ -1,6 +1,6 @@
-/* report_html.c - `espalier report`: the page report.html, with the data that it draws as JSON.
+/* report_html.c - `espalier report`: the page report.html, with its data as JSON.
  *
- * report.sql says what the data are, report.js how they are drawn.
+ * report.sql defines the data, report.js draws them.
  */
 #include "base/assert.h"
 #include "report/report_html.h"
@@ -24,7 +24,7 @@ struct page {
 	struct espl__buf b; /* JSON that is not yet sent */
 	struct espl__waits *waits;
 	double now_s, fixed_s;
-	double only; /* the experiment of a pool whose part it is; -1: the search */
+	double only; /* the experiment of a pool that it belongs to; -1: the search */
 };
 
 /* ---- JSON --------------------------------------------------------------------------------- */
@@ -100,8 +100,7 @@ put_rows(struct page *p, sqlite3_stmt *st)
 	return more;
 }
 
-/* All but what the page does not show: how long policies computed, refunds, and a pool's
- * experiments. */
+/* All totals that the page shows: without policy times, refunds, and a pool's experiments. */
 static void
 put_totals(struct page *p)
 {
@@ -215,7 +214,7 @@ run_script(struct page *p, const char *sql)
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
-/* SQL: why(who, arrived_s, ended_s), why it waited for its first GPU. */
+/* SQL: why(who, arrived_s, ended_s): the reasons why it waited for its first GPU. */
 static void
 answer_why(sqlite3_context *c, int count, sqlite3_value **values)
 {
@@ -235,7 +234,7 @@ answer_why(sqlite3_context *c, int count, sqlite3_value **values)
 	espl__buf_free(&text);
 }
 
-/* "importance": which parameters matter; nothing where that cannot be told. */
+/* "importance": which parameters matter; empty where that is unknown. */
 static espl_status
 put_importance(struct page *p)
 {

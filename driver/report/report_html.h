@@ -17,8 +17,8 @@ struct espl__report_fixed {
 /* The data of the page alone, as JSON. */
 espl_status espl__report_data(struct espl__reading *, const struct espl__report_fixed *,
     int log_scale, FILE *to, struct espl__diag *);
-/* fixed NULL: nothing is said about it.  log_scale: of the learning curves.  The caller looks at
- * ferror(to). */
+/* fixed NULL: it is not mentioned. log_scale: of the learning curves. The caller checks ferror(to).
+ */
 espl_status espl__report_html(struct espl__reading *, const struct espl__report_fixed *,
     int log_scale, FILE *to, struct espl__diag *);
 #endif

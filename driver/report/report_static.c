@@ -1,4 +1,4 @@
-/* report_static.c - what the page of `espalier report` shows without scripts.
+/* report_static.c - the part of the page of `espalier report` that works without scripts.
  *
  * It reads the temporary tables that report.sql made for the data of the page.
  */
@@ -16,8 +16,8 @@
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* May this character of UTF-8 stand in a page?  Not controls, what turns the direction of its
- * neighbors (U+202A to 202E, 2066 to 2069), U+FFFE and FFFF. */
+/* Whether this character of UTF-8 is allowed in a page: no controls, no characters that change the
+ * text direction (U+202A to 202E, 2066 to 2069), no U+FFFE and FFFF. */
 static int
 is_plain(const unsigned char *p)
 {

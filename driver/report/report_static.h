@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include "report/results_read.h"
 
-/* Text of a page: escaped, `most` characters of it, without what may not stand in one. */
+/* Text of a page: escaped, `most` characters of it, without forbidden characters. */
 void espl__report_text(FILE *, const char *text, uint32_t most);
-/* Of a search the best value over time, learning curves, stages and nodes, and the foremost trials;
- * of a pool its experiments and jobs.  After espl__report_data, whose temporary tables it reads. */
+/* For a search: the best value over time, learning curves, stages and nodes, and the best trials;
+ * for a pool: its experiments and jobs. Call it after espl__report_data, whose temporary tables it
+ * reads. */
 espl_status espl__report_static(struct espl__reading *, FILE *, struct espl__diag *);
 #endif

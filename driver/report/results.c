@@ -1,7 +1,7 @@
-/* results.c - writes results.db as the executor tells what happens.
+/* results.c - writes results.db as events occur.
  *
- * Rows go in through prepared statements inside one transaction that is committed every
- * 200 ms or 10,000 rows.  Nothing is ever flushed to the platter: the journal is.
+ * Rows are inserted through prepared statements inside one transaction that is committed every 200
+ * ms or 10,000 rows. It is never synced to the disk: the journal is.
  */
 #include "base/assert.h"
 #include "report/results.h"
@@ -116,8 +116,8 @@ write_totals(struct espl__results *r)
 	}
 }
 
-/* What the wall clock was when the run's was at jct_s: while nothing happens nothing is written,
- * but readers can tell how late it is.  NULL: the run's clock stands still. */
+/* The wall clock at the run's time jct_s: while nothing happens nothing is written, but readers can
+ * compute the run's time. NULL: the run's clock is stopped. */
 static void
 write_clock(struct espl__results *r, int goes_on)
 {
@@ -427,8 +427,8 @@ open_file(struct espl__results *r, const char *path, int make)
 	return bad || prepare_statements(r) < 0 ? -1 : 0;
 }
 
-/* A file of an earlier driver and what SQLite left beside it: a stale log must never meet a
- * new file. */
+/* Removes the file of an earlier driver and what SQLite left beside it: a stale log must never be
+ * applied to a new file. */
 static void
 remove_beside(const char *path, int itself)
 {
@@ -526,7 +526,7 @@ learn_plan(struct espl__results *r, const struct espl__exec *exec)
 	r->planned_count = 0;
 }
 
-/* What a gang used is added up when it has ended, after the trial was told about last. */
+/* The use of a gang is added up when it has ended, after the last report about the trial. */
 static void
 learn_usage(struct espl__results *r, const struct espl__exec *exec)
 {

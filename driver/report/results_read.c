@@ -141,7 +141,7 @@ set_total(struct espl__totals *t, const char *name, sqlite3_stmt *st)
 	}
 }
 
-/* The driver may have gone without writing how it ended, and another may be at work again. */
+/* The driver may have died without recording the end, and another may be running again. */
 static void
 set_status(struct espl__reading *r)
 {
@@ -357,7 +357,7 @@ espl__reading_group_name(struct espl__reading *r, int64_t group, char to[48])
 espl_status
 espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__diag *diag)
 {
-	/* A trial belongs to each group that it was ever in: decisions tell. */
+	/* A trial belongs to each group that it was ever in, according to the decisions. */
 	sqlite3_stmt *st = espl__reading_query(r,
 	    "SELECT g.id, g.bracket, g.stage, max(d.budget), count(DISTINCT d.trial), "
 	    "count(DISTINCT CASE WHEN t.group_id <> g.id OR t.state IN ('paused', 'completed', "

@@ -45,7 +45,8 @@ void espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]
  */
 espl_status espl__reading_queue(struct espl__reading *, int json, struct espl__buf *,
     struct espl__diag *);
-/* explain.c: what was decided for a trial and why, in order of time. E_UNKNOWN: no such trial. */
+/* explain.c: the decisions about a trial and their reasons, in order of time. E_UNKNOWN: no such
+ * trial. */
 void espl__explain_run(struct espl__reading *, struct espl__buf *); /* plans, nodes, ends */
 espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *,
     struct espl__diag *);

@@ -113,7 +113,7 @@ put_version(struct espl__buf *file, double time)
 	put_record(file, &event);
 }
 
-/* HParamsPluginData.FIELD = DATA, as the metadata of a summary without a value of its own. */
+/* HParamsPluginData.FIELD = DATA, as the metadata of a summary without a value. */
 static void
 put_hparams(struct espl__buf *file, double time, const char *tag, uint32_t field,
     struct espl__buf *data)

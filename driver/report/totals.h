@@ -1,7 +1,7 @@
 /* totals.h - a run in numbers, for the summary, `status`, `best` and the live view's footer.
  *
- * One struct and one list of its fields, so that what a run prints at its end cannot differ from
- * what is read from results.db later.
+ * There is one struct and one list of its fields, so the numbers printed at the end of a run cannot
+ * differ from those read from results.db later.
  */
 #ifndef ESPL__TOTALS_H
 #define ESPL__TOTALS_H
@@ -38,7 +38,7 @@ struct espl__totals {
 	    makespan_s;
 };
 
-/* Sets what the configuration (may be NULL) says; the rest is unknown. */
+/* Sets the numbers that the configuration (may be NULL) contains; the others are unknown. */
 void espl__totals_init(struct espl__totals *, const struct espl__run_config *, int simulated);
 void espl__totals_free(struct espl__totals *);
 /* best_params stays as it is: the caller knows the space. */
@@ -50,12 +50,12 @@ void espl__totals_experiments(struct espl__totals *, const struct espl__exec *);
 const char *espl__run_end_name(enum espl__run_end);    /* "done", ...; 0: "running" */
 void espl__totals_set(char **field, const char *text); /* owned copy; NULL clears */
 
-/* {"event": EVENT, "status": ..., ...}, cli.md's fields in its order, no newline.  `more`: also
- * what is running and held now (status). */
+/* {"event": EVENT, "status": ..., ...}, cli.md's fields in its order, no newline. `more`: also the
+ * running trials and held nodes (status). */
 void espl__totals_json(const struct espl__totals *, const char *event, int more,
     struct espl__buf *);
-/* Of a search that nothing can hold to its deadline and budget: the least that would do; what is
- * not known (NaN) is left out. */
+/* For a search that cannot keep its deadline and budget: the smallest feasible ones; unknown ones
+ * (NaN) are left out. */
 void espl__infeasible_json(double least_s, double least_usd, struct espl__buf *);
 /* The path of a trial's checkpoint, from the run directory. */
 void espl__totals_put_checkpoint(struct espl__buf *, uint64_t trial, int64_t iteration);

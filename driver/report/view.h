@@ -1,7 +1,7 @@
 /* view.h - a running search as people look at it: groups, gangs, nodes, the best so far.
  *
- * An observer that keeps counts, so that the live view, the log lines and the JSON events can
- * each say in O(1) what happened.  It stands first in the list of observers.
+ * An observer that maintains counts, so that the live view, the log lines and the JSON events can
+ * each print an event in O(1). It is the first in the list of observers.
  */
 #ifndef ESPL__VIEW_H
 #define ESPL__VIEW_H
@@ -71,7 +71,7 @@ struct espl__view_group *espl__view_group_of(struct espl__view *, uint64_t group
 
 /* ---- frame.c --------------------------------------------------------------------------------- */
 
-/* What the live view says, as lines of text: pure, so that a test can read it. */
+/* The text of the live view, as lines: pure, so that a test can read it. */
 
 struct espl__frame_style {
 	uint32_t width, height; /* of the window; a frame is at most height - 1 lines */
@@ -105,7 +105,7 @@ void espl__live_free(struct espl__live *); /* wipes the frame, gives the log bac
 struct espl__lines;
 struct espl__lines *espl__lines_new(struct espl__view *, FILE *to);
 struct espl__observer *espl__lines_observer(struct espl__lines *);
-/* After each round: flushes, and every 10 s says how far the run is. */
+/* After each round: flushes, and every 10 s prints the progress of the run. */
 void espl__lines_tick(struct espl__lines *, const struct espl__exec *);
 void espl__lines_free(struct espl__lines *);
 
@@ -116,7 +116,7 @@ void espl__lines_free(struct espl__lines *);
 struct espl__events;
 struct espl__events *espl__events_new(struct espl__view *, FILE *to);
 struct espl__observer *espl__events_observer(struct espl__events *);
-/* After each round: hands over what gathered (at most 100 ms old). */
+/* After each round: writes the collected output (at most 100 ms old). */
 void espl__events_tick(struct espl__events *);
 void espl__events_free(struct espl__events *); /* flushes */
 #endif

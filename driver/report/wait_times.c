@@ -1,10 +1,10 @@
-/* wait_times.c - one sorted list of all changes of a pool's nodes and stays, by which any wait is
- * divided by its reasons.
+/* wait_times.c - one sorted list of all changes of a pool's nodes and stays, which is used to
+ * divide any wait by its reasons.
  *
- * Each change carries what is free, used, set aside and on its way from then on.  A wait is a walk
- * over the changes within it.  What others held meanwhile is a sum over the same changes: one who
- * holds u GPUs in the end, and took d more when p seconds of the P in use were over, had u * P -
- * sum(d * p) GPU seconds of these.
+ * Each change contains the slots that are free, used, set aside and coming from then on. A wait is
+ * a walk over the changes within it. What another trial held meanwhile is a sum over the same
+ * changes: if it holds u GPUs at the end, and took d more when p seconds of the P in use had
+ * passed, it held u * P - sum(d * p) GPU seconds.
  */
 #include "base/assert.h"
 #include "report/wait_times.h"
@@ -221,7 +221,7 @@ take_aside(struct espl__waits *w, sqlite3_stmt *st)
 	c->aside = -gpus;
 }
 
-/* When a place of a stay that began at from_s goes: at once with its node, or its GPU, if that goes
+/* When a slot of a stay that began at from_s is lost: with its node, or its GPU, if that is lost
  * before the stay ends. */
 static double
 place_ends_at(const struct espl__waits *w, int64_t node, int64_t gpu, double from_s)
@@ -347,7 +347,7 @@ sum_up(struct espl__waits *w)
 	}
 }
 
-/* The executor's notes tell of them, and of its coming back. */
+/* The executor's notes mention it, and its return. */
 static const char aside_sql[] = "SELECT n.subject_id, n.text, n.at_s, (SELECT min(b.at_s) FROM "
 				"notes b WHERE b.subject = 'run' AND b.who = 'executor'"
 				" AND b.text LIKE 'the driver came back%' AND b.id > n.id) FROM "

@@ -42,7 +42,7 @@ void espl__waits_free(struct espl__waits *);
 /* `who` below: the experiment of that number, or the plain job of that trial. */
 #define ESPL__WAITS_EXPERIMENT(number_) ((int64_t)(number_) << ESPL__TRIAL_BITS)
 #define ESPL__WAITS_JOB(trial_) ((int64_t)(trial_))
-/* From its arrival to its first GPU; if it had none, to end_s (its end, or now).  No wait if
+/* From its arrival to its first GPU; if it had none, until end_s (its end, or now). No wait if
  * `who` is unknown. */
 void espl__waits_first(const struct espl__waits *, int64_t who, double arrived_s, double end_s,
     struct espl__wait *);
@@ -51,8 +51,7 @@ void espl__waits_now(const struct espl__waits *, int64_t who, double since_s, do
     struct espl__wait *);
 
 /* "40s GPUs were in use, most by pear (62 %) and a (30 %); 12s nodes were on their way": without
- * what rounds to nothing, and nothing at all where there was no wait.  Names stand there as they
- * are. */
+ * parts that round to nothing; empty if there was no wait. Names are not escaped. */
 void espl__wait_text(const struct espl__wait *, struct espl__buf *);
 /* {"in_use_s", "coming_s", "free_s", "aside_s", "no_nodes_s", "holders": [{"name", "share"}, ...]}
  */
