@@ -108,7 +108,7 @@ leave_out(const char *path, const char *const *sets, uint32_t count, const struc
 	return text;
 }
 
-/* Whether the failure is not the user's mistake, but a part that was left out. Returns which. */
+/* The part whose omission caused this failure; NULL: it is the user's mistake. */
 static const char **
 find_follow_up(const char **sets, uint32_t from, uint32_t count, const struct espl__diag *diag)
 {

@@ -153,7 +153,7 @@ wait_for_answer(const char *dir, const char *request, int asker, const char *wha
 	for (int i = 0;
 	     i < ANSWER_WITHIN && access(path, R_OK) != 0 && (held = espl__run_held(dir)) != 0; i++)
 		(void)usleep(100000);
-	/* what has been written so far is read, later output is discarded */
+	/* an answer written so far is read, a later one is removed by the driver */
 	end_asking(dir, request, asker);
 	if (access(path, R_OK) == 0) {
 		result = tell_answer(path, what, name);

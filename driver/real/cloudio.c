@@ -1,5 +1,5 @@
-/* cloudio.c - what a cloud plugin may ask of the outside: children, timers, secrets; HTTP beside
- * it. */
+/* cloudio.c - the I/O of cloud plugins: child processes, timers, secrets; HTTP is in
+ * cloudio_http.c. */
 #include "base/assert.h"
 #include "real/cloudio.h"
 #include <errno.h>
@@ -164,7 +164,8 @@ child_close_all(struct espl__io_child *child)
 	close_once(&child->process);
 }
 
-/* It has exited and its output is at the end: or, some time later, whoever holds it open. */
+/* It has exited and its output has ended; or some time has passed, if another process holds it
+ * open. */
 static void
 child_done(struct espl__io_child *child)
 {
@@ -255,7 +256,7 @@ child_start_failed(uv_timer_t *timer)
 	child_close_all(timer->data);
 }
 
-/* NULL-ended environment: ours and what is added; later ones win by replacing. */
+/* NULL-terminated environment: ours and the additions; later ones replace earlier ones. */
 static char **
 merge_env(const struct espl_spawn *spawn)
 {

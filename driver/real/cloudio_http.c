@@ -1,6 +1,6 @@
 /* cloudio_http.c - HTTP for cloud plugins: libcurl's multi interface driven by libuv.
  *
- * Plugins never see secrets in requests: what is to be signed is signed here.
+ * Plugins never see secrets in requests: requests are signed here.
  */
 #include <curl/curl.h>
 #include <stddef.h>

@@ -38,7 +38,8 @@ void espl__io_keys_free(struct espl__cloudio *);
 espl_status espl__http_new(struct espl__cloudio *, struct espl__http_hub **, struct espl__diag *);
 espl_status espl__http_submit(struct espl__http_hub *, const struct espl_http *,
     struct espl_error *);
-/* Signs and sends what waits for keys; NULL: there are none, and `why` says why. */
+/* Signs and sends the requests that wait for keys; NULL: there are no keys, for the reason `why`.
+ */
 void espl__http_keys_came(struct espl__http_hub *, const struct espl__aws_keys *, const char *why);
 void espl__http_cancel(struct espl__http_hub *, uint64_t cookie, int all);
 void espl__http_stop(struct espl__http_hub *); /* closes its handles on the loop */

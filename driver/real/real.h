@@ -101,7 +101,7 @@ struct espl__rank_end {
 	uint64_t lease;
 	char *text, *said;
 };
-/* The ranks of a gang that were started on one node together: a gang of its own for the agent. */
+/* The ranks of a gang that were started together on one node: a separate gang for the agent. */
 struct espl__part {
 	uint64_t lease, wing; /* wing: its number with the agent */
 	uint32_t first, count;

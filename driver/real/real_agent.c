@@ -1,7 +1,7 @@
 /* real_agent.c - one espalier-agent and the channel to it: start, frames, end.
  *
- * Whatever goes wrong ends the same way: the channel is closed, the process waited for (and
- * killed when it does not go), all handles closed; then the lease hears that its agent is gone.
+ * All failures end the same way: the channel is closed, the process is waited for (and killed if it
+ * does not exit), all handles are closed; then the lease is informed.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -179,7 +179,7 @@ take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader
 		return agent->state == ESPL__AGENT_HELLO
 		    ? 0
 		    : agent->real->agent_events->moves(agent, type, reader);
-	/* What an agent sent before it heard of this driver comes again in its state. */
+	/* An agent repeats in its state what it sent before it knew this driver. */
 	if (agent->state == ESPL__AGENT_HELLO && type != ESPL__MSG_LOG)
 		return agent->real->rejoining ? 0 : -1;
 	if (type == ESPL__MSG_PONG)
@@ -270,7 +270,7 @@ log_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 	*buf = uv_buf_init((char *)agent->text.data + agent->text.size, 4096);
 }
 
-/* What the near end of a session says of its connection; 0: the line is nothing of the kind. */
+/* Status lines of the driver's end of a session about its connection; 0: the line is not one. */
 static int
 note_reach(struct espl__ragent *agent, const char *line, size_t length)
 {

@@ -1,7 +1,8 @@
-/* real_end_reasons.c - how a gang ended, and why in words that are the same on every machine.
+/* real_end_reasons.c - how a gang ended, and the reason in words that are the same on every
+ * machine.
  *
- * No path, host or process id is in the text, but for what the trial printed last: it goes into
- * the journal.
+ * The text goes into the journal, so it contains no path, host or process id, except in the last
+ * line that the trial printed.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -11,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* How the texts of ends begin that agents have for what is no fault of the trial's (wire.h). */
+/* Prefixes of an agent's texts about ends that are not the trial's fault (wire.h). */
 #define FOLDER "run folder: "
 #define STORE "store: "
 #define SAVING "saving: "

@@ -1,7 +1,7 @@
-/* real_gpu.c - what agents tell of their GPUs, and the ends of gangs that are due to those.
+/* real_gpu.c - the agents' reports about their GPUs, and the ends of gangs that GPUs caused.
  *
- * A gang whose GPU failed it is lost, not failed: its trial goes on from its last checkpoint and
- * none of its retries is spent.
+ * A gang whose GPU failed is lost, not failed: its trial continues from its last checkpoint and
+ * does not use up a retry.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -28,7 +28,7 @@ espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease
 
 		if (gang == NULL) /* it has just ended */
 			return 0;
-		/* those who joined it later have a number of their own there */
+		/* trials that joined it later have their own number there */
 		id = gang->id;
 	} else {
 		id = lease->id;

@@ -1,7 +1,7 @@
-/* real_leases.c - machines from the wish for one to its end: the world's half of a cloud.
+/* real_leases.c - machines from the request to the end: the world's half of a cloud.
  *
- * The executor hears READY when the agent on the machine answers, not when the cloud says so; and
- * ENDED when the agent is gone and all gangs there are accounted for.
+ * The executor receives READY when the agent on the machine answers, not when the cloud says so;
+ * and ENDED when the agent is gone and all gangs there have ended.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -14,7 +14,7 @@
 #include "plugin/instance.h"
 
 #define RELEASE_PAUSE_MAX (30 * ESPL__REAL_SECOND)
-/* An agent that lived so long begins a new count of tries. */
+/* The number of attempts is reset when an agent has lived this long. */
 #define AGENT_LIVED (60 * ESPL__REAL_SECOND)
 
 struct espl__rlease *
@@ -506,7 +506,7 @@ espl__real_leases_tick(struct espl__real *real, int64_t tick)
 	}
 }
 
-/* The leases that the journal says are held, with what DIR/leases.json knows of them. */
+/* The leases that are held according to the journal, with the details from DIR/leases.json. */
 espl_status
 espl__real_leases_resume(struct espl__real *real, struct espl__diag *diag)
 {

@@ -1,7 +1,7 @@
-/* real_lines.c - what rank 0 writes on its report descriptor: one JSON object a line.
+/* real_lines.c - lines that rank 0 writes on its report descriptor: one JSON object a line.
  *
- * Reports reach the executor one at a time per gang; what is repeated after a restart, or says
- * nothing new, is answered here.  Everything else that is no report breaks the gang.
+ * Reports reach the executor one at a time per gang; those that are repeated after a restart, or
+ * contain nothing new, are answered here. Any other line that is not a report ends the gang.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -108,8 +108,8 @@ read_metric(struct espl__real *real, const char *name, const json_t *value, stru
 	return 0;
 }
 
-/* 1: a report; 0: a line that is for the agent ({"saved": n}); -1: none, and report->wrong says
- * why. */
+/* 1: a report; 0: a line for the agent ({"saved": n}); -1: neither, for the reason report->wrong.
+ */
 static int
 read_report(struct espl__real *real, json_t *root, struct report *report)
 {

@@ -1,8 +1,8 @@
-/* real_owned.c - machines of this run that the provider lists and the run does not know: released,
+/* real_owned.c - machines of this run that the provider lists but the run does not know: released,
  * and reported in one line each.
  *
- * A listing that failed says nothing.  A machine that is missing in one has not ended: only the
- * cloud's own events end leases.
+ * A failed listing proves nothing, and a machine that is missing in a listing has not ended: only
+ * the cloud's own events end leases.
  */
 #include "real/real.h"
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define LIST_LIMIT (60 * ESPL__REAL_SECOND)
 #define CLOSE_LIMIT (120 * ESPL__REAL_SECOND) /* for the last listing and all releases */
 #define PAUSE_MAX (30 * ESPL__REAL_SECOND)
-/* Lease numbers of machines whose token does not name one. */
+/* Lease numbers for machines whose token does not contain one. */
 #define NUMBERS (UINT64_C(1) << 48)
 
 struct espl__orphan {

@@ -1,8 +1,8 @@
 /* real_rejoin.c - a run that is resumed while agents of the last driver still run.
  *
- * The journal says what was decided, the agents say what became of it: which gangs run, and what
- * they have said since the last reply.  A report that is not in the journal is a new one; a reply
- * that is, but did not arrive, is given again.
+ * The journal contains the decisions, the agents report their outcome: the gangs that run, and
+ * their messages since the last reply. A report that is not in the journal is a new one; a reply
+ * that is in the journal but did not arrive is sent again.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -42,7 +42,7 @@ wake_loop(uv_timer_t *timer)
 	(void)timer; /* the limit is looked at between two turns */
 }
 
-/* Until all of them have said everything, or are found to be gone. */
+/* Waits until all of them have reported everything, or are found to be gone. */
 static void
 ask_agents(struct espl__real *real)
 {
@@ -71,8 +71,8 @@ ask_agents(struct espl__real *real)
 
 /* ---- what becomes of the gangs ------------------------------------------------------------ */
 
-/* Where the messages about a gang begin in the backlog; 0: its agent does not know it, or says that
- * it cannot be continued.  *ranks: how many it has there. */
+/* Where the messages about a gang begin in the backlog; 0: its agent does not know it, or cannot
+ * continue it. *ranks: how many it has there. */
 static size_t
 find_state(const struct espl__rlease *lease, uint64_t gang)
 {
@@ -149,7 +149,7 @@ catch_up(struct espl__real *real, struct espl__rgang *gang, const struct espl__g
 	}
 }
 
-/* Gangs of these agents that cannot go on, or that the journal does not know. */
+/* Ends gangs of these agents that cannot continue, or that the journal does not know. */
 static void
 end_others(struct espl__real *real, const struct espl__rlease *lease)
 {

@@ -1,5 +1,5 @@
-/* real_relay.c - nodes with disks of their own: their checkpoints and logs come into the run's
- * folder, and checkpoints go to them from there.
+/* real_relay.c - nodes with private disks: copies their checkpoints and logs into the run
+ * directory, and checkpoints from there to them.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "base/tick.h"
 
-/* beyond trial.log_limit: the agent's, which says that it was reached */
+/* in addition to trial.log_limit: for the agent's line that the limit was reached */
 #define LAST_LINE 128
 #define STILL_MOVES (30 * ESPL__REAL_SECOND)
 

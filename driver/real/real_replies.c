@@ -1,11 +1,11 @@
-/* real_replies.c - what gangs are told through their agents. */
+/* real_replies.c - orders and replies to gangs, sent through their agents. */
 #include "base/assert.h"
 #include "real/real.h"
 #include <stdarg.h>
 #include "base/mem.h"
 #include "base/tick.h"
 
-/* beyond the grace: for an agent to see the processes gone */
+/* in addition to the grace: for an agent to see that the processes are gone */
 #define KILL_LIMIT (60 * ESPL__REAL_SECOND)
 
 /* A line for rank 0, wherever it is. */

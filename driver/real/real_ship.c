@@ -1,8 +1,8 @@
-/* real_ship.c - what a node without espalier is sent: the agent, the worker, the reader of
- * unchanged scripts' output, their libraries, and the trainables of the run that are files.
+/* real_ship.c - files that are sent to a node without espalier: the agent, the worker, the reader
+ * of unchanged scripts' output, their libraries, and the trainables of the run that are files.
  *
- * All of it goes into one directory of the node's cache, named after the digest of its contents.
- * A node that has the same files where they are here, on a shared disk, is sent nothing.
+ * All of them go into one directory of the node's cache, named after the digest of its contents. A
+ * node that has the same files in the same places, on a shared disk, is sent nothing.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -73,7 +73,7 @@ is_of_libc(const char *name)
 	return 0;
 }
 
-/* The loader itself tells which libraries it finds, as ldd does: "NAME => PATH (ADDRESS)". */
+/* The loader itself prints which libraries it finds, as ldd does: "NAME => PATH (ADDRESS)". */
 static espl_status
 add_libraries(struct cargo *cargo, const char *program, struct espl__diag *diag)
 {

@@ -1,7 +1,7 @@
-/* real_start.c - starting gangs: what an agent is told, and when.
+/* real_start.c - starting gangs: the messages to their agents, and their order.
  *
- * A gang of several nodes begins with a port for its rendezvous on rank 0's node; one whose node
- * has lost its agent waits for the next.
+ * A gang on several nodes first reserves a port for its rendezvous on rank 0's node. A gang whose
+ * node has lost its agent waits for the next one.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -273,7 +273,7 @@ espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32
 	espl__real_plan_free(gang);
 }
 
-/* Begins if all its nodes have an agent; else it waits for the one that is being started anew. */
+/* Starts if all its nodes have an agent; otherwise waits for the one that is being restarted. */
 static void
 begin_gang(struct espl__real *real, struct espl__rgang *gang)
 {

@@ -118,7 +118,7 @@ note_part(struct stored_move *s, const char *text)
 	s->parts[number - 1].crc = strcmp(crc, "-") != 0 ? espl__strdup(crc) : NULL;
 }
 
-/* Its MANIFEST as the bucket has it: what was announced, in an object of the right size. */
+/* Its MANIFEST from the bucket: the announced one, in an object of the right size. */
 static espl_status
 look_at(struct stored_move *s, uint64_t size, struct espl__buf *manifest)
 {
@@ -357,7 +357,8 @@ espl__real_store_open(struct espl__real *real, struct espl__diag *diag)
 	return status;
 }
 
-/* In a thread: the objects of a checkpoint whose folder is this one; nothing if they are here. */
+/* In a thread: removes the objects of the checkpoint that this directory points to; nothing if its
+ * content is here. */
 espl_status
 espl__real_store_remove(struct espl__s3 *s3, const char *folder, struct espl__diag *diag)
 {

@@ -1,7 +1,7 @@
-/* reap.c - finding and ending orphans: processes of trials whose agent died without ending them.
+/* reap.c - finding and killing orphans: processes of trials whose agent died without killing them.
  *
- * Killing an orphan makes its own children ours, so the search is repeated until it finds none.
- * /proc is read, not /proc/self/task/TID/children, which not every kernel has.
+ * Killing an orphan makes its own children ours, so the search is repeated until it finds none. It
+ * reads /proc, not /proc/self/task/TID/children, which not every kernel has.
  */
 #include "real/reap.h"
 #include <ctype.h>
@@ -148,7 +148,7 @@ espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *
 		ended += sweep.ended;
 		if (sweep.found == 0 || espl__tick() > until)
 			break;
-		/* What was ended may have left children of its own: look again. */
+		/* Killed processes may have left children: look again. */
 		if (sweep.ended < sweep.found)
 			(void)nanosleep(&pause, NULL);
 	}

@@ -18,7 +18,7 @@ void espl__pids_remove(struct espl__pids *, pid_t);
 void espl__pids_free(struct espl__pids *);
 /* Makes this process a subreaper; its present children are added to *known. */
 int espl__reap_init(struct espl__pids *known); /* 0, or -1 with errno */
-/* SIGKILL for all children that are not known, and theirs, until none is left or `limit_ms` have
- * passed.  Returns how many were ended; *left: those that would not go. */
+/* Sends SIGKILL to all unknown children and their descendants, until none is left or `limit_ms`
+ * have passed. Returns how many were killed; *left: those that remain. */
 uint32_t espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *left);
 #endif

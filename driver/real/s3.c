@@ -1,4 +1,4 @@
-/* s3.c - see s3.h: what is asked of the store.  How it is asked: s3_http.c. */
+/* s3.c - see s3.h: the operations of the store. Their requests are in s3_http.c. */
 #include "real/s3_private.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,7 +165,7 @@ put_xml(struct espl__buf *to, const char *text)
 	}
 }
 
-/* A repeated request for what is complete is refused with NoSuchUpload: the caller looks at the
+/* A repeated request for a completed upload is refused with NoSuchUpload: the caller looks at the
  * object in any case. */
 espl_status
 espl__s3_finish(struct espl__s3 *s3, const char *key, const char *upload,

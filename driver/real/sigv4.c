@@ -115,8 +115,8 @@ compare_text(const void *left, const void *right)
 	return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* The parameters by name, then by value; one without "=" has an empty value.  A line break stands
- * for "=" while they are sorted: it comes before every character of a name. */
+/* The parameters by name, then by value; one without "=" has an empty value. While they are sorted,
+ * a line break replaces "=": it precedes every character of a name. */
 static void
 put_query(struct espl__buf *to, const struct url_parts *parts)
 {

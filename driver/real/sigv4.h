@@ -1,4 +1,4 @@
-/* sigv4.h - AWS Signature Version 4: the headers that prove who sends a request.  Pure. */
+/* sigv4.h - AWS Signature Version 4: the headers that authenticate a request. Pure. */
 #ifndef ESPL__SIGV4_H
 #define ESPL__SIGV4_H
 #include <espalier/util.h>
@@ -29,8 +29,8 @@ void espl__sha256(const void *, size_t, char hex[65]);
 /* The header lines to add; free() each.  E_BUG: not an http URL. */
 espl_status espl__sigv4_sign(const struct espl__sigv4 *, char *lines[ESPL__SIGV4_LINES],
     uint32_t *count, struct espl_error *);
-/* The URL with the signature in it, for a request that is sent within so many seconds by one that
- * has no keys.  All headers are signed and must be sent as they are; the body is not. */
+/* The URL with the signature in it, for a request that a process without keys sends within this
+ * many seconds. All headers are signed and must be sent unchanged; the body is not signed. */
 espl_status espl__sigv4_presign(const struct espl__sigv4 *, uint32_t seconds, char **url,
     struct espl_error *);
 /* Percent-encodes all but letters, digits and "-_.~"; `slash`: and but slashes. */

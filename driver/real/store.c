@@ -1,7 +1,8 @@
-/* store.c - the world's own files in a run's folder: leases.json, and checkpoints that go.
+/* store.c - the world's own files in a run directory: leases.json, and checkpoints to be removed.
  *
- * leases.json holds what the journal may not: how the provider names and reaches the machines.
- * A checkpoint to be removed is renamed into DIR/trash at once and unlinked by a thread.
+ * leases.json contains what must not be in the journal: the provider's names of the machines and
+ * how to reach them. A checkpoint to be removed is moved to DIR/trash at once and unlinked by a
+ * thread.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -173,7 +174,7 @@ on_removed(uv_work_t *work, int status)
 	free(removal);
 }
 
-/* Takes the folder out of sight now; its contents go later. */
+/* Moves the directory away now; its contents are removed later. */
 static void
 discard_folder(struct espl__real *real, const char *path)
 {
@@ -202,7 +203,7 @@ discard_folder(struct espl__real *real, const char *path)
 	on_removed(&removal->work, 0);
 }
 
-/* Number behind a prefix, the whole rest of the name; -1 if it is none. */
+/* The number after a prefix, which must be the whole rest of the name; -1 if it is not. */
 static int64_t
 number_behind(const char *name, const char *prefix)
 {

@@ -1,8 +1,8 @@
-/* sim.c - the simulated world: a virtual clock, and the same effects as the real one turned into
+/* sim.c - the simulated world: a virtual clock, and the effects of the real world turned into
  * scheduled events.
  *
- * All that is due at one instant makes one round, in order of entry.  What the executor orders
- * at an instant and takes no time is told in the next round of the same instant.
+ * All events due at one instant make one round, in order of entry. Orders of the executor that take
+ * no time are reported in the next round of the same instant.
  */
 #include <math.h>
 #include <string.h>
@@ -225,7 +225,7 @@ sim_next(struct espl__world *world, struct espl__round *round, struct espl__diag
 		int resumed = sim->opening == 2;
 
 		sim->opening = 0;
-		/* An adopted lease tells its state; put what begins the run before it. */
+		/* An adopted lease reports its state; put what begins the run before it. */
 		if (resumed) {
 			espl__sim_tell(sim, ESPL__EV_RESUME);
 			espl__sim_tell(sim, ESPL__EV_CLOUD)->as.cloud.text = "";

@@ -1,5 +1,5 @@
-/* sim_agenda.c - what is due in the simulated world (a binary heap ordered by time and order of
- * entry), what the executor is told, and random draws.
+/* sim_agenda.c - the schedule of the simulated world (a binary heap ordered by time and order of
+ * entry), the events for the executor, and random draws.
  */
 #include <math.h>
 #include <stdarg.h>

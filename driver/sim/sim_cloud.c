@@ -1,4 +1,5 @@
-/* sim_cloud.c - what the configured cloud sells, asked once by `describe`, and its price trace. */
+/* sim_cloud.c - the offers of the configured cloud, requested once by `describe`, and its price
+ * trace. */
 #include <math.h>
 #include <string.h>
 #include "base/assert.h"
@@ -136,7 +137,7 @@ on_done(const struct espl_cloud_events *events, uint64_t what, espl_status statu
 	(void)text;
 }
 
-/* By time, with stable merges; of two records of one instant the one told later wins. */
+/* By time, with stable merges; of two records of one instant the later one counts. */
 static void
 sort_prices(struct espl__sim_offer *offer)
 {

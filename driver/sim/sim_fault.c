@@ -1,6 +1,6 @@
-/* sim_fault.c - the fault script of a simulation: what goes wrong, when, and for whom.
+/* sim_fault.c - the fault script of a simulation: which fault occurs, when, and where.
  *
- * A libconfig file with one list, faults = ( { kind = "..."; ... }, ... ).  Each kind has its own
+ * A libconfig file with one list, faults = ( { kind = "..."; ... }, ... ). Each kind has its own
  * option table, so unknown keys, wrong types and limits get the same messages as anywhere else.
  * Format: docs/simulation.md.
  */

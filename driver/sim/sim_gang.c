@@ -4,8 +4,9 @@
  * TRAINING   the end of an iteration is due: its metrics are made then, and REPORT
  * WAITING    for the reply
  * RESIZING   the profile's `resize` passes; RESIZED, and the next iteration on the new slots; or,
- * of a job that was resized in the middle of one, the rest of it SAVING     a checkpoint's time
- * passes; SAVED, and the next iteration or the end HUNG       nothing will come (fault script)
+ *            of a job that was resized in the middle of one, the rest of it
+ * SAVING     a checkpoint's time passes; SAVED, and the next iteration or the end
+ * HUNG       nothing will come (fault script)
  * ENDING     ENDED is due
  *
  * One that is killed with a grace does what the helpers of real trials do: it finishes its
@@ -132,7 +133,7 @@ end_later(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_en
 	wait_until(sim, gang, ESPL__SIM_ENDING, espl__sim_after(sim, seconds));
 }
 
-/* Trains the iteration at hand, or what is left of it, after `delay`. */
+/* Trains the current iteration, or the rest of it, after `delay`. */
 static void
 start_training(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 {
@@ -492,7 +493,7 @@ finish_saving(struct espl__sim *sim, struct espl__sim_gang *gang)
 		next_iteration(sim, gang, 0.0);
 }
 
-/* When all its nodes can be reached: only then is it known what the gang did. */
+/* The instant at which all its nodes can be reached: only then the gang's progress is known. */
 static espl_time
 known_at(const struct espl__sim *sim, const struct espl__sim_gang *gang)
 {

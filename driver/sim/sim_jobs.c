@@ -1,10 +1,10 @@
-/* sim_jobs.c - a simulated pool: when experiments and plain jobs come; how long jobs train, and
- * when they end before their time.
+/* sim_jobs.c - a simulated pool: the arrivals of experiments and plain jobs, the training time of
+ * jobs, and early ends of jobs.
  *
- * An iteration of a job is a part of its work; its law says how long that takes on the nodes that
- * it has.  Where the workload has steps, a job is resized between two of them, in the middle of an
- * iteration.  A job with a bug ends when it has trained for so long, one that its user ends when so
- * much is done.
+ * An iteration of a job is a part of its work; the job's law gives its length on the job's nodes.
+ * Where the workload has steps, a job is resized between two of them, in the middle of an
+ * iteration. A job with a bug ends after a given training time, a job that its user ends after a
+ * given amount of work.
  */
 #include <math.h>
 #include "base/assert.h"

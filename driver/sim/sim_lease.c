@@ -1,8 +1,8 @@
-/* sim_lease.c - simulated nodes: asked for, booting, ready, wanted back, ended.
+/* sim_lease.c - simulated nodes: requested, booting, ready, under notice, ended.
  *
- * Quotas, sold-out periods, market prices above the maximum price, revocations at random and
- * wall-time limits are the offer's terms; everything else that happens to a node is the fault
- * script's.
+ * Quotas, sold-out periods, market prices above the maximum price, random revocations and wall-time
+ * limits are terms of the offer; everything else that happens to a node comes from the fault
+ * script.
  */
 #include <math.h>
 #include <string.h>
@@ -299,7 +299,7 @@ espl__sim_lease_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	}
 }
 
-/* A resumed run's lease goes on from the state that its journal tells. */
+/* A resumed run's lease continues from its state in the journal. */
 void
 espl__sim_adopt(struct espl__sim *sim, const struct espl__lease_info *info)
 {

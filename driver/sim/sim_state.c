@@ -1,8 +1,9 @@
 /* sim_state.c - checkpoints of simulated trainables that have state, in memory until collected.
  *
- * A trainable without regions and without save has no state but its iteration: it needs none.
- * After a resume those of the others are gone, but what a trial does follows from its seed and its
- * settings: one that is needed is made again, by going through the iterations once more.
+ * The only state of a trainable without regions and without save is its iteration: it needs no
+ * checkpoints. The checkpoints of the others are lost by a resume, but a trial's course follows
+ * from its seed and its settings: a checkpoint that is needed is made again by repeating the
+ * iterations.
  */
 #include <string.h>
 #include "base/assert.h"
@@ -77,7 +78,7 @@ restore_body(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
 	return status == ESPL_OK ? 0 : espl__sim_body_broken(gang, "restoring", status, &error);
 }
 
-/* others: all checkpoints of the trial but that one go; else that one alone. */
+/* others: removes all checkpoints of the trial except that one; else that one alone. */
 static void
 remove_blobs(struct espl__sim *sim, uint64_t key, uint64_t iteration, int others)
 {

@@ -1,20 +1,20 @@
 /* agent.h - the parts of espalier-agent and what they share.
  *
- *   agent_main.c    the process: descriptors, signals, devices
- *   agent_loop.c    its loop, its jobs, its end
- *   agent_channel.c frames from the driver, and to it
- *   agent_gang.c    life of a gang on this node: start, exits, end
- *   agent_launch.c  its ports, programs and processes
- *   agent_report.c  rank 0's report socket: lines out, replies in, {"saved": n}
+ *   agent_main.c      the process: descriptors, signals, devices
+ *   agent_loop.c      its loop, its jobs, its end
+ *   agent_channel.c   frames from the driver, and to it
+ *   agent_gang.c      life of a gang on this node: start, exits, end
+ *   agent_launch.c    its ports, programs and processes
+ *   agent_report.c    rank 0's report socket: lines out, replies in, {"saved": n}
  *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
- *   agent_last_line.c    the last line of a trial's log
- *   agent_files.c   a trial's folder: working files, checkpoints, collecting
- *   agent_home.c    the folder of an agent that does not see the run's
- *   agent_relay.c   ... whose checkpoints and logs are sent to the driver
- *   agent_courier.c ... or in a bucket, to and from which they are carried
- *   agent_env.c     what a rank finds in its environment
- *   agent_sup.c     the supervisor of each rank
- *   agent_gpu.h     the GPUs: how they are shared, whether they are clean (files of their own)
+ *   agent_last_line.c the last line of a trial's log
+ *   agent_files.c     a trial's folder: working files, checkpoints, collecting
+ *   agent_home.c      the folder of an agent that does not see the run's
+ *   agent_relay.c     ... whose checkpoints and logs are sent to the driver
+ *   agent_courier.c   ... or in a bucket, to and from which they are carried
+ *   agent_env.c       what a rank finds in its environment
+ *   agent_sup.c       the supervisor of each rank
+ *   agent_gpu.h       the GPUs: how they are shared, whether they are clean (files of their own)
  *
  * One thread runs all of it; what waits for a disk runs as a job in another thread, and the loop
  * continues with it when it is done.
@@ -201,7 +201,7 @@ void espl__gang_claimed(struct espl__agent_gang *,
     const char *why_not); /* NULL: its GPUs are its own */
 void espl__gang_excuse(struct espl__agent_gang *,
     const char *text); /* it ends, and that was not its doing */
-/* Sees to deadlines and takes away what has ended; returns the next deadline (0 none). */
+/* Handles deadlines and removes ended gangs; returns the next deadline (0 none). */
 int64_t espl__gang_tend(struct espl__agent *, int64_t now);
 struct espl__agent_gang *espl__gang_find(const struct espl__agent *, uint64_t id);
 /* agent_launch.c */
@@ -241,7 +241,7 @@ void espl__files_tell_saved(struct espl__agent_gang *, uint64_t iteration, uint6
 /* agent_home.c */
 int espl__home_make(struct espl__agent *);   /* becomes dir; -1: there can be none */
 void espl__home_leave(struct espl__agent *); /* removes it */
-/* agent_relay.c: only where the run's folder is not seen, unless it says more */
+/* agent_relay.c: only where the run directory is not visible, unless stated otherwise */
 int espl__relay_begin(struct espl__agent *);
 void espl__relay_free(struct espl__agent *);
 void espl__relay_again(struct espl__agent *); /* the driver is a new one */
@@ -256,7 +256,7 @@ void espl__relay_fetch(struct espl__agent_gang *);  /* then espl__files_verify *
 void espl__relay_forget(struct espl__agent_gang *); /* it ends, and need not wait for that */
 /* Nothing of it is still to be sent.  Anywhere. */
 int espl__relay_settled(struct espl__agent_gang *);
-/* Must a checkpoint stay though the driver wants only `keep`?  Anywhere. */
+/* Whether a checkpoint must be kept although the driver wants only `keep`. Anywhere. */
 int espl__relay_holds(const struct espl__agent *, uint64_t trial, uint64_t checkpoint,
     uint64_t keep);
 /* agent_courier.c: for movers */

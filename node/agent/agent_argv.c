@@ -1,5 +1,5 @@
-/* agent_argv.c - lists of words: an environment, and a command, in which {NAME} becomes the value
- * of a parameter, or of a variable of the protocol.  No shell sees them.
+/* agent_argv.c - lists of words: an environment, and a command in which {NAME} becomes the value of
+ * a parameter, or of a variable of the protocol. No shell is involved.
  */
 #include <jansson.h>
 #include <stdio.h>

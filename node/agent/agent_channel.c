@@ -1,8 +1,8 @@
 /* agent_channel.c - the agent's side of the channel to its driver.
  *
- * Frames gather in the outbox and leave with one write a turn of the loop.  Anything that is not
- * as wire.h says ends the channel, and with it every process: commands of a driver that cannot be
- * parsed must not be guessed.
+ * Frames are collected in the outbox and sent with one write per iteration of the loop. Anything
+ * that violates wire.h ends the channel, and with it every process: commands that cannot be parsed
+ * must not be guessed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -130,7 +130,8 @@ send_hello(struct espl__agent *a)
 	espl__frame_end(&a->outbox, mark);
 }
 
-/* Without a run folder, or without a sight of it, there is one of our own, gone when we are. */
+/* If there is no run directory, or it is not visible here, the agent makes its own and removes it
+ * at its end. */
 static int
 find_folder(struct espl__agent *a)
 {

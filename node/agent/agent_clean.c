@@ -1,9 +1,10 @@
-/* agent_clean.c - what NVML sees on a GPU: the proof that it is clean, the memory that trials use.
+/* agent_clean.c - observing a GPU through NVML: the proof that it is clean, the memory that trials
+ * use.
  *
  * A GPU is clean when none of our processes is on it and no more memory is in use than before our
- * first trial came.  Other people's processes may come and go: what they use is told from what was
- * left behind, as far as the driver says it.  Where NVML does not answer, supervisors alone know
- * that a trial's processes are gone, and that is said once.
+ * first trial arrived. Processes of other users may come and go: their memory is distinguished from
+ * left-overs as far as the driver reports it. Where NVML does not answer, only the supervisors know
+ * that a trial's processes are gone, and a warning is logged once.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -39,8 +40,8 @@ struct look {
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
-/* Is this the process that NVML means?  In a container it may number them as the host does: then
- * the number is nobody's here, or that of one with no GPU open. */
+/* Whether this is the process that NVML means. In a container NVML may use the host's numbers: then
+ * the number belongs to no process here, or to one that has no GPU open. */
 static int
 has_gpu_open(int64_t pid)
 {
@@ -66,8 +67,8 @@ has_gpu_open(int64_t pid)
 	return found;
 }
 
-/* The gang to whose ranks on this node a process belongs, or NULL.  One whose supervisor has been
- * given up counts no more. */
+/* The gang to whose ranks on this node a process belongs, or NULL. A rank whose supervisor has been
+ * given up does not count. */
 static struct espl__agent_gang *
 gang_of(const struct espl__agent *a, pid_t pid)
 {
@@ -222,7 +223,8 @@ take_proof(struct espl__card *c, const struct look *l)
 	}
 }
 
-/* An MPS server is told to use what its clients do: whose that is, is known of one client alone. */
+/* NVML reports the memory of MPS clients as the server's: it is attributed to a client only if
+ * there is one. */
 static struct espl__agent_gang *
 only_client(const struct espl__card *c)
 {

@@ -1,5 +1,5 @@
-/* agent_courier.c - folders that go to a bucket, or come from there: an espalier-courier for each
- * (courier/courier.h), whose lines are passed on between it and the driver.
+/* agent_courier.c - directories that are copied to or from a bucket: an espalier-courier for each
+ * (courier/courier.h), whose lines are relayed between it and the driver.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ start_courier(struct espl__agent *a, struct espl__courier_run *c, const char *pl
 
 /* ---- how it ends -------------------------------------------------------------------------- */
 
-/* Of what goes to the bucket the driver says it, of what comes from there we do. */
+/* The driver reports uploads to the bucket; we report downloads from it. */
 static void
 end_move(struct espl__courier_run *c, espl_status how, const char *why)
 {

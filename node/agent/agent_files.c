@@ -1,6 +1,6 @@
-/* agent_files.c - a trial's folder on this node: working files, checkpoints, what is left over.
+/* agent_files.c - a trial's directory on this node: working files, checkpoints, left-overs.
  *
- * Several agents may share one run folder (nodes of one machine, a network disk).  So directories
+ * Several agents may share one run directory (nodes of one machine, a network disk). So directories
  * in use are locked, and only unlocked ones are removed.
  */
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* agent_gang.c - the life of a gang on this node, from START to ENDED.
  *
- * A gang has ended when the supervisors of all its ranks have: that is when every process that
- * descends from it is gone.  Nothing here waits; espl__gang_tend is called by the loop and sees
- * to what is due.
+ * A gang has ended when the supervisors of all its ranks have, that is, when every process that
+ * descends from it is gone. Nothing here blocks; the loop calls espl__gang_tend, which does what is
+ * due.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -354,7 +354,7 @@ rank_gone(struct espl__agent_rank *r)
 		espl__gang_kill(g, r->text != NULL ? 0 : g->start.grace_ms);
 }
 
-/* The text goes into the driver's journal, where no path of this machine belongs: that is said
+/* The text goes into the driver's journal, which must not contain paths of this machine: they are
  * in a log line. */
 static void
 report_no_start(struct espl__agent_rank *r, const struct espl__sup_note *note)

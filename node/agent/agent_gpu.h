@@ -1,12 +1,12 @@
 /* agent_gpu.h - the GPUs of a node: which trials use them, how they are shared, whether they are
  * clean.
  *
- *   agent_gpu.c    a GPU from one trial to the next: claimed, held, left; faults of what is shared
- *   agent_clean.c  what NVML sees there: the proof that it is clean, the memory that trials use
- *   agent_gpu_verdict.c  decides from what NVML and MPS reported
- *   agent_mps.c    the private MPS daemon of one GPU
- *   mps_directory.c    its folder, and the folders that a killed agent left
- *   agent_ask.c    a question to nvidia-cuda-mps-control
+ *   agent_gpu.c         a GPU from one trial to the next: claimed, held, left; faults of MPS
+ *   agent_clean.c       observations by NVML: the proof that it is clean, memory in use
+ *   agent_gpu_verdict.c decides from what NVML and MPS reported
+ *   agent_mps.c         the private MPS daemon of one GPU
+ *   mps_directory.c     its folder, and the folders that a killed agent left
+ *   agent_ask.c         a question to nvidia-cuda-mps-control
  *
  * All of it runs in the agent's one thread, except for the calls of NVML, which are jobs.
  */

@@ -7,7 +7,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* A driver keeps a little of its own, more on larger GPUs. */
+/* A driver keeps some memory for itself, more on larger GPUs. */
 static uint64_t
 memory_slack(uint64_t total)
 {

@@ -1,6 +1,7 @@
-/* agent_home.c - the folder of an agent that does not see the run's: its own, and gone with it.
+/* agent_home.c - the private directory of an agent that does not see the run directory, removed at
+ * the agent's end.
  *
- * Its agent holds a lock on it, so that one without a lock was left by an agent that is dead.
+ * The agent holds a lock on it, so the agent of an unlocked one is dead.
  */
 #include <dirent.h>
 #include <errno.h>

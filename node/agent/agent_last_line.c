@@ -1,7 +1,7 @@
-/* agent_last_line.c - the last line that a gang printed: why it failed, more often than not.
+/* agent_last_line.c - the last line that a gang printed, which usually shows why it failed.
  *
- * Any bytes may be in a log, and the line goes into a message: control characters and what is no
- * UTF-8 are taken out, colours and the like too, and what a progress bar has overwritten.
+ * A log may contain any bytes, and the line goes into a message. So control characters, invalid
+ * UTF-8, colors and text that a progress bar has overwritten are removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #define WINDOW 8192 /* bytes at the log's end that are looked at */
 
-/* How many bytes of a terminal's control sequence stand here; 0: none does. */
+/* The length of the terminal control sequence that begins here; 0: none does. */
 static size_t
 sequence_length(const char *p, const char *end)
 {

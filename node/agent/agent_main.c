@@ -1,8 +1,8 @@
 /* agent_main.c - espalier-agent: starts, watches and ends the processes of trials on one node.
  *
- * It is reached through a command (nothing, ssh, srun) and speaks wire.h on the standard input
- * and output it was given; it opens no port of its own but a gang's meeting point.  When the
- * channel closes, for whatever reason, everything it has started ends.
+ * It is reached through a command (nothing, ssh, srun) and speaks wire.h on its standard input and
+ * output; it opens no port except a gang's meeting point. When the channel closes, for any reason,
+ * everything that it has started is killed.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* agent_mps.c - the private MPS daemon of one GPU: starting, health check, ending.
  *
- * It runs under a supervisor like a rank's (agent_sup.c): whatever it forks, itself into the
- * background included, stays below that, and is ended with it, also when the agent is killed.
- * That the daemon answers is not enough: its server must be listed and well, since a fatal fault
- * of one client is the end of all, and CUDA runs without MPS, and says nothing, where there is
- * none.
+ * It runs under a supervisor like a rank's (agent_sup.c): all processes that it forks, including
+ * itself as a daemon, stay below that supervisor and are killed with it, also when the agent is
+ * killed. It is not enough that the daemon answers: its server must be listed and healthy, because
+ * a fatal fault of one client ends all clients, and CUDA silently runs without MPS if there is no
+ * server.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* agent_relay.c - an agent with a disk of its own: checkpoints and logs are sent to the driver,
- * and checkpoints come from there.
+/* agent_relay.c - an agent with a private disk: checkpoints and logs are sent to the driver, and
+ * checkpoints are received from it.
  *
- * {"saved": n} reaches the driver when the checkpoint is durable there.  A trial waits for none of
+ * {"saved": n} reaches the driver when the checkpoint is durable there. A trial never waits for
  * this; but it has not ended before its last checkpoint and the end of its log have arrived.
  */
 #include <errno.h>

@@ -1,7 +1,8 @@
-/* agent_report.c - rank 0's report socket: its lines go to the driver as they are, answers back.
+/* agent_report.c - rank 0's report socket: forwards its lines to the driver unchanged, and replies
+ * back.
  *
- * Only {"saved": n} is looked into, because the checkpoint is made whole here.  A rank may write
- * what it likes: what is no line of at most 64 KiB ends its gang and nothing else.
+ * Only {"saved": n} is parsed, because the checkpoint is completed here. A rank may write anything:
+ * what is not a line of at most 64 KiB ends only its own gang.
  */
 #include <errno.h>
 #include <jansson.h>

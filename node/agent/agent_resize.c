@@ -1,8 +1,8 @@
 /* agent_resize.c - a resize in place, as the agent sees it.
  *
  * The driver sends each rank's new slot (SLOTS); the agent passes it on at once, and the ranks act
- * on it when rank 0 asks for it. A rank without a slot exits by itself.  The first line of a new
- * rank 0 makes it the one whose reports are heard.
+ * on it when rank 0 asks for it. A rank without a slot exits by itself. The first line of a new
+ * rank 0 makes it the one whose reports are read.
  */
 #include <errno.h>
 #include <inttypes.h>

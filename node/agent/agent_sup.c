@@ -164,7 +164,8 @@ start_rank(const struct espl__sup *s, int out, int link)
 	return rank;
 }
 
-/* Takes all that have ended.  1: no child is left.  *code: the rank's, once it is gone. */
+/* Reaps all that have ended. 1: no child is left. *code: the rank's exit code, once it has ended.
+ */
 static int
 reap_children(int link, pid_t rank, int *rank_gone, int32_t *code)
 {
@@ -214,7 +215,7 @@ seconds_now(void)
 	return t.tv_sec;
 }
 
-/* The driver is gone since then, and its agent has not ended us: it is stopped, or hangs. */
+/* The driver has been gone since then, and its agent has not killed us: it is stopped, or hangs. */
 static int
 agent_hangs(int64_t since, pid_t agent)
 {

@@ -48,12 +48,11 @@ pid_t espl__sup_start(const struct espl__sup *, int *link);
 
 /* ---- agent_tap.c ----------------------------------------------------------------------------- */
 
-/* What a rank prints, copied into its trial's log up to a limit.
+/* A rank's output, copied into its trial's log up to a limit.
  *
- * A program that prints without end would fill the disk of everybody.  Its supervisor reads its
- * output and always takes all of it, so that the rank never waits for room that will not come.
- * What is beyond the limit is dropped; the end of it is kept in memory, and follows in the log if
- * the rank fails: that is where the reason stands.
+ * A program that prints without end would fill the disk for all users. The supervisor reads all of
+ * the output, so that the rank never blocks. Output beyond the limit is dropped; its end is kept in
+ * memory, and is appended to the log if the rank fails, because it contains the reason.
  */
 
 #define ESPL__TAP_END ((size_t)16 << 10) /* bytes of the end that are kept */

@@ -1,8 +1,8 @@
 /* sweep.c - finds descendants in /proc.
  *
- * A trial's program may fork twice, change its session and clear its environment; what it
- * cannot change is that orphans are given to the nearest subreaper above.  So ancestry alone
- * tells whose a process is, and no name or mark in it has to be believed.
+ * A trial's program may fork twice, change its session and clear its environment; but it cannot
+ * change that orphans are given to the nearest subreaper above. So ancestry alone shows which trial
+ * a process belongs to; no name or mark in it has to be trusted.
  */
 #include <dirent.h>
 #include <errno.h>

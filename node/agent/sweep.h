@@ -4,10 +4,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Sends `sig` to every process that descends from `root` (never to root), but not to those in
- * `spare` nor to what descends from them.  Returns how many there are that are no zombies; 0 as
- * well if /proc cannot be read.  One look: what is forked meanwhile is found by the next.
- * Uses no lock and no heap: fit for a child of a process with threads. */
+/* Sends `sig` to every process that descends from `root` (never to root), except those in `spare`
+ * and their descendants. Returns how many there are that are not zombies; also 0 if /proc cannot be
+ * read. It looks once: processes forked meanwhile are found by the next call. Uses no lock and no
+ * heap: safe in a child of a process with threads. */
 size_t espl__sweep(pid_t root, const pid_t *spare, size_t spares, int sig);
 /* Is it `root`, or does it descend from it? */
 int espl__descends(pid_t pid, pid_t root);
