@@ -115,7 +115,7 @@ espl__static_plan_read(int fd, struct espl__arena *arena, struct espl__report_fi
 	size_t size;
 
 	if (pread(fd, &answer, sizeof answer, 0) != (ssize_t)sizeof answer) {
-		to->why_not = "there is no memory for it";
+		to->why_not = "out of memory";
 		return;
 	}
 	answer.why_not[sizeof answer.why_not - 1] = '\0';

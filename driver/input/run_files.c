@@ -361,7 +361,7 @@ check_hits(const struct walk *w)
 	if (w->count > 0)
 		return ESPL_OK;
 	return espl__fail_at(w->diag, ESPL_E_CONFIG, w->files->file, w->files->line,
-	    "trial.files: there are no files in what it names");
+	    "trial.files: the patterns match no files");
 }
 
 espl_status

@@ -229,7 +229,8 @@ static espl_status
 take_text(struct espl__unpack *u, struct espl__diag *diag)
 {
 	if (espl__digest(0, u->text.data, u->text.size) != u->digest)
-		return espl__fail(diag, ESPL_E_CONFIG, "it is not what was announced");
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "the list of files does not match its digest");
 	u->line = cut_lines(&u->text, &u->lines, &u->entries);
 	return u->line == NULL ? fail_damaged(diag) : next_file(u, diag);
 }

@@ -237,7 +237,8 @@ node_wrong(struct espl_kit *kit, const struct kit_lease *lease, const struct esp
 	if (c->owning && (lease == NULL || event->run != NULL))
 		return listed_wrong(kit, event);
 	if (lease == NULL && find_stray(kit, event) == ESPL_ANY)
-		return "reported a machine that is no lease of this run, and `owned` was not asked";
+		return "reported a machine that is not a lease of this run, and `owned` was not "
+		       "asked";
 	if (lease == NULL)
 		return event->state == ESPL_NODE_ENDED && event->reason == 0
 		    ? "a lease ends without a reason"

@@ -406,7 +406,7 @@ read_offer(struct aws_cloud *cloud, struct aws_offer *o, struct espl_error *erro
 	const char *region = aws_text(cloud, AWS_OPT_REGION);
 
 	if (!is_word(type, ".-") || strlen(type) >= AWS_ID)
-		return espl_fail(error, ESPL_E_CONFIG, "'%.60s' is no type of machine", type);
+		return espl_fail(error, ESPL_E_CONFIG, "'%.60s' is not an instance type", type);
 	if (isalpha((unsigned char)zone[0]) && zone[1] == '\0')
 		(void)snprintf(o->zone, sizeof o->zone, "%.30s%s", region, zone);
 	else
@@ -463,7 +463,7 @@ check_options(const struct aws_cloud *cloud, struct espl_error *error)
 	const struct espl_table *ssh = aws_table(cloud, AWS_OPT_SSH);
 
 	if (!is_word(aws_text(cloud, AWS_OPT_REGION), "-"))
-		return espl_blame(error, AWS_OPT_REGION, "this is no region");
+		return espl_blame(error, AWS_OPT_REGION, "this is not a region");
 	if (strncmp(image, "ami-", 4) != 0 && strncmp(image, "ssm:/", 5) != 0)
 		return espl_blame(error, AWS_OPT_IMAGE,
 		    "an image is \"ami-...\", or \"ssm:/...\" for the name of a parameter");

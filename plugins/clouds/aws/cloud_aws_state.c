@@ -167,7 +167,7 @@ take_end(struct aws_lease *lease, const struct aws_machine *m)
 		const char *text;
 	} table[] = {
 		{ "Client.UserInitiatedShutdown", ESPL_BY_FAULT,
-		    "its machine was terminated by somebody else" },
+		    "its machine was terminated outside espalier" },
 		{ "Client.InstanceInitiatedShutdown", ESPL_BY_FAULT,
 		    "its machine was shut down from within" },
 		{ "Client.VolumeLimitExceeded", ESPL_BY_QUOTA, NULL },
@@ -227,7 +227,8 @@ cloud_aws_state_listed(struct aws_lease *lease, const struct aws_machine *m,
 	switch (m->state) {
 	case AWS_ENDED: take_end(lease, m); return;
 	case AWS_STOPPED:
-		give_up(lease, ESPL_BY_FAULT, "somebody has stopped its machine; it is ended", now);
+		give_up(lease, ESPL_BY_FAULT,
+		    "its machine was stopped outside espalier; terminating it", now);
 		return;
 	case AWS_RUNNING: break;
 	default: /* pending, perhaps an answer of the past */

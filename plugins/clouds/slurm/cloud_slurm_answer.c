@@ -181,7 +181,7 @@ cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT])
 	} table[] = {
 		{ "None", "it was submitted", 0 },
 		{ "Resources", "no node is free", 0 },
-		{ "Priority", "jobs with a higher priority are before it", 0 },
+		{ "Priority", "jobs with a higher priority are ahead of it", 0 },
 		{ "BeginTime", "its start time has not come", 0 },
 		{ "JobHeldUser", "it is held by a user (scontrol release)", 0 },
 		{ "JobHeldAdmin", "it is held by an administrator", 0 },
