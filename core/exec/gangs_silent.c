@@ -48,7 +48,7 @@ quiet_until(const struct espl__gang *g)
 }
 
 static void
-tell_quiet(struct espl__exec *x)
+report_quiet(struct espl__exec *x)
 {
 	for (struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
 		const struct espl__search *s = g->trial->search;
@@ -106,7 +106,7 @@ void
 espl__gangs_alarm(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	tell_quiet(x);
+	report_quiet(x);
 	end_hung(x);
 }
 

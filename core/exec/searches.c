@@ -87,7 +87,7 @@ espl__searches_forgive(struct espl__exec *x)
 }
 
 int
-espl__search_hears(const struct espl__search *s)
+espl__search_gets_results(const struct espl__search *s)
 {
 	ESPL__CHECK(s, SEARCH);
 	return s->ending == 0 &&

@@ -156,7 +156,7 @@ void espl__search_stale(struct espl__search *, int whole);
 void espl__searches_forgive(struct espl__exec *); /* the failures of their plugins */
 /* Whether the algorithm receives results: also while an interrupted run stops, because it will be
  * resumed. */
-int espl__search_hears(const struct espl__search *);
+int espl__search_gets_results(const struct espl__search *);
 /* Calls of an algorithm are made for its search: from here on until the next one. */
 void espl__search_turn(struct espl__search *);
 espl_status espl__search_add(struct espl__exec *, const struct espl__session *,

@@ -252,7 +252,7 @@ replace_best(struct espl__exec *x, struct espl__trial *t)
 }
 
 static espl_status
-tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
+report_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
 	struct espl__diag why = ESPL__DIAG_INIT;
@@ -261,7 +261,7 @@ tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl_
 
 	s->why |= ESPL_ASK_RESULT;
 	espl__searches_capacity(x);
-	if (!espl__search_hears(s) || s->algorithm == NULL)
+	if (!espl__search_gets_results(s) || s->algorithm == NULL)
 		return ESPL_OK;
 	espl__search_turn(s);
 	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);
@@ -315,7 +315,7 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 		    words[how], (unsigned long long)t->pub.iteration);
 	espl__exec_collect_later(x, t);
 	espl__exec_show(x, t);
-	return silent ? ESPL_OK : tell_end(x, t, how, diag);
+	return silent ? ESPL_OK : report_end(x, t, how, diag);
 }
 
 espl_status
@@ -335,7 +335,7 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 			    "is stopped while paused");
 			espl__exec_collect_later(x, t);
 			espl__exec_show(x, t);
-			return tell_end(x, t, ESPL_END_STOPPED, diag);
+			return report_end(x, t, ESPL_END_STOPPED, diag);
 		}
 		return ESPL_OK;
 	}

@@ -13,7 +13,7 @@
 #include "exec/searches_trials.h"
 
 static void
-tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
+report_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
     struct espl_share share)
 {
 	struct espl_trial room;
@@ -206,14 +206,14 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;
 		espl__exec_best(x, t, iteration, loss);
-		tell_report(x, t, e, loss, g->share);
+		report_report(x, t, e, loss, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
-		if (t->search->algorithm != NULL && espl__search_hears(t->search) &&
+		if (t->search->algorithm != NULL && espl__search_gets_results(t->search) &&
 		    t->pub.state == ESPL_TRIAL_RUNNING)
 			status = observe_report(x, t, g, e, loss, since, diag);
 	}
 	espl__gang_seen(x, g);
-	if (status == ESPL_OK && espl__search_hears(t->search))
+	if (status == ESPL_OK && espl__search_gets_results(t->search))
 		status = reach_boundary(x, t, g, diag);
 	return status;
 }

@@ -420,7 +420,7 @@ sum_up(const struct espl__forecast *f, double *jct, double *cost, uint32_t count
 
 /* The plan's stages in the plan's order; those that are over keep zeros. */
 static void
-tell_stages(const struct espl__forecast *f, const struct espl_plan *plan, uint32_t count,
+report_stages(const struct espl__forecast *f, const struct espl_plan *plan, uint32_t count,
     struct espl__forecast_stage *stages)
 {
 	for (uint32_t i = 0; i < plan->stage_count; i++) {
@@ -472,6 +472,6 @@ espl__forecast_plan(struct espl__forecast *f, const struct espl_plan *plan, doub
 		free(drawn);
 	}
 	if (status == ESPL_OK && stages != NULL)
-		tell_stages(f, plan, count, stages);
+		report_stages(f, plan, count, stages);
 	return status;
 }

@@ -331,7 +331,7 @@ finish_asks(const struct graph *g, const struct vertex *v, uint32_t samples, dou
 
 /* When the nodes of a step come free in sample `s`, from the lengths of its trials. */
 static void
-vacate(const struct graph *g, uint32_t step, uint32_t s, const double *lengths)
+compute_vacancy(const struct graph *g, uint32_t step, uint32_t s, const double *lengths)
 {
 	const struct part *part = &g->parts[step];
 	const struct espl__slot_layout *layout = &g->f->steps[step].layout;
@@ -353,7 +353,7 @@ vacate_finished(const struct graph *g, uint32_t step, uint32_t samples)
 		for (uint32_t n = part->first_train; n < part->sync_at; n++)
 			g->f->trials_s[n - part->first_train] = finish_time(g, n, s) -
 			    finish_time(g, g->edges[g->vertices[n].edges], s);
-		vacate(g, step, s, g->f->trials_s);
+		compute_vacancy(g, step, s, g->f->trials_s);
 	}
 }
 
@@ -369,7 +369,7 @@ run_trial_queue(const struct graph *g, uint32_t step, uint32_t samples)
 	for (uint32_t s = 0; s < samples; s++) {
 		for (uint32_t k = 0; k < trials; k++)
 			g->f->trials_s[k] = row[(size_t)k * g->block + s];
-		vacate(g, step, s, g->f->trials_s);
+		compute_vacancy(g, step, s, g->f->trials_s);
 		(void)espl__queue(g->f->trials_s, trials, g->f->steps[step].view.slots, 0,
 		    g->f->slots_s);
 		for (uint32_t k = 0; k < trials; k++)

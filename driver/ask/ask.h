@@ -116,7 +116,7 @@ void espl__ask_hang_up(struct espl__asking *);
 /* ---- requests.c: what a line asks for, and the answers */
 
 /* Answers at once, or leaves events for a round and ask->request. */
-void espl__ask_hear(struct espl__asking *, struct espl__ask_client *, const char *line,
+void espl__ask_handle(struct espl__asking *, struct espl__ask_client *, const char *line,
     size_t size);
 /* The rounds of ask->request are over. */
 void espl__ask_answer(struct espl__asking *);

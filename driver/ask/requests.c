@@ -16,10 +16,10 @@
 
 /* ---- answers ------------------------------------------------------------------------------ */
 
-static void refuse(struct espl__ask_client *, const char *format, ...) ESPL_PRINTF(2, 3);
+static void refuse_request(struct espl__ask_client *, const char *format, ...) ESPL_PRINTF(2, 3);
 
 static void
-refuse(struct espl__ask_client *client, const char *format, ...)
+refuse_request(struct espl__ask_client *client, const char *format, ...)
 {
 	va_list list;
 	char text[400];
@@ -43,7 +43,7 @@ read_count(struct espl__ask_client *client, const json_t *request, const char *n
 		return 0;
 	if (!json_is_integer(member) || json_integer_value(member) < least ||
 	    json_integer_value(member) > most) {
-		refuse(client, "'%s' must be a whole number from %lld to %lld", name,
+		refuse_request(client, "'%s' must be a whole number from %lld to %lld", name,
 		    (long long)least, (long long)most);
 		return -1;
 	}
@@ -154,7 +154,7 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 	if (read_count(client, request, "trial", 0, INT64_MAX, &id) < 0)
 		return NULL;
 	if (id < 0) {
-		refuse(client, "'trial' is missing: the number that `ask` gave");
+		refuse_request(client, "'trial' is missing: the number that `ask` gave");
 		return NULL;
 	}
 	t = espl__map_get(&ask->by_trial, (uint64_t)id + 1);
@@ -164,12 +164,12 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 	    ? espl__exec_trial(ask->world.exec, (uint64_t)id)
 	    : NULL;
 	if (known == NULL)
-		refuse(client, "there is no trial %lld", (long long)id);
+		refuse_request(client, "there is no trial %lld", (long long)id);
 	else if (json_is_true(json_object_get(request, "again")))
 		answer_tell(ask, client, (uint64_t)id, 0);
 	else
-		refuse(client, "trial %lld is not open: it is %s, at iteration %llu", (long long)id,
-		    espl__exec_trial_info(ask->world.exec, (uint64_t)id).word,
+		refuse_request(client, "trial %lld is not open: it is %s, at iteration %llu",
+		    (long long)id, espl__exec_trial_info(ask->world.exec, (uint64_t)id).word,
 		    (unsigned long long)known->iteration);
 	return NULL;
 }
@@ -188,11 +188,12 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 	if (value == NULL)
 		value = json_object_get(others, objective);
 	if (value == NULL || !(json_is_number(value) || json_is_null(value))) {
-		refuse(client, "'value' must be a number, or null for what is not a number");
+		refuse_request(client,
+		    "'value' must be a number, or null for what is not a number");
 		return NULL;
 	}
 	if (others != NULL && !json_is_object(others)) {
-		refuse(client, "'metrics' must be an object of numbers");
+		refuse_request(client, "'metrics' must be an object of numbers");
 		return NULL;
 	}
 	list = espl__arena_alloc(&ask->batch[ask->filling].arena,
@@ -201,7 +202,7 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 	    (struct espl__metric){ .value = json_is_null(value) ? NAN : json_number_value(value) };
 	json_object_foreach ((json_t *)(uintptr_t)others, name, member) {
 		if (!json_is_number(member) && !json_is_null(member)) {
-			refuse(client, "metric '%.100s' must be a number", name);
+			refuse_request(client, "metric '%.100s' must be a number", name);
 			return NULL;
 		}
 		if (strcmp(name, objective) == 0)
@@ -258,14 +259,14 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 		if (json_is_true(json_object_get(request, "again")))
 			answer_tell(ask, client, t->trial, 0);
 		else
-			refuse(client,
+			refuse_request(client,
 			    "trial %llu already has a result at iteration %llu; the next is %llu",
 			    (unsigned long long)t->trial, (unsigned long long)t->iteration,
 			    (unsigned long long)t->iteration + 1);
 		return;
 	}
 	if ((uint64_t)iteration > t->budget) {
-		refuse(client, "trial %llu trains until iteration %llu, not %lld",
+		refuse_request(client, "trial %llu trains until iteration %llu, not %lld",
 		    (unsigned long long)t->trial, (unsigned long long)t->budget,
 		    (long long)iteration);
 		return;
@@ -285,7 +286,7 @@ hear_fail(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	if (t == NULL)
 		return;
 	if (text != NULL && !json_is_string(text)) {
-		refuse(client, "'text' must be a string: why the trial failed");
+		refuse_request(client, "'text' must be a string: why the trial failed");
 		return;
 	}
 	espl__ask_hold(ask, t, client);
@@ -329,7 +330,7 @@ hear_hold(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	struct espl__buf *b = &client->output;
 
 	if (!json_is_array(list)) {
-		refuse(client, "'trials' must be a list of numbers of trials");
+		refuse_request(client, "'trials' must be a list of numbers of trials");
 		return;
 	}
 	espl__json_open(b, NULL, '{');
@@ -474,7 +475,7 @@ find_verb(struct espl__ask_client *client, const json_t *request)
 	const char *op = json_string_value(json_object_get(request, "op")), *names[VERBS], *near;
 
 	if (op == NULL) {
-		refuse(client, "a request is an object with 'op', like {\"op\": \"ask\"}");
+		refuse_request(client, "a request is an object with 'op', like {\"op\": \"ask\"}");
 		return NULL;
 	}
 	for (size_t i = 0; i < VERBS; i++) {
@@ -483,7 +484,7 @@ find_verb(struct espl__ask_client *client, const json_t *request)
 		names[i] = verbs[i].name;
 	}
 	near = espl__nearest(op, names, VERBS);
-	refuse(client, "there is no request '%.50s'%s%s%s", op,
+	refuse_request(client, "there is no request '%.50s'%s%s%s", op,
 	    near != NULL ? "; did you mean '" : "; use ask, tell, fail, best, status or trials",
 	    near != NULL ? near : "", near != NULL ? "'?" : "");
 	return NULL;
@@ -502,14 +503,14 @@ knows_members(struct espl__ask_client *client, const struct verb *verb, const js
 			known = strcmp(verb->members[i], name) == 0;
 		if (known)
 			continue;
-		refuse(client, "'%s' knows no '%.50s'", verb->name, name);
+		refuse_request(client, "'%s' knows no '%.50s'", verb->name, name);
 		return 0;
 	}
 	return 1;
 }
 
 void
-espl__ask_hear(struct espl__asking *ask, struct espl__ask_client *client, const char *line,
+espl__ask_handle(struct espl__asking *ask, struct espl__ask_client *client, const char *line,
     size_t size)
 {
 	json_error_t error;
@@ -521,7 +522,7 @@ espl__ask_hear(struct espl__asking *ask, struct espl__ask_client *client, const 
 		return;
 	request = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);
 	if (request == NULL) {
-		refuse(client, "not valid JSON: %s", error.text);
+		refuse_request(client, "not valid JSON: %s", error.text);
 		return;
 	}
 	verb = find_verb(client, request);

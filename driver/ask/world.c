@@ -54,7 +54,7 @@ begin_asking(struct espl__world *world, int resumed, espl_time now, struct espl_
 }
 
 static void
-tell_node(struct espl__asking *ask, uint64_t lease, espl_node_state state)
+report_node(struct espl__asking *ask, uint64_t lease, espl_node_state state)
 {
 	struct espl__event *event = espl__ask_event(ask, ESPL__EV_NODE);
 
@@ -83,7 +83,7 @@ open_run(struct espl__asking *ask)
 	}
 	espl__ask_event(ask, ESPL__EV_CLOUD)->as.cloud.text = "";
 	for (uint32_t i = 0; i < count && i < 64; i++)
-		tell_node(ask, leases[i].lease, count <= 64 ? ESPL_NODE_READY : ESPL_NODE_ENDED);
+		report_node(ask, leases[i].lease, count <= 64 ? ESPL_NODE_READY : ESPL_NODE_ENDED);
 	ask->opening = 0;
 	ask->urgent = 1;
 }
@@ -115,7 +115,7 @@ hear_clients(struct espl__asking *ask)
 		espl__ask_answer(ask);
 	while (!ask->urgent && !ask->stop_wanted &&
 	    (client = espl__ask_line(ask, &line, &size)) != NULL)
-		espl__ask_hear(ask, client, line, size);
+		espl__ask_handle(ask, client, line, size);
 }
 
 static espl_status
@@ -217,8 +217,10 @@ apply_effects(struct espl__world *world, const struct espl__effect *effects, uin
 		struct espl__ask_trial *t;
 
 		switch (fx->type) {
-		case ESPL__FX_ACQUIRE: tell_node(ask, fx->as.acquire.lease, ESPL_NODE_READY); break;
-		case ESPL__FX_RELEASE: tell_node(ask, fx->as.lease, ESPL_NODE_ENDED); break;
+		case ESPL__FX_ACQUIRE:
+			report_node(ask, fx->as.acquire.lease, ESPL_NODE_READY);
+			break;
+		case ESPL__FX_RELEASE: report_node(ask, fx->as.lease, ESPL_NODE_ENDED); break;
 		case ESPL__FX_START: (void)espl__ask_add(ask, fx); break;
 		case ESPL__FX_REPLY: reply_to_trial(ask, fx); break;
 		case ESPL__FX_KILL:

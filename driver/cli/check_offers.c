@@ -67,7 +67,7 @@ espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet 
 
 /* A job whose iterations exceed the limit for hung trials would be killed, retried and given up. */
 static void
-tell_silent_jobs(const struct espl__session *s)
+report_silent_jobs(const struct espl__session *s)
 {
 	espl_span limit = s->config->trial.report_limit;
 
@@ -107,7 +107,7 @@ espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet 
 		diag->line = s->config->workload->line;
 	}
 	if (status == ESPL_OK && s->jobs != NULL)
-		tell_silent_jobs(s);
+		report_silent_jobs(s);
 	return status;
 }
 

@@ -105,7 +105,7 @@ look_up_replayed(const char *path, const char *const *sets, uint32_t set_count, 
 
 /* What a simulation without a profile gets wrong. */
 static void
-tell_none(const struct espl__session *s, const char *path, int tell, int program)
+report_none(const struct espl__session *s, const char *path, int tell, int program)
 {
 	if (s->config->trial.curves == NULL) {
 		if (tell && s->config->trial.profile != NULL)
@@ -166,7 +166,7 @@ espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_
 	if (profile == NULL) {
 		/* `plan` cannot do without, and says so itself. */
 		if (need == ESPL__NEED_TRIAL)
-			tell_none(s, path, tell, program);
+			report_none(s, path, tell, program);
 		return ESPL_OK;
 	}
 	status = load_with(profile, path, sets, set_count, need, s, diag);

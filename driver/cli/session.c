@@ -519,7 +519,7 @@ looks_secret(const struct espl__node *value)
 }
 
 void
-espl__session_env_tell(const struct espl__session *s)
+espl__session_env_report(const struct espl__session *s)
 {
 	const struct espl__node *env = s->config->trial.env;
 
@@ -531,5 +531,5 @@ espl__session_env_tell(const struct espl__session *s)
 			    "environment without storing it",
 			    env->children[i]->name, env->children[i]->name);
 	for (uint32_t i = 0; i < s->entry_count; i++)
-		espl__session_env_tell(&s->entries[i]);
+		espl__session_env_report(&s->entries[i]);
 }

@@ -18,12 +18,12 @@ void espl__session_free(struct espl__session *);
 /* warm_start.c: reads experiment.warm_start, once; when a search begins, reports what is left out
  * and (`all`) what is used. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
-void espl__session_warm_tell(const struct espl__session *, int all);
+void espl__session_warm_report(const struct espl__session *, int all);
 
 /* Is everything set that trial.env_from names?  And a warning where a value of trial.env looks like
  * a secret. */
 espl_status espl__session_env(const struct espl__session *, struct espl__diag *);
-void espl__session_env_tell(const struct espl__session *);
+void espl__session_env_report(const struct espl__session *);
 /* The curves of a run directory that trial.curves names, once. */
 espl_status espl__session_curves(struct espl__session *, struct espl__diag *);
 

@@ -103,7 +103,7 @@ espl__verb_plugins(const struct espl__args *args)
 
 /* The report, line by line: to standard error if there is an error in it. */
 static int
-tell_check(const char *file, FILE *report, int bad)
+report_check(const char *file, FILE *report, int bad)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 	char *line = NULL;
@@ -137,7 +137,7 @@ espl__verb_check_plugin(const struct espl__args *args)
 		(void)espl__fail_errno(&diag, "cannot create a temporary file");
 		return espl__cli_fail(&diag);
 	}
-	result = tell_check(args->positional[0], report,
+	result = report_check(args->positional[0], report,
 	    espl__check_plugin(args->positional[0], report));
 	(void)fclose(report);
 	return result;
@@ -146,7 +146,7 @@ espl__verb_check_plugin(const struct espl__args *args)
 /* ---- check ----------------------------------------------------------------------------------- */
 
 static void
-say_experiment(const struct espl__run_config *c, struct espl__buf *b)
+print_experiment(const struct espl__run_config *c, struct espl__buf *b)
 {
 	char text[32];
 
@@ -160,7 +160,7 @@ say_experiment(const struct espl__run_config *c, struct espl__buf *b)
 }
 
 static void
-say_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
+print_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 {
 	const struct espl__trial_config *t = &s->config->trial;
 	uint32_t i;
@@ -200,7 +200,7 @@ say_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 
 /* A program that knows nothing of ranks is trained by each of them in full. */
 static void
-say_ranks(const struct espl__run_config *c, uint64_t slots, int on_cpu, struct espl__buf *b)
+print_ranks(const struct espl__run_config *c, uint64_t slots, int on_cpu, struct espl__buf *b)
 {
 	const char *one = espl__slots_word(on_cpu, 1);
 
@@ -293,7 +293,7 @@ warn_of_command(const struct espl__trial_config *t)
 }
 
 static void
-say_space(const struct espl__session *s, struct espl__buf *b)
+print_space(const struct espl__session *s, struct espl__buf *b)
 {
 	const struct espl_space *space = espl__space_view(s->space);
 	uint32_t i;
@@ -306,7 +306,7 @@ say_space(const struct espl__session *s, struct espl__buf *b)
 }
 
 static void
-say_spec(const struct espl__session *s, struct espl__buf *b)
+print_spec(const struct espl__session *s, struct espl__buf *b)
 {
 	struct espl__arena arena = { NULL };
 	const struct espl_spec *spec = espl__session_spec(s, &arena);
@@ -335,7 +335,7 @@ struct offers {
 };
 
 static void
-say_offer(void *ctx, const struct espl_offer *offer)
+print_offer(void *ctx, const struct espl_offer *offer)
 {
 	struct offers *o = ctx;
 	struct espl__buf *b = &o->text;
@@ -359,7 +359,7 @@ say_offer(void *ctx, const struct espl_offer *offer)
 /* The experiments of a pool and their arrivals; details of one experiment are printed by `check` of
  * its file. */
 static void
-say_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
+print_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 {
 	const struct espl__run_config *c = s->config;
 	uint32_t count = s->jobs != NULL ? s->jobs->list.count : 0;
@@ -381,7 +381,7 @@ say_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 		return;
 	espl__print(b, "  plain jobs  %u, the first arrives at %.6g s, the last at %.6g s\n", count,
 	    s->jobs->list.jobs[0].arrives_s, s->jobs->list.jobs[count - 1].arrives_s);
-	say_trial(s, on_cpu, b);
+	print_trial(s, on_cpu, b);
 }
 
 int
@@ -399,22 +399,22 @@ espl__verb_check(const struct espl__args *args)
 
 	free(sets);
 	if (status == ESPL_OK) {
-		espl__session_warm_tell(&s, 1);
+		espl__session_warm_report(&s, 1);
 		warn_of_command(&s.config->trial);
-		status = espl__session_offers(&s, say_offer, &offers, &offers.count, &diag);
+		status = espl__session_offers(&s, print_offer, &offers, &offers.count, &diag);
 	}
 	if (status == ESPL_OK) {
 		on_cpu = offers.count > 0 && offers.others == 0;
 		espl__print(&b, "%s: ok\n", args->positional[0]);
 		if (s.config->pool) {
-			say_pool(&s, on_cpu, &b);
+			print_pool(&s, on_cpu, &b);
 		} else {
-			say_experiment(s.config, &b);
-			say_trial(&s, on_cpu, &b);
+			print_experiment(s.config, &b);
+			print_trial(&s, on_cpu, &b);
 			espl__check_words(&s, &b);
-			say_ranks(s.config, offers.slots, on_cpu, &b);
-			say_space(&s, &b);
-			say_spec(&s, &b);
+			print_ranks(s.config, offers.slots, on_cpu, &b);
+			print_space(&s, &b);
+			print_spec(&s, &b);
 		}
 		espl__print(&b, "  allocator   %s\n  cloud       %s\n", s.config->allocator.use,
 		    s.config->cloud.use);

@@ -116,7 +116,7 @@ end_asking(const char *dir, const char *request, int asker)
 /* The driver's answer: "accepted" or "refused", and on the next line the name or the reason.
  * Returns the exit status. */
 static int
-tell_answer(const char *path, const char *what, const char *name)
+report_answer(const char *path, const char *what, const char *name)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -156,7 +156,7 @@ wait_for_answer(const char *dir, const char *request, int asker, const char *wha
 	/* an answer written so far is read, a later one is removed by the driver */
 	end_asking(dir, request, asker);
 	if (access(path, R_OK) == 0) {
-		result = tell_answer(path, what, name);
+		result = report_answer(path, what, name);
 		if (result != ESPL__EXIT_DONE) /* the owner of the pool may have had no right to */
 			(void)espl__tree_remove(asked, NULL);
 		/* the pool ended meanwhile and will not read requests any more */
@@ -216,7 +216,7 @@ espl__verb_submit(const struct espl__args *args)
 		    "recorded curves can be simulated, not run");
 	}
 	if (status == ESPL_OK) {
-		espl__session_env_tell(&session);
+		espl__session_env_report(&session);
 		status = begin_asking(dir, request, &asker, &diag);
 	}
 	if (status == ESPL_OK)

@@ -186,7 +186,7 @@ add_note(struct profiling *p, const char *format, ...)
 }
 
 static void
-tell_measurement(const struct profiling *p, const struct espl__measurement *m)
+report_measurement(const struct profiling *p, const struct espl__measurement *m)
 {
 	char mean[32], sd[32], took[32], where[48], spread[48] = "";
 
@@ -235,7 +235,7 @@ measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__me
 		return status;
 	ESPL__GROW(p->all.list, p->all.cap, p->all.wides + p->all.packs + 1);
 	p->all.list[p->all.wides + p->all.packs] = *to;
-	tell_measurement(p, to);
+	report_measurement(p, to);
 	return ESPL_OK;
 }
 

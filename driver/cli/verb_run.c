@@ -62,7 +62,7 @@ print_summary(struct job *job, const struct espl__totals *totals)
 
 /* why: NULL or "" if it was the user. */
 static void
-say_resume(const struct job *job, const char *why)
+print_resume(const struct job *job, const char *why)
 {
 	int known = why != NULL && why[0] != '\0';
 	char *command;
@@ -78,7 +78,7 @@ say_resume(const struct job *job, const char *why)
 }
 
 static void
-say_failed(const struct job *job, const struct espl__totals *totals)
+print_failure(const struct job *job, const struct espl__totals *totals)
 {
 	char *command;
 
@@ -151,7 +151,7 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
 	if (strcmp(how, "failed") == 0)
 		return ESPL__EXIT_FAILED;
 	if (espl__interrupts > 0) {
-		say_resume(job, NULL);
+		print_resume(job, NULL);
 	} else if (diag->hint[0] == '\0') {
 		command = espl__cli_resume(job->args, job->shown);
 		fprintf(stderr, "hint: after fixing this, continue with `%s`\n", command);
@@ -210,9 +210,9 @@ drive_once(struct job *job)
 		spread_add(&job->spread[2], show.view.totals.best_metric);
 		if (summary.how == ESPL__RUN_FAILED) {
 			result = ESPL__EXIT_FAILED;
-			say_failed(job, &show.view.totals);
+			print_failure(job, &show.view.totals);
 		} else if (summary.how == ESPL__RUN_INTERRUPTED) {
-			say_resume(job, summary.text);
+			print_resume(job, summary.text);
 			result = ESPL__EXIT_INTERRUPTED;
 		} else if (!job->session.config->pool && summary.best == ESPL_NONE) {
 			/* the deadline or the budget came before any result */
@@ -321,8 +321,8 @@ espl__verb_run(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__session_env(&job.session, &diag);
 	if (status == ESPL_OK) {
-		espl__session_env_tell(&job.session);
-		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
+		espl__session_env_report(&job.session);
+		espl__session_warm_report(&job.session, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch(); /* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
 	}
@@ -558,7 +558,7 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK && dir != NULL)
 		status = make_folder(&job, dir, job.drive.faults, &diag);
 	if (status == ESPL_OK) {
-		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
+		espl__session_warm_report(&job.session, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch();
 		result = simulate_runs(&job, runs);
 	} else {

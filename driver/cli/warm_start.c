@@ -90,7 +90,7 @@ tried_first(const struct espl__session *s)
 }
 
 void
-espl__session_warm_tell(const struct espl__session *s, int all)
+espl__session_warm_report(const struct espl__session *s, int all)
 {
 	const char *why;
 	uint32_t configs, skipped;

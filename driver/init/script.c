@@ -137,7 +137,7 @@ skip_value(const char *p)
 }
 
 static char *
-keep(struct reader *r, const char *from, size_t size)
+copy_utf8(struct reader *r, const char *from, size_t size)
 {
 	char *to = espl__arena_alloc(&r->s->arena, size + 1);
 
@@ -201,10 +201,10 @@ read_value(struct reader *r, const char *p, const char *end, struct espl__py_val
 	if (end < p)
 		end = p;
 	v->kind = ESPL__LIT_OTHER;
-	v->text = keep(r, p, (size_t)(end - p));
+	v->text = copy_utf8(r, p, (size_t)(end - p));
 	if (read_texts(p, end, &text)) {
 		v->kind = ESPL__LIT_TEXT;
-		v->text = keep(r, espl__buf_text(&text), text.size);
+		v->text = copy_utf8(r, espl__buf_text(&text), text.size);
 	} else if (strcmp(v->text, "None") == 0) {
 		v->kind = ESPL__LIT_NONE;
 	} else if (strcmp(v->text, "True") == 0 || strcmp(v->text, "False") == 0) {
@@ -280,7 +280,7 @@ plain_name(struct reader *r, const char *text)
 	char *to, *at;
 
 	text += strspn(text, "-_");
-	at = to = keep(r, text, strlen(text));
+	at = to = copy_utf8(r, text, strlen(text));
 	for (; *text != '\0'; text++)
 		*at++ = isalnum((unsigned char)*text) ? *text : '_';
 	return isalpha((unsigned char)to[0]) ? to : "";
@@ -303,7 +303,7 @@ read_option(struct reader *r, const char *p, const char *group)
 			p++;
 		end = skip_space(p);
 		if (p > word && end[0] == '=' && end[1] != '=') {
-			char *name = keep(r, word, (size_t)(p - word));
+			char *name = copy_utf8(r, word, (size_t)(p - word));
 
 			p = end + 1;
 			end = skip_value(p);
@@ -341,7 +341,7 @@ add_parser(struct reader *r, const char *variable, const char *group)
 {
 	if (variable[0] == '\0' || group[0] == '\0' || r->parser_count == NAMES_MAX)
 		return;
-	r->parsers[r->parser_count].name = keep(r, variable, strlen(variable));
+	r->parsers[r->parser_count].name = copy_utf8(r, variable, strlen(variable));
 	r->parsers[r->parser_count++].group = group;
 }
 
@@ -401,7 +401,7 @@ take_line(struct reader *r, const char *at, struct espl__buf *text, const char *
 
 	ESPL__GROW(s->lines, s->line_cap, s->line_count + 1);
 	s->lines[s->line_count++] = (struct espl__py_line){
-		.text = keep(r, espl__buf_text(text), text->size),
+		.text = copy_utf8(r, espl__buf_text(text), text->size),
 		.comma = *skip_space(after) == ',',
 		.to_err = at < r->err_end || (at < r->log_end && !s->logs_to_stdout),
 	};

@@ -62,7 +62,8 @@ keep_metrics(struct espl__run_config *config)
 /* ---- trial.metrics ----------------------------------------------------------------------- */
 
 static espl_status
-refuse(const struct espl__node *at, struct espl__diag *diag, const char *text, const char *hint)
+refuse_setting(const struct espl__node *at, struct espl__diag *diag, const char *text,
+    const char *hint)
 {
 	espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line, "%s", text);
 	espl__hint(diag, "%s", hint);
@@ -82,10 +83,10 @@ check_format(const struct espl__run_config *config, const struct espl__node *gro
 	struct espl__listen *listen;
 
 	if (json && pattern != NULL)
-		return refuse(pattern, diag, "trial.metrics: format = \"json\" takes no 'pattern'",
-		    "remove one of the two");
+		return refuse_setting(pattern, diag,
+		    "trial.metrics: format = \"json\" takes no 'pattern'", "remove one of the two");
 	if (!json && spec.pattern[0] == '\0')
-		return refuse(group, diag, "trial.metrics: 'pattern' is missing",
+		return refuse_setting(group, diag, "trial.metrics: 'pattern' is missing",
 		    "pattern = \"loss: {loss}\"; or format = \"json\"; for lines of JSON");
 	if (espl__listen_new(&spec, &listen, &inner) != ESPL_OK) {
 		const struct espl__node *at = pattern != NULL ? pattern : group;
@@ -110,7 +111,7 @@ forbid_checkpoints(struct espl__run_config *config, const struct espl__node *tri
 	    (struct espl_value *)(uintptr_t)&config->trial_values->config.values[TRIAL_CHECKPOINT];
 
 	if (node != NULL && config->trial.checkpoint)
-		return refuse(node, diag,
+		return refuse_setting(node, diag,
 		    "trial: 'checkpoint' cannot be true with 'metrics': a program that does not "
 		    "listen cannot be asked to save",
 		    "remove it, or let the program report as in docs/trial-protocol.md");
@@ -130,13 +131,13 @@ espl__run_read_metrics(struct espl__run_config *config, const struct espl__node 
 	if (group == NULL)
 		return ESPL_OK;
 	if (group->type != ESPL__GROUP)
-		return refuse(group, diag, "trial: 'metrics' must be a group",
+		return refuse_setting(group, diag, "trial: 'metrics' must be a group",
 		    "metrics = { from = \"stdout\"; pattern = \"loss: {loss}\"; };");
 	if (config->trial.command == NULL)
-		return refuse(group, diag, "trial: 'metrics' is only valid with a command",
+		return refuse_setting(group, diag, "trial: 'metrics' is only valid with a command",
 		    "a trainable reports its metrics by itself");
 	if (config->metric == NULL)
-		return refuse(group, diag, "trial: 'metrics' needs experiment.metric",
+		return refuse_setting(group, diag, "trial: 'metrics' needs experiment.metric",
 		    "experiment = { metric = \"loss\"; ... };");
 	status = espl__schema_resolve(options, METRICS_COUNT, (uint32_t)sizeof(struct espl_option),
 	    group, NULL, "trial.metrics", "metrics", &config->metrics_values, diag);

@@ -67,7 +67,7 @@ set_timer(struct espl__real *real, espl_time at)
 
 /* Those whose time has come; each is told of once. */
 static void
-tell_arrivals(struct espl__real *real)
+report_arrivals(struct espl__real *real)
 {
 	const struct espl__jobs *jobs = espl__exec_view(real->world.exec).workload;
 	espl_time now = espl__real_clock(real);
@@ -109,7 +109,7 @@ on_tick(uv_timer_t *timer)
 	espl__real_owned_tick(real, tick);
 	espl__real_gangs_tick(real, tick);
 	espl__real_compute_tick(real, tick);
-	tell_arrivals(real);
+	report_arrivals(real);
 	espl__spool_tick(real, tick);
 }
 
@@ -215,7 +215,7 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 
 /* Trials that were answered now have waited for us since the instant of the round. */
 static void
-tell_held_up(struct espl__real *real)
+report_held_up(struct espl__real *real)
 {
 	espl_span late = espl__real_clock(real) - real->now;
 
@@ -274,7 +274,7 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 	if (asked)
 		espl__real_leases_ask(real);
 	espl__agents_flush(real);
-	tell_held_up(real);
+	report_held_up(real);
 	return ESPL_OK;
 }
 
@@ -440,7 +440,7 @@ static const struct espl__agent_events agent_events = {
 	.gpu = espl__real_gpu_message,
 	.gang = espl__real_gang_message,
 	.private = espl__real_relay_begin,
-	.moves = espl__real_relay_hear,
+	.moves = espl__real_relay_receive,
 	.closed = espl__real_relay_end,
 };
 

@@ -382,9 +382,9 @@ void espl__real_stay_at_most(struct espl__rgang *, espl_span);
 void espl__real_leave_soon(struct espl__rgang *);
 void espl__real_gang_break(struct espl__real *, struct espl__rgang *, const char *format, ...)
     ESPL_PRINTF(3, 4);
-void espl__real_say(struct espl__real *, struct espl__rgang *, enum espl__directive,
+void espl__real_send_reply(struct espl__real *, struct espl__rgang *, enum espl__directive,
     uint64_t budget);
-void espl__real_tell(struct espl__real *, const struct espl__rgang *, const char *text);
+void espl__real_send_line(struct espl__real *, const struct espl__rgang *, const char *text);
 void espl__real_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);
 /* The iteration of a line that is a report; 0: it is not one. */
 uint64_t espl__real_line_iteration(const char *text, size_t);
@@ -406,7 +406,7 @@ const char *espl__real_gpu_trouble(const struct espl__rgang *); /* NULL: no */
 
 /* real_relay.c: nodes that do not see the run's folder. */
 void espl__real_relay_begin(struct espl__ragent *);
-int espl__real_relay_hear(struct espl__ragent *, uint8_t type, struct espl__reader *);
+int espl__real_relay_receive(struct espl__ragent *, uint8_t type, struct espl__reader *);
 void espl__real_relay_end(struct espl__ragent *);
 void espl__real_relay_rejoined(struct espl__real *); /* what they said meanwhile */
 void espl__real_relay_collect(struct espl__real *, uint64_t trial, uint64_t keep);

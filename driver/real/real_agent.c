@@ -542,7 +542,7 @@ is_here(const char *address)
 }
 
 static void
-say_hello(struct espl__ragent *agent)
+send_hello(struct espl__ragent *agent)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
 	const char *address = agent->lease->address;
@@ -606,7 +606,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 		espl__pids_add(&real->pids, (pid_t)agent->process.pid);
 		(void)uv_read_start((uv_stream_t *)&agent->from, from_alloc, from_read);
 		(void)uv_read_start((uv_stream_t *)&agent->log, log_alloc, log_read);
-		say_hello(agent);
+		send_hello(agent);
 		real->agent_events->started(real);
 		flush_output(agent);
 	}

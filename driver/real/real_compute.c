@@ -21,7 +21,7 @@ struct espl__compute_job {
 };
 
 static void
-tell_outcome(struct espl__real *real, const struct espl_outcome *from)
+report_outcome(struct espl__real *real, const struct espl_outcome *from)
 {
 	struct espl__arena *arena = espl__real_arena(real);
 	struct espl_outcome *outcome = espl__arena_alloc(arena, sizeof *outcome);
@@ -54,7 +54,7 @@ end_job(struct espl__compute_job *job, int telling)
 	if (uv_is_closing((uv_handle_t *)&job->poll))
 		return;
 	if (telling)
-		tell_outcome(job->real, espl__compute_outcome(job->job));
+		report_outcome(job->real, espl__compute_outcome(job->job));
 	espl__compute_free(job->job);
 	job->job = NULL;
 	espl__pids_remove(&job->real->pids, job->pid);
@@ -87,7 +87,7 @@ espl__real_compute(struct espl__real *real, const struct espl__effect *fx)
 	if (fd < 0) { /* done already, or no descriptor left to watch it with */
 		if (espl__compute_fd(compute) >= 0)
 			espl__compute_wait(compute);
-		tell_outcome(real, espl__compute_outcome(compute));
+		report_outcome(real, espl__compute_outcome(compute));
 		espl__compute_free(compute);
 		return;
 	}

@@ -91,7 +91,7 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 		espl__real_resize_off(real, gang);
 	if (fx->as.reply.directive != ESPL__CONTINUE ||
 	    !espl__real_resize_now(real, gang, fx->as.reply.budget))
-		espl__real_say(real, gang, fx->as.reply.directive, fx->as.reply.budget);
+		espl__real_send_reply(real, gang, fx->as.reply.directive, fx->as.reply.budget);
 	if (gang->directive != 0 &&
 	    gang->kind->of->config->trial.metrics != NULL) { /* no rank listens */
 		gang->stay_until = 0;
@@ -120,7 +120,7 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 	if (gang->waiting && grace > 0 &&
 	    !gang->killed) { /* it is blocked in a read: send the same request to wake it */
 		gang->waiting = 0;
-		espl__real_say(real, gang, ESPL__PAUSE, 0);
+		espl__real_send_reply(real, gang, ESPL__PAUSE, 0);
 	}
 	gang->killed = 1;
 	espl__real_gang_kill_parts(real, gang, grace);

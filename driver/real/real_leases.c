@@ -84,7 +84,7 @@ replace_text(char **at, const char *text)
 }
 
 static void
-tell_state(struct espl__real *real, struct espl__rlease *lease, espl_node_state state,
+report_state(struct espl__real *real, struct espl__rlease *lease, espl_node_state state,
     espl_time ends_at)
 {
 	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE);
@@ -99,7 +99,7 @@ tell_state(struct espl__real *real, struct espl__rlease *lease, espl_node_state 
 
 /* For `explain`; where the end of the lease follows, its reason. */
 static void
-tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *what,
+report_why(struct espl__real *real, const struct espl__rlease *lease, const char *what,
     const char *why)
 {
 	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE_WHY);
@@ -111,7 +111,7 @@ tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *
 }
 
 static void
-tell_retry(struct espl__real *real, const struct espl__rlease *lease, espl_span after)
+report_retry(struct espl__real *real, const struct espl__rlease *lease, espl_span after)
 {
 	struct espl__event *event;
 
@@ -131,8 +131,8 @@ finish_lease(struct espl__real *real, struct espl__rlease *lease)
 
 	espl__real_gangs_lost(real, lease->id); /* those that waited for an agent there */
 	if (lease->why != NULL && lease->why[0] != '\0')
-		tell_why(real, lease, "", lease->why);
-	tell_state(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
+		report_why(real, lease, "", lease->why);
+	report_state(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
 	event = &real->batch[real->filling].list[real->batch[real->filling].count - 1];
 	event->as.node.reason =
 	    lease->blame != 0 && lease->reason == ESPL_BY_USER ? lease->blame : lease->reason;
@@ -307,7 +307,7 @@ espl__real_release(struct espl__real *real, struct espl__rlease *lease, espl_rea
 }
 
 static void
-tell_risk(struct espl__real *real, struct espl__rlease *lease, const char *text)
+report_risk(struct espl__real *real, struct espl__rlease *lease, const char *text)
 {
 	struct espl__event *event;
 
@@ -349,12 +349,12 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	if (event->text != NULL && event->text[0] != '\0')
 		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);
 	if (event->state == ESPL_NODE_READY && (event->flags & ESPL_NODE_AT_RISK) != 0)
-		tell_risk(real, lease, event->text);
+		report_risk(real, lease, event->text);
 	if (event->state <= lease->cloud)
 		return; /* states only advance */
 	lease->cloud = event->state;
 	switch (event->state) {
-	case ESPL_NODE_BOOTING: tell_state(real, lease, ESPL_NODE_BOOTING, ESPL_NEVER); break;
+	case ESPL_NODE_BOOTING: report_state(real, lease, ESPL_NODE_BOOTING, ESPL_NEVER); break;
 	case ESPL_NODE_READY:
 		lease->gpus = event->gpus;
 		if (!lease->releasing && !real->closing)
@@ -363,12 +363,12 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	case ESPL_NODE_NOTICE:
 		if (lease->agent == NULL && !lease->releasing && !real->closing)
 			espl__agent_start(real, lease);
-		tell_state(real, lease, ESPL_NODE_NOTICE, event->ends_at);
+		report_state(real, lease, ESPL_NODE_NOTICE, event->ends_at);
 		break;
 	case ESPL_NODE_ENDED:
 		if (event->reason != ESPL_BY_USER)
 			replace_text(&lease->why, event->text);
-		tell_retry(real, lease, event->retry_after);
+		report_retry(real, lease, event->retry_after);
 		end_lease(real, lease,
 		    event->reason == 0                     ? ESPL_BY_FAULT
 			: event->reason == ESPL_BY_REFUSAL ? ESPL__BY_REFUSAL
@@ -409,7 +409,7 @@ espl__real_tell_ready(struct espl__real *real, struct espl__rlease *lease)
 		event->as.node_why.text =
 		    espl__arena_strdup(espl__real_arena(real), lease->provider_id);
 	}
-	tell_state(real, lease, ESPL_NODE_READY, ESPL_NEVER);
+	report_state(real, lease, ESPL_NODE_READY, ESPL_NEVER);
 }
 
 void
@@ -429,7 +429,7 @@ static void
 give_up(struct espl__real *real, struct espl__rlease *lease, const char *why, espl_reason blame)
 {
 	if (lease->reported == ESPL_NODE_READY) /* nothing new is to be placed there meanwhile */
-		tell_state(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
+		report_state(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
 	replace_text(&lease->why, why);
 	espl__real_release(real, lease, blame);
 }
@@ -474,7 +474,7 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 	lease->tries++;
 	espl__log(ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id,
 	    agent->why);
-	tell_why(real, lease, "agent lost: ", agent->why);
+	report_why(real, lease, "agent lost: ", agent->why);
 	if (agent->refused)
 		give_up(real, lease, agent->why, ESPL__BY_REFUSAL);
 	else if (lease->tries >= ESPL__REAL_AGENT_TRIES)

@@ -166,7 +166,7 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 			warn_once(gang, report,
 			    report->iteration <= gang->begun ? "from which it had started"
 							     : "twice");
-		espl__real_say(real, gang,
+		espl__real_send_reply(real, gang,
 		    gang->killed || gang->directive ? ESPL__PAUSE : ESPL__CONTINUE, 0);
 		return;
 	}
@@ -175,7 +175,7 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 		    "after the request to exit (use `for i in run.iterations()`, or leave the loop "
 		    "with `if verdict.end: break`)");
 		espl__real_leave_soon(gang);
-		espl__real_say(real, gang, gang->directive, 0);
+		espl__real_send_reply(real, gang, gang->directive, 0);
 		return;
 	}
 	if (report->iteration > gang->budget) { /* the search asked for nothing there */
@@ -191,7 +191,7 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 	event->as.report.count = report->count;
 	event->as.report.metrics = report->metrics;
 	if (gang->killed) /* the kill was the answer; this wakes it up */
-		espl__real_say(real, gang, ESPL__PAUSE, 0);
+		espl__real_send_reply(real, gang, ESPL__PAUSE, 0);
 	else
 		gang->waiting = 1;
 }

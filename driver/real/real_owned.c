@@ -118,7 +118,7 @@ add_orphan(struct espl__real *real, const struct espl_node_event *event)
 }
 
 static void
-tell_released(const struct espl__orphan *o, espl_money charged)
+report_released(const struct espl__orphan *o, espl_money charged)
 {
 	char usd[32];
 
@@ -145,7 +145,7 @@ espl__real_owned_event(struct espl__real *real, const struct espl_node_event *ev
 	const struct espl__orphan *o = orphan_of(&real->sweep, event, &at);
 
 	if (o != NULL && event->state == ESPL_NODE_ENDED && !o->listed) {
-		tell_released(o, event->charged);
+		report_released(o, event->charged);
 		drop_orphan(&real->sweep, at);
 	} else if (o == NULL && real->sweep.asking &&
 	    (event->state < ESPL_NODE_ENDED || event->run != NULL) && is_ours(real, event) &&

@@ -124,7 +124,7 @@ is_known(struct espl__real *real, struct espl__rgang *gang, const struct espl__g
 	text = espl__get_bytes(&r, &size);
 	what = espl__real_rejoin_line(info, r.bad ? 0 : espl__real_line_iteration(text, size));
 	if (what == ESPL__REJOIN_REPLY)
-		espl__real_say(real, gang, info->directive,
+		espl__real_send_reply(real, gang, info->directive,
 		    info->directive == ESPL__CONTINUE ? info->budget : 0);
 	return what != ESPL__REJOIN_NEW;
 }

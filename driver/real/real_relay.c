@@ -170,7 +170,7 @@ take_tail(struct espl__ragent *agent, struct espl__reader *r)
 }
 
 int
-espl__real_relay_hear(struct espl__ragent *agent, uint8_t type, struct espl__reader *r)
+espl__real_relay_receive(struct espl__ragent *agent, uint8_t type, struct espl__reader *r)
 {
 	ESPL__CHECK(agent, RAGENT);
 	if (agent->mover == NULL)
@@ -181,7 +181,7 @@ espl__real_relay_hear(struct espl__ragent *agent, uint8_t type, struct espl__rea
 		return 0;
 	}
 	return type == ESPL__MSG_TAIL ? take_tail(agent, r)
-				      : espl__mover_hear(agent->mover, type, r, espl__tick());
+				      : espl__mover_receive(agent->mover, type, r, espl__tick());
 }
 
 void
@@ -197,7 +197,7 @@ espl__real_relay_rejoined(struct espl__real *real)
 		while (agent != NULL && !agent->broken &&
 		    espl__frame_get(&agent->late, at, &type, &r, &used) == 1) {
 			at += used;
-			if (espl__real_relay_hear(agent, type, &r) != 0)
+			if (espl__real_relay_receive(agent, type, &r) != 0)
 				espl__agent_break(agent, "it sent an invalid message of type %u",
 				    type);
 		}

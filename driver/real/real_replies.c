@@ -10,7 +10,7 @@
 
 /* A line for rank 0, wherever it is. */
 void
-espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const char *text)
+espl__real_send_line(struct espl__real *real, const struct espl__rgang *gang, const char *text)
 {
 	const struct espl__part *part = &gang->parts[gang->members[0].part];
 	struct espl__ragent *agent = espl__real_part_agent(real, part);
@@ -26,8 +26,8 @@ espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const c
 }
 
 void
-espl__real_say(struct espl__real *real, struct espl__rgang *gang, enum espl__directive directive,
-    uint64_t budget)
+espl__real_send_reply(struct espl__real *real, struct espl__rgang *gang,
+    enum espl__directive directive, uint64_t budget)
 {
 	char text[40];
 
@@ -43,7 +43,7 @@ espl__real_say(struct espl__real *real, struct espl__rgang *gang, enum espl__dir
 			(void)snprintf(text, sizeof text, "continue");
 		break;
 	}
-	espl__real_tell(real, gang, text);
+	espl__real_send_line(real, gang, text);
 }
 
 void

@@ -267,7 +267,7 @@ espl__real_resize_now(struct espl__real *real, struct espl__rgang *gang, uint64_
 	(void)snprintf(text, sizeof text,
 	    budget > 0 ? "resize %" PRIu32 " %" PRIu64 : "resize %" PRIu32, gang->generation,
 	    budget);
-	espl__real_tell(real, gang, text);
+	espl__real_send_line(real, gang, text);
 	return 1;
 }
 

@@ -36,7 +36,7 @@ struct stored_move {
 };
 
 static void
-reply(struct stored_move *s, const char *line)
+queue_reply(struct stored_move *s, const char *line)
 {
 	espl__put(&s->out, line, strlen(line) + 1);
 }
@@ -57,7 +57,7 @@ begin_put(struct stored_move *s)
 		return;
 	(void)snprintf(line, sizeof line, "put %016" PRIx64 " %" PRIu64 " %d", s->digest,
 	    s->part_size, espl__s3_checksums(s->s3));
-	reply(s, line);
+	queue_reply(s, line);
 }
 
 static void
@@ -72,7 +72,7 @@ begin_get(struct stored_move *s)
 	s->data = espl__format("%s/data", at.key);
 	(void)snprintf(line, sizeof line, "get %016" PRIx64 " %" PRIu64, at.digest, at.size);
 	espl__stored_free(&at);
-	reply(s, line);
+	queue_reply(s, line);
 }
 
 static void
@@ -95,7 +95,7 @@ give_url(struct stored_move *s, const char *text)
 	if (status != ESPL_OK)
 		return;
 	line = espl__format("url %" PRIu64 " %s", number, url);
-	reply(s, line);
+	queue_reply(s, line);
 	memset(line, 0, strlen(line));
 	memset(url, 0, strlen(url));
 	free(line);
@@ -135,7 +135,7 @@ look_at(struct stored_move *s, uint64_t size, struct espl__buf *manifest)
 }
 
 static void
-seal(struct stored_move *s, uint64_t manifest_size)
+put_manifest(struct stored_move *s, uint64_t manifest_size)
 {
 	struct espl__stored at = { s->digest, s->size, s->key };
 	struct espl__buf manifest = { NULL, 0, 0 };
@@ -172,7 +172,7 @@ obey_line(struct stored_move *s, const char *line)
 	else if (strncmp(line, "part ", 5) == 0 && !s->outgoing)
 		note_part(s, line + 5);
 	else if (strncmp(line, "sent ", 5) == 0 && !s->outgoing)
-		seal(s, strtoull(line + 5, NULL, 10));
+		put_manifest(s, strtoull(line + 5, NULL, 10));
 	else if (strncmp(line, "failed ", 7) == 0)
 		(void)espl__fail(&s->diag, line[7] == '2' ? ESPL_E_CONFIG : ESPL_E_REMOTE, "%s: %s",
 		    espl__s3_name(s->s3), strlen(line) > 9 ? line + 9 : "");
@@ -274,7 +274,7 @@ end_lines(uv_work_t *work, int status)
 		return;
 	}
 	for (; at < end; at += strlen(at) + 1)
-		espl__move_tell(s->move, at);
+		espl__move_send_line(s->move, at);
 	if (s->out.size > 0)
 		memset(s->out.data, 0, s->out.size); /* URLs */
 	espl__buf_clear(&s->out);

@@ -131,7 +131,7 @@ print_rank(struct story *s, int64_t iteration, double at)
 }
 
 static void
-tell_decision(struct story *s, sqlite3_stmt *row)
+report_decision(struct story *s, sqlite3_stmt *row)
 {
 	sqlite3_stmt *st = espl__reading_query(s->r,
 	    "SELECT d.iteration, d.budget, t.parent"
@@ -180,7 +180,7 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 }
 
 static void
-tell_start(struct story *s, sqlite3_stmt *row)
+report_start(struct story *s, sqlite3_stmt *row)
 {
 	double at = sqlite3_column_double(row, 0), running = espl__reading_real(row, 3);
 	int gpus = sqlite3_column_int(row, 6), packing = sqlite3_column_int(row, 7);
@@ -207,7 +207,7 @@ tell_start(struct story *s, sqlite3_stmt *row)
 }
 
 static void
-tell_row(struct story *s, sqlite3_stmt *st)
+report_row(struct story *s, sqlite3_stmt *st)
 {
 	const char *who = (const char *)sqlite3_column_text(st, 4);
 	const char *text = (const char *)sqlite3_column_text(st, 5);
@@ -219,9 +219,9 @@ tell_row(struct story *s, sqlite3_stmt *st)
 	}
 	end_spell(s);
 	if (kind == 2) {
-		tell_decision(s, st);
+		report_decision(s, st);
 	} else if (kind == 4) {
-		tell_start(s, st);
+		report_start(s, st);
 	} else {
 		print_time(s, sqlite3_column_double(st, 0));
 		if (kind == 1)
@@ -290,7 +290,7 @@ job_wait(struct story *s, struct espl__diag *diag)
 }
 
 static espl_status
-tell_head(struct story *s, struct espl__diag *diag)
+report_head(struct story *s, struct espl__diag *diag)
 {
 	struct espl__reading *r = s->r;
 	espl_status status;
@@ -409,14 +409,14 @@ espl__explain(struct espl__reading *r, uint64_t trial, struct espl__buf *b, stru
 
 	if (espl__reading_pool(r))
 		(void)espl__reading_turn(r, (int64_t)(trial >> ESPL__TRIAL_BITS));
-	status = tell_head(&s, diag);
+	status = report_head(&s, diag);
 	if (status != ESPL_OK)
 		return status;
 	st = espl__reading_query(r, life_sql, (int64_t)trial, -1, diag);
 	if (st == NULL)
 		return ESPL_E_REMOTE;
 	while ((more = espl__reading_next(r, st, diag)) == 1)
-		tell_row(&s, st);
+		report_row(&s, st);
 	end_spell(&s);
 	(void)sqlite3_finalize(st);
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;

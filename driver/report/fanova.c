@@ -250,7 +250,7 @@ add_leaf(struct forest *f, double value)
 	}
 }
 
-static void grow(struct forest *f, uint32_t *rows, uint32_t count);
+static void grow_branch(struct forest *f, uint32_t *rows, uint32_t count);
 
 /* Grows one side of a split within its part of the box. */
 static void
@@ -267,12 +267,12 @@ grow_side(struct forest *f, const struct split *s, int left, uint32_t *rows, uin
 		side->to = left ? s->bin + 1 : side->to;
 		side->size = c->edges[side->to] - c->edges[side->from];
 	}
-	grow(f, rows, count);
+	grow_branch(f, rows, count);
 	c->side = before;
 }
 
 static void
-grow(struct forest *f, uint32_t *rows, uint32_t count)
+grow_branch(struct forest *f, uint32_t *rows, uint32_t count)
 {
 	struct level all = { 0, 0, 0 };
 	struct split best = { 1e-12, 0, 0, 0 };
@@ -329,7 +329,7 @@ grow_tree(struct forest *f, struct espl__rng *rng, uint32_t *rows)
 		c->side =
 		    (struct side){ 0, c->bins, c->bins < 64 ? (1ull << c->bins) - 1 : ~0ull, 1 };
 	}
-	grow(f, rows, draw_sample(f, rng, rows));
+	grow_branch(f, rows, draw_sample(f, rng, rows));
 }
 
 /* Adds what each column explains of the tree's variance. */

@@ -188,7 +188,7 @@ compare_shares(const void *a, const void *b)
 }
 
 static void
-answer(struct table *t, struct espl__importances *to)
+compute_shares(struct table *t, struct espl__importances *to)
 {
 	double *shares = espl__alloc((t->columns + (size_t)1) * sizeof *shares), sum = 0;
 	struct espl__fanova data = { t->rows, t->columns, t->values, t->labels, t->metric };
@@ -247,7 +247,7 @@ espl__importances_find(struct espl__reading *r, int64_t experiment, struct espl_
 		t.labels = espl__alloc(t.columns * sizeof *t.labels);
 		status = read_rows(r, experiment, to->iteration, &t, diag);
 		if (status == ESPL_OK)
-			answer(&t, to);
+			compute_shares(&t, to);
 	}
 	free(t.values);
 	free(t.metric);

@@ -97,7 +97,7 @@ send_axis(FILE *to, double bottom, double end, int is_time)
 
 /* Within the frame, whatever the value. */
 static double
-place(double value, double low, double high, double from, double to)
+scale_to_frame(double value, double low, double high, double from, double to)
 {
 	double part = high > low ? (value - low) / (high - low) : 0.5;
 
@@ -140,8 +140,8 @@ send_lines(const struct points *p, double end, FILE *to)
 	    "<text class=\"vl\" x=\"97\" y=\"180\">%.5g</text>",
 	    high, low);
 	for (uint32_t i = 0; i < p->count; i++) {
-		double x = place(p->list[i].x, 0, furthest, LEFT, RIGHT);
-		double y = place(p->list[i].y, low, high, BOTTOM, 10);
+		double x = scale_to_frame(p->list[i].x, 0, furthest, LEFT, RIGHT);
+		double y = scale_to_frame(p->list[i].y, low, high, BOTTOM, 10);
 
 		if (i == 0 || p->list[i].line != p->list[i - 1].line)
 			(void)fprintf(to, "%s<g class=\"cv s%d\"><path d=\"M%.1f %.1fh1",
@@ -194,8 +194,8 @@ static void
 send_bar(sqlite3_stmt *st, double end, FILE *to)
 {
 	double y = 10 + LANE * sqlite3_column_double(st, 0), height = LANE - 4;
-	double from = place(sqlite3_column_double(st, 5), 0, end, LEFT, RIGHT);
-	double until = place(sqlite3_column_double(st, 6), 0, end, LEFT, RIGHT);
+	double from = scale_to_frame(sqlite3_column_double(st, 5), 0, end, LEFT, RIGHT);
+	double until = scale_to_frame(sqlite3_column_double(st, 6), 0, end, LEFT, RIGHT);
 	int color = sqlite3_column_int(st, 2);
 	char class[8] = "rd", name[48];
 

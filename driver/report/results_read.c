@@ -161,7 +161,7 @@ set_status(struct espl__reading *r)
 
 /* The driver's clock advances even without events. */
 static void
-tell_time(struct espl__reading *r, double reported_utc_s)
+report_time(struct espl__reading *r, double reported_utc_s)
 {
 	struct timespec utc = { 0, 0 };
 	double since;
@@ -212,7 +212,7 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 	if (more < 0)
 		return ESPL_E_CONFIG;
 	set_status(r);
-	tell_time(r, reported_utc_s);
+	report_time(r, reported_utc_s);
 	return ESPL_OK;
 }
 

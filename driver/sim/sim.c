@@ -55,7 +55,7 @@ outcome_due(struct espl__sim *sim, uint64_t number)
 {
 	struct espl__compute *job = sim->jobs[number];
 
-	espl__sim_tell(sim, ESPL__EV_OUTCOME)->as.outcome = espl__compute_outcome(job);
+	espl__sim_add_event(sim, ESPL__EV_OUTCOME)->as.outcome = espl__compute_outcome(job);
 	ESPL__GROW(sim->delivered, sim->delivered_cap, sim->delivered_count + 1);
 	sim->delivered[sim->delivered_count++] = job;
 	sim->jobs[number] = NULL;
@@ -69,7 +69,7 @@ lose_gpus(struct espl__sim *sim, const struct espl__sim_fault *fault)
 		 to = fault->gpu == ESPL_ANY ? count : fault->gpu + 1;
 
 	for (uint32_t i = from; i < to && i < count; i++) {
-		struct espl__event *e = espl__sim_tell(sim, ESPL__EV_GPU);
+		struct espl__event *e = espl__sim_add_event(sim, ESPL__EV_GPU);
 
 		e->as.gpu.what = ESPL__GPU_ASIDE;
 		e->as.gpu.id = fault->node;
@@ -89,7 +89,7 @@ cut_node(struct espl__sim *sim, uint32_t number)
 	if (lease->state < ESPL_NODE_READY || lease->cut_until > sim->now)
 		return;
 	lease->cut_until = espl__sim_after(sim, (double)fault->length / 1e9);
-	e = espl__sim_tell(sim, ESPL__EV_REACH);
+	e = espl__sim_add_event(sim, ESPL__EV_REACH);
 	e->as.reach.lease = fault->node;
 	e->as.reach.text = "fault script";
 	espl__sim_heap_add(&sim->heap, lease->cut_until, ESPL__DUE_REACH, fault->node, number);
@@ -103,7 +103,7 @@ join_node(struct espl__sim *sim, uint64_t lease, uint32_t number)
 
 	if (!espl__sim_alive(sim, lease))
 		return;
-	e = espl__sim_tell(sim, ESPL__EV_REACH);
+	e = espl__sim_add_event(sim, ESPL__EV_REACH);
 	e->as.reach.lease = lease;
 	e->as.reach.reachable = 1;
 	e->as.reach.text =
@@ -127,7 +127,7 @@ fault_due(struct espl__sim *sim, uint64_t number)
 		return;
 	}
 	if (fault->kind == ESPL__FAULT_AT_RISK) {
-		struct espl__event *e = espl__sim_tell(sim, ESPL__EV_RISK);
+		struct espl__event *e = espl__sim_add_event(sim, ESPL__EV_RISK);
 
 		e->as.node_why.lease = fault->node;
 		e->as.node_why.text = "fault script";
@@ -165,7 +165,7 @@ handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_OUTCOME: outcome_due(sim, due->ref); break;
 	case ESPL__DUE_JOB: espl__sim_job_due(sim, due->ref); break;
 	case ESPL__DUE_EXPERIMENT:
-		espl__sim_tell(sim, ESPL__EV_EXPERIMENT)->as.number = due->ref;
+		espl__sim_add_event(sim, ESPL__EV_EXPERIMENT)->as.number = due->ref;
 		break;
 	}
 }
@@ -210,7 +210,7 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 	}
 	if (sim->timer <= sim->now) {
 		sim->timer = ESPL_NEVER;
-		espl__sim_tell(sim, ESPL__EV_TIMER);
+		espl__sim_add_event(sim, ESPL__EV_TIMER);
 	}
 	return ESPL_OK;
 }
@@ -227,19 +227,19 @@ sim_next(struct espl__world *world, struct espl__round *round, struct espl__diag
 		sim->opening = 0;
 		/* An adopted lease reports its state; put what begins the run before it. */
 		if (resumed) {
-			espl__sim_tell(sim, ESPL__EV_RESUME);
-			espl__sim_tell(sim, ESPL__EV_CLOUD)->as.cloud.text = "";
+			espl__sim_add_event(sim, ESPL__EV_RESUME);
+			espl__sim_add_event(sim, ESPL__EV_CLOUD)->as.cloud.text = "";
 			for (uint64_t i = 0; i < sim->adopted_count; i++)
 				espl__sim_adopt(sim, &sim->adopted[i]);
 		} else {
-			espl__sim_tell(sim, ESPL__EV_START);
+			espl__sim_add_event(sim, ESPL__EV_START);
 			espl__sim_tell_offers(sim);
 		}
 	}
 	while (sim->event_count == 0) {
 		if (sim->stop && !sim->stop_sent) {
 			sim->stop_sent = 1;
-			espl__sim_tell(sim, ESPL__EV_STOP);
+			espl__sim_add_event(sim, ESPL__EV_STOP);
 			break;
 		}
 		if (sim->ended)

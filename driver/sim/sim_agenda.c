@@ -67,7 +67,7 @@ espl__sim_heap_take(struct espl__sim_heap *heap)
 }
 
 struct espl__event *
-espl__sim_tell(struct espl__sim *sim, enum espl__event_type type)
+espl__sim_add_event(struct espl__sim *sim, enum espl__event_type type)
 {
 	struct espl__event *event;
 

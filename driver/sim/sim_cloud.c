@@ -222,10 +222,10 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 /* ---- prices as time goes by ---------------------------------------------------------- */
 
 static void
-tell_price(struct espl__sim *sim, uint32_t offer)
+report_price(struct espl__sim *sim, uint32_t offer)
 {
 	struct espl__sim_offer *o = &sim->offers[offer];
-	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_PRICE);
+	struct espl__event *event = espl__sim_add_event(sim, ESPL__EV_PRICE);
 
 	event->as.price.offer = offer;
 	event->as.price.price = o->prices[o->next];
@@ -263,17 +263,17 @@ espl__sim_tell_offers(struct espl__sim *sim)
 		for (uint32_t p = 0;
 		     p < o->price_count && (p == 0 || o->prices[p].from <= sim->now); p++)
 			o->terms.price_hour = o->prices[p].usd_hour;
-		espl__sim_tell(sim, ESPL__EV_OFFER)->as.offer = &o->terms;
+		espl__sim_add_event(sim, ESPL__EV_OFFER)->as.offer = &o->terms;
 	}
 	for (uint32_t i = 0; i < sim->offer_count; i++) {
 		struct espl__sim_offer *o = &sim->offers[i];
 
 		while (o->next < o->price_count && o->prices[o->next].from <= sim->now)
-			tell_price(sim, i);
+			report_price(sim, i);
 		wait_price(sim, i);
 		wait_log(sim, i);
 	}
-	espl__sim_tell(sim, ESPL__EV_CLOUD)->as.cloud.text = "";
+	espl__sim_add_event(sim, ESPL__EV_CLOUD)->as.cloud.text = "";
 }
 
 void
@@ -297,7 +297,7 @@ espl__sim_price_due(struct espl__sim *sim, uint64_t offer)
 
 	ESPL__CHECK(sim, SIM);
 	ESPL__ASSERT(offer < sim->offer_count);
-	tell_price(sim, number);
+	report_price(sim, number);
 	espl__sim_outbid(sim, number, sim->offers[number].terms.price_hour);
 	wait_price(sim, number);
 }

@@ -84,7 +84,7 @@ static void
 gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end how,
     const char *text)
 {
-	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_ENDED);
+	struct espl__event *event = espl__sim_add_event(sim, ESPL__EV_ENDED);
 
 	if (gang->killed && how == ESPL__END_FAILED) { /* ended by us: no failure of its own */
 		how = ESPL__END_LOST;
@@ -297,7 +297,7 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 static void
 finish_resize(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
-	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_RESIZED);
+	struct espl__event *event = espl__sim_add_event(sim, ESPL__EV_RESIZED);
 
 	event->as.resized.gang = gang->id;
 	event->as.resized.took = (espl_span)(resize_s(gang) * 1e9);
@@ -402,7 +402,7 @@ finish_start(struct espl__sim *sim, struct espl__sim_gang *gang)
 	double delay =
 	    espl__sim_draw(&gang->source->of->profile->start, gang->key, ESPL__SIM_START, attempt);
 
-	espl__sim_tell(sim, ESPL__EV_STARTED)->as.gang = gang->id;
+	espl__sim_add_event(sim, ESPL__EV_STARTED)->as.gang = gang->id;
 	if (gang->iteration > 0)
 		delay += espl__sim_draw(&gang->source->of->profile->restore, gang->key,
 		    ESPL__SIM_RESTORE, attempt);
@@ -457,7 +457,7 @@ finish_iteration(struct espl__sim *sim, struct espl__sim_gang *gang)
 		gang_end(sim, gang, ESPL__END_FAILED, gang->text);
 		return;
 	}
-	event = espl__sim_tell(sim, ESPL__EV_REPORT);
+	event = espl__sim_add_event(sim, ESPL__EV_REPORT);
 	event->as.report.gang = gang->id;
 	event->as.report.iteration = gang->iteration;
 	event->as.report.count = count;
@@ -479,7 +479,7 @@ finish_saving(struct espl__sim *sim, struct espl__sim_gang *gang)
 		gang_end(sim, gang, ESPL__END_FAILED, gang->text);
 		return;
 	}
-	event = espl__sim_tell(sim, ESPL__EV_SAVED);
+	event = espl__sim_add_event(sim, ESPL__EV_SAVED);
 	event->as.saved.gang = gang->id;
 	event->as.saved.iteration = gang->iteration;
 	event->as.saved.bytes = bytes;

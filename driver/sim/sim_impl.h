@@ -249,7 +249,7 @@ struct espl__sim {
 
 /* sim_agenda.c */
 /* A new event of the round, zeroed; valid until the next one. */
-struct espl__event *espl__sim_tell(struct espl__sim *, enum espl__event_type);
+struct espl__event *espl__sim_add_event(struct espl__sim *, enum espl__event_type);
 const char *espl__sim_text(struct espl__sim *, const char *); /* copy that lives for the round */
 /* now + seconds, saturated. */
 espl_time espl__sim_after(const struct espl__sim *, double seconds);

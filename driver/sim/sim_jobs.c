@@ -54,7 +54,7 @@ void
 espl__sim_job_due(struct espl__sim *sim, uint64_t number)
 {
 	ESPL__CHECK(sim, SIM);
-	espl__sim_tell(sim, ESPL__EV_JOB)->as.number = number;
+	espl__sim_add_event(sim, ESPL__EV_JOB)->as.number = number;
 	if (number + 1 < sim->workload->list.count)
 		job_comes(sim, number + 1);
 }

@@ -42,10 +42,10 @@ link_lease(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max
 }
 
 static struct espl__event *
-tell_node(struct espl__sim *sim, uint64_t lease)
+report_node(struct espl__sim *sim, uint64_t lease)
 {
 	const struct espl__sim_lease *l = &sim->leases[lease];
-	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_NODE);
+	struct espl__event *event = espl__sim_add_event(sim, ESPL__EV_NODE);
 
 	event->as.node.lease = lease;
 	event->as.node.state = l->state;
@@ -56,7 +56,7 @@ tell_node(struct espl__sim *sim, uint64_t lease)
 }
 
 static void
-tell_retry(struct espl__sim *sim, uint64_t lease)
+report_retry(struct espl__sim *sim, uint64_t lease)
 {
 	const char *offer = sim->offers[sim->leases[lease].offer].terms.name;
 	espl_span after = espl__sim_fault_retry(&sim->faults, offer, sim->now);
@@ -64,7 +64,7 @@ tell_retry(struct espl__sim *sim, uint64_t lease)
 
 	if (after <= 0)
 		return;
-	event = espl__sim_tell(sim, ESPL__EV_RETRY);
+	event = espl__sim_add_event(sim, ESPL__EV_RETRY);
 	event->as.retry.lease = lease;
 	event->as.retry.after = after;
 }
@@ -125,7 +125,7 @@ finish_boot(struct espl__sim *sim, uint64_t lease)
 	l->state = ESPL_NODE_BOOTING;
 	if (terms->lease_max > 0)
 		l->ends_at = espl__sim_after(sim, (double)terms->lease_max / 1e9);
-	tell_node(sim, lease);
+	report_node(sim, lease);
 	seconds *= espl__sim_fault_boot(&sim->faults, terms->name, sim->now);
 	if (espl__sim_fault_no_boot(&sim->faults, terms->name, sim->now))
 		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_ENDED,
@@ -142,7 +142,7 @@ make_ready(struct espl__sim *sim, uint64_t lease)
 	const struct espl_offer *terms = &sim->offers[l->offer].terms;
 
 	l->state = ESPL_NODE_READY;
-	tell_node(sim, lease)->as.node.ends_at = l->ends_at;
+	report_node(sim, lease)->as.node.ends_at = l->ends_at;
 	if (l->ends_at != ESPL_NEVER) {
 		espl_time notice = l->ends_at - terms->notice;
 
@@ -175,7 +175,7 @@ espl__sim_lease_notice(struct espl__sim *sim, uint64_t lease, espl_span notice, 
 	} else if (l->state == ESPL_NODE_READY) {
 		l->state = ESPL_NODE_NOTICE;
 		l->ends_at = espl__sim_after(sim, (double)notice / 1e9);
-		tell_node(sim, lease)->as.node.ends_at = l->ends_at;
+		report_node(sim, lease)->as.node.ends_at = l->ends_at;
 		espl__sim_heap_add(&sim->heap, l->ends_at, ESPL__DUE_ENDED, lease, reason);
 	}
 }
@@ -200,14 +200,14 @@ espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 	o->alive--;
 	l->state = ESPL_NODE_ENDED;
 	if (reason == ESPL__BY_GIVING_UP) {
-		struct espl__event *why = espl__sim_tell(sim, ESPL__EV_NODE_WHY);
+		struct espl__event *why = espl__sim_add_event(sim, ESPL__EV_NODE_WHY);
 
 		why->as.node_why.lease = lease;
 		why->as.node_why.text = "fault script: boot-fails";
 	}
 	if (reason == ESPL_BY_CAPACITY)
-		tell_retry(sim, lease);
-	tell_node(sim, lease)->as.node.reason = reason;
+		report_retry(sim, lease);
+	report_node(sim, lease)->as.node.reason = reason;
 }
 
 static int

@@ -222,7 +222,7 @@ number_of(struct espl__sim *sim, const char *name)
 	uint32_t known = sim->names.count, number = espl__names_add(&sim->names, name);
 
 	if (number == known)
-		espl__sim_tell(sim, ESPL__EV_METRIC)->as.metric = sim->names.names[number];
+		espl__sim_add_event(sim, ESPL__EV_METRIC)->as.metric = sim->names.names[number];
 	return number;
 }
 

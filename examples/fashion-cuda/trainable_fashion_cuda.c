@@ -338,7 +338,7 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 		return st;
 	t->counters.iterations = iteration;
 	t->counters.updates += t->course.batches;
-	return fashion_tell(sink, checked[1] / f->validate, checked[0] / f->validate,
+	return fashion_report(sink, checked[1] / f->validate, checked[0] / f->validate,
 	    t->pinned->results[0].loss / ((double)t->course.batches * t->course.batch));
 }
 

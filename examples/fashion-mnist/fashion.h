@@ -31,7 +31,7 @@
 #define fashion_rate FASHION(rate)
 #define fashion_next FASHION(next)
 #define fashion_name_regions FASHION(name_regions)
-#define fashion_tell FASHION(tell)
+#define fashion_report FASHION(tell)
 
 /* ---- fashion_data.c ----------------------------------------------------------------------- */
 
@@ -122,7 +122,7 @@ struct fashion_regions {
 /* Is it this iteration's turn?  ESPL_E_BUG. */
 espl_status fashion_next(const struct fashion_counters *, uint64_t iteration, struct espl_error *);
 espl_status fashion_name_regions(struct espl_region_sink *, const struct fashion_regions *);
-espl_status fashion_tell(struct espl_report_sink *, double accuracy, double loss,
+espl_status fashion_report(struct espl_report_sink *, double accuracy, double loss,
     double train_loss);
 
 /* ---- fashion_shape.c ---------------------------------------------------------------------- */

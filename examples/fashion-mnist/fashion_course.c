@@ -161,7 +161,7 @@ fashion_name_regions(struct espl_region_sink *sink, const struct fashion_regions
 }
 
 espl_status
-fashion_tell(struct espl_report_sink *sink, double accuracy, double loss, double train_loss)
+fashion_report(struct espl_report_sink *sink, double accuracy, double loss, double train_loss)
 {
 	espl_status st = sink->metric(sink, "val_accuracy", accuracy);
 

@@ -293,7 +293,7 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	if (st != ESPL_OK)
 		return st;
 	t->counters.iterations = iteration;
-	return fashion_tell(sink, right, loss,
+	return fashion_report(sink, right, loss,
 	    train_loss / ((double)course->batches * course->batch));
 }
 

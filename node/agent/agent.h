@@ -180,8 +180,8 @@ struct espl__agent {
 #define ESPL__AGENT_GRACE UINT64_C(1000) /* ms: to leave in, however short trial.grace is */
 
 /* agent_channel.c */
-void espl__agent_hear(struct espl__agent *);  /* reads the channel, acts on frames */
-void espl__agent_flush(struct espl__agent *); /* writes what it can */
+void espl__agent_receive(struct espl__agent *); /* reads the channel, acts on frames */
+void espl__agent_flush(struct espl__agent *);   /* writes what it can */
 size_t espl__agent_unsent(const struct espl__agent *);
 void espl__agent_log(struct espl__agent *, espl_level, const char *format, ...) ESPL_PRINTF(3, 4);
 void espl__agent_keep(struct espl__agent_gang *, size_t mark); /* of the frame just ended */
@@ -245,7 +245,7 @@ void espl__home_leave(struct espl__agent *); /* removes it */
 int espl__relay_begin(struct espl__agent *);
 void espl__relay_free(struct espl__agent *);
 void espl__relay_again(struct espl__agent *); /* the driver is a new one */
-int espl__relay_hear(struct espl__agent *, uint8_t type, struct espl__reader *);
+int espl__relay_receive(struct espl__agent *, uint8_t type, struct espl__reader *);
 /* Sends what is due; returns the next deadline (0 none).  Anywhere. */
 int64_t espl__relay_tend(struct espl__agent *, int64_t now);
 /* A sealed checkpoint is on its way: then espl__files_tell_saved. */
@@ -268,7 +268,7 @@ void espl__courier_line(void *agent, struct espl__move *, const char *line);
 void espl__courier_gone(void *agent, struct espl__move *);
 int espl__courier_fd(const struct espl__agent *, uint32_t index);    /* -1: there are no more */
 pid_t espl__courier_pid(const struct espl__agent *, uint32_t index); /* 0: no more */
-void espl__courier_hear(struct espl__agent *, int fd);
+void espl__courier_receive(struct espl__agent *, int fd);
 /* agent_last_line.c */
 #define ESPL__LAST_LINE_MAX 201u
 /* The last line in its log that is not empty, fit to be printed; "" none. */

@@ -282,7 +282,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 	if (!a->greeted && type != ESPL__MSG_HELLO)
 		return -1;
 	if (espl__is_tree(type) || type == ESPL__MSG_TAILED)
-		return espl__relay_hear(a, type, r);
+		return espl__relay_receive(a, type, r);
 	switch (type) {
 	case ESPL__MSG_HELLO: return a->greeted ? repeat_hello(a, r) : take_hello(a, r);
 	case ESPL__MSG_START:
@@ -354,7 +354,7 @@ act_on_inbox(struct espl__agent *a)
 }
 
 void
-espl__agent_hear(struct espl__agent *a)
+espl__agent_receive(struct espl__agent *a)
 {
 	ssize_t got;
 

@@ -269,7 +269,7 @@ take_usage(struct espl__card *c, const struct look *l)
 		if (g->gpu_now <= g->gpu_reported + g->gpu_reported / 8)
 			continue;
 		g->gpu_reported = g->gpu_now;
-		espl__gpus_tell(a, ESPL__GPU_MEMORY, g->start.gang, g->gpu_reported, "");
+		espl__gpus_report(a, ESPL__GPU_MEMORY, g->start.gang, g->gpu_reported, "");
 	}
 }
 

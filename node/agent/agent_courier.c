@@ -82,7 +82,7 @@ end_move(struct espl__courier_run *c, espl_status how, const char *why)
 	if (how != ESPL_OK && espl__move_view(move).outgoing) {
 		char *line = espl__format("failed 1 %s", why);
 
-		espl__move_tell(move, line);
+		espl__move_send_line(move, line);
 		free(line);
 		return;
 	}
@@ -169,7 +169,7 @@ pass_on(struct espl__courier_run *c, const char *line)
 		return 0;
 	}
 	c->reported = failed;
-	espl__move_tell(c->move, line);
+	espl__move_send_line(c->move, line);
 	return 1;
 }
 
@@ -208,7 +208,7 @@ take_lines(struct espl__courier_run *c)
 }
 
 void
-espl__courier_hear(struct espl__agent *a, int fd)
+espl__courier_receive(struct espl__agent *a, int fd)
 {
 	struct espl__courier_run *c = a->couriers;
 	ssize_t got;

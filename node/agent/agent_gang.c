@@ -293,7 +293,7 @@ blame_rank(struct espl__agent_rank *r)
 
 /* Ranks on other nodes may not notice before they need this one. */
 static void
-tell_failed(const struct espl__agent_rank *r)
+report_failed(const struct espl__agent_rank *r)
 {
 	const struct espl__agent_gang *g = r->gang;
 	struct espl__buf *out = &g->agent->outbox;
@@ -316,7 +316,7 @@ rank_exited(struct espl__agent_rank *r, int code)
 	r->code = code;
 	blame_rank(r);
 	if (code != 0 && !r->by_us) {
-		tell_failed(r);
+		report_failed(r);
 		espl__gpus_failed(g);
 	}
 	if (count_in(g, ESPL__RANK_EXITED) + g->gone == g->start.rank_count) {
@@ -348,7 +348,7 @@ rank_gone(struct espl__agent_rank *r)
 		if (!r->by_us && g->culprit < 0)
 			g->culprit = (int)r->index;
 		if (!r->by_us)
-			tell_failed(r);
+			report_failed(r);
 	}
 	if (g->culprit == (int)r->index && g->gone < g->start.rank_count)
 		espl__gang_kill(g, r->text != NULL ? 0 : g->start.grace_ms);
@@ -418,7 +418,7 @@ put_rank(struct espl__buf *out, const struct espl__agent_gang *g, uint32_t i)
 }
 
 static void
-tell_ended(struct espl__agent_gang *g, int clean)
+report_ended(struct espl__agent_gang *g, int clean)
 {
 	struct espl__buf *out = &g->agent->outbox;
 	size_t mark = espl__frame_begin(out, ESPL__MSG_ENDED);
@@ -445,7 +445,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 {
 	struct espl__agent_gang *g = a->gangs[index];
 
-	tell_ended(g, clean);
+	report_ended(g, clean);
 	espl__gpus_bye(g);
 	espl__files_leave(g);
 	if (g->report >= 0)

@@ -78,7 +78,7 @@ espl__gpus_free(struct espl__agent *a)
 }
 
 void
-espl__gpus_tell(struct espl__agent *a, enum espl__gpu_news what, uint64_t gang, uint64_t number,
+espl__gpus_report(struct espl__agent *a, enum espl__gpu_news what, uint64_t gang, uint64_t number,
     const char *text)
 {
 	size_t mark = espl__frame_begin(&a->outbox, ESPL__MSG_GPU);
@@ -110,7 +110,7 @@ espl__card_aside(struct espl__card *c, const char *format, ...)
 	c->agent->changed = 1;
 	espl__agent_log(c->agent, ESPL_ERROR, "GPU %" PRIu32 " (%s) is set aside: %s", c->index,
 	    c->agent->gpus[c->index].uuid, text);
-	espl__gpus_tell(c->agent, ESPL__GPU_ASIDE, 0, c->index, text);
+	espl__gpus_report(c->agent, ESPL__GPU_ASIDE, 0, c->index, text);
 }
 
 void
@@ -202,7 +202,7 @@ espl__card_fault(struct espl__card *c, const char *format, ...)
 	    trials == 1 ? "its" : "their", trials == 1 ? "" : "s");
 	if (trials > 0) {
 		c->faults++;
-		espl__gpus_tell(a, ESPL__GPU_FAULT, 0, c->index, why);
+		espl__gpus_report(a, ESPL__GPU_FAULT, 0, c->index, why);
 	}
 	espl__mps_kill(&c->mps);
 	end_sharers(c, why);
@@ -260,13 +260,13 @@ name_of(int sharing)
 
 /* Reports the choice: in the log when it changes, and to the driver for each gang. */
 static void
-tell_sharing(const struct espl__agent_gang *g, const char *why)
+report_sharing(const struct espl__agent_gang *g, const char *why)
 {
 	struct espl__card *c = &g->agent->cards[g->start.ranks[0].gpu];
 
 	if (g->sharing == ESPL__SHARE_EXCLUSIVE)
 		return;
-	espl__gpus_tell(g->agent, ESPL__GPU_SHARED, g->start.gang, (uint64_t)g->sharing, why);
+	espl__gpus_report(g->agent, ESPL__GPU_SHARED, g->start.gang, (uint64_t)g->sharing, why);
 	if (c->said == (int)g->sharing)
 		return;
 	c->said = (int)g->sharing;
@@ -366,7 +366,7 @@ advance_claim(struct espl__agent_gang *g)
 	}
 	if (mps > 0 && c->mps.proved < g->proof)
 		return;
-	tell_sharing(g, why != NULL ? why : "");
+	report_sharing(g, why != NULL ? why : "");
 	finish_claim(g, NULL);
 }
 
@@ -574,7 +574,7 @@ espl__gpus_pid(const struct espl__agent *a, uint32_t n)
 }
 
 void
-espl__gpus_hear(struct espl__agent *a, int fd)
+espl__gpus_receive(struct espl__agent *a, int fd)
 {
 	ESPL__CHECK(a, AGENT);
 	ESPL__ASSERT(fd >= 0);
@@ -582,7 +582,7 @@ espl__gpus_hear(struct espl__agent *a, int fd)
 		struct espl__mps *m = &a->cards[i].mps;
 
 		if (fd == m->link || fd == m->ask.out) {
-			espl__mps_hear(m, fd);
+			espl__mps_receive(m, fd);
 			return;
 		}
 	}

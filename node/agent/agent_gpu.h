@@ -81,7 +81,7 @@ struct espl__mps {
 uint64_t espl__mps_prove(struct espl__mps *);
 void espl__mps_quit(struct espl__mps *);
 void espl__mps_kill(struct espl__mps *);
-void espl__mps_hear(struct espl__mps *, int fd); /* its link, or the answer */
+void espl__mps_receive(struct espl__mps *, int fd); /* its link, or the answer */
 void espl__mps_tend(struct espl__mps *, int64_t now, int64_t *next);
 
 /* ---- the GPU ------------------------------------------------------------------------------- */
@@ -144,8 +144,8 @@ int espl__gpus_over(const struct espl__agent *);            /* no daemon is left
 /* The n-th descriptor to be polled, and the n-th process that is no trial's; -1 and 0: no more. */
 int espl__gpus_fd(const struct espl__agent *, uint32_t n);
 pid_t espl__gpus_pid(const struct espl__agent *, uint32_t n);
-void espl__gpus_hear(struct espl__agent *, int fd);
+void espl__gpus_receive(struct espl__agent *, int fd);
 void espl__gpus_reaped(struct espl__agent *, pid_t, int status);
-void espl__gpus_tell(struct espl__agent *, enum espl__gpu_news, uint64_t gang, uint64_t number,
+void espl__gpus_report(struct espl__agent *, enum espl__gpu_news, uint64_t gang, uint64_t number,
     const char *text);
 #endif

@@ -151,9 +151,9 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 
 	ESPL__CHECK(a, AGENT);
 	if (gang == ESPL_NONE && rank == COURIER)
-		espl__courier_hear(a, p->fd);
+		espl__courier_receive(a, p->fd);
 	else if (gang == ESPL_NONE)
-		espl__gpus_hear(a, p->fd);
+		espl__gpus_receive(a, p->fd);
 	if (g == NULL)
 		return;
 	if (rank != ESPL_ANY && rank >= CONTROL) {
@@ -227,7 +227,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	if (poll(p->fds, p->count, wait_ms(a, next, now)) < 0)
 		return; /* EINTR; or no memory for a moment: tried again */
 	if (p->fds[0].revents != 0)
-		espl__agent_hear(a);
+		espl__agent_receive(a);
 	for (uint32_t i = 4; i < p->count; i++)
 		if (p->fds[i].revents != 0)
 			look_at_gang(a, &p->fds[i], p->what[i].gang, p->what[i].rank);

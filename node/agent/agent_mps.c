@@ -334,7 +334,7 @@ hear_link(struct espl__mps *m)
 }
 
 void
-espl__mps_hear(struct espl__mps *m, int fd)
+espl__mps_receive(struct espl__mps *m, int fd)
 {
 	if (fd == m->ask.out)
 		espl__ask_read(&m->ask);

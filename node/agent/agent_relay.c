@@ -450,12 +450,12 @@ espl__relay_tend(struct espl__agent *a, int64_t now)
 }
 
 int
-espl__relay_hear(struct espl__agent *a, uint8_t type, struct espl__reader *r)
+espl__relay_receive(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 {
 	if (a->mover == NULL)
 		return -1;
 	return type == ESPL__MSG_TAILED ? take_tailed(a, r)
-					: espl__mover_hear(a->mover, type, r, espl__tick());
+					: espl__mover_receive(a->mover, type, r, espl__tick());
 }
 
 int

@@ -33,7 +33,7 @@ on_child(int sig)
 }
 
 static void
-tell_agent(int link, enum espl__sup_what what, int32_t value)
+report_agent(int link, enum espl__sup_what what, int32_t value)
 {
 	struct espl__sup_note note = { (int32_t)what, value };
 	ssize_t sent;
@@ -139,7 +139,7 @@ start_rank(const struct espl__sup *s, int out, int link)
 	int ends[2], high;
 
 	if (pipe2(ends, O_CLOEXEC) != 0 || (high = fcntl(ends[1], F_DUPFD_CLOEXEC, 10)) < 0) {
-		tell_agent(link, ESPL__SUP_NO_FORK, errno);
+		report_agent(link, ESPL__SUP_NO_FORK, errno);
 		return -1;
 	}
 	close(ends[1]);
@@ -148,7 +148,7 @@ start_rank(const struct espl__sup *s, int out, int link)
 		exec_rank(s, self, out, high);
 	close(high);
 	if (rank < 0) {
-		tell_agent(link, ESPL__SUP_NO_FORK, errno);
+		report_agent(link, ESPL__SUP_NO_FORK, errno);
 		return -1;
 	}
 	do
@@ -156,11 +156,11 @@ start_rank(const struct espl__sup *s, int out, int link)
 	while (got < 0 && errno == EINTR);
 	close(ends[0]);
 	if (got == (ssize_t)sizeof failure) {
-		tell_agent(link, (enum espl__sup_what)failure.what, failure.code);
+		report_agent(link, (enum espl__sup_what)failure.what, failure.code);
 		(void)waitpid(rank, NULL, 0);
 		return -1;
 	}
-	tell_agent(link, ESPL__SUP_RUNS, (int32_t)rank);
+	report_agent(link, ESPL__SUP_RUNS, (int32_t)rank);
 	return rank;
 }
 
@@ -181,7 +181,7 @@ reap_children(int link, pid_t rank, int *rank_gone, int32_t *code)
 			continue;
 		*rank_gone = 1;
 		*code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-		tell_agent(link, ESPL__SUP_EXITED, *code);
+		report_agent(link, ESPL__SUP_EXITED, *code);
 	}
 }
 
@@ -279,7 +279,7 @@ supervise_rank(const struct espl__sup *s, int link)
 	keep_only(s, link);
 	tap.from = tap.log = -1;
 	if (s->log_limit > 0 && espl__tap_open(&tap, s->log, s->log_limit, &out) != 0) {
-		tell_agent(link, ESPL__SUP_NO_FORK, errno);
+		report_agent(link, ESPL__SUP_NO_FORK, errno);
 		_exit(0);
 	}
 	rank = start_rank(s, out, link);

@@ -176,7 +176,7 @@ comm_reduce_host(const struct espl_comm *view, double *values, uint32_t count, e
 }
 
 espl_status
-espl__comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
+espl__comm_send_all(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 {
 	ESPL__CHECK(c, COMM);
 	if (c->broken != ESPL_OK || c->view.world == 1 || bytes == 0)

@@ -56,5 +56,5 @@ void espl__comm_finish(struct espl__comm *);
 /* Without waiting: are the other ranks still there?  E_PEER (and all later calls fail) if not. */
 espl_status espl__comm_look(struct espl__comm *);
 /* A broadcast of host bytes that may have to wait for as long as rank 0 waits for its driver. */
-espl_status espl__comm_tell(struct espl__comm *, void *data, uint64_t bytes, uint32_t root);
+espl_status espl__comm_send_all(struct espl__comm *, void *data, uint64_t bytes, uint32_t root);
 #endif

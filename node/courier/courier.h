@@ -71,7 +71,7 @@ struct espl__courier {
 	int code;
 };
 
-void espl__courier_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void espl__courier_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Reports the failure and ends the errand. */
 void espl__courier_fail(struct espl__courier *, int how, const char *why);
 void espl__courier_moved(struct espl__courier *, uint64_t bytes);

@@ -54,6 +54,6 @@ espl__get_done(struct espl__courier *c)
 		return;
 	}
 	espl__unpack_drop(&unpack);
-	espl__courier_say("done");
+	espl__courier_print("done");
 	c->over = 1;
 }

@@ -23,7 +23,7 @@ void
 espl__errand_ask(struct espl__errand *e)
 {
 	e->state = ESPL__ERRAND_ASKED;
-	espl__courier_say("url %llu %zu %s", (unsigned long long)e->number, e->bytes.size,
+	espl__courier_print("url %llu %zu %s", (unsigned long long)e->number, e->bytes.size,
 	    e->crc[0] != '\0' ? e->crc : "-");
 }
 

@@ -21,7 +21,7 @@
 #define WAIT_MS 1000
 
 void
-espl__courier_say(const char *format, ...)
+espl__courier_print(const char *format, ...)
 {
 	struct espl__buf line = { NULL, 0, 0 };
 	va_list args;
@@ -39,7 +39,7 @@ void
 espl__courier_fail(struct espl__courier *c, int how, const char *why)
 {
 	if (!c->over)
-		espl__courier_say("failed %d %.400s", how, why);
+		espl__courier_print("failed %d %.400s", how, why);
 	c->over = c->code = 1;
 }
 
@@ -52,7 +52,7 @@ espl__courier_moved(struct espl__courier *c, uint64_t bytes)
 	if (now - c->said < SECOND)
 		return;
 	c->said = now;
-	espl__courier_say("moved %" PRIu64, c->moved);
+	espl__courier_print("moved %" PRIu64, c->moved);
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */

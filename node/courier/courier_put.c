@@ -71,13 +71,13 @@ void
 espl__put_done(struct espl__courier *c, struct espl__errand *e)
 {
 	espl__courier_moved(c, e->bytes.size);
-	espl__courier_say("part %llu %s %s", (unsigned long long)e->number,
+	espl__courier_print("part %llu %s %s", (unsigned long long)e->number,
 	    e->etag[0] != '\0' ? e->etag : "-", e->crc[0] != '\0' ? e->crc : "-");
 	e->state = ESPL__ERRAND_FREE;
 	parts_done++;
 	espl__put_more(c);
 	if (!c->over && read_all && ahead.size == 0 && parts_done == parts)
-		espl__courier_say("sent %zu", pack.text.size);
+		espl__courier_print("sent %zu", pack.text.size);
 }
 
 void

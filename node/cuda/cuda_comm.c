@@ -368,7 +368,8 @@ gpu_tell(struct espl__comm *base, void *data, uint64_t bytes, uint32_t root)
 {
 	struct gpu_comm *c = (struct gpu_comm *)base;
 
-	return on_host(c, espl__comm_tell(c->host, data, bytes, root), "a message among the ranks");
+	return on_host(c, espl__comm_send_all(c->host, data, bytes, root),
+	    "a message among the ranks");
 }
 
 /* ---- beginning and end ------------------------------------------------------------------- */
@@ -459,7 +460,7 @@ start_nccl(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl
 	if (result != ncclSuccess)
 		return espl__fail(diag, ESPL_E_REMOTE, "rank 0, GPU %d: ncclGetUniqueId: %s: %s",
 		    c->cuda->ordinal, ncclGetErrorString(result), ncclGetLastError(NULL));
-	status = espl__comm_tell(c->host, &id, sizeof id, 0);
+	status = espl__comm_send_all(c->host, &id, sizeof id, 0);
 	if (status != ESPL_OK)
 		return espl__fail(diag, status, "a rank was lost while the gang connected");
 	result = ncclCommInitRankConfig(&c->nccl, (int)setup->world, id, (int)setup->rank, &config);

@@ -128,7 +128,7 @@ hear_channel(struct near *n)
 
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return -1;
-	if (got <= 0 || espl__link_hear(&n->link, bytes, (size_t)got, espl__tick()) != 0)
+	if (got <= 0 || espl__link_receive(&n->link, bytes, (size_t)got, espl__tick()) != 0)
 		return lose_channel(n, "its channel closed");
 	return -1;
 }

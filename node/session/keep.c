@@ -112,7 +112,7 @@ espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
 }
 
 int
-espl__keep_hear(struct espl__keep *k, const void *bytes, size_t count, int64_t now)
+espl__keep_receive(struct espl__keep *k, const void *bytes, size_t count, int64_t now)
 {
 	ESPL__CHECK(k, KEEP);
 	ESPL__ASSERT(k->relay);
@@ -158,7 +158,7 @@ pass_output(struct espl__keep *k)
 }
 
 void
-espl__keep_say(struct espl__keep *k, const void *bytes, size_t count)
+espl__keep_send(struct espl__keep *k, const void *bytes, size_t count)
 {
 	ESPL__CHECK(k, KEEP);
 	ESPL__ASSERT(k->out);

@@ -34,9 +34,9 @@ void espl__keep_free(struct espl__keep *);
 int espl__keep_admit(struct espl__keep *, const char *line, int64_t now);
 void espl__keep_lose(struct espl__keep *); /* the relay is gone */
 /* Bytes of the relay; -1: no peer would send them, and it is gone. */
-int espl__keep_hear(struct espl__keep *, const void *, size_t, int64_t now);
+int espl__keep_receive(struct espl__keep *, const void *, size_t, int64_t now);
 /* Bytes that the agent has written; its end. */
-void espl__keep_say(struct espl__keep *, const void *, size_t);
+void espl__keep_send(struct espl__keep *, const void *, size_t);
 void espl__keep_ended(struct espl__keep *, int64_t now);
 /* Moves what can pass, to `down` and into the stream; to be called after any of the others, and
  * after bytes of `down` were written. */

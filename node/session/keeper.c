@@ -171,7 +171,7 @@ hear_relay(struct keeper *k)
 	ssize_t got = read(k->relay, bytes, sizeof bytes);
 
 	if (got > 0)
-		(void)espl__keep_hear(&k->keep, bytes, (size_t)got, espl__tick());
+		(void)espl__keep_receive(&k->keep, bytes, (size_t)got, espl__tick());
 	else if (got == 0 || (errno != EINTR && errno != EAGAIN))
 		espl__keep_lose(&k->keep);
 }
@@ -183,7 +183,7 @@ take_output(struct keeper *k)
 	ssize_t got = read(k->from, bytes, sizeof bytes);
 
 	if (got > 0)
-		espl__keep_say(&k->keep, bytes, (size_t)got);
+		espl__keep_send(&k->keep, bytes, (size_t)got);
 	if (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)))
 		return;
 	close(k->from);

@@ -32,7 +32,7 @@ espl__link_free(struct espl__link *l)
 
 /* Between three and five quarters of the span, so that many sessions do not return as one. */
 static int64_t
-vary(int64_t span, uint32_t random)
+vary_span(int64_t span, uint32_t random)
 {
 	return span * 3 / 4 + span / 2 * (random % 1000) / 1000;
 }
@@ -69,13 +69,13 @@ espl__link_lost(struct espl__link *l, int status, const char *why, uint32_t rand
 	}
 	if (was_open)
 		l->pause = FIRST_PAUSE;
-	l->next = now + vary(l->pause, random);
+	l->next = now + vary_span(l->pause, random);
 	l->pause = l->pause * 2 < LONGEST_PAUSE ? l->pause * 2 : LONGEST_PAUSE;
 	return -1;
 }
 
 int
-espl__link_hear(struct espl__link *l, const void *bytes, size_t count, int64_t now)
+espl__link_receive(struct espl__link *l, const void *bytes, size_t count, int64_t now)
 {
 	ESPL__CHECK(l, LINK);
 	ESPL__ASSERT(l->channel);
@@ -101,7 +101,7 @@ espl__link_end(struct espl__link *l, int64_t now)
 }
 
 static enum espl__link_order
-leave(struct espl__link *l, int status)
+exit_with(struct espl__link *l, int status)
 {
 	l->status = status;
 	return ESPL__LINK_EXIT;
@@ -126,13 +126,13 @@ espl__link_tend(struct espl__link *l, int64_t now)
 {
 	ESPL__CHECK(l, LINK);
 	if (espl__link_done(l))
-		return leave(l, 0);
+		return exit_with(l, 0);
 	if (l->close_by != 0 && (now >= l->close_by || !l->channel))
-		return leave(l, 1);
+		return exit_with(l, 1);
 	if (l->lost_at != 0 && now - l->lost_at >= l->patience) {
 		espl__print(&l->news, "no connection for %lld s, giving up\n",
 		    (long long)(l->patience / (1000 * MS)));
-		return leave(l, 4);
+		return exit_with(l, 4);
 	}
 	if (!l->channel)
 		return now >= l->next ? ESPL__LINK_OPEN : ESPL__LINK_WAIT;

@@ -179,7 +179,7 @@ espl__move_done(struct espl__move *v, int64_t now)
 }
 
 int
-espl__mover_hear(struct espl__mover *m, uint8_t type, struct espl__reader *r, int64_t now)
+espl__mover_receive(struct espl__mover *m, uint8_t type, struct espl__reader *r, int64_t now)
 {
 	char name[ESPL__MOVE_NAME];
 	uint64_t serial;

@@ -34,7 +34,7 @@ struct espl__mover_ops {
 	 * for and cannot be had (diag). */
 	void (*got)(void *ctx, const char *name, const struct espl__diag *);
 	/* NULL: content goes over the channel.  Else the folder is in a bucket, or shall be, and
-	 * from here on lines go to and fro (espl__move_tell) until espl__move_stored. */
+	 * from here on lines go to and fro (espl__move_send_line) until espl__move_stored. */
 	void (*store)(void *ctx, struct espl__move *);
 	/* A line of the other end.  The first one moves a folder that is not ours to send on. */
 	void (*line)(void *ctx, struct espl__move *, const char *text);
@@ -56,7 +56,7 @@ void espl__mover_put(struct espl__mover *, const char *name);
 void espl__mover_get(struct espl__mover *, const char *name); /* once, if asked for twice */
 void espl__mover_restart(struct espl__mover *);
 /* Takes a message; -1: it is not one of a mover. */
-int espl__mover_hear(struct espl__mover *, uint8_t type, struct espl__reader *, int64_t now);
+int espl__mover_receive(struct espl__mover *, uint8_t type, struct espl__reader *, int64_t now);
 /* Appends what may be sent now, while out has less than `most` bytes.  Returns how many. */
 size_t espl__mover_pump(struct espl__mover *, struct espl__buf *out, size_t most, int64_t now);
 /* Does anything move whose name begins like this, and has it moved since the tick? */
@@ -71,7 +71,7 @@ struct espl__move_view {
 };
 struct espl__move_view espl__move_view(const struct espl__move *);
 void **espl__move_slot(struct espl__move *); /* the user's, at first NULL */
-void espl__move_tell(struct espl__move *, const char *line);
+void espl__move_send_line(struct espl__move *, const char *line);
 /* The taker of the folder has it, durable, or never will (diag): the last word about the move. */
 void espl__move_stored(struct espl__move *, const struct espl__diag *, int64_t now);
 void espl__move_work(struct espl__move *);

@@ -31,7 +31,7 @@ espl__move_store(struct espl__move *v)
 }
 
 void
-espl__move_tell(struct espl__move *v, const char *line)
+espl__move_send_line(struct espl__move *v, const char *line)
 {
 	struct espl__buf *notes = &v->mover->notes;
 	size_t mark;

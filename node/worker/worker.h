@@ -73,11 +73,12 @@ espl_status espl__worker_connect(struct espl__worker *, const struct espl__comm_
     struct espl__comm **, struct espl__diag *);
 /* worker_loop.c */
 espl_status espl__worker_loop(struct espl__worker *, struct espl__diag *);
-espl_status espl__worker_say(struct espl__worker *, struct espl__diag *); /* what `line` holds */
+espl_status espl__worker_send_line(struct espl__worker *,
+    struct espl__diag *); /* what `line` holds */
 /* The next line; a new slot is remembered.  heed 1: waits for more than a new slot, or SIGTERM
  * (*got 0); 0: for anything (*got 0: it was a new slot). */
-espl_status espl__worker_hear(struct espl__worker *, char *line, size_t room, int heed, int *got,
-    struct espl__diag *);
+espl_status espl__worker_read_line(struct espl__worker *, char *line, size_t room, int heed,
+    int *got, struct espl__diag *);
 /* worker_resize.c */
 int espl__worker_read_slot(struct espl__worker *,
     const char *line); /* 1: it is one; -1: a bad one */

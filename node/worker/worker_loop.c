@@ -75,7 +75,7 @@ clear_report(struct report *r)
 /* ---- the socket -------------------------------------------------------------------------- */
 
 espl_status
-espl__worker_say(struct espl__worker *w, struct espl__diag *diag)
+espl__worker_send_line(struct espl__worker *w, struct espl__diag *diag)
 {
 	const uint8_t *at = w->line.data;
 	size_t left = w->line.size;
@@ -119,7 +119,7 @@ send_report(struct espl__worker *w, const struct report *r, struct espl__diag *d
 	if (b->size > LINE_ROOM)
 		return espl__fail(diag, ESPL_E_LIMIT, "%s reports too many metrics for one line",
 		    w->who);
-	return espl__worker_say(w, diag);
+	return espl__worker_send_line(w, diag);
 }
 
 /* The last checkpoint may still be on its way to its place: then the folder is not empty, or is
@@ -153,7 +153,7 @@ save_checkpoint(struct espl__worker *w, struct espl__diag *diag)
 		return status;
 	espl__buf_clear(&w->line);
 	espl__print(&w->line, "{\"saved\": %" PRIu64 "}\n", w->iteration);
-	return espl__worker_say(w, diag);
+	return espl__worker_send_line(w, diag);
 }
 
 /* Waits for bytes or SIGTERM.  SIGTERM is blocked but for this wait, so none is missed.
@@ -204,7 +204,7 @@ parse_reply(const char *line, struct order *o, struct espl__diag *diag)
 }
 
 espl_status
-espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int *got_line,
+espl__worker_read_line(struct espl__worker *w, char *line, size_t room, int heed, int *got_line,
     struct espl__diag *diag)
 {
 	struct espl__buf *b = &w->inbox;
@@ -251,7 +251,7 @@ read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
 {
 	char line[REPLY_ROOM];
 	int got_line;
-	espl_status status = espl__worker_hear(w, line, sizeof line, 1, &got_line, diag);
+	espl_status status = espl__worker_read_line(w, line, sizeof line, 1, &got_line, diag);
 
 	if (status == ESPL_OK && got_line)
 		return parse_reply(line, o, diag);
@@ -311,7 +311,7 @@ espl__worker_loop(struct espl__worker *w, struct espl__diag *diag)
 		if (status == ESPL_OK && w->env.rank == 0)
 			status = consult_driver(w, &r, &o, diag);
 		if (status == ESPL_OK) {
-			status = espl__comm_tell(w->comm, &o, sizeof o, 0);
+			status = espl__comm_send_all(w->comm, &o, sizeof o, 0);
 			if (status != ESPL_OK)
 				(void)espl__fail(diag, status, "another rank of the gang was lost");
 		}

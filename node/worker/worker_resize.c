@@ -89,7 +89,7 @@ gather_new_gang(struct espl__worker *w, struct espl__comm *first, int member,
 			return espl__fail_errno(diag, "cannot listen for the other ranks");
 		port = s.port;
 	}
-	status = espl__comm_tell(first, &port, sizeof port, 1);
+	status = espl__comm_send_all(first, &port, sizeof port, 1);
 	if (status != ESPL_OK)
 		return espl__fail(diag, status, "a rank was lost in a resize");
 	s.port = (uint32_t)port;
@@ -165,7 +165,7 @@ announce_resize(struct espl__worker *w, struct espl__diag *diag)
 	    "{\"resized\": %" PRIu32 ", \"port\": %" PRIu32 ", \"took\": %" PRId64 "}\n",
 	    w->slot.generation, w->slot.moved ? w->env.port : w->slot.port,
 	    espl__tick() - w->moved_at);
-	return espl__worker_say(w, diag);
+	return espl__worker_send_line(w, diag);
 }
 
 espl_status
@@ -179,7 +179,7 @@ espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct
 	ESPL__ASSERT(generation > 0);
 	w->moved_at = espl__tick();
 	while (w->slot.generation != generation) {
-		status = espl__worker_hear(w, line, sizeof line, 0, &got_line, diag);
+		status = espl__worker_read_line(w, line, sizeof line, 0, &got_line, diag);
 		if (status != ESPL_OK)
 			return status;
 		if (got_line)
@@ -205,7 +205,7 @@ espl__worker_join(struct espl__worker *w, struct espl__diag *diag)
 	ESPL__ASSERT(w->slot.generation > 0);
 	espl__buf_clear(&w->line);
 	espl__print(&w->line, "{\"ready\": %" PRIu32 "}\n", w->slot.generation);
-	status = espl__worker_say(w, diag);
+	status = espl__worker_send_line(w, diag);
 	if (status != ESPL_OK)
 		return status;
 	(void)sigaction(SIGTERM, &plain, &before);

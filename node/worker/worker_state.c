@@ -340,7 +340,7 @@ share_regions(struct espl__worker *w, struct espl__comm *comm, const struct regi
     uint64_t *iteration, struct espl__diag *diag)
 {
 	uint64_t words[2] = { shape_of(r), *iteration };
-	espl_status status = espl__comm_tell(comm, words, sizeof words, 0);
+	espl_status status = espl__comm_send_all(comm, words, sizeof words, 0);
 
 	if (status == ESPL_OK && words[0] != shape_of(r))
 		return espl__fail(diag, ESPL_E_BUG,
@@ -354,7 +354,7 @@ share_regions(struct espl__worker *w, struct espl__comm *comm, const struct regi
 			status =
 			    comm->view.broadcast(&comm->view, one->data, one->bytes, ESPL_U8, 0);
 		else
-			status = espl__comm_tell(comm, one->data, one->bytes, 0);
+			status = espl__comm_send_all(comm, one->data, one->bytes, 0);
 	}
 	if (status == ESPL_OK)
 		status = comm->view.wait(&comm->view);
@@ -415,14 +415,14 @@ load_state(struct espl__worker *w, const uint8_t *bytes, uint64_t count, struct 
 
 /* From rank 0, where *bytes is not NULL, to all; words as of read_state. */
 static espl_status
-tell_state(struct espl__comm *comm, uint8_t **bytes, uint64_t words[2], struct espl__diag *diag)
+report_state(struct espl__comm *comm, uint8_t **bytes, uint64_t words[2], struct espl__diag *diag)
 {
-	espl_status status = espl__comm_tell(comm, words, 2 * sizeof words[0], 0);
+	espl_status status = espl__comm_send_all(comm, words, 2 * sizeof words[0], 0);
 
 	if (status == ESPL_OK && *bytes == NULL)
 		*bytes = espl__alloc(words[1] + 1);
 	if (status == ESPL_OK)
-		status = espl__comm_tell(comm, *bytes, words[1], 0);
+		status = espl__comm_send_all(comm, *bytes, words[1], 0);
 	return status == ESPL_OK ? ESPL_OK
 				 : espl__fail(diag, status, "a rank was lost while restoring");
 }
@@ -437,7 +437,7 @@ restore_state(struct espl__worker *w, uint64_t *iteration, struct espl__diag *di
 	if (w->env.rank == 0)
 		status = read_state(w, &bytes, words, diag);
 	if (status == ESPL_OK)
-		status = tell_state(w->comm, &bytes, words, diag);
+		status = report_state(w->comm, &bytes, words, diag);
 	if (status == ESPL_OK) {
 		*iteration = words[0];
 		status = load_state(w, bytes, words[1], diag);
@@ -497,7 +497,7 @@ share_state(struct espl__worker *w, struct espl__comm *comm, struct espl__diag *
 	bytes = s.bytes.data;
 	words[1] = s.bytes.size;
 	if (status == ESPL_OK)
-		status = tell_state(comm, &bytes, words, diag);
+		status = report_state(comm, &bytes, words, diag);
 	if (status == ESPL_OK && comm->view.rank > 0) {
 		w->iteration = words[0];
 		status = load_state(w, bytes, words[1], diag);
@@ -511,7 +511,7 @@ espl__worker_share(struct espl__worker *w, struct espl__comm *comm, struct espl_
 {
 	uint64_t words[2] = { w->budget, (uint64_t)(espl__tick() - w->moved_at) };
 	struct regions r;
-	espl_status status = espl__comm_tell(comm, words, sizeof words, 0);
+	espl_status status = espl__comm_send_all(comm, words, sizeof words, 0);
 
 	ESPL__CHECK(w, WORKER);
 	ESPL__ASSERT(comm != NULL);

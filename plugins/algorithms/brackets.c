@@ -575,7 +575,7 @@ may_begin(const struct brackets *b, uint64_t want)
 
 /* Where the rungs really are: those of the widest bracket. */
 static void
-tell_rungs(struct brackets *b)
+report_rungs(struct brackets *b)
 {
 	const struct brackets_kind *kind = &b->kinds[0];
 
@@ -598,7 +598,7 @@ brackets_next(struct brackets *b, const struct espl_search_view *view,
 	if (b->finished)
 		return ESPL_OK;
 	if (!b->rungs_logged)
-		tell_rungs(b);
+		report_rungs(b);
 	if ((view->why & ESPL_ASK_GROUP) != 0)
 		status = group_ended(b, view->group, sink, error);
 	/* Something must ask for GPUs, or there will never be any. */

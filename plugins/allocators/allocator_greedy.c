@@ -295,7 +295,7 @@ decide_grants(struct greedy *greedy, const struct espl_alloc_view *view, uint32_
 }
 
 static espl_status
-tell_grants(struct greedy *greedy, struct espl_alloc_sink *sink)
+report_grants(struct greedy *greedy, struct espl_alloc_sink *sink)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i;
@@ -336,7 +336,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		greedy->next = (view->now / greedy->period + 1) * greedy->period;
 	status = decide_grants(greedy, view, pool_total(view, greedy->offer, aimed), full);
 	if (status == ESPL_OK)
-		status = tell_grants(greedy, sink);
+		status = report_grants(greedy, sink);
 	if (status == ESPL_OK && greedy->roster.granted > 0)
 		status = sink->wake_at(sink, greedy->next);
 	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : status;

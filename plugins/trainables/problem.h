@@ -210,7 +210,7 @@ problem_open(void *self, const struct espl_trial_context *context, struct espl_e
 
 /* What a problem tells of an iteration. */
 static PROBLEM_UNUSED espl_status
-problem_tell(const struct problem_trial *t, struct espl_report_sink *sink, double loss,
+problem_report(const struct problem_trial *t, struct espl_report_sink *sink, double loss,
     double regret)
 {
 	espl_status st = sink->metric(sink, "loss", loss);

@@ -56,7 +56,7 @@ branin_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	loss += sqrt(0.05) * t->problem->noise * (1.0 - q) *
 	    problem_normal(t->context->seed, iteration, 0);
 	t->done = iteration;
-	return problem_tell(t, sink, loss, branin(t->x[0], t->x[1], 0.0) - LEAST);
+	return problem_report(t, sink, loss, branin(t->x[0], t->x[1], 0.0) - LEAST);
 }
 
 PROBLEM_SUITS(branin)

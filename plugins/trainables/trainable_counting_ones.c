@@ -122,7 +122,7 @@ counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sin
 		exact += t->x[i];
 	}
 	t->done = iteration;
-	return problem_tell(t, sink, -sum + t->problem->bias * (1.0 - z / t->z_max),
+	return problem_report(t, sink, -sum + t->problem->bias * (1.0 - z / t->z_max),
 	    1.0 - exact / t->count);
 }
 

@@ -73,7 +73,7 @@ hartmann6_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	loss +=
 	    fabs(problem_normal(t->context->seed, iteration, 0)) * t->problem->noise * (1.0 - u);
 	t->done = iteration;
-	return problem_tell(t, sink, loss, hartmann6(t->x, 0.0) - LEAST);
+	return problem_report(t, sink, loss, hartmann6(t->x, 0.0) - LEAST);
 }
 
 PROBLEM_SUITS(hartmann6)

@@ -83,7 +83,7 @@ in_child(const char *path, FILE *out, struct espl__check_shared *shared, int out
 }
 
 static void
-tell_finding(const struct espl__check_finding *finding, const char *before, FILE *out)
+report_finding(const struct espl__check_finding *finding, const char *before, FILE *out)
 {
 	fprintf(out, "error %s%s", before, finding->text);
 	if (finding->view[0] != '\0')
@@ -95,13 +95,13 @@ tell_finding(const struct espl__check_finding *finding, const char *before, FILE
 
 /* What was found, each once. */
 static void
-tell_findings(const struct espl__check_shared *shared, FILE *out)
+report_findings(const struct espl__check_shared *shared, FILE *out)
 {
 	struct espl__check_finding refused = shared->refused;
 	char before[80];
 
 	for (unsigned i = 0; i < shared->finding_count; i++)
-		tell_finding(&shared->findings[i], "", out);
+		report_finding(&shared->findings[i], "", out);
 	if (shared->finding_count == ESPL__CHECK_FINDINGS)
 		fprintf(out, "error more than %u different errors; there may be others\n",
 		    ESPL__CHECK_FINDINGS);
@@ -111,7 +111,7 @@ tell_findings(const struct espl__check_shared *shared, FILE *out)
 		    refused.times == 1 ? "" : "s", refused.times == 1 ? "is" : "are",
 		    refused.times == 1 ? "" : ", the first");
 		refused.times = 1;
-		tell_finding(&refused, before, out);
+		report_finding(&refused, before, out);
 	}
 	if (shared->hint[0] != '\0')
 		fprintf(out, "hint: %s\n", shared->hint);
@@ -119,7 +119,7 @@ tell_findings(const struct espl__check_shared *shared, FILE *out)
 
 /* What became of the child, if it did not get to the end. */
 static void
-tell_end(const struct espl__check_shared *shared, int status, FILE *out)
+report_end(const struct espl__check_shared *shared, int status, FILE *out)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
 		fprintf(out, "error %s: did not return within %u s\n", shared->step, LIMIT_S);
@@ -161,9 +161,9 @@ espl__check_plugin(const char *path, FILE *out)
 		;
 	espl__guard_close(child, output, !shared->finished);
 	bad = shared->errors > 0 || shared->refused.times > 0 || !shared->finished;
-	tell_findings(shared, out);
+	report_findings(shared, out);
 	if (!shared->finished)
-		tell_end(shared, status, out);
+		report_end(shared, status, out);
 	(void)munmap(shared, sizeof *shared);
 	return bad;
 }

@@ -115,7 +115,7 @@ espl__guard_kind(espl_kind kind)
 /* ---- what it did ------------------------------------------------------------------------- */
 
 static void
-tell_output(struct espl__check *check, int output)
+report_output(struct espl__check *check, int output)
 {
 	char text[4096], line[200];
 	off_t size;
@@ -152,7 +152,7 @@ espl__guard_leave(struct espl__check *check, int output)
 	ESPL__ASSERT(watched == check->shared);
 	check->view = NULL;
 	if (output >= 0)
-		tell_output(check, output);
+		report_output(check, output);
 	if (may_fork)
 		return;
 	children |= watched->forks == 0 && (waitpid(-1, NULL, WNOHANG) >= 0);

@@ -35,7 +35,7 @@ espl_predictor_defaults(struct espl_predictor_options *options, espl_predictor_k
 
 /* By espl_predictor_train. */
 static int
-learns(espl_predictor_kind kind)
+is_trained(espl_predictor_kind kind)
 {
 	return kind >= ESPL_PREDICT_LOGISTIC && kind <= ESPL_PREDICT_REVPRED;
 }
@@ -59,8 +59,9 @@ espl_predictor_open(const struct espl_predictor_options *o, struct espl_predicto
 		return ESPL_E_NOMEM;
 	p->options = *o;
 	p->adapted.seed = o->seed;
-	p->grid.keep = learns(o->kind) ? ESPL_LEARN_PAST
-				       : (uint32_t)(o->window / ESPL_MINUTE) + ESPL_GRID_HOUR + 1;
+	p->grid.keep = is_trained(o->kind)
+	    ? ESPL_LEARN_PAST
+	    : (uint32_t)(o->window / ESPL_MINUTE) + ESPL_GRID_HOUR + 1;
 	*predictor = p;
 	return ESPL_OK;
 }
@@ -83,7 +84,7 @@ espl_predictor_train(struct espl_predictor *p, const struct espl_price *prices, 
 	espl_status status;
 
 	ESPL_ASSERT(p != NULL && (prices != NULL || count == 0) && from <= until);
-	if (!learns(p->options.kind))
+	if (!is_trained(p->options.kind))
 		return ESPL_OK;
 	status = espl_grid_extend(&grid, prices, count, until);
 	if (status == ESPL_OK)

@@ -15,7 +15,7 @@
 #define WARM (2u * 60) /* minutes of history before the first sample */
 
 static double
-squash(double z)
+apply_sigmoid(double z)
 {
 	z = z < -30 ? -30 : z > 30 ? 30 : z;
 	return 1 / (1 + exp(-z));
@@ -28,7 +28,7 @@ weigh_terms(const struct espl_adapted *a, const double terms[ESPL_TERMS])
 
 	for (uint32_t i = 0; i < ESPL_TERMS; i++)
 		z += a->weights[i] * terms[i];
-	return squash(z);
+	return apply_sigmoid(z);
 }
 
 /* Hours of neighbors overlap: a sample counts as the part of an hour that is its own. */

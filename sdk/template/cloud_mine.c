@@ -137,7 +137,7 @@ make_event(espl_node_state state, uint64_t lease, const char *token)
 }
 
 static void
-tell_state(const struct mine *mine, struct machine *m, espl_node_state state, espl_reason reason,
+report_state(const struct mine *mine, struct machine *m, espl_node_state state, espl_reason reason,
     espl_span retry_after, const char *text)
 {
 	struct espl_node_event event = make_event(state, m->lease, m->token);
@@ -159,7 +159,7 @@ end_machine(struct mine *mine, struct machine *m, espl_reason reason, espl_span 
 {
 	struct machine **at = &mine->machines;
 
-	tell_state(mine, m, ESPL_NODE_ENDED, m->ending != 0 ? m->ending : reason, retry_after,
+	report_state(mine, m, ESPL_NODE_ENDED, m->ending != 0 ? m->ending : reason, retry_after,
 	    text);
 	while (*at != m)
 		at = &(*at)->next;
@@ -205,7 +205,7 @@ take_line(struct mine *mine, struct machine *m, const struct line *line)
 	if (strcmp(line->state, "gone") == 0)
 		end_machine(mine, m, ESPL_BY_PROVIDER, 0, NULL);
 	else if (state > m->told)
-		tell_state(mine, m, state, 0, 0, NULL);
+		report_state(mine, m, state, 0, 0, NULL);
 }
 
 /* A machine whose create or delete is under way may be missing, or not any more. */
@@ -229,7 +229,7 @@ take_list(struct mine *mine, const char *at)
 
 /* Ends start or owned; a failure quotes the first line of what the program says. */
 static void
-tell_done(const struct mine *mine, uint64_t what, const struct espl_child *child, int failed)
+report_done(const struct mine *mine, uint64_t what, const struct espl_child *child, int failed)
 {
 	const char *why = child->err;
 	char text[200] = "";
@@ -301,11 +301,11 @@ on_child(void *self, const struct espl_child *child)
 	else if (child->cookie == LIST && !failed)
 		take_list(mine, child->out);
 	else if (child->cookie == START)
-		tell_done(mine, 0, child, failed);
+		report_done(mine, 0, child, failed);
 	if (child->cookie == OWNED && !failed)
 		take_owned(mine, child->out);
 	if (child->cookie == OWNED)
-		tell_done(mine, mine->what, child, failed);
+		report_done(mine, mine->what, child, failed);
 }
 
 static void

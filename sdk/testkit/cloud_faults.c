@@ -19,7 +19,7 @@ static const char *const faults[] = { "no fault", "lost request", "lost answer",
 
 /* Waits until the provider is reached: a start that fails ends a run, and the user resumes it. */
 static int
-start(struct espl_kit *kit)
+start_cloud(struct espl_kit *kit)
 {
 	(void)espl_kit_start(kit);
 	for (int i = 0; i < STARTS_MAX; i++) {
@@ -36,7 +36,7 @@ start(struct espl_kit *kit)
 
 /* Lists the machines of the run, and releases those that it does not know. */
 static espl_status
-sweep(struct espl_kit *kit)
+release_strays(struct espl_kit *kit)
 {
 	struct kit_cloud *c = kit->cloud;
 	espl_status status;
@@ -79,7 +79,7 @@ end_all(struct espl_kit *kit)
 
 /* An acquire that failed as a whole made no lease. */
 static void
-acquire(struct espl_kit *kit, uint32_t offer)
+acquire_nodes(struct espl_kit *kit, uint32_t offer)
 {
 	struct kit_cloud *c = kit->cloud;
 	uint32_t nodes = espl_kit_offer_at(kit, offer)->nodes_max;
@@ -101,19 +101,19 @@ count_machines(struct espl_kit *kit, uint32_t *machines, uint32_t *leases)
 }
 
 static void
-live(struct espl_kit *kit)
+live_once(struct espl_kit *kit)
 {
 	struct kit_cloud *c = kit->cloud;
 	uint32_t machines, leases;
 
-	if (!start(kit)) {
-		espl__kit_say(kit, "!! start: never succeeded");
+	if (!start_cloud(kit)) {
+		espl__kit_print(kit, "!! start: never succeeded");
 		return;
 	}
-	acquire(kit, 0);
+	acquire_nodes(kit, 0);
 	for (uint32_t i = 0; i < c->lease_count; i++) {
 		if (c->leases[i]->pub.state < ESPL_NODE_READY) {
-			espl__kit_say(kit, "!! lease %u reached neither READY nor ENDED", i);
+			espl__kit_print(kit, "!! lease %u reached neither READY nor ENDED", i);
 			return;
 		}
 		if (c->leases[i]->pub.state == ESPL_NODE_READY)
@@ -121,19 +121,19 @@ live(struct espl_kit *kit)
 	}
 	count_machines(kit, &machines, &leases);
 	if (machines > leases)
-		espl__kit_say(kit, "!! machines: %u, leases: %u", machines, leases);
-	(void)sweep(kit);
+		espl__kit_print(kit, "!! machines: %u, leases: %u", machines, leases);
+	(void)release_strays(kit);
 	if (!end_all(kit)) {
-		espl__kit_say(kit, "!! a lease that was released has not ended");
+		espl__kit_print(kit, "!! a lease that was released has not ended");
 		return;
 	}
 	for (int i = 0; i < SWEEPS && c->provider->machines(c->provider->ctx) > 0; i++) {
-		if (sweep(kit) != ESPL_OK)
-			espl__kit_say(kit, "!! owned: failed");
+		if (release_strays(kit) != ESPL_OK)
+			espl__kit_print(kit, "!! owned: failed");
 		espl_kit_wait(kit, HOUR);
 	}
 	if (c->provider->machines(c->provider->ctx) > 0)
-		espl__kit_say(kit, "!! machines that are left: %u",
+		espl__kit_print(kit, "!! machines that are left: %u",
 		    c->provider->machines(c->provider->ctx));
 }
 
@@ -146,14 +146,14 @@ try_fault(struct espl_kit *kit, const struct espl_plugin *plugin, const char *op
 	struct kit_cloud *c = espl__kit_cloud(kit);
 
 	espl_kit_clear(kit);
-	espl__kit_say(kit, "%s at request %u", faults[fault], request);
+	espl__kit_print(kit, "%s at request %u", faults[fault], request);
 	c->provider->reset(c->provider->ctx);
 	if (espl_kit_open(kit, plugin, options, &error) != ESPL_OK) {
-		espl__kit_say(kit, "!! create: %s", error.text);
+		espl__kit_print(kit, "!! create: %s", error.text);
 		return 0;
 	}
 	espl_kit_set_fault(kit, request, fault);
-	live(kit);
+	live_once(kit);
 	return kit->cloud->struck;
 }
 
@@ -172,12 +172,12 @@ espl_kit_trouble(struct espl_kit *kit, const struct espl_plugin *plugin, const c
 		for (uint32_t n = 1, struck = 1; struck && n <= REQUESTS_MAX; n++) {
 			struck = (uint32_t)try_fault(kit, plugin, options, n, fault);
 			if (has_wrong(kit)) {
-				espl__kit_say(kit, "!! %s at request %u", faults[fault], n);
+				espl__kit_print(kit, "!! %s at request %u", faults[fault], n);
 				return ESPL_E_REJECTED;
 			}
 			lives += struck;
 		}
 	espl_kit_clear(kit);
-	espl__kit_say(kit, "trouble: %u faults", lives);
+	espl__kit_print(kit, "trouble: %u faults", lives);
 	return ESPL_OK;
 }

@@ -81,7 +81,7 @@ static void ESPL_PRINTF(2, 0) append_list(struct espl_kit *kit, const char *form
 }
 
 void
-espl__kit_say(struct espl_kit *kit, const char *format, ...)
+espl__kit_print(struct espl_kit *kit, const char *format, ...)
 {
 	va_list list;
 
@@ -172,7 +172,7 @@ espl__kit_wrong(struct espl_kit *kit, const char *format, ...)
 	if (!kit->wrong && kit->watch != NULL)
 		kit->watch->wrong(kit->watch->ctx, kit->entry, text);
 	else if (!kit->wrong)
-		espl__kit_say(kit, "!! %s", text);
+		espl__kit_print(kit, "!! %s", text);
 	kit->wrong = 1;
 }
 
@@ -204,7 +204,7 @@ espl__kit_returned(struct espl_kit *kit, const void *view, espl_status status,
 	if (kit->watch != NULL)
 		kit->watch->returned(kit->watch->ctx, kit->entry, view, status, error);
 	if (status != ESPL_OK)
-		espl__kit_say(kit, "!! status %d: %s", status, error->text);
+		espl__kit_print(kit, "!! status %d: %s", status, error->text);
 	return status;
 }
 
@@ -262,7 +262,7 @@ host_log(const struct espl_host *host, espl_level level, const char *text)
 {
 	static const char *const names[] = { "", "debug", "info", "warn", "error" };
 
-	espl__kit_say(host->ctx, "log %s: %s", level <= ESPL_ERROR ? names[level] : "?", text);
+	espl__kit_print(host->ctx, "log %s: %s", level <= ESPL_ERROR ? names[level] : "?", text);
 }
 
 static void
@@ -272,7 +272,7 @@ host_note(const struct espl_host *host, espl_subject subject, uint64_t id, const
 
 	ESPL_ASSERT(kit != NULL && kit->magic == KIT_MAGIC);
 	if (kit->host.verbose)
-		espl__kit_say(kit, "note %u %llu: %s", subject, (unsigned long long)id, text);
+		espl__kit_print(kit, "note %u %llu: %s", subject, (unsigned long long)id, text);
 }
 
 static const void *
@@ -456,13 +456,13 @@ espl_kit_load(struct espl_kit *kit, const char *path)
 	if (module == NULL) {
 		const char *why = dlerror();
 
-		espl__kit_say(kit, "load: %s", why != NULL ? why : path);
+		espl__kit_print(kit, "load: %s", why != NULL ? why : path);
 		return NULL;
 	}
 	(void)snprintf(symbol, sizeof symbol, "%.*s_LTX_espalier_plugin", (int)length, name);
 	found = dlsym(module, symbol);
 	if (found == NULL)
-		espl__kit_say(kit, "load: %s has no symbol %s", path, symbol);
+		espl__kit_print(kit, "load: %s has no symbol %s", path, symbol);
 	return found;
 }
 

@@ -297,7 +297,7 @@ send_request(struct espl_kit *kit, struct kit_request *r)
 	}
 	c->struck = 1;
 	if (fault == ESPL_KIT_LOSE_REQUEST || fault == ESPL_KIT_LOSE_ANSWER) {
-		espl__kit_say(kit,
+		espl__kit_print(kit,
 		    fault == ESPL_KIT_LOSE_REQUEST ? "lost: the request" : "lost: the answer");
 		if (fault == ESPL_KIT_LOSE_ANSWER)
 			perform_unseen(kit, r);
@@ -306,7 +306,7 @@ send_request(struct espl_kit *kit, struct kit_request *r)
 			    : r->kind == KIT_HTTP ? HTTP_LIMIT
 						  : CHILDREN_LIMIT);
 	} else if (fault == ESPL_KIT_KILL_BEFORE || fault == ESPL_KIT_KILL_AFTER) {
-		espl__kit_say(kit,
+		espl__kit_print(kit,
 		    fault == ESPL_KIT_KILL_BEFORE ? "killed before the request left"
 						  : "killed before the answer");
 		for (uint32_t i = 0; fault == ESPL_KIT_KILL_AFTER && i < c->request_count; i++)
@@ -364,7 +364,7 @@ io_http(const struct espl_io *io, const struct espl_http *request, struct espl_e
 	r.http.headers = copy_words(kit, request->headers, request->header_count);
 	r.http.body = copy_bytes(kit, request->body, request->body_size);
 	r.http.sign = copy_text(kit, request->sign);
-	espl__kit_say(kit, "http %s %s", r.http.method, r.http.url);
+	espl__kit_print(kit, "http %s %s", r.http.method, r.http.url);
 	return send_request(kit, &r);
 }
 
@@ -389,7 +389,7 @@ io_spawn(const struct espl_io *io, const struct espl_spawn *request, struct espl
 	r.spawn.env = copy_words(kit, request->env, request->env_count);
 	r.spawn.input = copy_bytes(kit, request->input, request->input_size);
 	print_words(words, sizeof words, r.spawn.argv, r.spawn.argc);
-	espl__kit_say(kit, "child%s", words);
+	espl__kit_print(kit, "child%s", words);
 	return send_request(kit, &r);
 }
 

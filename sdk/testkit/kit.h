@@ -135,7 +135,7 @@ void *espl__kit_alloc(struct espl_kit *, size_t);
 char *espl__kit_text(struct espl_kit *, const char *, size_t length);
 /* An array with one element more, old ones kept (the kit's memory). */
 void *espl__kit_more(struct espl_kit *, const void *, uint64_t count, size_t size);
-void espl__kit_say(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__kit_print(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* A sink is called, with these arguments.  Returns NULL, or why it is refused already. */
 const char *espl__kit_heard(struct espl_kit *, const char *call, const void *, size_t);
 /* The same of a sink that is handed a struct: is its size set, and what is reserved 0? */

@@ -96,7 +96,7 @@ espl_kit_start(struct espl_kit *kit)
 		c->done = 1;
 		c->done_status = status;
 		(void)snprintf(c->done_text, sizeof c->done_text, "%.200s", error.text);
-		espl__kit_say(kit, "start: status %d: %s", status, error.text);
+		espl__kit_print(kit, "start: status %d: %s", status, error.text);
 	}
 	return status;
 }
@@ -303,7 +303,7 @@ take_agent(struct espl_argv_sink *sink, const char *path)
 {
 	const struct words *w = (struct words *)(void *)sink;
 
-	espl__kit_say(w->kit, "agent lease=%llu %s", (unsigned long long)w->lease,
+	espl__kit_print(w->kit, "agent lease=%llu %s", (unsigned long long)w->lease,
 	    path != NULL ? path : "(as here)");
 }
 
@@ -339,7 +339,7 @@ espl_kit_restart(struct espl_kit *kit)
 	c->dead = 1; /* what the old instance still asks and reports is not heard */
 	espl_kit_close(kit);
 	espl__kit_cloud_forget(kit);
-	espl__kit_say(kit, "restart");
+	espl__kit_print(kit, "restart");
 	if (plugin->create(&kit->host, &kit->config, &kit->self, &error) != ESPL_OK)
 		espl__kit_stop("a second instance on the same options cannot be created");
 	kit->plugin = plugin;
@@ -350,7 +350,7 @@ espl_kit_restart(struct espl_kit *kit)
 
 /* Restarts a driver that was killed, or whose start has failed after that. */
 static void
-revive(struct espl_kit *kit)
+restart_driver(struct espl_kit *kit)
 {
 	struct kit_cloud *c = kit->cloud;
 	int failed = c->resuming && c->done && !c->up && !c->owning && !c->starting;
@@ -373,7 +373,7 @@ espl__kit_cloud_step(struct espl_kit *kit, espl_time until)
 	struct kit_cloud *c = kit->cloud;
 	struct kit_lease *next = NULL;
 
-	revive(kit);
+	restart_driver(kit);
 	for (uint32_t i = 0; c->up && i < c->lease_count; i++)
 		if (c->leases[i]->releases > 0 && c->leases[i]->pub.state != ESPL_NODE_ENDED &&
 		    (next == NULL || c->leases[i]->release_at < next->release_at))

@@ -42,7 +42,7 @@ append_field(struct line *line, const char *name, const char *value)
 }
 
 static espl_status
-tell(struct espl_kit *kit, const char *why, const struct line *line)
+report_wrong(struct espl_kit *kit, const char *why, const struct line *line)
 {
 	if (why != NULL && kit->weight == KIT_REFUSED)
 		kit->weight = KIT_GRAVE;
@@ -126,7 +126,7 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 	    (offer->flags & ESPL_OFFER_GONE) != 0 ? " gone" : "");
 	if (why == NULL)
 		(void)keep_offer(kit, offer);
-	return tell(kit, why, &line);
+	return report_wrong(kit, why, &line);
 }
 
 static espl_status
@@ -148,7 +148,7 @@ on_prices(const struct espl_cloud_events *events, const char *offer, const char 
 			why = "prices must be reported from oldest to newest";
 	append_line(&line, "prices %s %s count=%u", offer != NULL ? offer : "?",
 	    market != NULL ? market : "", count);
-	return tell(kit, why, &line);
+	return report_wrong(kit, why, &line);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------- */
@@ -351,7 +351,7 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 		return ESPL_OK;
 	why = espl__kit_handed(kit, "node", event, 2 * sizeof(uint32_t), sizeof *event, 0);
 	if (why != NULL)
-		return tell(kit, why, &line);
+		return report_wrong(kit, why, &line);
 	lease = lease_of(kit, event);
 	why = node_wrong(kit, lease, event);
 	print_node(&line, kit, lease, event);
@@ -363,7 +363,7 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 		lease->listed |= kit->cloud->owning;
 		keep_node(kit, lease, event);
 	}
-	return tell(kit, why, &line);
+	return report_wrong(kit, why, &line);
 }
 
 static void
@@ -391,7 +391,7 @@ on_done(const struct espl_cloud_events *events, uint64_t what, espl_status statu
 		why = "a failure without a text";
 	else if (what == 0 && status == ESPL_OK && kit->offer_count == 0)
 		why = "reported done without any offer";
-	(void)tell(kit, why, &line);
+	(void)report_wrong(kit, why, &line);
 	if (what == 0 ? !c->starting : !c->owning || what != c->request)
 		return;
 	c->done = 1;

@@ -259,7 +259,7 @@ espl__kit_list(uint32_t count)
 
 /* The nodes an item stands on, and its GPU, from its gang's slots. */
 static void
-tell_place(struct espl_kit *kit, struct kit_item *item)
+report_place(struct espl_kit *kit, struct kit_item *item)
 {
 	uint32_t i, n = 0, count = item->gang.slot_count;
 
@@ -301,7 +301,7 @@ fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *list
 	view->gone_count = kit->gone_count;
 	view->gpus_granted = (uint32_t)sum_of_grants(kit, 0);
 	for (i = 0; i < kit->item_count; i++) {
-		tell_place(kit, kit->items[i]);
+		report_place(kit, kit->items[i]);
 		lists->items[i] = &kit->items[i]->pub;
 		if (kit->items[i]->changed)
 			lists->changed[view->changed_count++] = &kit->items[i]->pub;

@@ -24,7 +24,7 @@ pass_status(const struct espl_kit *kit, espl_status status)
 
 /* Trials that a verdict has stopped or paused: the algorithm is told. */
 static espl_status
-tell_ends(struct espl_kit *kit)
+report_ends(struct espl_kit *kit)
 {
 	espl_status status = ESPL_OK;
 	uint64_t id;
@@ -64,7 +64,7 @@ run_iteration(struct run *run, espl_status *status)
 			*status = pass_status(kit, espl_kit_end(kit, id, ESPL_END_BUDGET, loss));
 	}
 	if (*status == ESPL_OK)
-		*status = tell_ends(kit);
+		*status = report_ends(kit);
 	return busy;
 }
 

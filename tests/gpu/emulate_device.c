@@ -98,7 +98,7 @@ static espl_status
 tell(struct espl__comm *base, void *data, uint64_t bytes, uint32_t root)
 {
 	finish_stream();
-	return espl__comm_tell(((struct gang *)base)->host, data, bytes, root);
+	return espl__comm_send_all(((struct gang *)base)->host, data, bytes, root);
 }
 
 static void

@@ -210,7 +210,7 @@ keeper_hears(struct rig *r)
 	size_t count = c != NULL ? rig_some(r, c->up.size) : 0;
 
 	if (count > 0) {
-		(void)espl__keep_hear(&r->keep, c->up.data, count, r->now);
+		(void)espl__keep_receive(&r->keep, c->up.data, count, r->now);
 		rig_cut(&c->up, count);
 	} else if (c != NULL && c->keeper_end != 0 && r->now >= c->keeper_end) {
 		espl__keep_lose(&r->keep);
@@ -227,7 +227,7 @@ keeper_turn(struct rig *r)
 	keeper_hears(r);
 	count = r->keep.up.size < ESPL__KEEP_UP ? rig_some(r, r->from_agent.size) : 0;
 	if (count > 0) {
-		espl__keep_say(&r->keep, r->from_agent.data, count);
+		espl__keep_send(&r->keep, r->from_agent.data, count);
 		rig_cut(&r->from_agent, count);
 	}
 	if (!r->has_agent && r->from_agent.size == 0 && r->keep.out)

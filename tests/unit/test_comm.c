@@ -305,7 +305,7 @@ do_tell(struct gang *g, struct espl__comm *c)
 
 	if (g->rank == 0)
 		(void)poll(NULL, 0, 100);
-	return espl__comm_tell(c, &word, sizeof word, 0) != ESPL_OK || word != 4711;
+	return espl__comm_send_all(c, &word, sizeof word, 0) != ESPL_OK || word != 4711;
 }
 
 /* ---- tests ------------------------------------------------------------------------------- */

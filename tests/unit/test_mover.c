@@ -243,7 +243,7 @@ deliver(struct rig *g, struct end *e)
 
 	if (espl__frame_get(&e->wire, 0, &type, &r, &used) != 1)
 		return;
-	cr_assert_eq(espl__mover_hear(e->mover, type, &r, g->now), 0,
+	cr_assert_eq(espl__mover_receive(e->mover, type, &r, g->now), 0,
 	    "seed %llu: a good message of type %u was refused", (unsigned long long)g->seed, type);
 	memmove(e->wire.data, e->wire.data + used, e->wire.size - used);
 	e->wire.size -= used;

@@ -66,7 +66,7 @@ hear_channel(struct rig *r, struct rig_link *l)
 	size_t count = rig_some(r, c->down.size);
 
 	if (count > 0) {
-		int bad = espl__link_hear(&l->link, c->down.data, count, r->now);
+		int bad = espl__link_receive(&l->link, c->down.data, count, r->now);
 
 		rig_cut(&c->down, count);
 		if (bad != 0)

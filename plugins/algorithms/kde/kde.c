@@ -278,7 +278,7 @@ kde_observe(struct kde *kde, uint64_t budget, uint64_t trial, double loss, const
 /* Only what was observed after as many iterations as this search trains its trials is of use to the
  * model. */
 static void
-tell_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, uint32_t count)
+report_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, uint32_t count)
 {
 	uint64_t least = budgets[0], most = budgets[0];
 	uint32_t i;
@@ -328,7 +328,7 @@ kde_earlier(struct kde *kde, const uint64_t *budgets, uint32_t count, struct esp
 		kde->learned++;
 	}
 	if (history != NULL && kde->learned + others > 0)
-		tell_earlier(kde, others, budgets, count);
+		report_earlier(kde, others, budgets, count);
 	return status;
 }
 

@@ -524,7 +524,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 
 /* More configurations to be tried first than there will ever be new members. */
 static void
-tell_first(const struct pbt *pbt)
+report_first(const struct pbt *pbt)
 {
 	if (pbt->first != NULL && pbt->fresh_max > 0 && pbt->first->count > pbt->fresh_max)
 		espl_logf(pbt->host, ESPL_WARN,
@@ -547,7 +547,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (view->running > pbt->most)
 		pbt->most = view->running;
 	if (pbt->group == ESPL_NONE)
-		tell_first(pbt);
+		report_first(pbt);
 	if (pbt->group == ESPL_NONE && pbt->sync) {
 		status = begin_population(pbt, sink);
 	} else if (pbt->group == ESPL_NONE) {

@@ -52,7 +52,7 @@ allocator_fluid_index(const struct fluid *fluid, struct place place)
 
 /* How good the forecast was, for `espalier explain`. */
 static void
-tell_outcome(const struct fluid *fluid, const struct runner *r, espl_time now)
+report_outcome(const struct fluid *fluid, const struct runner *r, espl_time now)
 {
 	char text[128];
 	double foretold = espl_seconds(r->ends - r->since), took = espl_seconds(now - r->since);
@@ -75,7 +75,7 @@ allocator_fluid_keep_runners(struct fluid *fluid, espl_time now)
 		uint32_t at = allocator_fluid_index(fluid, r->place);
 
 		if (at == ESPL_ANY) {
-			tell_outcome(fluid, r, now);
+			report_outcome(fluid, r, now);
 		} else if (espl_roster_at(&fluid->roster, at)->gpus > 0) {
 			fluid->runners[left++] = *r;
 		} else {

@@ -129,7 +129,7 @@ allocator_fluid_serve(struct fluid *fluid, const struct espl_alloc_view *view)
 /* ---- those that arrived in this round ------------------------------------------------------ */
 
 static espl_status
-say_queued(struct espl_alloc_sink *sink, const struct fluid_trial *t)
+report_queued(struct espl_alloc_sink *sink, const struct fluid_trial *t)
 {
 	struct espl_grant grant = ESPL_INIT(struct espl_grant);
 
@@ -196,7 +196,7 @@ allocator_fluid_tell_queue(struct fluid *fluid, const struct espl_alloc_view *vi
 		t->packing = t->gpus == FLUID_SMALL ? t->c : 1;
 		if (t->gpus == FLUID_SMALL)
 			t->gpus = t->c > 1 ? 1 : t->least;
-		status = say_queued(sink, t);
+		status = report_queued(sink, t);
 	}
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }

@@ -386,7 +386,7 @@ serve_queue(struct milp *milp, const struct espl_alloc_view *view, struct espl_a
 /* ---- decisions ---------------------------------------------------------------------------- */
 
 static void
-tell_failure(struct milp *milp, const char *why)
+report_failure(struct milp *milp, const char *why)
 {
 	if (milp->failures++ < 5)
 		espl_logf(milp->host, ESPL_WARN, "%s; using the plan of the heuristic%s", why,
@@ -424,7 +424,7 @@ ask_solver(struct milp *milp, const struct espl_alloc_view *view, const struct m
 	status = allocator_milp_ask(&milp->ask, milp->compute, &milp->now, view, plan, &milp->cbc,
 	    milp->limit, milp->assumed, &error);
 	if (status != ESPL_OK && status != ESPL_E_NOMEM)
-		tell_failure(milp, error.text);
+		report_failure(milp, error.text);
 	return status;
 }
 
@@ -474,7 +474,7 @@ take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_
 	if (status == ESPL_OK)
 		status = allocator_milp_take(&milp->ask, outcome, &milp->now, view, &plan, &error);
 	if (status != ESPL_OK && status != ESPL_E_NOMEM) {
-		tell_failure(milp, error.text);
+		report_failure(milp, error.text);
 		status = ESPL_OK;
 	}
 	allocator_milp_ask_free(&milp->ask);

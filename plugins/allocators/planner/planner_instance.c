@@ -102,7 +102,7 @@ is_better(const struct espl_experiment *e, const struct espl_prediction *now,
 }
 
 static void
-tell_new_plan(const struct espl_host *host, const struct espl_prediction *now,
+report_new_plan(const struct espl_host *host, const struct espl_prediction *now,
     const struct espl_prediction *then, int taken)
 {
 	char text[400];
@@ -152,7 +152,7 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view,
 			*taken = status == ESPL_OK;
 		}
 		if (status != ESPL_E_NOMEM)
-			tell_new_plan(host, &result.predicted, &then, (int)*taken);
+			report_new_plan(host, &result.predicted, &then, (int)*taken);
 		planner_draft_free(&result.draft);
 	}
 	free(rest.next_stage);
@@ -163,7 +163,7 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view,
 /* ---- nodes that do not come --------------------------------------------------------------- */
 
 static void
-tell_dry(const struct espl_host *host, const char *name, const struct espl_prediction *now,
+report_dry(const struct espl_host *host, const char *name, const struct espl_prediction *now,
     int taken, uint32_t held)
 {
 	char text[400];
@@ -212,7 +212,7 @@ planner_without(const struct espl_host *host, const struct espl_alloc_view *view
 			*taken = status == ESPL_OK;
 		}
 		if (status != ESPL_E_NOMEM)
-			tell_dry(host, gone.name, &result.predicted, (int)*taken,
+			report_dry(host, gone.name, &result.predicted, (int)*taken,
 			    rest.task.held_count);
 		planner_draft_free(&result.draft);
 	}

@@ -142,7 +142,7 @@ destroy(void *self)
 
 /* The user's value, or that of the mode. */
 static int64_t
-pick(const struct espl_config *config, uint32_t option, int64_t modern, int64_t paper)
+choose_value(const struct espl_config *config, uint32_t option, int64_t modern, int64_t paper)
 {
 	const struct espl_value *v = &config->values[option];
 
@@ -157,22 +157,22 @@ read_options(struct spottune_options *o, const struct espl_config *c)
 	static const espl_predictor_kind kinds[] = { ESPL_PREDICT_EMPIRICAL, ESPL_PREDICT_NEVER,
 		ESPL_PREDICT_CONSTANT, ESPL_PREDICT_HAZARD };
 
-	o->refund = pick(c, REFUND, 0, 1) != 0;
-	espl_predictor_defaults(&o->predictor, kinds[pick(c, PREDICTOR, 3, 0)]);
+	o->refund = choose_value(c, REFUND, 0, 1) != 0;
+	espl_predictor_defaults(&o->predictor, kinds[choose_value(c, PREDICTOR, 3, 0)]);
 	o->predictor.rate = c->values[RATE].as.r;
 	o->predictor.window = c->values[WINDOW].as.i;
-	o->max_price = pick(c, MAX_PRICE, SPOTTUNE_FIXED, SPOTTUNE_MARGIN);
+	o->max_price = choose_value(c, MAX_PRICE, SPOTTUNE_FIXED, SPOTTUNE_MARGIN);
 	o->margin_min = c->values[MARGIN_MIN].as.r;
 	o->margin_max = c->values[MARGIN_MAX].as.r;
 	o->margin_relative = c->values[MARGIN_RELATIVE].as.i != 0;
 	o->renew = c->values[RENEW].as.i;
-	o->redeploy = pick(c, REDEPLOY, 0, 1) != 0;
-	o->losses = pick(c, LOSSES, 1, 0) != 0;
+	o->redeploy = choose_value(c, REDEPLOY, 0, 1) != 0;
+	o->losses = choose_value(c, LOSSES, 1, 0) != 0;
 	o->prior_rate = c->values[HAZARD].as.r;
 	o->prior_hours = c->values[HAZARD_HOURS].as.r;
-	o->moves = pick(c, SWITCHING, 1, 0) != 0;
-	o->cooldown = pick(c, COOLDOWN, 600 * ESPL_SECOND, 0);
-	o->on_demand = pick(c, ON_DEMAND, SPOTTUNE_DEADLINE, SPOTTUNE_NEVER);
+	o->moves = choose_value(c, SWITCHING, 1, 0) != 0;
+	o->cooldown = choose_value(c, COOLDOWN, 600 * ESPL_SECOND, 0);
+	o->on_demand = choose_value(c, ON_DEMAND, SPOTTUNE_DEADLINE, SPOTTUNE_NEVER);
 }
 
 static espl_status

@@ -358,7 +358,7 @@ void cloud_aws_leases_priced(struct aws_cloud *, int fine); /* the prices came, 
 void cloud_aws_leases_free(struct aws_cloud *);
 struct aws_limits cloud_aws_limits(const struct aws_cloud *);
 int cloud_aws_is_spot(const struct aws_cloud *, const struct aws_lease *);
-void cloud_aws_tell(const struct aws_cloud *, struct aws_lease *, espl_node_state);
+void cloud_aws_report(const struct aws_cloud *, struct aws_lease *, espl_node_state);
 void cloud_aws_tell_state(const struct aws_cloud *, struct aws_lease *);
 void cloud_aws_do(struct aws_cloud *, struct aws_lease *); /* what is due; may free it */
 

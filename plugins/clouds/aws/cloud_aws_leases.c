@@ -112,7 +112,7 @@ make_event(const struct aws_lease *lease, espl_node_state state)
 }
 
 void
-cloud_aws_tell(const struct aws_cloud *cloud, struct aws_lease *lease, espl_node_state state)
+cloud_aws_report(const struct aws_cloud *cloud, struct aws_lease *lease, espl_node_state state)
 {
 	struct espl_node_event event = make_event(lease, state);
 
@@ -133,7 +133,7 @@ cloud_aws_tell_state(const struct aws_cloud *cloud, struct aws_lease *lease)
 	if (lease->running && lease->reported < ESPL_NODE_BOOTING)
 		(void)snprintf(lease->detail, sizeof lease->detail, "billed from %lld",
 		    (long long)lease->billed_s);
-	cloud_aws_tell(cloud, lease, lease->running ? ESPL_NODE_BOOTING : ESPL_NODE_REQUESTED);
+	cloud_aws_report(cloud, lease, lease->running ? ESPL_NODE_BOOTING : ESPL_NODE_REQUESTED);
 }
 
 /* How long an empty zone is left alone; leases that fail together count once. */
@@ -153,7 +153,7 @@ pause_offer(const struct aws_cloud *cloud, struct aws_offer *o)
 
 /* The last word; the lease is freed. The prices of a spot machine's last hour come first. */
 static void
-tell_end(struct aws_cloud *cloud, struct aws_lease *lease)
+report_end(struct aws_cloud *cloud, struct aws_lease *lease)
 {
 	struct espl_node_event event = make_event(lease, ESPL_NODE_ENDED);
 	struct aws_offer *o = lease->offer != ESPL_ANY ? &cloud->offers[lease->offer] : NULL;
@@ -313,7 +313,7 @@ cloud_aws_do(struct aws_cloud *cloud, struct aws_lease *lease)
 	case AWS_SEND_RUN: send_run(cloud, lease); break;
 	case AWS_SEND_TERMINATE: send_terminate(cloud, lease); break;
 	case AWS_PROBE: send_probe(cloud, lease); break;
-	case AWS_TELL_END: tell_end(cloud, lease); break;
+	case AWS_TELL_END: report_end(cloud, lease); break;
 	default: break;
 	}
 }
@@ -411,9 +411,9 @@ cloud_aws_leases_child(struct aws_cloud *cloud, const struct espl_child *child)
 	if (lease->offer != ESPL_ANY)
 		cloud->offers[lease->offer].dry = 0;
 	lease->used = 1;
-	cloud_aws_tell(cloud, lease, ESPL_NODE_READY);
+	cloud_aws_report(cloud, lease, ESPL_NODE_READY);
 	if (lease->notice_s != 0) /* it came before */
-		cloud_aws_tell(cloud, lease, ESPL_NODE_NOTICE);
+		cloud_aws_report(cloud, lease, ESPL_NODE_NOTICE);
 }
 
 /* ---- entries ---- */

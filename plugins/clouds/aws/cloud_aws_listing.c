@@ -161,7 +161,7 @@ take_spots(struct aws_cloud *cloud, const struct aws_element *document)
 		    cloud_aws_state_spot(lease, cloud_aws_answer_text(item, "status/code"),
 			cloud_aws_answer_time(cloud_aws_answer_text(item, "status/updateTime")),
 			utc_s, cloud->host->now(cloud->host))) {
-			cloud_aws_tell(cloud, lease, ESPL_NODE_NOTICE);
+			cloud_aws_report(cloud, lease, ESPL_NODE_NOTICE);
 			cloud->list_at = cloud->host->now(cloud->host);
 		}
 	}
@@ -205,7 +205,7 @@ cloud_aws_owned(void *self, const char *run, uint64_t what, struct espl_error *e
 }
 
 static int
-tell_owned(void *ctx, const struct aws_machine *m)
+report_owned(void *ctx, const struct aws_machine *m)
 {
 	struct aws_cloud *cloud = ctx;
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
@@ -237,7 +237,7 @@ cloud_aws_owned_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 	int more = 0;
 	int fine = cloud_aws_answer_reply(reply, "DescribeInstances", &document, text) == AWS_FINE;
 
-	(void)cloud_aws_answer_each(document, 0, tell_owned, cloud);
+	(void)cloud_aws_answer_each(document, 0, report_owned, cloud);
 	if (fine)
 		more = cloud_aws_next(cloud, AWS_OWNED, document);
 	cloud_aws_answer_free(document);

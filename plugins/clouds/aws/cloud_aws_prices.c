@@ -105,7 +105,7 @@ take_prices(struct aws_cloud *cloud, const struct aws_element *document)
 
 /* Each price change is reported to the host once; none is in the future. */
 static void
-tell_prices(struct aws_cloud *cloud, struct aws_offer *o)
+report_prices(struct aws_cloud *cloud, struct aws_offer *o)
 {
 	espl_time now = cloud->host->now(cloud->host);
 	int64_t utc_s = cloud_aws_utc(cloud);
@@ -163,6 +163,6 @@ cloud_aws_prices_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 	if (cloud->starting == AWS_PRICES)
 		cloud_aws_start_end(cloud, ESPL_OK, "");
 	for (uint32_t i = 0; fine && i < cloud->offer_count; i++)
-		tell_prices(cloud, &cloud->offers[i]);
+		report_prices(cloud, &cloud->offers[i]);
 	cloud_aws_leases_priced(cloud, fine);
 }

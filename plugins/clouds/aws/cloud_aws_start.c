@@ -15,7 +15,7 @@
 /* ---- offers ---- */
 
 static espl_status
-tell_offer(const struct aws_offer *o, const struct espl_cloud_events *events)
+report_offer(const struct aws_offer *o, const struct espl_cloud_events *events)
 {
 	static const struct espl_latency none = { .size = sizeof none, .kind = ESPL_CONSTANT };
 	struct espl_offer offer = ESPL_INIT(struct espl_offer);
@@ -54,7 +54,7 @@ cloud_aws_describe(void *self, const struct espl_cloud_events *events, struct es
 
 	(void)error;
 	for (uint32_t i = 0; i < cloud->offer_count && status == ESPL_OK; i++)
-		status = tell_offer(&cloud->offers[i], events);
+		status = report_offer(&cloud->offers[i], events);
 	return status;
 }
 

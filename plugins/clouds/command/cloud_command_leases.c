@@ -104,7 +104,7 @@ make_event(const struct command_machine *m, espl_node_state state)
 }
 
 static void
-tell_state(const struct command_cloud *cloud, struct command_machine *m, espl_node_state state,
+report_state(const struct command_cloud *cloud, struct command_machine *m, espl_node_state state,
     espl_time ends_at)
 {
 	struct espl_node_event event = make_event(m, state);
@@ -117,7 +117,7 @@ tell_state(const struct command_cloud *cloud, struct command_machine *m, espl_no
 }
 
 static void
-tell_risk(const struct command_cloud *cloud, struct command_machine *m)
+report_risk(const struct command_cloud *cloud, struct command_machine *m)
 {
 	struct espl_node_event event = make_event(m, ESPL_NODE_READY);
 
@@ -129,7 +129,7 @@ tell_risk(const struct command_cloud *cloud, struct command_machine *m)
 }
 
 static void
-tell_end(const struct command_cloud *cloud, const struct command_machine *m, espl_reason reason,
+report_end(const struct command_cloud *cloud, const struct command_machine *m, espl_reason reason,
     espl_money charged, const char *text)
 {
 	struct espl_node_event event = make_event(m, ESPL_NODE_ENDED);
@@ -146,7 +146,7 @@ end_machine(struct command_cloud *cloud, struct command_machine *m, espl_reason 
     espl_money charged, const char *text)
 {
 	if (!m->over)
-		tell_end(cloud, m, reason, charged, text);
+		report_end(cloud, m, reason, charged, text);
 	drop_machine(cloud, m);
 }
 
@@ -197,15 +197,15 @@ take_state(struct command_cloud *cloud, struct command_machine *m, const json_t 
 	replace_text(&m->id, cloud_command_string(answer, "id"));
 	replace_text(&m->address, cloud_command_string(answer, "address"));
 	if (state != NULL && strcmp(state, "booting") == 0) {
-		tell_state(cloud, m, ESPL_NODE_BOOTING, ESPL_NEVER);
+		report_state(cloud, m, ESPL_NODE_BOOTING, ESPL_NEVER);
 	} else if (state != NULL && strcmp(state, "ready") == 0) {
-		tell_state(cloud, m, ESPL_NODE_READY, ESPL_NEVER);
+		report_state(cloud, m, ESPL_NODE_READY, ESPL_NEVER);
 		if (json_is_true(json_object_get(answer, "at_risk")))
-			tell_risk(cloud, m);
+			report_risk(cloud, m);
 	} else if (state != NULL && strcmp(state, "notice") == 0) {
 		double s = json_is_number(left) ? json_number_value(left) : -1;
 
-		tell_state(cloud, m, ESPL_NODE_NOTICE,
+		report_state(cloud, m, ESPL_NODE_NOTICE,
 		    s >= 0 && s < 1e9
 			? cloud->host->now(cloud->host) + (espl_span)(s * (double)ESPL_SECOND)
 			: ESPL_NEVER);
@@ -281,7 +281,7 @@ cloud_command_release(void *self, const struct espl_lease *const *list, uint32_t
 static void
 keep_watching(struct command_cloud *cloud, struct command_machine *m)
 {
-	tell_end(cloud, m, m->releasing ? ESPL_BY_USER : ESPL_BY_FAULT, -1, m->why);
+	report_end(cloud, m, m->releasing ? ESPL_BY_USER : ESPL_BY_FAULT, -1, m->why);
 	m->over = 1;
 	m->unsure = 0;
 	m->lists = 0;
@@ -385,7 +385,7 @@ acquire_one(struct command_cloud *cloud, const struct espl_acquire *wish)
 	if (m == NULL || offer == ESPL_ANY) {
 		struct command_machine none = { .lease = wish->lease };
 
-		tell_end(cloud, &none, ESPL_BY_FAULT, 0,
+		report_end(cloud, &none, ESPL_BY_FAULT, 0,
 		    m != NULL ? "its offer is not configured any more" : "out of memory");
 		if (m != NULL)
 			drop_machine(cloud, m);

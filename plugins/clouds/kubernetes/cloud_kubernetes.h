@@ -300,7 +300,7 @@ struct kube_lease *cloud_kubernetes_ends_find(const struct kube_cloud *, const c
 struct kube_lease *cloud_kubernetes_ends_add(struct kube_cloud *, uint64_t number,
     const char *token);
 void cloud_kubernetes_ends_tick(struct kube_cloud *); /* the next tick, if there is a need */
-void cloud_kubernetes_ends_tell(const struct kube_cloud *, const struct kube_lease *,
+void cloud_kubernetes_ends_report(const struct kube_cloud *, const struct kube_lease *,
     espl_node_state, espl_reason, const char *address, espl_time ends_at, const char *text);
 void cloud_kubernetes_ends_ask(struct kube_cloud *, struct kube_lease *, const char *method,
     json_t *body, enum kube_request);

@@ -84,7 +84,7 @@ cloud_kubernetes_ends_left(const struct kube_cloud *cloud)
 /* ---- what is reported ---- */
 
 void
-cloud_kubernetes_ends_tell(const struct kube_cloud *cloud, const struct kube_lease *lease,
+cloud_kubernetes_ends_report(const struct kube_cloud *cloud, const struct kube_lease *lease,
     espl_node_state state, espl_reason reason, const char *address, espl_time ends_at,
     const char *text)
 {
@@ -112,7 +112,7 @@ cloud_kubernetes_ends_tell(const struct kube_cloud *cloud, const struct kube_lea
 }
 
 static void
-tell_end(struct kube_cloud *cloud, struct kube_lease *lease, espl_reason reason, const char *text)
+report_end(struct kube_cloud *cloud, struct kube_lease *lease, espl_reason reason, const char *text)
 {
 	int wanted = lease->releasing;
 
@@ -120,7 +120,7 @@ tell_end(struct kube_cloud *cloud, struct kube_lease *lease, espl_reason reason,
 		return;
 	lease->over = 1;
 	lease->releasing = 0;
-	cloud_kubernetes_ends_tell(cloud, lease, ESPL_NODE_ENDED, wanted ? ESPL_BY_USER : reason,
+	cloud_kubernetes_ends_report(cloud, lease, ESPL_NODE_ENDED, wanted ? ESPL_BY_USER : reason,
 	    NULL, ESPL_NEVER, wanted ? NULL : text);
 }
 
@@ -196,7 +196,7 @@ void
 cloud_kubernetes_ends_drop(struct kube_cloud *cloud, struct kube_lease *lease, espl_reason reason,
     const char *text)
 {
-	tell_end(cloud, lease, reason, text);
+	report_end(cloud, lease, reason, text);
 	cloud_kubernetes_ends_step(cloud, lease);
 }
 
@@ -206,7 +206,7 @@ cloud_kubernetes_ends_gone(struct kube_cloud *cloud, struct kube_lease *lease, e
 {
 	int doubt = lease->unsure || kube_now(cloud) < lease->doubt;
 
-	tell_end(cloud, lease, reason, text);
+	report_end(cloud, lease, reason, text);
 	if (!doubt && !lease->creating) {
 		free_lease(cloud, lease);
 		return;

@@ -75,7 +75,7 @@ ask_next(struct kube_cloud *cloud, struct kube_lease *lease)
 
 /* The pod does not run yet, and why; "" for what needs no words. */
 static void
-tell_waiting(struct kube_cloud *cloud, struct kube_lease *lease, const char *text)
+report_waiting(struct kube_cloud *cloud, struct kube_lease *lease, const char *text)
 {
 	char line[KUBE_TEXT + 120];
 
@@ -83,7 +83,7 @@ tell_waiting(struct kube_cloud *cloud, struct kube_lease *lease, const char *tex
 		return;
 	(void)snprintf(lease->last_line, sizeof lease->last_line, "%s", text);
 	(void)snprintf(line, sizeof line, "pod %s waits: %s", lease->token, text);
-	cloud_kubernetes_ends_tell(cloud, lease, ESPL_NODE_BOOTING, 0, NULL, ESPL_NEVER,
+	cloud_kubernetes_ends_report(cloud, lease, ESPL_NODE_BOOTING, 0, NULL, ESPL_NEVER,
 	    text[0] != '\0' ? line : NULL);
 }
 
@@ -97,7 +97,7 @@ take_running(struct kube_cloud *cloud, struct kube_lease *lease, const struct ku
 	if (lease->ready || pod->address[0] == '\0')
 		return;
 	lease->ready = 1;
-	cloud_kubernetes_ends_tell(cloud, lease, ESPL_NODE_READY, 0, pod->address, ESPL_NEVER,
+	cloud_kubernetes_ends_report(cloud, lease, ESPL_NODE_READY, 0, pod->address, ESPL_NEVER,
 	    NULL);
 }
 
@@ -124,8 +124,8 @@ take_leaving(struct kube_cloud *cloud, struct kube_lease *lease, const struct ku
 	if (lease->noticed)
 		return;
 	lease->noticed = 1;
-	cloud_kubernetes_ends_tell(cloud, lease, ESPL_NODE_NOTICE, 0, NULL, kube_now(cloud) + left,
-	    pod->text);
+	cloud_kubernetes_ends_report(cloud, lease, ESPL_NODE_NOTICE, 0, NULL,
+	    kube_now(cloud) + left, pod->text);
 }
 
 /* A reason of the registry says more than that it is tried again later. */
@@ -135,7 +135,7 @@ take_failing(struct kube_cloud *cloud, struct kube_lease *lease, const struct ku
 	int again = strstr(pod->text, "ImagePullBackOff") != NULL;
 
 	if (!again || lease->failing == ESPL_NEVER)
-		tell_waiting(cloud, lease, pod->text);
+		report_waiting(cloud, lease, pod->text);
 	if (lease->failing == ESPL_NEVER)
 		lease->failing = kube_now(cloud);
 }
@@ -152,12 +152,12 @@ take_state(struct kube_cloud *cloud, struct kube_lease *lease, const struct kube
 	switch (pod->state) {
 	case KUBE_WAITING:
 		if (lease->failing == ESPL_NEVER) /* else it is tried again */
-			tell_waiting(cloud, lease, "");
+			report_waiting(cloud, lease, "");
 		break;
 	case KUBE_FULL:
 		if (lease->full == ESPL_NEVER)
 			lease->full = kube_now(cloud);
-		tell_waiting(cloud, lease, pod->text);
+		report_waiting(cloud, lease, pod->text);
 		break;
 	case KUBE_FAILING: take_failing(cloud, lease, pod); break;
 	case KUBE_REFUSED:
@@ -393,7 +393,7 @@ check_end(struct kube_cloud *cloud, struct kube_lease *lease)
 	    left > kube_number(cloud, KUBE_OPT_NOTICE))
 		return;
 	lease->noticed = 1;
-	cloud_kubernetes_ends_tell(cloud, lease, ESPL_NODE_NOTICE, 0, NULL,
+	cloud_kubernetes_ends_report(cloud, lease, ESPL_NODE_NOTICE, 0, NULL,
 	    now + (left > 0 ? left : 0), "the time limit of its pod comes near");
 }
 

@@ -58,7 +58,7 @@ cloud_kubernetes_owned_look(struct kube_cloud *cloud)
 }
 
 static void
-tell_owned(const struct kube_cloud *cloud, const struct kube_pod *pod)
+report_owned(const struct kube_cloud *cloud, const struct kube_pod *pod)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
 	char offer[80];
@@ -106,7 +106,7 @@ cloud_kubernetes_owned_answer(struct kube_cloud *cloud, const struct espl_http_r
 
 			cloud_kubernetes_pod_read(json_array_get(cloud->owned_pages.items, i),
 			    cloud->container, &pod);
-			tell_owned(cloud, &pod);
+			report_owned(cloud, &pod);
 		}
 		end_owned(cloud, ESPL_OK, "");
 		return;

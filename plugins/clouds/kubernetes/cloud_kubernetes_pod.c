@@ -81,7 +81,7 @@ is_true(const json_t *condition)
 
 /* "Reason: message", "Reason" or "message" */
 static void
-say_reason(char text[KUBE_TEXT], const char *before, const json_t *from)
+format_reason(char text[KUBE_TEXT], const char *before, const json_t *from)
 {
 	const char *reason = text_at(from, "reason"), *message = text_at(from, "message");
 	char line[2 * KUBE_TEXT];
@@ -143,7 +143,7 @@ read_container(const json_t *waiting, struct kube_pod *pod)
 	if (strcmp(reason, "ErrImagePull") == 0 || strcmp(reason, "ImagePullBackOff") == 0)
 		pod->state = is_answered(text_at(waiting, "message")) ? KUBE_REFUSED : KUBE_FAILING;
 	if (pod->state != KUBE_WAITING)
-		say_reason(pod->text, "its container does not start", waiting);
+		format_reason(pod->text, "its container does not start", waiting);
 }
 
 /* Containers beside ours do not matter; those that must end before it starts do. */
@@ -164,13 +164,13 @@ read_pending(const json_t *status, const json_t *own, struct kube_pod *pod)
 }
 
 static void
-say_exit(const char *what, const json_t *ended, struct kube_pod *pod)
+format_exit(const char *what, const json_t *ended, struct kube_pod *pod)
 {
 	char before[KUBE_NAME + 100];
 
 	(void)snprintf(before, sizeof before, "%s ended with exit status %lld", what,
 	    (long long)json_integer_value(json_object_get(ended, "exitCode")));
-	say_reason(pod->text, before, ended);
+	format_reason(pod->text, before, ended);
 }
 
 /* Ours has ended, or one before it has failed. */
@@ -181,7 +181,7 @@ read_exit(const json_t *status, const json_t *own, struct kube_pod *pod)
 	char what[KUBE_NAME];
 
 	if (state_at(own, "terminated") != NULL) {
-		say_exit("its container", state_at(own, "terminated"), pod);
+		format_exit("its container", state_at(own, "terminated"), pod);
 		return;
 	}
 	copy_text(pod->text, sizeof pod->text, "its pod has ended");
@@ -192,7 +192,7 @@ read_exit(const json_t *status, const json_t *own, struct kube_pod *pod)
 			continue;
 		(void)snprintf(what, sizeof what, "its init container '%.100s'",
 		    text_at(json_array_get(list, i), "name"));
-		say_exit(what, ended, pod);
+		format_exit(what, ended, pod);
 		return;
 	}
 }
@@ -212,10 +212,11 @@ read_ended(const json_t *status, const json_t *own, struct kube_pod *pod)
 	    strcmp(reason, "UnexpectedAdmissionError") == 0 ||
 	    strcmp(reason, "NodeAffinity") == 0) {
 		pod->reason = ESPL_BY_CAPACITY;
-		say_reason(pod->text, "its node has no room for it", status);
+		format_reason(pod->text, "its node has no room for it", status);
 	} else if (is_true(disrupted) || reason[0] != '\0') {
 		pod->reason = ESPL_BY_PROVIDER;
-		say_reason(pod->text, "its pod has ended", is_true(disrupted) ? disrupted : status);
+		format_reason(pod->text, "its pod has ended",
+		    is_true(disrupted) ? disrupted : status);
 	} else if (pod->deleted) {
 		pod->reason = ESPL_BY_PROVIDER;
 		copy_text(pod->text, sizeof pod->text, "its pod was deleted");
@@ -264,7 +265,7 @@ cloud_kubernetes_pod_read(const json_t *object, const char *container, struct ku
 		pod->state = KUBE_LEAVING;
 		pod->ends_utc_s =
 		    pod->deleted ? read_time(json_object_get(meta, "deletionTimestamp")) : -1;
-		say_reason(pod->text, "Kubernetes takes its pod away",
+		format_reason(pod->text, "Kubernetes takes its pod away",
 		    is_true(disrupted) ? disrupted : NULL);
 	} else if (pod->running) {
 		pod->state = KUBE_RUNNING;
@@ -290,7 +291,7 @@ open_object(json_t *in, const char *key)
 
 /* A pod leaves a lost node after 30 s, unless the template says otherwise. */
 static void
-tolerate(json_t *spec, const char *key)
+add_toleration(json_t *spec, const char *key)
 {
 	json_t *list = json_object_get(spec, "tolerations");
 
@@ -378,8 +379,8 @@ cloud_kubernetes_pod_make(const struct kube_wish *wish)
 		(void)json_array_append_new(owners, json_deep_copy(wish->owner));
 		(void)json_object_set_new(meta, "ownerReferences", owners);
 	}
-	tolerate(spec, "node.kubernetes.io/not-ready");
-	tolerate(spec, "node.kubernetes.io/unreachable");
+	add_toleration(spec, "node.kubernetes.io/not-ready");
+	add_toleration(spec, "node.kubernetes.io/unreachable");
 	fill_container(container, wish);
 	return pod;
 }

@@ -159,7 +159,7 @@ discover_machine(struct local *l, struct espl_error *error)
 /* ---- offers ---- */
 
 static espl_status
-tell_offer(const struct local *l, const struct espl_cloud_events *events)
+report_offer(const struct local *l, const struct espl_cloud_events *events)
 {
 	static const struct espl_latency none = { .size = sizeof none, .kind = ESPL_CONSTANT };
 	static const struct espl_latency init = { .size = sizeof init,
@@ -201,7 +201,7 @@ local_describe(void *self, const struct espl_cloud_events *events, struct espl_e
 	espl_status status = discover_machine(l, error);
 
 	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
-	return status == ESPL_OK ? tell_offer(l, events) : status;
+	return status == ESPL_OK ? report_offer(l, events) : status;
 }
 
 static espl_status
@@ -213,7 +213,7 @@ local_start(void *self, const struct espl_cloud_events *events, struct espl_erro
 	ESPL_ASSERT(l != NULL && l->magic == LOCAL_MAGIC);
 	l->events = events;
 	if (status == ESPL_OK)
-		status = tell_offer(l, events);
+		status = report_offer(l, events);
 	if (status == ESPL_OK)
 		events->done(events, 0, ESPL_OK, "");
 	return status;
@@ -231,7 +231,7 @@ give_slots(struct local *l)
 
 /* Repeated when another run has them: the run named before may have ended. */
 static void
-tell_waiting(struct local *l, uint32_t wanted, const char *holder)
+report_waiting(struct local *l, uint32_t wanted, const char *holder)
 {
 	char text[SLOT_HOLDER + 200];
 
@@ -246,7 +246,7 @@ tell_waiting(struct local *l, uint32_t wanted, const char *holder)
 }
 
 static void
-tell_fewer(struct local *l, uint32_t wanted, const char *holder)
+report_fewer(struct local *l, uint32_t wanted, const char *holder)
 {
 	char text[SLOT_HOLDER + 200];
 
@@ -313,10 +313,10 @@ take_slots(struct local *l)
 			least = wanted;
 	}
 	if (l->taken >= least) {
-		tell_fewer(l, wanted, holder);
+		report_fewer(l, wanted, holder);
 		return 0;
 	}
-	tell_waiting(l, least, holder);
+	report_waiting(l, least, holder);
 	give_slots(l);
 	return LOOK_AGAIN;
 }
@@ -342,7 +342,8 @@ node_of(const struct local *l, uint64_t lease)
 }
 
 static void
-tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state, espl_reason reason)
+report_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state,
+    espl_reason reason)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
 	char id[32], detail[16];
@@ -440,11 +441,11 @@ local_on_timer(void *self, uint64_t lease)
 	if (node != ESPL_ANY)
 		after = take_slots(l);
 	if (node == ESPL_ANY)
-		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
+		report_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 	else if (after == 0)
-		tell_node(l, lease, node, ESPL_NODE_READY, 0);
+		report_node(l, lease, node, ESPL_NODE_READY, 0);
 	else if (answer_later(l, lease, node, after) != ESPL_OK)
-		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
+		report_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 }
 
 static espl_status
@@ -469,7 +470,7 @@ local_release(void *self, const struct espl_lease *const *list, uint32_t count,
 			l->held[node] = FREE;
 		if (nodes_held(l) == 0)
 			give_slots(l);
-		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_USER);
+		report_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_USER);
 	}
 	return ESPL_OK;
 }
@@ -500,11 +501,11 @@ local_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
 		espl_span after = node != ESPL_ANY ? take_slots(l) : 0;
 
 		if (node == ESPL_ANY)
-			tell_node(l, list[i]->lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
+			report_node(l, list[i]->lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 		else if (after == 0)
-			tell_node(l, list[i]->lease, node, ESPL_NODE_READY, 0);
+			report_node(l, list[i]->lease, node, ESPL_NODE_READY, 0);
 		else if (answer_later(l, list[i]->lease, node, after) == ESPL_OK)
-			tell_node(l, list[i]->lease, node, ESPL_NODE_REQUESTED, 0);
+			report_node(l, list[i]->lease, node, ESPL_NODE_REQUESTED, 0);
 		else
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}

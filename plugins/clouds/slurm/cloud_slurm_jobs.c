@@ -142,7 +142,7 @@ cloud_slurm_jobs_timer(void *self, uint64_t cookie)
 /* ---- what is told ---- */
 
 static void
-tell_node(const struct slurm_cloud *cloud, const struct slurm_job *job, espl_node_state state,
+report_node(const struct slurm_cloud *cloud, const struct slurm_job *job, espl_node_state state,
     espl_reason reason, const char *address, espl_time ends_at, const char *text)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
@@ -211,9 +211,9 @@ end_job(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, co
 	ESPL_ASSERT(i < cloud->count);
 	cloud->jobs[i] = cloud->jobs[--cloud->count];
 	if (job->releasing)
-		tell_node(cloud, job, ESPL_NODE_ENDED, ESPL_BY_USER, NULL, ESPL_NEVER, NULL);
+		report_node(cloud, job, ESPL_NODE_ENDED, ESPL_BY_USER, NULL, ESPL_NEVER, NULL);
 	else
-		tell_node(cloud, job, ESPL_NODE_ENDED, reason, NULL, ESPL_NEVER, text);
+		report_node(cloud, job, ESPL_NODE_ENDED, reason, NULL, ESPL_NEVER, text);
 	free(job);
 }
 
@@ -240,7 +240,7 @@ take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, const struct slur
 		return;
 	}
 	(void)snprintf(text, sizeof text, "job %s waits: %s", job->id, why);
-	tell_node(cloud, job, ESPL_NODE_BOOTING, 0, NULL, ESPL_NEVER, text);
+	report_node(cloud, job, ESPL_NODE_BOOTING, 0, NULL, ESPL_NEVER, text);
 }
 
 static void
@@ -260,7 +260,7 @@ take_running(struct slurm_cloud *cloud, struct slurm_job *job, const struct slur
 	if (job->noticed || line->end_s == 0 || left > slurm_number(cloud, SLURM_OPT_NOTICE))
 		return;
 	job->noticed = 1;
-	tell_node(cloud, job, ESPL_NODE_NOTICE, 0, NULL,
+	report_node(cloud, job, ESPL_NODE_NOTICE, 0, NULL,
 	    cloud->host->now(cloud->host) + (left > 0 ? left : 0),
 	    "Slurm ends its job soon: its time limit, or a preemption");
 }
@@ -462,7 +462,7 @@ take_address(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl
 	if (job->releasing)
 		return;
 	job->ready = 1;
-	tell_node(cloud, job, ESPL_NODE_READY, 0, address[0] != '\0' ? address : job->node,
+	report_node(cloud, job, ESPL_NODE_READY, 0, address[0] != '\0' ? address : job->node,
 	    ESPL_NEVER, NULL);
 }
 

@@ -50,7 +50,7 @@ run_of(const char *name, char run[65])
 
 /* The field that holds the end of a job in other lists is its start here. */
 static void
-tell_job(const struct slurm_cloud *cloud, const struct slurm_line *line, const char *run)
+report_job(const struct slurm_cloud *cloud, const struct slurm_line *line, const char *run)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
 	char id[SLURM_NAME + 40], offer[80];
@@ -86,6 +86,6 @@ cloud_slurm_owned_take(struct slurm_cloud *cloud, const struct espl_child *child
 	while (cloud_slurm_answer_line(&at, &line))
 		if (run_of(line.name, run) == 0 &&
 		    (cloud->owned_run[0] == '\0' || strcmp(run, cloud->owned_run) == 0))
-			tell_job(cloud, &line, run);
+			report_job(cloud, &line, run);
 	cloud->events->done(cloud->events, what, failed == 0 ? ESPL_OK : ESPL_E_REMOTE, text);
 }

@@ -152,7 +152,8 @@ name_offer(const struct ssh_cloud *cloud, uint32_t offer, char name[80])
 
 /* usable_only: hosts that failed their probe do not count; an offer without any is withdrawn. */
 static espl_status
-tell_offers(const struct ssh_cloud *cloud, const struct espl_cloud_events *events, int usable_only)
+report_offers(const struct ssh_cloud *cloud, const struct espl_cloud_events *events,
+    int usable_only)
 {
 	static const struct espl_latency none = { .size = sizeof none, .kind = ESPL_CONSTANT };
 	static const struct espl_latency init = { .size = sizeof init,
@@ -196,7 +197,7 @@ static espl_status
 ssh_describe(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	(void)error;
-	return tell_offers(self, events, 0);
+	return report_offers(self, events, 0);
 }
 
 /* ---- commands ---- */
@@ -234,7 +235,7 @@ end_start(struct ssh_cloud *cloud)
 
 	for (uint32_t i = 0; i < cloud->count; i++)
 		usable += cloud->hosts[i].usable != 0;
-	(void)tell_offers(cloud, cloud->events, 1);
+	(void)report_offers(cloud, cloud->events, 1);
 	if (usable > 0) {
 		cloud->events->done(cloud->events, 0, ESPL_OK, "");
 		return;
@@ -315,7 +316,7 @@ ssh_start(void *self, const struct espl_cloud_events *events, struct espl_error 
 /* ---- leases ---- */
 
 static void
-tell_node(const struct ssh_cloud *cloud, const struct ssh_host *host, uint64_t lease,
+report_node(const struct ssh_cloud *cloud, const struct ssh_host *host, uint64_t lease,
     espl_node_state state, espl_reason reason, const char *text)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
@@ -395,7 +396,7 @@ try_next(struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer, c
 			return 1;
 		free_host(host);
 	}
-	tell_node(cloud, NULL, wish->lease, ESPL_NODE_ENDED,
+	report_node(cloud, NULL, wish->lease, ESPL_NODE_ENDED,
 	    last == NULL || wish->in_use || is_leased(cloud) ? ESPL_BY_CAPACITY : ESPL_BY_FAULT,
 	    last != NULL ? last : "all hosts of this offer are leased");
 	return 0;
@@ -410,7 +411,7 @@ take_look(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_chil
 
 	if (answer == 0) {
 		host->ready = 1;
-		tell_node(cloud, host, wish.lease, ESPL_NODE_READY, 0, NULL);
+		report_node(cloud, host, wish.lease, ESPL_NODE_READY, 0, NULL);
 		return;
 	}
 	free_host(host);
@@ -462,7 +463,7 @@ ssh_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
 
 		if (host != NULL) { /* asked again: the same host */
 			if (host->ready)
-				tell_node(cloud, host, wish.lease, ESPL_NODE_READY, 0, NULL);
+				report_node(cloud, host, wish.lease, ESPL_NODE_READY, 0, NULL);
 			continue;
 		}
 		(void)snprintf(wish.token, sizeof wish.token, "%s", list[i]->token);
@@ -487,7 +488,7 @@ ssh_release(void *self, const struct espl_lease *const *list, uint32_t count,
 		}
 		if (host != NULL)
 			free_host(host);
-		tell_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_USER, NULL);
+		report_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_USER, NULL);
 	}
 	return ESPL_OK;
 }
@@ -513,14 +514,14 @@ ssh_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
 		struct ssh_host *host = named_host(cloud, list[i]->provider_id);
 
 		if (host == NULL || !host->usable || host->wish.lease != ESPL_NONE) {
-			tell_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_FAULT,
+			report_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_FAULT,
 			    "its host cannot be used any more");
 			continue;
 		}
 		host->wish.lease = list[i]->lease;
 		(void)snprintf(host->wish.token, sizeof host->wish.token, "%s", list[i]->token);
 		host->ready = 1;
-		tell_node(cloud, host, list[i]->lease, ESPL_NODE_READY, 0, NULL);
+		report_node(cloud, host, list[i]->lease, ESPL_NODE_READY, 0, NULL);
 	}
 	return ESPL_OK;
 }
@@ -535,7 +536,7 @@ ssh_owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 	(void)error;
 	for (uint32_t i = 0; i < cloud->count; i++)
 		if (cloud->hosts[i].ready)
-			tell_node(cloud, &cloud->hosts[i], cloud->hosts[i].wish.lease,
+			report_node(cloud, &cloud->hosts[i], cloud->hosts[i].wish.lease,
 			    ESPL_NODE_READY, 0, NULL);
 	if (cloud->events != NULL)
 		cloud->events->done(cloud->events, what, ESPL_OK, "");
