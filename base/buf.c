@@ -204,6 +204,12 @@ espl__utf8_length(const unsigned char *p)
 	return length;
 }
 
+static int
+is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 void
 espl__print_json(struct espl__buf *b, const char *text)
 {
@@ -211,8 +217,16 @@ espl__print_json(struct espl__buf *b, const char *text)
 
 	espl__put_u8(b, '"');
 	while (*p != '\0') {
-		size_t length = espl__utf8_length(p);
+		size_t length = 0;
 
+		while (is_plain(p[length]))
+			length++;
+		if (length > 0) { /* most texts are nothing else */
+			espl__put(b, p, length);
+			p += length;
+			continue;
+		}
+		length = espl__utf8_length(p);
 		if (length == 0) {
 			espl__put(b, "\\ufffd", 6);
 			length = 1;

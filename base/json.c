@@ -7,10 +7,10 @@ void
 espl__json_key(struct espl__buf *b, const char *name)
 {
 	if (b->size > 0 && strchr("{[,: \n", b->data[b->size - 1]) == NULL)
-		espl__print(b, ", ");
+		espl__put(b, ", ", 2);
 	if (name != NULL) {
 		espl__print_json(b, name);
-		espl__print(b, ": ");
+		espl__put(b, ": ", 2);
 	}
 }
 
@@ -18,14 +18,14 @@ void
 espl__json_open(struct espl__buf *b, const char *name, char bracket)
 {
 	espl__json_key(b, name);
-	espl__print(b, "%c", bracket);
+	espl__put_u8(b, (uint8_t)bracket);
 }
 
 void
 espl__json_raw(struct espl__buf *b, const char *name, const char *json)
 {
 	espl__json_key(b, name);
-	espl__print(b, "%s", json);
+	espl__put(b, json, strlen(json));
 }
 
 void
