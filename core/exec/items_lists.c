@@ -111,21 +111,32 @@ espl__item_gone(struct espl__tier *tier, uint64_t id, const struct espl__trial *
 
 /* ---- of the placer ------------------------------------------------------------------------ */
 
-struct espl__item *
-espl__item_granted(const struct espl__exec *x, uint64_t id)
+/* Index of the first gang of an item with at least this id: the list is in order of ids. */
+static uint32_t
+find_gang(const struct espl__exec *x, uint64_t id)
 {
 	uint32_t low = 0, high = x->items.gangs_count;
 
-	ESPL__CHECK(x, EXEC);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
+
 		if (x->items.gangs_view[middle]->item < id)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < x->items.gangs_count && x->items.gangs_view[low]->item == id
-	    ? espl__item_of_gang(x->items.gangs_view[low])
+	return low;
+}
+
+struct espl__item *
+espl__item_granted(const struct espl__exec *x, uint64_t id)
+{
+	uint32_t at;
+
+	ESPL__CHECK(x, EXEC);
+	at = find_gang(x, id);
+	return at < x->items.gangs_count && x->items.gangs_view[at]->item == id
+	    ? espl__item_of_gang(x->items.gangs_view[at])
 	    : NULL;
 }
 
@@ -140,10 +151,16 @@ espl__item_placed(void *exec, uint64_t id)
 void
 espl__items_ungranted(struct espl__exec *x, struct espl__item *item)
 {
+	uint32_t at;
+
 	if (!item->in_gangs)
 		return;
 	item->in_gangs = 0;
-	espl__list_remove(x->items.gangs_view, &x->items.gangs_count, &item->view);
+	at = find_gang(x, item->pub.id);
+	ESPL__ASSERT(at < x->items.gangs_count && x->items.gangs_view[at] == &item->view);
+	x->items.gangs_count--;
+	memmove(&x->items.gangs_view[at], &x->items.gangs_view[at + 1],
+	    (x->items.gangs_count - at) * sizeof *x->items.gangs_view);
 }
 
 void
