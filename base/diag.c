@@ -166,3 +166,15 @@ espl__diag_plugin(struct espl__diag *diag, const char *who, espl_status status,
 		espl__hint(diag, "%.*s", (int)sizeof error->hint, error->hint);
 	return status;
 }
+
+espl_status
+espl__diag_said(struct espl__diag *diag, espl_status status, const char *file, uint32_t line,
+    const char *who, const char *text)
+{
+	size_t size = strcspn(text, "\n");
+
+	espl__fail_at(diag, status, file, line, "%s: %.*s", who, (int)size, text);
+	if (text[size] != '\0')
+		espl__hint(diag, "%s", text + size + 1);
+	return status;
+}

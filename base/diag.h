@@ -36,6 +36,9 @@ void espl__diag_print(FILE *, const struct espl__diag *);
 /* From a plugin's error (text and hint), prefixed by `who` ("algorithm 'sha'"). */
 espl_status espl__diag_plugin(struct espl__diag *, const char *who, espl_status,
     const struct espl_error *);
+/* From what a plugin said when it was done: a second line is the hint. */
+espl_status espl__diag_said(struct espl__diag *, espl_status, const char *file, uint32_t line,
+    const char *who, const char *text);
 
 /* What each returns is known to the compiler to be its argument, or a failure: after
  * `return espl__fail(...)` it does not take a caller's result for possibly unset. */

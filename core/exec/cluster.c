@@ -75,16 +75,16 @@ espl_status
 espl__cluster_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	const struct espl__section *s = &x->config->cloud;
+	char who[120];
 
 	ESPL__CHECK(x, EXEC);
 	x->cluster.cloud_waits = 0;
+	(void)snprintf(who, sizeof who, "cloud '%s'", s->use);
 	if (e->as.cloud.status != ESPL_OK)
-		return espl__fail_at(diag,
-		    e->as.cloud.status == ESPL_E_CONFIG || e->as.cloud.status == ESPL_E_UNSUPPORTED
-			? ESPL_E_CONFIG
-			: e->as.cloud.status,
+		return espl__diag_said(diag,
+		    e->as.cloud.status == ESPL_E_UNSUPPORTED ? ESPL_E_CONFIG : e->as.cloud.status,
 		    s->group != NULL ? s->group->file : NULL, s->group != NULL ? s->group->line : 0,
-		    "cloud '%s': %s", s->use, e->as.cloud.text);
+		    who, e->as.cloud.text);
 	x->cluster.cloud_ready = 1;
 	x->cluster.dirty = 1;
 	return ESPL_OK;

@@ -112,7 +112,9 @@ answer_plugin(struct exchange *x, CURLcode result)
 		reply.header_count = x->got_count;
 		reply.headers = (const char *const *)x->got;
 	} else {
-		reply.status = result == CURLE_OPERATION_TIMEDOUT ? ESPL_E_LIMIT : ESPL_E_REMOTE;
+		reply.status = result == CURLE_OPERATION_TIMEDOUT ? ESPL_E_LIMIT
+		    : result == CURLE_LOGIN_DENIED                ? ESPL_E_CONFIG /* no keys */
+								  : ESPL_E_REMOTE;
 		if (x->too_long) {
 			reply.status = ESPL_E_LIMIT;
 			reply.text = "the response is longer than 64 MiB";

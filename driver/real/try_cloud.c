@@ -210,11 +210,12 @@ fail_cloud(const struct espl__visit *v, espl_status status, const char *text,
     struct espl__diag *diag)
 {
 	const struct espl__section *section = &v->config->cloud;
+	char who[120];
 
-	return espl__fail_at(diag, status,
+	(void)snprintf(who, sizeof who, "cloud '%s'", section->use);
+	return espl__diag_said(diag, status,
 	    section->group != NULL ? section->group->file : v->config->path,
-	    section->group != NULL ? section->group->line : 0, "cloud '%s': %s", section->use,
-	    text);
+	    section->group != NULL ? section->group->line : 0, who, text);
 }
 
 static void

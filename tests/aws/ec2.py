@@ -5,7 +5,7 @@ bill, after the published API. It is in Python and not in C like the driver, so 
 
 Settings: see SETTINGS. For tests, under /_/ and without signature: GET state; POST advance {"seconds"},
 settings {...}, interrupt {"id", "notice"}, rules [...], imds/ID/... is the metadata address of a machine.
-A rule: {"action", "nth", "do"}; "do" is "error CODE STATUS", "cut before", "cut after", "slow S", "half", "garbage",
+A rule: {"action", "nth", "do"}, where a RunInstances that is a dry run has the action "DryRun"; "do" is "error CODE STATUS", "cut before", "cut after", "slow S", "half", "garbage",
 "kill before" or "kill after": the process whose number is in the file `pidfile`."""
 import base64
 import calendar
@@ -44,6 +44,8 @@ SETTINGS = {
     "prices": "",         # file of lines TIME,TYPE,ZONE,USD; TIME in seconds from the start of the stand-in
     "images": "ami-00000001", "faults": 0.0,   # share of requests with a random fault
     "pidfile": "", "port": 0, "spot_as": "spot",
+    "missing": "",        # TYPE/ZONE,...: this zone does not have the type
+    "denied": "",         # ACTION,...: without permission
 }
 PARAMETERS = {   # besides Action and Version
     "RunInstances": r"ImageId|InstanceType|M(in|ax)Count|ClientToken|SubnetId|SecurityGroupId\.\d+|KeyName|UserData|"
@@ -59,6 +61,7 @@ PARAMETERS = {   # besides Action and Version
     "DescribeSpotPriceHistory": r"InstanceType\.\d+|ProductDescription\.\d+|AvailabilityZone|StartTime|EndTime|"
                                 r"MaxResults|NextToken",
     "DescribeInstanceTypes": r"InstanceType\.\d+",
+    "DescribeInstanceTypeOfferings": r"LocationType|Filter\.\d+\.(Name|Value\.\d+)|MaxResults|NextToken",
     "DescribeSubnets": r"SubnetId\.\d+|Filter\.\d+\.(Name|Value\.\d+)",
     "GetCallerIdentity": r"",
 }
@@ -284,12 +287,14 @@ class Cloud:
         token = (p.get("ClientToken") or os.urandom(8).hex(), zone)
         digest = hashlib.sha256(repr(sorted(p.items())).encode()).hexdigest()
         if p.get("DryRun") == "true":
+            self.check_dry_run(p, kind, zone, spot)
             raise Failed("DryRunOperation", 412, "Request would have succeeded, but DryRun flag is set.")
         if token in self.tokens:
             known, name = self.tokens[token]
             if known != digest:
                 raise Failed("IdempotentParameterMismatch", 400, "Arguments on this idempotent request are inconsistent")
             return self.reservation([self.machines[name]])
+        self.check_names(p)
         self.check_room(kind, zone, spot, p)
         tags = {}
         for name, value in p.items():
@@ -313,6 +318,26 @@ class Cloud:
         self.note("machine", m)
         self.note("token", [token, self.tokens[token]])
         return self.reservation([m])
+
+    def check_dry_run(self, p, kind, zone, spot):
+        """What EC2 may find before it looks for a machine."""
+        if "ClientToken" in p:
+            raise Failed("InvalidParameterCombination", 400, "here a dry run has no token")
+        if "%s/%s" % (kind, zone) in self.set["missing"].split(","):
+            raise Failed("Unsupported", 400, "Your requested instance type (%s) is not supported in your requested "
+                         "Availability Zone (%s)." % (kind, zone))
+        self.check_names(p)
+        if TYPES[kind][0] > self.set["quota"]:
+            if spot:
+                raise Failed("MaxSpotInstanceCountExceeded", 400, "Max spot instance count exceeded")
+            raise Failed("VcpuLimitExceeded", 400, "You have requested more vCPU capacity than your current limit")
+
+    def check_names(self, p):
+        group, key = p.get("SecurityGroupId.1", "sg-00000001"), p.get("KeyName", "tune")
+        if group not in ("sg-00000001", "sg-0123456789abcdef0"):
+            raise Failed("InvalidGroup.NotFound", 400, "The security group '%s' does not exist" % group)
+        if key != "tune":
+            raise Failed("InvalidKeyPair.NotFound", 400, "The key pair '%s' does not exist" % key)
 
     def check_room(self, kind, zone, spot, p):
         live = [m for m in self.machines.values() if self.state(m) in ("pending", "running")]
@@ -484,6 +509,17 @@ class Cloud:
             items.append(item)
         return {"instanceTypeSet": items, "nextToken": ""}
 
+    def describe_instance_type_offerings(self, p):
+        kinds = self.filters(p).get("instance-type", TYPES)
+        if p.get("LocationType") != "availability-zone":
+            raise Failed("InvalidParameterValue", 400, "this stand-in knows zones")
+        rows = [{"instanceType": kind, "locationType": "availability-zone", "location": self.set["region"] + zone}
+                for kind in kinds if kind in TYPES for zone in "abc"
+                if "%s/%s%s" % (kind, self.set["region"], zone) not in self.set["missing"].split(",")]
+        self.random.shuffle(rows)
+        now, token = self.page(p, rows, False)
+        return {"instanceTypeOfferingSet": now, "nextToken": token}
+
     def describe_subnets(self, p):
         ids, filters = self.listed(p, "SubnetId"), self.filters(p)
         if set(filters) - {"default-for-az"}:
@@ -560,7 +596,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         cloud = self.cloud
         action, version = p.pop("Action", ""), p.pop("Version", "")
         with cloud.lock:
-            do = self.fault(action)
+            do = self.fault("DryRun" if p.get("DryRun") == "true" else action)
             word = do.split()
             if do == "cut before":
                 return None
@@ -581,6 +617,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for name in p:
                 if not re.fullmatch(PARAMETERS[action], name):
                     raise Failed("UnknownParameter", 400, "The parameter %s is not recognized" % name)
+            if action in cloud.set["denied"].split(","):
+                raise Failed("UnauthorizedOperation", 403, "You are not authorized to perform this operation. "
+                             "Encoded authorization failure message: 4GIOHlTkIaWHQD0Q0m6X")
             cloud.tick()
             cloud.showing, self.date = [], cloud.now()
             result = getattr(cloud, re.sub(r"(?<!^)(?=[A-Z])", "_", action).lower())(p)

@@ -486,6 +486,9 @@ perform(struct ec2_world *w, const char *action, struct espl_http_reply *reply, 
 			     : 20) != 0) {
 		w->run_denied += is_run;
 		refuse(w, reply, 503, "RequestLimitExceeded");
+	} else if (is_run && strcmp(get(w, "DryRun"), "true") == 0) {
+		w->dry_runs++;
+		refuse(w, reply, 412, "DryRunOperation");
 	} else if (is_run) {
 		run_instances(w, reply, body);
 	} else if (is_end) {
@@ -509,6 +512,14 @@ perform(struct ec2_world *w, const char *action, struct espl_http_reply *reply, 
 			    "</defaultVCpus></vCpuInfo></item>",
 			    sizes[i].name, sizes[i].vcpus);
 		put(w, "</instanceTypeSet></DescribeInstanceTypesResponse>");
+	} else if (strcmp(action, "DescribeInstanceTypeOfferings") == 0) {
+		put(w, "<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet>");
+		for (unsigned k = 0; k < 2 * EC2_ZONES; k++)
+			put(w,
+			    "<item><instanceType>%s</instanceType><location>eu-central-1%c"
+			    "</location></item>",
+			    sizes[k % 2].name, (char)('a' + k / 2));
+		put(w, "</instanceTypeOfferingSet></DescribeInstanceTypeOfferingsResponse>");
 	} else if (strcmp(action, "DescribeSubnets") == 0) {
 		put(w, "<DescribeSubnetsResponse><subnetSet>");
 		for (unsigned zone = 0; zone < EC2_ZONES; zone++)

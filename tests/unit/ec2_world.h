@@ -71,10 +71,10 @@ struct ec2_world {
 	uint32_t price_count;
 
 	/* What was seen. */
-	uint32_t requests;                         /* all that reached EC2 */
-	uint32_t runs, run_denied, dry_runs_early; /* runs: RunInstances; denied: by its bucket */
-	uint32_t token_zones;                      /* tokens with machines in two zones */
-	uint32_t unknown; /* actions or parameters that EC2 does not have */
+	uint32_t requests;                   /* all that reached EC2 */
+	uint32_t runs, dry_runs, run_denied; /* runs: RunInstances; denied: by its bucket */
+	uint32_t token_zones;                /* tokens with machines in two zones */
+	uint32_t unknown;                    /* actions or parameters that EC2 does not have */
 	espl_time last_run;
 
 	struct {

@@ -71,16 +71,18 @@ static const struct espl_option tags[] = {
 };
 static const struct espl_option options[] = {
 	[AWS_OPT_REGION] = { .name = "region",
-	    .help = "region, for example \"eu-central-1\"",
-	    .type = ESPL_OPT_STRING,
-	    .flags = ESPL_OPT_REQUIRED },
+	    .help =
+		"region, for example \"eu-central-1\"; default: AWS_REGION, AWS_DEFAULT_REGION, or "
+		"that of the profile",
+	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_PROFILE] = { .name = "profile",
 	    .help =
 		"profile of the AWS CLI whose keys are used; default: as the AWS CLI finds them",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_ENDPOINT] = { .name = "endpoint",
-	    .help =
-		"address of another service that speaks as EC2 does; default: EC2 in the region",
+	    .help = "address of another service that speaks as EC2 does; default: "
+		    "AWS_ENDPOINT_URL_EC2, "
+		    "AWS_ENDPOINT_URL, that of the profile, or EC2 in the region",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_OFFERS] = { .name = "offers",
 	    .help = "list of what can be leased, one group for each type, zone and market",
@@ -174,15 +176,10 @@ cloud_aws_utc(const struct aws_cloud *cloud)
 static void
 name_service(const struct aws_cloud *cloud, const char *service, char url[400])
 {
-	const char *region = aws_text(cloud, AWS_OPT_REGION);
-	const char *endpoint = aws_text(cloud, AWS_OPT_ENDPOINT);
-
-	if (endpoint[0] != '\0')
-		(void)snprintf(url, 400, "%.300s%s", endpoint,
-		    endpoint[strlen(endpoint) - 1] == '/' ? "" : "/");
-	else
-		(void)snprintf(url, 400, "https://%s.%.80s.amazonaws.com%s/", service, region,
-		    strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
+	cloud_aws_region_endpoint(cloud, service, url);
+	if (url[0] == '\0')
+		(void)snprintf(url, 400, "https://%s.%.80s.amazonaws.com%s/", service,
+		    cloud->region, strncmp(cloud->region, "cn-", 3) == 0 ? ".cn" : "");
 }
 
 espl_status
@@ -201,8 +198,7 @@ cloud_aws_send(struct aws_cloud *cloud, struct aws_query *query, const char *ser
 	espl_status status = ESPL_E_NOMEM;
 
 	name_service(cloud, service, url);
-	(void)snprintf(sign, sizeof sign, "aws:amz:%.80s:%s", aws_text(cloud, AWS_OPT_REGION),
-	    service);
+	(void)snprintf(sign, sizeof sign, "aws:amz:%.80s:%s", cloud->region, service);
 	(void)snprintf(name, sizeof name, "{\"Name\": \"%.380s\"}",
 	    aws_text(cloud, AWS_OPT_IMAGE) + 4);
 	request.method = "POST";
@@ -403,7 +399,7 @@ static espl_status
 read_offer(struct aws_cloud *cloud, struct aws_offer *o, struct espl_error *error)
 {
 	const char *type = o->row[AWS_COL_TYPE].as.s, *zone = o->row[AWS_COL_ZONE].as.s;
-	const char *region = aws_text(cloud, AWS_OPT_REGION);
+	const char *region = cloud->region;
 
 	if (!is_word(type, ".-") || strlen(type) >= AWS_ID)
 		return espl_fail(error, ESPL_E_CONFIG, "'%.60s' is not an instance type", type);
@@ -462,7 +458,11 @@ check_options(const struct aws_cloud *cloud, struct espl_error *error)
 	const char *endpoint = aws_text(cloud, AWS_OPT_ENDPOINT);
 	const struct espl_table *ssh = aws_table(cloud, AWS_OPT_SSH);
 
-	if (!is_word(aws_text(cloud, AWS_OPT_REGION), "-"))
+	if (cloud->region[0] == '\0')
+		return espl_hint(error,
+		    espl_blame(error, AWS_OPT_REGION, "the region of cloud 'aws' is not known"),
+		    "set cloud.region, AWS_REGION, or 'region' of the profile in ~/.aws/config");
+	if (!is_word(cloud->region, "-"))
 		return espl_blame(error, AWS_OPT_REGION, "this is not a region");
 	if (strncmp(image, "ami-", 4) != 0 && strncmp(image, "ssm:/", 5) != 0)
 		return espl_blame(error, AWS_OPT_IMAGE,
@@ -494,6 +494,7 @@ aws_create(const struct espl_host *host, const struct espl_config *config, void 
 	cloud->config = config;
 	cloud->io = host->service(host, ESPL_IO);
 	cloud->run = host->service(host, ESPL_RUN);
+	cloud_aws_region_find(cloud);
 	status = check_options(cloud, error);
 	if (status == ESPL_OK)
 		status = read_offers(cloud, error);

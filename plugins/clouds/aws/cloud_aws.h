@@ -68,7 +68,7 @@ void cloud_aws_query_free(struct aws_query *);
 /* All that makes a machine: the same for the same token, else EC2 refuses to repeat itself. */
 struct aws_wish {
 	const char *token, *run, *driver, *type, *image, *subnet, *group, *key_name, *user_data;
-	int spot;
+	int spot, dry_run;             /* dry_run: EC2 only checks it */
 	espl_money max_price_hour;     /* 0: none */
 	const struct espl_table *tags; /* NULL: none */
 };
@@ -223,6 +223,7 @@ struct aws_offer {
 	struct aws_price *prices, *fresh; /* by time; fresh: of the listing under way */
 	uint32_t price_count, fresh_count;
 	int64_t latest_price_s; /* the last price that the host knows */
+	int offered;            /* the zone has the type */
 	uint32_t dry;           /* times in a row that there was no capacity */
 	espl_time dry_until;
 };
@@ -238,8 +239,10 @@ enum aws_request {
 	AWS_CALLER,
 	AWS_SUBNETS,
 	AWS_TYPES,
+	AWS_OFFERINGS,
 	AWS_IMAGE,
 	AWS_FOREIGN,
+	AWS_DRY_RUN,
 	AWS_PRICES,
 	AWS_LISTING,
 	AWS_SPOTS,
@@ -260,9 +263,10 @@ struct aws_cloud {
 	const struct espl_cloud_events *events; /* from start on */
 	struct aws_offer *offers;
 	uint32_t offer_count;
-	char image[400], *user_data;
+	char region[80], image[400], *user_data;
 	enum aws_request starting; /* the request of start that is under way; 0: none */
 	uint32_t tries;            /* of it */
+	uint32_t checked;          /* offers that EC2 has checked */
 	struct aws_lease *leases;
 	uint64_t serial, listing;  /* numbers */
 	struct aws_machine *found; /* by the listing under way */
@@ -318,6 +322,22 @@ void cloud_aws_start_reply(struct aws_cloud *, const struct espl_http_reply *);
 void cloud_aws_start_retry(struct aws_cloud *);
 void cloud_aws_start_end(struct aws_cloud *, espl_status, const char *text);
 
+/* cloud_aws_region.c: the region ("": it is not known) and the address of a service ("": that of
+ * AWS), from the options, the environment or the profile. */
+void cloud_aws_region_find(struct aws_cloud *);
+void cloud_aws_region_endpoint(const struct aws_cloud *, const char *service, char to[400]);
+
+/* cloud_aws_check.c: what a start finds wrong.  The text may get a second line, a hint. */
+int cloud_aws_check_clock(const struct aws_cloud *, const char *text); /* 1: that is why */
+espl_status cloud_aws_check_failed(struct aws_cloud *, const struct espl_http_reply *,
+    const char *offer, char text[AWS_TEXT]);
+void cloud_aws_check_offerings(struct aws_cloud *, struct aws_query *);
+void cloud_aws_check_offered(struct aws_cloud *, const struct aws_element *document);
+int cloud_aws_check_zones(const struct aws_cloud *, char text[AWS_TEXT]);
+void cloud_aws_check_ask(struct aws_cloud *, struct aws_query *);
+int cloud_aws_check_take(struct aws_cloud *, enum aws_class, const struct aws_element *document,
+    char text[AWS_TEXT]);
+
 /* cloud_aws_record.c: facts that hold for all processes of the run.  -1: why not. */
 int cloud_aws_record_read(struct aws_cloud *, char text[AWS_TEXT]);
 int cloud_aws_record_put(struct aws_cloud *, const char *kind, const char *key, const char *value,
@@ -356,6 +376,9 @@ void cloud_aws_leases_reply(struct aws_cloud *, const struct espl_http_reply *);
 void cloud_aws_leases_child(struct aws_cloud *, const struct espl_child *);
 void cloud_aws_leases_priced(struct aws_cloud *, int fine); /* the prices came, or did not */
 void cloud_aws_leases_free(struct aws_cloud *);
+/* What a request for a machine of this offer says, but for its token, run and price. */
+void cloud_aws_wish(const struct aws_cloud *, const struct aws_offer *, struct aws_wish *);
+void cloud_aws_count_run(struct aws_cloud *);
 struct aws_limits cloud_aws_limits(const struct aws_cloud *);
 int cloud_aws_is_spot(const struct aws_cloud *, const struct aws_lease *);
 void cloud_aws_report(const struct aws_cloud *, struct aws_lease *, espl_node_state);

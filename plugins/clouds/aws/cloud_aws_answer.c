@@ -295,6 +295,7 @@ cloud_aws_answer_class(const char *code, uint32_t http)
 		/* The host looks for newer keys when these come, so that a login may be renewed. */
 		{ "ExpiredToken*", AWS_AGAIN },
 		{ "RequestExpired", AWS_AGAIN },
+		{ "DryRunOperation", AWS_FINE }, /* it would have been done */
 		{ "InsufficientInstanceCapacity", AWS_CAPACITY },
 		{ "InsufficientCapacity", AWS_CAPACITY },
 		{ "InsufficientHostCapacity", AWS_CAPACITY },

@@ -222,12 +222,20 @@ note_token(struct aws_cloud *cloud, struct aws_lease *lease)
 	return -1;
 }
 
-static void
-send_run(struct aws_cloud *cloud, struct aws_lease *lease)
+/* RunInstances is sent now, be it for a check: EC2 counts all of them. */
+void
+cloud_aws_count_run(struct aws_cloud *cloud)
 {
-	const struct aws_offer *o = &cloud->offers[lease->offer];
-	struct aws_wish wish = { .token = lease->token,
-		.run = lease->run,
+	espl_time now = cloud->host->now(cloud->host);
+
+	cloud->run_at = (cloud->run_at > now ? cloud->run_at : now) + RUN_PAUSE;
+}
+
+void
+cloud_aws_wish(const struct aws_cloud *cloud, const struct aws_offer *o, struct aws_wish *wish)
+{
+	*wish = (struct aws_wish){ .token = "",
+		.run = "",
 		.driver = cloud->driver,
 		.type = o->row[AWS_COL_TYPE].as.s,
 		.image = cloud->image,
@@ -236,14 +244,23 @@ send_run(struct aws_cloud *cloud, struct aws_lease *lease)
 		.key_name = aws_text(cloud, AWS_OPT_KEY_NAME),
 		.user_data = cloud->user_data,
 		.spot = aws_is_spot(o),
-		.max_price_hour = lease->max_price_hour,
 		.tags = aws_table(cloud, AWS_OPT_TAGS) };
+}
+
+static void
+send_run(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	struct aws_wish wish;
 	struct aws_query query;
 	espl_time now = cloud->host->now(cloud->host);
 
 	if (cloud->run_at > now + (RUN_BURST - 1) * RUN_PAUSE || note_token(cloud, lease) != 0)
 		return;
-	cloud->run_at = (cloud->run_at > now ? cloud->run_at : now) + RUN_PAUSE;
+	cloud_aws_count_run(cloud);
+	cloud_aws_wish(cloud, &cloud->offers[lease->offer], &wish);
+	wish.token = lease->token;
+	wish.run = lease->run;
+	wish.max_price_hour = lease->max_price_hour;
 	cloud_aws_query_run(&query, &wish);
 	lease->busy = 1;
 	lease->step = AWS_ASKED;

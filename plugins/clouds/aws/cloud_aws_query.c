@@ -158,7 +158,10 @@ cloud_aws_query_run(struct aws_query *query, const struct aws_wish *wish)
 	char *data = encode_base64(wish->user_data), price[40];
 
 	cloud_aws_query_begin(query, "RunInstances", "2016-11-15");
-	cloud_aws_query_add(query, wish->token, "ClientToken");
+	if (wish->dry_run)
+		cloud_aws_query_add(query, "true", "DryRun");
+	else
+		cloud_aws_query_add(query, wish->token, "ClientToken");
 	cloud_aws_query_add(query, "1", "MinCount");
 	cloud_aws_query_add(query, "1", "MaxCount");
 	cloud_aws_query_add(query, wish->type, "InstanceType");

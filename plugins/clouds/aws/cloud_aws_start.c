@@ -1,6 +1,6 @@
 /* cloud_aws_start.c - what is asked before anything is leased: whose keys these are, the subnet of
- * each zone, the types of machines, the image, whether another driver runs its machines; then
- * prices.
+ * each zone, the types of machines, the image, whether another driver runs its machines, whether
+ * EC2 would take the requests; then prices.
  */
 #include <jansson.h>
 #include <math.h>
@@ -99,6 +99,20 @@ ask_foreign(struct aws_cloud *cloud)
 		cloud_aws_start_end(cloud, ESPL_E_REMOTE, cloud->warned);
 }
 
+/* In a run that has leased machines these steps are left out: what has changed since then must not
+ * keep its machines from being found and ended. */
+static int
+is_left_out(const struct aws_cloud *cloud, enum aws_request step)
+{
+	switch (step) {
+	case AWS_IMAGE: return strncmp(cloud->image, "ssm:", 4) != 0;
+	case AWS_FOREIGN: return !is_moved(cloud);
+	case AWS_OFFERINGS:
+	case AWS_DRY_RUN: return cloud_aws_record_get(cloud, "run", "") != NULL;
+	default: return 0;
+	}
+}
+
 /* Sends the request of this step of start, or ends it. */
 static void
 ask_step(struct aws_cloud *cloud, enum aws_request step)
@@ -108,9 +122,7 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	espl_status status;
 	char text[AWS_TEXT];
 
-	if (step == AWS_IMAGE && strncmp(cloud->image, "ssm:", 4) != 0)
-		step++;
-	if (step == AWS_FOREIGN && !is_moved(cloud))
+	while (is_left_out(cloud, step))
 		step++;
 	if (step == AWS_PRICES && /* nothing speaks against this driver */
 	    cloud_aws_record_put(cloud, "driver", "", cloud->driver, text) != 0) {
@@ -134,11 +146,16 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 		cloud_aws_query_begin(&query, "DescribeInstanceTypes", "2016-11-15");
 		cloud_aws_add_types(cloud, &query, 0);
 		break;
+	case AWS_OFFERINGS: cloud_aws_check_offerings(cloud, &query); break;
 	case AWS_IMAGE: service = "ssm"; break;
+	case AWS_DRY_RUN: cloud_aws_check_ask(cloud, &query); break;
 	case AWS_FOREIGN: ask_foreign(cloud); return;
 	default: cloud_aws_prices_ask(cloud); return;
 	}
-	status = cloud_aws_send(cloud, &query, service, AWS_COOKIE(0, step));
+	if (step == AWS_OFFERINGS)
+		status = cloud_aws_pages(cloud, step, &query) == 0 ? ESPL_OK : ESPL_E_REMOTE;
+	else
+		status = cloud_aws_send(cloud, &query, service, AWS_COOKIE(0, step));
 	if (status != ESPL_OK)
 		cloud_aws_start_end(cloud, status, cloud->warned);
 }
@@ -166,6 +183,7 @@ cloud_aws_start(void *self, const struct espl_cloud_events *events, struct espl_
 	if (image != NULL)
 		(void)snprintf(cloud->image, sizeof cloud->image, "%s", image);
 	cloud_aws_record_driver(cloud, cloud->driver);
+	cloud->checked = 0;
 	ask_step(cloud, AWS_CALLER);
 	return ESPL_OK;
 }
@@ -193,7 +211,7 @@ check_account(struct aws_cloud *cloud, const char *account, char text[AWS_TEXT])
 {
 	return check_same(cloud, "account", account, text) != 0
 	    ? -1
-	    : check_same(cloud, "region", aws_text(cloud, AWS_OPT_REGION), text);
+	    : check_same(cloud, "region", cloud->region, text);
 }
 
 /* The subnet that the user names, or that the run has used so far; "": the default one of the zone.
@@ -243,7 +261,7 @@ take_subnets(struct aws_cloud *cloud, const struct aws_element *document, char t
 		}
 		if (item == NULL) {
 			(void)snprintf(text, AWS_TEXT,
-			    "zone %s has no %s%s; set 'subnet' of the offer", o->zone,
+			    "zone %s has no %s%s\nset 'subnet' of the offer", o->zone,
 			    wanted[0] != '\0' ? "subnet " : "default subnet", wanted);
 			return -1;
 		}
@@ -355,45 +373,96 @@ take_image(struct aws_cloud *cloud, const struct espl_http_reply *reply, char te
 	return class;
 }
 
+/* 1: there is more to ask in this step; -1: why not. */
+static int
+take_step(struct aws_cloud *cloud, enum aws_class class, const struct aws_element *document,
+    char text[AWS_TEXT])
+{
+	int taken = class == AWS_FINE ? 0 : -1;
+
+	switch (class == AWS_FINE ? cloud->starting : AWS_TICK) {
+	case AWS_CALLER:
+		taken = check_account(cloud,
+		    cloud_aws_answer_text(document, "GetCallerIdentityResult/Account"), text);
+		break;
+	case AWS_SUBNETS: taken = take_subnets(cloud, document, text); break;
+	case AWS_TYPES: taken = take_types(cloud, document, text); break;
+	case AWS_OFFERINGS:
+		cloud_aws_check_offered(cloud, document);
+		taken = cloud_aws_next(cloud, AWS_OFFERINGS, document);
+		if (taken == 0)
+			taken = cloud_aws_check_zones(cloud, text);
+		break;
+	case AWS_FOREIGN:
+		taken = cloud_aws_answer_each(document, 0, is_foreign,
+		    &(struct aws_foreign){ cloud->driver, text });
+		if (taken == 0)
+			taken = cloud_aws_next(cloud, AWS_FOREIGN, document);
+		break;
+	default: break;
+	}
+	return taken;
+}
+
+/* Where to go on after this step. */
+static void
+end_step(struct aws_cloud *cloud, const struct espl_http_reply *reply, enum aws_class class,
+    int taken, char text[AWS_TEXT])
+{
+	enum aws_request step = cloud->starting;
+	const struct aws_offer *o = &cloud->offers[cloud->checked];
+	espl_status status = class == AWS_FINE && step < AWS_IMAGE ? ESPL_E_CONFIG : ESPL_E_REMOTE;
+	char name[120] = "";
+
+	cloud_aws_pages_end(cloud, step);
+	/* Keys without this permission: the check of the request comes later. */
+	if (step == AWS_OFFERINGS && class == AWS_REFUSED &&
+	    strstr(text, "UnauthorizedOperation") != NULL)
+		taken = 0;
+	if (taken == 0) {
+		ask_step(cloud, step + 1);
+		return;
+	}
+	if (step == AWS_DRY_RUN)
+		(void)snprintf(name, sizeof name, "offer %s (%s)", o->name, aws_market(o));
+	if (step == AWS_CALLER && class == AWS_FINE)
+		status = ESPL_E_REMOTE; /* another account: with the right keys it can continue */
+	else if (class != AWS_FINE)
+		status = cloud_aws_check_failed(cloud, reply, name, text);
+	cloud_aws_start_end(cloud, status, text);
+}
+
 void
 cloud_aws_start_reply(struct aws_cloud *cloud, const struct espl_http_reply *reply)
 {
 	static const char *const actions[] = { [AWS_CALLER] = "GetCallerIdentity",
 		[AWS_SUBNETS] = "DescribeSubnets",
 		[AWS_TYPES] = "DescribeInstanceTypes",
-		[AWS_FOREIGN] = "DescribeInstances" };
+		[AWS_OFFERINGS] = "DescribeInstanceTypeOfferings",
+		[AWS_FOREIGN] = "DescribeInstances",
+		[AWS_DRY_RUN] = "RunInstances" };
 	enum aws_request step = cloud->starting;
 	struct aws_element *document = NULL;
 	char text[AWS_TEXT] = "";
-	int failed = 0;
+	int taken;
 	enum aws_class class = step == AWS_IMAGE
 	    ? take_image(cloud, reply, text)
 	    : cloud_aws_answer_reply(reply, actions[step], &document, text);
 
-	if ((class == AWS_AGAIN || class == AWS_UNKNOWN) && ++cloud->tries < TRIES_MOST &&
+	if ((class == AWS_AGAIN || class == AWS_UNKNOWN) && reply->status != ESPL_E_CONFIG &&
+	    !cloud_aws_check_clock(cloud, text) && ++cloud->tries < TRIES_MOST &&
 	    cloud->io->timer(cloud->io, cloud->tries * ESPL_SECOND / 2, AWS_COOKIE(0, AWS_RETRY)) ==
-		ESPL_OK)
+		ESPL_OK) {
+		cloud_aws_pages_end(cloud, step); /* from the first page on */
 		return;
-	if (class != AWS_FINE)
-		failed = -1;
-	else if (step == AWS_CALLER)
-		failed = check_account(cloud,
-		    cloud_aws_answer_text(document, "GetCallerIdentityResult/Account"), text);
-	else if (step == AWS_SUBNETS)
-		failed = take_subnets(cloud, document, text);
-	else if (step == AWS_TYPES)
-		failed = take_types(cloud, document, text);
-	else if (step == AWS_FOREIGN)
-		failed = cloud_aws_answer_each(document, 0, is_foreign,
-		    &(struct aws_foreign){ cloud->driver, text });
-	if (step == AWS_FOREIGN && failed == 0)
-		failed = cloud_aws_next(cloud, step, document);
+	}
+	taken = step == AWS_DRY_RUN ? cloud_aws_check_take(cloud, class, document, text)
+				    : take_step(cloud, class, document, text);
 	cloud_aws_answer_free(document);
-	if (failed > 0) /* another page */
-		return;
-	cloud_aws_pages_end(cloud, step);
-	if (failed != 0)
-		cloud_aws_start_end(cloud, ESPL_E_REMOTE, text);
-	else
-		ask_step(cloud, step + 1);
+	if (taken > 0 && step == AWS_DRY_RUN) {
+		cloud->tries = 0;
+		ask_step(cloud, step);
+	} else if (taken <= 0) {
+		end_step(cloud, reply, class, taken, text);
+	}
 }

@@ -178,7 +178,8 @@ struct espl_cloud_events {
 	    const char *market, const struct espl_price *, uint32_t count);
 	/* States only advance; a repeated one is ignored, except for its flags. */
 	espl_status (*node)(const struct espl_cloud_events *, const struct espl_node_event *);
-	/* Ends a start, history or owned request: `what` is its request number, 0 for start. */
+	/* Ends a start, history or owned request: `what` is its request number, 0 for start.  A
+	 * second line of the text of a start that failed is a hint. */
 	void (
 	    *done)(const struct espl_cloud_events *, uint64_t what, espl_status, const char *text);
 	/* From describe, for simulations: what interrupts nodes of an offer, of which policies see
