@@ -125,11 +125,16 @@ passes(const struct ec2_world *w, const char *name, const char *value)
 /* ---- answers ------------------------------------------------------------------------------- */
 
 static void
-put_item(struct ec2_world *w, const struct ec2_machine *m)
+put_item(struct ec2_world *w, struct ec2_machine *m)
 {
 	espl_time at = now_of(w) - ec2_world_span(w, w->stale_most);
 	const char *state = ec2_world_state(m, at > m->launch ? at : m->launch);
 	int ended = strcmp(state, "terminated") == 0 || strcmp(state, "shutting-down") == 0;
+
+	if (strcmp(state, "pending") == 0)
+		m->shown_pending = now_of(w) / S * S;
+	if (ended && m->shown_end == ESPL_NEVER)
+		m->shown_end = starts(m->why, "Client.User") ? m->end : now_of(w) / S * S;
 
 	put(w,
 	    "<item><more%u/><instanceId>%s</instanceId><instanceState><code>%u</code><name>%s</"
@@ -206,8 +211,7 @@ visible_by_filter(struct ec2_world *w, const struct ec2_machine *m)
 /* Machines from the one that the token names on, a page of them; an empty page now and then. */
 static void
 put_page(struct ec2_world *w, const char *set,
-    void (*item)(struct ec2_world *, const struct ec2_machine *), const char *before,
-    const char *after)
+    void (*item)(struct ec2_world *, struct ec2_machine *), const char *before, const char *after)
 {
 	uint32_t from = (uint32_t)strtoul(get(w, "NextToken"), NULL, 10), put_count = 0;
 	uint32_t most = ec2_world_draw(w, 8) == 0 ? 0 : w->page;
@@ -238,7 +242,7 @@ describe_instances(struct ec2_world *w)
 }
 
 static void
-put_spot(struct ec2_world *w, const struct ec2_machine *m)
+put_spot(struct ec2_world *w, struct ec2_machine *m)
 {
 	int user = m->end != ESPL_NEVER && starts(m->why, "Client.");
 	const char *code = user                               ? "instance-terminated-by-user"
@@ -382,6 +386,8 @@ make_machine(struct ec2_world *w, const char *digest)
 		.stopped = ESPL_NEVER,
 		.notice = ESPL_NEVER,
 		.forgotten = ESPL_NEVER,
+		.shown_pending = now,
+		.shown_end = ESPL_NEVER,
 		.agent_from = ESPL_NEVER,
 		.agent_until = ESPL_NEVER,
 		.late = ec2_world_span(w, w->late_most),

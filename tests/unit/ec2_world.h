@@ -43,6 +43,7 @@ struct ec2_machine {
 	espl_span lag;            /* until listings have it */
 	int64_t orphan_s, most_s; /* of its dead man's switch; 0: none runs */
 	espl_time agent_from, agent_until;
+	espl_time shown_pending, shown_end; /* by answers: the last, and the first */
 };
 
 struct ec2_world {

@@ -529,24 +529,6 @@ Test(aws_world, quota)
 	ec2_driver_end(kit, &w, 0);
 }
 
-/* Each offer is checked before anything is leased; later the check is left out, because machines
- * must be found and ended even if EC2 would refuse new ones. */
-Test(aws_world, dry_runs)
-{
-	struct ec2_world w;
-	struct espl_kit *kit = ec2_driver_begin_started(&w);
-
-	cr_assert_eq(w.dry_runs, 3);
-	ec2_driver_be_away(kit, &w, MINUTE);
-	ec2_driver_wait_up(kit);
-	cr_assert_eq(w.dry_runs, 6);
-	(void)ec2_driver_acquire_ready(kit, SPOT);
-	ec2_driver_be_away(kit, &w, MINUTE);
-	ec2_driver_wait_up(kit);
-	cr_assert_eq(w.dry_runs, 6);
-	ec2_driver_end(kit, &w, 0);
-}
-
 /* ---- what a listing finds ------------------------------------------------------------------ */
 
 Test(aws_world, owned)

@@ -380,6 +380,7 @@ aws_destroy(void *self)
 	}
 	free(cloud->offers);
 	cloud_aws_record_free(cloud);
+	free(cloud->driver_name);
 	free(cloud->user_data);
 	free(cloud);
 }

@@ -14,7 +14,7 @@
 #define AWS_TOKEN 65
 #define AWS_NOTICE_S 120         /* between the notice of an interruption and the end */
 #define AWS_FREE_S 3600          /* interrupted within this time, a spot machine costs nothing */
-#define AWS_DRIVER 220           /* who runs it: a user, a machine and a folder */
+#define AWS_DRIVER 220           /* who runs it, as a tag: a user, a machine and a folder */
 #define AWS_RESEND_S (12 * 3600) /* a token is not sent again when it is older */
 #define AWS_FILTER 200u          /* values of a filter at most */
 
@@ -276,8 +276,9 @@ struct aws_cloud {
 	int64_t ahead_s;        /* EC2's clock, of this machine's */
 	struct aws_fact *facts; /* cloud_aws_record.c */
 	uint32_t fact_count;
-	int cut; /* its last line was cut off by a crash */
-	char driver[AWS_DRIVER];
+	int cut;                 /* its last line was cut off by a crash */
+	char *driver_name;       /* who runs it, in full */
+	char driver[AWS_DRIVER]; /* the same as a tag */
 	espl_time list_at, spots_at, prices_at;
 	espl_time run_at;    /* RunInstances is not sent much before it */
 	uint64_t owned_what; /* ESPL_NONE: not asked */
@@ -344,12 +345,17 @@ int cloud_aws_record_put(struct aws_cloud *, const char *kind, const char *key, 
     char text[AWS_TEXT]);
 const char *cloud_aws_record_get(const struct aws_cloud *, const char *kind, const char *key);
 void cloud_aws_record_free(struct aws_cloud *);
-/* What machines are tagged with, to see that another process runs them. */
-void cloud_aws_record_driver(const struct aws_cloud *, char name[AWS_DRIVER]);
+/* Who runs this, and what machines are tagged with, to see that another process runs them.  -1: out
+ * of memory. */
+int cloud_aws_record_driver(struct aws_cloud *);
+/* A name of any length as the value of a tag: where that loses something, a digest tells names
+ * apart. */
+void cloud_aws_record_tag(const char *name, char tag[AWS_DRIVER]);
 
 /* cloud_aws_prices.c */
 void cloud_aws_add_types(const struct aws_cloud *, struct aws_query *, int spot_only);
 void cloud_aws_prices_ask(struct aws_cloud *);
+void cloud_aws_prices_report(struct aws_cloud *, struct aws_offer *);
 void cloud_aws_prices_reply(struct aws_cloud *, const struct espl_http_reply *);
 
 /* cloud_aws.c: the time by EC2's clock, in UTC seconds. */

@@ -7,6 +7,7 @@
 #include "cloud_aws.h"
 
 #define PRICES_AGAIN (600 * ESPL_SECOND)
+#define HISTORY_S (48 * 3600) /* at the start: what policies judge the next hours by */
 
 /* Each type once. */
 void
@@ -29,7 +30,8 @@ cloud_aws_add_types(const struct aws_cloud *cloud, struct aws_query *query, int 
 	}
 }
 
-/* From the earliest launch on: what a lease has cost is summed up at its end. */
+/* At the start two days; then from the earliest launch on: what a lease has cost is summed up at
+ * its end. */
 void
 cloud_aws_prices_ask(struct aws_cloud *cloud)
 {
@@ -42,6 +44,8 @@ cloud_aws_prices_ask(struct aws_cloud *cloud)
 	for (const struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
 		if (lease->launch_s != 0 && lease->launch_s < from_s)
 			from_s = lease->launch_s;
+	if (cloud->starting == AWS_PRICES)
+		from_s -= HISTORY_S;
 	from = (time_t)from_s;
 	(void)gmtime_r(&from, &tm);
 	(void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
@@ -103,23 +107,27 @@ take_prices(struct aws_cloud *cloud, const struct aws_element *document)
 	return 0;
 }
 
-/* Each price change is reported to the host once; none is in the future. */
-static void
-report_prices(struct aws_cloud *cloud, struct aws_offer *o)
+/* Each price change is reported to the host once, oldest first; none is in the future. */
+void
+cloud_aws_prices_report(struct aws_cloud *cloud, struct aws_offer *o)
 {
 	espl_time now = cloud->host->now(cloud->host);
 	int64_t utc_s = cloud_aws_utc(cloud);
+	struct espl_price *list = malloc((o->price_count + 1) * sizeof *list);
+	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < o->price_count; i++) {
+	for (uint32_t i = 0; list != NULL && i < o->price_count; i++) {
 		int64_t age_s = utc_s - o->prices[i].from_s;
-		struct espl_price price = { now - (age_s > 0 ? age_s : 0) * ESPL_SECOND,
-			o->prices[i].usd_hour };
 
 		if (o->prices[i].from_s <= o->latest_price_s)
 			continue;
 		o->latest_price_s = o->prices[i].from_s;
-		(void)cloud->events->prices(cloud->events, o->name, aws_market(o), &price, 1);
+		list[count++] = (struct espl_price){ now - (age_s > 0 ? age_s : 0) * ESPL_SECOND,
+			o->prices[i].usd_hour };
 	}
+	if (count > 0)
+		(void)cloud->events->prices(cloud->events, o->name, aws_market(o), list, count);
+	free(list);
 }
 
 static void
@@ -163,6 +171,6 @@ cloud_aws_prices_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 	if (cloud->starting == AWS_PRICES)
 		cloud_aws_start_end(cloud, ESPL_OK, "");
 	for (uint32_t i = 0; fine && i < cloud->offer_count; i++)
-		report_prices(cloud, &cloud->offers[i]);
+		cloud_aws_prices_report(cloud, &cloud->offers[i]);
 	cloud_aws_leases_priced(cloud, fine);
 }

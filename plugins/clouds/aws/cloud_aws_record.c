@@ -6,6 +6,8 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +97,19 @@ cloud_aws_record_get(const struct aws_cloud *cloud, const char *kind, const char
 	return NULL;
 }
 
+/* A new file is there after a crash only if its folder was written, too. */
+static int
+sync_folder(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed;
+
+	if (fd < 0)
+		return -1;
+	failed = fsync(fd) != 0 && errno != EINVAL; /* EINVAL: not on this file system */
+	(void)close(fd);
+	return failed ? -1 : 0;
+}
+
 int
 cloud_aws_record_put(struct aws_cloud *cloud, const char *kind, const char *key, const char *value,
     char text[AWS_TEXT])
@@ -114,6 +129,8 @@ cloud_aws_record_put(struct aws_cloud *cloud, const char *kind, const char *key,
 		    fflush(file) != 0 || fsync(fileno(file)) != 0;
 		if (file != NULL && fclose(file) != 0)
 			failed = 1;
+		if (!failed && cloud->fact_count == 0)
+			failed = sync_folder(cloud->run->folder) != 0;
 		if (failed) {
 			(void)snprintf(text, AWS_TEXT, "cannot write %.400s: %s", path,
 			    strerror(errno));
@@ -127,16 +144,53 @@ cloud_aws_record_put(struct aws_cloud *cloud, const char *kind, const char *key,
 	return -1;
 }
 
+/* FNV-1a: different enough for names, and the same in every version. */
+static uint64_t
+digest_name(const char *name)
+{
+	uint64_t sum = UINT64_C(14695981039346656037);
+
+	for (; *name != '\0'; name++)
+		sum = (sum ^ (unsigned char)*name) * UINT64_C(1099511628211);
+	return sum;
+}
+
 void
-cloud_aws_record_driver(const struct aws_cloud *cloud, char name[AWS_DRIVER])
+cloud_aws_record_tag(const char *name, char tag[AWS_DRIVER])
+{
+	int lost = strlen(name) >= AWS_DRIVER;
+	char digest[20];
+
+	(void)snprintf(tag, AWS_DRIVER, "%s", name);
+	for (char *at = tag; *at != '\0'; at++) /* what the value of a tag may hold */
+		if (!isalnum((unsigned char)*at) && strchr("+-=._:/@", *at) == NULL) {
+			*at = '_';
+			lost = 1;
+		}
+	if (!lost)
+		return;
+	(void)snprintf(digest, sizeof digest, ":%016" PRIx64, digest_name(name));
+	if (strlen(tag) + strlen(digest) >= AWS_DRIVER)
+		tag[AWS_DRIVER - 1 - strlen(digest)] = '\0';
+	memcpy(tag + strlen(tag), digest, strlen(digest) + 1);
+}
+
+int
+cloud_aws_record_driver(struct aws_cloud *cloud)
 {
 	const struct passwd *user = getpwuid(getuid());
 	char host[80] = "";
 
+	free(cloud->driver_name);
 	(void)gethostname(host, sizeof host - 1);
-	(void)snprintf(name, AWS_DRIVER, "%.40s@%s:%s", user != NULL ? user->pw_name : "", host,
-	    cloud->run != NULL ? cloud->run->folder : "");
-	for (char *at = name; *at != '\0'; at++) /* what the value of a tag may hold */
-		if (!isalnum((unsigned char)*at) && strchr("+-=._:/@", *at) == NULL)
+	if (asprintf(&cloud->driver_name, "%.40s@%s:%s", user != NULL ? user->pw_name : "", host,
+		cloud->run != NULL ? cloud->run->folder : "") < 0) {
+		cloud->driver_name = NULL;
+		return -1;
+	}
+	for (char *at = cloud->driver_name; *at != '\0'; at++)
+		if (iscntrl((unsigned char)*at)) /* it would end the line of the record */
 			*at = '_';
+	cloud_aws_record_tag(cloud->driver_name, cloud->driver);
+	return 0;
 }

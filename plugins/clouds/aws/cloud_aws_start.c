@@ -66,6 +66,8 @@ cloud_aws_start_end(struct aws_cloud *cloud, espl_status status, const char *tex
 	cloud->starting = 0;
 	if (status == ESPL_OK)
 		(void)cloud_aws_describe(cloud, cloud->events, NULL);
+	for (uint32_t i = 0; status == ESPL_OK && i < cloud->offer_count; i++)
+		cloud_aws_prices_report(cloud, &cloud->offers[i]);
 	cloud->events->done(cloud->events, 0, status, text);
 }
 
@@ -85,7 +87,7 @@ is_moved(const struct aws_cloud *cloud)
 {
 	const char *driver = cloud_aws_record_get(cloud, "driver", "");
 
-	return driver != NULL && strcmp(driver, cloud->driver) != 0 &&
+	return driver != NULL && strcmp(driver, cloud->driver_name) != 0 &&
 	    cloud_aws_record_get(cloud, "run", "") != NULL;
 }
 
@@ -125,7 +127,7 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	while (is_left_out(cloud, step))
 		step++;
 	if (step == AWS_PRICES && /* nothing speaks against this driver */
-	    cloud_aws_record_put(cloud, "driver", "", cloud->driver, text) != 0) {
+	    cloud_aws_record_put(cloud, "driver", "", cloud->driver_name, text) != 0) {
 		cloud_aws_start_end(cloud, ESPL_E_REMOTE, text);
 		return;
 	}
@@ -182,7 +184,8 @@ cloud_aws_start(void *self, const struct espl_cloud_events *events, struct espl_
 	image = cloud_aws_record_get(cloud, "image", cloud->image);
 	if (image != NULL)
 		(void)snprintf(cloud->image, sizeof cloud->image, "%s", image);
-	cloud_aws_record_driver(cloud, cloud->driver);
+	if (cloud_aws_record_driver(cloud) != 0)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	cloud->checked = 0;
 	ask_step(cloud, AWS_CALLER);
 	return ESPL_OK;

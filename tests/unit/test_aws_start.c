@@ -1,0 +1,147 @@
+/* test_aws_start.c - cloud aws and EC2 on a virtual clock: what a start asks for and records, and
+ * what leases have cost, to the micro-dollar.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "cloud_aws.h"
+#include "ec2_driver.h"
+#include "ec2_world.h"
+#include "kit_cloud.h"
+
+/* Each offer is checked before anything is leased; later the check is left out, because machines
+ * must be found and ended even if EC2 would refuse new ones. */
+Test(aws_world, dry_runs)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin_started(&w);
+
+	cr_assert_eq(w.dry_runs, 3);
+	ec2_driver_be_away(kit, &w, MINUTE);
+	ec2_driver_wait_up(kit);
+	cr_assert_eq(w.dry_runs, 6);
+	(void)ec2_driver_acquire_ready(kit, SPOT);
+	ec2_driver_be_away(kit, &w, MINUTE);
+	ec2_driver_wait_up(kit);
+	cr_assert_eq(w.dry_runs, 6);
+	ec2_driver_end(kit, &w, 0);
+}
+
+/* The prices of two days are there when the start ends, for policies that judge by them. */
+Test(aws_start, history)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin(&w, 1);
+	const char *log, *prices;
+
+	for (w.price_count = 1; w.price_count < 9; w.price_count++) {
+		w.prices[w.price_count].from = ((espl_time)w.price_count - 10) * 5 * HOUR;
+		w.prices[w.price_count].usd_hour = 400000 + w.price_count;
+	}
+	w.prices[0].from = -100 * HOUR; /* in force two days ago */
+	ec2_driver_start(kit);
+	log = espl_kit_log(kit);
+	prices = strstr(log, "prices g5.xlarge/eu-central-1a spot count=9");
+	cr_assert_not_null(prices, "%s", log);
+	cr_assert_not_null(strstr(prices, "done"), "they come after the start\n%s", log);
+	ec2_driver_end(kit, &w, 0);
+}
+
+/* Paths that differ only behind the length of a tag, or in characters that a tag does not hold. */
+Test(aws_start, tags)
+{
+	char one[600], other[600], tag[AWS_DRIVER], other_tag[AWS_DRIVER];
+
+	cloud_aws_record_tag("ann@box:/home/ann/run", tag);
+	cr_assert_str_eq(tag, "ann@box:/home/ann/run");
+	memset(one, 'a', sizeof one);
+	memcpy(one, "ann@box:/", 9);
+	one[500] = '\0';
+	memcpy(other, one, sizeof other);
+	other[499] = 'b';
+	cloud_aws_record_tag(one, tag);
+	cloud_aws_record_tag(other, other_tag);
+	cr_assert_str_neq(tag, other_tag);
+	cr_assert_lt(strlen(tag), AWS_DRIVER);
+	cr_assert_eq(strncmp(tag, one, 150), 0);
+	cloud_aws_record_tag("ann@box:/a b", tag);
+	cloud_aws_record_tag("ann@box:/a_b", other_tag);
+	cr_assert_str_neq(tag, other_tag);
+}
+
+/* ---- money --------------------------------------------------------------------------------- */
+
+/* The lease has cost what EC2 charges from the last answer that shows its machine pending to the
+ * first that shows its end, at the prices of each second. */
+static void
+cost_exactly(struct espl_kit *kit, struct ec2_world *w, uint32_t lease, espl_span least)
+{
+	const struct ec2_machine *m = &w->machines[lease];
+	espl_money charge = ec2_world_charge(w, m, m->shown_pending, m->shown_end);
+
+	cr_assert_eq(kit->cloud->leases[lease]->charged, charge, "%lld, not %lld\n%s",
+	    (long long)kit->cloud->leases[lease]->charged, (long long)charge, ec2_driver_log(kit));
+	cr_assert_geq(m->shown_end - m->shown_pending, least);
+}
+
+static void
+set_prices(struct ec2_world *w)
+{
+	for (w->price_count = 1; w->price_count < 12; w->price_count++) {
+		w->prices[w->price_count].from = (w->price_count * 701 - 300) * S;
+		w->prices[w->price_count].usd_hour = 250000 + 7919 * (espl_money)w->price_count;
+	}
+}
+
+/* EC2 takes it, with and without a notice, in the first hour and later. */
+Test(aws_start, bill_of_interrupted)
+{
+	static const struct {
+		espl_span age;
+		int notice, is_free;
+	} cases[] = { { 20 * MINUTE, 1, 1 }, { 20 * MINUTE, 0, 1 }, { 58 * MINUTE, 0, 1 },
+		{ 61 * MINUTE, 1, 0 }, { 61 * MINUTE, 0, 0 }, { 100 * MINUTE, 1, 0 } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct ec2_world w;
+		struct espl_kit *kit = ec2_driver_begin(&w, 1 + i);
+		struct ec2_machine *m = &w.machines[0];
+
+		set_prices(&w);
+		w.boot_most = 40 * S;
+		w.late_most = 20 * S;
+		ec2_driver_start(kit);
+		(void)ec2_driver_acquire_ready(kit, SPOT);
+		espl_kit_wait(kit, m->running + cases[i].age - espl_kit_time(kit));
+		ec2_world_interrupt(&w, m, cases[i].notice);
+		cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR));
+		cr_assert_eq(espl_kit_reason(kit, 0), ESPL_BY_PROVIDER);
+		cost_exactly(kit, &w, 0, cases[i].age);
+		cr_assert_eq(kit->cloud->leases[0]->charged == 0, cases[i].is_free, "case %zu", i);
+		ec2_driver_end(kit, &w, 0);
+	}
+}
+
+/* We end it: EC2 tells when, so where its begin is seen the bill is exactly EC2's. */
+Test(aws_start, bill_of_released)
+{
+	static const espl_span ages[] = { 10 * S, 59 * S, 61 * S, 35 * MINUTE, 2 * HOUR };
+
+	for (size_t i = 0; i < sizeof ages / sizeof ages[0]; i++) {
+		struct ec2_world w;
+		struct espl_kit *kit = ec2_driver_begin(&w, 1 + i);
+		struct ec2_machine *m = &w.machines[0];
+
+		set_prices(&w);
+		ec2_driver_start(kit);
+		(void)espl_kit_acquire(kit, SPOT, 1);
+		espl_kit_wait(kit, ages[i]);
+		(void)espl_kit_release(kit, 0);
+		cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR));
+		cr_assert_eq(kit->cloud->leases[0]->charged, ec2_world_bill(&w, m), "case %zu\n%s",
+		    i, ec2_driver_log(kit));
+		cr_assert_gt(kit->cloud->leases[0]->charged, 0);
+		ec2_driver_end(kit, &w, 0);
+	}
+}
