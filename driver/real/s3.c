@@ -373,14 +373,20 @@ espl__s3_sign_put(struct espl__s3 *s3, const char *key, const char *upload, uint
     uint64_t size, const char *crc, char **url, struct espl__diag *diag)
 {
 	char length[64], sum[80];
-	const char *headers[] = { length, sum };
+	/* An URL is good for many requests: without a condition it could overwrite what is sealed.
+	 */
+	const char *headers[3] = { length, "if-none-match: *" };
+	uint32_t count = upload != NULL ? 1 : 2; /* parts of an upload take no condition */
 	char *query = upload != NULL ? query_of(upload, number) : NULL;
 	struct espl__s3_call call = { .method = "PUT",
 		.key = key,
 		.query = query,
-		.headers = headers,
-		.header_count = crc != NULL ? 2 : 1 };
+		.headers = headers };
 	espl_status status;
+
+	if (crc != NULL)
+		headers[count++] = sum;
+	call.header_count = count;
 
 	(void)snprintf(length, sizeof length, "content-length: %" PRIu64, size);
 	(void)snprintf(sum, sizeof sum, "x-amz-checksum-crc32c: %.20s", crc != NULL ? crc : "");

@@ -318,9 +318,11 @@ try_call(struct espl__s3 *s3, struct espl__s3_call *call, const char *url, struc
 			;
 		else if (call->status / 100 != 2)
 			status = explain_failure(s3, call, &answer, text, diag);
-		else if (strcmp(call->method, "POST") == 0 && strstr(text, "<Error>") != NULL) {
-			call->status = 500; /* S3 begins its answer before it knows */
-			status = explain_failure(s3, call, &answer, text, diag);
+		else if (strcmp(call->method, "POST") == 0 && strstr(text, "<Error") != NULL) {
+			/* S3 begins its answer before it knows. */
+			call->status = strstr(text, "<Code>NoSuchUpload<") != NULL ? 404 : 500;
+			if (call->status != call->pass)
+				status = explain_failure(s3, call, &answer, text, diag);
 		}
 	}
 	curl_slist_free_all(list);

@@ -48,8 +48,9 @@ struct espl__errand {
 	char crc[9];
 	struct espl__buf bytes; /* put: what is sent */
 	size_t at_byte;
-	uint64_t from; /* get: so much is here */
-	int ranged;    /* get: it continues */
+	uint64_t from;   /* get: so much is here */
+	int ranged;      /* get: it continues */
+	int conditional; /* the PUT must not replace anything */
 	CURL *easy;
 	struct curl_slist *headers;
 	struct espl__buf body; /* of an error */

@@ -71,7 +71,8 @@ espl__s3_again(long status, const char *body)
 		"<Code>RequestExpired<", "<Code>RequestTimeout<", "<Code>BadDigest<",
 		"<Code>ConditionalRequestConflict<", "<Code>OperationAborted<" };
 
-	if (status == 0 || status == 408 || status == 429 || status >= 500)
+	/* 409: another request for the same key was under way. */
+	if (status == 0 || status == 408 || status == 409 || status == 429 || status >= 500)
 		return status != 501;
 	for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
 		if (strstr(body, codes[i]) != NULL)

@@ -191,6 +191,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 raise Failed("AccessDenied", 403, "Request has expired")
             if "X-Amz-Signature" in query:
                 sigv4.verify_url(self.command, path, pairs, headers, store.keys, store.set["region"], time.time())
+                if op == "PutObject" and "if-none-match" not in query["X-Amz-SignedHeaders"].split(";"):
+                    raise Failed("AccessDenied", 403, "this URL could overwrite what is there")
                 if int(query["X-Amz-Expires"]) > store.set["lifetime"]:
                     raise Failed("AccessDenied", 403, "this URL would live too long")
             else:
