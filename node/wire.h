@@ -85,6 +85,9 @@
  *            between the driver and espalier-courier on the node; offered 1: the number is of an
  *            offer of the sender of this message
  *
+ *   RISK        str why
+ *            the provider may take the machine back: once for each HELLO
+ *
  * A driver that resumes a run sends another HELLO to the agents of sessions that outlived the last
  * driver (session/session.h).  They answer with HELLO_BACK.  For each gang of the session follow
  * STATE (0 ranks: it cannot be continued) and, unchanged, the messages about the gang that no REPLY
@@ -99,8 +102,8 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 8: folders may be in a bucket. */
-#define ESPL__WIRE_PROTOCOL 8u
+/* 9: an agent may say that its machine is at risk. */
+#define ESPL__WIRE_PROTOCOL 9u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -139,7 +142,8 @@ enum espl__message {
 	ESPL__MSG_GPU,
 	ESPL__MSG_STATE,
 	ESPL__MSG_STATED,
-	ESPL__MSG_TAIL
+	ESPL__MSG_TAIL,
+	ESPL__MSG_RISK
 };
 static inline int
 espl__is_tree(uint8_t type)

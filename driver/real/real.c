@@ -435,6 +435,7 @@ static const struct espl__agent_events agent_events = {
 	.started = espl__real_gangs_agent,
 	.hello = espl__real_lease_hello,
 	.reach = espl__real_lease_reach,
+	.risk = espl__real_lease_risk,
 	.state = espl__real_rejoin_message,
 	.gone = espl__real_lease_agent_gone,
 	.gpu = espl__real_gpu_message,

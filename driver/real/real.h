@@ -176,6 +176,7 @@ struct espl__agent_events {
 	void (*started)(struct espl__real *); /* it runs: gangs that wait for it begin */
 	void (*hello)(struct espl__real *, struct espl__rlease *);
 	void (*reach)(struct espl__real *, struct espl__rlease *, const char *why, int64_t lost);
+	void (*risk)(struct espl__real *, struct espl__rlease *, const char *why);
 	void (*gone)(struct espl__real *, struct espl__rlease *, const struct espl__ragent *);
 	/* its node is private; it says something about what moves; it is gone */
 	void (*private)(struct espl__ragent *);
@@ -301,6 +302,8 @@ struct espl__rlease *espl__real_lease_add(struct espl__real *, uint64_t id, uint
 void espl__real_leases_ask(struct espl__real *); /* acquire or adopt what was not yet */
 void espl__real_release(struct espl__real *, struct espl__rlease *, espl_reason blame);
 void espl__real_lease_event(struct espl__real *, const struct espl_node_event *);
+/* The provider may take its machine back: reported once. */
+void espl__real_lease_risk(struct espl__real *, struct espl__rlease *, const char *text);
 void espl__real_tell_ready(struct espl__real *, struct espl__rlease *);
 void espl__real_lease_hello(struct espl__real *, struct espl__rlease *); /* its agent answers */
 /* The connection to its agent broke for now (why), or is there again (NULL, after `lost` ns). */

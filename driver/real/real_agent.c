@@ -171,6 +171,18 @@ log_message(struct espl__ragent *agent, struct espl__reader *reader)
 }
 
 static int
+risk_message(struct espl__ragent *agent, struct espl__reader *reader)
+{
+	char text[200];
+
+	espl__get_str(reader, text, sizeof text);
+	if (reader->bad || reader->at != reader->end)
+		return -1;
+	agent->real->agent_events->risk(agent->real, agent->lease, text);
+	return 0;
+}
+
+static int
 take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader)
 {
 	if (type == ESPL__MSG_HELLO_BACK)
@@ -186,6 +198,8 @@ take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader
 		return 0;
 	if (type == ESPL__MSG_LOG)
 		return log_message(agent, reader);
+	if (type == ESPL__MSG_RISK)
+		return risk_message(agent, reader);
 	if (agent->real->rejoining)
 		return agent->real->agent_events->state(agent->lease, type, reader);
 	switch (type) {

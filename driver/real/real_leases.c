@@ -306,8 +306,8 @@ espl__real_release(struct espl__real *real, struct espl__rlease *lease, espl_rea
 		release_now(real, lease, lease->release_at);
 }
 
-static void
-report_risk(struct espl__real *real, struct espl__rlease *lease, const char *text)
+void
+espl__real_lease_risk(struct espl__real *real, struct espl__rlease *lease, const char *text)
 {
 	struct espl__event *event;
 
@@ -349,7 +349,7 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	if (event->text != NULL && event->text[0] != '\0')
 		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);
 	if (event->state == ESPL_NODE_READY && (event->flags & ESPL_NODE_AT_RISK) != 0)
-		report_risk(real, lease, event->text);
+		espl__real_lease_risk(real, lease, event->text);
 	if (event->state <= lease->cloud)
 		return; /* states only advance */
 	lease->cloud = event->state;

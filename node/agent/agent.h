@@ -170,9 +170,10 @@ struct espl__agent {
 	uint32_t gang_count, gang_cap;
 	struct espl__reserved *reserved;
 	uint32_t reserved_count, reserved_cap;
-	int folder_reported; /* that the run's folder cannot be written */
-	int strays;          /* a supervisor was killed: look for its orphans */
-	int changed;         /* what is to be polled */
+	int folder_reported;     /* that the run's folder cannot be written */
+	int strays;              /* a supervisor was killed: look for its orphans */
+	int changed;             /* what is to be polled */
+	struct espl__imds *imds; /* agent_imds.c; NULL: not looked for yet */
 };
 
 #define ESPL__AGENT_OUTBOX (1u << 20)    /* more than this unsent: ranks are not read */
@@ -190,6 +191,10 @@ void espl__agent_gang_over(struct espl__agent_gang *);         /* ENDED was its 
 void espl__agent_run(struct espl__agent *);                      /* until the end of the channel */
 void espl__agent_end(struct espl__agent *, int code);            /* kill all, then exit */
 void espl__agent_job(struct espl__agent *, struct espl__task *); /* run, later done */
+/* agent_imds.c */
+void espl__imds_greet(struct espl__agent *); /* a driver has come */
+/* When it wants to be called again; 0: when a job is done, or never. */
+int64_t espl__imds_tend(struct espl__agent *, int64_t now);
 /* agent_gang.c */
 void espl__gang_start(struct espl__agent *, struct espl__start *, void *memory);
 void espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);

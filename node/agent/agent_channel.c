@@ -121,6 +121,7 @@ send_hello(struct espl__agent *a)
 	long page = sysconf(_SC_PAGESIZE);
 	size_t mark = espl__frame_begin(&a->outbox, ESPL__MSG_HELLO_BACK);
 
+	espl__imds_greet(a);
 	espl__put_u32(&a->outbox, ESPL__WIRE_PROTOCOL);
 	espl__put_str(&a->outbox, PACKAGE_VERSION);
 	espl__put_u32(&a->outbox, a->slots);

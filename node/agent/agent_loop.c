@@ -211,11 +211,12 @@ static void
 turn_loop(struct espl__agent *a, struct polls *p)
 {
 	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
-	int64_t third = espl__relay_tend(a, now);
+	int64_t third = espl__relay_tend(a, now), fourth = espl__imds_tend(a, now);
 	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
 	next = next == 0 || (more != 0 && more < next) ? more : next;
 	next = next == 0 || (third != 0 && third < next) ? third : next;
+	next = next == 0 || (fourth != 0 && fourth < next) ? fourth : next;
 	espl__agent_flush(a);
 	if (a->changed || full != p->full) {
 		a->changed = 0;

@@ -4,7 +4,7 @@ bill, after the published API. It is in Python and not in C like the driver, so 
     ec2.py FOLDER [SETTING=VALUE]...    prints its URL; FOLDER keeps its state and its machines
 
 Settings: see SETTINGS. For tests, under /_/ and without signature: GET state; POST advance {"seconds"},
-settings {...}, interrupt {"id", "notice"}, rules [...], imds/ID/... is the metadata address of a machine.
+settings {...}, interrupt {"id", "notice"}, rebalance {"id"}, rules [...], imds/ID/... is the metadata address of a machine.
 A rule: {"action", "nth", "do"}, where a RunInstances that is a dry run has the action "DryRun"; "do" is "error CODE STATUS", "cut before", "cut after", "slow S", "half", "garbage",
 "kill before" or "kill after": the process whose number is in the file `pidfile`."""
 import base64
@@ -676,6 +676,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 cloud.change(value)
             elif what == "interrupt":
                 cloud.interrupt(cloud.machines[value["id"]], value.get("notice", True))
+            elif what == "rebalance":
+                cloud.machines[value["id"]]["rebalance"] = cloud.now()
             elif what == "rules":
                 cloud.rules, cloud.counts = value, {}
             else:
@@ -699,6 +701,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         m = self.cloud.machines[found[1]]
         if found[2] == "instance-id":
             return self.answer(200, m["id"], "text/plain")
+        if found[2] == "events/recommendations/rebalance" and m.get("rebalance") is not None:
+            return self.answer(200, json.dumps({"noticeTime": stamp(m["rebalance"])[:19] + "Z"}))
         if found[2] == "spot/instance-action" and m["notice"] is not None:
             return self.answer(200, json.dumps({"action": "terminate", "time": stamp(m["notice"] + 120)[:19] + "Z"}))
         return self.answer(404, "")
