@@ -98,22 +98,27 @@ drop_old(struct espl_price_grid *grid)
 	grid->risen = surplus < grid->risen ? grid->risen - surplus : 0;
 }
 
+/* The highest price of the hour after each minute; it is looked for anew only when its last minute
+ * has passed. */
 static void
 find_rises(struct espl_price_grid *grid)
 {
-	espl_money top = -1; /* of the hour after the minute before */
+	const struct espl_minute *minutes = grid->minutes;
+	uint32_t top_at = 0;
+	espl_money top = -1;
 
 	for (; grid->risen + ESPL_GRID_HOUR < grid->count; grid->risen++) {
-		const struct espl_minute *m = grid->minutes + grid->risen;
+		uint32_t last = grid->risen + ESPL_GRID_HOUR;
+		uint32_t i = top_at > grid->risen ? last : grid->risen + 1;
 
-		if (top >= 0 && m->top < top) { /* the highest is still ahead */
-			top = m[ESPL_GRID_HOUR].top > top ? m[ESPL_GRID_HOUR].top : top;
-		} else {
-			top = m[1].top;
-			for (uint32_t i = 2; i <= ESPL_GRID_HOUR; i++)
-				top = m[i].top > top ? m[i].top : top;
-		}
-		grid->rises[grid->risen] = top - m->price;
+		if (i < last)
+			top = -1;
+		for (; i <= last; i++)
+			if (minutes[i].top >= top) {
+				top = minutes[i].top;
+				top_at = i;
+			}
+		grid->rises[grid->risen] = top - minutes[grid->risen].price;
 	}
 }
 
