@@ -46,7 +46,7 @@ static const struct espl_option options[] = {
 	    .help = "chance of an interruption that is refunded" BY_MODE
 		    " (modern: hazard, paper: empirical)",
 	    .type = ESPL_OPT_CHOICE,
-	    .choices = "empirical|never|constant|hazard" },
+	    .choices = "empirical|never|constant|hazard|adaptive" },
 	[RATE] = { .name = "rate",
 	    .help = "predictor constant: the chance",
 	    .type = ESPL_OPT_REAL,
@@ -155,12 +155,13 @@ static void
 read_options(struct spottune_options *o, const struct espl_config *c)
 {
 	static const espl_predictor_kind kinds[] = { ESPL_PREDICT_EMPIRICAL, ESPL_PREDICT_NEVER,
-		ESPL_PREDICT_CONSTANT, ESPL_PREDICT_HAZARD };
+		ESPL_PREDICT_CONSTANT, ESPL_PREDICT_HAZARD, ESPL_PREDICT_ADAPTIVE };
 
 	o->refund = choose_value(c, REFUND, 0, 1) != 0;
 	espl_predictor_defaults(&o->predictor, kinds[choose_value(c, PREDICTOR, 3, 0)]);
 	o->predictor.rate = c->values[RATE].as.r;
-	o->predictor.window = c->values[WINDOW].as.i;
+	if (o->predictor.kind != ESPL_PREDICT_ADAPTIVE) /* it has a past of its own */
+		o->predictor.window = c->values[WINDOW].as.i;
 	o->max_price = choose_value(c, MAX_PRICE, SPOTTUNE_FIXED, SPOTTUNE_MARGIN);
 	o->margin_min = c->values[MARGIN_MIN].as.r;
 	o->margin_max = c->values[MARGIN_MAX].as.r;
