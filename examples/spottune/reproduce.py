@@ -44,9 +44,16 @@ ROWS = [
     ("refund: paper, p = 0", P0, list(TYPES), 1, 0),
     ("refund: paper, Eq. 2 with the true p", 'use = "spottune"; mode = "paper"; predictor = "hazard"; max_price = "on_demand";',
      list(TYPES), 1, 0),
+    ("refund: paper's margins, p = 0", 'use = "spottune"; mode = "paper"; predictor = "never";', list(TYPES), 1, 0),
+    ("refund: paper's margins, predictor empirical", 'use = "spottune"; mode = "paper";', list(TYPES), 1, 0),
+    ("refund: paper's margins, predictor adaptive", 'use = "spottune"; mode = "paper"; predictor = "adaptive";', list(TYPES), 1, 0),
     ("refund: modern", MODERN, list(TYPES), 1, 0),
     ("refund: modern with refund = true", 'use = "spottune"; refund = true;', list(TYPES), 1, 0),
 ]
+
+
+# Of these predictors `espalier market` tells how good they are on the same prices, with the paper's margins.
+PREDICTORS, MARGIN = ["never", "empirical", "logistic", "adaptive"], "uniform:0.00001,0.2"
 
 
 def read(path):
@@ -136,7 +143,48 @@ def draw_starts(first, last, count, ratios):
         yield at.strftime("%Y-%m-%dT%H:%M:%SZ"), 1000 * i, trials
 
 
-def make_table(args, work, starts, only):
+def make_accuracy(args, prices):
+    """Of all markets together, weighted by their minutes."""
+    lines = ["| predictor | accuracy | always the majority | F1 | log loss | Brier | training rate: log loss | Brier |", "|---|---|---|---|---|---|---|---|"]
+    for name in PREDICTORS:
+        done = subprocess.run([args.espalier, "market", prices, "--margin", MARGIN, "--predictor", name, "--json"],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"reproduce.py: {done.stderr.strip()}")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        rows = [r for r in rows if r["event"] == "market" and r["minutes"] and r["log_loss"] is not None]
+        minutes = sum(r["minutes"] for r in rows)
+        m = {k: sum(r[k] * r["minutes"] for r in rows) / minutes
+             for k in ("accuracy", "majority", "f1", "log_loss", "brier", "rate_log_loss", "rate_brier")}
+        lines.append(f"| {name} | {m['accuracy']:.4f} | {m['majority']:.4f} | {m['f1']:.3f} | {m['log_loss']:.4f} | {m['brier']:.5f} | "
+                     f"{m['rate_log_loss']:.4f} | {m['rate_brier']:.5f} |")
+    return "\n".join(lines)
+
+
+PAPER = {"cost, to the cheapest single type": "-41.5 %", "cost, to the fastest single type": "-86.0 %",
+         "completion time, to the cheapest": "1.55 times as fast", "PCR, to the cheapest": "2.65", "PCR, to the fastest": "3.36",
+         "free steps": "78 % (at theta = 0.7)"}
+
+
+def make_comparison(means):
+    """The paper's figures at theta = 1 beside ours."""
+    cheap, fast = means["only p2.xlarge"], means["only p3.2xlarge"]
+    ours = [means[name] for name in ("paper, p = 0", "refund: paper, Eq. 2 with the true p", "refund: paper's margins, predictor adaptive", "**modern**")]
+
+    def pcr(m, base):
+        return f"{base['cost'] * base['hours'] / (m['cost'] * m['hours']):.2f}"
+
+    rows = {"cost, to the cheapest single type": [f"{100 * (m['cost'] / cheap['cost'] - 1):+.1f} %" for m in ours],
+            "cost, to the fastest single type": [f"{100 * (m['cost'] / fast['cost'] - 1):+.1f} %" for m in ours],
+            "completion time, to the cheapest": [f"{cheap['hours'] / m['hours']:.2f} times as fast" for m in ours],
+            "PCR, to the cheapest": [pcr(m, cheap) for m in ours], "PCR, to the fastest": [pcr(m, fast) for m in ours],
+            "free steps": [f"{100 * m['free']:.0f} %" for m in ours]}
+    lines = ["| theta = 1 | paper | p = 0, no refund | true p, refund | margins, adaptive, refund | modern, no refund |", "|---|---|---|---|---|---|"]
+    lines += [f"| {name} | {PAPER[name]} | " + " | ".join(cells) + " |" for name, cells in rows.items()]
+    return "\n".join(lines)
+
+
+def make_table(args, work, starts, only, means):
     jobs = {}
     with concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
         rows = [row for row in ROWS if only in row[0]]
@@ -152,6 +200,7 @@ def make_table(args, work, starts, only):
         for hazard in (1, 3):
             runs = [j.result() for j in jobs[r, hazard]]
             m = {k: statistics.fmean(x[k] for x in runs) for k in runs[0]}
+            means.setdefault(row[0], m)
             missed = f"{sum(x['missed'] for x in runs)} of {len(runs)}" if row[4] else ""
             cells += [f"{m['cost']:.1f}", f"{m['hours']:.1f}"]
             if hazard == 1:
@@ -171,13 +220,17 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--parallel", type=int, default=2)
     args = parser.parse_args()
+    means = {}
     with tempfile.TemporaryDirectory() as work:
         first, last = write_prices(read(args.prices), f"{work}/prices.csv")
         ratios = speed_ratios(read(args.throughputs))
-        table = make_table(args, f"{work}/all", list(draw_starts(first, last, args.starts, ratios)), args.only)
-        many = make_table(args, f"{work}/many", list(draw_starts(first, last, 5 * args.starts, ratios)), "1.25")
+        table = make_table(args, f"{work}/all", list(draw_starts(first, last, args.starts, ratios)), args.only, means)
+        many = make_table(args, f"{work}/many", list(draw_starts(first, last, 5 * args.starts, ratios)), "1.25", {})
+        accuracy = make_accuracy(args, f"{work}/prices.csv")
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.md")) as f:
-        page = re.sub(r"@TABLE@", lambda _: table, f.read()).replace("@MANY@", many).replace("@STARTS@", str(args.starts))
+        page = re.sub(r"@TABLE@", lambda _: table, f.read()).replace("@MANY@", many)
+    page = page.replace("@ACCURACY@", accuracy).replace("@PAPER@", "" if args.only else make_comparison(means))
+    page = page.replace("@STARTS@", str(args.starts))
     if args.page:
         with open(args.page, "w") as f:
             f.write(page)
