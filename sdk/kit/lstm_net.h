@@ -17,6 +17,7 @@
 
 /* Unaligned and of any alignment: loads and stores of four numbers. */
 typedef REAL net_four __attribute__((vector_size(4 * sizeof(REAL)), aligned(sizeof(REAL))));
+typedef __typeof__((net_four){ 0 } < (net_four){ 0 }) net_ints; /* as wide, of integers */
 
 struct net_layer {
 	uint32_t in, wx, wh, bias; /* input width; offsets in the parameters */
@@ -69,8 +70,21 @@ net_multiply(uint32_t m, uint32_t n, uint32_t k, const REAL *a, uint32_t down, u
 			for (p = 0; p < 8; p++)
 				memcpy(to + (size_t)(p / 2) * n + p % 2 * 4, &s[p], sizeof s[p]);
 		}
-	for (; i < m; i++)
-		for (j = 0; j < n; j += 8) {
+	for (; i < m; i++) {
+		for (j = 0; j + 32 <= n; j += 32) { /* sums that do not wait for each other */
+			net_four s[8], bs[8];
+
+			memcpy(s, c + (size_t)i * n + j, sizeof s);
+			for (p = 0; p < k; p++) {
+				REAL at = a[(size_t)i * down + (size_t)p * right];
+
+				memcpy(bs, b + (size_t)p * n + j, sizeof bs);
+				for (uint32_t q = 0; q < 8; q++)
+					s[q] += at * bs[q];
+			}
+			memcpy(c + (size_t)i * n + j, s, sizeof s);
+		}
+		for (; j < n; j += 8) {
 			net_four s[2];
 
 			memcpy(s, c + (size_t)i * n + j, sizeof s);
@@ -84,6 +98,7 @@ net_multiply(uint32_t m, uint32_t n, uint32_t k, const REAL *a, uint32_t down, u
 			}
 			memcpy(c + (size_t)i * n + j, s, sizeof s);
 		}
+	}
 }
 
 /* e^x for |x| <= 40, to the last digits of REAL: the C library's is several times slower. */
@@ -107,15 +122,64 @@ net_exp(REAL x)
 }
 
 static inline REAL
-net_sigmoid(REAL x)
-{
-	return 1 / (1 + net_exp(-x));
-}
-
-static inline REAL
 net_tanh(REAL x)
 {
 	return 1 - 2 / (1 + net_exp(2 * x));
+}
+
+/* a where the mask is set, else b; no function, because wide vectors are not passed by value. */
+#define NET_CHOOSE(mask_, a_, b_) \
+	((net_four)(((mask_) & (net_ints)(a_)) | (~(mask_) & (net_ints)(b_))))
+
+/* The same as net_exp of each, to the last digit. */
+static inline void
+net_exp_four(net_four *of)
+{
+	const net_four zero = { 0 }, limit = zero + 40, half = zero + (REAL)0.5;
+	int terms = sizeof(REAL) == sizeof(float) ? 7 : 13;
+	int bias = sizeof(REAL) == sizeof(float) ? 127 : 1023;
+	int shift = sizeof(REAL) == sizeof(float) ? 23 : 52;
+	net_four r, n, sum = zero + 1, x = *of;
+	net_ints whole;
+
+	x = NET_CHOOSE(x < -limit, -limit, x);
+	x = NET_CHOOSE(x > limit, limit, x);
+	whole = __builtin_convertvector(x * (REAL)1.4426950408889634 +
+		NET_CHOOSE(x < zero, -half, half),
+	    net_ints);
+	n = __builtin_convertvector(whole, net_four);
+	r = x - n * (REAL)0.693359375 + n * (REAL)2.12194440054690583e-4;
+	for (; terms > 0; terms--)
+		sum = 1 + sum * r * ((REAL)1 / (REAL)terms);
+	*of = sum * (net_four)((whole + bias) << shift);
+}
+
+static void
+net_sigmoids(REAL *x, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i += 4) {
+		net_four v;
+
+		memcpy(&v, x + i, sizeof v);
+		v = -v;
+		net_exp_four(&v);
+		v = 1 / (1 + v);
+		memcpy(x + i, &v, sizeof v);
+	}
+}
+
+static void
+net_tanhs(const REAL *x, uint32_t count, REAL *to)
+{
+	for (uint32_t i = 0; i < count; i += 4) {
+		net_four v;
+
+		memcpy(&v, x + i, sizeof v);
+		v = 2 * v;
+		net_exp_four(&v);
+		v = 1 - 2 / (1 + v);
+		memcpy(to + i, &v, sizeof v);
+	}
 }
 
 static void
@@ -144,14 +208,18 @@ net_run_layer(struct net *net, uint32_t layer, const REAL *in, uint32_t rows)
 			REAL *g = gates + (at + i) * n, *c = cells + (at + i) * h;
 			const REAL *old = t > 0 ? cells + (before + i) * h : NULL;
 
-			for (k = 0; k < n; k++)
-				g[k] = k / h == 2 ? net_tanh(g[k]) : net_sigmoid(g[k]);
-			for (k = 0; k < h; k++) {
+			REAL *out = outs + (at + i) * h;
+
+			net_sigmoids(g, 2 * h);
+			net_tanhs(g + 2 * (size_t)h, h, g + 2 * (size_t)h);
+			net_sigmoids(g + 3 * (size_t)h, h);
+			for (k = 0; k < h; k++)
 				c[k] = g[k] * g[2 * h + k];
-				if (old != NULL)
-					c[k] += g[h + k] * old[k];
-				outs[(at + i) * h + k] = g[3 * h + k] * net_tanh(c[k]);
-			}
+			for (k = 0; k < h && old != NULL; k++)
+				c[k] += g[h + k] * old[k];
+			net_tanhs(c, h, out);
+			for (k = 0; k < h; k++)
+				out[k] *= g[3 * h + k];
 		}
 	}
 }

@@ -80,3 +80,17 @@ Test(lstm, exponential)
 	for (double x = -39; x < 39; x += 0.0137)
 		cr_expect_lt(fabs(net_exp(x) / exp(x) - 1), 1e-12, "%g", x);
 }
+
+/* Four at once give the same as one by one: what is predicted does not depend on the way. */
+Test(lstm, fours_are_as_ones)
+{
+	for (double x = -45; x < 45; x += 0.0137) {
+		net_four v = { x, -x, x / 3, x * x };
+
+		net_exp_four(&v);
+		cr_assert_eq(v[0], net_exp(x), "%g", x);
+		cr_assert_eq(v[1], net_exp(-x), "%g", x);
+		cr_assert_eq(v[2], net_exp(x / 3), "%g", x);
+		cr_assert_eq(v[3], net_exp(x * x), "%g", x);
+	}
+}
