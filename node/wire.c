@@ -153,6 +153,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	put_meeting(b, &s->join);
 	espl__put_v64(b, s->of);
 	espl__put_v64(b, s->local_first);
+	espl__put(b, s->key, sizeof s->key);
 }
 
 /* Where the decoded START lies: one block, filled from the front.  No string is longer than
@@ -298,6 +299,8 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	get_meeting(r, k, &s->join);
 	s->of = espl__get_v64(r);
 	s->local_first = get_small(r, UINT32_MAX);
+	for (size_t i = 0; i < sizeof s->key; i++)
+		s->key[i] = espl__get_u8(r);
 }
 
 int

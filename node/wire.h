@@ -102,8 +102,8 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 9: an agent may say that its machine is at risk. */
-#define ESPL__WIRE_PROTOCOL 9u
+/* 9: the key of a gang is proved; 10: an agent may report a machine at risk. */
+#define ESPL__WIRE_PROTOCOL 10u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -168,6 +168,7 @@ struct espl__meeting {
 struct espl__start_rank {
 	uint32_t rank, local_rank, gpu;
 };
+#define ESPL__GANG_KEY 32
 struct espl__start {
 	uint64_t gang, trial;
 	/* ranks and nodes of the whole gang; this node's place */
@@ -193,12 +194,13 @@ struct espl__start {
 	uint64_t iteration, budget, iterations_max, seed;
 	/* restore trials/SOURCE/checkpoint-CHECKPOINT; 0 none */
 	uint64_t source, checkpoint;
-	int64_t file_max;          /* RLIMIT_FSIZE, 0 none */
-	int64_t log_limit;         /* bytes of the trial's log, 0 none */
-	uint64_t grace_ms;         /* used when the agent ends a gang by itself */
-	struct espl__meeting join; /* generation 0: they come together by themselves */
-	uint64_t of;               /* gang that they join */
-	uint32_t local_first;      /* ranks on this node before them */
+	int64_t file_max;            /* RLIMIT_FSIZE, 0 none */
+	int64_t log_limit;           /* bytes of the trial's log, 0 none */
+	uint64_t grace_ms;           /* used when the agent ends a gang by itself */
+	struct espl__meeting join;   /* generation 0: they come together by themselves */
+	uint64_t of;                 /* gang that they join */
+	uint32_t local_first;        /* ranks on this node before them */
+	uint8_t key[ESPL__GANG_KEY]; /* by which the ranks recognize each other */
 };
 void espl__start_put(const struct espl__start *, struct espl__buf *);
 /* Strings point into an arena-like block that *free_me frees.  0, or -1 if the payload is bad. */

@@ -214,8 +214,9 @@ struct espl__real {
 	const struct espl__session *own; /* of the run */
 	char *dir;
 	uint64_t token;
-	uint64_t number; /* of this driver among those of the run: rises from one to the next */
-	char run[20];    /* token in hex: label of machines */
+	uint8_t secret[32]; /* from which the keys of gangs are made */
+	uint64_t number;    /* of this driver among those of the run: rises from one to the next */
+	char run[20];       /* token in hex: label of machines */
 	uv_loop_t loop;
 	uv_timer_t tick, timer;
 	uv_prepare_t prepare;
@@ -434,8 +435,9 @@ void espl__real_collect(struct espl__real *);
 void espl__spool_tick(struct espl__real *, int64_t tick);
 
 /* store.c: DIR/leases.json and the removal of checkpoints. */
-/* DIR/token: by it an agent proves that it sees the run's folder. */
-espl_status espl__store_mark(const struct espl__real *, struct espl__diag *);
+/* DIR/token: by it an agent proves that it sees the run's folder.  DIR/secret, which only the
+ * user can read: gangs that outlive this driver keep their keys. */
+espl_status espl__store_mark(struct espl__real *, struct espl__diag *);
 espl_status espl__store_save(const struct espl__real *, struct espl__diag *);
 /* Fills the strings of the leases that are known to the world already. */
 espl_status espl__store_load(struct espl__real *, struct espl__diag *);

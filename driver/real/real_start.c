@@ -6,6 +6,9 @@
 #include "base/assert.h"
 #include "real/real.h"
 #include "input/run_files.h"
+#include <inttypes.h>
+#include <nettle/hmac.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
@@ -196,6 +199,18 @@ threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint
 	return threads > 0 ? threads : 1;
 }
 
+static void
+make_key(const struct espl__real *real, uint64_t gang, uint8_t key[ESPL__GANG_KEY])
+{
+	struct hmac_sha256_ctx ctx;
+	char text[32];
+
+	(void)snprintf(text, sizeof text, "gang %" PRIu64, gang);
+	hmac_sha256_set_key(&ctx, sizeof real->secret, real->secret);
+	hmac_sha256_update(&ctx, strlen(text), (const uint8_t *)text);
+	hmac_sha256_digest(&ctx, ESPL__GANG_KEY, key);
+}
+
 void
 espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
     const struct espl__rlease *lease, const double *values, struct espl__start *start,
@@ -209,6 +224,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	ESPL__CHECK(lease, RLEASE);
 	espl__space_json(kind->of->space, values, params);
 	start->gang = gang->id;
+	make_key(real, gang->id, start->key);
 	start->trial = gang->trial;
 	start->master =
 	    lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";

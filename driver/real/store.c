@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/ids.h"
@@ -62,8 +63,27 @@ espl__store_save(const struct espl__real *real, struct espl__diag *diag)
 	return status;
 }
 
+static espl_status
+load_secret(struct espl__real *real, struct espl__diag *diag)
+{
+	char *path = espl__format("%s/secret", real->dir);
+	struct espl__buf bytes = { NULL, 0, 0 };
+	espl_status status = ESPL_OK;
+
+	if (espl__file_read(path, sizeof real->secret, &bytes, NULL) == ESPL_OK &&
+	    bytes.size == sizeof real->secret)
+		memcpy(real->secret, bytes.data, sizeof real->secret);
+	else if (getrandom(real->secret, sizeof real->secret, 0) != (ssize_t)sizeof real->secret)
+		status = espl__fail_errno(diag, "the system gives no random bytes");
+	else
+		status = espl__file_write_private(path, real->secret, sizeof real->secret, diag);
+	espl__buf_free(&bytes);
+	free(path);
+	return status;
+}
+
 espl_status
-espl__store_mark(const struct espl__real *real, struct espl__diag *diag)
+espl__store_mark(struct espl__real *real, struct espl__diag *diag)
 {
 	char *path = espl__format("%s/token", real->dir);
 	char *text = espl__format("%s\n", real->run);
@@ -78,7 +98,7 @@ espl__store_mark(const struct espl__real *real, struct espl__diag *diag)
 		status = espl__file_write(path, text, strlen(text), diag);
 	free(text);
 	free(path);
-	return status;
+	return status == ESPL_OK ? load_secret(real, diag) : status;
 }
 
 static void
@@ -308,10 +328,12 @@ espl__store_close(struct espl__real *real)
 {
 	char *trash = espl__format("%s/trash", real->dir),
 	     *leases = espl__format("%s/leases.json", real->dir),
-	     *token = espl__format("%s/token", real->dir);
+	     *token = espl__format("%s/token", real->dir),
+	     *secret = espl__format("%s/secret", real->dir);
 
 	ESPL__CHECK(real, REAL);
 	(void)unlink(token);
+	(void)unlink(secret);
 	if (real->agents_lost)
 		sweep_folders(real);
 	(void)rmdir(trash); /* stays if something is still in it */
@@ -320,6 +342,7 @@ espl__store_close(struct espl__real *real)
 	free(trash);
 	free(leases);
 	free(token);
+	free(secret);
 }
 
 void

@@ -86,7 +86,6 @@ struct espl__agent_gang {
 	char *params;                   /* path */
 	char *restore;                  /* checkpoint's folder, "" fresh */
 	uint32_t port;
-	uint64_t key;              /* what the ranks' communicator shows at its door */
 	uint32_t running, gone;    /* ranks */
 	uint32_t leader;           /* index of the rank behind `report` */
 	uint64_t slots_generation; /* generation of the last SLOTS, 0 none */

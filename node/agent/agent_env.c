@@ -64,9 +64,10 @@ set_own_variables(struct espl__strings *s, const struct espl__agent_rank *rank, 
 	SET("ESPALIER_THREADS=%" PRIu32, t->threads);
 	SET("ESPALIER_PACKING=%" PRIu32, t->packing);
 	SET("ESPALIER_DEVICE=%s", t->device_gpu && g->agent->gpus != NULL ? "cuda" : "cpu");
-	SET("ESPALIER_KEY=%016" PRIx64, g->key);
-	if (t->trainable != NULL)
+	if (t->trainable != NULL) {
 		SET("ESPALIER_OPTIONS=%s", t->options);
+		SET("ESPALIER_KEY_FD=%d", ESPL__FD_KEY);
+	}
 	if (t->join.generation > 0) {
 		struct espl__buf line = { NULL, 0, 0 };
 
@@ -135,7 +136,7 @@ is_reserved(const char *text)
 		"LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", "ESPALIER_TRIAL=",
 		"ESPALIER_PARAMS=", "ESPALIER_ITERATION=", "ESPALIER_BUDGET=",
 		"ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
-		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY=", "ESPALIER_GANG=",
+		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY_FD=", "ESPALIER_GANG=",
 		"ESPALIER_SEAT=", "ESPALIER_SHARING=", "ESPALIER_RUN=", "ESPALIER_OUTPUT=", NULL };
 
 	for (size_t i = 0; names[i] != NULL; i++)

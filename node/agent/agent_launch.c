@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "base/hash.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "agent/agent.h"
 #include "agent/agent_sup.h"
@@ -213,13 +213,20 @@ gpus_exist(struct espl__agent_gang *g)
 	return 1;
 }
 
-static uint64_t
-gang_key(const struct espl__agent_gang *g)
+/* A pipe that holds the gang's key, for one reader: in the environment, the rank's children and
+ * whatever it prints would have it too. */
+static int
+key_pipe(const struct espl__agent_gang *g)
 {
-	uint64_t words[2] = { g->agent->token,
-		g->start.join.generation > 0 ? g->start.of : g->start.gang };
+	int ends[2], high = -1;
 
-	return espl__digest(g->start.seed, words, sizeof words);
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -1;
+	if (espl__write_all(ends[1], g->start.key, sizeof g->start.key) == 0)
+		high = fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
+	close(ends[0]);
+	close(ends[1]);
+	return high;
 }
 
 static void
@@ -228,6 +235,7 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 	struct espl__sup s = { .folder = g->start.directory,
 		.report = -1,
 		.listen = -1,
+		.key = -1,
 		.channel = g->agent->in,
 		.file_max = g->start.file_max,
 		.log_limit = g->start.log_limit };
@@ -248,6 +256,9 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 		    report_socket(first ? &g->report : &g->ranks[i].control, &s.report) != 0) {
 			espl__rank_fail(&g->ranks[i], "cannot create a socket for its reports: %s",
 			    strerror(errno));
+		} else if (g->start.trainable != NULL && (s.key = key_pipe(g)) < 0) {
+			espl__rank_fail(&g->ranks[i], "cannot pass on the key of its gang: %s",
+			    strerror(errno));
 		} else {
 			espl__env_make(&g->ranks[i], s.report >= 0, s.listen >= 0, &env);
 			spawn_rank(&g->ranks[i], &s, &env);
@@ -255,6 +266,9 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 		}
 		if (s.report >= 0)
 			close(s.report);
+		if (s.key >= 0)
+			close(s.key);
+		s.key = -1;
 	}
 	if (s.log >= 0)
 		close(s.log);
@@ -269,7 +283,6 @@ espl__gang_launch(struct espl__agent_gang *g)
 	ESPL__CHECK(g, AGENT_GANG);
 	g->launched = 1;
 	g->agent->changed = 1;
-	g->key = gang_key(g);
 	if (!gpus_exist(g) || meeting_point(g, &listen_fd) != 0)
 		return -1;
 	if (espl__files_make(g, &diag) != ESPL_OK) {

@@ -86,7 +86,8 @@ exec_rank(const struct espl__sup *s, pid_t above, int out, int pipe)
 		give_up(pipe, ESPL__SUP_NO_FOLDER);
 	if (dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
 	    (s->report >= 0 && dup2(s->report, ESPL__FD_REPORT) < 0) ||
-	    (s->listen >= 0 && dup2(s->listen, ESPL__FD_LISTEN) < 0))
+	    (s->listen >= 0 && dup2(s->listen, ESPL__FD_LISTEN) < 0) ||
+	    (s->key >= 0 && dup2(s->key, ESPL__FD_KEY) < 0))
 		give_up(pipe, ESPL__SUP_NO_FORK);
 	execve(s->path, s->argv, s->env);
 	give_up(pipe, ESPL__SUP_NO_EXEC);
@@ -117,16 +118,16 @@ private_signals(sigset_t *waiting)
 static void
 keep_only(const struct espl__sup *s, int link)
 {
-	int keep[5] = { link, s->log, s->report, s->listen, s->channel };
+	int keep[6] = { link, s->log, s->report, s->listen, s->key, s->channel };
 
-	for (int i = 1; i < 5; i++)
+	for (int i = 1; i < 6; i++)
 		for (int j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
 			int other = keep[j];
 
 			keep[j] = keep[j - 1];
 			keep[j - 1] = other;
 		}
-	espl__close_others(keep, 5);
+	espl__close_others(keep, 6);
 }
 
 /* The pipe closes at exec, or brings the reason why there was none. */
@@ -289,6 +290,8 @@ supervise_rank(const struct espl__sup *s, int link)
 		close(s->report);
 	if (s->listen >= 0)
 		close(s->listen);
+	if (s->key >= 0)
+		close(s->key);
 	close(out);
 	watch_rank(&tap, link, s->channel, agent, rank, &waiting, &code);
 	espl__tap_read(&tap);

@@ -33,8 +33,8 @@ struct espl__sup_note {
 struct espl__sup {
 	const char *path; /* of the program */
 	char *const *argv, *const *env;
-	const char *folder;      /* working folder, "" the agent's */
-	int log, report, listen; /* descriptors >= 10, CLOEXEC; -1 none */
+	const char *folder;           /* working folder, "" the agent's */
+	int log, report, listen, key; /* descriptors >= 10, CLOEXEC; -1 none */
 	/* the agent's, from the driver: only its end is looked for; CLOEXEC */
 	int channel;
 	int64_t file_max;  /* RLIMIT_FSIZE, 0 none */
@@ -42,6 +42,7 @@ struct espl__sup {
 };
 #define ESPL__FD_REPORT 3 /* where the rank finds them */
 #define ESPL__FD_LISTEN 4
+#define ESPL__FD_KEY 5
 
 /* Forks it.  *link: the agent's end of the socket, non-blocking.  -1 with errno. */
 pid_t espl__sup_start(const struct espl__sup *, int *link);

@@ -13,12 +13,15 @@
 #include <espalier/trainable.h>
 #include "base/diag.h"
 
+#define ESPL__COMM_KEY 32
 struct espl__comm_setup {
 	uint32_t rank, world;
 	uint32_t node_rank, node_world; /* among the ranks of this node */
 	uint32_t node;                  /* which of the gang's nodes this is */
 	uint32_t generation;
-	uint64_t key;       /* the same for all ranks of this gang and no other */
+	/* The same for all ranks of this gang and no other.  It is never sent: they prove that
+	 * they have it. */
+	uint8_t key[ESPL__COMM_KEY];
 	const char *master; /* address of rank 0 */
 	uint32_t port;
 	int listen_fd;        /* rank 0: where the others knock; -1: it binds `port`.

@@ -1,34 +1,52 @@
 /* comm_meet.c - how the ranks of a gang find each other.
  *
- * Rank 0 listens at an address known to all. The other ranks connect, send the gang's key and their
- * own address; when all are connected, rank 0 sends the table of addresses to all. A peer without
- * the key (a stranger, a rank of an earlier generation) is rejected without disturbing the others.
+ * Rank 0 listens at an address known to all. The other ranks connect, prove that they have the
+ * gang's key, and send their own address; when all are connected, rank 0 proves the same and sends
+ * the table of addresses to all. A peer without the key (a stranger, a rank of an earlier
+ * generation) is rejected without disturbing the others.
+ *
+ * A proof is the HMAC, with SHA-256 and the key, of what is sent and of random bytes that the other
+ * end has chosen.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "comm/comm_private.h"
 
-#define MAGIC UINT64_C(0x316d6d6f636c7073) /* says "wrong byte order" as well */
+#define MAGIC UINT64_C(0x326d6d6f636c7073) /* says "wrong byte order" as well */
+#define NONCE 16
 
+struct proof {
+	uint8_t bytes[SHA256_DIGEST_SIZE];
+};
+struct nonce {
+	uint8_t bytes[NONCE];
+};
 struct knock {
-	uint64_t magic, key, host;
+	uint64_t magic, host;
 	uint32_t generation, rank, world, node;
 	int32_t pid;
 	uint16_t port; /* where this rank waits for the one before it */
 	uint16_t zero;
+	struct nonce nonce;
+	struct proof proof; /* of what stands before it */
 };
+enum { AT_DOOR = 1, IN_RING, FROM_0 }; /* what is proved */
 /* a line of the table */
 struct place {
 	uint8_t address[16];
@@ -47,7 +65,10 @@ struct meeting {
 	struct espl__met *met;
 	struct espl__diag *diag;
 	struct place *table;
-	int *links; /* rank 0: to each other rank; others: [0] */
+	struct nonce nonce;   /* rank 0's; known to all when they have knocked */
+	struct nonce mine;    /* others: their own */
+	struct nonce *nonces; /* rank 0: theirs */
+	int *links;           /* rank 0: to each other rank; others: [0] */
 	uint32_t link_count;
 	int own_listen; /* rank 0's, if it had to make it */
 	int ring_listen;
@@ -82,13 +103,48 @@ host_id(void)
 	return id;
 }
 
+static void
+draw_nonce(struct nonce *to)
+{
+	if (getrandom(to, sizeof *to, 0) != (ssize_t)sizeof *to)
+		ESPL__WRONG("the system gives no random bytes");
+}
+
+static struct proof
+prove(const struct meeting *m, uint8_t what, const struct nonce *nonce, const void *first,
+    size_t first_size, const void *then, size_t then_size)
+{
+	struct hmac_sha256_ctx ctx;
+	struct proof proof;
+
+	hmac_sha256_set_key(&ctx, sizeof m->setup->key, m->setup->key);
+	hmac_sha256_update(&ctx, 1, &what);
+	hmac_sha256_update(&ctx, sizeof *nonce, nonce->bytes);
+	hmac_sha256_update(&ctx, first_size, first);
+	hmac_sha256_update(&ctx, then_size, then);
+	hmac_sha256_digest(&ctx, sizeof proof, proof.bytes);
+	memset(&ctx, 0, sizeof ctx);
+	return proof;
+}
+
 static struct knock
-my_knock(const struct meeting *m)
+my_knock(const struct meeting *m, uint8_t what)
 {
 	const struct espl__comm_setup *s = m->setup;
+	struct knock k = { MAGIC, host_id(), s->generation, s->rank, s->world, s->node,
+		(int32_t)getpid(), m->ring_port, 0, m->mine, { { 0 } } };
 
-	return (struct knock){ MAGIC, s->key, host_id(), s->generation, s->rank, s->world, s->node,
-		(int32_t)getpid(), m->ring_port, 0 };
+	k.proof = prove(m, what, &m->nonce, &k, offsetof(struct knock, proof), NULL, 0);
+	return k;
+}
+
+static int
+is_proved(const struct meeting *m, uint8_t what, const struct knock *k)
+{
+	struct proof due = prove(m, what, &m->nonce, k, offsetof(struct knock, proof), NULL, 0);
+
+	return k->magic == MAGIC && k->generation == m->setup->generation &&
+	    k->world == m->setup->world && memeql_sec(&due, &k->proof, sizeof due);
 }
 
 /* ---- addresses --------------------------------------------------------------------------- */
@@ -174,13 +230,11 @@ open_door(struct meeting *m)
 static int
 is_welcome(const struct meeting *m, const struct knock *k)
 {
-	const struct espl__comm_setup *s = m->setup;
-
-	return k->magic == MAGIC && k->key == s->key && k->generation == s->generation &&
-	    k->world == s->world && k->rank > 0 && k->rank < s->world && m->links[k->rank] < 0;
+	return is_proved(m, AT_DOOR, k) && k->rank > 0 && k->rank < m->setup->world &&
+	    m->links[k->rank] < 0;
 }
 
-/* A connection gets one second to present its key; then the next one is accepted. */
+/* A connection gets one second to prove its key; then the next one is accepted. */
 static espl_status
 receive_one(struct meeting *m, int door, uint64_t host)
 {
@@ -196,7 +250,8 @@ receive_one(struct meeting *m, int door, uint64_t host)
 		return status;
 	if (m->deadline != 0 && m->deadline < soon)
 		soon = m->deadline;
-	if (espl__net_recv(fd, &k, sizeof k, soon) != ESPL_OK || !is_welcome(m, &k) ||
+	if (espl__net_send(fd, &m->nonce, sizeof m->nonce, soon) != ESPL_OK ||
+	    espl__net_recv(fd, &k, sizeof k, soon) != ESPL_OK || !is_welcome(m, &k) ||
 	    getpeername(fd, (struct sockaddr *)&from, &size) != 0) {
 		close(fd);
 		return ESPL_OK;
@@ -205,6 +260,7 @@ receive_one(struct meeting *m, int door, uint64_t host)
 	m->link_count++;
 	from_sockaddr(&from, k.port, &m->table[k.rank]);
 	m->table[k.rank].pid = k.pid;
+	m->nonces[k.rank] = k.nonce;
 	if (k.host != host || k.node != m->setup->node)
 		m->same = 0;
 	return ESPL_OK;
@@ -238,11 +294,15 @@ agree_on_transport(struct meeting *m, const struct offer *o)
 	size_t table = m->setup->world * sizeof *m->table;
 	espl_status status = ESPL_OK;
 	uint8_t verdict = o->fd >= 0 ? VERDICT_SHM : VERDICT_RING, answer;
+	struct proof proof;
 
 	for (uint32_t r = 1; r < m->setup->world && status == ESPL_OK; r++) {
 		status = espl__net_send(m->links[r], o, sizeof *o, m->deadline);
 		if (status == ESPL_OK)
 			status = espl__net_send(m->links[r], m->table, table, m->deadline);
+		proof = prove(m, FROM_0, &m->nonces[r], o, sizeof *o, m->table, table);
+		if (status == ESPL_OK)
+			status = espl__net_send(m->links[r], &proof, sizeof proof, m->deadline);
 	}
 	for (uint32_t r = 1; r < m->setup->world && status == ESPL_OK; r++) {
 		status = espl__net_recv(m->links[r], &answer, 1, m->deadline);
@@ -300,8 +360,10 @@ knock_at(struct meeting *m)
 	freeaddrinfo(at);
 	if (status == ESPL_OK && listen_for_ring(m, m->links[0]) != 0)
 		return espl__fail_errno(m->diag, "cannot listen for the next rank");
+	if (status == ESPL_OK)
+		status = espl__net_recv(m->links[0], &m->nonce, sizeof m->nonce, m->deadline);
 	if (status == ESPL_OK) {
-		k = my_knock(m);
+		k = my_knock(m, AT_DOOR);
 		status = espl__net_send(m->links[0], &k, sizeof k, m->deadline);
 	}
 	return status == ESPL_OK ? ESPL_OK : meeting_failed(m, status, "rank 0 cannot be reached");
@@ -335,6 +397,8 @@ join_meeting(struct meeting *m)
 	socklen_t size = sizeof master;
 	struct offer o;
 	espl_status status = knock_at(m);
+	size_t table = m->setup->world * sizeof *m->table;
+	struct proof proof, due;
 	uint8_t answer;
 	uint16_t port;
 
@@ -345,8 +409,13 @@ join_meeting(struct meeting *m)
 		return espl__fail(m->diag, ESPL_E_PEER,
 		    "the peer at the address of rank 0 is not a rank");
 	if (status == ESPL_OK)
-		status = espl__net_recv(m->links[0], m->table, m->setup->world * sizeof *m->table,
-		    m->deadline);
+		status = espl__net_recv(m->links[0], m->table, table, m->deadline);
+	if (status == ESPL_OK)
+		status = espl__net_recv(m->links[0], &proof, sizeof proof, m->deadline);
+	due = prove(m, FROM_0, &m->mine, &o, sizeof o, m->table, table);
+	if (status == ESPL_OK && !memeql_sec(&due, &proof, sizeof due))
+		return espl__fail(m->diag, ESPL_E_PEER,
+		    "the peer at the address of rank 0 does not have the key of the gang");
 	if (status == ESPL_OK && o.fd >= 0)
 		attach_memory(m, &o);
 	answer = m->met->memory != NULL ? VERDICT_SHM : VERDICT_RING;
@@ -371,7 +440,7 @@ close_ring(struct meeting *m)
 {
 	const struct espl__comm_setup *s = m->setup;
 	struct sockaddr_storage to;
-	struct knock k = my_knock(m);
+	struct knock k = my_knock(m, IN_RING);
 	socklen_t size = to_sockaddr(&m->table[(s->rank + 1) % s->world], &to);
 	espl_status status =
 	    espl__net_connect((struct sockaddr *)&to, size, m->deadline, &m->met->next);
@@ -384,9 +453,8 @@ close_ring(struct meeting *m)
 		status = espl__net_accept(m->ring_listen, m->deadline, &fd);
 		if (status != ESPL_OK)
 			break;
-		if (espl__net_recv(fd, &k, sizeof k, m->deadline) == ESPL_OK && k.magic == MAGIC &&
-		    k.key == s->key && k.generation == s->generation &&
-		    k.rank == (s->rank + s->world - 1) % s->world)
+		if (espl__net_recv(fd, &k, sizeof k, m->deadline) == ESPL_OK &&
+		    is_proved(m, IN_RING, &k) && k.rank == (s->rank + s->world - 1) % s->world)
 			m->met->prev = fd;
 		else
 			close(fd);
@@ -406,6 +474,7 @@ leave_meeting(struct meeting *m)
 	if (m->ring_listen >= 0)
 		close(m->ring_listen);
 	free(m->links);
+	free(m->nonces);
 	free(m->table);
 }
 
@@ -437,6 +506,8 @@ espl__comm_meet(const struct espl__comm_setup *s, struct espl__met *met, struct 
 	m.deadline = espl__deadline(s->init_limit > 0 ? s->init_limit : 60 * ESPL_SECOND);
 	m.table = espl__alloc(s->world * sizeof *m.table);
 	m.links = espl__alloc(s->world * sizeof *m.links);
+	m.nonces = espl__alloc(s->world * sizeof *m.nonces);
+	draw_nonce(s->rank == 0 ? &m.nonce : &m.mine);
 	for (uint32_t r = 0; r < s->world; r++)
 		m.links[r] = -1;
 	status = s->rank == 0 ? host_meeting(&m) : join_meeting(&m);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "cuda/cuda.h"
@@ -422,8 +423,8 @@ share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct e
 		(void)setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
 	} else {
 		/* NCCL reads it once, and a resize gives this process another rank. */
-		(void)snprintf(id, sizeof id, "espalier-%" PRIx64 "-%ld-%" PRIx64, setup->key,
-		    (long)getpid(), (uint64_t)espl__tick());
+		(void)snprintf(id, sizeof id, "espalier-%" PRIx64 "-%ld",
+		    espl__digest((uint64_t)espl__tick(), c->cuda->uuid, UUID_SIZE), (long)getpid());
 		(void)setenv("NCCL_HOSTID", id, 0);
 		(void)setenv("NCCL_NET", "Socket", 0);
 		(void)setenv("NCCL_NET_PLUGIN", "none", 0);

@@ -38,7 +38,7 @@ espl__worker_connect(struct espl__worker *w, const struct espl__comm_setup *setu
 
 	ESPL__CHECK(w, WORKER);
 	ESPL__ASSERT(w->device.ops != NULL);
-	s.key = w->env.key;
+	memcpy(s.key, w->env.key, sizeof s.key);
 	s.no_shm = way != NULL && strcmp(way, "ring") == 0;
 	if (s.init_limit == 0)
 		s.init_limit = s.wait_limit > 0 && s.wait_limit < 120 * ESPL_SECOND

@@ -21,10 +21,11 @@ struct espl__instance;
 
 /* what docs/trial-protocol.md promises; strings are getenv's */
 struct espl__worker_env {
-	uint64_t trial, gang, iteration, budget, iterations_max, seed, key;
+	uint64_t trial, gang, iteration, budget, iterations_max, seed;
 	uint32_t attempt, threads, packing;
 	uint32_t rank, world, local_rank, local_world, node;
 	uint32_t port;
+	uint8_t key[ESPL__COMM_KEY];
 	int report_fd, listen_fd; /* -1 none */
 	const char *master, *params, *options, *checkpoint, *save, *scratch, *device;
 	const char *slot;              /* of one that joins, "" else */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -140,10 +141,27 @@ read_params(struct espl__worker_env *e, struct espl__diag *diag)
 	return status;
 }
 
+/* Nobody else can read it again.  A worker that was started by hand has none. */
+static espl_status
+read_key(struct espl__worker_env *e, struct espl__diag *diag)
+{
+	const char *text = get_text("ESPALIER_KEY_FD");
+	int fd = text[0] != '\0' ? atoi(text) : -1;
+	ssize_t got;
+
+	if (fd < 0)
+		return ESPL_OK;
+	got = read(fd, e->key, sizeof e->key);
+	close(fd);
+	(void)unsetenv("ESPALIER_KEY_FD");
+	return got == (ssize_t)sizeof e->key
+	    ? ESPL_OK
+	    : espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_KEY_FD: the key of the gang is not there");
+}
+
 espl_status
 espl__worker_env_read(struct espl__worker_env *e, struct espl__diag *diag)
 {
-	const char *key = get_text("ESPALIER_KEY");
 	espl_status status;
 
 	memset(e, 0, sizeof *e);
@@ -156,8 +174,9 @@ espl__worker_env_read(struct espl__worker_env *e, struct espl__diag *diag)
 	e->device = get_text("ESPALIER_DEVICE");
 	e->slot = get_text("ESPALIER_SEAT");
 	e->master = get_text("MASTER_ADDR");
-	e->key = strtoull(key, NULL, 16);
-	status = get_numbers(e, diag);
+	status = read_key(e, diag);
+	if (status == ESPL_OK)
+		status = get_numbers(e, diag);
 	return status == ESPL_OK ? read_params(e, diag) : status;
 }
 

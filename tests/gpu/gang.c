@@ -282,7 +282,7 @@ take_part(struct rank *r, uint32_t phase)
 		.node_rank = r->me,
 		.node_world = world,
 		.generation = phase + 1,
-		.key = 4711,
+		.key = { 47 },
 		.master = "127.0.0.1",
 		.port = plan.ports[phase],
 		.listen_fd = r->me == 0 ? plan.doors[phase] : -1,

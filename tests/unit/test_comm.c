@@ -29,7 +29,8 @@ struct gang {
 	int no_shm, listen_fd;
 	uint32_t port;
 	espl_span init_limit, wait_limit;
-	uint64_t key;
+	uint8_t key;
+	struct espl__diag diag;
 	uint8_t *shared;
 	int status[8];
 	rank_fn *fn;
@@ -70,7 +71,7 @@ enter(struct gang *g, struct espl__comm **c)
 		.node_rank = g->rank,
 		.node_world = g->world,
 		.generation = g->generation,
-		.key = g->key,
+		.key = { g->key },
 		.master = "127.0.0.1",
 		.port = g->port,
 		.listen_fd = g->rank == 0 ? g->listen_fd : -1,
@@ -78,7 +79,7 @@ enter(struct gang *g, struct espl__comm **c)
 		.wait_limit = g->wait_limit,
 		.no_shm = g->no_shm };
 
-	return espl__comm_init(&s, c, NULL);
+	return espl__comm_init(&s, c, &g->diag);
 }
 
 static pid_t
@@ -94,7 +95,7 @@ fork_rank(struct gang *g, uint32_t rank)
 		g->rank = rank;
 		alarm(120);
 		if (enter(g, &c) != ESPL_OK)
-			_exit(100);
+			_exit(strstr(g->diag.text, "have the key of the gang") ? 101 : 100);
 		code = g->fn(g, c);
 		espl__comm_finish(c);
 		_exit(code);
@@ -502,5 +503,53 @@ Test(comm, meets_only_its_own)
 		cr_assert_eq(waitpid(pid, &status, 0), pid);
 		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 100);
 	}
+	close_gang(&g);
+}
+
+/* Bytes of rank 0 that an eavesdropper may have: a challenge, an offer and a table. */
+static pid_t
+fork_impostor(int door)
+{
+	pid_t pid = fork();
+
+	cr_assert(pid >= 0);
+	if (pid == 0) {
+		int64_t until = espl__deadline(20 * ESPL_SECOND);
+		uint8_t bytes[512] = { 0 };
+		int fd;
+
+		alarm(60);
+		if (espl__net_accept(door, until, &fd) != ESPL_OK ||
+		    espl__net_send(fd, bytes, 16, until) != ESPL_OK ||
+		    espl__net_recv(fd, bytes, 88, until) != ESPL_OK)
+			_exit(1);
+		memset(bytes + 8, 0, sizeof bytes - 8); /* a knock's magic number is an offer's */
+		_exit(espl__net_send(fd, bytes, sizeof bytes, until) == ESPL_OK ? 0 : 2);
+	}
+	return pid;
+}
+
+Test(comm, nobody_without_the_key_is_let_in)
+{
+	struct gang g;
+	pid_t pids[2];
+	int status;
+
+	open_gang(&g, 2, 0);
+	g.init_limit = 2 * ESPL_SECOND;
+	g.fn = do_nothing;
+	pids[0] = fork_rank(&g, 0);
+	g.key++;
+	pids[1] = fork_rank(&g, 1);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(waitpid(pids[i], &status, 0), pids[i]);
+		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 100, "rank %d", i);
+	}
+	pids[0] = fork_impostor(g.listen_fd);
+	pids[1] = fork_rank(&g, 1);
+	cr_assert_eq(waitpid(pids[0], &status, 0), pids[0]);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the impostor: %d", status);
+	cr_assert_eq(waitpid(pids[1], &status, 0), pids[1]);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 101, "with an impostor");
 	close_gang(&g);
 }
