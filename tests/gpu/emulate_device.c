@@ -148,6 +148,7 @@ connect_gang(struct espl__device *d, const struct espl__comm_setup *setup, struc
 	if (status != ESPL_OK)
 		return status;
 	g = espl__alloc(sizeof *g);
+	g->base.magic = ESPL__COMM_MAGIC;
 	g->host = host;
 	g->base.view = host->view;
 	g->base.view.ctx = g;
