@@ -9,8 +9,8 @@
 #include <time.h>
 #include "fashion_cuda_trial.h"
 
-#define AHEAD 64u               /* steps queued before one looks again */
-#define AHEAD_IN_GANG 16u       /* where a lost rank would leave them in the driver */
+#define AHEAD 64u               /* steps of a trial on one GPU queued before looking again */
+#define BUSY INT64_C(100000)    /* ns of waiting without sleeping */
 #define SLOW INT64_C(500000000) /* ns after which a gang is asked whether it is whole */
 
 espl_status
@@ -131,7 +131,7 @@ capture_graph(struct fashion_cuda_trial *t, int what, cudaGraphExec_t *to, struc
 static int
 in_parts(const struct fashion_cuda_trial *t)
 {
-	return t->fashion->parts && t->context->comm->world > 1;
+	return t->fashion->graph == FASHION_CUDA_PARTS_GRAPH && t->context->comm->world > 1;
 }
 
 static espl_status
@@ -139,7 +139,7 @@ capture_step(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	espl_status status;
 
-	if (t->graph != NULL)
+	if (t->graph != NULL || t->fashion->graph == FASHION_CUDA_NO_GRAPH)
 		return ESPL_OK;
 	if (!in_parts(t))
 		return capture_graph(t, LEARN | SUM | UPDATE, &t->graph, error);
@@ -204,8 +204,9 @@ read_clock(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Until the GPU has passed this mark: no more than twice `ahead` steps are queued, so that queueing
- * never has to wait in the driver, where a lost rank would not be seen. */
+/* Waits until the GPU has passed this mark.  A gang has one step at a time on the GPU: the driver
+ * blocks in cudaGraphLaunch while an earlier launch of that graph runs, and if a rank was lost that
+ * launch never ends. */
 static espl_status
 catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *error)
 {
@@ -217,7 +218,8 @@ catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *erro
 
 	while ((code = cudaEventQuery(mark)) == cudaErrorNotReady &&
 	    (comm->world == 1 || read_clock() - from < SLOW))
-		(void)nanosleep(&moment, NULL);
+		if (read_clock() - from > BUSY)
+			(void)nanosleep(&moment, NULL);
 	if (code == cudaSuccess)
 		return ESPL_OK;
 	if (code != cudaErrorNotReady)
@@ -225,6 +227,23 @@ catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *erro
 	let_go(t);
 	status = comm->wait(comm);
 	return status == ESPL_OK ? capture_step(t, error) : status;
+}
+
+/* Each kernel by a call of its own. */
+static espl_status
+launch_kernels(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	espl_status status =
+	    fashion_cuda_task_run(t->work, t->engine, &t->learn, t->stream, error);
+	cudaError_t code;
+
+	if (status == ESPL_OK)
+		status = sum_gradient(t);
+	if (status != ESPL_OK)
+		return status;
+	update_params(t);
+	code = cudaGetLastError();
+	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "a step", error);
 }
 
 static espl_status
@@ -246,22 +265,23 @@ launch_graph(struct fashion_cuda_trial *t, struct espl_error *error)
 static espl_status
 learn_batches(struct fashion_cuda_trial *t, struct espl_error *error)
 {
-	const uint32_t ahead = t->context->comm->world > 1 ? AHEAD_IN_GANG : AHEAD;
+	const int gang = t->context->comm->world > 1;
 	espl_status status = capture_step(t, error);
 
 	for (uint32_t b = 0; b < t->course.batches && status == ESPL_OK; b++) {
-		if (b % ahead == 0) {
-			cudaEvent_t mark = t->marks[b / ahead % 2];
-			cudaError_t code;
+		cudaEvent_t mark = t->marks[gang ? 0 : b / AHEAD % 2];
 
-			if (b >= 2 * ahead)
-				status = catch_up(t, mark, error);
-			code = status == ESPL_OK ? cudaEventRecord(mark, t->stream) : cudaSuccess;
+		if (gang ? b > 0 : b >= 2 * AHEAD && b % AHEAD == 0)
+			status = catch_up(t, mark, error);
+		if (status == ESPL_OK)
+			status = t->graph != NULL ? launch_graph(t, error)
+						  : launch_kernels(t, error);
+		if (status == ESPL_OK && (gang || b % AHEAD == 0)) {
+			cudaError_t code = cudaEventRecord(mark, t->stream);
+
 			if (code != cudaSuccess)
 				status = fashion_cuda_failed(t, code, "cudaEventRecord", error);
 		}
-		if (status == ESPL_OK)
-			status = launch_graph(t, error);
 	}
 	return status;
 }

@@ -26,9 +26,9 @@ static const struct espl_option options[] = { FASHION_OPTIONS,
 	{ .name = "graph",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "step",
-	    .choices = "step|parts",
+	    .choices = "step|parts|none",
 	    .help = "run a step, including the sum over the gang, as one CUDA graph, or as two "
-		    "with the sum in between" } };
+		    "with the sum in between; none: kernel by kernel" } };
 enum { NETWORK = FASHION_OPTION_COUNT, PRODUCTS, GRAPH };
 
 static espl_status
@@ -43,7 +43,7 @@ fashion_create(const struct espl_host *host, const struct espl_config *config, v
 	fashion_init(&f->common, config->values);
 	f->network = (int)config->values[NETWORK].as.i;
 	f->products = (int)config->values[PRODUCTS].as.i;
-	f->parts = (int)config->values[GRAPH].as.i;
+	f->graph = (int)config->values[GRAPH].as.i;
 	*self = f;
 	return ESPL_OK;
 }

@@ -101,6 +101,7 @@ emulate_grid(dim3 grid, dim3 block, bool barriers, const std::function<void()> &
 typedef std::function<bool()> emulate_work;	/* false: to be called again */
 typedef std::vector<emulate_work> work_list;
 struct emulated_event { std::shared_ptr<bool> done; bool captured; };
+struct emulated_exec { work_list work; std::shared_ptr<bool> done; };	/* done: its latest launch */
 
 static std::deque<emulate_work> pending;
 static bool        asked;
@@ -296,20 +297,31 @@ cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph)
 cudaError_t
 cudaGraphInstantiate(cudaGraphExec_t *to, cudaGraph_t graph, unsigned long long)
 {
-	*to = (cudaGraphExec_t) new work_list(*(work_list *)graph);
+	*to = (cudaGraphExec_t) new emulated_exec{ *(work_list *)graph, std::make_shared<bool>(true) };
 	return cudaSuccess;
 }
 
+/* As the driver does where a graph has nodes of NCCL's that run on the host: it waits for an earlier launch of this graph,
+ * for ever if another rank will not do its part. */
 cudaError_t
 cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t)
 {
-	for (const auto &work : *(work_list *)graph)
+	emulated_exec        *e = (emulated_exec *)graph;
+	std::shared_ptr<bool> done = std::make_shared<bool>(false);
+	const struct timespec moment = { 0, 100000 };
+
+	while (!*e->done)
+		if (!do_next())
+			nanosleep(&moment, NULL);
+	e->done = done;
+	for (const auto &work : e->work)
 		emulate_queue_again(work);
+	pending.push_back([=]() { return *done = true; });
 	return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t g) { delete (work_list *)g; return cudaSuccess; }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g) { delete (work_list *)g; return cudaSuccess; }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g) { delete (emulated_exec *)g; return cudaSuccess; }
 
 /* ---- memory and the rest ---------------------------------------------------------------------- */
 

@@ -1,13 +1,14 @@
 /* gang.c - gangs of several ranks on one GPU: does NCCL's communicator do what the SDK says, how
  * long does it take to make a new one, and is a killed rank noticed?
  *
- *     gang [--count FLOATS] [--kill RANK] WORLD...
+ *     gang [--count FLOATS] [--rounds N] [--kill RANK] WORLD...
  *
  * One process per rank, each with espalier-worker's own device.  They make a communicator of each
  * WORLD in turn, so that all but the first start warm, as in a resize.  With --kill that rank dies
  * in the first of them while the others sum.  Prints TAP, and figures as one JSON object a line.
  */
 #include <cuda_runtime_api.h>
+#include <execinfo.h>
 #include <inttypes.h>
 #include <nccl.h>
 #include <math.h>
@@ -25,11 +26,8 @@
 #include "base/tick.h"
 #include "comm/device.h"
 
-#define PHASES 16
+#define PHASES 24
 #define RANKS 8
-#define ROUNDS 50
-/* sums that a surviving rank queues: few, so that queuing them does not block in the driver */
-#define LAST 64
 
 struct shared {
 	atomic_int arrived[4 * PHASES], bad[PHASES], native_ready[PHASES];
@@ -41,10 +39,10 @@ struct shared {
 static struct shared *shared;
 
 static struct {
-	uint32_t worlds[PHASES], count, most, floats;
+	uint32_t worlds[PHASES], count, most, floats, rounds;
 	int kill, doors[PHASES];
 	uint32_t ports[PHASES];
-} plan = { .floats = 669706, .kill = -1 };
+} plan = { .floats = 669706, .rounds = 50, .kill = -1 };
 
 static double
 seconds(int64_t from)
@@ -170,10 +168,10 @@ sums_shards(struct rank *r)
 
 /* ---- what they take ----------------------------------------------------------------------- */
 
-/* As fashion_cuda does it: captured, started many times, and given up before waiting for the
- * stream. */
+/* Captured once and launched many times, as fashion_cuda does: the driver blocks in cudaGraphLaunch
+ * while an earlier launch of that graph runs, so each is waited for before the next. */
 static int
-replays(struct rank *r, uint32_t rounds, double *took)
+replays(struct rank *r, double *took)
 {
 	const struct espl_comm *c = r->comm;
 	cudaGraph_t graph = NULL;
@@ -189,8 +187,9 @@ replays(struct rank *r, uint32_t rounds, double *took)
 	if (graph != NULL)
 		(void)cudaGraphDestroy(graph);
 	from = espl__tick();
-	for (uint32_t i = 0; i < rounds && good; i++) {
-		good = cudaGraphLaunch(exec, r->stream) == cudaSuccess;
+	for (uint32_t i = 0; i < plan.rounds && good; i++) {
+		good = (i == 0 || c->wait(c) == ESPL_OK) &&
+		    cudaGraphLaunch(exec, r->stream) == cudaSuccess;
 		if (plan.kill == (int)r->me && i == 5) {
 			atomic_store(&shared->died_at, espl__tick());
 			_exit(9);
@@ -199,7 +198,7 @@ replays(struct rank *r, uint32_t rounds, double *took)
 	if (exec != NULL)
 		(void)cudaGraphExecDestroy(exec);
 	good = good && c->wait(c) == ESPL_OK;
-	*took = seconds(from) / rounds;
+	*took = seconds(from) / plan.rounds;
 	return good;
 }
 
@@ -210,10 +209,10 @@ calls(struct rank *r, double *took)
 	int64_t from = espl__tick();
 	int good = 1;
 
-	for (uint32_t i = 0; i < ROUNDS && good; i++)
+	for (uint32_t i = 0; i < plan.rounds && good; i++)
 		good = c->allreduce(c, r->a, r->a, plan.floats, ESPL_F32, ESPL_MAX) == ESPL_OK;
 	good = good && c->wait(c) == ESPL_OK;
-	*took = seconds(from) / ROUNDS;
+	*took = seconds(from) / plan.rounds;
 	return good;
 }
 
@@ -309,14 +308,14 @@ take_part(struct rank *r, uint32_t phase)
 	verdict(phase, hands_round(r), r, "broadcast, allgather, barrier or reduce_host");
 	verdict(phase, sums_shards(r), r, "sum_shards");
 	if (plan.kill >= 0) {
-		int good = replays(r, LAST, &graph);
+		int good = replays(r, &graph);
 
 		atomic_store(&shared->seen_at[r->me], espl__tick());
 		fprintf(stderr, "rank %u: %s\n", r->me,
 		    good ? "noticed nothing" : "noticed the loss");
 		_exit(good ? 5 : 0);
 	}
-	verdict(phase, replays(r, ROUNDS, &graph), r, "a captured sum");
+	verdict(phase, replays(r, &graph), r, "a captured sum");
 	verdict(phase, calls(r, &eager), r, "many sums");
 	from = espl__tick();
 	espl__comm_finish(comm);
@@ -327,11 +326,24 @@ take_part(struct rank *r, uint32_t phase)
 		printf("{\"figure\": \"gang\", \"phase\": %u, \"world\": %u, \"connect_s\": %.4f, "
 		       "\"first_sum_s\": %.4f, \"end_s\": %.4f, \"nccl_init_s\": %.4f, "
 		       "\"nccl_end_s\": %.4f, \"floats\": %u, \"sum_graph_us\": %.1f, "
-		       "\"sum_call_us\": %.1f}\n",
+		       "\"sum_call_us\": %.1f, \"mps\": %s}\n",
 		    phase, world, connect, first, end, made, ended, plan.floats, graph * 1e6,
-		    eager * 1e6);
+		    eager * 1e6, getenv("CUDA_MPS_PIPE_DIRECTORY") != NULL ? "true" : "false");
 		fflush(stdout);
 	}
+}
+
+/* A rank that waits for ever says where. */
+static void
+say_where(int signal_number)
+{
+	static const char text[] = "a rank waits here:\n";
+	void *at[40];
+
+	(void)signal_number;
+	(void)!write(2, text, sizeof text - 1);
+	backtrace_symbols_fd(at, backtrace(at, 40), 2);
+	_exit(7);
 }
 
 static void __attribute__((noreturn)) rank_main(uint32_t me)
@@ -341,8 +353,11 @@ static void __attribute__((noreturn)) rank_main(uint32_t me)
 	size_t size = (size_t)plan.floats * sizeof(float);
 	int64_t from = espl__tick();
 	espl_status status;
+	void *loaded[1];
 
-	(void)alarm(240);
+	(void)backtrace(loaded, 1); /* loads what it needs, which a handler must not */
+	(void)signal(SIGALRM, say_where);
+	(void)alarm(plan.kill >= 0 ? 10 : 240);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	r.device.view.packing = r.device.view.threads = 1;
 	status = espl__device_open("cuda", &r.device, &diag);
@@ -386,6 +401,7 @@ read_arguments(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		int option = strcmp(argv[i], "--count") == 0 ? 1
 		    : strcmp(argv[i], "--kill") == 0         ? 2
+		    : strcmp(argv[i], "--rounds") == 0       ? 3
 							     : 0;
 		long n = strtol(argv[option && i + 1 < argc ? ++i : i], NULL, 10);
 
@@ -393,6 +409,8 @@ read_arguments(int argc, char **argv)
 			plan.floats = (uint32_t)n;
 		else if (option == 2)
 			plan.kill = (int)n;
+		else if (option == 3 && n >= 1)
+			plan.rounds = (uint32_t)n;
 		else if (option == 0 && n >= 1 && n <= RANKS && plan.count < PHASES)
 			plan.worlds[plan.count++] = (uint32_t)n;
 		else
@@ -471,7 +489,7 @@ main(int argc, char **argv)
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	if (read_arguments(argc, argv) != 0) {
-		fprintf(stderr, "usage: gang [--count FLOATS] [--kill RANK] WORLD...\n");
+		fprintf(stderr, "usage: gang [--count FLOATS] [--rounds N] [--kill RANK] WORLD...\n");
 		return 2;
 	}
 	shared =

@@ -1,7 +1,7 @@
 /* reference.c - does fashion_cuda compute what fashion_cnn does?  And how fast?
  *
  *     reference [--data FOLDER] [--train N] [--iterations N] [--products ENGINE]
- *               [--bench SECONDS [--batch N]]
+ *               [--graph step|none] [--bench SECONDS [--repeat N] [--batch N]]
  *
  * Compares the loss and gradient of a batch with the CPU's, for networks of all shapes; the curve
  * of a trial with fashion_cnn's; and a trial that is restored from its state with one that was not
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "fashion_cuda.h"
+#include "fashion_cuda_trial.h"
 #include "rig.h"
 
 extern const struct espl_plugin trainable_fashion_cuda_LTX_espalier_plugin;
@@ -22,9 +22,10 @@ static struct arguments {
 	const char *data;
 	uint32_t train, iterations;
 	double bench;
-	uint32_t batch; /* 0: all */
-	int products;
-} given = { "/usr/share/datasets/fashion-mnist", 8000, 3, 0, 0, FASHION_CUDA_AUTO };
+	uint32_t repeat, batch; /* batch 0: all */
+	int products, graph;
+} given = { "/usr/share/datasets/fashion-mnist", 8000, 3, 0, 1, 0, FASHION_CUDA_AUTO,
+	FASHION_CUDA_STEP_GRAPH };
 
 static struct rig rig;
 static int number, failures;
@@ -314,10 +315,13 @@ run_open(struct run *r, const struct espl_plugin *plugin, const struct espl_sett
 	r->ops = (const struct espl_trainable_ops *)(const void *)plugin->ops;
 	r->values[0].as.s = given.data;
 	r->values[1].as.i = train;
-	r->values[2].as.i = given.train / 4 < 2000 ? given.train / 4 : 2000;
+	r->values[2].as.i = given.bench > 0 ? 64
+	    : given.train / 4 < 2000        ? given.train / 4
+					    : 2000;
 	r->values[3].as.i = 1; /* cosine */
 	r->values[4].as.i = network;
 	r->values[5].as.i = given.products;
+	r->values[6].as.i = given.graph;
 	r->config =
 	    (struct espl_config){ sizeof r->config, plugin->option_count, "check", r->values };
 	r->cpu = (struct espl_device){ .size = sizeof r->cpu,
@@ -472,6 +476,30 @@ taken_up(void)
 	run_close(&two);
 }
 
+/* The kernels of a step, called one by one, do what the graph of them does. */
+static void
+without_graph(void)
+{
+	const struct espl_setting settings[] = { NUMBER("learning_rate", "", 0.02),
+		NUMBER("width", "5", 5), NUMBER("batch_size", "32", 32) };
+	const int graph = given.graph;
+	uint32_t train = given.train < 2000 ? given.train : 2000;
+	double loss[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct run r;
+
+		given.graph = i == 0 ? FASHION_CUDA_STEP_GRAPH : FASHION_CUDA_NO_GRAPH;
+		run_open(&r, &trainable_fashion_cuda_LTX_espalier_plugin, settings, 3, 0, train, 4);
+		(void)run_step(&r, 1);
+		loss[i] = run_step(&r, 2).train_loss;
+		run_close(&r);
+	}
+	given.graph = graph;
+	check(loss[0] == loss[1], "a trial without a graph learns the same, to the bit (%.6f, %.6f)",
+	    loss[0], loss[1]);
+}
+
 /* ---- speed -------------------------------------------------------------------------------- */
 
 static void
@@ -480,36 +508,43 @@ bench(const char *name, int network, const struct espl_setting *settings, uint32
 {
 	struct run r;
 	uint32_t train = given.train / batch * batch;
-	uint64_t iteration = 1, steps = 0;
-	double from, took;
+	uint64_t iteration = 1;
+	double from, opened;
 
 	if (train == 0)
 		return;
 	from = now();
 	run_open(&r, &trainable_fashion_cuda_LTX_espalier_plugin, settings, count, network, train,
 	    1);
-	took = now() - from;
+	opened = now() - from;
 	(void)run_step(&r, iteration++);
-	from = now();
-	do {
-		(void)run_step(&r, iteration++);
-		steps += train / batch;
-	} while (now() - from < given.bench);
-	printf("{\"figure\": \"steps\", \"network\": \"%s\", \"batch\": %u, \"steps_a_second\": "
-	       "%.1f, \"images_a_second\": %.0f, \"open_s\": %.4f, \"products\": \"%s\"}\n",
-	    name, batch, (double)steps / (now() - from), (double)steps * batch / (now() - from),
-	    took,
-	    given.products == FASHION_CUDA_OWN            ? "own"
-		: given.products == FASHION_CUDA_CUBLASLT ? "cublaslt"
-							  : "auto");
-	fflush(stdout);
+	for (uint32_t i = 0; i < given.repeat; i++) {
+		uint64_t steps = 0;
+		double took;
+
+		from = now();
+		do {
+			(void)run_step(&r, iteration++);
+			steps += train / batch;
+			took = now() - from;
+		} while (took < given.bench);
+		printf("{\"figure\": \"steps\", \"network\": \"%s\", \"batch\": %u, "
+		       "\"steps_a_second\": %.1f, \"open_s\": %.4f, \"products\": \"%s\", "
+		       "\"graph\": \"%s\"}\n",
+		    name, batch, (double)steps / took, opened,
+		    given.products == FASHION_CUDA_OWN            ? "own"
+			: given.products == FASHION_CUDA_CUBLASLT ? "cublaslt"
+								  : "auto",
+		    given.graph == FASHION_CUDA_NO_GRAPH ? "none" : "step");
+		fflush(stdout);
+	}
 	run_close(&r);
 }
 
 static void
 benches(void)
 {
-	static const uint32_t batches[] = { 64, 128, 256, 512, 1024 };
+	static const uint32_t batches[] = { 64, 128, 1024 };
 
 	for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
 		char text[20];
@@ -531,6 +566,8 @@ benches(void)
 			NUMBER("batch_size", "8192", 8192) };
 
 		bench("mlp, width 4096, depth 3", 1, mlp, 4, 8192);
+		mlp[3].text = "2048", mlp[3].value = 2048;
+		bench("mlp, width 4096, depth 3", 1, mlp, 4, 2048);
 	}
 }
 
@@ -550,6 +587,11 @@ read_arguments(int argc, char **argv)
 			given.iterations = (uint32_t)strtoul(argv[i + 1], NULL, 10);
 		else if (strcmp(argv[i], "--bench") == 0)
 			given.bench = strtod(argv[i + 1], NULL);
+		else if (strcmp(argv[i], "--repeat") == 0)
+			given.repeat = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+		else if (strcmp(argv[i], "--graph") == 0)
+			given.graph = strcmp(argv[i + 1], "none") == 0 ? FASHION_CUDA_NO_GRAPH
+								       : FASHION_CUDA_STEP_GRAPH;
 		else if (strcmp(argv[i], "--batch") == 0)
 			given.batch = (uint32_t)strtoul(argv[i + 1], NULL, 10);
 		else if (strcmp(argv[i], "--products") == 0)
@@ -573,7 +615,8 @@ main(int argc, char **argv)
 	if (read_arguments(argc, argv) != 0) {
 		fprintf(stderr,
 		    "usage: reference [--data FOLDER] [--train N] [--iterations N] [--products "
-		    "auto|cublaslt|own] [--bench SECONDS [--batch N]]\n");
+		    "auto|cublaslt|own] [--graph step|none] [--bench SECONDS [--repeat N] [--batch "
+		    "N]]\n");
 		return 2;
 	}
 	if (fashion_data_load(given.data, 64, 16, &data, &error) != ESPL_OK) {
@@ -597,6 +640,7 @@ main(int argc, char **argv)
 		mlp_batch(data, 64, 1, 32);
 		mlp_batch(data, 30, 3, 19);
 		taken_up();
+		without_graph();
 		curves("sgd", 0.02);
 		curves("adam", 0.002);
 		printf("1..%d\n", number);
