@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The figures of check-gpu as tables.
+"""The figures of check-gpu as tables: medians, with the least and the most in parentheses.
 
     figures.py FIGURES.JSONL >docs/results/gpu.md
 """
 import json
+import statistics
 import sys
 
 if len(sys.argv) != 2:
@@ -11,8 +12,25 @@ if len(sys.argv) != 2:
 figures = [json.loads(line) for line in open(sys.argv[1]) if line.startswith("{")]
 
 
-def of(kind):
-    return [f for f in figures if f["figure"] == kind]
+def of(kind, **wanted):
+    return [f for f in figures if f["figure"] == kind and all(f.get(k) == v for k, v in wanted.items())]
+
+
+def spread(values, format="%.0f"):
+    values = [v for v in values if v is not None]
+    if not values:
+        return ""
+    if len(values) == 1:
+        return format % values[0]
+    return (format + " (" + format + "–" + format + ")") % (statistics.median(values), min(values), max(values))
+
+
+def ms(values):
+    return spread([1000 * v for v in values if v is not None])
+
+
+def ratio(over, under):
+    return "%.1f" % (statistics.median(over) / statistics.median(under)) if over and under else ""
 
 
 def table(head, rows):
@@ -23,57 +41,103 @@ def table(head, rows):
     print()
 
 
-def ms(seconds):
-    return "%.1f" % (1000 * seconds)
-
-
 machine = (of("machine") or [{}])[0]
+versions = sorted({f["version"] for f in of("torch")})
 print("# GPUs: figures\n")
-print("Made by `tests/gpu/figures.py` from what `make check-gpu` measured on %s, driver %s, %s cores, Linux %s.\n" % (
-    machine.get("gpu") or "?", machine.get("driver") or "?", machine.get("cores", "?"), machine.get("kernel", "?")))
+print("*For users with GPUs, and readers who want to know what was measured: medians, with the least and the most in parentheses.*\n")
+print("Made by `tests/gpu/figures.py` from what [`make check-gpu`](../gpu-check.md) measured on one %s: driver %s, CUDA %s, NCCL %s, PyTorch %s, %s cores, Linux %s.\n" % (
+    machine.get("gpu") or "?", machine.get("driver") or "?", machine.get("cuda", "?"), machine.get("nccl", "?"),
+    ", ".join(versions) or "none", machine.get("cores", "?"), machine.get("kernel", "?")))
 
-steps, torch = of("steps"), of("torch")
+steps = of("steps")
 if steps:
-    print("## Steps a second\n")
-    print("The same networks and batches, data on the GPU, bf16. `own`: without cuBLASLt. PyTorch: its best of eager and compiled are shown each.\n")
+    print("## Steps per second\n")
+    print("One trial alone. The same networks and batches, the data on the GPU, bf16. `own`: without cuBLASLt. The last column is `fashion_cuda` "
+          "relative to PyTorch's eager mode.\n")
+    rows = []
+    for network, batch in sorted({(f["network"], f["batch"]) for f in steps}):
+        def rate(kind, **wanted):
+            return [f["steps_a_second"] for f in of(kind, network=network, batch=batch, **wanted)]
+        mine, eager = rate("steps", products="auto", graph="step"), rate("torch", how="eager")
+        rows.append([network, batch, spread(mine), spread(rate("steps", products="auto", graph="none")), spread(rate("steps", products="own")),
+                     spread(eager), spread(rate("torch", how="compile")), spread(rate("torch", how="compile-graphs")), ratio(mine, eager)])
+    table(["network", "batch", "fashion_cuda", "without a CUDA graph", "own", "PyTorch eager", "torch.compile", "torch.compile, reduce-overhead", "× eager"], rows)
 
-    def best(network, batch, how):
-        found = [f["steps_a_second"] for f in torch if (f["network"], f["batch"]) == (network, batch) and f["how"].startswith(how)]
-        return "%.0f" % max(found) if found else ""
-
-    keys = sorted({(f["network"], f["batch"]) for f in steps})
-    mine = {(f["network"], f["batch"], f["products"] == "own"): f["steps_a_second"] for f in steps}
-    table(["network", "batch", "fashion_cuda", "own products", "PyTorch eager", "torch.compile"],
-          [[n, b, "%.0f" % mine[n, b, False] if (n, b, False) in mine else "", "%.0f" % mine[n, b, True] if (n, b, True) in mine else "",
-            best(n, b, "eager"), best(n, b, "compile")] for n, b in keys])
-
-gangs = of("gang")
+gangs = [f for f in of("gang") if f["world"] > 1]
 if gangs:
     print("## Gangs on one GPU\n")
-    print("Every rank a process on the same GPU; the first line of a world is cold. Milliseconds; `sum`: %d floats, microseconds.\n" % gangs[0]["floats"])
-    table(["world", "communicator made", "NCCL's own", "first sum", "given up", "NCCL's own", "sum in a graph", "sum by a call"],
-          [[f["world"], ms(f["connect_s"]), ms(f["nccl_init_s"]), ms(f["first_sum_s"]), ms(f["end_s"]), ms(f["nccl_end_s"]),
-            "%.0f" % f["sum_graph_us"], "%.0f" % f["sum_call_us"]] for f in gangs])
-for f in of("loss"):
-    print("* Of %d ranks one was killed: rank %d saw it after %s ms." % (f["world"], f["rank"], ms(f["seen_s"])))
+    print("Each rank is a process on the same GPU, so sums go over sockets. Milliseconds; a sum is of %d floats. *Cold* is the first gang of "
+          "its processes. *NCCL alone* is a communicator that the same processes make and end without espalier.\n" % gangs[0]["floats"])
+    rows = []
+    for mps in (True, False):
+        seen = set()
+        groups = {}
+        for f in of("gang", mps=mps):
+            cold = f["world"] not in seen and f["world"] > max(seen, default=1)
+            seen.add(f["world"])
+            if f["world"] > 1:
+                groups.setdefault((f["world"], cold), []).append(f)
+        for (world, cold), group in sorted(groups.items()):
+            rows.append(["MPS" if mps else "time slicing", world, "cold" if cold else "warm", len(group)] +
+                        [ms([f[k] for f in group]) for k in ("connect_s", "nccl_init_s", "first_sum_s", "end_s", "nccl_end_s")] +
+                        [spread([f[k] / 1000 for f in group], "%.1f") for k in ("sum_graph_us", "sum_call_us")])
+    table(["sharing", "ranks", "", "n", "connect", "NCCL alone", "first sum", "end", "NCCL alone", "sum in a graph", "sum by a call"], rows)
+for world in sorted({f["world"] for f in of("loss")}):
+    print("* Of %d ranks one was killed: the others noticed after %s ms." % (world, ms([f["seen_s"] for f in of("loss", world=world)])))
 for f in of("resize"):
-    print("* %d resizes in place while training (%s, graph = %s): nothing was trained for %s ms (median; worst %s ms)." % (
-        f["resizes"], f.get("search", ""), f["graph"], ms(f["median_s"]), ms(f["worst_s"])))
+    print("* %d resizes in place while training (`graph = \"%s\"`): nothing was trained for %.0f ms (median; at most %.0f ms)." % (
+        f["resizes"], f["graph"], 1000 * f["median_s"], 1000 * f["worst_s"]))
+for f in of("profile", of="gang"):
+    p = f["profile"]
+    for r in p["measured"]["runs"]:
+        print("* On %d rank%s a start from a checkpoint took %.0f ms to its first report, after %.0f ms for the checkpoint and the end of the processes." % (
+            r["gpus"], "s"[:r["gpus"] > 1], 1000 * r["restored_report_s"], 1000 * r["checkpoint_s"]))
+    if p.get("resize"):
+        print("* `espalier profile`: %.0f ms per resize in place between 1 and 2 ranks." % (1000 * p["resize"]["mean"]))
 for f in of("kill"):
-    print("* A rank of %d processes was killed: after %.2f s none of those was there any more." % (f["ranks"], f["all_replaced_s"]))
+    print("* A rank of %d processes was killed: after %.2f s none of them was left." % (f["ranks"], f["all_replaced_s"]))
 print()
 
 sharing = of("sharing")
 if sharing:
     print("## Trials that share a GPU\n")
-    print("Steps a second of all together, batch 128.\n")
+    print("Steps per second of all trials together, `cnn, width 8`, batch 128. `mps`: each has an equal share of the multiprocessors; `mps-unlimited`: no limit.\n")
     counts = sorted({f["trials"] for f in sharing})
-    table(["how"] + ["%d trials" % n for n in counts],
-          [[how] + [next(("%.0f" % f["steps_a_second"] for f in sharing if (f["how"], f["trials"]) == (how, n)), "") for n in counts]
-           for how in dict.fromkeys(f["how"] for f in sharing)])
-packed = of("packed")
-if packed:
-    print("Whole runs by espalier (`trial.sharing`, `packing_max`), seconds:\n")
-    table(["how", "trials", "steps", "run"], [[f["how"], f["trials"], f["steps"], f["run_s"]] for f in packed])
+    hows = list(dict.fromkeys(f["how"] for f in sharing))
+    rates = {(h, n): [f["steps_a_second"] for f in sharing if (f["how"], f["trials"]) == (h, n)] for h in hows for n in counts}
+    table(["sharing"] + ["%d trial%s" % (n, "s"[:n > 1]) for n in counts],
+          [[h] + [spread(rates[h, n]) for n in counts] for h in hows])
+    print("Fluid's *alpha*, by which one more trial multiplies the time of each, from these medians:\n")
+    rows = []
+    for h in hows:
+        row, base = [h], rates[h, 1] or rates.get(("mps", 1), [])
+        for before, n in zip(counts, counts[1:]):
+            a, b = rates[h, before] or base, rates[h, n]
+            row.append("%.2f" % ((n / statistics.median(b)) / (before / statistics.median(a))) ** (1 / (n - before)) if a and b else "")
+        rows.append(row)
+    table(["sharing"] + ["%d to %d" % pair for pair in zip(counts, counts[1:])], rows)
+
+grids = of("grid")
+if grids:
+    print("## Predicted and real\n")
+    print("Grids of trials with `fluid`, 300 iterations each, as `espalier simulate` predicts them with the profile that `espalier profile` measured before, in seconds.\n")
+    table(["trials", "sharing", "predicted", "real", "error"],
+          [[f["trials"], f["how"], "%.1f" % f["predicted_s"], "%.1f" % f["run_s"], "%+.0f %%" % (100 * (f["predicted_s"] / f["run_s"] - 1))] for f in grids])
+allocators = of("allocator")
+if allocators:
+    print("## One search, three allocators\n")
+    print("9 trials by `sha` on one GPU. *Busy* is the mean of nvidia-smi's utilization: the share of the time in which any kernel ran.\n")
+    table(["allocator", "sharing", "runs", "seconds", "busy"],
+          [[use, of("allocator", use=use)[0]["how"], len(of("allocator", use=use)), spread([f["run_s"] for f in of("allocator", use=use)], "%.1f"),
+            spread([f["busy"] for f in of("allocator", use=use)], "%.0f") + " %"] for use in dict.fromkeys(f["use"] for f in allocators)])
+starts = of("start")
+if starts:
+    print("## From one trial to the next\n")
+    print("Trials of `fashion_cuda` that follow each other on a GPU of their own, %d of them, milliseconds.\n" % len(starts))
+    table(["", "ms"], [["last report to the end of the trial's processes, final checkpoint included", ms([f["end_s"] for f in starts])],
+                       ["until the next trial is placed", ms([f["gap_s"] for f in starts])],
+                       ["until its processes are launched, the GPU found clean", ms([f["launch_s"] for f in starts])],
+                       ["until its first report", ms([f["first_report_s"] for f in starts])],
+                       ["an iteration", spread([1000 * f["iteration_s"] for f in starts], "%.1f")]])
 for f in of("search"):
-    print("A whole search (27 trials by sha): %.1f s; the best network is right about %.2f %% of the validation.\n" % (f["run_s"], 100 * f["best"]))
+    print("A whole search (`examples/fashion-cuda`, 27 trials by sha): %.1f s; the best network is right about %.2f %% of the validation.\n" % (f["run_s"], 100 * f["best"]))
