@@ -99,6 +99,36 @@ Test(bohb, begins)
 	}
 }
 
+/* A promoted trial that fails for good leaves its place to the next best. */
+Test(bohb, promotes_the_next_best_in_place_of_one_that_fails)
+{
+	static const char *const modes[] = { "iterations_max=9 mode=sync", "iterations_max=9" };
+
+	for (int k = 0; k < 2; k++) {
+		struct espl_kit *kit = espl_kit_new(5);
+		uint64_t id;
+
+		espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
+		cr_assert_eq(espl_kit_open(kit, BOHB, modes[k], NULL), ESPL_OK);
+		cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 9), ESPL_OK);
+		cr_assert_eq(espl_kit_trials(kit), 9);
+		for (id = 0; id < 9; id++)
+			cr_assert_eq(espl_kit_end(kit, id, ESPL_END_BUDGET, (double)id), ESPL_OK);
+		cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 0, 9), ESPL_OK);
+		cr_assert_not_null(strstr(espl_kit_log(kit), "trial=2 continue budget=3\n"));
+		cr_assert_null(strstr(espl_kit_log(kit), "trial=3 continue"));
+		cr_assert_eq(espl_kit_end(kit, 0, ESPL_END_FAILED, NAN), ESPL_OK);
+		for (id = 1; id < 3; id++)
+			cr_assert_eq(espl_kit_end(kit, id, ESPL_END_BUDGET, (double)id), ESPL_OK);
+		espl_kit_clear(kit);
+		cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 1, 9), ESPL_OK);
+		cr_assert_not_null(strstr(espl_kit_log(kit), "trial=3 continue budget=3\n"), "%s: %s",
+		    modes[k], espl_kit_log(kit));
+		cr_assert_eq(espl_kit_refused(kit), 0);
+		espl_kit_free(kit);
+	}
+}
+
 /* ---- a problem ---------------------------------------------------------------------------- */
 
 static double
