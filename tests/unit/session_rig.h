@@ -128,8 +128,9 @@ rig_soon(struct rig *r, uint32_t most_ms)
 static inline void
 rig_cut(struct espl__buf *b, size_t count)
 {
-	memmove(b->data, b->data + count, b->size - count);
 	b->size -= count;
+	if (b->size > 0) /* an empty one may have no data */
+		memmove(b->data, b->data + count, b->size);
 }
 
 /* Some of the bytes, often all. */
