@@ -188,7 +188,8 @@ static const char bars_sql[] =
     "  1.0 * t.gpu / m.gpus, 1.0 / m.gpus, w.from_s, w.until_s, p.trial"
     "  FROM layout, first, work w JOIN seat t USING (gang, number) JOIN stay p USING (gang, number)"
     "  JOIN machine m ON m.n = t.node LEFT JOIN stage s ON s.n = w.stage"
-    "  WHERE row > 0 AND bars <= 3000 AND t.node < 24";
+    "  WHERE row > 0 AND bars <= 3000 AND t.node < 24"
+    " ORDER BY 1, 8, 6, 4, 7"; /* a node before its trials */
 
 static void
 send_bar(sqlite3_stmt *st, double end, FILE *to)
