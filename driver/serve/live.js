@@ -227,10 +227,10 @@ function problem(text, hint) {
     hint ? make("p", { class: "note" }, hint) : ""));
 }
 
-const causes = { in_use_s: "GPUs were in use", coming_s: "nodes were on their way",
-  free_s: "GPUs were free", aside_s: "GPUs were set aside",
-  no_nodes_s: "there were too few nodes" };
-const waitText = (wait) => (wait ? Object.entries(causes).filter(([key]) => wait[key] >= 0.05)
+const causes = () => ({ in_use_s: `${unit(0)} were in use`, coming_s: "nodes were on their way",
+  free_s: `${unit(0)} were free`, aside_s: `${unit(0)} were set aside`,
+  no_nodes_s: "there were too few nodes" });
+const waitText = (wait) => (wait ? Object.entries(causes()).filter(([key]) => wait[key] >= 0.05)
   .map(([key, text]) => `${seconds(wait[key])} ${text}`).join("; ") : "");
 function queueSection(queue) {
   if (!queue)
@@ -238,7 +238,7 @@ function queueSection(queue) {
   const ended = (q) => !["running", "waiting", "to come"].includes(q.status);
   const list = queue.queue.slice(0, 500);
   return [section("Queue", table([["w", "kind"], ["w", "name"], ["w", "status"], "arrived",
-    "waits for", ["w", "because"], "trials", "GPUs", ""], list.map((q) => [["w", q.kind],
+    "waits for", ["w", "because"], "trials", unit(0), ""], list.map((q) => [["w", q.kind],
     ["w", q.name], ["w", q.status], seconds(q.arrived_s),
     seconds(known(q.waiting_since_s) ? queue.now_s - q.waiting_since_s : null),
     ["w pa", waitText(q.why)], q.trials, metric(q.gpus), setting.control && !ended(q)
