@@ -2,7 +2,8 @@
 # keys and folders of their own, below $work/slurm. It needs root.
 #
 #   slurm_start [PROCTRACK]   starts it, or says why not in $slurm_why; nodes are $node1 and $node2, with 2 cores and
-#                             2 made-up GPUs each; partitions: main (default), high (preempts low), low, short, off
+#                             2 made-up GPUs each; partitions: main (default), high (preempts low), low, short (a
+#                             minute), off, closed (to this account), bare (its node has no GPUs, and does not exist)
 #   slurm_kill NODE           a node dies; slurm_stop ends all
 slurm_pid() { cat "$work/slurm/run/$1.pid" 2>/dev/null; }
 slurm_lives() {	# a zombie counts as gone
@@ -48,10 +49,10 @@ slurm_conf() {	# PORT PROCTRACK
 		SchedulerParameters=sched_interval=2,bf_interval=2,sched_min_interval=0,batch_sched_delay=0
 		GresTypes=gpu
 		SlurmctldTimeout=5
-		SlurmdTimeout=6
+		SlurmdTimeout=5
 		KillWait=4
 		ReturnToService=2
-		MessageTimeout=10
+		MessageTimeout=5
 		TCPTimeout=2
 		PreemptType=preempt/partition_prio
 		PreemptMode=CANCEL
@@ -59,9 +60,12 @@ slurm_conf() {	# PORT PROCTRACK
 	for i in 1 2; do
 		echo "NodeName=n$1-$i NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($1 + i)) CPUs=2 RealMemory=1000 Gres=gpu:fake:2"
 	done
-	for i in "main Default=YES" "high PriorityTier=10 PreemptMode=OFF" "low PriorityTier=1 GraceTime=20" "short MaxTime=1" "off State=DOWN"; do
+	echo "NodeName=n$1-3 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($1 + 3)) CPUs=2 RealMemory=1000 State=DOWN"
+	for i in "main Default=YES" "high PriorityTier=10 PreemptMode=OFF" "low PriorityTier=1 GraceTime=8" "short MaxTime=1" "off State=DOWN" \
+		"closed AllowAccounts=nobody"; do
 		echo "PartitionName=${i%% *} Nodes=n$1-[1-2] ${i#* }"
 	done
+	echo "PartitionName=bare Nodes=n$1-3"
 }
 slurm_start() {
 	local port=$((20000 + RANDOM % 12000)) i dev=$work/slurm/dev/gpu

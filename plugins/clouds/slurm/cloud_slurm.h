@@ -8,6 +8,7 @@
 
 #define SLURM_TEXT 600 /* of a message */
 #define SLURM_NAME 256 /* of a node or its address */
+#define SLURM_REASON 200
 
 enum {
 	SLURM_OPT_PARTITION = 0,
@@ -50,11 +51,12 @@ enum slurm_command {
 struct slurm_job {
 	uint64_t lease;
 	char token[65];
-	char id[32];     /* of the job; "" not known yet */
-	char reason[64]; /* why it waits, as last told */
+	char id[32];               /* of the job; "" not known yet */
+	char reason[SLURM_REASON]; /* why it waits, as last told */
 	char node[SLURM_NAME];
 	int submit;           /* it is to be submitted if the controller does not know it */
 	int submitting;       /* sbatch runs */
+	uint32_t tries;       /* of sbatch without an answer from the controller */
 	int canceling;        /* scancel runs */
 	int releasing;        /* the host wants its end */
 	int asking;           /* for the address of its node */
@@ -127,18 +129,20 @@ struct slurm_words cloud_slurm_words_reach(const struct slurm_cloud *, const cha
 
 /* A line of squeue. */
 struct slurm_line {
-	char id[32], state[32], reason[64], node[SLURM_NAME], name[80];
+	char id[32], state[32], reason[SLURM_REASON], node[SLURM_NAME], name[80];
 	int64_t end_s; /* its time limit, UTC; 0 none */
 };
 /* Moves past the next line; 0: there is none. */
 int cloud_slurm_answer_line(const char **text, struct slurm_line *);
-/* Why a command failed: its last words, or that it did not answer.  0: it did not fail. */
+/* Why a command failed: its errors, or that it did not answer.  0: it did not fail. */
 int cloud_slurm_answer_failed(const struct slurm_cloud *, const char *program,
     const struct espl_child *, char text[SLURM_TEXT]);
 /* Looks for the partition in what sinfo says; -1: it is of no use, and why. */
 int cloud_slurm_answer_partition(struct slurm_cloud *, const char *sinfo, char text[SLURM_TEXT]);
-/* Why a job waits, for people; 1: it will never start. */
-int cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT]);
+/* What the refusal of a job is: 0 the controller did not answer, and may have taken the job. */
+espl_reason cloud_slurm_answer_refusal(const struct espl_child *);
+/* Why a job waits, for people; not 0: it will never start, and the lease ends for this reason. */
+espl_reason cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT]);
 
 /* ---- cloud_slurm_owned.c: the jobs of all runs ---- */
 

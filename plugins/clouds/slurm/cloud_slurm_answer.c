@@ -40,23 +40,50 @@ cloud_slurm_answer_line(const char **text, struct slurm_line *line)
 	return 1;
 }
 
-/* The last line that says something. */
+/* Ends a message where it is too long, and hides what is not printable. */
 static void
-copy_last(char *to, size_t room, const char *text)
+add_words(char *to, size_t room, const char *text, size_t size)
 {
-	size_t end = strlen(text), begin;
+	size_t used = strlen(to);
 
-	while (end > 0 && (text[end - 1] == '\n' || text[end - 1] == ' '))
-		end--;
-	for (begin = end; begin > 0 && text[begin - 1] != '\n'; begin--)
-		continue;
-	if (end - begin >= room)
-		end = begin + room - 1;
-	memcpy(to, text + begin, end - begin);
-	to[end - begin] = '\0';
-	for (char *c = to; *c != '\0'; c++)
+	if (used > 0 && used + 2 < room) {
+		memcpy(to + used, ": ", 2);
+		used += 2;
+	}
+	if (size >= room - used)
+		size = room - 1 - used;
+	memcpy(to + used, text, size);
+	to[used + size] = '\0';
+	for (char *c = to + used; *c != '\0'; c++)
 		if ((unsigned char)*c < ' ' || *c == 127)
 			*c = '?';
+}
+
+/* The errors of a command, in one line: a limit is named before the line that says what came of it.
+ * If no line is marked as an error, the last one that says something. */
+static void
+copy_errors(char *to, size_t room, const char *text, const char *program)
+{
+	const char *last = "";
+	size_t last_size = 0, size;
+
+	to[0] = '\0';
+	for (; *text != '\0'; text += size + (text[size] == '\n')) {
+		const char *error = strstr(text, ": error: ");
+
+		size = strcspn(text, "\n");
+		if (error != NULL && error < text + size) {
+			if (to[0] == '\0')
+				add_words(to, room, program, strlen(program));
+			error += strlen(": error: ");
+			add_words(to, room, error, (size_t)(text + size - error));
+		} else if (strspn(text, " ") < size && strncmp(text, "Try ", 4) != 0) {
+			last = text;
+			last_size = size;
+		}
+	}
+	if (to[0] == '\0')
+		add_words(to, room, last, last_size);
 }
 
 int
@@ -67,7 +94,7 @@ cloud_slurm_answer_failed(const struct slurm_cloud *cloud, const char *program,
 
 	if (child->status == ESPL_OK && child->exit_code == 0)
 		return 0;
-	copy_last(last, sizeof last, child->err != NULL ? child->err : "");
+	copy_errors(last, sizeof last, child->err != NULL ? child->err : "", program);
 	if (child->status == ESPL_E_LIMIT)
 		(void)snprintf(text, SLURM_TEXT,
 		    "%s did not answer within %lld s; does the controller run (scontrol ping)?",
@@ -81,6 +108,71 @@ cloud_slurm_answer_failed(const struct slurm_cloud *cloud, const char *program,
 		(void)snprintf(text, SLURM_TEXT, "%s failed with exit status %d", program,
 		    child->exit_code);
 	return -1;
+}
+
+/* What stops every job like this one: QOSMaxNodePerJobLimit, QOSMinGRES, or "Job's account not
+ * permitted to use this partition". */
+static int
+is_for_good(const char *text)
+{
+	static const char *const words[] = { "PerJob", "PerNode", "QOSMinCpu", "QOSMinGRES",
+		"QOSMinMemory", "use this partition" };
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strstr(text, words[i]) != NULL)
+			return 1;
+	return 0;
+}
+
+espl_reason
+cloud_slurm_answer_refusal(const struct espl_child *child)
+{
+	static const struct {
+		const char *words;
+		espl_reason reason;
+	} table[] = {
+		{ "Unable to contact", 0 },
+		{ "timed out", 0 },
+		{ "Connection refused", 0 },
+		{ "temporarily", 0 },
+		{ "Zero Bytes were transmitted", 0 },
+		{ "Transport endpoint", 0 },
+		{ "not available now", ESPL_BY_CAPACITY },
+		{ "not available (", ESPL_BY_CAPACITY },
+		{ "nodes are busy", ESPL_BY_CAPACITY },
+		{ "Invalid account", ESPL_BY_REFUSAL },
+		{ "Invalid partition", ESPL_BY_REFUSAL },
+		{ "Invalid qos", ESPL_BY_REFUSAL },
+		{ "Invalid feature", ESPL_BY_REFUSAL },
+		{ "Invalid generic resource", ESPL_BY_REFUSAL },
+		{ "Invalid Trackable RESource", ESPL_BY_REFUSAL },
+		{ "Invalid license", ESPL_BY_REFUSAL },
+		{ "Invalid node name", ESPL_BY_REFUSAL },
+		{ "Invalid user id", ESPL_BY_REFUSAL },
+		{ "Invalid --", ESPL_BY_REFUSAL },
+		{ "use this partition", ESPL_BY_REFUSAL },
+		{ "Access/permission denied", ESPL_BY_REFUSAL },
+		{ "Access denied to requested reservation", ESPL_BY_REFUSAL },
+		{ "Requested reservation is invalid", ESPL_BY_REFUSAL },
+		{ "Requested node configuration is not available", ESPL_BY_REFUSAL },
+		{ "Requested time limit is invalid", ESPL_BY_REFUSAL },
+		{ "Node count specification invalid", ESPL_BY_REFUSAL },
+		{ "More processors requested than permitted", ESPL_BY_REFUSAL },
+		{ "Memory required by task is not available", ESPL_BY_REFUSAL },
+		{ "Memory specification can not be satisfied", ESPL_BY_REFUSAL },
+		{ "unrecognized option", ESPL_BY_REFUSAL },
+		{ "invalid option", ESPL_BY_REFUSAL },
+		{ "requires an argument", ESPL_BY_REFUSAL },
+	};
+
+	if (child->status == ESPL_E_LIMIT)
+		return 0;
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+		if (strstr(child->err, table[i].words) != NULL)
+			return table[i].reason;
+	if (strstr(child->err, "QOS") == NULL && strstr(child->err, "imit") == NULL)
+		return ESPL_BY_FAULT;
+	return is_for_good(child->err) ? ESPL_BY_REFUSAL : ESPL_BY_QUOTA;
 }
 
 /* "gpu:a100:4(S:0-1),nvme:1": 4 */
@@ -172,12 +264,12 @@ cloud_slurm_answer_partition(struct slurm_cloud *cloud, const char *sinfo, char 
 	return -1;
 }
 
-int
+espl_reason
 cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT])
 {
 	static const struct {
 		const char *reason, *words;
-		int never;
+		espl_reason never;
 	} table[] = {
 		{ "None", "it was submitted", 0 },
 		{ "Resources", "no node is free", 0 },
@@ -188,15 +280,17 @@ cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT])
 		{ "PartitionConfig", "the partition does not allow it now", 0 },
 		{ "PartitionDown", "the partition is down", 0 },
 		{ "PartitionInactive", "the partition is not active", 0 },
-		{ "PartitionNodeLimit", "the partition does not have enough nodes for it", 1 },
+		{ "PartitionNodeLimit", "the partition does not have enough nodes for it",
+		    ESPL_BY_FAULT },
 		{ "PartitionTimeLimit", "the time limit of the partition is shorter than its own",
-		    1 },
-		{ "BadConstraints", "no node has what it asks for", 1 },
-		{ "InvalidAccount", "the account is not valid", 1 },
-		{ "InvalidQOS", "the QOS is not valid", 1 },
-		{ "AccountNotAllowed", "the partition does not allow this account", 1 },
-		{ "QOSNotAllowed", "the partition does not allow this QOS", 1 },
-		{ "launch failed requeued held", "its script could not be started", 1 },
+		    ESPL_BY_REFUSAL },
+		{ "BadConstraints", "no node has what it asks for", ESPL_BY_REFUSAL },
+		{ "InvalidAccount", "the account is not valid", ESPL_BY_REFUSAL },
+		{ "InvalidQOS", "the QOS is not valid", ESPL_BY_REFUSAL },
+		{ "AccountNotAllowed", "the partition does not allow this account",
+		    ESPL_BY_REFUSAL },
+		{ "QOSNotAllowed", "the partition does not allow this QOS", ESPL_BY_REFUSAL },
+		{ "launch failed requeued held", "its script could not be started", ESPL_BY_FAULT },
 	};
 
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -211,5 +305,5 @@ cloud_slurm_answer_reason(const char *reason, char text[SLURM_TEXT])
 		    reason);
 	else
 		(void)snprintf(text, SLURM_TEXT, "%s", reason);
-	return 0;
+	return is_for_good(reason) ? ESPL_BY_REFUSAL : 0;
 }

@@ -8,6 +8,7 @@
 
 #define PAUSE_FIRST (250 * ESPL_SECOND / 1000)
 #define PAUSE_SILENT (60 * ESPL_SECOND)    /* most, while the controller does not answer */
+#define SUBMIT_MOST 5                      /* tries, while squeue answers and sbatch does not */
 #define COMPLETING_MOST (10 * ESPL_SECOND) /* then the end is told without Slurm's last word */
 
 /* ---- commands ---- */
@@ -223,6 +224,7 @@ static void
 take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
 {
 	char why[SLURM_TEXT], text[SLURM_TEXT + 60];
+	espl_reason never;
 
 	if (job->ready) { /* Slurm took the node and would start the job again some time */
 		if (!job->canceling)
@@ -233,10 +235,11 @@ take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, const struct slur
 	if (strcmp(line->reason, job->reason) == 0 || job->releasing)
 		return;
 	(void)snprintf(job->reason, sizeof job->reason, "%s", line->reason);
-	if (cloud_slurm_answer_reason(line->reason, why)) {
+	never = cloud_slurm_answer_reason(line->reason, why);
+	if (never != 0) {
 		(void)snprintf(text, sizeof text, "job %s would never start: %s", job->id, why);
 		cancel_job(cloud, job);
-		end_job(cloud, job, ESPL_BY_FAULT, text);
+		end_job(cloud, job, never, text);
 		return;
 	}
 	(void)snprintf(text, sizeof text, "job %s waits: %s", job->id, why);
@@ -340,6 +343,10 @@ take_missing(struct slurm_cloud *cloud, struct slurm_job *job)
 {
 	if (job->submitting)
 		return;
+	if (job->tries >= SUBMIT_MOST) {
+		end_job(cloud, job, ESPL_BY_CAPACITY, "Slurm has not taken its job in 5 tries");
+		return;
+	}
 	if (job->id[0] == '\0' && job->submit && !job->releasing) {
 		submit_job(cloud, job);
 		return;
@@ -414,24 +421,12 @@ take_poll(struct slurm_cloud *cloud, const struct espl_child *child)
 
 /* ---- other answers ---- */
 
-/* The controller did not answer; it may have taken the job even so. */
-static int
-is_passing(const struct espl_child *child)
-{
-	static const char *const words[] = { "Unable to contact", "timed out", "Connection refused",
-		"temporarily", "Zero Bytes were transmitted", "Transport endpoint" };
-
-	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-		if (strstr(child->err, words[i]) != NULL)
-			return 1;
-	return child->status == ESPL_E_LIMIT;
-}
-
 static void
 take_submitted(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
 {
 	char text[SLURM_TEXT];
 	const char *out = child->out;
+	espl_reason reason;
 	int failed = cloud_slurm_answer_failed(cloud, "sbatch", child, text);
 
 	job->submitting = 0;
@@ -439,12 +434,11 @@ take_submitted(struct slurm_cloud *cloud, struct slurm_job *job, const struct es
 	if (failed == 0) /* JOB or JOB;CLUSTER */
 		(void)snprintf(job->id, sizeof job->id, "%.*s", (int)strspn(out, "0123456789"),
 		    out);
-	else if (!is_passing(child)) {
-		end_job(cloud, job,
-		    strstr(text, "QOS") != NULL || strstr(text, "limit") != NULL ? ESPL_BY_QUOTA
-										 : ESPL_BY_FAULT,
-		    text);
+	else if ((reason = cloud_slurm_answer_refusal(child)) != 0) {
+		end_job(cloud, job, reason, text);
 		return;
+	} else {
+		job->tries++;
 	}
 	if (job->id[0] != '\0' && job->releasing)
 		cancel_job(cloud, job);
