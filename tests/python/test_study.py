@@ -173,6 +173,11 @@ class Studies(unittest.TestCase):
             self.assertEqual(os.waitpid(child, 0)[1], 0)
             self.assertEqual(study.tell(mine, 1).state, "completed")
 
+    def test_a_short_space(self):
+        short = {**SEARCH, "space": {"x": (-1.0, 1.0), "word": ['a"b', "c"]}}
+        with espalier.open(SEARCH, "long") as long, espalier.open(short, "short") as study:
+            self.assertEqual([t.params for t in long.ask(9)], [t.params for t in study.ask(9)])
+
     def test_functions(self):
         best = espalier.minimize(square, {"x": (-1.0, 1.0)}, trials=30, seed=1)
         self.assertLess(best.value, 0.1)

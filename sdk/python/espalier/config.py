@@ -2,12 +2,30 @@
 
 import math
 import re
-from typing import Any, List, Mapping
+from typing import Any, Dict, List, Mapping
 
 
 def text(config: Mapping[str, Any]) -> str:
     """{"experiment": {"name": "x"}} as `experiment = { name = "x"; };` and so on."""
+    space = config.get("space")
+    if isinstance(space, Mapping):
+        config = {**config, "space": {name: _parameter(given) for name, given in space.items()}}
     return "".join("%s = %s;\n" % (_name(name), value_text(value)) for name, value in config.items())
+
+
+def _parameter(given: Any) -> Any:
+    """(low, high), (low, high, "log") and a list of values, as the group of a parameter."""
+    if isinstance(given, list):
+        return {"type": "choice", "values": given}
+    if not isinstance(given, tuple):
+        return given
+    low, high, *scale = given
+    whole = isinstance(low, int) and isinstance(high, int)
+    group: Dict[str, Any] = {"type": "int", "low": low, "high": high} if whole else {
+        "type": "real", "low": float(low), "high": float(high)}
+    if scale:
+        group["scale"] = scale[0]
+    return group
 
 
 def _name(name: str) -> str:

@@ -29,8 +29,8 @@ def run(config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
         set: Optional[Mapping[str, Any]] = None, progress: bool = True) -> Run:
     """Runs a search to its end and returns its results.
 
-    config is a configuration file, or a dict of the same structure, whose relative paths are
-    relative to the working directory.  dir is the run directory (default: the experiment's or the
+    config is a configuration file, or a dict of the same structure (its space also as minimize()
+    takes it), whose relative paths are relative to the working directory.  dir is the run directory (default: the experiment's or the
     file's name, and the time).  set overrides values, for example {"algorithm.trials": 9}.
     Interrupted (Ctrl-C, the notebook's stop button) it stops cleanly, and resume(dir) continues."""
     written = None

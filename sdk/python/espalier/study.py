@@ -324,7 +324,8 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
          set: Optional[Mapping[str, Any]] = None) -> Study:
     """Opens a search for ask and tell.
 
-    config is a configuration file, a dict of the same structure, or the directory of a study.  dir is
+    config is a configuration file, a dict of the same structure (its space also as minimize() takes
+    it), or the directory of a study.  dir is
     the run directory (default: a new one, named after the experiment and the time); if it is there,
     the study in it is continued.  set overrides values, for example {"algorithm.trials": 9}."""
     written = None
@@ -345,21 +346,6 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
             os.unlink(written)
 
 
-def _parameter(given: Any) -> Any:
-    """(low, high), (low, high, "log") and a list of values, as the group of a parameter."""
-    if isinstance(given, list):
-        return {"type": "choice", "values": given}
-    if not isinstance(given, tuple):
-        return given
-    low, high, *scale = given
-    whole = isinstance(low, int) and isinstance(high, int)
-    group: Dict[str, Any] = {"type": "int", "low": low, "high": high} if whole else {
-        "type": "real", "low": float(low), "high": float(high)}
-    if scale:
-        group["scale"] = scale[0]
-    return group
-
-
 def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: int,
               algorithm: Union[str, Mapping[str, Any]], seed: int, first: Sequence[Mapping[str, Any]],
               dir: Optional[Path], catch: Tuple[Type[BaseException], ...]) -> Best:
@@ -369,8 +355,7 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
         experiment["first"] = tuple(first)
     if isinstance(algorithm, str):
         algorithm = {"use": algorithm, "trials": trials, "iterations_max": 1}
-    config = {"experiment": experiment, "space": {name: _parameter(given) for name, given in space.items()},
-              "algorithm": algorithm}
+    config = {"experiment": experiment, "space": space, "algorithm": algorithm}
     kept = dir if dir is not None else os.path.join(tempfile.mkdtemp(prefix="espalier-"), "study")
     try:
         with open(config, kept) as study:
