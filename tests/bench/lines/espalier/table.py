@@ -1,0 +1,3 @@
+import espalier
+
+print(espalier.load("resume").trials().sort_values("metric"))
