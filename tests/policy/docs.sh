@@ -65,5 +65,6 @@ report 'words that docs/style.md rules out' "$(
 version=$(sed -n 's/^AC_INIT(\[espalier\], \[\(.*\)\])$/\1/p' configure.ac)
 report 'packages have the version of configure.ac' "$(
 	# The tarball has no debian/.
-	[ ! -e debian ] || head -n 1 debian/changelog | grep -q "^espalier ($version-" || echo "debian/changelog: not version $version")"
+	[ ! -e debian ] || head -n 1 debian/changelog | grep -q "^espalier ($version-" || echo "debian/changelog: not version $version"
+	grep -q "^Version: *$version\$" packaging/espalier.spec || echo "packaging/espalier.spec: not version $version")"
 exit $failed
