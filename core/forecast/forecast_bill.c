@@ -1,8 +1,8 @@
-/* forecast_bill.c - what the nodes of a plan cost in one sample of its times.
+/* forecast_bill.c - the cost of the nodes of a plan in one sample of its times.
  *
- * The rules of ledger.c, in seconds and dollars.  A step pays for the nodes while it lasts, and
- * for its new ones from the begin of their bill; what a lease costs beyond it, by minimum
- * charge or rounding up, goes to the step at whose end it is given back.
+ * The rules of ledger.c, in seconds and dollars. A step pays for the nodes while it lasts, and for
+ * its new ones from the start of their bill; the cost of a lease beyond that, by minimum charge or
+ * rounding up, is charged to the step at whose end it is released.
  */
 #include "base/assert.h"
 #include "forecast/forecast_impl.h"

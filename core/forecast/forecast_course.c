@@ -1,5 +1,5 @@
-/* forecast_course.c - a plan laid out in time: which stage follows which, and which nodes come,
- * stay and go between them.  None of this depends on luck. */
+/* forecast_course.c - a plan laid out in time: the order of stages, and the nodes that arrive, stay
+ * and leave between them. None of this is random. */
 #include "base/assert.h"
 #include "forecast/forecast_impl.h"
 
@@ -165,7 +165,7 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 
 /* ---- nodes --------------------------------------------------------------------------- */
 
-/* The `count` oldest living nodes go at the end of `step`; ESPL_ANY: before the first, unused. */
+/* Releases the `count` oldest nodes at the end of `step`; ESPL_ANY: before the first, unused. */
 static void
 give_back(struct espl__forecast *f, uint32_t count, uint32_t step)
 {

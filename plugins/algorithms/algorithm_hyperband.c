@@ -1,13 +1,13 @@
 /* algorithm_hyperband.c - Hyperband (Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar, JMLR 2018).
  *
- * Successive halving with several trades between many configurations and long training: bracket s
- * begins with about eta^s (S + 1) / (s + 1) configurations at iterations_max / eta^s iterations
- * each, s = S .. 0.  The table and the walk are brackets.h; here are the options.
+ * Successive halving with several trade-offs between many configurations and long training: bracket
+ * s begins with about eta^s (S + 1) / (s + 1) configurations at iterations_max / eta^s iterations
+ * each, s = S .. 0. The table and its traversal are in brackets.h; the options are here.
  *
  * Beyond the paper: iterations are whole numbers, rounded down; brackets may run side by side, or
- * overlap as in HpBandSter; `trials` ends the search after exactly so many configurations, the last
- * bracket being a smaller one.  Of a rung in which trials failed, as many as planned go on while
- * there are any.
+ * overlap as in HpBandSter; `trials` ends the search after exactly that many configurations, with a
+ * smaller last bracket. If trials of a rung failed, as many as planned are promoted while there are
+ * any.
  */
 #include <stdlib.h>
 #include "brackets.h"

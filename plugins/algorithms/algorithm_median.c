@@ -1,16 +1,15 @@
-/* algorithm_median.c - random search with the median stopping rule, as Vizier's paper gives it
- * (Golovin et al., KDD 2017, section 3.2.1): a trial stops at step s if its best loss by then is
- * worse than the median of the running averages, up to step s, of the losses of all completed
- * trials.
+/* algorithm_median.c - random search with the median stopping rule of Vizier's paper (Golovin et
+ * al., KDD 2017, section 3.2.1): a trial stops at step s if its best loss by then is worse than the
+ * median of the running averages, up to step s, of the losses of all completed trials.
  *
- * Completed are trials that came to their end; those stopped on the way, or failed, are not.  A
- * running average in which a NaN took part counts as infinite, NaN is nobody's best.  Beyond the
- * paper: nothing is stopped before `trials_min` completed trials got as far, nor within `grace`
- * iterations, and the rule may be applied every few iterations only.
+ * Trials that were stopped early or failed do not count as completed. A running average that
+ * includes a NaN counts as infinite, and NaN is never a best loss. Beyond the paper: nothing is
+ * stopped before `trials_min` completed trials have come as far, nor within `grace` iterations, and
+ * the rule may be applied every few iterations only.
  *
- * Each step has the averages in two heaps with the median between them: O(log n) a completed trial
- * and step, O(1) a question.  Memory: 8 bytes a completed trial and step at which the rule is
- * applied.
+ * Each step has the averages in two heaps with the median between them: O(log n) for each completed
+ * trial and step, O(1) for each check. Memory: 8 bytes for each completed trial and step at which
+ * the rule is applied.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -212,7 +211,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* ---- courses ------------------------------------------------------------------------------ */
 
-/* Room for so many trials more, before any of them is added: half an answer cannot be taken back.
+/* Reserves room for this many more trials before any of them is added: half an answer cannot be
+ * undone.
  */
 static espl_status
 reserve_courses(struct median *search, uint64_t more, struct espl_error *error)
@@ -266,7 +266,7 @@ find_course(struct median *search, const struct espl_trial *trial)
 	return course != NULL && course->trial == trial->id ? course : NULL;
 }
 
-/* The average as it stands is that of every step passed since the last report. */
+/* The present average is that of every step passed since the last report. */
 static espl_status
 pass_steps(struct course *course, uint64_t steps, struct espl_error *error)
 {

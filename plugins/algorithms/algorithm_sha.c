@@ -26,7 +26,7 @@ static const struct espl_option options[] = {
 	    .fallback = "cumulative" },
 };
 
-/* a * b, or `most` if that is less: both at least 1, so no overflow goes unseen. */
+/* a * b, or `most` if that is less: both are at least 1, so every overflow is detected. */
 static uint64_t
 multiply_capped(uint64_t a, uint64_t b, uint64_t most)
 {

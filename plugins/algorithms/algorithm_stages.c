@@ -1,8 +1,8 @@
-/* algorithm_stages.c - a search whose shape is spelled out stage by stage.
+/* algorithm_stages.c - a search whose shape is declared stage by stage.
  *
- * stages = ( (32, 1), (10, 3), (3, 9), (1, 37) ): 32 trials train 1 iteration, the best 10 of
- * them 3 more, and so on (RubberBand's ExperimentSpec, EuroSys'21, fig. 6).  Where a stage is
- * wider than the one before it, new configurations join and train that stage's iterations.
+ * stages = ( (32, 1), (10, 3), (3, 9), (1, 37) ): 32 trials train 1 iteration, the best 10 of them
+ * 3 more, and so on (RubberBand's ExperimentSpec, EuroSys'21, fig. 6). Where a stage is wider than
+ * the one before it, new configurations join and train that stage's iterations.
  */
 #include <espalier/kit/assert.h>
 #include <espalier/kit/rung_table.h>

@@ -141,7 +141,7 @@ make_kinds(struct brackets *b, struct espl_error *error)
 	return status;
 }
 
-/* How many brackets there are, and what is left for the last one. */
+/* The number of brackets, and the number of configurations left for the last one. */
 static espl_status
 count_brackets(struct brackets *b, struct espl_error *error)
 {

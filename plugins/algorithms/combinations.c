@@ -74,7 +74,7 @@ make_axes(struct combinations *all, uint64_t points, uint64_t most, struct espl_
 	return status;
 }
 
-/* The configuration the odometer shows; what is switched off becomes NaN. */
+/* The configuration that the odometer shows; inactive parameters become NaN. */
 static espl_status
 read_odometer(struct combinations *all, struct espl_error *error)
 {

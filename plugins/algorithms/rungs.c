@@ -1,7 +1,8 @@
-/* rungs.c - ASHA's rungs as heaps: who is in the best 1/eta, without ever sorting a rung.
+/* rungs.c - ASHA's rungs as heaps: which trials are in the best 1/eta, without ever sorting a rung.
  *
- * A rung is cut in two: `top`, a heap with its worst in front, and `others`, with its best in
- * front. A result goes to its side of the cut; then the cut is moved by at most one.
+ * A rung is divided into `top`, a heap with its worst result in front, and `others`, a heap with
+ * its best in front. A new result is added to the heap where it belongs; then the boundary is moved
+ * by at most one.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -193,7 +194,7 @@ add_to_top(struct rungs_rung *rung, struct rungs_place place)
 	}
 }
 
-/* The result just added goes to its side; then the cut moves to where it belongs. */
+/* Adds the new result to the heap where it belongs, then moves the boundary. */
 static void
 cut_result(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_place place)
 {

@@ -50,7 +50,7 @@ typedef espl_status shared_add(void *ctx, struct espl_search_sink *, struct espl
 void shared_tell_rungs(const struct espl_host *, const uint64_t *until, size_t stride,
     uint32_t count, const char *more);
 
-/* Does the experiment end by itself?  A search without an end of its own needs that. */
+/* Whether the experiment ends by itself, which a search that never finishes needs. */
 int shared_has_end(const struct espl_host *);
 /* The failure if it does not: the option that would give it one, and what to write. */
 espl_status shared_endless(struct espl_error *, uint32_t option, const char *give);

@@ -1,14 +1,14 @@
 /* placer_pack.c - shelves of shared GPUs, and whole GPUs node by node.
  *
- * For allocators that let trials share a GPU or spread over several (Fluid, MLSys'21, 4.2).  Whole
- * gangs are placed first, the largest first, each on as few nodes as may be, and grow and shrink
- * where they are.  A share of a GPU goes where the fewest share already, for a share is a cap on
- * neighbours and an empty GPU is a fast one; or, with fill, where it fits most tightly.  Shares of
- * equal degree are taken in the order in which they were granted.  When a whole gang lacks GPUs,
- * the GPUs with the fewest sharers are cleared onto those with holes.  If a gang still has no
- * place, the widest of the round are placed before smaller ones may stay where they are, and one
- * small gang moves where that makes room.  A gang for which there is no room yet keeps its slots
- * and trains on.
+ * For allocators that let trials share a GPU or spread over several (Fluid, MLSys'21, 4.2). Whole
+ * gangs are placed first, the largest first, each on as few nodes as possible, and grow and shrink
+ * where they are. A share of a GPU goes to the GPU with the fewest sharers, because a share only
+ * limits the number of neighbors and an empty GPU is fast; or, with fill, where it fits most
+ * tightly. Shares of equal degree are placed in the order in which they were granted. When a whole
+ * gang lacks GPUs, the sharers of the GPUs with the fewest sharers are moved to free places on
+ * other GPUs. If a gang still has no place, the widest gangs of the round are placed before smaller
+ * ones may stay where they are, and one small gang moves where that makes room. A gang for which
+ * there is no room yet keeps its slots and continues to train.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +161,7 @@ add_whole(struct pack *pack, const struct espl_gang *gang, uint32_t offer, struc
 	return done;
 }
 
-/* A gang that may straddle nodes keeps what it has and gets more, wherever that is. */
+/* A gang that may straddle nodes keeps its slots and gets more, on any nodes. */
 static uint32_t
 grow_gang(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
@@ -368,8 +368,8 @@ is_open(const struct pack *pack, uint32_t i)
 	    !(i < pack->round_count && pack->held[i]);
 }
 
-/* Those of list[from .. to) that can have the new share where they are have it, but for those that
- * are to make room. */
+/* Gangs of list[from .. to) keep their place if their new share fits there, except those that must
+ * make room. */
 static espl_status
 stay_in_place(struct pack *pack, uint32_t from, uint32_t to)
 {
@@ -496,7 +496,7 @@ begin_again(struct pack *pack, struct espl_mark mark)
 }
 
 /* Gangs without a new place whose old slots were given to others: they must keep the old ones. 1:
- * there are some. */
+ * such gangs exist. */
 static int
 find_squeezed(struct pack *pack)
 {

@@ -1,8 +1,8 @@
 /* placer_scatter.c - every gang where the most GPUs are idle: the baseline.
  *
- * What a placement without a controller comes to (RubberBand, EuroSys'21, 6.2): workers land on
- * the emptiest nodes, gangs that need not stay together one worker at a time.  Nobody is ever
- * moved for somebody else; a node is given up when it is empty.
+ * This is the result of placement without a controller (RubberBand, EuroSys'21, 6.2): workers are
+ * placed on the emptiest nodes, gangs that need not stay together one worker at a time. No gang is
+ * ever moved for another; a node is given up when it is empty.
  */
 #include <stdlib.h>
 #include <espalier/kit/assert.h>

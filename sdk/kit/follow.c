@@ -188,8 +188,8 @@ espl_follow_starves(struct espl_follow_at *at, const struct espl_alloc_view *vie
 	return need > at->held && at->lacks_since < view->now;
 }
 
-/* Each bracket makes its own what has been asked for, in order of the leases: it does not matter
- * which come first.  What one does not need goes to those for whom no node comes, or is given back.
+/* Each bracket takes the nodes requested for it, in order of the leases, which does not change the
+ * result. Nodes that it does not need go to brackets whose nodes do not arrive, or are released.
  */
 static espl_status
 espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view,
@@ -281,8 +281,8 @@ espl_follow_nodes(uint32_t trials, uint32_t each, uint32_t per_node)
 }
 
 /* planning.release: once the last trial of the stage has its GPUs, empty nodes that the next stage
- * does not need go; the forecast does the same (docs/model.md).  A trial that comes back for want
- * of a result gets a node again. */
+ * does not need are released; the forecast does the same (docs/model.md). A trial that returns
+ * because its result was lost gets a node again. */
 static espl_status
 espl_follow_release(const struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t b)
@@ -394,8 +394,8 @@ espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 	at->wait_until = view->now + (espl_span)((wait > 10 ? wait : 10) * 1e9);
 }
 
-/* GPUs of a trial on the nodes that are there: the plan's, or as many as fit; 0: not even the
- * least. */
+/* GPUs of a trial on the available nodes: the plan's, or as many as fit; 0: not even the minimum.
+ */
 static uint32_t
 espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *view,
     uint32_t ready)
@@ -457,8 +457,8 @@ espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
 
 /* ---- ahead of the next stage -------------------------------------------------------------- */
 
-/* The stage's trials start: when must the next stage's nodes be asked for so that they are there
- * when it ends? */
+/* The stage's trials start: when must the next stage's nodes be requested to be ready when it ends?
+ */
 static void
 espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at,
     const struct espl_alloc_view *view, const struct espl_experiment *e, uint32_t bracket)

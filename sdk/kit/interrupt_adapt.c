@@ -1,9 +1,9 @@
-/* interrupt_adapt.c - a logistic regression that learns while it is asked; see interrupt_learn.h.
+/* interrupt_adapt.c - a logistic regression that learns while it predicts; see interrupt_learn.h.
  *
- * It begins as the empirical share of the past 48 hours and changes as far as the market's own past
- * shows that other terms predict better: weights have a normal prior, each minute whose hour is
- * over updates it (an extended Kalman filter, which is the Laplace approximation one sample at a
- * time).  So it needs no training period and follows a market that changes.
+ * It begins with the empirical share of the past 48 hours and changes as far as the market's past
+ * shows that other terms predict better. Weights have a normal prior, and each minute whose hour is
+ * over updates them (an extended Kalman filter, which is the Laplace approximation one sample at a
+ * time). So it needs no training period and follows a market that changes.
  */
 #include <math.h>
 #include <string.h>

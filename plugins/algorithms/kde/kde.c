@@ -104,7 +104,8 @@ kde_free(struct kde *kde)
 
 /* ---- observations ---------------------------------------------------------------------------- */
 
-/* How many of them are good, how many bad: the rest but for what rounding leaves, the worst. */
+/* How many of them are good, and how many bad: the rest, except the worst ones that rounding leaves
+ * out. */
 static void
 split_good_bad(const struct kde *kde, const struct kde_budget *budget, uint32_t *good,
     uint32_t *bad)
@@ -275,7 +276,7 @@ kde_observe(struct kde *kde, uint64_t budget, uint64_t trial, double loss, const
 	return observe_loss(kde, budget, UINT64_C(1) << 63 | trial, loss, values, error);
 }
 
-/* Only what was observed after as many iterations as this search trains its trials is of use to the
+/* Only observations after as many iterations as this search trains its trials are useful for the
  * model. */
 static void
 report_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, uint32_t count)

@@ -25,7 +25,7 @@
  * reference rule.
  */
 
-/* Points are kept axis by axis, in blocks of so many: what a compiler can do side by side. */
+/* Points are stored axis by axis, in blocks of this size, so that compilers can vectorize. */
 #define KDE_BLOCK 16u
 
 struct kde_axis {
@@ -157,7 +157,7 @@ struct kde {
 
 /* values: of the first of KDE_OPTIONS. */
 void kde_read(const struct espl_value *values, struct kde_setup *);
-/* Asks the host for what it needs; after a failure kde_free must be called as well. */
+/* Requests the host's services; after a failure kde_free must be called as well. */
 espl_status kde_init(struct kde *, const struct espl_host *, const struct kde_setup *,
     struct espl_error *);
 void kde_free(struct kde *);

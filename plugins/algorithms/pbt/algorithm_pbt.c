@@ -1,17 +1,17 @@
 /* algorithm_pbt.c - population based training (Jaderberg et al., arXiv:1711.09846): members train
- * side by side; at every interval the worse ones go on from a better one's weights (exploit, an
+ * side by side; at every interval the worse ones continue from a better one's weights (exploit, an
  * ESPL_CLONE), with a configuration near the better one's (explore).
  *
- * Asynchronous: a member is looked at when it reaches its interval, against the losses that the
- * others had at theirs; a source is taken as it was saved at its last look.  Looks are spread
- * evenly over the interval, so that not all save, and copy, at once.  Synchronous: all rest at the
- * interval, then all are looked at.  In either form those of one round are ranked together: who
- * came first in it is chance.
+ * Asynchronous: a member is ranked when it reaches its interval, against the losses that the others
+ * had at theirs; the source's checkpoint is that of its last ranking. Rankings are spread evenly
+ * over the interval, so that not all members save, and copy, at once. Synchronous: all members
+ * pause at the interval, then all are ranked. In either form the members of one round are ranked
+ * together, because their order of arrival is random.
  *
  * Departures from the paper: members that fail or report NaN are always replaced; where GPUs are
- * fewer than members, one that is an interval ahead of one still waiting for a GPU gives its own up
- * until it is served; further populations may follow, each ranked by itself.  Truncation takes a
- * source whose checkpoint is of its last interval, if there is one.  Memory is O(population),
+ * fewer than members, a member that is an interval ahead of one still waiting for a GPU gives up
+ * its GPU until that one is served; further populations may follow, each ranked by itself.
+ * Truncation prefers a source whose checkpoint is of its last interval. Memory is O(population),
  * whatever the number of trials.
  */
 #include <math.h>

@@ -16,7 +16,7 @@
 struct member {
 	uint64_t trial;
 	uint64_t iteration;  /* last known */
-	uint64_t saved;      /* iteration at which it was last told to save, or rests; 0 none */
+	uint64_t saved;      /* iteration at which it last saved on request, or is paused; 0 none */
 	double loss;         /* at its last interval */
 	uint32_t population; /* its number */
 	uint16_t failures;   /* since its last interval */

@@ -91,7 +91,7 @@ draw_below(const struct pbt *pbt, uint32_t count)
 	return (uint32_t)(espl_uniform(pbt->host) * (double)count);
 }
 
-/* One of the best, whose checkpoint is of its last interval if any of them has one. */
+/* One of the best, preferably one whose checkpoint is of its last interval. */
 static uint32_t
 draw_best(const struct pbt *pbt, uint32_t from, uint32_t count)
 {

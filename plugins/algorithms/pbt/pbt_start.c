@@ -1,4 +1,5 @@
-/* pbt_start.c - population based training: how a member begins, anew or from another one's weights.
+/* pbt_start.c - population based training: how a member starts, with a new configuration or from
+ * another one's weights.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -6,12 +7,13 @@
 #include <espalier/util.h>
 #include "pbt.h"
 
-/* Population based training's explore: each parameter is drawn anew with some probability, or else
+/* Population based training's explore: each parameter is redrawn with some probability, or else
  * perturbed.
  *
- * Numbers are multiplied by a factor (one on a scale that is fine near its upper end: its distance
- * from there); a whole number or a stepped one that would stay moves by one step; an ordinal moves
- * to a neighbour; a choice, which has none, stays.  What a changed choice switches on is drawn.
+ * Numbers are multiplied by a factor (on a scale that is fine near its upper end, their distance
+ * from that end is); a whole number or a stepped one that would not change moves by one step; an
+ * ordinal moves to a neighbor; a choice, which has none, stays. Parameters that a changed choice
+ * activates are drawn.
  */
 static double
 perturb_value(const struct espl_param *p, double value, double factor)
@@ -131,8 +133,9 @@ pbt_new(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
 	return status;
 }
 
-/* The member goes on from the source's weights.  The checkpoint of the source's last interval; if
- * that was lost, its newest; if nothing is kept, the configuration begins anew. */
+/* The member continues from the source's weights: from the checkpoint of the source's last
+ * interval; if that was lost, from its newest; if there is none, the configuration starts from the
+ * beginning. */
 espl_status
 pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_sink *sink,
     struct espl_error *error)

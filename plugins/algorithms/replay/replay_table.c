@@ -1,8 +1,9 @@
 /* replay_table.c - reads a schedule: one pass over the text, cell by cell.
  *
- * A column that is no parameter of the space must not change: it is one of the search's constants.
- * Cells are separated by commas, may stand in double quotes ("" within is one quote), and numbers
- * are as C writes them.  A parameter that a row switches off has an empty cell.
+ * A column that is not a parameter of the space must be constant: it is one of the search's
+ * constants. Cells are separated by commas, may be enclosed in double quotes ("" within is one
+ * quote), and numbers are in C's notation. The cell of a parameter that is inactive in a row is
+ * empty.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -137,7 +138,7 @@ parse_number(const char *at)
 	return negative ? -result : result;
 }
 
-/* A label, a number, or nothing: what the parameter has in this row. */
+/* A label, a number, or nothing: the parameter's value in this row. */
 static espl_status
 value_cell(struct reading *r, const struct espl_param *p, double *value)
 {

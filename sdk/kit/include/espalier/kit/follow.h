@@ -72,11 +72,12 @@ void espl_follow_free(struct espl_follow *f);
 espl_status espl_follow(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, uint32_t offer, struct espl_error *error);
 
-/* Does a stage wait for nodes for longer than could be expected?  *offer: whose. */
+/* Whether a stage has waited for nodes for longer than could be expected. *offer: of those nodes.
+ */
 int espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *view,
     uint32_t *offer);
-/* Does a stage begin in this very call, and is it more than 5 % (and three standard deviations) off
- * the time at which it was predicted to?  *bracket: whose. */
+/* Whether a stage begins in this call, and differs by more than 5 % (and three standard deviations)
+ * from the time predicted for it. *bracket: the one of the stage. */
 int espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view,
     uint32_t *bracket);
 /* A new plan was given to the sink: it is in force in the next call, which comes at once. */

@@ -1,8 +1,8 @@
-/* espalier kit: moves.h - a placer's answer while it is being built.
+/* espalier kit: moves.h - a placer's answer under construction.
  *
- * Which gangs need a place in this call (changed ones, and those without room in earlier calls),
- * where each is to go, and the order of the calls of the sink: first the gangs that leave, then
- * those that shrink or grow in place, then those that arrive.
+ * It holds the gangs that need a place in this call (changed ones, and those without room in
+ * earlier calls), the new place of each, and the order of the sink calls: first the gangs that
+ * leave, then those that shrink or grow in place, then those that arrive.
  *
  * Use: espl_moves_gather, then for each open move find slots and espl_moves_settle it, then
  * espl_moves_keep and espl_moves_submit; espl_moves_free in destroy.
@@ -38,7 +38,7 @@ struct espl_moves {
 void espl_moves_free(struct espl_moves *moves);
 /* Index in view->gangs, or ESPL_ANY. */
 uint32_t espl_gang_find(const struct espl_place_view *view, uint64_t item);
-/* Does it hold what it was granted, on slots that it may keep? */
+/* Whether it holds what it was granted, on slots that it may keep. */
 int espl_gang_is_settled(const struct espl_gang *gang);
 /* Does it hold slots now? */
 int espl_gang_holds(const struct espl_gang *gang);
@@ -60,8 +60,8 @@ struct espl_slot *espl_moves_room(struct espl_moves *moves, const struct espl_ga
 void espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint32_t state);
 /* Settles each open move whose gang can have its share where it is. */
 espl_status espl_moves_stay(struct espl_moves *moves, struct espl_node_map *map);
-/* After all others: gangs of open moves whose old slots are still free keep them, train there, and
- * are checked again in the next call. */
+/* Last step: gangs of open moves whose old slots are still free keep them, train there, and are
+ * checked again in the next call. */
 espl_status espl_moves_keep(struct espl_moves *moves, struct espl_node_map *map);
 /* Calls the sink.  All of them are checked again in the next call: those without a place, and
  * those whose new place the host may have refused. */

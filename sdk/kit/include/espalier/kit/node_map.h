@@ -54,7 +54,7 @@ uint32_t espl_node_map_find(const struct espl_node_map *map, uint64_t node);
 struct espl_node_map_gpu *espl_node_map_cell(struct espl_node_map *map, uint32_t i, uint32_t gpu);
 void espl_node_map_change(struct espl_node_map *map, uint32_t i, uint32_t gpu, uint32_t packing,
     int32_t sign);
-/* Takes the slots of a gang away, or puts it back (sign 1); lost nodes are passed over. */
+/* Removes the slots of a gang, or restores them (sign 1); lost nodes are skipped. */
 void espl_node_map_drop(struct espl_node_map *map, const struct espl_slot *slots, uint32_t count,
     int32_t sign);
 /* Undoes everything since step_count was `mark`. */
@@ -78,8 +78,8 @@ uint32_t espl_node_map_join(struct espl_node_map *map, uint32_t i, uint32_t gpu,
 /* Places the gang on whole idle nodes of one offer and size; 0: there are not enough. */
 uint32_t espl_node_map_place_on_nodes(struct espl_node_map *map, const struct espl_gang *gang,
     struct espl_slot *slots);
-/* The rest of a gang's share, on idle GPUs of one offer, beside the `done` slots it has: node by
- * node, the best fit first.  share.gpus; 0: there is no room, and nothing was changed. */
+/* Places the rest of a gang's share on idle GPUs of one offer, in addition to its `done` slots:
+ * node by node, the best fit first. share.gpus; 0: there is no room, and nothing was changed. */
 uint32_t espl_node_map_place_rest(struct espl_node_map *map, const struct espl_gang *gang,
     uint32_t offer, struct espl_slot *slots, uint32_t done);
 /* A gang that may straddle nodes, on as few as possible, all of one offer. */
@@ -92,8 +92,8 @@ int espl_slot_order(const void *a, const void *b);
 /* Gives up surplus nodes that have no owner and are empty.  They accept no gang any more. */
 void espl_node_map_give_up(struct espl_node_map *map, const struct espl_place_view *view,
     struct espl_place_sink *sink);
-/* Gives a gang whose old slots have been dropped its new share without moving it: a part of what
- * it had, or that and more beside it.  Fills share.gpus slots; 0: it has to move. */
+/* Gives a gang whose old slots have been dropped its new share without moving it: a part of its old
+ * slots, or all of them and more. Fills share.gpus slots; 0: it has to move. */
 uint32_t espl_node_map_stay(struct espl_node_map *map, const struct espl_gang *gang,
     struct espl_slot *slots);
 

@@ -57,9 +57,9 @@ const struct espl_slot *espl_occupancy_slots(const struct espl_occupancy *occupa
 int espl_occupancy_index(struct espl_occupancy *occupancy);
 /* Takes a gang out of the node map; its move becomes open.  from and gangs still list it. */
 void espl_occupancy_vacate(struct espl_occupancy *occupancy, uint32_t gang);
-/* GPUs whose gangs have ended, or have another place already and are about to leave, count as idle
- * in the node map from now on.  To be called before moves are settled.  0: out of memory (the map's
- * failed is set). */
+/* Treats GPUs whose gangs have ended, or have another place already and are about to leave, as idle
+ * in the node map from now on. Call it before moves are settled. 0: out of memory (the map's failed
+ * is set). */
 int espl_occupancy_expect(struct espl_occupancy *occupancy);
 
 #ifdef __cplusplus

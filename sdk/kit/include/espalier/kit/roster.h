@@ -66,11 +66,11 @@ uint32_t espl_least(const struct espl_item *item, uint32_t per_node);
 /* How many gangs of `gpus` GPUs fit on this many nodes, each on one node or on whole ones. */
 uint64_t espl_side_by_side(uint32_t gpus, uint32_t nodes, uint32_t per_node);
 /* GPUs of the whole nodes that `count` such gangs need if the rest of a node is too small for
- * one more; `gpus` if they leave no rest. */
+ * another one; `gpus` if they leave no rest. */
 uint64_t espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t per_node);
-/* Nodes of an offer to hold so that *gpus GPUs can be used.  Where some are set aside, more nodes
- * make up for them, as far as `limit` GPUs (UINT64_MAX: none) and the cloud's quota allow; *gpus
- * becomes what can be used then. */
+/* Nodes of an offer to hold so that *gpus GPUs can be used. If some are set aside, additional nodes
+ * compensate for them, as far as `limit` GPUs (UINT64_MAX: none) and the cloud's quota allow; *gpus
+ * becomes the number that can then be used. */
 uint32_t espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uint64_t limit,
     uint64_t *gpus);
 /* Number of the offer of this name, or of the first one still sold (name NULL or "").

@@ -64,7 +64,7 @@ struct espl_rung_table {
 	void *source_ctx;
 };
 
-/* Asks the host for what it needs.  Call espl_rung_table_free also after a failure. */
+/* Requests the host's services. Call espl_rung_table_free also after a failure. */
 espl_status espl_rung_table_init(struct espl_rung_table *table, const struct espl_host *host,
     struct espl_error *error);
 void espl_rung_table_free(struct espl_rung_table *table);
