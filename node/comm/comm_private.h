@@ -1,4 +1,4 @@
-/* comm_private.h - what the files of the CPU communicator share. */
+/* comm_private.h - declarations shared by the files of the CPU communicator. */
 #ifndef ESPL__COMM_PRIVATE_H
 #define ESPL__COMM_PRIVATE_H
 #include <stddef.h>

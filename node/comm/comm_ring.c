@@ -1,8 +1,9 @@
-/* comm_ring.c - collectives over TCP: every rank sends to the next and hears from the one before.
+/* comm_ring.c - collectives over TCP: every rank sends to the next and receives from the previous
+ * one.
  *
- * Long vectors: reduce-scatter and all-gather round the ring.  Short ones: all vectors go round
- * and every rank folds them by itself, in the very order in which the ring would have.  A lost
- * rank breaks its two links at once; who notices breaks his own, so all know within a round trip.
+ * Long vectors: reduce-scatter and all-gather round the ring. Short ones: all vectors go round and
+ * every rank adds them by itself, in the same order as the ring would. A lost rank breaks its two
+ * links at once; a rank that notices breaks its own links, so all know within a round trip.
  */
 #include <errno.h>
 #include <poll.h>
@@ -249,7 +250,7 @@ chain_sum(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t co
 	return status == ESPL_OK ? ring_broadcast(c, out, count * each, n - 1) : status;
 }
 
-/* The general case, slow: each shard travels to everybody in its turn. */
+/* The general case, slow: each shard is sent to all ranks in its turn. */
 static espl_status
 one_by_one(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count,
     espl_dtype type, const struct espl__span *spans, const uint32_t *order)

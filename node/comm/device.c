@@ -45,7 +45,7 @@ cpu_connect(struct espl__device *d, const struct espl__comm_setup *setup, struct
 const struct espl__device_ops espl__device_cpu = { "cpu", cpu_open, cpu_close, cpu_copy, cpu_copy,
 	cpu_connect };
 
-/* The module stays until exit: what it holds of its libraries may not be let go of before. */
+/* The module stays loaded until exit: resources of its libraries must not be released before. */
 static const struct espl__device_module *
 load_module(const char *name, struct espl__diag *diag)
 {

@@ -1,6 +1,6 @@
-/* keep.h - what the keeper of a session decides; keeper.c carries it out.
+/* keep.h - the decisions of the keeper of a session; keeper.c carries them out.
  *
- * Pure: lines, bytes and times in; bytes, and what to do, out.  No descriptor, no clock.
+ * Pure: lines, bytes and times in; bytes and orders out. No descriptor, no clock.
  */
 #ifndef ESPL__KEEP_H
 #define ESPL__KEEP_H

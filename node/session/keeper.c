@@ -1,5 +1,5 @@
-/* keeper.c - the node's end of a session: the keeper, which runs the agent, and the relays that
- * come and go between it and a channel.  What the keeper decides is in keep.c.
+/* keeper.c - the node's end of a session: the keeper, which runs the agent, and the relays between
+ * it and successive channels. The decisions of the keeper are in keep.c.
  */
 #include <errno.h>
 #include <fcntl.h>

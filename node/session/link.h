@@ -1,6 +1,6 @@
-/* link.h - what the driver's end of a session decides; driver_end.c carries it out.
+/* link.h - the decisions of the driver's end of a session; driver_end.c carries them out.
  *
- * Pure: bytes and times in; bytes, and what to do, out.  No descriptor, no clock.
+ * Pure: bytes and times in; bytes and orders out. No descriptor, no clock.
  */
 #ifndef ESPL__LINK_H
 #define ESPL__LINK_H

@@ -44,7 +44,7 @@ int espl__session_number(const char *text, int64_t *to); /* milliseconds -> ns; 
 void espl__session_nonblocking(int fd);
 /* A pipe that checkpoints pass through: fewer, longer turns. */
 void espl__session_widen(int pipe);
-/* Writes what it can and drops it from the front; -1: the reader is gone. */
+/* Writes as much as possible and removes it from the front; -1: the reader is gone. */
 int espl__session_write(int fd, struct espl__buf *);
 /* Reads the user's side into the stream.  1: read; 0: nothing now; -1: the end. */
 int espl__session_read(int fd, struct espl__stream *);

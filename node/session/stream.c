@@ -62,7 +62,8 @@ count_kept(const struct espl__stream *s)
 	return s->kept.size - s->gone;
 }
 
-/* Moves the rest to the front only when half of it is gone: each byte moves once on average. */
+/* Moves the rest to the front only when half of it has been removed: each byte moves once on
+ * average. */
 static void
 drop_kept(struct espl__stream *s, size_t count)
 {

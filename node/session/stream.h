@@ -37,9 +37,9 @@ struct espl__stream {
 };
 void espl__stream_init(struct espl__stream *);
 void espl__stream_free(struct espl__stream *);
-/* A new channel: what the last one left half done is forgotten, and a greeting is put into out. */
+/* A new channel: discards what the last one left half done, and puts a greeting into out. */
 void espl__stream_connect(struct espl__stream *);
-/* Bytes that came through the channel.  -1: they are not what the other end would send. */
+/* Bytes received from the channel. -1: the other end would not send them. */
 int espl__stream_feed(struct espl__stream *, const void *, size_t);
 /* How many bytes of input can be accepted now, and their acceptance; not after the end. */
 size_t espl__stream_room(const struct espl__stream *);

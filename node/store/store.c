@@ -88,8 +88,8 @@ sync_fd(int fd)
 	return fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : -1;
 }
 
-/* Thousands of small files, each waiting for the disk, would take minutes: beyond the first few
- * one syncfs() at the end stands for all. */
+/* Thousands of small files, each waiting for the disk, would take minutes: after the first few, one
+ * syncfs() at the end replaces the rest. */
 static int
 sync_entry(const struct seal *s, int fd)
 {
@@ -302,7 +302,8 @@ seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 	return status;
 }
 
-/* Is it still what the trial saved?  The disk may have lost what could not be written. */
+/* Whether it is still what the trial saved. The disk may have lost data that could not be written.
+ */
 static espl_status
 compare_seal(struct seal *s)
 {

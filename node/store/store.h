@@ -17,16 +17,16 @@
  * of 8.5 s in all; after any failure `saving` holds what the trial left there. */
 espl_status espl__store_keep(const char *saving, const char *place, uint64_t *bytes,
     struct espl__diag *);
-/* Was it an error of the system, not of what the trial left? */
+/* Whether it was an error of the system, not of the trial's files. */
 int espl__store_is_system(espl_status);
-/* Every entry of MANIFEST is there, with its size and check sum.  Anything else beside them is
- * not looked at.  The message begins with what is missing or damaged. */
+/* Checks that every entry of MANIFEST exists, with its size and checksum. Other files are ignored.
+ * The message begins with the missing or damaged one. */
 espl_status espl__store_check(const char *folder, struct espl__diag *);
 /* Reads an open file to its end; block: room for reading.  0, or -1 with errno. */
 #define ESPL__STORE_BLOCK ((size_t)1 << 18)
 #define ESPL__STORE_HEADER "espalier-manifest 1\n"
 int espl__store_sum(int fd, uint8_t *block, uint32_t *crc, uint64_t *size);
-/* All messages above name files as the checkpoint knows them.  For others: what the system said
- * ("No space left on device"), without the path before it; points into the diag. */
+/* All messages above use the checkpoint's names of files. For other uses: the system's error
+ * message ("No space left on device") without the path before it; points into the diag. */
 const char *espl__reason(const struct espl__diag *);
 #endif

@@ -33,8 +33,8 @@ struct espl__mover_ops {
 	/* It is durable here, because it was asked for or put by the other end; or it was asked
 	 * for and cannot be had (diag). */
 	void (*got)(void *ctx, const char *name, const struct espl__diag *);
-	/* NULL: content goes over the channel.  Else the folder is in a bucket, or shall be, and
-	 * from here on lines go to and fro (espl__move_send_line) until espl__move_stored. */
+	/* NULL: the content goes over the channel. Otherwise the folder is in a bucket, or will be,
+	 * and lines are exchanged (espl__move_send_line) until espl__move_stored. */
 	void (*store)(void *ctx, struct espl__move *);
 	/* A line of the other end.  The first one moves a folder that is not ours to send on. */
 	void (*line)(void *ctx, struct espl__move *, const char *text);
@@ -59,7 +59,7 @@ void espl__mover_restart(struct espl__mover *);
 int espl__mover_receive(struct espl__mover *, uint8_t type, struct espl__reader *, int64_t now);
 /* Appends what may be sent now, while out has less than `most` bytes.  Returns how many. */
 size_t espl__mover_pump(struct espl__mover *, struct espl__buf *out, size_t most, int64_t now);
-/* Does anything move whose name begins like this, and has it moved since the tick? */
+/* Whether anything moves whose name begins like this, and has made progress since the tick. */
 int espl__mover_busy(const struct espl__mover *, const char *prefix, int64_t since);
 const struct espl__moved *espl__mover_sums(const struct espl__mover *, int outgoing);
 

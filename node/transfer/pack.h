@@ -35,11 +35,12 @@ struct espl__unpack {
 	char *line;
 	int stage;
 };
-/* A new folder for the content of `digest`.  `place` keeps what it has until close. */
+/* A new folder for the content of `digest`. `place` keeps its content until close. */
 espl_status espl__unpack_open(struct espl__unpack *, const char *place, uint64_t digest,
     struct espl__diag *);
 espl_status espl__unpack_write(struct espl__unpack *, const uint8_t *, size_t, struct espl__diag *);
-/* Is it whole?  Then it is made durable and put in place at once; what was there is removed. */
+/* Checks that it is complete, makes it durable and moves it to its place at once; removes what was
+ * there. */
 espl_status espl__unpack_close(struct espl__unpack *, struct espl__diag *);
 /* Frees it, and removes what was not put in place. */
 void espl__unpack_drop(struct espl__unpack *);

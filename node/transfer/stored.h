@@ -1,5 +1,5 @@
-/* stored.h - a checkpoint whose content is in a bucket: in its place is a folder with the file
- * STORED, which says where.  Text: "espalier-stored 1", DIGEST SIZE KEY.
+/* stored.h - a checkpoint whose content is in a bucket: its place contains a folder with the file
+ * STORED, which describes where. Text: "espalier-stored 1", DIGEST SIZE KEY.
  */
 #ifndef ESPL__STORED_H
 #define ESPL__STORED_H

@@ -1,4 +1,5 @@
-/* worker_env.c - the environment of a rank becomes numbers, its parameters become settings. */
+/* worker_env.c - parses the environment of a rank into numbers, and its parameters into settings.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

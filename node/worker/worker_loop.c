@@ -1,8 +1,8 @@
 /* worker_loop.c - one iteration after another: step on all ranks, report and obey through rank 0.
  *
- * Between two steps rank 0 tells the driver what came out and all ranks what to do.  SIGTERM
- * counts for rank 0 alone, and there only between steps: it pauses the gang without waiting for
- * an answer.  The other ranks go along.
+ * Between two steps rank 0 reports the result to the driver and sends the next order to all ranks.
+ * SIGTERM has an effect only on rank 0, and there only between steps: it pauses the gang without
+ * waiting for an answer. The other ranks follow.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -156,8 +156,8 @@ save_checkpoint(struct espl__worker *w, struct espl__diag *diag)
 	return espl__worker_send_line(w, diag);
 }
 
-/* Waits for bytes or SIGTERM.  SIGTERM is blocked but for this wait, so none is missed.
- * 1: bytes, 0: SIGTERM. */
+/* Waits for bytes or SIGTERM. SIGTERM is blocked except during this wait, so none is missed. 1:
+ * bytes, 0: SIGTERM. */
 static int
 wait_reply(struct espl__worker *w, int heed)
 {
@@ -271,7 +271,7 @@ consult_driver(struct espl__worker *w, const struct report *r, struct order *o,
 	*o = (struct order){ .what = PAUSE, .finished = (uint32_t)r->finished };
 	if (status == ESPL_OK && !*w->wish)
 		status = read_reply(w, o, diag);
-	/* Saved before the others hear of it: they may leave when they have. */
+	/* Saved before the other ranks are informed, because they may exit then. */
 	if (status == ESPL_OK && (o->what == CHECKPOINT || o->what == PAUSE))
 		status = save_checkpoint(w, diag);
 	return status;

@@ -1,8 +1,8 @@
 /* worker_main.c - espalier-worker NAME: one rank of a trial that is a trainable, not a command.
  *
- * Started by espalier-agent with the environment of docs/trial-protocol.md.  What goes wrong is
- * said on standard error, which is the trial's log.  Exit status: 0 done, 2 started wrongly,
- * 3 failed, 75 another rank of the gang was lost.
+ * Started by espalier-agent with the environment of docs/trial-protocol.md. Errors are printed on
+ * standard error, which is the trial's log. Exit status: 0 done, 2 started wrongly, 3 failed, 75
+ * another rank of the gang was lost.
  */
 #include <signal.h>
 #include <stdio.h>

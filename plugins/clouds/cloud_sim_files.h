@@ -13,7 +13,7 @@
 #include <espalier/util.h>
 #include <espalier/kit/prices.h>
 
-/* A line of the log: of the nodes held until then, so many were interrupted. */
+/* A line of the log: how many of the nodes held until then were interrupted. */
 struct cloud_sim_seen {
 	espl_time at;
 	double nodes, interrupted;

@@ -1,7 +1,7 @@
 /* cloud_aws.c - machines of Amazon EC2, spot and on demand: options, requests and ssh.
  *
- * EC2 is asked over HTTP; the host signs requests, so that no key comes here. What a lease costs
- * is computed from the times that EC2 gives, because EC2 does not tell what it charges.
+ * EC2 is queried over HTTP; the host signs requests, so the plugin never sees keys. The cost of a
+ * lease is computed from the times that EC2 reports, because EC2 does not report its charges.
  */
 #include <ctype.h>
 #include <stdarg.h>

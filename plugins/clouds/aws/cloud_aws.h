@@ -1,7 +1,7 @@
-/* cloud_aws.h - what the parts of the cloud `aws` share: offers, leases, requests and answers.
+/* cloud_aws.h - the parts of the cloud `aws`: offers, leases, requests and answers.
  *
- * cloud_aws_query.c, cloud_aws_answer.c and cloud_aws_state.c are pure: they neither ask for the
- * time nor for anything else, and tests drive them without a network.
+ * cloud_aws_query.c, cloud_aws_answer.c and cloud_aws_state.c are pure: they read no clock and do
+ * no I/O, and tests drive them without a network.
  */
 #ifndef CLOUD_AWS_H
 #define CLOUD_AWS_H
@@ -169,8 +169,8 @@ struct aws_lease {
 	espl_time due;      /* nothing is sent before it */
 	espl_time since;    /* the step began, or RunInstances was answered */
 	espl_time missing;  /* not in complete listings since; ESPL_NEVER: it was there */
-	/* UTC by EC2's clock; 0 unknown.  EC2 charges from the time at which the machine runs,
-	 * and does not tell it: billed_s is the last time at which it was not running yet. */
+	/* UTC by EC2's clock; 0 unknown. EC2 charges from the time at which the machine runs, but
+	 * does not report it: billed_s is the last time at which it was not running yet. */
 	int64_t launch_s, billed_s, notice_s, end_s;
 	int64_t status_s;  /* the spot request said that it ends */
 	espl_time ends_at; /* of a notice, the run's clock */
@@ -195,7 +195,7 @@ void cloud_aws_state_listed(struct aws_lease *, const struct aws_machine *,
 int cloud_aws_state_spot(struct aws_lease *, const char *code, int64_t update_s, int64_t utc_s,
     espl_time now);
 void cloud_aws_state_release(struct aws_lease *, espl_time now);
-/* RunInstances is not to be sent again: listings tell whether there is a machine. */
+/* RunInstances must not be sent again: listings show whether there is a machine. */
 void cloud_aws_state_lost(struct aws_lease *, espl_time now);
 /* TerminateInstances was answered (before: the state in which it met the machine), or ssh was. */
 void cloud_aws_state_terminated(struct aws_lease *, enum aws_class, const char *before,
@@ -208,8 +208,8 @@ struct aws_price {
 	int64_t from_s; /* UTC */
 	espl_money usd_hour;
 };
-/* What EC2 charges at most, by what is known of the begin and the end; -1: the prices of that time
- * are not known. */
+/* The maximum that EC2 charges, given the known start and end; -1: the prices of that time are not
+ * known. */
 espl_money cloud_aws_state_charge(const struct aws_lease *, int spot, const struct aws_price *,
     uint32_t count);
 
@@ -271,7 +271,8 @@ struct aws_cloud {
 	uint64_t serial, listing;  /* numbers */
 	struct aws_machine *found; /* by the listing under way */
 	uint32_t found_count;
-	char *asked[AWS_REQUESTS]; /* what is read in pages: the request, NULL: not under way */
+	char *asked[AWS_REQUESTS]; /* the request whose answer is read in pages; NULL: none is
+				    * under way */
 	int ticking;
 	int64_t ahead_s;        /* EC2's clock, of this machine's */
 	struct aws_fact *facts; /* cloud_aws_record.c */
@@ -316,7 +317,7 @@ aws_market(const struct aws_offer *offer)
 	return aws_is_spot(offer) ? "spot" : "on-demand";
 }
 
-/* cloud_aws_start.c: what is asked before anything is leased, and the prices */
+/* cloud_aws_start.c: the queries before anything is leased, and the prices */
 espl_status cloud_aws_start(void *self, const struct espl_cloud_events *, struct espl_error *);
 espl_status cloud_aws_describe(void *self, const struct espl_cloud_events *, struct espl_error *);
 void cloud_aws_start_reply(struct aws_cloud *, const struct espl_http_reply *);

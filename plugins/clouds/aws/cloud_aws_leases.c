@@ -1,4 +1,5 @@
-/* cloud_aws_leases.c - leases: what cloud_aws_state.c says is due is sent, and told to the host. */
+/* cloud_aws_leases.c - leases: sends the requests that cloud_aws_state.c says are due, and reports
+ * to the host. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +127,7 @@ cloud_aws_report(const struct aws_cloud *cloud, struct aws_lease *lease, espl_no
 	(void)cloud->events->node(cloud->events, &event);
 }
 
-/* BOOTING, from which on the host counts what it costs, is a machine that runs. */
+/* BOOTING, from which on the host counts costs, means that the machine runs. */
 void
 cloud_aws_tell_state(const struct aws_cloud *cloud, struct aws_lease *lease)
 {

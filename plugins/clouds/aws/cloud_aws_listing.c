@@ -1,7 +1,7 @@
 /* cloud_aws_listing.c - listings of machines and of spot requests, read in pages.
  *
- * One listing, by client tokens, tells of all machines at once; another one, of spot requests,
- * tells which of them EC2 is about to take, two minutes before it does.
+ * One listing, by client tokens, contains all machines. Another one, of spot requests, shows which
+ * of them EC2 will interrupt, two minutes in advance.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* cloud_aws_start.c - what is asked before anything is leased: whose keys these are, the subnet of
- * each zone, the types of machines, the image, whether another driver runs its machines, whether
- * EC2 would take the requests; then prices.
+/* cloud_aws_start.c - the queries before anything is leased: the owner of the keys, the subnet of
+ * each zone, the instance types, the image, whether another driver runs its machines, whether EC2
+ * would accept the requests; then prices.
  */
 #include <jansson.h>
 #include <math.h>

@@ -1,8 +1,8 @@
-/* cloud_aws_state.c - a lease from the wish to the end: what answers and listings make of it.
+/* cloud_aws_state.c - a lease from the request to the end, according to answers and listings.
  *
- * Two rules keep machines from being lost: a request whose outcome is not known is repeated with
- * its token or looked for in listings, and no machine is taken for ended because it is missing
- * once, or soon after it was made.
+ * Two rules prevent machines from being lost: a request whose outcome is unknown is repeated with
+ * its token or looked up in listings, and a machine does not count as ended because it is missing
+ * once, or soon after it was created.
  */
 #include <stdio.h>
 #include <string.h>
@@ -117,7 +117,7 @@ know_machine(struct aws_lease *lease, const struct aws_machine *m, espl_time now
 		lease->launch_s = m->launch_s;
 }
 
-/* From what EC2 says of the state: since when it may charge. A state never goes back. */
+/* Notes the time from which EC2 may charge, by its reported state. A state never goes back. */
 static void
 note_state(struct aws_lease *lease, const struct aws_machine *m)
 {
@@ -143,7 +143,7 @@ cloud_aws_state_made(struct aws_lease *lease, const struct aws_machine *m, int s
 
 /* ---- listings ---- */
 
-/* The end where EC2 tells it; else the time of the first listing that shows it, and of an
+/* The end as EC2 reports it; otherwise the time of the first listing that shows it, and for an
  * interruption not later than EC2 ends machines. */
 static void
 note_end(struct aws_lease *lease, const struct aws_machine *m)

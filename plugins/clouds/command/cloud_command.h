@@ -1,6 +1,4 @@
-/* cloud_command.h - what the parts of the cloud `command` share: machines, and the user's three
- * commands.
- */
+/* cloud_command.h - the parts of the cloud `command`: machines, and the user's three commands. */
 #ifndef CLOUD_COMMAND_H
 #define CLOUD_COMMAND_H
 #include <espalier/cloud.h>

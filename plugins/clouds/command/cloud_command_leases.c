@@ -1,6 +1,6 @@
 /* cloud_command_leases.c - machines, from `acquire` until they are certainly gone.
  *
- * An acquire whose answer does not tell what became of it is followed by a list: the machine may
+ * An acquire whose answer does not show its outcome is followed by a list, because the machine may
  * exist. One that appears even later is released.
  */
 #include <stdio.h>

@@ -133,7 +133,7 @@ cloud_kubernetes_describe(void *self, const struct espl_cloud_events *events,
 
 /* ---- reach ---- */
 
-/* The lease tells where its pod is as its detail, "UID NAMESPACE CONTEXT". */
+/* The lease contains the place of its pod as its detail, "UID NAMESPACE CONTEXT". */
 static espl_status
 kube_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
     struct espl_error *error)

@@ -1,4 +1,4 @@
-/* cloud_kubernetes.h - what the parts of the cloud `kubernetes` share: pods, leases, requests. */
+/* cloud_kubernetes.h - the parts of the cloud `kubernetes`: pods, leases, requests. */
 #ifndef CLOUD_KUBERNETES_H
 #define CLOUD_KUBERNETES_H
 #include <espalier/cloud.h>
@@ -244,7 +244,7 @@ espl_status cloud_kubernetes_proxy_ask(struct kube_cloud *, const char *method, 
     json_t *body, uint64_t cookie);
 /* Every reply, before it is acted on: is the proxy alive, and which time is it there? */
 void cloud_kubernetes_proxy_note(struct kube_cloud *, const struct espl_http_reply *);
-/* After a request that failed: its class, what it says, and how long to wait. */
+/* After a request that failed: the class of the error, its text, and how long to wait. */
 enum kube_class cloud_kubernetes_proxy_failure(struct kube_cloud *, const struct espl_http_reply *,
     char text[KUBE_TEXT]);
 espl_span cloud_kubernetes_proxy_pause(struct kube_cloud *, uint32_t tries,

@@ -1,8 +1,9 @@
 /* cloud_kubernetes_leases.c - leases as pods: from `acquire` or `adopt` on, as the API reports
  * them.
  *
- * The name of a pod is the token of its lease, so a create whose answer was lost is repeated: it
- * then says that the pod exists. A pod is ours if its labels and, once it is known, its uid agree.
+ * The name of a pod is the token of its lease, so a create whose answer was lost is repeated: the
+ * answer is then that the pod exists. A pod is ours if its labels and, once it is known, its uid
+ * match.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,7 @@ take_refusal(struct kube_cloud *cloud, struct kube_lease *lease, enum kube_class
 		cloud_kubernetes_ends_gone(cloud, lease, ESPL_BY_REFUSAL, line);
 }
 
-/* The pod at its name, which may be somebody else's. Of two that were created for the lease, one
+/* The pod with this name, which may belong to another run. If two were created for the lease, one
  * without an answer, the older one is gone. */
 static void
 take_found(struct kube_cloud *cloud, struct kube_lease *lease, const json_t *object, int created)

@@ -1,5 +1,4 @@
-/* cloud_kubernetes_pod.c - pods as JSON: what is asked for, what an object says, what an error
- * says.
+/* cloud_kubernetes_pod.c - pods as JSON: building requests, parsing objects and errors.
  *
  * The state follows from the object alone, never from the type of an event: a pod that is deleted,
  * evicted or preempted looks the same on the watch.

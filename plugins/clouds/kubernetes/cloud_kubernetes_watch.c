@@ -1,7 +1,7 @@
 /* cloud_kubernetes_watch.c - one list and then one watch for all pods of the run.
  *
- * A watch that breaks begins again where it was; one that is too far behind (410) or heard nothing
- * is followed by a list. A server that does not answer ends no lease: the pods run without it.
+ * A broken watch restarts where it was; one that is too far behind (410) or was silent is followed
+ * by a list. A server that does not answer ends no lease: the pods run without it.
  */
 #include <stdlib.h>
 #include <string.h>

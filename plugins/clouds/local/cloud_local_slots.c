@@ -23,7 +23,7 @@ slots_folder(void)
 	return access("/run/lock", W_OK | X_OK) == 0 ? "/run/lock" : "/tmp";
 }
 
-/* What may stand in a message: it comes from a file that other users can write. */
+/* Replaces what must not be in a message: the text is from a file that other users can write. */
 static void
 clean_text(char *text)
 {

@@ -246,7 +246,7 @@ slurm_on_child(void *self, const struct espl_child *child)
 
 /* ---- the rest ---- */
 
-/* The lease tells its job and node as its provider's id, "JOB NODE". */
+/* The lease contains its job and node as its provider's id, "JOB NODE". */
 static espl_status
 slurm_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
     struct espl_error *error)

@@ -1,4 +1,4 @@
-/* cloud_slurm.h - what the parts of the cloud `slurm` share: jobs, and the words of commands. */
+/* cloud_slurm.h - the parts of the cloud `slurm`: jobs, and the words of commands. */
 #ifndef CLOUD_SLURM_H
 #define CLOUD_SLURM_H
 #include <espalier/cloud.h>

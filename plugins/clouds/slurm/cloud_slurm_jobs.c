@@ -268,7 +268,7 @@ take_running(struct slurm_cloud *cloud, struct slurm_job *job, const struct slur
 	    "Slurm ends its job soon: its time limit, or a preemption");
 }
 
-/* Its processes are being ended; what it ended of comes later, if at all. */
+/* Its processes are being killed; the reason follows later, if at all. */
 static void
 take_completing(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
 {

@@ -1,4 +1,4 @@
-/* cloud_ssh.h - what the parts of the cloud `ssh` share: hosts, and the words of commands. */
+/* cloud_ssh.h - the parts of the cloud `ssh`: hosts, and the words of commands. */
 #ifndef CLOUD_SSH_H
 #define CLOUD_SSH_H
 #include <espalier/cloud.h>

@@ -5,8 +5,8 @@
 
 #include "cloud_ssh.h"
 
-/* What ssh prints for a failure, and what it means for the user.  %s: the address; %c: the command
- * by which to try it. */
+/* The error messages of ssh, and their meaning for the user. %s: the address; %c: a command that
+ * reproduces it. */
 static const struct {
 	const char *printed, *means;
 } failures[] = {

@@ -260,7 +260,7 @@ cloud_ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
 	return short_command(cloud, host, look_script, arguments);
 }
 
-/* The agent has a connection of its own: a driver that loses an agent ends every process that it
+/* The agent uses a separate connection: a driver that loses an agent kills every process that it
  * does not know, and that includes the shared connections of short commands. */
 struct ssh_words
 cloud_ssh_words_agent(const struct ssh_cloud *cloud, const struct ssh_host *host,
