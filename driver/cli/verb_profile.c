@@ -294,9 +294,8 @@ show_log(const struct espl__measurement *m)
 static int
 is_cold(const struct espl__measurement *m)
 {
-	return m->begin.count > 0 && m->again.count > 0 &&
-	    m->begin.mean > COLD * m->again.mean && m->begin.mean - m->again.mean > 0.1 &&
-	    m->elapsed_s < SHORT;
+	return m->begin.count > 0 && m->again.count > 0 && m->begin.mean > COLD * m->again.mean &&
+	    m->begin.mean - m->again.mean > 0.1 && m->elapsed_s < SHORT;
 }
 
 /* The list's first element stays if it cannot be measured again. */

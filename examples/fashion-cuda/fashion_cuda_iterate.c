@@ -233,8 +233,7 @@ catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *erro
 static espl_status
 launch_kernels(struct fashion_cuda_trial *t, struct espl_error *error)
 {
-	espl_status status =
-	    fashion_cuda_task_run(t->work, t->engine, &t->learn, t->stream, error);
+	espl_status status = fashion_cuda_task_run(t->work, t->engine, &t->learn, t->stream, error);
 	cudaError_t code;
 
 	if (status == ESPL_OK)
@@ -274,8 +273,8 @@ learn_batches(struct fashion_cuda_trial *t, struct espl_error *error)
 		if (gang ? b > 0 : b >= 2 * AHEAD && b % AHEAD == 0)
 			status = catch_up(t, mark, error);
 		if (status == ESPL_OK)
-			status = t->graph != NULL ? launch_graph(t, error)
-						  : launch_kernels(t, error);
+			status =
+			    t->graph != NULL ? launch_graph(t, error) : launch_kernels(t, error);
 		if (status == ESPL_OK && (gang || b % AHEAD == 0)) {
 			cudaError_t code = cudaEventRecord(mark, t->stream);
 

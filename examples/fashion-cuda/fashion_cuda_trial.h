@@ -6,7 +6,11 @@
 #define FASHION_CUDA_CHECK 1024u /* images of a part of the validation, at most */
 
 enum fashion_cuda_network { FASHION_CUDA_CNN, FASHION_CUDA_MLP };
-enum fashion_cuda_graphs { FASHION_CUDA_STEP_GRAPH, FASHION_CUDA_PARTS_GRAPH, FASHION_CUDA_NO_GRAPH };
+enum fashion_cuda_graphs {
+	FASHION_CUDA_STEP_GRAPH,
+	FASHION_CUDA_PARTS_GRAPH,
+	FASHION_CUDA_NO_GRAPH
+};
 
 /* the instance */
 struct fashion_cuda {

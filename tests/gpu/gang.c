@@ -489,7 +489,8 @@ main(int argc, char **argv)
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	if (read_arguments(argc, argv) != 0) {
-		fprintf(stderr, "usage: gang [--count FLOATS] [--rounds N] [--kill RANK] WORLD...\n");
+		fprintf(stderr,
+		    "usage: gang [--count FLOATS] [--rounds N] [--kill RANK] WORLD...\n");
 		return 2;
 	}
 	shared =

@@ -315,9 +315,7 @@ run_open(struct run *r, const struct espl_plugin *plugin, const struct espl_sett
 	r->ops = (const struct espl_trainable_ops *)(const void *)plugin->ops;
 	r->values[0].as.s = given.data;
 	r->values[1].as.i = train;
-	r->values[2].as.i = given.bench > 0 ? 64
-	    : given.train / 4 < 2000        ? given.train / 4
-					    : 2000;
+	r->values[2].as.i = given.bench > 0 ? 64 : given.train / 4 < 2000 ? given.train / 4 : 2000;
 	r->values[3].as.i = 1; /* cosine */
 	r->values[4].as.i = network;
 	r->values[5].as.i = given.products;
@@ -496,8 +494,8 @@ without_graph(void)
 		run_close(&r);
 	}
 	given.graph = graph;
-	check(loss[0] == loss[1], "a trial without a graph learns the same, to the bit (%.6f, %.6f)",
-	    loss[0], loss[1]);
+	check(loss[0] == loss[1],
+	    "a trial without a graph learns the same, to the bit (%.6f, %.6f)", loss[0], loss[1]);
 }
 
 /* ---- speed -------------------------------------------------------------------------------- */

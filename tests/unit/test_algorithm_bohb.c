@@ -122,8 +122,8 @@ Test(bohb, promotes_the_next_best_in_place_of_one_that_fails)
 			cr_assert_eq(espl_kit_end(kit, id, ESPL_END_BUDGET, (double)id), ESPL_OK);
 		espl_kit_clear(kit);
 		cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 1, 9), ESPL_OK);
-		cr_assert_not_null(strstr(espl_kit_log(kit), "trial=3 continue budget=3\n"), "%s: %s",
-		    modes[k], espl_kit_log(kit));
+		cr_assert_not_null(strstr(espl_kit_log(kit), "trial=3 continue budget=3\n"),
+		    "%s: %s", modes[k], espl_kit_log(kit));
 		cr_assert_eq(espl_kit_refused(kit), 0);
 		espl_kit_free(kit);
 	}
