@@ -200,7 +200,7 @@ Test(cloud_kit, lease)
 	SAYS(kit, "reported READY of a lease that has ENDED");
 	event = make_event(77, ESPL_NODE_READY);
 	cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED);
-	SAYS(kit, "no lease of this run");
+	SAYS(kit, "not a lease of this run");
 	cr_expect_eq(espl_kit_reach(kit, 0), ESPL_OK);
 	SAYS(kit, "!! reported a command 0 times");
 	espl_kit_clear(kit);
