@@ -539,7 +539,8 @@ espl__http_submit(struct espl__http_hub *hub, const struct espl_http *request,
 }
 
 void
-espl__http_keys_came(struct espl__http_hub *hub, const struct espl__aws_keys *keys, const char *why)
+espl__http_keys_came(struct espl__http_hub *hub, const struct espl__aws_keys *keys,
+    espl_status status, const char *why)
 {
 	struct exchange *x, *next, *failed = NULL;
 
@@ -563,7 +564,8 @@ espl__http_keys_came(struct espl__http_hub *hub, const struct espl__aws_keys *ke
 	for (x = failed; x != NULL; x = next) {
 		next = x->next;
 		if (!hub->stopped)
-			answer_plugin(x, CURLE_LOGIN_DENIED);
+			answer_plugin(x,
+			    status == ESPL_E_CONFIG ? CURLE_LOGIN_DENIED : CURLE_SEND_ERROR);
 		exchange_free(x);
 	}
 }

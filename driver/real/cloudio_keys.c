@@ -36,6 +36,8 @@ take_output(struct espl__cloudio *io, const struct espl_child *child)
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const char *first = child->err != NULL ? (const char *)child->err : "";
 	char *why = NULL;
+	/* A command that fails may succeed later, for example when the network is back. */
+	espl_status status = ESPL_E_REMOTE;
 
 	first += strspn(first, "\n");
 	has->asking = 0;
@@ -45,16 +47,17 @@ take_output(struct espl__cloudio *io, const struct espl_child *child)
 		why = espl__format("cannot run the command for the keys of AWS: %s",
 		    (const char *)child->err);
 	else if (child->exit_code == 127 ||
-	    (child->exit_code != 0 && strncmp(first, "usage:", 6) == 0)) /* an old AWS CLI */
+	    (child->exit_code != 0 && strncmp(first, "usage:", 6) == 0)) { /* an old AWS CLI */
+		status = ESPL_E_CONFIG;
 		why = espl__strdup("no keys for AWS: set AWS_ACCESS_KEY_ID and "
 				   "AWS_SECRET_ACCESS_KEY, write a profile to ~/.aws/credentials, "
 				   "or install the AWS CLI, version 2.9 or newer");
-	else if (child->exit_code != 0)
+	} else if (child->exit_code != 0)
 		why = espl__format("no keys for AWS: %.*s", (int)strcspn(first, "\n"), first);
 	else if (espl__aws_keys_parse(child->out, child->out_size, &has->keys, &error) != ESPL_OK)
 		why = espl__format("the command for the keys of AWS is of no use: %s", error.text);
 	has->known = why == NULL;
-	espl__http_keys_came(io->http, why == NULL ? &has->keys : NULL, why);
+	espl__http_keys_came(io->http, why == NULL ? &has->keys : NULL, status, why);
 	free(why);
 }
 

@@ -40,7 +40,8 @@ espl_status espl__http_submit(struct espl__http_hub *, const struct espl_http *,
     struct espl_error *);
 /* Signs and sends the requests that wait for keys; NULL: there are no keys, for the reason `why`.
  */
-void espl__http_keys_came(struct espl__http_hub *, const struct espl__aws_keys *, const char *why);
+void espl__http_keys_came(struct espl__http_hub *, const struct espl__aws_keys *,
+    espl_status status, const char *why);
 void espl__http_cancel(struct espl__http_hub *, uint64_t cookie, int all);
 void espl__http_stop(struct espl__http_hub *); /* closes its handles on the loop */
 int espl__http_busy(const struct espl__http_hub *);

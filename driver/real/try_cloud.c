@@ -32,6 +32,7 @@ struct espl__visit {
 	struct espl__host_env env;
 	struct espl_cloud_events events;
 	espl_time now;
+	int lists;      /* machines are listed or released: ESPL_VISIT */
 	uint64_t asked; /* the request that is waited for; 0: start */
 	int done;
 	espl_status status;
@@ -163,6 +164,8 @@ give_service(void *ctx, struct espl__instance *instance, const char *id)
 	const struct espl__visit *v = ctx;
 
 	(void)instance;
+	if (strcmp(id, ESPL_VISIT) == 0)
+		return v->lists ? v : NULL;
 	return strcmp(id, ESPL_IO) == 0 ? espl__cloudio_service(v->io) : NULL;
 }
 
@@ -261,8 +264,8 @@ espl__visit_end(struct espl__visit *v)
 	free(v);
 }
 
-espl_status
-espl__visit_begin(const struct espl__run_config *config, struct espl__visit **visit,
+static espl_status
+begin_visit(const struct espl__run_config *config, int lists, struct espl__visit **visit,
     struct espl__diag *diag)
 {
 	const struct espl__section *section = &config->cloud;
@@ -277,6 +280,7 @@ espl__visit_begin(const struct espl__run_config *config, struct espl__visit **vi
 		return status;
 	v = espl__alloc(sizeof *v);
 	v->config = config;
+	v->lists = lists;
 	setup.loop = &v->loop;
 	setup.pids = &v->pids;
 	setup.ctx = v;
@@ -310,10 +314,17 @@ espl__visit_begin(const struct espl__run_config *config, struct espl__visit **vi
 }
 
 espl_status
+espl__visit_begin(const struct espl__run_config *config, struct espl__visit **visit,
+    struct espl__diag *diag)
+{
+	return begin_visit(config, 1, visit, diag);
+}
+
+espl_status
 espl__try_cloud(const struct espl__run_config *config, struct espl__diag *diag)
 {
 	struct espl__visit *v;
-	espl_status status = espl__visit_begin(config, &v, diag);
+	espl_status status = begin_visit(config, 0, &v, diag);
 
 	espl__visit_end(v);
 	return status;

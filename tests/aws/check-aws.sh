@@ -67,7 +67,7 @@ for market in spot on-demand; do
 	report $status "$market: keys, permissions, image, subnet, group and type are accepted (DryRun)"
 	[ $status -eq 0 ] || { cat "$work/out"; continue; }
 	begin=$(date +%s)
-	timeout 1500 "$espalier" run "$work/$market.cfg" --dir "$work/$market.run" >"$work/out" 2>&1
+	timeout --foreground 1500 "$espalier" run "$work/$market.cfg" --dir "$work/$market.run" >"$work/out" 2>&1
 	status=$?
 	report $status "$market: a search of two trials on a machine of its own"
 	[ $status -eq 0 ] || cat "$work/out"
@@ -75,7 +75,7 @@ for market in spot on-demand; do
 	echo "# $("$espalier" status "$work/$market.run" --json | sed -n 's/.*\("cost_usd": [0-9.e-]*\).*/\1/p')"
 	"$espalier" nodes "$work/$market.run" --json >"$work/out" 2>&1
 	report $? "$market: EC2 lists the machines of your runs"
-	! grep -q 'check-aws' "$work/out"
+	! grep -q "/$market.run\"" "$work/out"
 	report $? "$market: none of this one is left"
 done
 if [ $failed -eq 0 ]; then

@@ -415,7 +415,7 @@ Test(cloudio, signed_for_aws)
 	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK);
 	while (b.seen.http_count < 5)
 		uv_run(&b.loop, UV_RUN_ONCE);
-	cr_assert_eq(b.seen.http.status, ESPL_E_CONFIG);
+	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
 	cr_assert_str_eq(b.seen.text, "no keys for AWS: no luck");
 	b.options[0].as.s = "old";
 	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK);

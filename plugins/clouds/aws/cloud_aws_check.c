@@ -120,6 +120,9 @@ cloud_aws_check_failed(struct aws_cloud *cloud, const struct espl_http_reply *re
 		add_hint(text, "check the network, and that the region exists");
 	if (reply->status != ESPL_OK)
 		return reply->status == ESPL_E_CONFIG ? ESPL_E_CONFIG : ESPL_E_REMOTE;
+	/* Throttled: no quota, whatever "RequestLimitExceeded" sounds like. */
+	if (strstr(what, "RequestLimitExceeded") != NULL || strstr(what, ": Throttl") != NULL)
+		return ESPL_E_REMOTE;
 	if (holds_word(what, denied)) {
 		hint_permission(text, what);
 		return ESPL_E_CONFIG;
@@ -130,7 +133,7 @@ cloud_aws_check_failed(struct aws_cloud *cloud, const struct espl_http_reply *re
 			return ESPL_E_CONFIG;
 		}
 	return reply->code >= 400 && reply->code < 500 && !holds_word(what, fixed) &&
-		strstr(what, ": Request") == NULL && strstr(what, ": Throttl") == NULL
+		strstr(what, ": Request") == NULL
 	    ? ESPL_E_CONFIG
 	    : ESPL_E_REMOTE;
 }

@@ -101,16 +101,16 @@ ask_foreign(struct aws_cloud *cloud)
 		cloud_aws_start_end(cloud, ESPL_E_REMOTE, cloud->warned);
 }
 
-/* In a run that has leased machines these steps are left out: what has changed since then must not
- * keep its machines from being found and ended. */
+/* In a run that has leased machines, and where machines are only listed or released, these steps
+ * are left out: what has changed must not keep machines from being found and ended. */
 static int
 is_left_out(const struct aws_cloud *cloud, enum aws_request step)
 {
 	switch (step) {
-	case AWS_IMAGE: return strncmp(cloud->image, "ssm:", 4) != 0;
+	case AWS_IMAGE: return cloud->visit || strncmp(cloud->image, "ssm:", 4) != 0;
 	case AWS_FOREIGN: return !is_moved(cloud);
 	case AWS_OFFERINGS:
-	case AWS_DRY_RUN: return cloud_aws_record_get(cloud, "run", "") != NULL;
+	case AWS_DRY_RUN: return cloud->visit || cloud_aws_record_get(cloud, "run", "") != NULL;
 	default: return 0;
 	}
 }
@@ -365,7 +365,7 @@ take_image(struct aws_cloud *cloud, const struct espl_http_reply *reply, char te
 		    ? AWS_FINE
 		    : AWS_REFUSED;
 	} else if (type != NULL) {
-		(void)snprintf(text, AWS_TEXT, "image '%.300s': %.200s",
+		(void)snprintf(text, AWS_TEXT, "GetParameter: image '%.300s': %.200s",
 		    aws_text(cloud, AWS_OPT_IMAGE), type);
 		class = cloud_aws_answer_class(type, reply->code);
 	} else {
