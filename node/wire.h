@@ -21,9 +21,6 @@
  *            remove the trial's checkpoints except `keep` (0: all), and left-over saving-* folders
  *   PING
  *   BYE      the driver is about to close the channel on purpose
- *   LAST     from the keeper of a session: no driver comes any more.  The agent answers the next
- *            report of each trial with "pause", writes what no driver has heard of them (STATE and
- *            messages, as after a repeated HELLO) into RUN/last-NODE, and ends
  *   TAILED   v64 trial, v64 offset
  *            that much of its log has arrived
  *
@@ -122,7 +119,6 @@ enum espl__message {
 	ESPL__MSG_SLOTS,
 	ESPL__MSG_BYE,
 	ESPL__MSG_TAILED,
-	ESPL__MSG_LAST,
 	ESPL__MSG_TREE_ASK = 32,
 	ESPL__MSG_TREE_OFFER,
 	ESPL__MSG_TREE_WANT,

@@ -232,10 +232,8 @@ static const struct espl_option cloud_options[] = {
 	    .min = "1s",
 	    .max = "24h",
 	    .help = "How long trials keep running on a node that receives nothing from "
-		    "espalier; `resume` within this time continues with them. Then trials "
-		    "save at their next report, unless the node is private, and after at most "
-		    "a minute every process of the run on the node is killed. At least "
-		    "patience." },
+		    "espalier; `resume` within this time continues with them. Then every "
+		    "process of the run on the node is killed. At least patience." },
 	[CLOUD_GIVE_UP] = { .name = "give_up",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "5",

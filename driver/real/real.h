@@ -56,7 +56,6 @@ struct espl__rlease {
 	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
 	uint64_t epoch;             /* of its session; 0: none */
 	int rejoined;               /* the session outlived the last driver, and sent its state */
-	int left;                   /* it did not, but its agent had its trials save first */
 	struct espl__buf backlog;   /* messages about gangs, until the state is complete */
 	struct espl__ragent *agent; /* NULL: none */
 };

@@ -6,16 +6,11 @@
  */
 #include "base/assert.h"
 #include "real/real.h"
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
 
-#define WORD_MOST ((size_t)64 << 20)
 #define REJOIN_LIMIT (20 * ESPL__REAL_SECOND)
 
 /* ---- what the agents say ------------------------------------------------------------------ */
@@ -93,25 +88,13 @@ find_state(const struct espl__rlease *lease, uint64_t gang)
 	return found;
 }
 
-/* An agent whose linger was over left word of what its trials did in the end. */
-static void
-read_word(struct espl__real *real, struct espl__rlease *lease)
-{
-	char *path = espl__format("%s/last-%" PRIu64, real->dir, lease->id);
-
-	espl__buf_clear(&lease->backlog);
-	lease->left = espl__file_read(path, WORD_MOST, &lease->backlog, NULL) == ESPL_OK;
-	(void)unlink(path);
-	free(path);
-}
-
 static const struct espl__rlease *
 lease_of(const struct espl__real *real, const struct espl__gang_info *info)
 {
 	const struct espl__rlease *lease =
 	    info->gpus > 0 ? espl__real_lease(real, info->slots[0].node) : NULL;
 
-	if (lease == NULL || (!lease->rejoined && !lease->left) || info->moving || info->killed)
+	if (lease == NULL || !lease->rejoined || info->moving || info->killed)
 		return NULL;
 	for (uint32_t i = 0; i < info->gpus; i++)
 		if (info->slots[i].node != lease->id)
@@ -196,11 +179,8 @@ static void
 go_on(struct espl__real *real, const struct espl__gang_info *list, uint32_t count)
 {
 	struct espl__rgang **gangs = espl__alloc((count + (size_t)1) * sizeof *gangs);
-	uint32_t kept = 0, saved = 0;
+	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < real->lease_count; i++)
-		if (!real->leases[i]->rejoined)
-			read_word(real, real->leases[i]);
 	for (uint32_t i = 0; i < count; i++) {
 		if (lease_of(real, &list[i]) == NULL)
 			continue;
@@ -208,8 +188,7 @@ go_on(struct espl__real *real, const struct espl__gang_info *list, uint32_t coun
 		if (gangs[i] == NULL)
 			continue;
 		espl__real_event(real, ESPL__EV_OUTLIVED)->as.gang = list[i].gang;
-		gangs[i]->lost = gangs[i]->parts[0].lost = lease_of(real, &list[i])->left;
-		*(gangs[i]->lost ? &saved : &kept) += 1;
+		kept++;
 	}
 	(void)espl__real_event(real, ESPL__EV_RESUME);
 	for (uint32_t i = 0; i < real->lease_count; i++)
@@ -220,16 +199,8 @@ go_on(struct espl__real *real, const struct espl__gang_info *list, uint32_t coun
 	for (uint32_t i = 0; i < count; i++)
 		if (gangs[i] != NULL)
 			catch_up(real, gangs[i], &list[i]);
-	for (uint32_t i = 0; i < real->lease_count; i++) {
+	for (uint32_t i = 0; i < real->lease_count; i++)
 		espl__buf_free(&real->leases[i]->backlog);
-		if (real->leases[i]->left) /* what did not end by itself was killed */
-			espl__real_gangs_lost(real, real->leases[i]->id);
-		real->leases[i]->left = 0;
-	}
-	if (saved > 0)
-		espl__log(ESPL_INFO,
-		    "%u of %u running trials were asked to save when 'linger' was over",
-		    (unsigned)saved, (unsigned)count);
 	if (kept > 0)
 		espl__log(ESPL_INFO, "%u of %u running trials kept running without this program",
 		    (unsigned)kept, (unsigned)count);

@@ -146,7 +146,6 @@ struct espl__agent {
 	int greeted;                /* HELLO came */
 	struct espl__buf past;      /* STATE and backlog of gangs that have ended, newest last */
 	int ending;                 /* the agent is on its way out */
-	int64_t last_until;         /* no driver comes any more: trials save until then; 0 */
 	int exit_code;
 	char *dir, *address; /* of HELLO */
 	int own_dir;         /* dir was made by us and goes with us */
@@ -188,10 +187,8 @@ void espl__agent_log(struct espl__agent *, espl_level, const char *format, ...) 
 void espl__agent_keep(struct espl__agent_gang *, size_t mark); /* of the frame just ended */
 void espl__agent_gang_over(struct espl__agent_gang *);         /* ENDED was its last frame */
 /* agent_loop.c */
-void espl__agent_run(struct espl__agent *);           /* until the end of the channel */
-void espl__agent_end(struct espl__agent *, int code); /* kill all, then exit */
-/* No driver comes any more: the trials are asked to save, and have some time for that. */
-void espl__agent_last(struct espl__agent *);
+void espl__agent_run(struct espl__agent *);                      /* until the end of the channel */
+void espl__agent_end(struct espl__agent *, int code);            /* kill all, then exit */
 void espl__agent_job(struct espl__agent *, struct espl__task *); /* run, later done */
 /* agent_imds.c */
 void espl__imds_greet(struct espl__agent *); /* a driver has come */

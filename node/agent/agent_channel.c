@@ -280,7 +280,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 	uint64_t id, n;
 	void *memory;
 
-	if (!a->greeted && type != ESPL__MSG_HELLO && type != ESPL__MSG_LAST)
+	if (!a->greeted && type != ESPL__MSG_HELLO)
 		return -1;
 	if (espl__is_tree(type) || type == ESPL__MSG_TAILED)
 		return espl__relay_receive(a, type, r);
@@ -316,7 +316,6 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 			espl__files_collect(a, id, n);
 		break;
 	case ESPL__MSG_BYE: break; /* for the keeper of the session */
-	case ESPL__MSG_LAST: espl__agent_last(a); break;
 	case ESPL__MSG_PING: espl__frame_put(&a->outbox, ESPL__MSG_PONG, NULL, 0); break;
 	default: /* meant for drivers */ return -1;
 	}

@@ -4,7 +4,6 @@
  * that everything but the job's own work happens here, in one thread.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +18,6 @@
 #include "base/tick.h"
 #include "agent/agent_gpu.h"
 #include "agent/sweep.h"
-#include "session/session.h"
 
 #define MS INT64_C(1000000)
 #define LAST_WAIT (15000 * MS) /* for processes and disks at the end */
@@ -200,8 +198,6 @@ wait_ms(const struct espl__agent *a, int64_t next, int64_t now)
 
 		until = until == 0 || silent < until ? silent : until;
 	}
-	if (a->last_until != 0 && (until == 0 || a->last_until < until))
-		until = a->last_until;
 	if (a->ending && (until == 0 || until > now + 20 * MS))
 		until = now + 20 * MS;
 	if (until == 0)
@@ -218,8 +214,6 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	int64_t third = espl__relay_tend(a, now), fourth = espl__imds_tend(a, now);
 	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
-	if (a->last_until != 0 && (a->gang_count == 0 || now >= a->last_until))
-		espl__agent_end(a, 0);
 	next = next == 0 || (more != 0 && more < next) ? more : next;
 	next = next == 0 || (third != 0 && third < next) ? third : next;
 	next = next == 0 || (fourth != 0 && fourth < next) ? fourth : next;
@@ -247,37 +241,6 @@ turn_loop(struct espl__agent *a, struct polls *p)
 		espl__agent_log(a, ESPL_ERROR, "no message from the driver for too long");
 		espl__agent_end(a, 1);
 	}
-}
-
-/* Only what is in the run's folder can be found by a driver that comes after all. */
-void
-espl__agent_last(struct espl__agent *a)
-{
-	ESPL__CHECK(a, AGENT);
-	if (a->mover != NULL || a->own_dir || !a->greeted) {
-		espl__agent_end(a, 0);
-		return;
-	}
-	a->last_until = espl__tick() + ESPL__SESSION_LAST;
-	for (uint32_t i = 0; i < a->gang_count; i++) {
-		struct espl__agent_gang *g = a->gangs[i];
-
-		if (!g->launched)
-			espl__gang_kill(g, 0);
-		else if (espl__backlog_waits(&g->backlog))
-			espl__report_reply(g, "pause");
-	}
-}
-
-/* What no driver has heard of the trials that were asked to save, in the run's folder. */
-static void
-leave_word(const struct espl__agent *a)
-{
-	struct espl__diag diag = ESPL__DIAG_INIT;
-	char *path = espl__format("%s/last-%" PRIu64, a->dir, a->node);
-
-	(void)espl__file_write(path, a->past.data, a->past.size, &diag);
-	free(path);
 }
 
 void
@@ -334,8 +297,6 @@ espl__agent_run(struct espl__agent *a)
 		if (a->ending && until == 0)
 			until = espl__tick() + LAST_WAIT;
 	}
-	if (a->last_until != 0 && a->past.size > 0)
-		leave_word(a);
 	last_words(a);
 	free(p.fds);
 	free(p.what);

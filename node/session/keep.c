@@ -94,8 +94,7 @@ espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
 	if (what == NULL || read_id(line, (size_t)(what - line), epoch, &driver) != 0)
 		return 0;
 	what++;
-	same = strcmp(epoch, k->epoch) == 0 && k->kill_at == 0 && k->last_until == 0 &&
-	    strcmp(what, "end") != 0;
+	same = strcmp(epoch, k->epoch) == 0 && k->kill_at == 0 && strcmp(what, "end") != 0;
 	if (!same && (strcmp(what, "new") == 0 || strcmp(what, "end") == 0))
 		espl__keep_end(k, now); /* what an earlier driver left */
 	if (!same)
@@ -202,11 +201,7 @@ espl__keep_tend(struct espl__keep *k, int64_t now)
 	int kill = 0;
 
 	ESPL__CHECK(k, KEEP);
-	if (now - k->received_at >= k->linger && k->last_until == 0 && k->in) {
-		k->last_until = now + ESPL__SESSION_LAST + AGENT_LIMIT;
-		espl__frame_put(&k->down, ESPL__MSG_LAST, NULL, 0);
-	}
-	if (k->last_until != 0 && now >= k->last_until)
+	if (now - k->received_at >= k->linger)
 		espl__keep_end(k, now);
 	if (k->kill_at != 0 && now >= k->kill_at) {
 		kill = 1;

@@ -21,7 +21,6 @@ struct espl__keep {
 	/* Only whole messages pass, so that another driver can take over between two of them. */
 	struct espl__buf down, up; /* for the agent; of the agent, not passed yet */
 	int bye;                   /* the driver closes the session on purpose */
-	int64_t last_until;        /* linger is over: the agent may still save; 0: it is not */
 	int64_t received_at;       /* tick at which --connect was last heard */
 	int64_t acked_at;          /* ... at which it was last sent an ACK */
 	int64_t kill_at;           /* the agent is ending; 0: it is not */

@@ -22,7 +22,6 @@
 #define ESPL__SESSION_ALIVE (3000 * ESPL__SESSION_MS)   /* an ACK at least as often */
 #define ESPL__SESSION_SILENT (15000 * ESPL__SESSION_MS) /* then the channel is broken */
 #define ESPL__SESSION_CLOSE (10000 * ESPL__SESSION_MS)  /* for the last bytes, at the end */
-#define ESPL__SESSION_LAST (60000 * ESPL__SESSION_MS)   /* for trials to save after `linger` */
 #define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
 
 /* What --connect writes to its standard error for the driver, a line each. */

@@ -113,13 +113,11 @@ agent_greets(struct rig *r)
 static inline void
 agent_obeys(struct rig *r, uint8_t type, struct espl__reader *in)
 {
-	uint64_t gang = type == ESPL__MSG_BYE || type == ESPL__MSG_LAST ? 0 : espl__get_v64(in);
+	uint64_t gang = type == ESPL__MSG_BYE ? 0 : espl__get_v64(in);
 	struct rig_trial *t = &r->trials[gang % RIG_GANGS];
 	char line[60];
 
-	RIG_ASSERT(r,
-	    gang < RIG_GANGS &&
-		(r->agent_greeted || type == ESPL__MSG_HELLO || type == ESPL__MSG_LAST),
+	RIG_ASSERT(r, gang < RIG_GANGS && (r->agent_greeted || type == ESPL__MSG_HELLO),
 	    "a message of type %d that the agent does not understand", type);
 	switch (type) {
 	case ESPL__MSG_HELLO: agent_greets(r); break;
@@ -140,7 +138,6 @@ agent_obeys(struct rig *r, uint8_t type, struct espl__reader *in)
 		if (t->state != 0)
 			t->state = RIG_LEAVES;
 		break;
-	case ESPL__MSG_LAST: r->last = 1; break; /* it has its trials save first */
 	default: break;
 	}
 }
@@ -149,7 +146,7 @@ static inline void
 agent_dies(struct rig *r)
 {
 	RIG_TELL(r, "the agent dies");
-	r->has_agent = r->agent_greeted = r->last = 0;
+	r->has_agent = r->agent_greeted = 0;
 	espl__buf_clear(&r->inbox);
 	espl__buf_clear(&r->outbox);
 	espl__buf_clear(&r->past);
@@ -176,8 +173,7 @@ agent_turn(struct rig *r)
 	}
 	RIG_ASSERT(r, got == 0, "the agent received something that is not a message");
 	rig_cut(&r->inbox, at);
-	/* the end of its input */
-	if (!r->has_keeper || r->last || (!r->keep.in && r->to_agent.size == 0)) {
+	if (!r->has_keeper || (!r->keep.in && r->to_agent.size == 0)) { /* the end of its input */
 		agent_dies(r);
 		return;
 	}

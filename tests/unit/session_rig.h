@@ -8,7 +8,6 @@
  */
 #ifndef SESSION_RIG_H
 #define SESSION_RIG_H
-#include <stdarg.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +93,6 @@ struct rig {
 	struct rig_channel channels[RIG_CHANNELS];
 	unsigned channel_count;
 	/* the node */
-	int last;                          /* the agent has heard that no driver comes any more */
 	int has_keeper, has_agent, joined; /* joined: the keeper's channel, -1 none */
 	struct espl__keep keep;
 	struct espl__buf to_agent, from_agent; /* pipes */
@@ -106,19 +104,8 @@ struct rig {
 /* ---- helpers ------------------------------------------------------------------------------- */
 
 #define RIG_ASSERT(r, condition, ...) \
-	cr_assert(condition, "seed %llu, %.3f s: %s", (unsigned long long)(r)->seed, \
-	    (double)(r)->now / 1e9, rig_text(__VA_ARGS__))
-
-static inline const char *ESPL_PRINTF(1, 2) rig_text(const char *format, ...)
-{
-	static char text[200];
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	return text;
-}
+	cr_assert(condition, "seed %llu, %.3f s: " __VA_ARGS__, (unsigned long long)(r)->seed, \
+	    (double)(r)->now / 1e9)
 
 /* SEED=n: tells what happens. */
 #define RIG_TELL(r, ...) \
