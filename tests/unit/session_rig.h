@@ -9,6 +9,7 @@
 #ifndef SESSION_RIG_H
 #define SESSION_RIG_H
 #include <criterion/criterion.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +105,19 @@ struct rig {
 /* ---- helpers ------------------------------------------------------------------------------- */
 
 #define RIG_ASSERT(r, condition, ...) \
-	cr_assert(condition, "seed %llu, %.3f s: " __VA_ARGS__, (unsigned long long)(r)->seed, \
-	    (double)(r)->now / 1e9)
+	cr_assert(condition, "seed %llu, %.3f s: %s", (unsigned long long)(r)->seed, \
+	    (double)(r)->now / 1e9, rig_text(__VA_ARGS__))
+
+static inline const char *ESPL_PRINTF(1, 2) rig_text(const char *format, ...)
+{
+	static char text[200];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	return text;
+}
 
 /* SEED=n: tells what happens. */
 #define RIG_TELL(r, ...) \
