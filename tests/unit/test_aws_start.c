@@ -28,6 +28,20 @@ Test(aws_world, dry_runs)
 	ec2_driver_end(kit, &w, 0);
 }
 
+/* Where machines are only listed or released, nothing is checked that only a lease needs. */
+Test(aws_start, visit)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = espl_kit_new(1);
+
+	ec2_world_begin(&w, kit, 1);
+	espl_kit_set_service(kit, ESPL_VISIT, &w);
+	ec2_driver_open(kit, EC2_OPTIONS);
+	ec2_driver_start(kit);
+	cr_assert_eq(w.dry_runs, 0);
+	ec2_driver_end(kit, &w, 0);
+}
+
 /* The prices of two days are there when the start ends, for policies that judge by them. */
 Test(aws_start, history)
 {
