@@ -145,23 +145,23 @@ slurm_describe(void *self, const struct espl_cloud_events *events, struct espl_e
 static espl_status
 ask_partitions(struct slurm_cloud *cloud)
 {
-	struct slurm_words list = { NULL, 0, 0 };
+	struct cloud_words list = { NULL, 0, 0 };
 
-	cloud_slurm_words_add(&list, "sinfo");
-	cloud_slurm_words_add(&list, "--noheader");
-	cloud_slurm_words_add(&list, "--format=%%R|%%P|%%a|%%G");
+	cloud_words_add(&list, "sinfo");
+	cloud_words_add(&list, "--noheader");
+	cloud_words_add(&list, "--format=%%R|%%P|%%a|%%G");
 	return cloud_slurm_jobs_run(cloud, &list, SLURM_SINFO, NULL);
 }
 
 static espl_status
 ask_nodes(struct slurm_cloud *cloud, const char *nodes)
 {
-	struct slurm_words list = { NULL, 0, 0 };
+	struct cloud_words list = { NULL, 0, 0 };
 
-	cloud_slurm_words_add(&list, "scontrol");
-	cloud_slurm_words_add(&list, "show");
-	cloud_slurm_words_add(&list, "hostnames");
-	cloud_slurm_words_add(&list, "%s", nodes);
+	cloud_words_add(&list, "scontrol");
+	cloud_words_add(&list, "show");
+	cloud_words_add(&list, "hostnames");
+	cloud_words_add(&list, "%s", nodes);
 	return cloud_slurm_jobs_run(cloud, &list, SLURM_HOSTNAMES, NULL);
 }
 
@@ -253,7 +253,7 @@ slurm_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 {
 	const struct slurm_cloud *cloud = self;
 	const char *node = lease->provider_id != NULL ? strchr(lease->provider_id, ' ') : NULL;
-	struct slurm_words list;
+	struct cloud_words list;
 	espl_status status;
 	char job[32];
 
@@ -267,7 +267,7 @@ slurm_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	if (sink->agent != NULL) /* the job's own script must be able to start it */
 		sink->agent(sink, NULL);
 	status = sink->argv(sink, (const char *const *)list.list, list.count);
-	cloud_slurm_words_free(&list);
+	cloud_words_free(&list);
 	return status;
 }
 

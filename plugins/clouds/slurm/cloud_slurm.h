@@ -6,6 +6,8 @@
 #include <espalier/util.h>
 #include <stdio.h>
 
+#include "../words.h"
+
 #define SLURM_TEXT 600 /* of a message */
 #define SLURM_NAME 256 /* of a node or its address */
 #define SLURM_REASON 200
@@ -110,19 +112,11 @@ slurm_offer_name(const struct slurm_cloud *cloud, char name[80])
 
 /* ---- cloud_slurm_commands.c: the words of commands; 0, or -1: out of memory ---- */
 
-struct slurm_words {
-	char **list; /* NULL-ended */
-	uint32_t count;
-	int failed;
-};
-void cloud_slurm_words_add(struct slurm_words *, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void cloud_slurm_words_free(struct slurm_words *);
 /* sbatch, and the script for its standard input: freed by the caller. */
-struct slurm_words cloud_slurm_words_submit(const struct slurm_cloud *, const struct slurm_job *);
+struct cloud_words cloud_slurm_words_submit(const struct slurm_cloud *, const struct slurm_job *);
 char *cloud_slurm_words_holder(const struct slurm_cloud *, const char *token);
 /* What the host completes with the words of an agent. */
-struct slurm_words cloud_slurm_words_reach(const struct slurm_cloud *, const char *job,
+struct cloud_words cloud_slurm_words_reach(const struct slurm_cloud *, const char *job,
     const char *node, const char *token);
 
 /* ---- cloud_slurm_answer.c: what commands answered ---- */
@@ -160,6 +154,6 @@ espl_status cloud_slurm_jobs_adopt(void *, const struct espl_lease *const *, uin
 void cloud_slurm_jobs_timer(void *, uint64_t cookie);
 /* Of all commands but those of start. */
 void cloud_slurm_jobs_child(struct slurm_cloud *, const struct espl_child *);
-espl_status cloud_slurm_jobs_run(struct slurm_cloud *, struct slurm_words *, uint64_t cookie,
+espl_status cloud_slurm_jobs_run(struct slurm_cloud *, struct cloud_words *, uint64_t cookie,
     const char *input);
 #endif

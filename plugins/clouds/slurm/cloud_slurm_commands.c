@@ -80,44 +80,6 @@ static const char step_script[] =
 
 /* ---- words ---- */
 
-/* Takes over the text; NULL: there was no memory for it. */
-static void
-add_text(struct slurm_words *words, char *text)
-{
-	char **list = text != NULL ? realloc(words->list, (words->count + 2) * sizeof *list) : NULL;
-
-	if (list == NULL) {
-		free(text);
-		words->failed = 1;
-		return;
-	}
-	words->list = list;
-	list[words->count++] = text;
-	list[words->count] = NULL;
-}
-
-void
-cloud_slurm_words_add(struct slurm_words *words, const char *format, ...)
-{
-	va_list args;
-	char *text;
-
-	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		text = NULL;
-	va_end(args);
-	add_text(words, text);
-}
-
-void
-cloud_slurm_words_free(struct slurm_words *words)
-{
-	for (uint32_t i = 0; i < words->count; i++)
-		free(words->list[i]);
-	free(words->list);
-	*words = (struct slurm_words){ NULL, 0, 0 };
-}
-
 static int
 has_gpus(const struct slurm_cloud *cloud)
 {
@@ -125,20 +87,20 @@ has_gpus(const struct slurm_cloud *cloud)
 }
 
 static void
-add_option(struct slurm_words *words, const struct slurm_cloud *cloud, uint32_t option,
+add_option(struct cloud_words *words, const struct slurm_cloud *cloud, uint32_t option,
     const char *name)
 {
 	if (slurm_is_set(cloud, option))
-		cloud_slurm_words_add(words, "--%s=%s", name, slurm_text(cloud, option));
+		cloud_words_add(words, "--%s=%s", name, slurm_text(cloud, option));
 }
 
 static void
-add_devices(struct slurm_words *words, const struct slurm_cloud *cloud)
+add_devices(struct cloud_words *words, const struct slurm_cloud *cloud)
 {
 	long long gpus = slurm_number(cloud, SLURM_OPT_GPUS);
 
-	cloud_slurm_words_add(words, "%lld", has_gpus(cloud) ? gpus : 0);
-	cloud_slurm_words_add(words, "%lld", gpus);
+	cloud_words_add(words, "%lld", has_gpus(cloud) ? gpus : 0);
+	cloud_words_add(words, "%lld", gpus);
 }
 
 /* It is sent as standard input, so its arguments are in its text. */
@@ -156,23 +118,23 @@ cloud_slurm_words_holder(const struct slurm_cloud *cloud, const char *token)
 	    : text;
 }
 
-struct slurm_words
+struct cloud_words
 cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job *job)
 {
 	const struct espl_value *values = cloud->config->values;
 	const struct espl_table *more =
 	    slurm_is_set(cloud, SLURM_OPT_ARGUMENTS) ? values[SLURM_OPT_ARGUMENTS].as.table : NULL;
 	long long gpus = slurm_number(cloud, SLURM_OPT_GPUS);
-	struct slurm_words words = { NULL, 0, 0 };
+	struct cloud_words words = { NULL, 0, 0 };
 
-	cloud_slurm_words_add(&words, "sbatch");
-	cloud_slurm_words_add(&words, "--parsable");
-	cloud_slurm_words_add(&words, "--job-name=%s", job->token);
-	cloud_slurm_words_add(&words, "--comment=%s", job->token);
-	cloud_slurm_words_add(&words, "--nodes=1");
-	cloud_slurm_words_add(&words, "--ntasks=1");
-	cloud_slurm_words_add(&words, "--no-requeue");
-	cloud_slurm_words_add(&words, "--output=/dev/null");
+	cloud_words_add(&words, "sbatch");
+	cloud_words_add(&words, "--parsable");
+	cloud_words_add(&words, "--job-name=%s", job->token);
+	cloud_words_add(&words, "--comment=%s", job->token);
+	cloud_words_add(&words, "--nodes=1");
+	cloud_words_add(&words, "--ntasks=1");
+	cloud_words_add(&words, "--no-requeue");
+	cloud_words_add(&words, "--output=/dev/null");
 	add_option(&words, cloud, SLURM_OPT_PARTITION, "partition");
 	add_option(&words, cloud, SLURM_OPT_QOS, "qos");
 	add_option(&words, cloud, SLURM_OPT_ACCOUNT, "account");
@@ -180,54 +142,54 @@ cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job
 	if (slurm_is_set(cloud, SLURM_OPT_GRES))
 		add_option(&words, cloud, SLURM_OPT_GRES, "gres");
 	else if (has_gpus(cloud))
-		cloud_slurm_words_add(&words, "--gres=gpu:%lld", gpus);
+		cloud_words_add(&words, "--gres=gpu:%lld", gpus);
 	if (slurm_is_set(cloud, SLURM_OPT_CPUS) || !has_gpus(cloud))
-		cloud_slurm_words_add(&words, "--cpus-per-task=%lld",
+		cloud_words_add(&words, "--cpus-per-task=%lld",
 		    slurm_is_set(cloud, SLURM_OPT_CPUS)
 			? (long long)slurm_number(cloud, SLURM_OPT_CPUS)
 			: gpus);
 	if (slurm_is_set(cloud, SLURM_OPT_MEMORY))
-		cloud_slurm_words_add(&words, "--mem=%lldM",
+		cloud_words_add(&words, "--mem=%lldM",
 		    ((long long)slurm_number(cloud, SLURM_OPT_MEMORY) + 1048575) / 1048576);
 	if (slurm_is_set(cloud, SLURM_OPT_TIME))
-		cloud_slurm_words_add(&words, "--time=%lld",
+		cloud_words_add(&words, "--time=%lld",
 		    (long long)((slurm_number(cloud, SLURM_OPT_TIME) + 60 * ESPL_SECOND - 1) /
 			(60 * ESPL_SECOND)));
 	for (uint32_t i = 0; more != NULL && i < more->row_count; i++)
-		cloud_slurm_words_add(&words, "%s", more->cells[i].as.s);
+		cloud_words_add(&words, "%s", more->cells[i].as.s);
 	if (words.failed)
-		cloud_slurm_words_free(&words);
+		cloud_words_free(&words);
 	return words;
 }
 
 /* --unbuffered: otherwise only whole lines pass, and frames are none. The agent may use what the
  * whole job has on the node. */
-struct slurm_words
+struct cloud_words
 cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const char *node,
     const char *token)
 {
-	struct slurm_words words = { NULL, 0, 0 };
+	struct cloud_words words = { NULL, 0, 0 };
 
-	cloud_slurm_words_add(&words, "srun");
-	cloud_slurm_words_add(&words, "--jobid=%s", job);
-	cloud_slurm_words_add(&words, "--overlap");
-	cloud_slurm_words_add(&words, "--nodes=1");
-	cloud_slurm_words_add(&words, "--ntasks=1");
-	cloud_slurm_words_add(&words, "--nodelist=%s", node);
+	cloud_words_add(&words, "srun");
+	cloud_words_add(&words, "--jobid=%s", job);
+	cloud_words_add(&words, "--overlap");
+	cloud_words_add(&words, "--nodes=1");
+	cloud_words_add(&words, "--ntasks=1");
+	cloud_words_add(&words, "--nodelist=%s", node);
 	if (cloud->inside != NULL) /* else the agent is not in the step */
-		cloud_slurm_words_add(&words, "--cpu-bind=none");
-	cloud_slurm_words_add(&words, "--unbuffered");
-	cloud_slurm_words_add(&words, "--quiet");
-	cloud_slurm_words_add(&words, "--chdir=/");
-	cloud_slurm_words_add(&words, "sh");
-	cloud_slurm_words_add(&words, "-c");
-	cloud_slurm_words_add(&words, "%s", step_script);
-	cloud_slurm_words_add(&words, "espalier");
+		cloud_words_add(&words, "--cpu-bind=none");
+	cloud_words_add(&words, "--unbuffered");
+	cloud_words_add(&words, "--quiet");
+	cloud_words_add(&words, "--chdir=/");
+	cloud_words_add(&words, "sh");
+	cloud_words_add(&words, "-c");
+	cloud_words_add(&words, "%s", step_script);
+	cloud_words_add(&words, "espalier");
 	add_devices(&words, cloud);
-	cloud_slurm_words_add(&words, "%s", cloud->inside != NULL ? "alone" : "");
-	cloud_slurm_words_add(&words, "%s", slurm_text(cloud, SLURM_OPT_AGENT));
-	cloud_slurm_words_add(&words, "%s", token);
+	cloud_words_add(&words, "%s", cloud->inside != NULL ? "alone" : "");
+	cloud_words_add(&words, "%s", slurm_text(cloud, SLURM_OPT_AGENT));
+	cloud_words_add(&words, "%s", token);
 	if (words.failed)
-		cloud_slurm_words_free(&words);
+		cloud_words_free(&words);
 	return words;
 }

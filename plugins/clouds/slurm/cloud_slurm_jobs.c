@@ -15,7 +15,7 @@
 
 /* Takes over the words. */
 espl_status
-cloud_slurm_jobs_run(struct slurm_cloud *cloud, struct slurm_words *list, uint64_t cookie,
+cloud_slurm_jobs_run(struct slurm_cloud *cloud, struct cloud_words *list, uint64_t cookie,
     const char *input)
 {
 	static const char *const env[] = { "SLURM_TIME_FORMAT=standard" };
@@ -34,14 +34,14 @@ cloud_slurm_jobs_run(struct slurm_cloud *cloud, struct slurm_words *list, uint64
 		spawn.cookie = cookie;
 		status = cloud->io->spawn(cloud->io, &spawn, NULL);
 	}
-	cloud_slurm_words_free(list);
+	cloud_words_free(list);
 	return status;
 }
 
 static void
 submit_job(struct slurm_cloud *cloud, struct slurm_job *job)
 {
-	struct slurm_words list = cloud_slurm_words_submit(cloud, job);
+	struct cloud_words list = cloud_slurm_words_submit(cloud, job);
 	char *script = cloud_slurm_words_holder(cloud, job->token);
 
 	list.failed |= script == NULL;
@@ -53,13 +53,13 @@ submit_job(struct slurm_cloud *cloud, struct slurm_job *job)
 static void
 cancel_job(struct slurm_cloud *cloud, struct slurm_job *job)
 {
-	struct slurm_words list = { NULL, 0, 0 };
+	struct cloud_words list = { NULL, 0, 0 };
 
 	ESPL_ASSERT(job->id[0] != '\0' && cloud->inside == NULL);
 	if (job->canceling)
 		return;
-	cloud_slurm_words_add(&list, "scancel");
-	cloud_slurm_words_add(&list, "%s", job->id);
+	cloud_words_add(&list, "scancel");
+	cloud_words_add(&list, "%s", job->id);
 	job->canceling = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SCANCEL),
 			     NULL) == ESPL_OK;
 }
@@ -67,12 +67,12 @@ cancel_job(struct slurm_cloud *cloud, struct slurm_job *job)
 static void
 ask_address(struct slurm_cloud *cloud, struct slurm_job *job)
 {
-	struct slurm_words list = { NULL, 0, 0 };
+	struct cloud_words list = { NULL, 0, 0 };
 
-	cloud_slurm_words_add(&list, "sinfo");
-	cloud_slurm_words_add(&list, "--noheader");
-	cloud_slurm_words_add(&list, "--nodes=%s", job->node);
-	cloud_slurm_words_add(&list, "--format=%%o");
+	cloud_words_add(&list, "sinfo");
+	cloud_words_add(&list, "--noheader");
+	cloud_words_add(&list, "--nodes=%s", job->node);
+	cloud_words_add(&list, "--format=%%o");
 	job->asking = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_ADDRESS),
 			  NULL) == ESPL_OK;
 }
@@ -80,7 +80,7 @@ ask_address(struct slurm_cloud *cloud, struct slurm_job *job)
 static void
 ask_jobs(struct slurm_cloud *cloud)
 {
-	struct slurm_words list = { NULL, 0, 0 };
+	struct cloud_words list = { NULL, 0, 0 };
 	char *names = NULL;
 	size_t size;
 	FILE *out = open_memstream(&names, &size);
@@ -89,16 +89,16 @@ ask_jobs(struct slurm_cloud *cloud)
 		(void)fprintf(out, "%s%s", i > 0 ? "," : "", cloud->jobs[i]->token);
 	if (out == NULL || fclose(out) != 0)
 		list.failed = 1;
-	cloud_slurm_words_add(&list, "squeue");
-	cloud_slurm_words_add(&list, "--noheader");
-	cloud_slurm_words_add(&list, "--states=all");
+	cloud_words_add(&list, "squeue");
+	cloud_words_add(&list, "--noheader");
+	cloud_words_add(&list, "--states=all");
 	if (cloud->inside != NULL) {
-		cloud_slurm_words_add(&list, "--jobs=%s", cloud->inside);
+		cloud_words_add(&list, "--jobs=%s", cloud->inside);
 	} else {
-		cloud_slurm_words_add(&list, "--me");
-		cloud_slurm_words_add(&list, "--name=%s", names != NULL ? names : "");
+		cloud_words_add(&list, "--me");
+		cloud_words_add(&list, "--name=%s", names != NULL ? names : "");
 	}
-	cloud_slurm_words_add(&list, "--format=%%i|%%j|%%T|%%e|%%N|%%r");
+	cloud_words_add(&list, "--format=%%i|%%j|%%T|%%e|%%N|%%r");
 	free(names);
 	cloud->polls++;
 	cloud->polling = cloud_slurm_jobs_run(cloud, &list, SLURM_SQUEUE, NULL) == ESPL_OK;

@@ -11,7 +11,7 @@ espl_status
 cloud_slurm_owned_ask(void *self, const char *run, uint64_t what, struct espl_error *error)
 {
 	struct slurm_cloud *cloud = self;
-	struct slurm_words list = { NULL, 0, 0 };
+	struct cloud_words list = { NULL, 0, 0 };
 	espl_status status;
 
 	if (cloud->inside != NULL) {
@@ -21,12 +21,11 @@ cloud_slurm_owned_ask(void *self, const char *run, uint64_t what, struct espl_er
 	if (cloud->owned_what != ESPL_NONE)
 		return espl_fail(error, ESPL_E_BUSY, "an earlier request is not answered yet");
 	(void)snprintf(cloud->owned_run, sizeof cloud->owned_run, "%s", run != NULL ? run : "");
-	cloud_slurm_words_add(&list, "squeue");
-	cloud_slurm_words_add(&list, "--noheader");
-	cloud_slurm_words_add(&list, "--me");
-	cloud_slurm_words_add(&list,
-	    "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED,REQUEUED");
-	cloud_slurm_words_add(&list, "--format=%%i|%%j|%%T|%%S|%%N|%%r");
+	cloud_words_add(&list, "squeue");
+	cloud_words_add(&list, "--noheader");
+	cloud_words_add(&list, "--me");
+	cloud_words_add(&list, "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED,REQUEUED");
+	cloud_words_add(&list, "--format=%%i|%%j|%%T|%%S|%%N|%%r");
 	status = cloud_slurm_jobs_run(cloud, &list, SLURM_OWNED, NULL);
 	if (status == ESPL_OK)
 		cloud->owned_what = what;

@@ -207,7 +207,7 @@ static espl_status
 run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command command)
 {
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
-	struct ssh_words list = command == SSH_PROBE
+	struct cloud_words list = command == SSH_PROBE
 	    ? cloud_ssh_words_probe(cloud, host)
 	    : cloud_ssh_words_look(cloud, host, host->wish.token);
 	espl_status status = ESPL_E_NOMEM;
@@ -221,7 +221,7 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 	}
 	if (status == ESPL_OK)
 		host->command = command;
-	cloud_ssh_words_free(&list);
+	cloud_words_free(&list);
 	return status;
 }
 
@@ -549,7 +549,7 @@ ssh_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sin
 {
 	const struct ssh_cloud *cloud = self;
 	const struct ssh_host *host = named_host(cloud, lease->provider_id);
-	struct ssh_words list;
+	struct cloud_words list;
 	espl_status status;
 
 	if (host == NULL)
@@ -561,7 +561,7 @@ ssh_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sin
 	if (cloud->config->values[SSH_OPT_AGENT].source != ESPL_UNSET && sink->agent != NULL)
 		sink->agent(sink, "espalier-agent"); /* the script knows its path */
 	status = sink->argv(sink, (const char *const *)list.list, list.count);
-	cloud_ssh_words_free(&list);
+	cloud_words_free(&list);
 	return status;
 }
 

@@ -5,6 +5,8 @@
 #include <espalier/host.h>
 #include <espalier/util.h>
 
+#include "../words.h"
+
 #define SSH_TEXT 600                       /* of a message about a host */
 #define SSH_ANSWER_MORE (20 * ESPL_SECOND) /* for a command, after the connection */
 
@@ -85,18 +87,12 @@ ssh_gpus(const struct ssh_host *host)
 }
 
 /* cloud_ssh_commands.c */
-struct ssh_words {
-	char **list; /* NULL-ended */
-	uint32_t count;
-	int failed;
-};
 /* The words of a command on a host.  NULL list: out of memory. */
-struct ssh_words cloud_ssh_words_probe(const struct ssh_cloud *, const struct ssh_host *);
-struct ssh_words cloud_ssh_words_look(const struct ssh_cloud *, const struct ssh_host *,
+struct cloud_words cloud_ssh_words_probe(const struct ssh_cloud *, const struct ssh_host *);
+struct cloud_words cloud_ssh_words_look(const struct ssh_cloud *, const struct ssh_host *,
     const char *token);
-struct ssh_words cloud_ssh_words_agent(const struct ssh_cloud *, const struct ssh_host *,
+struct cloud_words cloud_ssh_words_agent(const struct ssh_cloud *, const struct ssh_host *,
     const struct espl_lease *);
-void cloud_ssh_words_free(struct ssh_words *);
 
 /* cloud_ssh_answer.c: what a command answered.  0, or -1 with the reason in plain words. */
 int cloud_ssh_answer_probe(const struct ssh_cloud *, struct ssh_host *, const struct espl_child *,

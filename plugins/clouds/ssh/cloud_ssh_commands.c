@@ -61,44 +61,6 @@ static const char agent_script[] =
 	      "{ echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; fi; fi; "
 	      "echo \"$h\" >\"$f\"; rm -f \"$f.next\"; exec \"$@\"";
 
-/* Takes over the text; NULL: there was no memory for it. */
-static void
-add_text(struct ssh_words *words, char *text)
-{
-	char **list = text != NULL ? realloc(words->list, (words->count + 2) * sizeof *list) : NULL;
-
-	if (list == NULL) {
-		free(text);
-		words->failed = 1;
-		return;
-	}
-	words->list = list;
-	list[words->count++] = text;
-	list[words->count] = NULL;
-}
-
-static void
-add_word(struct ssh_words *words, const char *format, ...)
-{
-	va_list args;
-	char *text;
-
-	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		text = NULL;
-	va_end(args);
-	add_text(words, text);
-}
-
-void
-cloud_ssh_words_free(struct ssh_words *words)
-{
-	for (uint32_t i = 0; i < words->count; i++)
-		free(words->list[i]);
-	free(words->list);
-	*words = (struct ssh_words){ NULL, 0, 0 };
-}
-
 /* One word for the shell on the host. */
 static void
 put_quoted(FILE *out, const char *text)
@@ -114,7 +76,7 @@ put_quoted(FILE *out, const char *text)
 
 /* The line that the login shell of the host gets: a script and its arguments. */
 static void
-add_script(struct ssh_words *words, const char *devices, const char *script,
+add_script(struct cloud_words *words, const char *devices, const char *script,
     const char *const arguments[3])
 {
 	char *line = NULL;
@@ -137,63 +99,63 @@ add_script(struct ssh_words *words, const char *devices, const char *script,
 		free(line);
 		line = NULL;
 	}
-	add_text(words, line);
+	cloud_words_take(words, line);
 }
 
 /* Options given here are stronger than the user's ssh_config; all others are its affair. */
-static struct ssh_words
+static struct cloud_words
 begin_words(const struct ssh_cloud *cloud, const struct ssh_host *host)
 {
 	const struct espl_value *values = cloud->config->values, *row = host->row;
 	const struct espl_table *given =
 	    values[SSH_OPT_SSH].source != ESPL_UNSET ? values[SSH_OPT_SSH].as.table : NULL;
 	long long limit = values[SSH_OPT_LIMIT].as.i / ESPL_SECOND;
-	struct ssh_words words = { NULL, 0, 0 };
+	struct cloud_words words = { NULL, 0, 0 };
 
 	for (uint32_t i = 0; given != NULL && i < given->row_count; i++)
-		add_word(&words, "%s", given->cells[i].as.s);
+		cloud_words_add(&words, "%s", given->cells[i].as.s);
 	if (words.count == 0)
-		add_word(&words, "ssh");
-	add_word(&words, "-T");
-	add_word(&words, "-oBatchMode=yes");
-	add_word(&words, "-oConnectTimeout=%lld", limit > 0 ? limit : 1);
-	add_word(&words, "-oServerAliveInterval=10");
-	add_word(&words, "-oServerAliveCountMax=3");
-	add_word(&words, "-oClearAllForwardings=yes");
+		cloud_words_add(&words, "ssh");
+	cloud_words_add(&words, "-T");
+	cloud_words_add(&words, "-oBatchMode=yes");
+	cloud_words_add(&words, "-oConnectTimeout=%lld", limit > 0 ? limit : 1);
+	cloud_words_add(&words, "-oServerAliveInterval=10");
+	cloud_words_add(&words, "-oServerAliveCountMax=3");
+	cloud_words_add(&words, "-oClearAllForwardings=yes");
 	if (row[SSH_COL_PORT].source != ESPL_UNSET)
-		add_word(&words, "-oPort=%lld", (long long)row[SSH_COL_PORT].as.i);
+		cloud_words_add(&words, "-oPort=%lld", (long long)row[SSH_COL_PORT].as.i);
 	if (row[SSH_COL_USER].source != ESPL_UNSET)
-		add_word(&words, "-oUser=%s", row[SSH_COL_USER].as.s);
+		cloud_words_add(&words, "-oUser=%s", row[SSH_COL_USER].as.s);
 	if (row[SSH_COL_KEY].source != ESPL_UNSET) {
-		add_word(&words, "-i%s", row[SSH_COL_KEY].as.s);
-		add_word(&words, "-oIdentitiesOnly=yes");
+		cloud_words_add(&words, "-i%s", row[SSH_COL_KEY].as.s);
+		cloud_words_add(&words, "-oIdentitiesOnly=yes");
 	}
 	return words;
 }
 
-static struct ssh_words
-end_words(struct ssh_words words)
+static struct cloud_words
+end_words(struct cloud_words words)
 {
 	if (words.failed)
-		cloud_ssh_words_free(&words);
+		cloud_words_free(&words);
 	return words;
 }
 
 /* A short command: one after another they share a connection. */
-static struct ssh_words
+static struct cloud_words
 short_command(const struct ssh_cloud *cloud, const struct ssh_host *host, const char *script,
     const char *const arguments[3])
 {
-	struct ssh_words words = begin_words(cloud, host);
+	struct cloud_words words = begin_words(cloud, host);
 
 	if (cloud->folder[0] != '\0') {
-		add_word(&words, "-oControlMaster=auto");
-		add_word(&words, "-oControlPath=%s/%u", cloud->folder,
+		cloud_words_add(&words, "-oControlMaster=auto");
+		cloud_words_add(&words, "-oControlPath=%s/%u", cloud->folder,
 		    (unsigned)(host - cloud->hosts));
-		add_word(&words, "-oControlPersist=60");
+		cloud_words_add(&words, "-oControlPersist=60");
 	}
-	add_word(&words, "--");
-	add_word(&words, "%s", ssh_address(host));
+	cloud_words_add(&words, "--");
+	cloud_words_add(&words, "%s", ssh_address(host));
 	add_script(&words, NULL, script, arguments);
 	return end_words(words);
 }
@@ -228,7 +190,7 @@ find_agent(const struct ssh_cloud *cloud, char path[4200], const char **otherwis
 	(void)snprintf(path, 4200, "%s/espalier-agent", SSH_LIBEXEC);
 }
 
-struct ssh_words
+struct cloud_words
 cloud_ssh_words_probe(const struct ssh_cloud *cloud, const struct ssh_host *host)
 {
 	const char *arguments[3] = { "", "", "" };
@@ -250,7 +212,7 @@ name_holder(const struct ssh_cloud *cloud, const char *token, char holder[600])
 	    (long)getpid(), machine, cloud->run != NULL ? cloud->run->folder : "?");
 }
 
-struct ssh_words
+struct cloud_words
 cloud_ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host, const char *token)
 {
 	char holder[600];
@@ -262,11 +224,11 @@ cloud_ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
 
 /* The agent uses a separate connection: a driver that loses an agent kills every process that it
  * does not know, and that includes the shared connections of short commands. */
-struct ssh_words
+struct cloud_words
 cloud_ssh_words_agent(const struct ssh_cloud *cloud, const struct ssh_host *host,
     const struct espl_lease *lease)
 {
-	struct ssh_words words = begin_words(cloud, host);
+	struct cloud_words words = begin_words(cloud, host);
 	char holder[600], devices[4200];
 	const struct espl_value *given = &cloud->config->values[SSH_OPT_AGENT];
 	const char *arguments[3] = { given->source != ESPL_UNSET ? given->as.s : "", "", holder };
@@ -274,10 +236,10 @@ cloud_ssh_words_agent(const struct ssh_cloud *cloud, const struct ssh_host *host
 	name_holder(cloud, lease->token, holder);
 	(void)snprintf(devices, sizeof devices, "ESPALIER_AGENT_DEVICES=%s",
 	    lease->detail != NULL ? lease->detail : "");
-	add_word(&words, "-oControlMaster=no");
-	add_word(&words, "-oControlPath=none");
-	add_word(&words, "--");
-	add_word(&words, "%s", ssh_address(host));
+	cloud_words_add(&words, "-oControlMaster=no");
+	cloud_words_add(&words, "-oControlPath=none");
+	cloud_words_add(&words, "--");
+	cloud_words_add(&words, "%s", ssh_address(host));
 	add_script(&words, lease->detail != NULL ? devices : NULL, agent_script, arguments);
 	return end_words(words);
 }
