@@ -267,7 +267,8 @@ struct aws_cloud {
 	char region[80], image[400], *user_data;
 	enum aws_request starting; /* the request of start that is under way; 0: none */
 	uint32_t tries;            /* of it */
-	uint32_t checked;          /* offers that EC2 has checked */
+	uint32_t checked, passed;  /* offers that EC2 has checked; those it would accept */
+	int has_history;           /* of prices */
 	struct aws_lease *leases;
 	uint64_t serial, listing;  /* numbers */
 	struct aws_machine *found; /* by the listing under way */

@@ -210,12 +210,14 @@ cloud_aws_check_ask(struct aws_cloud *cloud, struct aws_query *query)
 	cloud_aws_query_run(query, &wish);
 }
 
-/* 1: the next offer is to be asked about; 0: all are fine; -1: one is not. */
+/* 1: ask about the next offer; 0: the run can start; -1: it cannot.  A lack of capacity passes, and
+ * so does a quota that is used up while another offer is left: both may change during the run. */
 int
 cloud_aws_check_take(struct aws_cloud *cloud, enum aws_class class,
     const struct aws_element *document, char text[AWS_TEXT])
 {
 	const char *id = cloud_aws_answer_text(document, "instancesSet/item/instanceId");
+	char note[AWS_TEXT];
 
 	if (id[0] != '\0') {
 		(void)snprintf(text, AWS_TEXT,
@@ -223,8 +225,16 @@ cloud_aws_check_take(struct aws_cloud *cloud, enum aws_class class,
 		    id);
 		return -1;
 	}
-	/* That there is no capacity now is no mistake. */
-	if (class != AWS_FINE && class != AWS_CAPACITY)
+	if (class == AWS_FINE || class == AWS_CAPACITY) {
+		cloud->passed++;
+	} else if (class == AWS_QUOTA &&
+	    (cloud->passed > 0 || cloud->checked + 1 < cloud->offer_count)) {
+		(void)snprintf(note, sizeof note, "offer %s (%s): %.300s",
+		    cloud->offers[cloud->checked].name, aws_market(&cloud->offers[cloud->checked]),
+		    text);
+		cloud_aws_warn(cloud, note);
+	} else {
 		return -1;
+	}
 	return ++cloud->checked < cloud->offer_count;
 }

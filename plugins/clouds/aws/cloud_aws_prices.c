@@ -7,7 +7,7 @@
 #include "cloud_aws.h"
 
 #define PRICES_AGAIN (600 * ESPL_SECOND)
-#define HISTORY_S (48 * 3600) /* at the start: what policies judge the next hours by */
+#define HISTORY_S (48 * 3600) /* from which policies judge the next hours */
 
 /* Each type once. */
 void
@@ -30,8 +30,8 @@ cloud_aws_add_types(const struct aws_cloud *cloud, struct aws_query *query, int 
 	}
 }
 
-/* At the start two days; then from the earliest launch on: what a lease has cost is summed up at
- * its end. */
+/* Two days until they have been received once; then from the earliest launch on, because the cost
+ * of a lease is computed at its end. */
 void
 cloud_aws_prices_ask(struct aws_cloud *cloud)
 {
@@ -44,7 +44,7 @@ cloud_aws_prices_ask(struct aws_cloud *cloud)
 	for (const struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
 		if (lease->launch_s != 0 && lease->launch_s < from_s)
 			from_s = lease->launch_s;
-	if (cloud->starting == AWS_PRICES)
+	if (!cloud->has_history)
 		from_s -= HISTORY_S;
 	from = (time_t)from_s;
 	(void)gmtime_r(&from, &tm);
@@ -164,6 +164,7 @@ cloud_aws_prices_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 		return;
 	cloud_aws_pages_end(cloud, AWS_PRICES);
 	fine &= more == 0;
+	cloud->has_history |= fine;
 	if (fine)
 		use_prices(cloud);
 	else

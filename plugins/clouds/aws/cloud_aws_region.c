@@ -47,6 +47,7 @@ static void
 read_profile(const struct aws_cloud *cloud, const char *name, char *to, size_t room)
 {
 	const char *profile = aws_text(cloud, AWS_OPT_PROFILE), *file = get_set("AWS_CONFIG_FILE");
+	const char *home = get_set("HOME");
 	char path[4200], *line = NULL, *equals;
 	size_t size = 0;
 	int here = 0;
@@ -58,10 +59,12 @@ read_profile(const struct aws_cloud *cloud, const char *name, char *to, size_t r
 		profile = get_set("AWS_DEFAULT_PROFILE");
 	if (profile == NULL)
 		profile = "default";
-	(void)snprintf(path, sizeof path, "%s%s", file != NULL ? file : getenv("HOME"),
-	    file != NULL ? "" : "/.aws/config");
 	to[0] = '\0';
-	from = file != NULL || get_set("HOME") != NULL ? fopen(path, "r") : NULL;
+	if (file == NULL && home == NULL)
+		return;
+	(void)snprintf(path, sizeof path, "%s%s", file != NULL ? file : home,
+	    file != NULL ? "" : "/.aws/config");
+	from = fopen(path, "r");
 	while (from != NULL && to[0] == '\0' && getline(&line, &size, from) > 0) {
 		if (line[0] == '[') {
 			here = names_profile(line, profile);

@@ -186,7 +186,8 @@ cloud_aws_start(void *self, const struct espl_cloud_events *events, struct espl_
 		(void)snprintf(cloud->image, sizeof cloud->image, "%s", image);
 	if (cloud_aws_record_driver(cloud) != 0)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	cloud->checked = 0;
+	cloud->checked = cloud->passed = 0;
+	cloud->has_history = 0;
 	ask_step(cloud, AWS_CALLER);
 	return ESPL_OK;
 }
