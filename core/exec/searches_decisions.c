@@ -32,7 +32,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	if (!t->search->config->warm || g == NULL || !g->awaiting ||
 	    g->state != ESPL__GANG_RUNNING || g->killed)
 		return;
-	espl__gang_seen(x, g); /* the time at the barrier is no training */
+	espl__gang_seen(x, g); /* waiting for the reply does not count as training */
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		struct espl__machine *n;
 		if (espl__gpu_at(&x->fleet, &g->slots[i], &n) == NULL ||

@@ -129,7 +129,7 @@ struct espl__moment {
 	const double *const *rows;
 	uint32_t at, zero;
 	double base, froms; /* froms: the sum of these begins */
-	/* [entries of the step's layout] after `train`; NULL: no node goes before the end */
+	/* [entries of the step's layout] after `train`; NULL: all nodes stay until the end */
 	const double *until;
 	const uint32_t *entry;
 };

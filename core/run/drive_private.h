@@ -29,6 +29,6 @@ espl_status espl__drive_replay(struct espl__run_state *, const char *path, struc
  * 0, which identifies the part of the run. */
 void espl__drive_clock_keep(const char *dir, espl_time at, int64_t origin_s);
 /* The run's clock now, by the clock since boot; 0: the machine was restarted or is a different one,
- * or there is no note for this part of the run. */
+ * or DIR/clock does not belong to this part of the run. */
 int espl__drive_clock_since(const char *dir, int64_t origin_s, espl_time *at);
 #endif

@@ -164,7 +164,7 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 	    ? espl__exec_trial(ask->world.exec, (uint64_t)id)
 	    : NULL;
 	if (known == NULL)
-		refuse_request(client, "there is no trial %lld", (long long)id);
+		refuse_request(client, "no such trial: %lld", (long long)id);
 	else if (json_is_true(json_object_get(request, "again")))
 		answer_tell(ask, client, (uint64_t)id, 0);
 	else
@@ -484,7 +484,7 @@ find_verb(struct espl__ask_client *client, const json_t *request)
 		names[i] = verbs[i].name;
 	}
 	near = espl__nearest(op, names, VERBS);
-	refuse_request(client, "there is no request '%.50s'%s%s%s", op,
+	refuse_request(client, "unknown request '%.50s'%s%s%s", op,
 	    near != NULL ? "; did you mean '" : "; use ask, tell, fail, best, status or trials",
 	    near != NULL ? near : "", near != NULL ? "'?" : "");
 	return NULL;

@@ -1,6 +1,6 @@
 /* session_ask.c - queries plugins about a configuration before anything has been started: the
- * cloud's offers, the algorithm's shape. There is no world behind them: a cloud that needs one to
- * describe its offers is refused.
+ * cloud's offers, the algorithm's shape. Nothing runs meanwhile, so a cloud that must
+ * ask its provider for its offers is refused.
  */
 #include <string.h>
 #include <espalier/cloud.h>

@@ -131,8 +131,8 @@ send_hello(struct espl__agent *a)
 	espl__frame_end(&a->outbox, mark);
 }
 
-/* If there is no run directory, or it is not visible here, the agent makes its own and removes it
- * at its end. */
+/* Without a run directory that is visible here, the agent creates one and removes it when it
+ * exits. */
 static int
 find_folder(struct espl__agent *a)
 {

@@ -1,7 +1,8 @@
-/* agent_imds.c - on a machine of EC2: what its metadata service says of an interruption to come.
+/* agent_imds.c - reports upcoming interruptions of an EC2 machine, as announced by its metadata
+ * service (IMDSv2).
  *
- * Asked every five seconds in a thread, with short limits; not at all elsewhere, and not any more
- * where nobody has answered at first.  No permission is needed for it.
+ * A thread polls the service every five seconds, with short timeouts. Polling stops if the first
+ * three requests get no answer, and never starts on machines elsewhere. It needs no permissions.
  */
 #include <fcntl.h>
 #include <netdb.h>
@@ -20,7 +21,7 @@
 #include "node/wire.h"
 
 #define PAUSE (5000 * INT64_C(1000000))
-#define LIMIT_MS 500 /* of each step of a request */
+#define LIMIT_MS 500 /* for each step of a request */
 #define ANSWER_MOST 4096
 #define TRIES 3u                               /* without any answer */
 #define RENEW (5 * 3600 * INT64_C(1000000000)) /* a token is good for six hours */
@@ -243,7 +244,7 @@ read_endpoint(const char *url, struct espl__imds *m)
 	return 0;
 }
 
-/* Once: whether there is somebody to ask. */
+/* Decides once whether this machine has a metadata service. */
 static void
 begin_imds(struct espl__agent *a)
 {
@@ -263,7 +264,7 @@ begin_imds(struct espl__agent *a)
 		a->imds->at = espl__tick();
 }
 
-/* A driver that comes does not know what another one was told. */
+/* A new driver has not received what was sent to another one. */
 void
 espl__imds_greet(struct espl__agent *a)
 {

@@ -63,7 +63,7 @@ void allocator_milp_fill(const struct milp_case *, struct milp_plan *);
 /* Equal widths for all, whatever they have left: the smallest is doubled first. */
 void allocator_milp_equal(const struct milp_case *, struct milp_plan *);
 /* Narrows jobs in the first step until all fit side by side on nodes of per_node GPUs, each on one
- * node or on whole ones.  placed[job] 0: there is no place for it. */
+ * node or on whole ones.  placed[job] is 0 for a job that does not fit. */
 void allocator_milp_place(const struct milp_case *, struct milp_plan *, uint32_t per_node,
     uint8_t *placed);
 

@@ -261,7 +261,7 @@ struct planner_result {
 	struct planner_draft draft;
 	struct espl_prediction predicted; /* afresh */
 	double searched_usd;              /* by the samples by which it was found */
-	double least_s, least_usd;        /* if there is no plan: the limits that would be
+	double least_s, least_usd;        /* if no plan meets the limits: those that would be
 					   * feasible; NaN unknown */
 	uint64_t looked;
 	uint32_t known, zero; /* 1: the draft is a plan that meets all limits */
