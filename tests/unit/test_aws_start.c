@@ -28,6 +28,23 @@ Test(aws_world, dry_runs)
 	ec2_driver_end(kit, &w, 0);
 }
 
+/* "RequestLimitExceeded" is no quota: the run can be resumed. */
+Test(aws_start, throttled)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin(&w, 1);
+
+	w.scripts[w.script_count++] =
+	    (struct ec2_script){ "RunInstances", 0, EC2_THROTTLED, 100 * HOUR };
+	(void)espl_kit_start(kit);
+	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_E_REMOTE);
+	cr_assert_null(strstr(espl_kit_log(kit), "quota"));
+	w.script_count = 0;
+	espl_kit_restart(kit);
+	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_OK);
+	ec2_driver_end(kit, &w, 0);
+}
+
 /* Where machines are only listed or released, nothing is checked that only a lease needs. */
 Test(aws_start, visit)
 {
