@@ -88,7 +88,7 @@ class Studies(unittest.TestCase):
             for value in ("low", None, float("inf")):
                 with self.assertRaises((TypeError, ValueError)):
                     study.tell(trial, value)
-            with self.assertRaisesRegex(ValueError, "no trial 99"):
+            with self.assertRaisesRegex(ValueError, "no such trial: 99"):
                 study.tell(99, 1)
             with self.assertRaisesRegex(ValueError, "until iteration 1, not 2"):
                 study.tell(trial, 1, iteration=2)
