@@ -280,11 +280,14 @@ write_algorithm(struct writer *w)
 		    "use asha, which\n# stops the worse trials early.\n"
 		    "algorithm = { use = \"random\"; trials = 20; iterations_max = 1; };\n");
 	else
+		/* A script that saves no checkpoint would train again from the beginning when it is
+		 * promoted: its trials are stopped, never paused. */
 		espl__print(w->to,
 		    "# Successive halving: of the trials that reach 1, 3, 9, ... iterations the "
 		    "best "
 		    "third continues.\n"
-		    "algorithm = { use = \"asha\"; trials = 27; iterations_max = %llu; };\n",
+		    "algorithm = { use = \"asha\"; %strials = 27; iterations_max = %llu; };\n",
+		    w->s->reports ? "" : "mode = \"stopping\"; ",
 		    (unsigned long long)iterations);
 	espl__print(w->to,
 	    "allocator = { use = \"fair\"; }; # divides the GPUs among the trials that can run\n"
