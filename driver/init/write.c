@@ -287,8 +287,7 @@ write_algorithm(struct writer *w)
 		    "best "
 		    "third continues.\n"
 		    "algorithm = { use = \"asha\"; %strials = 27; iterations_max = %llu; };\n",
-		    w->s->reports ? "" : "mode = \"stopping\"; ",
-		    (unsigned long long)iterations);
+		    w->s->reports ? "" : "mode = \"stopping\"; ", (unsigned long long)iterations);
 	espl__print(w->to,
 	    "allocator = { use = \"fair\"; }; # divides the GPUs among the trials that can run\n"
 	    "cloud = { use = \"local\"; };    # this machine: its GPUs, or its cores\n");
