@@ -78,6 +78,16 @@ static const char step_script[] =
     "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
     "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
 
+/* On this machine. $1: the job; then come the words of srun. A run that is resumed asks first
+ * whether the job exists, so that it does not try to reach it again and again; 3: there is no such
+ * session. */
+static const char reach_script[] =
+    "job=$1; shift; for last do :; done; [ \"$last\" != rejoin ] || "
+    "case $(squeue --noheader --jobs=\"$job\" --states=all --format=%T 2>&1) in "
+    "BOOT_FAIL | CANCELLED | COMPLETED | COMPLETING | DEADLINE | FAILED | NODE_FAIL | "
+    "OUT_OF_MEMORY | PREEMPTED | TIMEOUT | *'Invalid job id'*) "
+    "echo \"job $job has ended\" >&2; exit 3;; esac; exec srun \"$@\"";
+
 /* ---- words ---- */
 
 static int
@@ -170,7 +180,11 @@ cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const 
 {
 	struct cloud_words words = { NULL, 0, 0 };
 
+	cloud_words_add(&words, "sh");
+	cloud_words_add(&words, "-c");
+	cloud_words_add(&words, "%s", reach_script);
 	cloud_words_add(&words, "srun");
+	cloud_words_add(&words, "%s", job);
 	cloud_words_add(&words, "--jobid=%s", job);
 	cloud_words_add(&words, "--overlap");
 	cloud_words_add(&words, "--nodes=1");
