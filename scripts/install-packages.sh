@@ -11,6 +11,7 @@ optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an engine of allo
 # A browser that looks at the pages.
 [ "${1:-build}" = check ] && [ -n "${ESPALIER_TEST_BROWSER-}" ] && optional+=(chromium fonts-dejavu-core)
 [ "${1:-build}" = check ] && optional+=(zsh fish)	# tests of completion
+[ "${1:-build}" = check ] && optional+=(iproute2)	# a bad network, made by a test
 # A Slurm cluster for a test of its cloud, which is skipped without.
 [ "${1:-build}" = check ] && optional+=(munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
 # PyTorch, pandas and matplotlib, for the examples in PyTorch and for figures: 200 MB to load, 1 GB installed.

@@ -1,9 +1,10 @@
 # sshd.sh - what the tests of cloud ssh share: real sshds on loopback, with keys, ports and configuration of their own.
 #
-#   start_host NAME [LINE]...        sets $port and $server
+#   start_host NAME [LINE]...        sets $port and $server; $listen is its address, $inside a command it runs in
+#   serve NAME                       starts its sshd again: $server
 #   write_cloud FILE HOSTS [OPTION]...   the search of real.cfg on hosts made by `host NAME PORT`
 #   nothing_left                     no connection and no process of a host within 10 s
-#   trials_end                       the same without connections
+#   trials_end [TENTHS]              the same without connections, within 10 s or so many tenths of a second
 PATH=$PATH:/usr/sbin:/sbin
 skip_all() { echo "1..0 # SKIP $1"; exit 0; }
 for program in ssh sshd ssh-keygen flock; do
@@ -27,7 +28,21 @@ cat >ssh_config <<-END
 sed "s:$work/known:$work/known.none:" ssh_config >ssh_config.none
 sed "s:$work/known:$work/known.other:" ssh_config >ssh_config.other
 : >known.none
-# start_host NAME [LINE]...: an sshd with these lines in its configuration; sets $port and $server
+declare -A address_of	# port: address
+listen=127.0.0.1 inside=
+serve() {	# NAME
+	rm -f "$1/pid"
+	$inside "$(command -v sshd)" -D -f "$work/$1/conf" -E "$work/$1/log" &
+	server=$!
+	for k in $(seq 50); do
+		[ -s "$1/pid" ] && return
+		kill -0 $server 2>/dev/null || break
+		sleep 0.1
+	done
+	kill $server 2>/dev/null
+	return 1
+}
+# start_host NAME [LINE]...: an sshd with these lines in its configuration
 start_host() {
 	local name=$1 line
 	shift
@@ -37,7 +52,7 @@ start_host() {
 		port=$((20000 + RANDOM % 12000))
 		cat >"$name/conf" <<-END
 			Port $port
-			ListenAddress 127.0.0.1
+			ListenAddress $listen
 			HostKey $work/$name/key
 			PidFile $work/$name/pid
 			AuthorizedKeysFile $work/authorized
@@ -49,28 +64,19 @@ start_host() {
 			SetEnv XDG_RUNTIME_DIR=$work/$name/run
 			END
 		for line in "$@"; do echo "$line" >>"$name/conf"; done
-		rm -f "$name/pid"
-		"$(command -v sshd)" -D -f "$work/$name/conf" -E "$work/$name/log" &
-		server=$!
-		for k in $(seq 50); do
-			[ -s "$name/pid" ] && break
-			kill -0 $server 2>/dev/null || break
-			sleep 0.1
-		done
-		[ -s "$name/pid" ] && break
-		kill $server 2>/dev/null
+		serve "$name" && break
 	done
-	servers+=($server)
-	echo "[127.0.0.1]:$port $(cut -d ' ' -f 1,2 "$name/key.pub")" >>known
-	echo "[127.0.0.1]:$port $(cut -d ' ' -f 1,2 wrong.pub)" >>known.other
+	servers+=($server) address_of[$port]=$listen
+	echo "[$listen]:$port $(cut -d ' ' -f 1,2 "$name/key.pub")" >>known
+	echo "[$listen]:$port $(cut -d ' ' -f 1,2 wrong.pub)" >>known.other
 }
 can_log_in() {	# PORT: else the whole script is skipped
-	ssh -F ssh_config -i key -p "$1" -oBatchMode=yes -oConnectTimeout=10 127.0.0.1 true 2>login.err ||
+	ssh -F ssh_config -i key -p "$1" -oBatchMode=yes -oConnectTimeout=10 "${address_of[$1]}" true 2>login.err ||
 		skip_all "cannot log in through an sshd of our own: $(tail -n 1 login.err; tail -n 1 ./*/log)"
 }
 
 host() {	# NAME PORT [OPTION]...: a row of hosts
-	echo "{ name = \"$1\"; address = \"127.0.0.1\"; port = $2; key = \"$work/key\"; gpus = 2; gpu_type = \"cpu\"; ${*:3} }"
+	echo "{ name = \"$1\"; address = \"${address_of[$2]-127.0.0.1}\"; port = $2; key = \"$work/key\"; gpus = 2; gpu_type = \"cpu\"; ${*:3} }"
 }
 write_cloud() {	# FILE HOSTS [OPTION]...: the search of real.cfg on these hosts
 	sed '/^cloud/d' real.cfg >"$1"
@@ -93,8 +99,8 @@ nothing_left() {
 	return 1
 }
 best() { "$ESPALIER" best "$1" --json | sed 's/.*"best": {\([^}]*\)}.*/\1/'; }
-trials_end() {	# connections that short commands share may stay for a minute
-	for i in $(seq 100); do
+trials_end() {	# [TENTHS OF A SECOND]: connections that short commands share may stay for a minute
+	for i in $(seq "${1:-100}"); do
 		[ -z "$(grep -lza "^XDG_RUNTIME_DIR=$work/" /proc/[0-9]*/environ 2>/dev/null)" ] && return 0
 		sleep 0.1
 	done
