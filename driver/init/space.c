@@ -19,10 +19,13 @@ static const char left[] =
     "patience manualseed imagesize image img ngpu ngpus ";
 static const char lengths[] =
     " epochs epoch num_epochs n_epochs nepochs max_epochs num_train_epochs "
+    "total_epochs train_epochs training_epochs num_epoch nb_epoch nb_epochs "
     "niter num_iter iterations num_iterations n_iterations max_iterations rounds num_rounds ";
 static const char outputs[] =
     " output output_dir out out_dir outdir log_dir logdir save_dir savedir "
     "results_dir result_dir tb_dir tensorboard_dir ";
+static const char places[] = " dir directory path folder log logs "; /* if the default is: */
+static const char written[] = " logs log runs output outputs out results tensorboard summaries ";
 static const char switches[] = " nesterov amsgrad bias bn batchnorm batch_norm layer_norm augment "
 			       "augmentation mixup cutmix shuffle residual bidirectional tied use "
 			       "early_stopping weighted balanced ";
@@ -242,6 +245,18 @@ propose_any(const struct espl__py_option *o, struct espl__buf *to)
 	    propose_int(o, to);
 }
 
+/* --log-dir; or --dir with a default such as "./logs". */
+static int
+is_output(const struct espl__py_option *o)
+{
+	const char *to = o->fallback.kind == ESPL__LIT_TEXT ? o->fallback.text : "";
+
+	if (o->action[0] != '\0')
+		return 0;
+	to += strncmp(to, "./", 2) == 0 ? 2 : 0;
+	return is_name(o->name, outputs) || (is_name(o->name, places) && is_name(to, written));
+}
+
 enum espl__py_role
 espl__space_propose(const struct espl__py_option *o, struct espl__buf *range)
 {
@@ -254,7 +269,7 @@ espl__space_propose(const struct espl__py_option *o, struct espl__buf *range)
 		return ESPL__PY_REQUIRED;
 	if (o->positional)
 		return ESPL__PY_LEFT;
-	if (is_name(o->name, outputs) && o->action[0] == '\0')
+	if (is_output(o))
 		return ESPL__PY_OUTPUT;
 	if (has_word(o->name, left))
 		return ESPL__PY_LEFT;

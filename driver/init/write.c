@@ -130,7 +130,10 @@ take_option(struct writer *w, const struct espl__py_option *o)
 	case ESPL__PY_TUNED:
 	case ESPL__PY_SWITCH: put_parameter(w, o, role, &range); break;
 	case ESPL__PY_ITERATIONS:
-		put_option(w, o->flag, "{iterations}");
+		if (o->positional)
+			put_word(w, "{iterations}");
+		else
+			put_option(w, o->flag, "{iterations}");
 		w->iterations = o->fallback.kind == ESPL__LIT_INT && o->fallback.number >= 1 &&
 			o->fallback.number < 1e6
 		    ? (uint64_t)o->fallback.number
@@ -201,10 +204,10 @@ write_experiment(struct writer *w, const char *path)
 		espl__buf_clear(&name), espl__print(&name, "search");
 	espl__print(w->to,
 	    "experiment = {\n"
-	    "  name = \"%s\";               # the run directory is called after it\n"
-	    "  metric = \"%s\";             # what to optimize: a name in trial.metrics\n"
-	    "  goal = \"%s\";           # or \"%s\"\n"
-	    "  first = ( { } );             # try the defaults below first\n"
+	    "  name = \"%s\"; # the run directory is called after it\n"
+	    "  metric = \"%s\"; # what to optimize: a name in trial.metrics\n"
+	    "  goal = \"%s\"; # or \"%s\"\n"
+	    "  first = ( { } ); # try the defaults below first\n"
 	    "};\n",
 	    espl__buf_text(&name), w->metric.name, w->metric.maximize ? "maximize" : "minimize",
 	    w->metric.maximize ? "minimize" : "maximize");
@@ -261,16 +264,20 @@ write_trial(struct writer *w)
 		espl__print(w->to,
 		    "  # GPUs of a trial, each with a process of its own, as torchrun starts "
 		    "them.\n"
-		    "  gpus_max = 4;\n");
+		    "  gpus_max = 4;\n"
+		    "  # Debian's PyTorch 2 is built without libuv; others work with this, too.\n"
+		    "  env = { USE_LIBUV = \"0\"; };\n");
 	else
-		espl__print(w->to, "  gpus_max = 1;                # GPUs, or slots, of a trial\n");
+		espl__print(w->to, "  gpus_max = 1; # GPUs, or slots, of a trial\n");
 	espl__print(w->to, "};\n");
 }
 
 static void
 write_algorithm(struct writer *w)
 {
-	uint64_t iterations = w->iterations > 0 ? w->iterations : 10;
+	/* one epoch, as in a demonstration, leaves nothing to stop early */
+	int few = w->iterations > 0 && w->iterations < 3;
+	uint64_t iterations = few ? 9 : w->iterations > 0 ? w->iterations : 10;
 
 	if (w->iterations == 0 && !w->metric.iterations && !w->s->reports &&
 	    (w->metric.line != NULL || w->metric.pattern == NULL))
@@ -286,8 +293,9 @@ write_algorithm(struct writer *w)
 		    "# Successive halving: of the trials that reach 1, 3, 9, ... iterations the "
 		    "best "
 		    "third continues.\n"
-		    "algorithm = { use = \"asha\"; %strials = 27; iterations_max = %llu; };\n",
-		    w->s->reports ? "" : "mode = \"stopping\"; ", (unsigned long long)iterations);
+		    "algorithm = { use = \"asha\"; %strials = 27; iterations_max = %llu; };%s\n",
+		    w->s->reports ? "" : "mode = \"stopping\"; ", (unsigned long long)iterations,
+		    few ? " # more than the script's default" : "");
 	espl__print(w->to,
 	    "allocator = { use = \"fair\"; }; # divides the GPUs among the trials that can run\n"
 	    "cloud = { use = \"local\"; };    # this machine: its GPUs, or its cores\n");
@@ -301,7 +309,7 @@ write_all(struct writer *w, const char *path)
 	espl__print(w->to,
 	    ", from names and defaults: check the ranges.\n"
 	    "# `espalier check FILE` validates it, `espalier run FILE` starts the search.\n"
-	    "# See docs/unchanged-scripts.md and `espalier help trial`.\n");
+	    "# `espalier help trial` explains the command and the metrics.\n");
 	write_experiment(w, path);
 	write_trial(w);
 	espl__print(w->to, "space = {\n%s};\n", espl__buf_text(&w->space));
