@@ -188,14 +188,14 @@ PAGE = """# Importance of parameters: espalier and Optuna
 espalier finds (fANOVA over a forest of 64 trees) with those of Optuna {version} (`FanovaImportanceEvaluator`), and both with the exact shares,
 which follow from the definition by simulation.
 
-| study | parameters | rank correlation, espalier and Optuna | espalier and exact | Optuna and exact | largest error of a share: espalier | Optuna |
-| --- | --- | --- | --- | --- | --- | --- |
+| study | parameters | rank correlation, espalier and Optuna | espalier and Optuna, exponents | espalier and exact | Optuna and exact | largest error of a share: espalier | Optuna |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 
 {verdict}
 
-Optuna measures a logarithmic parameter on a linear scale, espalier on the scale on which it is sampled. "Optuna, exponents" below is Optuna
-with the exponents of such parameters in their place.
+Optuna measures a logarithmic parameter on a linear scale, espalier on the scale on which it is sampled. "Optuna, exponents" is Optuna
+with the exponents of such parameters in their place, so that both measure on the same scale.
 
 {details}Seconds for one study, by the clock of a machine under other load: espalier {mine_s:.1f} including the start of the program and reading
 `results.db`, Optuna {their_s:.0f}, without sampling.
@@ -203,9 +203,9 @@ with the exponents of such parameters in their place.
 
 
 def write_page(rows, trials):
-    same = [r for r in rows if r["same"] > 0.8999]
-    verdict = "espalier ranks the parameters as Optuna does (rank correlation of at least 0.9) in %d of the %d studies" % (len(same), len(rows))
-    verdict += "." if len(same) == len(rows) else ", and differs in the others (below)."
+    same, even = [r for r in rows if r["same"] > 0.8999], [r for r in rows if r["even"] > 0.8999]
+    verdict = "espalier ranks the parameters as Optuna does (rank correlation of at least 0.9) in %d of the %d studies where both use the\n" \
+        "same scale, and in %d with Optuna as it is." % (len(even), len(rows), len(same))
     details = ""
     for r in rows:
         if r not in same:
@@ -215,7 +215,7 @@ def write_page(rows, trials):
     mean = lambda key: sum(r[key] for r in rows) / len(rows)
     verdict += "\nOn average the largest error of a share is %.3f with espalier and %.3f with Optuna." % (mean("mine"), mean("theirs"))
     return PAGE.format(trials=trials, version=optuna.__version__, verdict=verdict, details=details, mine_s=mean("mine_s"), their_s=mean("their_s"),
-                       rows="\n".join("| %(name)s | %(parameters)d | %(same).2f | %(mine_ranks).2f | %(their_ranks).2f | %(mine).3f | %(theirs).3f |" % r for r in rows))
+                       rows="\n".join("| %(name)s | %(parameters)d | %(same).2f | %(even).2f | %(mine_ranks).2f | %(their_ranks).2f | %(mine).3f | %(theirs).3f |" % r for r in rows))
 
 
 def main():
