@@ -290,7 +290,8 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	const struct espl_spec *spec = f->setup.spec;
 	const struct espl_plan_stage *begun;
 	const struct espl_offer *o;
-	uint32_t table, most, cells_at_most;
+	const struct espl__timing *timing = NULL;
+	uint32_t table, most, cells_at_most, share = 0, slots = 0;
 	double past_s = 0.0;
 	int warm = 0;
 
@@ -307,7 +308,6 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	for (uint64_t gpus = gpus_from; gpus <= gpus_to; gpus++) {
 		struct espl__forecast_stage view = { .offer = offer };
 		struct espl_cell *cell = &cells[gpus - gpus_from];
-		const struct espl__timing *timing;
 
 		*cell = (struct espl_cell){ .mean_s = INFINITY,
 			.busy_gpu_s = INFINITY,
@@ -323,9 +323,13 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 			cell->flags |= ESPL_CELL_SKIPPED;
 			continue;
 		}
-		espl__timings_trim(f);
-		timing = espl__timing(f, table, view.gpus_per_trial, view.slots,
-		    warm ? ESPL__WARM_BEFORE : 0);
+		/* Most numbers of GPUs give the layout of the number before. */
+		if (timing == NULL || view.gpus_per_trial != share || view.slots != slots) {
+			share = view.gpus_per_trial;
+			slots = view.slots;
+			espl__timings_trim(f);
+			timing = espl__timing(f, table, share, slots, warm ? ESPL__WARM_BEFORE : 0);
+		}
 		*cell = (struct espl_cell){ .mean_s = timing->mean,
 			.sd_s = timing->sd,
 			.busy_gpu_s = timing->busy,
