@@ -53,6 +53,8 @@ struct espl__exec_setup {
 	const uint32_t *plan_gpus;
 	uint32_t plan_gpus_count;
 };
+/* searches.c: an experiment as its file describes it; nothing that a run adds. */
+void espl__experiment_of(const struct espl__run_config *, struct espl_experiment *);
 /* "GPU", "GPUs", or of a run on CPUs "slot", "slots". */
 static inline const char *
 espl__slots_word(int64_t on_cpu, int64_t count)

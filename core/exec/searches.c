@@ -323,32 +323,39 @@ espl__searches_metric(struct espl__exec *x, const char *name)
 		list_metrics(x->searches.list[i]);
 }
 
+void
+espl__experiment_of(const struct espl__run_config *c, struct espl_experiment *e)
+{
+	ESPL__CHECK(c, RUN_CONFIG);
+	e->size = (uint32_t)sizeof *e;
+	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
+	    (c->warm ? ESPL_EXPERIMENT_WARM : 0) | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) |
+	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
+	    (c->release_idle ? ESPL_EXPERIMENT_IDLE : 0);
+	e->name = c->name;
+	e->gpus_limit = c->gpus_limit;
+	e->deadline = c->deadline;
+	e->budget = c->budget;
+	e->risk = c->risk;
+	e->weight = c->weight;
+	e->data_gb = c->data_gb;
+}
+
 static void
 make_experiment(struct espl__search *s)
 {
 	const struct espl__run_config *c = s->config;
 	struct espl_experiment *e = &s->experiment;
 
-	e->size = (uint32_t)sizeof *e;
-	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
-	    (c->warm ? ESPL_EXPERIMENT_WARM : 0) | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) |
-	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
-	    (c->release_idle ? ESPL_EXPERIMENT_IDLE : 0) |
-	    (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
+	espl__experiment_of(c, e);
+	e->flags |= (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
 	    (s->session->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->id = s->number;
-	e->name = c->name;
 	s->objective = c->metric[0] != '\0' ? espl__names_add(&s->exec->searches.metrics, c->metric)
 					    : ESPL_ANY;
-	e->gpus_limit = c->gpus_limit;
 	e->gpus_min = c->trial.gpus_min;
 	e->gpus_max = c->trial.gpus_max;
 	e->arrived = s->exec->now;
-	e->deadline = c->deadline;
-	e->budget = c->budget;
-	e->risk = c->risk;
-	e->weight = c->weight;
-	e->data_gb = c->data_gb;
 }
 
 static void

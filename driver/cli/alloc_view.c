@@ -275,24 +275,10 @@ make_cluster(struct reader *r, const json_t *root, struct espl__alloc_view *g)
 void
 espl__describe_experiment(const struct espl__session *s, struct espl_experiment *e)
 {
-	const struct espl__run_config *c = s->config;
-
-	ESPL__CHECK(s->config, RUN_CONFIG);
 	memset(e, 0, sizeof *e);
-	e->size = (uint32_t)sizeof *e;
-	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
-	    (c->warm ? ESPL_EXPERIMENT_WARM : 0) | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) |
-	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
-	    (c->release_idle ? ESPL_EXPERIMENT_IDLE : 0);
-	e->name = c->name;
-	e->metrics = &c->metric;
+	espl__experiment_of(s->config, e);
+	e->metrics = &s->config->metric;
 	e->metric_count = 1;
-	e->gpus_limit = c->gpus_limit;
-	e->deadline = c->deadline;
-	e->budget = c->budget;
-	e->risk = c->risk;
-	e->weight = c->weight;
-	e->data_gb = c->data_gb;
 }
 
 static void

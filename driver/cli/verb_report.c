@@ -8,37 +8,19 @@
 #include "cli/cli.h"
 #include "cli/static_plan.h"
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* What write_page is to write. */
+struct page {
+	struct espl__reading *run;
+	const struct espl__report_fixed *fixed;
+	int log_scale;
+};
 
-/* Beside OUT and renamed, so that OUT is never half a page.  out NULL: standard output. */
 static espl_status
-write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale,
-    const char *out, struct espl__diag *diag)
+write_page(void *ctx, FILE *to, struct espl__diag *diag)
 {
-	char *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
-	FILE *to = out != NULL ? fopen(temporary, "we") : stdout;
-	espl_status status;
-	int broken;
+	const struct page *page = ctx;
 
-	if (to == NULL) {
-		status =
-		    espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
-		espl__hint(diag, "choose another file with -o FILE.html");
-	} else {
-		status = espl__report_html(r, fixed, log_scale, to, diag);
-		broken = fflush(to) != 0 || ferror(to);
-		if (out != NULL)
-			broken |= fclose(to) != 0;
-		if (status == ESPL_OK && broken)
-			status = espl__fail_errno(diag, "cannot write %s",
-			    out != NULL ? out : "the output");
-		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
-			status = espl__fail_errno(diag, "cannot create '%s'", out);
-		if (status != ESPL_OK && out != NULL)
-			(void)unlink(temporary);
-	}
-	free(temporary);
-	return status;
+	return espl__report_html(page->run, page->fixed, page->log_scale, to, diag);
 }
 
 int
@@ -48,6 +30,7 @@ espl__verb_report(const struct espl__args *args)
 	struct espl__arena arena = { NULL };
 	struct espl__report_fixed fixed = { .why_not = NULL };
 	struct espl__reading *r;
+	struct page page;
 	const char *dir = args->positional[0], *given = espl__arg(args, "output");
 	char *out, *config;
 	espl_status status;
@@ -67,7 +50,8 @@ espl__verb_report(const struct espl__args *args)
 	out = given != NULL && strcmp(given, "-") == 0 ? NULL
 	    : given != NULL                            ? espl__strdup(given)
 						       : espl__format("%s/report.html", dir);
-	status = write_page(r, planned ? &fixed : NULL, espl__arg(args, "log") != NULL, out, &diag);
+	page = (struct page){ r, planned ? &fixed : NULL, espl__arg(args, "log") != NULL };
+	status = espl__cli_write(out, write_page, &page, &diag);
 	if (status == ESPL_OK && given == NULL)
 		printf("%s\n", out);
 	free(out);

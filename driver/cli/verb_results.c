@@ -286,35 +286,19 @@ espl__verb_explain(const struct espl__args *args)
 
 /* ---- export --------------------------------------------------------------------------------- */
 
-/* Written beside OUT and renamed, so that OUT is never half a file. */
-static int
-export_to(struct espl__reading *r, const char *format, const char *table, const char *out)
+struct export
 {
-	struct espl__diag diag = ESPL__DIAG_INIT;
-	char *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
-	FILE *to = out != NULL ? fopen(temporary, "we") : stdout;
-	espl_status status;
-	int broken;
+	struct espl__reading *run;
+	const char *table; /* of CSV; NULL: all tables, as JSON */
+};
 
-	if (to == NULL) {
-		status =
-		    espl__fail(&diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
-	} else {
-		status = strcmp(format, "json") == 0 ? espl__export_json(r, to, &diag)
-						     : espl__export_csv(r, table, to, &diag);
-		broken = fflush(to) != 0 || ferror(to);
-		if (out != NULL)
-			broken |= fclose(to) != 0;
-		if (status == ESPL_OK && broken)
-			status = espl__fail_errno(&diag, "cannot write %s",
-			    out != NULL ? out : "the output");
-		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
-			status = espl__fail_errno(&diag, "cannot create '%s'", out);
-		if (status != ESPL_OK && out != NULL)
-			(void)unlink(temporary);
-	}
-	free(temporary);
-	return status == ESPL_OK ? ESPL__EXIT_DONE : espl__cli_fail(&diag);
+static espl_status
+write_tables(void *ctx, FILE *to, struct espl__diag *diag)
+{
+	const struct export *wanted = ctx;
+
+	return wanted->table == NULL ? espl__export_json(wanted->run, to, diag)
+				     : espl__export_csv(wanted->run, wanted->table, to, diag);
 }
 
 static int
@@ -334,6 +318,7 @@ int
 espl__verb_export(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct export wanted = { NULL, NULL };
 	struct espl__reading *r;
 	const char *format = espl__arg(args, "format"), *out = espl__arg(args, "output");
 	const char *table = espl__arg(args, "table");
@@ -356,7 +341,12 @@ espl__verb_export(const struct espl__args *args)
 	}
 	if (out != NULL && strcmp(out, "-") == 0)
 		out = NULL;
-	status = export_to(r, format, table != NULL ? table : "trials", out);
+	if (strcmp(format, "csv") == 0)
+		wanted.table = table != NULL ? table : "trials";
+	wanted.run = r;
+	status = espl__cli_write(out, write_tables, &wanted, &diag) == ESPL_OK
+	    ? ESPL__EXIT_DONE
+	    : espl__cli_fail(&diag);
 	espl__reading_free(r);
 	return status;
 }

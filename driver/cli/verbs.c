@@ -432,6 +432,36 @@ espl__cli_print(struct espl__buf *b)
 	return ESPL__EXIT_DONE;
 }
 
+espl_status
+espl__cli_write(const char *out, espl_status (*fill)(void *ctx, FILE *to, struct espl__diag *diag),
+    void *ctx, struct espl__diag *diag)
+{
+	char *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
+	FILE *to = out != NULL ? fopen(temporary, "we") : stdout;
+	espl_status status;
+	int broken;
+
+	if (to == NULL) {
+		status =
+		    espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
+		espl__hint(diag, "choose another file with -o FILE");
+	} else {
+		status = fill(ctx, to, diag);
+		broken = fflush(to) != 0 || ferror(to);
+		if (out != NULL)
+			broken |= fclose(to) != 0;
+		if (status == ESPL_OK && broken)
+			status = espl__fail_errno(diag, "cannot write %s",
+			    out != NULL ? out : "the output");
+		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
+			status = espl__fail_errno(diag, "cannot create '%s'", out);
+		if (status != ESPL_OK && out != NULL)
+			(void)unlink(temporary);
+	}
+	free(temporary);
+	return status;
+}
+
 /* One word for a shell, quoted where it must be. */
 static void
 put_word(struct espl__buf *b, const char *word)

@@ -406,6 +406,8 @@ void espl__real_resize_left(struct espl__real *, struct espl__rgang *, struct es
  * for it? */
 int espl__real_gpu_message(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
 int espl__real_gpu_fault(const struct espl__rgang *);
+/* How the first rank ended whose text begins with the prefix; NULL: none. */
+const struct espl__rank_end *espl__real_end_with(const struct espl__rgang *, const char *prefix);
 const char *espl__real_gpu_trouble(const struct espl__rgang *); /* NULL: no */
 
 /* real_relay.c: nodes that do not see the run's folder. */

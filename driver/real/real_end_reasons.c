@@ -69,15 +69,6 @@ lacks_checkpoint(const struct espl__rank_end *end)
 	return strncmp(end->text, "no checkpoint", 13) == 0;
 }
 
-static const struct espl__rank_end *
-begins_with(const struct espl__rgang *gang, const char *prefix)
-{
-	for (uint32_t i = 0; i < gang->end_count; i++)
-		if (strncmp(gang->ends[i].text, prefix, strlen(prefix)) == 0)
-			return &gang->ends[i];
-	return NULL;
-}
-
 /* Saves that failed in a row, each after an agent's own retries, before the run is ended. */
 #define SAVES_IN_VAIN 5
 
@@ -106,9 +97,9 @@ is_private(const struct espl__real *real, uint64_t id)
 static void
 report_trouble(struct espl__real *real, const struct espl__rgang *gang)
 {
-	const struct espl__rank_end *end = begins_with(gang, FOLDER),
-				    *saving = begins_with(gang, SAVING),
-				    *store = begins_with(gang, STORE);
+	const struct espl__rank_end *end = espl__real_end_with(gang, FOLDER),
+				    *saving = espl__real_end_with(gang, SAVING),
+				    *store = espl__real_end_with(gang, STORE);
 	const char *unshared = espl__real_gpu_trouble(gang);
 	int in_vain = count_failed_save(real, saving);
 	struct espl__event *event;
@@ -192,10 +183,10 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 	event->as.ended.how = ESPL__END_LOST;
 	event->as.ended.node = ESPL_NONE;
 	event->as.ended.text = "";
-	if (begins_with(gang, SAVING) != NULL)
-		event->as.ended.node = begins_with(gang, SAVING)->lease;
-	if (begins_with(gang, FOLDER) != NULL || begins_with(gang, STORE) != NULL ||
-	    begins_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang))
+	if (espl__real_end_with(gang, SAVING) != NULL)
+		event->as.ended.node = espl__real_end_with(gang, SAVING)->lease;
+	if (espl__real_end_with(gang, FOLDER) != NULL || espl__real_end_with(gang, STORE) != NULL ||
+	    espl__real_end_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang))
 		return; /* no fault of the trial's */
 	if (gang->lost) {
 		event->as.ended.node = gang->parts[0].lease;

@@ -41,8 +41,8 @@ espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease
 	return 0;
 }
 
-static const struct espl__rank_end *
-begins_with(const struct espl__rgang *gang, const char *prefix)
+const struct espl__rank_end *
+espl__real_end_with(const struct espl__rgang *gang, const char *prefix)
 {
 	for (uint32_t i = 0; i < gang->end_count; i++)
 		if (strncmp(gang->ends[i].text, prefix, strlen(prefix)) == 0)
@@ -53,13 +53,14 @@ begins_with(const struct espl__rgang *gang, const char *prefix)
 int
 espl__real_gpu_fault(const struct espl__rgang *gang)
 {
-	return begins_with(gang, "gpu: ") != NULL || begins_with(gang, "sharing: ") != NULL;
+	return espl__real_end_with(gang, "gpu: ") != NULL ||
+	    espl__real_end_with(gang, "sharing: ") != NULL;
 }
 
 const char *
 espl__real_gpu_trouble(const struct espl__rgang *gang)
 {
-	const struct espl__rank_end *end = begins_with(gang, "sharing: ");
+	const struct espl__rank_end *end = espl__real_end_with(gang, "sharing: ");
 
 	return end != NULL ? end->text + strlen("sharing: ") : NULL;
 }

@@ -358,18 +358,6 @@ join_session(const char *lease, const char *id, int64_t linger, const char *what
 	return -1;
 }
 
-/* One direction; 0: its end. */
-static int
-pass_bytes(int from, int to)
-{
-	static uint8_t bytes[STEP];
-	ssize_t got = read(from, bytes, sizeof bytes);
-
-	if (got < 0 && (errno == EINTR || errno == EAGAIN))
-		return 1;
-	return got > 0 && espl__write_all(to, bytes, (size_t)got) == 0;
-}
-
 int
 espl__session_keep(int argc, char **argv)
 {
@@ -396,9 +384,9 @@ espl__session_keep(int argc, char **argv)
 		if (poll(fds, 2, -1) < 0)
 			continue;
 		if (fds[0].revents != 0)
-			open = pass_bytes(0, fd);
+			open = espl__session_pass(0, fd);
 		if (open && fds[1].revents != 0)
-			open = pass_bytes(fd, 1);
+			open = espl__session_pass(fd, 1);
 	}
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #define STEP ((size_t)256 << 10)
@@ -80,4 +81,15 @@ espl__session_read(int fd, struct espl__stream *s)
 		return -1;
 	espl__stream_put(s, bytes, (size_t)got);
 	return 1;
+}
+
+int
+espl__session_pass(int from, int to)
+{
+	static uint8_t bytes[STEP];
+	ssize_t got = read(from, bytes, sizeof bytes);
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return 1;
+	return got > 0 && espl__write_all(to, bytes, (size_t)got) == 0;
 }

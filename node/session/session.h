@@ -48,4 +48,6 @@ void espl__session_widen(int pipe);
 int espl__session_write(int fd, struct espl__buf *);
 /* Reads the user's side into the stream.  1: read; 0: nothing now; -1: the end. */
 int espl__session_read(int fd, struct espl__stream *);
+/* Copies what there is from one to the other.  1: goes on; 0: its end. */
+int espl__session_pass(int from, int to);
 #endif

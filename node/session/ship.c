@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
+#include "session/session.h"
 
 #define STEP ((size_t)64 << 10)
 #define NOTE_EVERY INT64_C(5000000000)
@@ -174,18 +175,6 @@ serve_script(struct ship *s)
 	return espl__write_all(1, s->in.data, s->in.size);
 }
 
-/* One direction; 0: its end. */
-static int
-pass_bytes(int from, int to)
-{
-	static uint8_t bytes[STEP];
-	ssize_t got = read(from, bytes, sizeof bytes);
-
-	if (got < 0 && (errno == EINTR || errno == EAGAIN))
-		return 1;
-	return got > 0 && espl__write_all(to, bytes, (size_t)got) == 0;
-}
-
 static void
 relay_channel(struct ship *s)
 {
@@ -195,12 +184,12 @@ relay_channel(struct ship *s)
 
 		if (poll(fds, 2, -1) < 0)
 			continue;
-		if (fds[0].revents != 0 && !pass_bytes(0, s->to)) {
+		if (fds[0].revents != 0 && !espl__session_pass(0, s->to)) {
 			close(s->to);
 			s->to = -1;
 		}
 		if (fds[1].revents != 0)
-			open = pass_bytes(s->from, 1);
+			open = espl__session_pass(s->from, 1);
 	}
 }
 

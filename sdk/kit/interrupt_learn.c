@@ -246,6 +246,19 @@ find_scale(struct espl_learned *l, const struct espl_price_grid *grid, const str
 	}
 }
 
+/* Puts at most a batch of samples through the network; how many. */
+static uint32_t
+forward_batch(struct espl_learned *l, const struct espl_price_grid *grid, const struct sample *list,
+    uint32_t count)
+{
+	uint32_t rows = count < BATCH ? count : BATCH;
+
+	for (uint32_t i = 0; i < rows; i++)
+		put_sample(l, grid, list[i].minute, list[i].margin, i, rows);
+	net_forward(l->net, rows);
+	return rows;
+}
+
 /* Log loss of the corrected probabilities. */
 static double
 judge_net(struct espl_learned *l, const struct espl_price_grid *grid, const struct sample *list,
@@ -254,11 +267,8 @@ judge_net(struct espl_learned *l, const struct espl_price_grid *grid, const stru
 	double loss = 0;
 
 	for (uint32_t at = 0; at < count; at += BATCH) {
-		uint32_t rows = count - at < BATCH ? count - at : BATCH;
+		uint32_t rows = forward_batch(l, grid, list + at, count - at);
 
-		for (uint32_t i = 0; i < rows; i++)
-			put_sample(l, grid, list[at + i].minute, list[at + i].margin, i, rows);
-		net_forward(l->net, rows);
 		for (uint32_t i = 0; i < rows; i++) {
 			double p = espl_correct_weights(1 / (1 + exp(-(double)l->net->logit[i])),
 			    l->positives, ESPL_CORRECT_UNWEIGHT);
@@ -278,11 +288,8 @@ train_epoch(struct espl_learned *l, const struct espl_price_grid *grid, const st
 	float d[BATCH];
 
 	for (uint32_t at = 0; at < count; at += BATCH) {
-		uint32_t rows = count - at < BATCH ? count - at : BATCH;
+		uint32_t rows = forward_batch(l, grid, list + at, count - at);
 
-		for (uint32_t i = 0; i < rows; i++)
-			put_sample(l, grid, list[at + i].minute, list[at + i].margin, i, rows);
-		net_forward(l->net, rows);
 		for (uint32_t i = 0; i < rows; i++) {
 			double weight = list[at + i].yes ? 1 - l->positives : l->positives;
 			double p = 1 / (1 + exp(-(double)l->net->logit[i]));
