@@ -152,6 +152,16 @@ report_state(const struct mine *mine, struct machine *m, espl_node_state state, 
 	(void)mine->events->node(mine->events, &event);
 }
 
+#define QUOTE 200
+
+/* The first line of what the program says: events have no more text. */
+static const char *
+quote_line(char text[QUOTE], const char *said)
+{
+	(void)snprintf(text, QUOTE, "%.*s", (int)strcspn(said, "\n"), said);
+	return text;
+}
+
 /* ENDED is the last event of a lease. */
 static void
 end_machine(struct mine *mine, struct machine *m, espl_reason reason, espl_span retry_after,
@@ -227,16 +237,15 @@ take_list(struct mine *mine, const char *at)
 	}
 }
 
-/* Ends start or owned; a failure quotes the first line of what the program says. */
+/* Ends start or owned. */
 static void
 report_done(const struct mine *mine, uint64_t what, const struct espl_child *child, int failed)
 {
-	const char *why = child->err;
-	char text[200] = "";
+	char line[QUOTE], text[QUOTE + 40] = "";
 
 	if (failed)
-		(void)snprintf(text, sizeof text, "`mine list` failed: %.*s",
-		    (int)strcspn(why, "\n"), why);
+		(void)snprintf(text, sizeof text, "`mine list` failed: %s",
+		    quote_line(line, child->err));
 	mine->events->done(mine->events, what, failed ? ESPL_E_REMOTE : ESPL_OK, text);
 }
 
@@ -270,6 +279,7 @@ take_job(struct mine *mine, struct machine *m, const struct espl_child *child, i
 {
 	enum job job = m->job;
 	const char *at = child->out;
+	char text[QUOTE];
 	struct line line;
 
 	m->job = IDLE;
@@ -278,9 +288,10 @@ take_job(struct mine *mine, struct machine *m, const struct espl_child *child, i
 	if (job == DELETE) /* a delete that failed is repeated: by the timer, or by the host */
 		return;
 	if (m->ending == 0 && child->status == ESPL_OK && child->exit_code == 3)
-		end_machine(mine, m, ESPL_BY_CAPACITY, read_retry(at), child->err);
+		end_machine(mine, m, ESPL_BY_CAPACITY, read_retry(at),
+		    quote_line(text, child->err));
 	else if (m->ending == 0 && child->status == ESPL_OK && child->exit_code == 4)
-		end_machine(mine, m, ESPL_BY_REFUSAL, 0, child->err);
+		end_machine(mine, m, ESPL_BY_REFUSAL, 0, quote_line(text, child->err));
 	else if (m->ending == 0 && !failed && read_line(&at, &line))
 		take_line(mine, m, &line);
 	else /* it may exist although there is no answer */

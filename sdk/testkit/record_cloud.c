@@ -254,6 +254,8 @@ node_wrong(struct espl_kit *kit, const struct kit_lease *lease, const struct esp
 		return "AT_RISK is for READY";
 	if (event->state == ESPL_NODE_NOTICE && event->ends_at == 0 && kit->now > 0)
 		return "NOTICE with ends_at 0 (ESPL_NEVER: not known)";
+	if (event->text != NULL && strchr(event->text, '\n') != NULL)
+		return "its text has more than one line";
 	if (event->at == 0 && kit->now > 0)
 		return "its `at` is 0 (ESPL_NEVER: the provider does not say)";
 	if (event->state == ESPL_NODE_ENDED && lease->pub.state != ESPL_NODE_ENDED)

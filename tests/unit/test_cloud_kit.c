@@ -192,6 +192,10 @@ Test(cloud_kit, lease)
 	cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED);
 	SAYS(kit, "its `at` is 0");
 	event.at = ESPL_NEVER;
+	event.text = "none left\n";
+	cr_expect_eq(out->node(out, &event), ESPL_E_REJECTED);
+	SAYS(kit, "more than one line");
+	event.text = "none left";
 	cr_expect_eq(out->node(out, &event), ESPL_OK);
 	cr_expect_eq(out->node(out, &event), ESPL_OK); /* repeated: ignored */
 	cr_expect_eq(espl_kit_reason(kit, 0), ESPL_BY_USER);

@@ -147,9 +147,9 @@ struct espl_node_event {
 	espl_time at;       /* when it happened, if the provider says; else NEVER */
 	espl_time ends_at;  /* NOTICE, wall-time limit; else NEVER */
 	espl_reason reason; /* ENDED */
-	uint32_t gpus;      /* READY: as found; ESPL_ANY as offered */
+	uint32_t gpus;      /* READY: as found; ESPL_ANY as offered.  What the agent finds counts */
 	espl_money charged; /* ENDED: the provider's own figure; -1 unknown */
-	const char *text;   /* for people, may be NULL */
+	const char *text;   /* one line for people, may be NULL */
 	/* ENDED, CAPACITY or QUOTA: acquire again after this time at the earliest; 0 unknown */
 	espl_span retry_after;
 	const char *offer, *market; /* `owned` only, NULL unknown */
@@ -225,6 +225,9 @@ struct espl_cloud_ops {
 	 * (ssh HOST, srun -w NODE, or nothing).  The host appends `sh -s --` and plain words; the
 	 * script that it writes to that shell sends espalier-agent if the node has none, and
 	 * starts it.  With sink->agent it appends the path of espalier-agent and plain words.
+	 * The agent offers all GPUs that it finds on the machine, and where there are none, its
+	 * cores.  `env ESPALIER_AGENT_DEVICES=LIST` as the last words limits that: LIST is cpu:N
+	 * for N slots on cores, or UUIDs of GPUs with commas between them.
 	 * It must depend on the lease alone.  What the provider says on the machine only (notices
 	 * at a metadata address) needs no further entry: io->spawn with these words and a command
 	 * that waits for it, limit 0; on_child is the notice. */
