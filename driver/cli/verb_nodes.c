@@ -3,6 +3,7 @@
  */
 #include <dirent.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -329,10 +330,11 @@ release_run(struct espl__visit *visit, const char *label, int json, struct espl_
 
 /* ---- the verb ---- */
 
-/* The configuration of the cloud that is queried, and the runs beside it. */
+/* The configuration of the cloud that is queried, its run directory (or NULL) and the runs beside
+ * it. */
 static espl_status
 load_config(const char *dir, const char *file, struct known_runs *runs,
-    struct espl__run_config **config, struct espl__diag *diag)
+    struct espl__run_config **config, char **visited, struct espl__diag *diag)
 {
 	char *full = NULL, *path, *above;
 	espl_status status;
@@ -348,10 +350,25 @@ load_config(const char *dir, const char *file, struct known_runs *runs,
 		status = espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, config, diag);
 	free(path);
 	above = espl__strdup(full);
+	*visited = espl__strdup(full);
 	add_run(runs, full);
 	add_runs_in(runs, dirname(above));
 	free(above);
 	return status;
+}
+
+/* The run directory whose machines are meant, absolute: that of the run to be released (label), or
+ * the given one, which is taken over.  NULL: it is not known. */
+static char *
+find_visited(const struct known_runs *runs, const char *label, char *given)
+{
+	const struct known_run *run = find_run(runs, label);
+	char full[PATH_MAX];
+
+	if (label[0] == '\0')
+		return given;
+	free(given);
+	return run != NULL && realpath(run->dir, full) != NULL ? espl__strdup(full) : NULL;
 }
 
 static void
@@ -372,7 +389,7 @@ espl__verb_nodes(const struct espl__args *args)
 	struct espl__visit *visit = NULL;
 	struct known_runs runs = { NULL, 0, 0 };
 	struct espl__buf b = { NULL, 0, 0 };
-	char label[20] = "";
+	char label[20] = "", *visited = NULL;
 	espl_status status;
 
 	if (release != NULL && !read_label(release, label)) {
@@ -390,13 +407,14 @@ espl__verb_nodes(const struct espl__args *args)
 		return free_runs(&runs),
 		       espl__cli_usage(args, "give either a run directory or --config FILE");
 	espl__log_to(log_line, NULL, ESPL_WARN);
-	status = load_config(dir, file, &runs, &config, &diag);
+	status = load_config(dir, file, &runs, &config, &visited, &diag);
 	add_runs_in(&runs, ".");
 	if (status == ESPL_OK && release != NULL)
 		status =
 		    hold_run(&runs, label, release, espl__arg(args, "force") != NULL, &lock, &diag);
+	visited = find_visited(&runs, label, visited);
 	if (status == ESPL_OK)
-		status = espl__visit_begin(config, &visit, &diag);
+		status = espl__visit_begin(config, visited, &visit, &diag);
 	if (status == ESPL_OK && release != NULL)
 		status = release_run(visit, label, json, &b, &diag);
 	else if (status == ESPL_OK)
@@ -409,6 +427,7 @@ espl__verb_nodes(const struct espl__args *args)
 		(void)close(lock);
 	espl__run_free(config);
 	free_runs(&runs);
+	free(visited);
 	espl__buf_free(&b);
 	return result;
 }

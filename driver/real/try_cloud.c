@@ -33,6 +33,7 @@ struct espl__visit {
 	struct espl_cloud_events events;
 	espl_time now;
 	int lists;      /* machines are listed or released: ESPL_VISIT */
+	struct espl_visit about;
 	uint64_t asked; /* the request that is waited for; 0: start */
 	int done;
 	espl_status status;
@@ -165,7 +166,7 @@ give_service(void *ctx, struct espl__instance *instance, const char *id)
 
 	(void)instance;
 	if (strcmp(id, ESPL_VISIT) == 0)
-		return v->lists ? v : NULL;
+		return v->lists ? &v->about : NULL;
 	return strcmp(id, ESPL_IO) == 0 ? espl__cloudio_service(v->io) : NULL;
 }
 
@@ -265,8 +266,8 @@ espl__visit_end(struct espl__visit *v)
 }
 
 static espl_status
-begin_visit(const struct espl__run_config *config, int lists, struct espl__visit **visit,
-    struct espl__diag *diag)
+begin_visit(const struct espl__run_config *config, int lists, const char *folder,
+    struct espl__visit **visit, struct espl__diag *diag)
 {
 	const struct espl__section *section = &config->cloud;
 	struct espl__visit *v;
@@ -281,6 +282,7 @@ begin_visit(const struct espl__run_config *config, int lists, struct espl__visit
 	v = espl__alloc(sizeof *v);
 	v->config = config;
 	v->lists = lists;
+	v->about = (struct espl_visit){ (uint32_t)sizeof v->about, 0, folder };
 	setup.loop = &v->loop;
 	setup.pids = &v->pids;
 	setup.ctx = v;
@@ -314,17 +316,17 @@ begin_visit(const struct espl__run_config *config, int lists, struct espl__visit
 }
 
 espl_status
-espl__visit_begin(const struct espl__run_config *config, struct espl__visit **visit,
-    struct espl__diag *diag)
+espl__visit_begin(const struct espl__run_config *config, const char *folder,
+    struct espl__visit **visit, struct espl__diag *diag)
 {
-	return begin_visit(config, 1, visit, diag);
+	return begin_visit(config, 1, folder, visit, diag);
 }
 
 espl_status
 espl__try_cloud(const struct espl__run_config *config, struct espl__diag *diag)
 {
 	struct espl__visit *v;
-	espl_status status = begin_visit(config, 0, &v, diag);
+	espl_status status = begin_visit(config, 0, NULL, &v, diag);
 
 	espl__visit_end(v);
 	return status;

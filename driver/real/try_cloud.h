@@ -20,9 +20,10 @@ struct espl__owned {
 
 /* A cloud that was started to look at machines or to release them. */
 struct espl__visit;
-/* *visit NULL: its machines never outlive a run, so there is nothing to visit. */
-espl_status espl__visit_begin(const struct espl__run_config *, struct espl__visit **,
-    struct espl__diag *);
+/* folder: of the run whose machines are meant, absolute, or NULL; it must stay until the end.
+ * *visit NULL: machines of this cloud never outlive a run, so there is nothing to visit. */
+espl_status espl__visit_begin(const struct espl__run_config *, const char *folder,
+    struct espl__visit **, struct espl__diag *);
 void espl__visit_end(struct espl__visit *);
 /* All machines of this user's runs (run NULL), or of one; valid until the next call. */
 espl_status espl__visit_owned(struct espl__visit *, const char *run, struct espl__owned **list,

@@ -3,6 +3,7 @@
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "cloud_aws.h"
@@ -45,18 +46,39 @@ Test(aws_start, throttled)
 	ec2_driver_end(kit, &w, 0);
 }
 
-/* Where machines are only listed or released, nothing is checked that only a lease needs. */
+/* Where machines are only listed or released, nothing is checked that only a lease needs, and nothing
+ * is written.  They are looked for where the run leases them, or not at all. */
 Test(aws_start, visit)
 {
 	struct ec2_world w;
+	struct espl_visit visit = ESPL_INIT(struct espl_visit);
 	struct espl_kit *kit = espl_kit_new(1);
+	const char *options = strchr(EC2_OPTIONS, ' ');
+	char path[100];
+	struct stat before, after;
 
+	cr_assert_eq(setenv("AWS_REGION", "us-east-1", 1), 0);
 	ec2_world_begin(&w, kit, 1);
-	espl_kit_set_service(kit, ESPL_VISIT, &w);
-	ec2_driver_open(kit, EC2_OPTIONS);
+	ec2_driver_write_fact(&w, "region", "", "eu-central-1");
+	ec2_driver_write_fact(&w, "run", "", "kit");
+	ec2_driver_write_fact(&w, "driver", "", "somebody@elsewhere:/run");
+	(void)snprintf(path, sizeof path, "%s/aws", w.folder);
+	cr_assert_eq(stat(path, &before), 0);
+	visit.folder = w.folder;
+	espl_kit_set_service(kit, ESPL_RUN, NULL);
+	espl_kit_set_service(kit, ESPL_VISIT, &visit);
+	ec2_driver_open(kit, options);
 	ec2_driver_start(kit);
 	cr_assert_eq(w.dry_runs, 0);
-	ec2_driver_end(kit, &w, 0);
+	cr_assert_not_null(strstr(espl_kit_log(kit), "g5.xlarge/eu-central-1a"));
+	cr_assert_eq(stat(path, &after), 0);
+	cr_assert_eq(after.st_size, before.st_size);
+	ec2_driver_write_fact(&w, "account", "", "321");
+	(void)espl_kit_restart(kit);
+	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_E_REMOTE);
+	cr_assert_not_null(strstr(espl_kit_log(kit), "this run began in account 321"));
+	espl_kit_free(kit);
+	ec2_world_free(&w);
 }
 
 /* The prices of two days are there when the start ends, for policies that judge by them. */

@@ -495,7 +495,7 @@ aws_create(const struct espl_host *host, const struct espl_config *config, void 
 	cloud->config = config;
 	cloud->io = host->service(host, ESPL_IO);
 	cloud->run = host->service(host, ESPL_RUN);
-	cloud->visit = host->service(host, ESPL_VISIT) != NULL;
+	cloud->visit = host->service(host, ESPL_VISIT);
 	cloud_aws_region_find(cloud);
 	status = check_options(cloud, error);
 	if (status == ESPL_OK)

@@ -259,7 +259,7 @@ struct aws_cloud {
 	const struct espl_host *host;
 	const struct espl_config *config;
 	const struct espl_io *io;
-	int visit; /* machines are listed or released, none is leased */
+	const struct espl_visit *visit; /* machines are listed or released, none is leased */
 	const struct espl_run *run;
 	const struct espl_cloud_events *events; /* from start on */
 	struct aws_offer *offers;

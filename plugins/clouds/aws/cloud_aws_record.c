@@ -16,10 +16,19 @@
 
 #include "cloud_aws.h"
 
+/* NULL: there is no run, as in `check`. */
+static const char *
+get_folder(const struct aws_cloud *cloud)
+{
+	if (cloud->visit != NULL && cloud->visit->folder != NULL)
+		return cloud->visit->folder;
+	return cloud->run != NULL ? cloud->run->folder : NULL;
+}
+
 static void
 name_file(const struct aws_cloud *cloud, char path[4200])
 {
-	(void)snprintf(path, 4200, "%s/aws", cloud->run->folder);
+	(void)snprintf(path, 4200, "%s/aws", get_folder(cloud));
 }
 
 static int
@@ -63,7 +72,7 @@ cloud_aws_record_read(struct aws_cloud *cloud, char text[AWS_TEXT])
 	FILE *file;
 
 	cloud_aws_record_free(cloud);
-	if (cloud->run == NULL) /* `check` */
+	if (get_folder(cloud) == NULL)
 		return 0;
 	name_file(cloud, path);
 	file = fopen(path, "r");
@@ -121,7 +130,7 @@ cloud_aws_record_put(struct aws_cloud *cloud, const char *kind, const char *key,
 
 	if (known != NULL && strcmp(known, value) == 0)
 		return 0;
-	if (cloud->run != NULL) {
+	if (cloud->run != NULL && cloud->visit == NULL) {
 		name_file(cloud, path);
 		file = fopen(path, "a");
 		failed = file == NULL ||

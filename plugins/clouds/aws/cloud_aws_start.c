@@ -107,10 +107,13 @@ static int
 is_left_out(const struct aws_cloud *cloud, enum aws_request step)
 {
 	switch (step) {
-	case AWS_IMAGE: return cloud->visit || strncmp(cloud->image, "ssm:", 4) != 0;
-	case AWS_FOREIGN: return !is_moved(cloud);
+	case AWS_SUBNETS:
+	case AWS_TYPES: return cloud->visit != NULL;
+	case AWS_IMAGE: return cloud->visit != NULL || strncmp(cloud->image, "ssm:", 4) != 0;
+	case AWS_FOREIGN: return cloud->visit != NULL || !is_moved(cloud);
 	case AWS_OFFERINGS:
-	case AWS_DRY_RUN: return cloud->visit || cloud_aws_record_get(cloud, "run", "") != NULL;
+	case AWS_DRY_RUN:
+		return cloud->visit != NULL || cloud_aws_record_get(cloud, "run", "") != NULL;
 	default: return 0;
 	}
 }

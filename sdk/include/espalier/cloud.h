@@ -100,6 +100,13 @@ struct espl_run {
 	uint32_t gpus_min;  /* with fewer in total, one of its trials could never run */
 	const char *folder; /* absolute */
 };
+/* Service ESPL_VISIT: machines are listed or released, none is leased. */
+struct espl_visit {
+	uint32_t size, zero;
+	/* Of the run whose machines are meant: absolute, only to be read, and perhaps in use by the
+	 * run.  NULL: there is none, or it is not known. */
+	const char *folder;
+};
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 

@@ -65,8 +65,8 @@ struct espl_host {
 #define ESPL_IO "espl.io/0"                 /* espl_io     (cloud.h)   cloud */
 #define ESPL_RUN "espl.run/0"               /* espl_run    (cloud.h)   cloud */
 /* Not NULL: the cloud is started to list or release machines, so what only a lease needs, such as
- * a quota or an image, must not be checked.  Nothing else is known of the value.  Cloud. */
-#define ESPL_VISIT "espl.visit/0"
+ * a quota or an image, must not be checked. */
+#define ESPL_VISIT "espl.visit/0" /* espl_visit (cloud.h) cloud */
 
 /* ---- bytes ----------------------------------------------------------------------------- */
 
