@@ -1,4 +1,5 @@
 /* round_events.c - dispatches events to the objects that they concern. */
+#include <string.h>
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
@@ -83,14 +84,16 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 	    (unsigned long long)n->pub.id, e->as.reach.text);
 }
 
-/* Its trials save at their next report but do not move: the node may never be interrupted. */
+/* Its trials save at their next report but do not move: the node may never be interrupted.  A
+ * recommendation to replace it may be followed by the notice that it will be. */
 static void
 on_risk(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node_why.lease);
 
-	if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_AT_RISK) != 0)
+	if (n == NULL || !n->live || (n->risk != NULL && strcmp(n->risk, e->as.node_why.text) == 0))
 		return;
+	n->risk = espl__arena_strdup(&x->fleet.arena, e->as.node_why.text);
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_AT_RISK, 0);
 	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (espl__gang_on(g, n->pub.id))

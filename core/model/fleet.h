@@ -32,6 +32,7 @@ struct espl__machine {
 	struct espl__gpu *gpus;
 	const struct espl_gpu **gpu_list;
 	const char *host;      /* its name at the provider; NULL unknown */
+	const char *risk;      /* why it is at risk; NULL: it is not */
 	uint32_t occupants;    /* on all its GPUs */
 	uint32_t seen;         /* of gpu_list: its length as offered or found */
 	uint32_t offered;      /* GPUs, when it was leased */

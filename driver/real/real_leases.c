@@ -56,6 +56,7 @@ free_lease(struct espl__rlease *lease)
 	free(lease->address);
 	free(lease->detail);
 	free(lease->why);
+	free(lease->risk);
 	espl__buf_free(&lease->backlog);
 	lease->magic = 0;
 	free(lease);
@@ -311,13 +312,14 @@ espl__real_lease_risk(struct espl__real *real, struct espl__rlease *lease, const
 {
 	struct espl__event *event;
 
-	if (lease->at_risk)
+	if (text == NULL || text[0] == '\0')
+		text = "the provider may take it back";
+	if (lease->risk != NULL && strcmp(lease->risk, text) == 0)
 		return;
-	lease->at_risk = 1;
+	replace_text(&lease->risk, text);
 	event = espl__real_event(real, ESPL__EV_RISK);
 	event->as.node_why.lease = lease->id;
-	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real),
-	    text != NULL && text[0] != '\0' ? text : "the provider may take it back");
+	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), text);
 }
 
 static struct espl__rlease *

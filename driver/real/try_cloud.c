@@ -32,7 +32,7 @@ struct espl__visit {
 	struct espl__host_env env;
 	struct espl_cloud_events events;
 	espl_time now;
-	int lists;      /* machines are listed or released: ESPL_VISIT */
+	int lists; /* machines are listed or released: ESPL_VISIT */
 	struct espl_visit about;
 	uint64_t asked; /* the request that is waited for; 0: start */
 	int done;

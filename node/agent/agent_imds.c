@@ -26,13 +26,16 @@
 #define TRIES 3u                               /* without any answer */
 #define RENEW (5 * 3600 * INT64_C(1000000000)) /* a token is good for six hours */
 
+enum imds_level { IMDS_FINE = 0, IMDS_REBALANCE, IMDS_INTERRUPTED };
+
 struct espl__imds {
 	char host[64], port[8], prefix[120];
 	char token[200];
 	int64_t at, token_at; /* the next request; when the token came */
 	uint32_t failures;
-	int busy, known, told; /* known: it has answered once; told: the driver knows of the risk */
-	char risk[160];        /* "": none */
+	int busy, known;             /* known: it has answered once */
+	enum imds_level level, told; /* the last one seen; the highest that the driver knows of */
+	char risk[160];              /* the level in words */
 };
 
 struct imds_poll {
@@ -141,11 +144,12 @@ static int
 ask_risk(struct espl__imds *m)
 {
 	static const struct {
+		enum imds_level level;
 		const char *path, *name, *text;
-	} asked[] = { { "/latest/meta-data/spot/instance-action", "\"time\"",
+	} asked[] = { { IMDS_INTERRUPTED, "/latest/meta-data/spot/instance-action", "\"time\"",
 			  "EC2 is about to interrupt its spot machine" },
-		{ "/latest/meta-data/events/recommendations/rebalance", "\"noticeTime\"",
-		    "EC2 recommends to replace its spot machine" } };
+		{ IMDS_REBALANCE, "/latest/meta-data/events/recommendations/rebalance",
+		    "\"noticeTime\"", "EC2 recommends to replace its spot machine" } };
 	char header[260], answer[ANSWER_MOST], when[24];
 
 	(void)snprintf(header, sizeof header, "X-aws-ec2-metadata-token: %s", m->token);
@@ -159,6 +163,7 @@ ask_risk(struct espl__imds *m)
 		if (status == 404)
 			continue;
 		find_time(strstr(answer, "\r\n\r\n"), asked[i].name, when);
+		m->level = asked[i].level;
 		(void)snprintf(m->risk, sizeof m->risk, "%s%s%s%s", asked[i].text,
 		    when[0] != '\0' ? " (" : "", when, when[0] != '\0' ? ")" : "");
 		return 0;
@@ -185,15 +190,16 @@ end_poll(struct espl__agent *a, struct espl__task *task)
 
 	memcpy(m->token, poll->copy.token, sizeof m->token);
 	memcpy(m->risk, poll->copy.risk, sizeof m->risk);
+	m->level = poll->copy.level;
 	m->token_at = poll->copy.token_at;
 	m->busy = 0;
 	m->known |= poll->answered;
 	m->failures = poll->answered ? 0 : m->failures + 1;
 	m->at = !m->known && m->failures >= TRIES ? INT64_MAX : espl__tick() + PAUSE;
 	free(poll);
-	if (m->risk[0] == '\0' || m->told || a->ending)
+	if (m->level <= m->told || a->ending)
 		return;
-	m->told = 1;
+	m->told = m->level;
 	mark = espl__frame_begin(&a->outbox, ESPL__MSG_RISK);
 	espl__put_str(&a->outbox, m->risk);
 	espl__frame_end(&a->outbox, mark);
@@ -269,7 +275,7 @@ void
 espl__imds_greet(struct espl__agent *a)
 {
 	if (a->imds != NULL)
-		a->imds->told = 0;
+		a->imds->told = IMDS_FINE;
 }
 
 int64_t

@@ -46,8 +46,8 @@ Test(aws_start, throttled)
 	ec2_driver_end(kit, &w, 0);
 }
 
-/* Where machines are only listed or released, nothing is checked that only a lease needs, and nothing
- * is written.  They are looked for where the run leases them, or not at all. */
+/* Where machines are only listed or released, nothing is checked that only a lease needs, and
+ * nothing is written.  They are looked for where the run leases them, or not at all. */
 Test(aws_start, visit)
 {
 	struct ec2_world w;
