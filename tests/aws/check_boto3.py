@@ -44,8 +44,8 @@ check("DescribeSubnets", len(ask.describe_subnets(Filters=[{"Name": "default-for
 types = ask.describe_instance_types(InstanceTypes=["g5.xlarge"])["InstanceTypes"][0]
 check("DescribeInstanceTypes", types["GpuInfo"]["Gpus"][0]["Count"] == 1 and types["VCpuInfo"]["DefaultVCpus"] == 4)
 wish = dict(
-    ImageId="ami-00000001", InstanceType="g5.xlarge", MinCount=1, MaxCount=1, SubnetId="subnet-0000000b", KeyName="k",
-    SecurityGroupIds=["sg-1"], UserData="#!/bin/sh\n", InstanceInitiatedShutdownBehavior="terminate",
+    ImageId="ami-00000001", InstanceType="g5.xlarge", MinCount=1, MaxCount=1, SubnetId="subnet-0000000b", KeyName="tune",
+    SecurityGroupIds=["sg-00000001"], UserData="#!/bin/sh\n", InstanceInitiatedShutdownBehavior="terminate",
     MetadataOptions={"HttpTokens": "required", "HttpEndpoint": "enabled"},
     InstanceMarketOptions={"MarketType": "spot", "SpotOptions": {
         "SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", "MaxPrice": "1.0"}},

@@ -321,8 +321,8 @@ class Cloud:
 
     def check_dry_run(self, p, kind, zone, spot):
         """What EC2 may find before it looks for a machine."""
-        if "ClientToken" in p:
-            raise Failed("InvalidParameterCombination", 400, "here a dry run has no token")
+        if p.get("ClientToken", "").startswith("espl-"):
+            raise Failed("InvalidParameterCombination", 400, "here a dry run has no token of a lease")
         if "%s/%s" % (kind, zone) in self.set["missing"].split(","):
             raise Failed("Unsupported", 400, "Your requested instance type (%s) is not supported in your requested "
                          "Availability Zone (%s)." % (kind, zone))
