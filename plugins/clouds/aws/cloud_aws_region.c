@@ -27,38 +27,49 @@ trim_text(char *text)
 	return text;
 }
 
-/* "[NAME]" or "[profile NAME]" */
+/* "[KIND NAME]", or "[NAME]" of a profile */
 static int
-names_profile(char *line, const char *profile)
+names_section(char *line, const char *kind, const char *name)
 {
 	char *end = strchr(line, ']');
+	size_t size = strlen(kind);
+	int bare = strcmp(kind, "profile") == 0;
 
 	if (end == NULL)
 		return 0;
 	*end = '\0';
 	line = trim_text(line + 1);
-	if (strncmp(line, "profile", 7) == 0 && isspace((unsigned char)line[7]))
-		line = trim_text(line + 7);
-	return strcmp(line, profile) == 0;
+	if (strncmp(line, kind, size) == 0 && isspace((unsigned char)line[size]))
+		line = trim_text(line + size);
+	else if (!bare)
+		return 0;
+	return strcmp(line, name) == 0;
 }
 
-/* Of the profile, from the config file; "": it does not say. */
-static void
-read_profile(const struct aws_cloud *cloud, const char *name, char *to, size_t room)
+/* "NAME = VALUE": the value; NULL: it is another setting. */
+static const char *
+read_value(char *line, const char *name)
 {
-	const char *profile = aws_text(cloud, AWS_OPT_PROFILE), *file = get_set("AWS_CONFIG_FILE");
-	const char *home = get_set("HOME");
-	char path[4200], *line = NULL, *equals;
+	char *equals = strchr(line, '=');
+
+	if (equals == NULL)
+		return NULL;
+	*equals = '\0';
+	return strcmp(trim_text(line), name) == 0 ? trim_text(equals + 1) : NULL;
+}
+
+/* A setting of a section of the config file; `outer`: one of the indented settings below that name,
+ * or NULL.  "": it is not set. */
+static void
+read_setting(const char *kind, const char *section, const char *outer, const char *name, char *to,
+    size_t room)
+{
+	const char *file = get_set("AWS_CONFIG_FILE"), *home = get_set("HOME"), *value;
+	char path[4200], *line = NULL;
 	size_t size = 0;
-	int here = 0;
+	int here = 0, inside = 0;
 	FILE *from;
 
-	if (profile[0] == '\0')
-		profile = get_set("AWS_PROFILE");
-	if (profile == NULL)
-		profile = get_set("AWS_DEFAULT_PROFILE");
-	if (profile == NULL)
-		profile = "default";
 	to[0] = '\0';
 	if (file == NULL && home == NULL)
 		return;
@@ -66,18 +77,37 @@ read_profile(const struct aws_cloud *cloud, const char *name, char *to, size_t r
 	    file != NULL ? "" : "/.aws/config");
 	from = fopen(path, "r");
 	while (from != NULL && to[0] == '\0' && getline(&line, &size, from) > 0) {
+		int indented = isspace((unsigned char)line[0]) != 0;
+
 		if (line[0] == '[') {
-			here = names_profile(line, profile);
-		} else if (here && !isspace((unsigned char)line[0]) &&
-		    (equals = strchr(line, '=')) != NULL) {
-			*equals = '\0';
-			if (strcmp(trim_text(line), name) == 0)
-				(void)snprintf(to, room, "%s", trim_text(equals + 1));
+			here = names_section(line, kind, section);
+			inside = 0;
+		} else if (here && !indented && outer != NULL) {
+			inside = read_value(line, outer) != NULL;
+		} else if (here && indented == (outer != NULL) && (!indented || inside)) {
+			value = read_value(line, name);
+			if (value != NULL)
+				(void)snprintf(to, room, "%s", value);
 		}
 	}
 	free(line);
 	if (from != NULL)
 		(void)fclose(from);
+}
+
+/* Of the profile, from the config file; "": it does not say. */
+static void
+read_profile(const struct aws_cloud *cloud, const char *name, char *to, size_t room)
+{
+	const char *profile = aws_text(cloud, AWS_OPT_PROFILE);
+
+	if (profile[0] == '\0')
+		profile = get_set("AWS_PROFILE");
+	if (profile == NULL)
+		profile = get_set("AWS_DEFAULT_PROFILE");
+	if (profile == NULL)
+		profile = "default";
+	read_setting("profile", profile, NULL, name, to, room);
 }
 
 /* A run stays in the region in which it began. */
@@ -104,7 +134,7 @@ void
 cloud_aws_region_endpoint(const struct aws_cloud *cloud, const char *service, char to[400])
 {
 	const char *ignored = get_set("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), *url;
-	char name[40];
+	char name[40], section[80];
 	size_t size;
 
 	(void)snprintf(name, sizeof name, "AWS_ENDPOINT_URL_%s", service);
@@ -118,10 +148,14 @@ cloud_aws_region_endpoint(const struct aws_cloud *cloud, const char *service, ch
 		url = get_set(name);
 	if (url == NULL)
 		url = get_set("AWS_ENDPOINT_URL");
-	if (url != NULL)
+	if (url != NULL) {
 		(void)snprintf(to, 399, "%.390s", url);
-	else
-		read_profile(cloud, "endpoint_url", to, 399);
+	} else {
+		read_profile(cloud, "services", section, sizeof section);
+		read_setting("services", section, service, "endpoint_url", to, 399);
+		if (to[0] == '\0')
+			read_profile(cloud, "endpoint_url", to, 399);
+	}
 	size = strlen(to);
 	if (size > 0 && to[size - 1] != '/')
 		memcpy(to + size, "/", 2);
