@@ -79,6 +79,7 @@ may_ask(espl_kind kind, const char *id)
 		{ ESPL_COMPUTE, FOR(ESPL_ALGORITHM) | FOR(ESPL_ALLOCATOR) },
 		{ ESPL_IO, FOR(ESPL_CLOUD) },
 		{ ESPL_RUN, FOR(ESPL_CLOUD) },
+		{ ESPL_VISIT, FOR(ESPL_CLOUD) },
 	};
 
 	for (size_t i = 0; i < sizeof services / sizeof services[0]; i++)
