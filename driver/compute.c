@@ -231,7 +231,7 @@ espl__compute_start(const struct espl__run_config *config, espl_kind kind, uint6
 	return job;
 }
 
-/* How the child ended, if it does within a moment: 1, else 0 and it is left to be killed. */
+/* Waits briefly for the child. 1: it has ended, and *how says how; 0: it must be killed. */
 static int
 reap_soon(struct espl__compute *job, int *how)
 {

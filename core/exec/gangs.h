@@ -74,7 +74,7 @@ void espl__gang_free(struct espl__exec *, struct espl__gang *, const char *text)
 void espl__gang_await(struct espl__exec *, struct espl__gang *);
 void espl__gangs_sweep(struct espl__exec *); /* keeps those that still await a reply */
 int espl__gang_report(struct espl__gang *, uint64_t iteration); /* 1: its first */
-/* Among so many trials on its GPU.  1: the time of this iteration can be taken. */
+/* An iteration ended, with `sharers` trials on its GPU. 1: its time can be used. */
 int espl__gang_timed(struct espl__gang *, uint32_t sharers);
 void espl__gang_saved(struct espl__exec *, struct espl__gang *); /* a checkpoint is complete */
 /* Its trial's budget is reached, and this item (NONE: none) reported as gone with the gang. */

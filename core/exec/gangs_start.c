@@ -22,7 +22,7 @@ espl__exec_start(struct espl__exec *x, struct espl__item *item)
 	g->leaves = ESPL_NONE;
 	g->trial = t;
 	g->state = ESPL__GANG_STARTING;
-	/* what is in place, should a wider grant still wait for its own */
+	/* the present slots: a wider grant may still wait for its own */
 	g->share.gpus = item->target_count;
 	g->share.packing = item->target[0].packing;
 	g->slots = espl__alloc(g->share.gpus * sizeof *g->slots);

@@ -1,4 +1,4 @@
-/* round_alarms.c - what is due at an instant: deadlines, budgets, and what the owners wait for. */
+/* round_alarms.c - alarms: deadlines, budgets, and what the owners wait for. */
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"

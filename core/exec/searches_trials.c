@@ -84,7 +84,7 @@ espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 	ESPL__OBSERVE(x, trial, espl__exec_shown(t, &room));
 }
 
-/* The search is over: what is paused was stopped early, and is shown as that. */
+/* The search has ended: trials that are paused count as stopped early. */
 void
 espl__search_settle(struct espl__search *s)
 {

@@ -42,7 +42,7 @@ struct espl__exec {
 	struct espl__rounds round;
 };
 
-/* A trial's id everywhere but in its own search: that of an ordinary run's trial is its number. */
+/* A trial's id outside of its own search; in an ordinary run it is the trial's number. */
 static inline uint64_t
 espl__trial_uid(const struct espl__trial *t)
 {

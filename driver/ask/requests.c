@@ -322,7 +322,7 @@ espl__ask_answer(struct espl__asking *ask)
 
 /* ---- what is known ------------------------------------------------------------------------ */
 
-/* A client that comes back: these are its own again. */
+/* A client that reconnects: these trials are its own again. */
 static void
 hear_hold(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
 {

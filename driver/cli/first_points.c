@@ -1,5 +1,5 @@
-/* first_points.c - experiment.first, the user's own configurations: which of them is wrong, and
- * whether the search would try them all. */
+/* first_points.c - checks experiment.first, the user's own configurations: which of them is
+ * invalid, and whether the search would try them all. */
 #include <string.h>
 #include <espalier/model.h>
 

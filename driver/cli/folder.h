@@ -12,7 +12,7 @@ espl_status espl__folder_make(const struct espl__session *, const char *given, c
     char **dir, int *made, struct espl__diag *);
 /* Removes what espl__folder_make and a driver that never started left there. */
 void espl__folder_undo(const char *dir, int made);
-/* An existing run's folder, absolute; E_CONFIG with a hint where it is none. */
+/* The absolute path of an existing run directory; E_CONFIG with a hint where it is none. */
 espl_status espl__folder_find(const char *given, char **dir, struct espl__diag *);
 /* E_CONFIG with a hint if another user owns or can write the folder, run.cfg, a copied input, or
  * those of a pool's experiment, or if a link replaces a folder: their contents are run with the

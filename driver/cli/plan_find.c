@@ -90,7 +90,7 @@ drive_plan_only(struct espl__session *s, const struct espl__plan_ask *how,
 	a->least_s = summary.least_s;
 	a->least_usd = summary.least_usd;
 	a->elapsed_ms = (double)summary.call_times.max / 1e6;
-	/* A planner that failed for good: the run has ended in good order, but without a plan. */
+	/* The planner failed permanently: the run ended cleanly, but without a plan. */
 	if (a->status == ESPL_OK && a->rows == NULL)
 		a->status = espl__fail(&a->diag, ESPL_E_REJECTED, "%s",
 		    summary.text != NULL && summary.text[0] != '\0' ? summary.text
@@ -313,7 +313,7 @@ espl__plan_frontier(struct espl__session *s, const char *allocator, struct espl_
 
 	memset(frontier, 0, sizeof *frontier);
 	least = find_soonest(s, &how, arena, frontier);
-	/* Beyond this no deadline can be written down. */
+	/* A configuration file cannot express longer deadlines. */
 	if (!(least * WIDEST < (double)ESPL_NEVER / 2e9))
 		return;
 	frontier->count = least > 0 ? ESPL__FRONTIER_POINTS : 1;

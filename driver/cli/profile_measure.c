@@ -286,7 +286,7 @@ load_session(struct measure *m, struct espl__diag *diag)
 	status = espl__session_load(ask->file, sets, count, ESPL__NEED_TRIAL, &m->session, diag);
 	free(sets);
 	espl__buf_free(&text);
-	/* The deadline in the file is meant for a search. */
+	/* The deadline in the file applies to a search, not to a measurement. */
 	if (status == ESPL_OK)
 		m->session.config->deadline = ESPL_NEVER;
 	return status;

@@ -148,7 +148,7 @@ makes_plans(struct planning *p, struct espl__buf *list)
 	return found;
 }
 
-/* Its plan, or that which was given, or why there is none. */
+/* Finds the plan, or takes the one given with --gpus, or records why there is none. */
 static void
 find_plan(struct planning *p)
 {

@@ -254,7 +254,7 @@ script_of(const struct espl__trial_config *t)
 	return NULL;
 }
 
-/* Not an error: what runs a command is a node, and that need not be this machine. */
+/* Not an error: commands run on nodes, and this machine need not be one. */
 static void
 warn_of_command(const struct espl__trial_config *t)
 {

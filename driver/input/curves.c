@@ -518,7 +518,7 @@ double
 espl__curves_seconds(const struct espl__curves *t, uint32_t row, uint64_t iteration)
 {
 	const struct row *r = &t->rows[row];
-	/* A point tells the length of the iterations that lead to it. */
+	/* A point determines the length of the iterations that lead to it. */
 	uint32_t n = iteration > 0 ? count_until(t, r, iteration - 1) : 0;
 
 	ESPL__CHECK(t, CURVES);

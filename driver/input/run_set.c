@@ -8,7 +8,7 @@
 #include "input/input.h"
 #include "input/run_groups.h"
 
-/* What is wrong with its first settings may be that it is another kind of file. */
+/* Errors in its first settings may mean that it is a file of another kind. */
 void
 espl__run_say_format(const char *path, struct espl__diag *diag)
 {

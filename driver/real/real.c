@@ -65,7 +65,7 @@ set_timer(struct espl__real *real, espl_time at)
 	(void)uv_timer_start(&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000), 0);
 }
 
-/* Those whose time has come; each is told of once. */
+/* Reports each experiment that has arrived, once. */
 static void
 report_arrivals(struct espl__real *real)
 {

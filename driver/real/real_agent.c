@@ -68,7 +68,7 @@ signal_agent(struct espl__ragent *agent, int number)
 
 	if (!agent->exited && pid > 1) {
 		agent->signalled = 1;
-		(void)kill(-pid, number); /* its own group: wrappers like ssh with it */
+		(void)kill(-pid, number); /* its process group: a wrapper such as ssh, too */
 		(void)kill(pid, number);
 	}
 }

@@ -81,7 +81,7 @@ static int ESPL_PRINTF(2, 3) wrong(struct report *report, const char *format, ..
 	return -1;
 }
 
-/* One more metric of the report.  0, or -1: it is none. */
+/* Adds a metric to the report. 0; -1: it is not a valid metric. */
 static int
 read_metric(struct espl__real *real, const char *name, const json_t *value, struct report *report)
 {

@@ -61,7 +61,7 @@ name_of(const struct espl__orphan *o)
 
 /* ---- what is listed ---- */
 
-/* Whatever a provider lists when it is asked for one run: others are not ours to release. */
+/* Even if a provider lists machines of other runs, too: those are not ours to release. */
 static int
 is_ours(const struct espl__real *real, const struct espl_node_event *event)
 {

@@ -19,7 +19,7 @@ struct espl__importances {
 espl_status espl__importances_find(struct espl__reading *, int64_t experiment,
     struct espl__importances *, struct espl__diag *);
 void espl__importances_free(struct espl__importances *);
-/* As a table of CSV, or as a JSON array: of a pool those of all experiments. */
+/* As CSV, or as a JSON array; for a pool, of all its experiments. */
 espl_status espl__importances_csv(struct espl__reading *, FILE *, struct espl__diag *);
 espl_status espl__importances_json(struct espl__reading *, FILE *, struct espl__diag *);
 #endif

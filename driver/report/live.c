@@ -198,7 +198,8 @@ draw_frame(struct espl__live *live)
 	espl__print(&live->out, "\033[?25l");
 	put_log(live, go_up(live));
 	ESPL__GROW(live->widths, live->width_cap, live->style.height + 1);
-	/* The last column stays free: clearing the rest of a full line would eat its end. */
+	/* The last column stays free: clearing the rest of a full line would erase its last
+	 * character. */
 	style = live->style;
 	style.width -= style.width > 1;
 	live->lines = espl__frame_draw(live->view, &style, &frame, live->widths);

@@ -1,7 +1,7 @@
 /* trainable_fashion_cuda.c - Fashion-MNIST on GPUs: the network of fashion_cnn, and a wider one
- * whose gang is worth having.
+ * that gains from a gang.
  *
- * The images live on the GPU, and all memory is one piece taken when the trial opens.  Order, masks
+ * The images are on the GPU, and all memory is one piece taken when the trial opens. Order, masks
  * and start are those of fashion_cnn, and a batch is one whatever the gang: the curves are the same
  * but for the rounding to bf16.
  */

@@ -85,7 +85,7 @@ struct fashion_knob {
 	double value, low, high; /* value: its default, NAN: none */
 	int whole;
 };
-/* The knobs of every network; its own follow. */
+/* Options of all networks; each adds its own. */
 enum { FASHION_RATE, FASHION_MOMENTUM, FASHION_BATCH, FASHION_KNOBS };
 struct fashion_told {
 	/* for messages: who asks; "only learning_rate, ...", of all but the last two */

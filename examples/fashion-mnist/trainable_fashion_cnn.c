@@ -143,7 +143,7 @@ fashion_open(void *self, const struct espl_trial_context *context, void **trial,
 	t = calloc(1, sizeof *t);
 	if (t == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	/* One thread: threads of its own would add in an order of their own. */
+	/* One thread: several threads would add in an order of their own. */
 	openblas_set_num_threads(1);
 	t->context = context;
 	t->data = f->data;

@@ -79,7 +79,7 @@ espl__agent_flush(struct espl__agent *a)
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
-/* A string of a frame as a new one; NULL if it is none. */
+/* Copies a string from a frame; NULL: the frame is malformed. */
 static char *
 get_string(struct espl__reader *r)
 {

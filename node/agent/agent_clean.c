@@ -204,7 +204,7 @@ take_proof(struct espl__card *c, const struct look *l)
 			espl__agent_log(c->agent, ESPL_INFO, "GPU %" PRIu32 " is clean now",
 			    c->index);
 		open_again(c);
-	} else if (late && !c->ended_some) { /* a second chance, now that they were told */
+	} else if (late && !c->ended_some) { /* wait once more, after asking them to end */
 		c->ended_some = 1;
 		c->clean_by = now + c->agent->gpu_limit;
 		if (verdict == ESPL__MEMORY_LEFT)

@@ -99,7 +99,8 @@ exchange_bytes(struct espl__comm *c, const void *out, uint64_t out_size, void *i
 				return break_ring(c, ESPL_E_LIMIT);
 			ms = left > INT64_C(60000000000) ? 60000 : (int)((left + 999999) / 1000000);
 		}
-		/* A side that is done may be closed by a rank that is: it is not looked at. */
+		/* A side that is done may be closed by a rank that has finished, so it is not
+		 * polled. */
 		p[0] = (struct pollfd){ .fd = in_size > 0 ? r->prev : -1, .events = POLLIN };
 		p[1] = (struct pollfd){ .fd = out_size > 0 ? r->next : -1, .events = POLLOUT };
 		if (poll(p, 2, ms) < 0 && errno != EINTR)
@@ -250,7 +251,7 @@ chain_sum(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t co
 	return status == ESPL_OK ? ring_broadcast(c, out, count * each, n - 1) : status;
 }
 
-/* The general case, slow: each shard is sent to all ranks in its turn. */
+/* The general case, slow: the shards are sent to all ranks one after another. */
 static espl_status
 one_by_one(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count,
     espl_dtype type, const struct espl__span *spans, const uint32_t *order)

@@ -289,7 +289,7 @@ put_value(const struct value *v, struct espl__buf *to)
 	}
 }
 
-/* The iteration of a report that is due now; 0: it says nothing new. */
+/* The iteration of the report that is due now; 0: there is nothing new to report. */
 static uint64_t
 next_iteration(const struct espl__listen *l)
 {

@@ -38,8 +38,8 @@ int espl__keep_receive(struct espl__keep *, const void *, size_t, int64_t now);
 /* Bytes that the agent has written; its end. */
 void espl__keep_send(struct espl__keep *, const void *, size_t);
 void espl__keep_ended(struct espl__keep *, int64_t now);
-/* Moves what can pass, to `down` and into the stream; to be called after any of the others, and
- * after bytes of `down` were written. */
+/* Copies as many bytes as possible, to `down` and into the stream. Call it after each of the
+ * others, and after bytes of `down` were written. */
 void espl__keep_pass(struct espl__keep *, int64_t now);
 /* Closes the agent's input: it ends everything on the node. */
 void espl__keep_end(struct espl__keep *, int64_t now);

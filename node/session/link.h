@@ -34,7 +34,7 @@ struct espl__link {
 void espl__link_init(struct espl__link *, int64_t patience, int insists);
 void espl__link_free(struct espl__link *);
 void espl__link_opened(struct espl__link *, int64_t now);
-/* Bytes of the channel; -1: no peer would send them, and it is to be closed. */
+/* Bytes from the channel; -1: no peer would send them, so the channel must be closed. */
 int espl__link_receive(struct espl__link *, const void *, size_t, int64_t now);
 /* The command has ended with this status, or could not be started.  random: of any kind, for the
  * pause.  -1: it is tried again; else the exit status. */

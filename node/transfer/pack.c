@@ -235,7 +235,7 @@ take_text(struct espl__unpack *u, struct espl__diag *diag)
 	return u->line == NULL ? fail_damaged(diag) : next_file(u, diag);
 }
 
-/* The four bytes before a text or a content. */
+/* The four-byte length before a line or a file's contents. */
 static espl_status
 take_head(struct espl__unpack *u, struct espl__diag *diag)
 {

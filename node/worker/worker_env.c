@@ -142,7 +142,7 @@ read_params(struct espl__worker_env *e, struct espl__diag *diag)
 	return status;
 }
 
-/* Nobody else can read it again.  A worker that was started by hand has none. */
+/* The descriptor can be read only once. A worker started by hand has none. */
 static espl_status
 read_key(struct espl__worker_env *e, struct espl__diag *diag)
 {

@@ -1,6 +1,6 @@
-/* cloud_sim - a cloud on paper: offers, terms and prices from the configuration, no machines.
+/* cloud_sim - a cloud without machines: offers, terms and prices come from the configuration.
  *
- * Predictions live on describe; whatever would need a machine says that there is none.
+ * Predictions need only `describe`; every entry that needs a machine fails.
  * Prices may come from a CSV file: a record holds until the next one of its market.
  */
 #include <math.h>

@@ -208,7 +208,7 @@ problem_open(void *self, const struct espl_trial_context *context, struct espl_e
 	return t;
 }
 
-/* What a problem tells of an iteration. */
+/* Reports the metrics of an iteration. */
 static PROBLEM_UNUSED espl_status
 problem_report(const struct problem_trial *t, struct espl_report_sink *sink, double loss,
     double regret)

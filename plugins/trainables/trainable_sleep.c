@@ -1,7 +1,8 @@
-/* trainable_sleep.c - takes the time it is told to take: holds predictions against real runs.
+/* trainable_sleep.c - an iteration that takes a configured time, to compare predictions with real
+ * runs.
  *
  * An iteration lasts iteration_s divided by the gang's width; the loss follows from the parameter
- * x alone.  In simulation (no scratch folder) nothing is slept: the virtual clock does it.
+ * x alone. In simulation (no scratch folder) nothing is slept: the virtual clock does it.
  */
 #include <errno.h>
 #include <time.h>

@@ -299,7 +299,7 @@ scan_shapes(const struct espl_samples *s, struct start best[STARTS])
 	}
 }
 
-/* The constant: what is left where a curve does not fall. */
+/* The constant: the value of a curve that does not fall. */
 static double
 fit_constant(const struct espl_samples *s, double a[4])
 {

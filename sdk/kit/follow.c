@@ -595,7 +595,7 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
 
 		if (at->count > 0)
 			at->row = espl_follow_row(e->plan, b, at->stage);
-		/* In sequence a bracket is over when the next one has begun. */
+		/* In sequence a bracket has ended when the next one has begun. */
 		if (!espl_follow_beside(e) && b > 0 && at->count > 0)
 			f->at[b - 1].active = 0;
 		if (espl_follow_beside(e) && b < e->standing_count &&

@@ -421,7 +421,7 @@ release(void *self, const struct espl_lease *const *leases, uint32_t count,
 	return ESPL_OK;
 }
 
-/* The next list tells the state of each. */
+/* The next list reports the state of each. */
 static espl_status
 adopt(void *self, const struct espl_lease *const *leases, uint32_t count, struct espl_error *error)
 {

@@ -438,8 +438,8 @@ run_load(const struct load *load, uint64_t trials)
 		exit(1);
 }
 
-/* A result told and the next suggestion asked for, as many times as there are observations; the
- * last hundred before each mark are looked at. */
+/* Reports a result and asks for the next suggestion, as many times as there are observations; the
+ * last hundred before each mark are timed. */
 static void
 run_model(const struct load *load, uint64_t observations)
 {

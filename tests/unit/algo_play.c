@@ -140,7 +140,7 @@ end(struct stage *s, uint64_t trial, espl_end how, double loss)
 	    "%s %s fate %llu order %llu\n%s", PLAYING(s), espl_kit_log(play->kit));
 }
 
-/* Trials that a verdict has ended hear of it. */
+/* Notifies the algorithm of trials that a verdict has ended. */
 static void
 tell_ends(struct stage *s)
 {

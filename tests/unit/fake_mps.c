@@ -87,7 +87,7 @@ start_server(void)
 	state.server = fork();
 	if (state.server == 0) {
 		for (int fd = 3; fd < 64; fd++)
-			close(fd); /* who asks waits for the end of the answer */
+			close(fd); /* the client waits for the end of the answer */
 		(void)setsid();
 		(void)prctl(PR_SET_NAME, "nvidia-cuda-mps", 0, 0, 0);
 		for (;;)

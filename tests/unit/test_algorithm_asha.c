@@ -413,7 +413,7 @@ Test(asha, without_end)
 	first.slots = 4;
 	play_run(&first);
 	cr_assert_eq(first.most, 4);
-	/* About a third goes on from each rung. */
+	/* About a third is promoted from each rung. */
 	cr_assert_gt(play_reached(&first, 3) * 4, play_reached(&first, 1));
 	cr_assert_gt(play_reached(&first, 9) * 16, play_reached(&first, 1));
 	play_end(&first);

@@ -449,8 +449,8 @@ Test(aws, billed_from)
 	cr_assert_eq(cloud_aws_state_charge(&lease, 1, &price, 1), 0);
 }
 
-/* Where EC2 does not tell the end, it is the first listing that shows it; of an interruption not
- * more than five minutes after its notice. */
+/* If EC2 does not report the end, the first listing that shows it counts; for an interruption at
+ * most five minutes after its notice. */
 Test(aws, billed_until)
 {
 	static const struct {

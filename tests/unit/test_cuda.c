@@ -1,4 +1,4 @@
-/* test_cuda.c - the device of GPUs: where there is none the reason is told; where there is one, it
+/* test_cuda.c - the device of GPUs: without a GPU it gives the reason; with one it
  * copies, and a gang of one computes.
  */
 #include <criterion/criterion.h>

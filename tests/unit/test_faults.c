@@ -263,7 +263,7 @@ check_end(const struct run *r, uint64_t seed)
 	cr_assert_null(strstr(s->text, " no place"), "SEED=%llu: %s", n, s->text);
 }
 
-/* The driver dies after so many rounds, and comes back. */
+/* The driver dies after `after` rounds and is resumed. */
 static void
 check_resume(const struct scenario *s, const struct tape *tape, uint32_t after, uint64_t seed)
 {

@@ -24,7 +24,7 @@ struct course {
 	uint32_t hard, open;    /* in: the clock; the group may grow (1) */
 	uint32_t colocate;      /* in: gangs stay on one node, or on whole ones (1) */
 	uint32_t apart;         /* in: every trial is a group of its own (1) */
-	uint32_t events;        /* in: it is broken off after so many; 0: never */
+	uint32_t events;        /* in: it is cut off after this many; 0: never */
 	uint32_t lose, lose_at; /* in: so many nodes are lost before that event; 0: none */
 	const uint32_t *order;  /* in: arrivals in this order, or NULL */
 	double makespan;

@@ -65,7 +65,8 @@ is_small(const struct group *g, uint32_t trial, uint32_t packing, double average
 	return packing > 1 || (g->c == 1 && g->h1[trial] < average * (1 - 1e-12));
 }
 
-/* P2, from the average load alone; who is due more than it may have ends when it ends. */
+/* P2, from the average load alone. An item whose fair share exceeds its maximum ends when it ends.
+ */
 double
 fluid_average_bound(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
 {

@@ -1,4 +1,4 @@
-/* test_fluid_goals.c - what allocator fluid and placer pack are to achieve, and what must not
+/* test_fluid_goals.c - what allocator fluid and placer pack must achieve, and what they must not
  * break. */
 #include <criterion/criterion.h>
 #include <math.h>

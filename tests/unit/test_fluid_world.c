@@ -314,7 +314,7 @@ on_lost(const struct world *w, const struct body *b)
 	return 0;
 }
 
-/* The last nodes are about to go: whoever sits there must leave. */
+/* The last nodes are about to go: trials that run there must leave. */
 static uint32_t
 lose(struct world *w)
 {

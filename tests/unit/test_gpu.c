@@ -126,7 +126,7 @@ Test(share, a_daemon_that_does_not_quit_is_ended)
 	share(&s, 1, 1, 2);
 	up(&s, 1);
 	(void)finish(&s, 1, 1);
-	/* Who wants the GPU alone waits until it has gone. */
+	/* A trial that wants the GPU for itself waits until the other has gone. */
 	start(&s.p, &(struct script){ .gang = 2, .trial = 2, .device_gpu = 1, .text = CLIENT });
 	up(&s, 2);
 	(void)finish(&s, 2, 2);

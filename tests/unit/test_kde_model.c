@@ -129,7 +129,7 @@ Test(kde, ties)
 		test_close(&kde[k], &stage[k]);
 }
 
-/* The greatest budget with enough of them; what is known of lesser ones is forgotten. */
+/* The largest budget with enough observations; those of smaller budgets are dropped. */
 Test(kde, budgets)
 {
 	struct stage stage;

@@ -96,7 +96,7 @@ Test(milp_pool, who_has_least_left_goes_first)
 	cr_assert(gpus(kit, ids[1]) == 1 && gpus(kit, ids[3]) == 0, "%s", espl_kit_log(kit));
 	espl_kit_set_time(kit, (espl_time)6000 * 60 * ESPL_SECOND);
 	ids[0] = job(kit, 1);
-	/* who waited for long goes before newcomers, however short */
+	/* jobs that have waited long come before new ones, however short those are */
 	decide(kit);
 	cr_assert_eq(gpus(kit, ids[0]), 0, "%s", espl_kit_log(kit));
 	espl_kit_free(kit);

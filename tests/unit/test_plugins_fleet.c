@@ -115,7 +115,7 @@ Test(alloc_static, open_groups_and_sizes)
 	const struct espl_bracket *brackets = &bracket;
 	struct espl_spec spec = ESPL_INIT(struct espl_spec);
 
-	/* More trials will come: each starts on the least. */
+	/* More trials will come: each starts on the minimum of GPUs. */
 	(void)item(kit, 1, 8, ESPL_ITEM_OPEN);
 	says(kit, espl_kit_allocate, "target offer=0 nodes=2\ngrant item=0 gpus=1\n");
 	(void)item(kit, 1, 8, ESPL_ITEM_OPEN);
@@ -303,7 +303,7 @@ Test(alloc_fair, equal_shares_the_rest_to_the_earliest)
 	says(kit, espl_kit_allocate,
 	    "target offer=0 nodes=2\ngrant item=0 gpus=3\n"
 	    "grant item=1 gpus=3\ngrant item=2 gpus=2\n");
-	/* One more: the latest gives up what the newcomer is due, and no one else does. */
+	/* One more: only the latest gives up GPUs, the fair share of the newcomer. */
 	(void)item(kit, 1, 1000, 0);
 	says(kit, espl_kit_allocate,
 	    "grant item=1 gpus=2\ngrant item=0 gpus=2\n"

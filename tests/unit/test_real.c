@@ -177,7 +177,8 @@ Test(real, what_a_trial_may_say)
 	cr_assert_eq(b.summary.reports, 3);
 	cr_assert_eq(b.summary.best_loss, 3.0);
 	finish(&b);
-	/* Told to stop, it stays: it is ended after the grace period, and has trained all the same.
+	/* It ignores the request to stop: it is killed after the grace period, and its training
+	 * counts.
 	 */
 	begin(&b,
 	    SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 5}}") "while :; do sleep 1000; done\n",

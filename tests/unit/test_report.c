@@ -1,5 +1,5 @@
-/* test_report.c - what people and programs are told about a run: results.db and its readers, the
- * page, the frame of the live view, summaries. */
+/* test_report.c - what people and programs see of a run: results.db and its readers, the page, the
+ * frame of the live view, summaries. */
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <math.h>

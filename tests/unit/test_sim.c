@@ -345,8 +345,8 @@ Test(sim, killed_gangs_save_if_there_is_time)
 	finish(&b);
 }
 
-/* One told to pause saves within trial.save_limit, or has failed; killed while it leaves, it still
- * does. */
+/* A trial that is asked to pause saves within trial.save_limit, or fails; if it is killed while it
+ * pauses, it still saves. */
 Test(sim, a_pause_has_its_limit)
 {
 	static const char slow[] = "trial = { trainable = \"quadratic\"; save_limit = \"3s\";\n"

@@ -222,7 +222,7 @@ Test(worker, a_failure_is_explained_in_the_log)
 		struct end e;
 
 		cr_assert_eq(kill(rank_2(&p), SIGKILL), 0);
-		while (hear(&p) != ESPL__MSG_ENDED) /* rank 0 saves, as it is asked to end */
+		while (hear(&p) != ESPL__MSG_ENDED) /* rank 0 saves, because it was asked to end */
 			cr_assert(p.type == ESPL__MSG_SAVED);
 		cr_assert_eq(espl__get_v64(&p.r), 50);
 		(void)espl__get_u8(&p.r);

@@ -76,7 +76,7 @@ pbt_standing(struct pbt *pbt, uint32_t population)
 	return s;
 }
 
-/* How many make a quantile of count: rounded up, at most half. */
+/* Number of members in a quantile of `count`: rounded up, at most half. */
 static uint32_t
 quantile_of(const struct pbt *pbt, uint32_t count)
 {
@@ -109,7 +109,7 @@ draw_best(const struct pbt *pbt, uint32_t from, uint32_t count)
 	return pbt->scores[i].member;
 }
 
-/* The member whose weights a scored member copies; ESPL_ANY: it keeps its own. */
+/* The member whose weights this one copies; ESPL_ANY: it keeps its own. */
 uint32_t
 pbt_source(struct pbt *pbt, uint32_t index)
 {

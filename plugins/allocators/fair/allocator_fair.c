@@ -232,7 +232,7 @@ divide_nodes(uint32_t *shares, uint32_t count, uint64_t total, uint32_t per_node
 	qsort(shares, count, sizeof *shares, larger_first);
 }
 
-/* What is due to each item, the earliest getting what does not divide. */
+/* Computes the fair share of each item; the earliest items get the GPUs left over. */
 static espl_status
 divide_gpus(struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
 {

@@ -5,7 +5,7 @@
 #include <espalier/kit/assert.h>
 #include <espalier/kit/roster.h>
 
-/* Is that the same for all of them: weight, least and most?  Then equal shares say it all. */
+/* 1: weight, least and most are the same for all items, so that equal shares suffice. */
 int allocator_fair_alike(const struct espl_roster *, const struct espl_alloc_view *);
 
 /* Shares of `total` GPUs into shares[entry]: in proportion to the weights, within the least and

@@ -1,5 +1,5 @@
-/* fluid_items.c - who holds GPUs, who waits, and the view's items as trials of the pool; see
- * fluid.h. */
+/* fluid_items.c - which trials hold GPUs, which wait, and the view's items as trials of the pool;
+ * see fluid.h. */
 #include "fluid.h"
 
 #include <math.h>

@@ -109,7 +109,7 @@ add_columns(struct milp_form *form, const struct milp_job *job)
 		(void)add_column(form, 0, 1, 0, 1);
 }
 
-/* One width in each step, by whose speed `served` grows. */
+/* A job has one width in each step, and `served` grows by the speed of that width. */
 static void
 add_binaries(struct milp_form *form, const struct milp_job *job, uint32_t t, uint32_t at)
 {
@@ -393,7 +393,7 @@ set_limits(const struct cbc *cbc, Cbc_Model *model, const struct milp_cbc *how)
 	cbc->setParameter(model, "allowableGap", "1e-9");
 }
 
-/* Takes the solution, if there is one and it is as good as the plan. */
+/* Adopts cbc's solution if there is one and it is at least as good as the plan. */
 static espl_status
 take_solution(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
     const struct milp_problem *problem, const struct milp_cbc *how, struct milp_plan *plan,

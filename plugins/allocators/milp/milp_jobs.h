@@ -1,5 +1,5 @@
-/* milp_jobs.h - which jobs a decision is about, what they become as numbers (milp_problem.h), and
- * what becomes of the plan: it is asked for, and adapted before it is applied. */
+/* milp_jobs.h - selects the jobs of a decision, turns them into numbers (milp_problem.h), asks for
+ * the plan, and adapts it before it is applied. */
 #ifndef MILP_JOBS_H
 #define MILP_JOBS_H
 #include <espalier/host.h>

@@ -133,7 +133,7 @@ allocator_milp_equal(const struct milp_case *c, struct milp_plan *plan)
 
 /* ---- side by side ------------------------------------------------------------------------- */
 
-/* Takes a place for the width; 0: there is none.  free[g]: nodes with g GPUs free. */
+/* Occupies a place for the width; 0: there is none. free[g]: nodes with g GPUs free. */
 static int
 take_place(uint32_t *free_nodes, uint32_t per_node, uint32_t width)
 {

@@ -196,8 +196,8 @@ divide_pool(const struct fixed *fixed, const struct espl_item *item, uint32_t le
 	return share > least ? share : least;
 }
 
-/* Those that have just arrived: what each will get when its turn comes.  A group that goes on
- * growing starts each of its trials on the least, so that the next ones find room. */
+/* Gives newly arrived trials their share, which they get when GPUs are free. In a group that keeps
+ * growing each trial starts on the minimum, so that the next ones find room. */
 static void
 give_shares(struct fixed *fixed, const struct espl_alloc_view *view, uint64_t total, uint32_t nodes)
 {

@@ -113,7 +113,7 @@ room_for(struct search *s, uint32_t leases)
 	return s->count < s->most && !planner_is_spent(s->problem) ? ESPL_OK : ESPL_E_LIMIT;
 }
 
-/* Keeps a beginning that is still useful, to be extended in its turn. */
+/* Keeps the beginning of a plan that may still lead to the optimum, to be extended later. */
 static void
 keep_beginning(struct search *s, const struct beginning *b, const struct planner_lease *leases)
 {

@@ -26,7 +26,7 @@ struct spottune_options {
 	struct espl_predictor_options predictor;
 };
 
-/* What is known of an offer; below the line of the present call alone. */
+/* State of an offer; below the line of the present call alone. */
 struct spottune_offer {
 	struct espl_predictor *predictor; /* NULL: not asked yet */
 	espl_time asked;                  /* records before it were shown to the predictor */

@@ -351,8 +351,7 @@ void cloud_aws_record_free(struct aws_cloud *);
 /* Who runs this, and what machines are tagged with, to see that another process runs them.  -1: out
  * of memory. */
 int cloud_aws_record_driver(struct aws_cloud *);
-/* A name of any length as the value of a tag: where that loses something, a digest tells names
- * apart. */
+/* Shortens a name of any length to the value of a tag; a digest keeps shortened names distinct. */
 void cloud_aws_record_tag(const char *name, char tag[AWS_DRIVER]);
 
 /* cloud_aws_prices.c */

@@ -284,7 +284,7 @@ espl_status cloud_kubernetes_leases_adopt(void *, const struct espl_lease *const
     struct espl_error *);
 void cloud_kubernetes_leases_answer(struct kube_cloud *, const struct espl_http_reply *);
 void cloud_kubernetes_leases_timer(void *, uint64_t cookie);
-/* What is known of one of the pods of the run; gone: it is not there any more. */
+/* State of one of the run's pods; gone: it no longer exists. */
 void cloud_kubernetes_leases_pod(struct kube_cloud *, const struct kube_pod *, int gone);
 /* These are all pods of the run, as list number `number` found them. */
 void cloud_kubernetes_leases_all(struct kube_cloud *, const json_t *items, uint64_t number);

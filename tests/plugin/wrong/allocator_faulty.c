@@ -61,7 +61,7 @@ talk(struct espl_alloc_sink *sink, espl_time now)
 		(void)sink->wake_at(sink, now + 1);
 }
 
-/* Wants nodes, and none of those that come. */
+/* Requests nodes, but grants nothing on the nodes that it gets. */
 static int
 gives_up(void)
 {
