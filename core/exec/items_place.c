@@ -163,11 +163,12 @@ espl_status
 espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 {
 	struct espl_place_view view = ESPL_INIT(struct espl_place_view);
-	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__diag why;
 	struct espl__reader answer;
 	espl_status status;
 
 	ESPL__CHECK(x, EXEC);
+	espl__diag_clear(&why);
 	if ((x->items.place_why & (ESPL_WHY_NODES | ESPL_WHY_NOTICE)) != 0)
 		look_at_movers(x);
 	if (x->items.place_why == 0 && !(x->items.slots_freed && x->items.place_count > 0) &&

@@ -179,11 +179,12 @@ static espl_status
 ask_allocator(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 {
 	struct espl_alloc_view view;
-	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__diag why;
 	struct espl__reader answer;
 	struct espl__search *s = tier->inner != NULL ? tier->inner->search : NULL;
 	espl_status status;
 
+	espl__diag_clear(&why);
 	fill_view(x, tier, &view);
 	status = espl__tier_call(x, tier, &view, &why, &answer, diag);
 	if (s != NULL && tier->failures == ESPL__FAILED_FOR_GOOD)

@@ -85,11 +85,12 @@ ask_algorithm(struct espl__search *s, uint32_t why, uint64_t group, struct espl_
 {
 	struct espl__exec *x = s->exec;
 	struct espl_search_view view = ESPL_INIT(struct espl_search_view);
-	struct espl__diag reason = ESPL__DIAG_INIT;
+	struct espl__diag reason;
 	struct espl__reader answer;
 	espl_status status;
 	uint64_t potential = espl__exec_potential(x);
 
+	espl__diag_clear(&reason);
 	view.want = count_startable(s);
 	view.why = why | (view.want > 0 ? ESPL_ASK_CAPACITY : 0);
 	view.now = x->now;

@@ -255,7 +255,7 @@ static espl_status
 report_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
-	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__diag why;
 	struct espl__reader answer;
 	espl_status status;
 
@@ -263,6 +263,7 @@ report_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct esp
 	espl__searches_capacity(x);
 	if (!espl__search_gets_results(s) || s->algorithm == NULL)
 		return ESPL_OK;
+	espl__diag_clear(&why);
 	espl__search_turn(s);
 	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);
 	status = espl__search_answer(s, status, &why, &answer, diag);

@@ -71,7 +71,7 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 {
 	struct espl__search *s = t->search;
 	struct espl_observation o = ESPL_INIT(struct espl_observation);
-	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__diag why;
 	struct espl__reader answer;
 	uint32_t count = x->searches.metrics.count;
 	double room[16],
@@ -80,6 +80,7 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	struct espl_share share;
 	espl_status status;
 
+	espl__diag_clear(&why);
 	for (uint32_t i = 0; i < count; i++)
 		metrics[i] = NAN;
 	for (uint32_t i = 0; i < e->as.report.count; i++)
