@@ -190,8 +190,8 @@ static const struct espl__core_member trial_members[] = {
 	    "runs and simulate assumes 1 s per iteration." },
 	{ "files", "array of patterns, or a directory",
 	    "Files that trials need: [ \"train.py\", \"lib/\", \"*.json\" ], relative to the "
-	    "working "
-	    "directory; less what .espalierignore names there. The run keeps a copy of them in its "
+	    "working directory, except what .espalierignore names there. The run keeps a copy of "
+	    "them in its "
 	    "directory, and trials work in that copy; a node that does not see it is sent one. A "
 	    "string names a directory whose contents are copied." },
 	{ "env", "group of strings",
@@ -239,9 +239,9 @@ static const struct espl_option cloud_options[] = {
 	    .fallback = "5",
 	    .min = "1",
 	    .max = "1000",
-	    .help = "Failures in a row after which nothing of an offer is leased any more. A "
-		    "failure is a node that ends before any trial on it reported, lack of "
-		    "capacity and quota aside; between two is a pause of 5 s that doubles up to "
+	    .help = "Number of consecutive failures after which an offer is no longer leased. A "
+		    "failure is a node that ends before any trial on it reported; lack of capacity "
+		    "and quota do not count. The pause after a failure is 5 s, and doubles up to "
 		    "10m. When no offer is left the run is interrupted and can be resumed." },
 };
 
