@@ -84,8 +84,9 @@ struct espl__run_config {
 	struct espl__trial_config trial;
 	const struct espl__node *space; /* GROUP */
 	struct espl__section algorithm, allocator, cloud, placer;
-	espl_span patience, linger; /* of nodes that are reached by a command */
-	uint32_t give_up;           /* failures in a row that close an offer */
+	espl_span patience, linger;            /* of nodes that are reached by a command */
+	const struct espl_table *after_linger; /* a word a row; NULL none */
+	uint32_t give_up;                      /* failures in a row that close an offer */
 	/* store: where the checkpoints of all nodes are */
 	int s3; /* store.use = "s3"; else what each node needs */
 	const char *s3_bucket, *s3_prefix, *s3_region, *s3_endpoint, *s3_profile, *s3_owner;

@@ -177,7 +177,8 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
     const struct espl__host_env *env, struct espl__instance **to, struct espl__diag *diag)
 {
 	static const char *const known[] = { "use", NULL };
-	static const char *const cloud_known[] = { "use", "patience", "linger", "give_up", NULL };
+	static const char *const cloud_known[] = { "use", "patience", "linger", "after_linger",
+		"give_up", NULL };
 	const struct espl_plugin *desc = plugin->desc;
 	struct espl__instance *instance = espl__alloc(sizeof *instance);
 	int trainable = desc->kind == ESPL_TRAINABLE;

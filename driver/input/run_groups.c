@@ -217,6 +217,12 @@ static const struct espl__core_member space_members[] = {
 	    "optimizer = \"sgd\"; } or { layers = [ 2, 3 ]; }." },
 };
 
+static const struct espl_option words[] = {
+	{ .name = "word",
+	    .help = "program or argument",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+};
 static const struct espl_option cloud_options[] = {
 	[CLOUD_PATIENCE] = { .name = "patience",
 	    .type = ESPL_OPT_SPAN,
@@ -234,6 +240,15 @@ static const struct espl_option cloud_options[] = {
 	    .help = "How long trials keep running on a node that receives nothing from "
 		    "espalier; `resume` within this time continues with them. Then every "
 		    "process of the run on the node is killed. At least patience." },
+	[CLOUD_AFTER_LINGER] = { .name = "after_linger",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = words,
+	    .column_count = 1,
+	    .min = "1",
+	    .max = "32",
+	    .help = "Command that a node runs after that, for example to shut itself down: "
+		    "( \"sudo\", \"-n\", \"poweroff\" ). It has a minute. Needs patience above "
+		    "0s." },
 	[CLOUD_GIVE_UP] = { .name = "give_up",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "5",

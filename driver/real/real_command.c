@@ -75,6 +75,26 @@ add_shell(struct espl__real *real, struct argv_copy *copy, const char *program,
 	return ESPL_OK;
 }
 
+/* For the keeper (session.h): how long it stays without a driver, and what it runs then. */
+static char *
+name_terms(const struct espl__run_config *config)
+{
+	const struct espl_table *words = config->after_linger;
+	char *text = espl__format("%" PRId64, config->linger / 1000000);
+
+	for (uint32_t i = 0; words != NULL && i < words->row_count; i++) {
+		const char *word = words->cells[i].as.s;
+		size_t size = strlen(text);
+
+		text = espl__realloc(text, size + 2 * strlen(word) + 2, 1);
+		text[size++] = i == 0 ? ':' : ',';
+		text[size] = '\0';
+		for (; *word != '\0'; word++, size += 2)
+			(void)snprintf(text + size, 3, "%02x", (unsigned char)*word);
+	}
+	return text;
+}
+
 /* Appends the agent to the words that reach the node.  Where there are such words, and the user has
  * patience, the agent outlives the channel. */
 static espl_status
@@ -108,7 +128,7 @@ complete_command(struct espl__ragent *agent, struct argv_copy *copy, struct espl
 		copy->argv[copy->argc++] = espl__strdup(agent->lease->token);
 		copy->argv[copy->argc++] =
 		    espl__format("%" PRIx64 ".%" PRIx64, epoch, agent->real->number);
-		copy->argv[copy->argc++] = espl__format("%" PRId64, config->linger / 1000000);
+		copy->argv[copy->argc++] = name_terms(config);
 	}
 	copy->argv[copy->argc] = NULL;
 	free(program);

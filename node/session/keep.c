@@ -95,8 +95,10 @@ espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
 		return 0;
 	what++;
 	same = strcmp(epoch, k->epoch) == 0 && k->kill_at == 0 && strcmp(what, "end") != 0;
-	if (!same && (strcmp(what, "new") == 0 || strcmp(what, "end") == 0))
+	if (!same && (strcmp(what, "new") == 0 || strcmp(what, "end") == 0)) {
 		espl__keep_end(k, now); /* what an earlier driver left */
+		k->claimed = 1;
+	}
 	if (!same)
 		return 0;
 	/* A channel of a driver that was killed may come up after those of the next one. */
@@ -104,6 +106,10 @@ espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
 		return 0;
 	if (strcmp(what, "rejoin") == 0)
 		forget_driver(k);
+	if (!k->out) { /* the agent ended while there was no driver */
+		espl__stream_end(&k->stream);
+		k->close_by = now + ESPL__SESSION_CLOSE;
+	}
 	k->driver = driver;
 	k->relay = 1;
 	k->received_at = k->acked_at = now;
@@ -121,6 +127,7 @@ espl__keep_receive(struct espl__keep *k, const void *bytes, size_t count, int64_
 		return -1;
 	}
 	k->received_at = now;
+	k->claimed |= k->stream.end_known;
 	return 0;
 }
 
@@ -219,7 +226,16 @@ int
 espl__keep_over(const struct espl__keep *k, int64_t now)
 {
 	ESPL__CHECK(k, KEEP);
+	if (k->last && !k->bye && !k->claimed && now - k->received_at < k->linger)
+		return 0;
 	return !k->out &&
 	    (now >= k->close_by || !k->relay ||
 		(espl__stream_done(&k->stream) && k->stream.out.size == 0));
+}
+
+int
+espl__keep_orphaned(const struct espl__keep *k, int64_t now)
+{
+	ESPL__CHECK(k, KEEP);
+	return !k->bye && !k->claimed && now - k->received_at >= k->linger;
 }

@@ -21,6 +21,8 @@ struct espl__keep {
 	/* Only whole messages pass, so that another driver can take over between two of them. */
 	struct espl__buf down, up; /* for the agent; of the agent, not passed yet */
 	int bye;                   /* the driver closes the session on purpose */
+	int claimed;               /* a driver knows that the agent ended, or wants it to end */
+	int last;                  /* set by the keeper: a command is to run if it is orphaned */
 	int64_t received_at;       /* tick at which --connect was last heard */
 	int64_t acked_at;          /* ... at which it was last sent an ACK */
 	int64_t kill_at;           /* the agent is ending; 0: it is not */
@@ -45,6 +47,9 @@ void espl__keep_pass(struct espl__keep *, int64_t now);
 void espl__keep_end(struct espl__keep *, int64_t now);
 /* What is due.  1: the agent is to be killed. */
 int espl__keep_tend(struct espl__keep *, int64_t now);
-/* The session is over, and so is the keeper. */
+/* The session is over, and so is the keeper.  With `last`, a keeper whose agent ended by itself
+ * while there was no driver stays for its linger time. */
 int espl__keep_over(const struct espl__keep *, int64_t now);
+/* It is over because no driver came within the linger time, and none has come since. */
+int espl__keep_orphaned(const struct espl__keep *, int64_t now);
 #endif

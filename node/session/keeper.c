@@ -15,20 +15,29 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/tick.h"
 #include "session/keep.h"
 
 #define MS ESPL__SESSION_MS
 #define STEP ((size_t)256 << 10)
 #define WORD ESPL__KEEP_WORD
-#define HANDSHAKE 2000         /* ms for a line between relay and keeper */
-#define OLD_LIMIT (25000 * MS) /* for the keeper of an earlier session to end */
+#define HANDSHAKE 2000          /* ms for a line between relay and keeper */
+#define OLD_LIMIT (25000 * MS)  /* for the keeper of an earlier session to end */
+#define LAST_LIMIT (60000 * MS) /* for the command of an orphaned session */
 
 struct keeper {
 	struct espl__keep keep;
 	int door, relay; /* listening; the present connection, -1 none */
 	int to, from;    /* the agent's standard input and output, -1 closed */
 	pid_t agent;
+};
+
+/* What is known of a session only when it begins: LINGER_MS, or LINGER_MS:WORD,WORD... with the
+ * words of the last command in hexadecimal digits, so that no shell on the way sees any other. */
+struct terms {
+	int64_t linger;
+	char *last[ESPL__SESSION_WORDS + 1]; /* NULL-terminated; none: no command */
 };
 
 static volatile sig_atomic_t terminated;
@@ -88,6 +97,42 @@ read_line(int fd, char *to, size_t room)
 		size++;
 	}
 	return -1;
+}
+
+/* ---- terms -------------------------------------------------------------------------------- */
+
+/* One word, up to a comma or the end; returns what follows, or NULL. */
+static const char *
+read_word(const char *text, char **to)
+{
+	size_t digits = strspn(text, "0123456789abcdef"), size = digits / 2;
+	unsigned byte;
+
+	if (digits % 2 != 0 || (text[digits] != ',' && text[digits] != '\0'))
+		return NULL;
+	*to = espl__alloc(size + 1);
+	for (size_t i = 0; i < size; i++) {
+		(void)sscanf(text + 2 * i, "%2x", &byte);
+		(*to)[i] = (char)byte;
+	}
+	(*to)[size] = '\0';
+	return text + digits;
+}
+
+static int
+read_terms(const char *text, struct terms *terms)
+{
+	const char *at = strchr(text, ':');
+	char number[24];
+	int count = 0;
+
+	memset(terms, 0, sizeof *terms);
+	(void)snprintf(number, sizeof number, "%.*s", (int)strcspn(text, ":"), text);
+	if (espl__session_number(number, &terms->linger) != 0)
+		return -1;
+	while (at != NULL && *at != '\0' && count < (int)ESPL__SESSION_WORDS)
+		at = read_word(at + 1, &terms->last[count++]);
+	return strchr(text, ':') == NULL || (at != NULL && *at == '\0') ? 0 : -1;
 }
 
 /* ---- the keeper --------------------------------------------------------------------------- */
@@ -208,8 +253,10 @@ pass_input(struct keeper *k)
 static void
 tend_keeper(struct keeper *k, int64_t now)
 {
-	if (terminated)
+	if (terminated) {
 		espl__keep_end(&k->keep, now);
+		k->keep.claimed = 1;
+	}
 	if (espl__keep_tend(&k->keep, now))
 		(void)kill(k->agent, SIGKILL);
 	if (k->relay >= 0 && k->keep.stream.out.size > 0 &&
@@ -246,8 +293,43 @@ turn_keeper(struct keeper *k)
 	return 1;
 }
 
+/* Nobody hears of it, so what it prints goes nowhere.  It must not keep what the agent's command
+ * has left open: the lock of a host, for example. */
 static _Noreturn void
-keep_session(int door, const char *id, int64_t linger)
+run_words(char **words)
+{
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+	(void)dup2(0, 2);
+	(void)setsid();
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)signal(SIGHUP, SIG_DFL);
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGPIPE, SIG_DFL);
+	execvp(words[0], words);
+	_exit(127);
+}
+
+/* Nothing of the run is left on the node, and no driver has come for it. */
+static void
+run_last(char **words, const char *lease)
+{
+	int64_t until = espl__tick() + LAST_LIMIT;
+	pid_t pid;
+
+	(void)setenv("ESPALIER_LEASE", lease, 1);
+	pid = fork();
+	if (pid == 0)
+		run_words(words);
+	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+		if (espl__tick() >= until)
+			(void)kill(-pid, SIGKILL);
+		(void)poll(NULL, 0, 50);
+	}
+}
+
+static _Noreturn void
+keep_session(int door, const char *lease, const char *id, struct terms *terms)
 {
 	struct keeper k = { .door = door, .relay = -1, .to = -1, .from = -1 };
 	int null = open("/dev/null", O_RDWR);
@@ -257,15 +339,18 @@ keep_session(int door, const char *id, int64_t linger)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);
 	(void)signal(SIGTERM, on_term);
-	if (espl__keep_init(&k.keep, id, linger, espl__tick()) != 0 || null < 0 ||
+	if (espl__keep_init(&k.keep, id, terms->linger, espl__tick()) != 0 || null < 0 ||
 	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || start_agent(&k) != 0)
 		_exit(1);
 	if (null > 2)
 		close(null);
+	k.keep.last = terms->last[0] != NULL;
 	while (turn_keeper(&k))
 		;
 	(void)kill(k.agent, SIGKILL); /* if it did not end by itself */
 	(void)waitpid(k.agent, NULL, 0);
+	if (k.keep.last && espl__keep_orphaned(&k.keep, espl__tick()))
+		run_last(terms->last, lease);
 	_exit(0);
 }
 
@@ -273,7 +358,7 @@ keep_session(int door, const char *id, int64_t linger)
 
 /* A keeper for a new session; returns its process, or -1 with errno. */
 static pid_t
-start_keeper(const char *lease, const char *id, int64_t linger)
+start_keeper(const char *lease, const char *id, struct terms *terms)
 {
 	struct sockaddr_un address;
 	socklen_t size = name_socket(&address, lease);
@@ -288,7 +373,7 @@ start_keeper(const char *lease, const char *id, int64_t linger)
 	}
 	pid = fork();
 	if (pid == 0)
-		keep_session(door, id, linger);
+		keep_session(door, lease, id, terms);
 	close(door);
 	return pid;
 }
@@ -323,7 +408,7 @@ ask_keeper(int fd, const char *id, const char *what)
 
 /* Connects to the session's keeper, and starts it if the session is new; -1: not available. */
 static int
-join_session(const char *lease, const char *id, int64_t linger, const char *what)
+join_session(const char *lease, const char *id, struct terms *terms, const char *what)
 {
 	int64_t until = espl__tick() + OLD_LIMIT;
 	int fresh = strcmp(what, "new") == 0, end = strcmp(what, "end") == 0;
@@ -342,7 +427,7 @@ join_session(const char *lease, const char *id, int64_t linger, const char *what
 			close(fd);
 		if (!(fresh || end) || (end && fd < 0))
 			break;
-		if (fd < 0 && start_keeper(lease, id, linger) < 0 && errno != EADDRINUSE) {
+		if (fd < 0 && start_keeper(lease, id, terms) < 0 && errno != EADDRINUSE) {
 			fprintf(stderr, "cannot start the keeper of a session: %s\n",
 			    strerror(errno));
 			return -1;
@@ -361,20 +446,20 @@ join_session(const char *lease, const char *id, int64_t linger, const char *what
 int
 espl__session_keep(int argc, char **argv)
 {
-	int64_t linger;
+	struct terms terms;
 	int fd, open = 1;
 
 	if (argc != 4 || strlen(argv[0]) > WORD || strlen(argv[1]) > WORD ||
-	    strpbrk(argv[1], " \n") != NULL || espl__session_number(argv[2], &linger) != 0 ||
+	    strpbrk(argv[1], " \n") != NULL || read_terms(argv[2], &terms) != 0 ||
 	    (strcmp(argv[3], "new") != 0 && strcmp(argv[3], "again") != 0 &&
 		strcmp(argv[3], "rejoin") != 0 && strcmp(argv[3], "end") != 0)) {
 		fprintf(stderr,
-		    "espalier-agent: usage: --keep LEASE EPOCH[.DRIVER] LINGER_MS "
+		    "espalier-agent: usage: --keep LEASE EPOCH[.DRIVER] LINGER_MS[:WORD,...] "
 		    "new|again|rejoin|end\n");
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
-	fd = join_session(argv[0], argv[1], linger, argv[3]);
+	fd = join_session(argv[0], argv[1], &terms, argv[3]);
 	if (fd < 0)
 		return strcmp(argv[3], "end") == 0 ? 0 : ESPL__SESSION_GONE;
 	while (open) {

@@ -22,6 +22,7 @@
 #define ESPL__SESSION_ALIVE (3000 * ESPL__SESSION_MS)   /* an ACK at least as often */
 #define ESPL__SESSION_SILENT (15000 * ESPL__SESSION_MS) /* then the channel is broken */
 #define ESPL__SESSION_CLOSE (10000 * ESPL__SESSION_MS)  /* for the last bytes, at the end */
+#define ESPL__SESSION_WORDS 32u                         /* most words of that last command */
 #define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
 
 /* What --connect writes to its standard error for the driver, a line each. */
@@ -32,10 +33,12 @@
  * again, is appended to the command.  A rejoin is tried again also if the first attempt fails.
  * Returns the exit status. */
 int espl__session_connect(int argc, char **argv);
-/* keeper.c: espalier-agent --keep LEASE EPOCH.DRIVER LINGER_MS WORD.  EPOCH identifies one session
- * of the lease, DRIVER (hexadecimal) the driver: it rises from one to the next.  Words: `new`
- * starts a session, and ends any earlier one; `again` joins it after its channel broke; `rejoin`
- * joins it for a driver that resumes the run of a killed one; `end` ends whatever there is. */
+/* keeper.c: espalier-agent --keep LEASE EPOCH.DRIVER LINGER_MS[:LAST] WORD.  LAST is the command
+ * that the keeper runs if no driver came within the linger time and everything has ended: its words
+ * in hexadecimal digits, with commas between them.  EPOCH identifies one session of the lease,
+ * DRIVER (hexadecimal) the driver: it rises from one to the next.  Words: `new` starts a session,
+ * and ends any earlier one; `again` joins it after its channel broke; `rejoin` joins it for a
+ * driver that resumes the run of a killed one; `end` ends whatever there is. */
 int espl__session_keep(int argc, char **argv);
 
 /* ---- session.c: shared by both ------------------------------------------------------------ */

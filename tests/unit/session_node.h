@@ -243,6 +243,9 @@ keeper_turn(struct rig *r)
 	if (!r->keep.relay)
 		leave_channel(r);
 	if (espl__keep_over(&r->keep, r->now)) {
+		RIG_ASSERT(r,
+		    !r->gentle || !r->greeted || r->done || !espl__keep_orphaned(&r->keep, r->now),
+		    "the node ends itself although its driver lives");
 		agent_dies(r);
 		keeper_dies(r);
 	}
@@ -257,6 +260,7 @@ start_keeper(struct rig *r, const char *id)
 	r->has_keeper = r->has_agent = 1;
 	r->joined = -1;
 	cr_assert_eq(espl__keep_init(&r->keep, id, RIG_LINGER, r->now), 0);
+	r->keep.last = (int)rig_draw(r, 2);
 }
 
 static inline void
