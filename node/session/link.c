@@ -124,6 +124,10 @@ espl__link_done(const struct espl__link *l)
 enum espl__link_order
 espl__link_tend(struct espl__link *l, int64_t now)
 {
+	/* The keeper's linger time may be as short as the patience. */
+	int64_t alive =
+	    l->patience / 3 < ESPL__SESSION_ALIVE ? l->patience / 3 : ESPL__SESSION_ALIVE;
+
 	ESPL__CHECK(l, LINK);
 	if (espl__link_done(l))
 		return exit_with(l, 0);
@@ -140,7 +144,7 @@ espl__link_tend(struct espl__link *l, int64_t now)
 		return close_silent(l, "no response for 15 s");
 	if (l->met && !l->stream.open && now - l->received_at >= GREETING_LIMIT)
 		return close_silent(l, "no response for 30 s");
-	if (l->stream.open && now - l->acked_at >= ESPL__SESSION_ALIVE) {
+	if (l->stream.open && now - l->acked_at >= alive) {
 		l->acked_at = now;
 		espl__stream_ack(&l->stream);
 	}
