@@ -143,6 +143,7 @@ cloud_aws_record_put(struct aws_cloud *cloud, const char *kind, const char *key,
 		if (failed) {
 			(void)snprintf(text, AWS_TEXT, "cannot write %.400s: %s", path,
 			    strerror(errno));
+			cloud->cut = 1; /* a part of the line may be there */
 			return -1;
 		}
 		cloud->cut = 0;

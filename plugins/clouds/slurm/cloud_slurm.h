@@ -44,6 +44,7 @@ enum slurm_command {
 	SLURM_ADDRESS,
 	SLURM_HOSTNAMES,
 	SLURM_OWNED,
+	SLURM_SECOND, /* scancel, of another job of the same lease */
 	SLURM_COMMANDS
 };
 #define SLURM_COOKIE(lease_, command_) ((lease_)*8 + (uint64_t)(command_))
@@ -56,10 +57,14 @@ struct slurm_job {
 	char id[32];               /* of the job; "" not known yet */
 	char reason[SLURM_REASON]; /* why it waits, as last told */
 	char node[SLURM_NAME];
-	int submit;           /* it is to be submitted if the controller does not know it */
-	int submitting;       /* sbatch runs */
-	uint32_t tries;       /* of sbatch without an answer from the controller */
-	int canceling;        /* scancel runs */
+	int submit;        /* it is to be submitted if the controller does not know it */
+	int submitting;    /* sbatch runs */
+	uint32_t tries;    /* of sbatch without an answer from the controller */
+	int canceling;     /* scancel runs */
+	int canceled;      /* it has succeeded */
+	uint32_t refusals; /* of scancel */
+	espl_reason over;  /* it is to end for this; 0: it may go on */
+	char why_over[SLURM_TEXT + 60];
 	int releasing;        /* the host wants its end */
 	int asking;           /* for the address of its node */
 	int ready, noticed;   /* told */

@@ -83,7 +83,7 @@ static const char step_script[] =
  * session. */
 static const char reach_script[] =
     "job=$1; shift; for last do :; done; [ \"$last\" != rejoin ] || "
-    "case $(squeue --noheader --jobs=\"$job\" --states=all --format=%T 2>&1) in "
+    "case $(timeout 5 squeue --noheader --jobs=\"$job\" --states=all --format=%T 2>&1) in "
     "BOOT_FAIL | CANCELLED | COMPLETED | COMPLETING | DEADLINE | FAILED | NODE_FAIL | "
     "OUT_OF_MEMORY | PREEMPTED | TIMEOUT | *'Invalid job id'*) "
     "echo \"job $job has ended\" >&2; exit 3;; esac; exec srun \"$@\"";

@@ -47,6 +47,8 @@ submit_job(struct slurm_cloud *cloud, struct slurm_job *job)
 	list.failed |= script == NULL;
 	job->submitting = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SBATCH),
 			      script) == ESPL_OK;
+	if (!job->submitting)
+		job->tries++;
 	free(script);
 }
 
@@ -57,11 +59,28 @@ cancel_job(struct slurm_cloud *cloud, struct slurm_job *job)
 
 	ESPL_ASSERT(job->id[0] != '\0' && cloud->inside == NULL);
 	if (job->canceling)
-		return;
+		return; /* and again with each poll, until its end is seen */
 	cloud_words_add(&list, "scancel");
 	cloud_words_add(&list, "%s", job->id);
 	job->canceling = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SCANCEL),
 			     NULL) == ESPL_OK;
+}
+
+/* sbatch was killed, but the controller took its job later: the lease has another one. */
+static void
+cancel_second(struct slurm_cloud *cloud, const struct slurm_job *job, const char *id)
+{
+	struct cloud_words list = { NULL, 0, 0 };
+	char text[SLURM_TEXT];
+
+	(void)snprintf(text, sizeof text,
+	    "Slurm has two jobs for one node: %s, which is kept, "
+	    "and %s, which is canceled",
+	    job->id, id);
+	cloud->host->log(cloud->host, ESPL_WARN, text);
+	cloud_words_add(&list, "scancel");
+	cloud_words_add(&list, "%s", id);
+	(void)cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SECOND), NULL);
 }
 
 static void
@@ -213,9 +232,26 @@ end_job(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, co
 	cloud->jobs[i] = cloud->jobs[--cloud->count];
 	if (job->releasing)
 		report_node(cloud, job, ESPL_NODE_ENDED, ESPL_BY_USER, NULL, ESPL_NEVER, NULL);
+	else if (job->over != 0)
+		report_node(cloud, job, ESPL_NODE_ENDED, job->over, NULL, ESPL_NEVER,
+		    job->why_over);
 	else
 		report_node(cloud, job, ESPL_NODE_ENDED, reason, NULL, ESPL_NEVER, text);
 	free(job);
+}
+
+/* A job that is of no use any more.  Its lease ends when Slurm shows that the job has ended: until
+ * then scancel is repeated. */
+static void
+give_up(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, const char *text)
+{
+	if (cloud->inside != NULL) { /* the job of this process, too */
+		end_job(cloud, job, reason, text);
+		return;
+	}
+	job->over = reason;
+	(void)snprintf(job->why_over, sizeof job->why_over, "%s", text);
+	cancel_job(cloud, job);
 }
 
 /* ---- what squeue says of a job ---- */
@@ -226,20 +262,19 @@ take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, const struct slur
 	char why[SLURM_TEXT], text[SLURM_TEXT + 60];
 	espl_reason never;
 
+	if (job->releasing || job->over != 0)
+		return;
 	if (job->ready) { /* Slurm took the node and would start the job again some time */
-		if (!job->canceling)
-			cancel_job(cloud, job);
-		end_job(cloud, job, ESPL_BY_PROVIDER, "Slurm has put its job back into the queue");
+		give_up(cloud, job, ESPL_BY_PROVIDER, "Slurm has put its job back into the queue");
 		return;
 	}
-	if (strcmp(line->reason, job->reason) == 0 || job->releasing)
+	if (strcmp(line->reason, job->reason) == 0)
 		return;
 	(void)snprintf(job->reason, sizeof job->reason, "%s", line->reason);
 	never = cloud_slurm_answer_reason(line->reason, why);
 	if (never != 0) {
 		(void)snprintf(text, sizeof text, "job %s would never start: %s", job->id, why);
-		cancel_job(cloud, job);
-		end_job(cloud, job, never, text);
+		give_up(cloud, job, never, text);
 		return;
 	}
 	(void)snprintf(text, sizeof text, "job %s waits: %s", job->id, why);
@@ -251,7 +286,7 @@ take_running(struct slurm_cloud *cloud, struct slurm_job *job, const struct slur
 {
 	espl_span left = line->end_s * ESPL_SECOND - cloud->io->utc_ns(cloud->io);
 
-	if (job->releasing)
+	if (job->releasing || job->over != 0)
 		return;
 	if (job->node[0] == '\0')
 		(void)snprintf(job->node, sizeof job->node, "%s", line->node);
@@ -276,7 +311,7 @@ take_completing(struct slurm_cloud *cloud, struct slurm_job *job, const struct s
 
 	if (job->completing == ESPL_NEVER)
 		job->completing = now;
-	if (job->releasing)
+	if (job->releasing || job->over != 0)
 		end_job(cloud, job, ESPL_BY_USER, NULL);
 	else if (now - job->completing < COMPLETING_MOST)
 		return;
@@ -323,11 +358,11 @@ take_line(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_l
 {
 	if (job->id[0] == '\0')
 		(void)snprintf(job->id, sizeof job->id, "%s", line->id);
-	if (job->releasing && !job->canceling && job->completing == ESPL_NEVER &&
-	    strcmp(line->state, "COMPLETING") != 0 && cloud->inside == NULL)
-		cancel_job(cloud, job); /* its number was not known before */
 	if (take_end(cloud, job, line))
 		return;
+	if ((job->releasing || job->over != 0) && job->completing == ESPL_NEVER &&
+	    strcmp(line->state, "COMPLETING") != 0 && cloud->inside == NULL)
+		cancel_job(cloud, job);
 	if (strcmp(line->state, "COMPLETING") == 0 || strcmp(line->state, "STAGE_OUT") == 0)
 		take_completing(cloud, job, line);
 	else if (strcmp(line->state, "RUNNING") == 0)
@@ -374,12 +409,25 @@ find_line(const struct slurm_job *job, const char *text, struct slurm_line *foun
 }
 
 static void
+cancel_seconds(struct slurm_cloud *cloud, const struct slurm_job *job, const char *text)
+{
+	struct slurm_line line;
+
+	while (cloud_slurm_answer_line(&text, &line))
+		if (strcmp(line.name, job->token) == 0 && strcmp(line.id, job->id) != 0 &&
+		    (strcmp(line.state, "PENDING") == 0 || strcmp(line.state, "RUNNING") == 0))
+			cancel_second(cloud, job, line.id);
+}
+
+static void
 take_jobs(struct slurm_cloud *cloud, const char *text)
 {
 	for (uint32_t i = cloud->count; i-- > 0;) { /* backwards: the one at i may be freed */
 		struct slurm_job *job = cloud->jobs[i];
 		struct slurm_line line;
 
+		if (job->id[0] != '\0' && cloud->inside == NULL)
+			cancel_seconds(cloud, job, text);
 		if (find_line(job, text, &line))
 			take_line(cloud, job, &line);
 		else if (job->since <= cloud->polls)
@@ -437,9 +485,9 @@ take_submitted(struct slurm_cloud *cloud, struct slurm_job *job, const struct es
 	else if ((reason = cloud_slurm_answer_refusal(child)) != 0) {
 		end_job(cloud, job, reason, text);
 		return;
-	} else {
-		job->tries++;
 	}
+	if (job->id[0] == '\0')
+		job->tries++;
 	if (job->id[0] != '\0' && job->releasing)
 		cancel_job(cloud, job);
 	ask_soon(cloud);
@@ -460,6 +508,24 @@ take_address(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl
 	    ESPL_NEVER, NULL);
 }
 
+/* One that cannot be canceled is asked for as rarely as any other. */
+static void
+take_canceled(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
+{
+	char text[SLURM_TEXT], line[SLURM_TEXT + 80];
+
+	job->canceling = 0;
+	if (cloud_slurm_answer_failed(cloud, "scancel", child, text) == 0) {
+		if (!job->canceled)
+			ask_soon(cloud);
+		job->canceled = 1;
+	} else if (++job->refusals == 2) { /* the first may have come too late, after its end */
+		(void)snprintf(line, sizeof line, "job %s cannot be canceled: %s; trying again",
+		    job->id, text);
+		cloud->host->log(cloud->host, ESPL_WARN, line);
+	}
+}
+
 void
 cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child)
 {
@@ -477,10 +543,7 @@ cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child
 	switch (child->cookie % 8) {
 	case SLURM_SBATCH: take_submitted(cloud, job, child); break;
 	case SLURM_ADDRESS: take_address(cloud, job, child); break;
-	case SLURM_SCANCEL:
-		job->canceling = 0;
-		ask_soon(cloud);
-		break;
+	case SLURM_SCANCEL: take_canceled(cloud, job, child); break;
 	default: break;
 	}
 }
