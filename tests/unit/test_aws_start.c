@@ -2,9 +2,11 @@
  * what leases have cost, to the micro-dollar.
  */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include "cloud_aws.h"
 #include "ec2_driver.h"
@@ -99,6 +101,36 @@ Test(aws_start, history)
 	cr_assert_not_null(prices, "%s", log);
 	cr_assert_not_null(strstr(prices, "done"), "they come after the start\n%s", log);
 	ec2_driver_end(kit, &w, 0);
+}
+
+/* A line that a full disk has cut off does not take the next one with it. */
+Test(aws_start, record_cut)
+{
+	char folder[] = "/tmp/espalier-record-XXXXXX", path[100], text[AWS_TEXT];
+	struct espl_run run = ESPL_INIT(struct espl_run);
+	struct aws_cloud *cloud = calloc(1, sizeof *cloud);
+	struct rlimit limit = { 30, RLIM_INFINITY };
+
+	cr_assert_not_null(cloud);
+	cr_assert_not_null(mkdtemp(folder));
+	(void)snprintf(path, sizeof path, "%s/aws", folder);
+	run.folder = folder;
+	cloud->run = &run;
+	cr_assert_eq(cloud_aws_record_put(cloud, "run", "one", "1", text), 0);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cr_assert_eq(cloud_aws_record_put(cloud, "token", "espl-run-7", "1764200000", text), -1);
+	cr_assert_not_null(strstr(text, path));
+	limit.rlim_cur = RLIM_INFINITY;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cr_assert_eq(cloud_aws_record_put(cloud, "token", "espl-run-7", "1764200001", text), 0);
+	cr_assert_eq(cloud_aws_record_read(cloud, text), 0);
+	cr_assert_not_null(cloud_aws_record_get(cloud, "token", "espl-run-7"));
+	cr_assert_str_eq(cloud_aws_record_get(cloud, "token", "espl-run-7"), "1764200001");
+	cr_assert_str_eq(cloud_aws_record_get(cloud, "run", "one"), "1");
+	cloud_aws_record_free(cloud);
+	free(cloud);
+	cr_assert_eq(remove(path) | remove(folder), 0);
 }
 
 /* Paths that differ only behind the length of a tag, or in characters that a tag does not hold. */
