@@ -44,10 +44,12 @@ class Markup {
 }
 const entities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 /* What turns the direction of its neighbors, or is no character, is replaced. */
-function escape(text) {
+function clean(text) {
   return String(text).replace(/[\t\r\n]/g, " ")
-    .replace(/[\0-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]/g, "\ufffd")
-    .replace(/[&<>"']/g, (c) => entities[c]);
+    .replace(/[\0-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]/g, "\ufffd");
+}
+function escape(text) {
+  return clean(text).replace(/[&<>"']/g, (c) => entities[c]);
 }
 function markup(x) {
   return x instanceof Markup ? x.text : Array.isArray(x) ? x.map(markup).join("")

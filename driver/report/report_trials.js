@@ -292,7 +292,7 @@ function trialColumns(search) {
   return [right("#", (t) => t.rank + 1), right("trial", (t) => t.id, (t) => trialName(t.id)),
     right(cut(search.totals.metric, 40), (t) => t.metric, (t) => metric(t.metric)),
     right("iterations", (t) => t.iteration), left("state", (t) => cut(t.state, 16)),
-    stages.length > 0 && left(pool ? "of" : "reached", (t) => t.stage, (t) =>
+    stages.length > 0 && left(pool ? "of" : "stage", (t) => t.stage, (t) =>
       ["w", stageOf.has(t.stage) && el("i", { class: stageColor(t.stage) }), stageName(t.stage)]),
     right(`${unit()} time`, (t) => t.gpu_s, (t) => seconds(t.gpu_s)),
     priced && right("cost", (t) => t.cost_usd, (t) => money(t.cost_usd)),

@@ -17,7 +17,8 @@ function make(name, attributes, ...inside) {
       element.addEventListener(key, value);
     else if (value !== null && value !== false)
       element.setAttribute(key, value);
-  element.append(...inside.flat(3).filter((x) => x !== null && x !== undefined && x !== false));
+  element.append(...inside.flat(3).filter((x) => x !== null && x !== undefined && x !== false)
+    .map((x) => (x instanceof Node ? x : clean(x))));
   return element;
 }
 const chip = (status) => make("span", { class: "chip " +
@@ -264,7 +265,8 @@ let logShown = "";
 const showLog = single(async () => {
   if (!logShown)
     return;
-  const answer = await fetch(`log/${logShown}`), text = await answer.text();
+  const answer = await fetch(`log/${logShown}`);
+  const text = (await answer.text()).replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
   const end = log.scrollHeight - log.scrollTop - log.clientHeight < 8;
   logNote.textContent = answer.ok ? `Trial ${logShown}: the end of its log` +
     (text ? "" : ", which is empty") : text;

@@ -28,6 +28,8 @@ def main(db):
             if (table, column[0]) not in KEPT:
                 half = " WHERE random() % 2" if (table, column[0]) in STATES else ""
                 db.execute("UPDATE %s SET %s = hostile(1)%s" % (table, column[0], half))
+    # Where the text of a row is chance, this one is in the queue in any case.
+    db.execute("UPDATE experiments SET name = ? WHERE id = (SELECT min(id) FROM experiments)", ("\u202e\u2066evil\u202a",))
     for key in ("experiment", "metric", "algorithm", "allocator", "placer", "cloud", "text", "failure", "seed"):
         db.execute("UPDATE meta SET value = hostile(1) WHERE key = ?", (key,))
     names = [t for t in TEXTS if t]
