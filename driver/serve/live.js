@@ -18,7 +18,7 @@ function make(name, attributes, ...inside) {
     else if (value !== null && value !== false)
       element.setAttribute(key, value);
   element.append(...inside.flat(3).filter((x) => x !== null && x !== undefined && x !== false)
-    .map((x) => (x instanceof Node ? x : clean(x))));
+    .map((x) => (typeof x === "object" ? x : clean(x))));
   return element;
 }
 const chip = (status) => make("span", { class: "chip " +
