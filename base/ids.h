@@ -26,7 +26,7 @@ espl__trial_name(uint64_t trial, char to[48])
 	return to;
 }
 
-/* "TRIAL/checkpoint-N", as movers call them: 0, or -1 if it is none. */
+/* Parses "TRIAL/checkpoint-N", as movers name checkpoints. 0; -1: it is not one. */
 static inline int
 espl__checkpoint_name(const char *name, uint64_t *trial, uint64_t *checkpoint)
 {

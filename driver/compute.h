@@ -25,7 +25,7 @@ int espl__compute_fd(const struct espl__compute *);
 pid_t espl__compute_pid(const struct espl__compute *);
 /* Instant of espl__tick by which it is to be stepped even unreadable; INT64_MAX: none. */
 int64_t espl__compute_deadline(const struct espl__compute *);
-/* Takes what is there without waiting and keeps the limit.  1: done, 0: not yet. */
+/* Reads without waiting, and enforces the limit. 1: done; 0: not yet. */
 int espl__compute_step(struct espl__compute *);
 void espl__compute_wait(struct espl__compute *);
 /* Once done; valid until free.  `took` is measured. */

@@ -30,6 +30,6 @@ void espl__market_free(struct espl__market *);
 int espl__market_price(struct espl__market *, uint32_t offer, const struct espl_price *);
 void espl__market_watch(struct espl__market *, uint32_t offer, uint32_t on);
 int espl__market_watched(const struct espl__market *, uint32_t offer);
-/* A lease ended for this reason; before the fleet forgets its state. */
+/* Records why a lease ended. Call it before the fleet drops the machine. */
 void espl__market_ended(struct espl__market *, const struct espl__machine *, espl_reason);
 #endif

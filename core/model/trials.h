@@ -71,7 +71,7 @@ struct espl__trials {
 	struct espl__trial_group **open_ended; /* closed groups whose end is not reported yet */
 	uint32_t ended_count, ended_cap;
 };
-/* What a trial draws its own randomness from: the same in every world. */
+/* Seed of a trial's own random numbers, the same in every world. */
 uint64_t espl__trial_seed(uint64_t run_seed, uint64_t trial);
 void espl__trials_init(struct espl__trials *, uint32_t params);
 void espl__trials_free(struct espl__trials *);

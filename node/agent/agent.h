@@ -125,7 +125,7 @@ struct espl__agent_gang {
 	int64_t fetch_at;   /* when it is fetched again; 0: it need not be */
 	int lacks_files;    /* for the files of the search */
 	const char *wanted; /* its working folder as the driver knows it */
-	char *files;        /* those of the search, on a private node; NULL none */
+	char *files;        /* the search's files, on a private node; NULL none */
 };
 
 struct espl__reserved {

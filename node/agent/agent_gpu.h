@@ -60,7 +60,7 @@ enum espl__mps_state {
 	ESPL__MPS_STARTING, /* the program that makes the daemon has not returned */
 	ESPL__MPS_WAKING,   /* the daemon is there, its server is coming */
 	ESPL__MPS_UP,
-	ESPL__MPS_ENDING /* told to quit, or killed, but still there */
+	ESPL__MPS_ENDING /* asked to quit, or killed, but still there */
 };
 struct espl__card;
 struct espl__mps {
@@ -141,7 +141,8 @@ void espl__gpus_bye(struct espl__agent_gang *);          /* it has ended */
 void espl__gpus_env(const struct espl__agent_rank *, struct espl__strings *);
 int64_t espl__gpus_tend(struct espl__agent *, int64_t now); /* the next deadline, 0 none */
 int espl__gpus_over(const struct espl__agent *);            /* no daemon is left */
-/* The n-th descriptor to be polled, and the n-th process that is no trial's; -1 and 0: no more. */
+/* The n-th descriptor to be polled, and the n-th process that belongs to no trial; -1 and 0: no
+ * more. */
 int espl__gpus_fd(const struct espl__agent *, uint32_t n);
 pid_t espl__gpus_pid(const struct espl__agent *, uint32_t n);
 void espl__gpus_receive(struct espl__agent *, int fd);

@@ -30,8 +30,8 @@ struct kit_seen {
 	double metric;
 };
 
-/* How bad it is that a call is refused: REFUSED the host would refuse it too; GRAVE no host could
- * make sense of it; QUIET nothing is wrong with it, the kit just does not take it. */
+/* Severity of a rejected call. REFUSED: the host would reject it, too; GRAVE: no host could
+ * interpret it; QUIET: the call is valid, but the kit does not act on it. */
 enum kit_weight { KIT_REFUSED, KIT_GRAVE, KIT_QUIET };
 
 /* A kit that is watched keeps no log: all messages are passed on while the entry runs. */

@@ -72,7 +72,7 @@ struct espl_history {
 	uint64_t (*count)(const struct espl_history *);
 	/* NULL from count on. */
 	const struct espl_observation *(*at)(const struct espl_history *, uint64_t index);
-	/* A trial by id, in its present state; NULL: there is none. */
+	/* The trial with this id, in its present state; NULL: none has it. */
 	const struct espl_trial *(*trial)(const struct espl_history *, uint64_t trial);
 	/* (iteration, raw value) of one metric of a trial, ancestors' part included, iterations
 	 * rising.  Returns how many; *points is valid until the entry returns. */

@@ -11,9 +11,8 @@ extern "C" {
 
 /* Whole GPUs that an item takes: from its least to its most, in its unit. */
 int espl_takes(const struct espl_item *item, uint32_t gpus);
-/* What is wrong with a grant, written into text; NULL: nothing is.  item: the one that it names,
- * NULL if there is none. That each item has at most one grant in an answer is for the caller to
- * see. */
+/* Checks a grant. The error, written into text, or NULL: it is valid. item: the item that it names,
+ * NULL if there is none. The caller checks that each item has at most one grant in an answer. */
 const char *espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item,
     uint32_t offer_count, char *text, size_t size);
 /* The same of a target. */
