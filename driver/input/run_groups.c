@@ -254,10 +254,11 @@ static const struct espl_option cloud_options[] = {
 	    .fallback = "5",
 	    .min = "1",
 	    .max = "1000",
-	    .help = "Number of consecutive failures after which an offer is no longer leased. A "
-		    "failure is a node that ends before any trial on it reported; lack of capacity "
-		    "and quota do not count. The pause after a failure is 5 s, and doubles up to "
-		    "10m. When no offer is left the run is interrupted and can be resumed." },
+	    .help = "Stop leasing nodes of an offer after this many consecutive failures. A node "
+		    "that ends before any trial on it has reported is a failure; missing capacity "
+		    "and exceeded quotas are not. The first failure is followed by a pause of 5 s, "
+		    "which doubles each time, up to 10m. If no offer is left, the run is "
+		    "interrupted and can be resumed." },
 };
 
 static const struct espl_option planning_options[] = {

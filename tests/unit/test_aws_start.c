@@ -31,7 +31,7 @@ Test(aws_world, dry_runs)
 	ec2_driver_end(kit, &w, 0);
 }
 
-/* "RequestLimitExceeded" is no quota: the run can be resumed. */
+/* RequestLimitExceeded means throttling, not a quota: the run can be resumed. */
 Test(aws_start, throttled)
 {
 	struct ec2_world w;

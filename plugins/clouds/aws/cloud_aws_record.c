@@ -16,7 +16,7 @@
 
 #include "cloud_aws.h"
 
-/* NULL: there is no run, as in `check`. */
+/* Directory of the run, or NULL if there is none (espalier check). */
 static const char *
 get_folder(const struct aws_cloud *cloud)
 {

@@ -78,9 +78,9 @@ static const char step_script[] =
     "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
     "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
 
-/* On this machine. $1: the job; then come the words of srun. A run that is resumed asks first
- * whether the job exists, so that it does not try to reach it again and again; 3: there is no such
- * session. */
+/* Runs on this machine: $1 is the job, the rest are arguments of srun. When a run is resumed,
+ * checks first that the job has not ended; exit status 3 means that its session is gone, and that
+ * retrying is pointless. */
 static const char reach_script[] =
     "job=$1; shift; for last do :; done; [ \"$last\" != rejoin ] || "
     "case $(timeout 5 squeue --noheader --jobs=\"$job\" --states=all --format=%T 2>&1) in "
