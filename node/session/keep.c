@@ -95,12 +95,15 @@ espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
 		return 0;
 	what++;
 	same = strcmp(epoch, k->epoch) == 0 && k->kill_at == 0 && strcmp(what, "end") != 0;
-	if (!same && (strcmp(what, "new") == 0 || strcmp(what, "end") == 0)) {
-		espl__keep_end(k, now); /* what an earlier driver left */
-		k->claimed = 1;
-	}
-	if (!same)
+	if (!same) {
+		int fresh = strcmp(what, "new") == 0 || strcmp(what, "end") == 0;
+
+		if (fresh)
+			espl__keep_end(k, now); /* what an earlier driver left */
+		/* One that comes too late hears that its session is gone. */
+		k->claimed |= fresh || strcmp(epoch, k->epoch) == 0;
 		return 0;
+	}
 	/* A channel of a driver that was killed may come up after those of the next one. */
 	if (driver < k->driver || (driver > k->driver && strcmp(what, "again") == 0))
 		return 0;

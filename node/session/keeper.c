@@ -278,8 +278,10 @@ turn_keeper(struct keeper *k)
 	fds[0] = (struct pollfd){ .fd = k->door, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = k->relay,
 		.events = (short)(POLLIN | (k->keep.stream.out.size > 0 ? POLLOUT : 0)) };
-	fds[2] = (struct pollfd){ .fd = k->keep.up.size < ESPL__KEEP_UP ? k->from : -1,
-		.events = POLLIN };
+	/* An agent that is being ended is read to its end, although nobody takes what it says. */
+	fds[2] =
+	    (struct pollfd){ .fd = k->keep.up.size < ESPL__KEEP_UP || !k->keep.in ? k->from : -1,
+		    .events = POLLIN };
 	fds[3] = (struct pollfd){ .fd = k->keep.down.size > 0 ? k->to : -1, .events = POLLOUT };
 	if (poll(fds, 4, 500) < 0)
 		return 1;
@@ -293,8 +295,8 @@ turn_keeper(struct keeper *k)
 	return 1;
 }
 
-/* Nobody hears of it, so what it prints goes nowhere.  It must not keep what the agent's command
- * has left open: the lock of a host, for example. */
+/* Output is discarded: no driver is connected.  Closes descriptors inherited from the agent's
+ * command, such as the lock of a host. */
 static _Noreturn void
 run_words(char **words)
 {
@@ -321,7 +323,9 @@ run_last(char **words, const char *lease)
 	pid = fork();
 	if (pid == 0)
 		run_words(words);
-	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+	/* A process that even SIGKILL does not end (a dead disk) is left behind. */
+	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 &&
+	    espl__tick() < until + ESPL__SESSION_CLOSE) {
 		if (espl__tick() >= until)
 			(void)kill(-pid, SIGKILL);
 		(void)poll(NULL, 0, 50);

@@ -574,3 +574,23 @@ Test(session, each_report_and_each_decision_once, .timeout = 7200)
 	for (unsigned long long i = 0; i < cases; i++)
 		try_case(seed + i, 0);
 }
+
+/* The command of an abandoned node is not run once a driver knows that the node is gone, although
+ * that driver comes too late to take the session over. */
+Test(session, a_late_driver_stops_the_last_command)
+{
+	static const char *const lines[] = { "abc.1 again", "abc.2 rejoin", "xyz.1 new" };
+	struct espl__keep keep;
+
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+		cr_assert_eq(espl__keep_init(&keep, "abc.1", 1000, 0), 0);
+		keep.last = 1;
+		espl__keep_end(&keep, 1500);
+		cr_assert(espl__keep_orphaned(&keep, 2000));
+		cr_assert_eq(espl__keep_admit(&keep, "xyz.1 again", 2000), 0);
+		cr_assert(espl__keep_orphaned(&keep, 2000), "another session's driver");
+		cr_assert_eq(espl__keep_admit(&keep, lines[i], 2000), 0);
+		cr_assert_not(espl__keep_orphaned(&keep, 2000), "%s", lines[i]);
+		espl__keep_free(&keep);
+	}
+}
