@@ -44,11 +44,10 @@ enum slurm_command {
 	SLURM_ADDRESS,
 	SLURM_HOSTNAMES,
 	SLURM_OWNED,
-	SLURM_SECOND, /* scancel, of another job of the same lease */
-	SLURM_COMMANDS
+	SLURM_SECOND /* scancel, of another job of the same lease */
 };
 #define SLURM_COOKIE(lease_, command_) ((lease_)*8 + (uint64_t)(command_))
-#define SLURM_TIMER UINT64_C(7) /* no command has it */
+#define SLURM_TIMER UINT64_MAX /* no command has it */
 
 /* A lease: one job on one node; inside an allocation one of its nodes. */
 struct slurm_job {
@@ -63,7 +62,9 @@ struct slurm_job {
 	int canceling;     /* scancel runs */
 	int canceled;      /* it has succeeded */
 	uint32_t refusals; /* of scancel */
-	espl_reason over;  /* it is to end for this; 0: it may go on */
+	char second[32];   /* another job of this lease, as last told */
+	int canceling_second;
+	espl_reason over; /* it is to end for this; 0: it may go on */
 	char why_over[SLURM_TEXT + 60];
 	int releasing;        /* the host wants its end */
 	int asking;           /* for the address of its node */

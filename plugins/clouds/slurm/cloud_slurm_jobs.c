@@ -68,19 +68,24 @@ cancel_job(struct slurm_cloud *cloud, struct slurm_job *job)
 
 /* sbatch was killed, but the controller took its job later: the lease has another one. */
 static void
-cancel_second(struct slurm_cloud *cloud, const struct slurm_job *job, const char *id)
+cancel_second(struct slurm_cloud *cloud, struct slurm_job *job, const char *id)
 {
 	struct cloud_words list = { NULL, 0, 0 };
 	char text[SLURM_TEXT];
 
-	(void)snprintf(text, sizeof text,
-	    "Slurm has two jobs for one node: %s, which is kept, "
-	    "and %s, which is canceled",
-	    job->id, id);
-	cloud->host->log(cloud->host, ESPL_WARN, text);
+	if (job->canceling_second)
+		return; /* and again with each poll, until its end is seen */
+	if (strcmp(job->second, id) != 0) {
+		(void)snprintf(job->second, sizeof job->second, "%s", id);
+		(void)snprintf(text, sizeof text,
+		    "Slurm has two jobs for one node, %s and %s; canceling the second", job->id,
+		    id);
+		cloud->host->log(cloud->host, ESPL_WARN, text);
+	}
 	cloud_words_add(&list, "scancel");
 	cloud_words_add(&list, "%s", id);
-	(void)cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SECOND), NULL);
+	job->canceling_second = cloud_slurm_jobs_run(cloud, &list,
+				    SLURM_COOKIE(job->lease, SLURM_SECOND), NULL) == ESPL_OK;
 }
 
 static void
@@ -240,7 +245,7 @@ end_job(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, co
 	free(job);
 }
 
-/* A job that is of no use any more.  Its lease ends when Slurm shows that the job has ended: until
+/* A job that is no longer needed.  Its lease ends when Slurm shows that the job has ended: until
  * then scancel is repeated. */
 static void
 give_up(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, const char *text)
@@ -378,7 +383,7 @@ take_missing(struct slurm_cloud *cloud, struct slurm_job *job)
 {
 	if (job->submitting)
 		return;
-	if (job->tries >= SUBMIT_MOST) {
+	if (job->id[0] == '\0' && job->tries >= SUBMIT_MOST) {
 		end_job(cloud, job, ESPL_BY_CAPACITY, "Slurm has not taken its job in 5 tries");
 		return;
 	}
@@ -409,7 +414,7 @@ find_line(const struct slurm_job *job, const char *text, struct slurm_line *foun
 }
 
 static void
-cancel_seconds(struct slurm_cloud *cloud, const struct slurm_job *job, const char *text)
+cancel_seconds(struct slurm_cloud *cloud, struct slurm_job *job, const char *text)
 {
 	struct slurm_line line;
 
@@ -501,14 +506,14 @@ take_address(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl
 
 	job->asking = 0;
 	(void)snprintf(address, sizeof address, "%.*s", (int)strcspn(out, "\n"), out);
-	if (job->releasing)
+	if (job->releasing || job->over != 0)
 		return;
 	job->ready = 1;
 	report_node(cloud, job, ESPL_NODE_READY, 0, address[0] != '\0' ? address : job->node,
 	    ESPL_NEVER, NULL);
 }
 
-/* One that cannot be canceled is asked for as rarely as any other. */
+/* A failed scancel is retried at the next poll; the second failure is logged. */
 static void
 take_canceled(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
 {
@@ -544,6 +549,7 @@ cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child
 	case SLURM_SBATCH: take_submitted(cloud, job, child); break;
 	case SLURM_ADDRESS: take_address(cloud, job, child); break;
 	case SLURM_SCANCEL: take_canceled(cloud, job, child); break;
+	case SLURM_SECOND: job->canceling_second = 0; break;
 	default: break;
 	}
 }
