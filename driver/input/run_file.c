@@ -540,6 +540,9 @@ read_cloud(struct espl__run_config *config, struct espl__diag *diag)
 		    "cloud: 'linger' must not be shorter than 'patience'");
 	if (value_of(config->cloud_values, CLOUD_AFTER_LINGER)->source != ESPL_UNSET)
 		config->after_linger = value_of(config->cloud_values, CLOUD_AFTER_LINGER)->as.table;
+	if (config->after_linger != NULL && config->after_linger->cells[0].as.s[0] == '\0')
+		return refuse_option(config->cloud_values, CLOUD_AFTER_LINGER, diag,
+		    "cloud: 'after_linger' must begin with a program");
 	if (config->after_linger != NULL && config->patience == 0)
 		return refuse_option(config->cloud_values, CLOUD_AFTER_LINGER, diag,
 		    "cloud: 'after_linger' needs a 'patience' above 0s");
