@@ -48,7 +48,7 @@ fill_changed(struct espl__exec *x)
 	}
 }
 
-/* Gangs on nodes that will be lost are checked at whenever nodes changed. */
+/* Gangs on nodes that will be lost are checked whenever nodes change. */
 static void
 look_at_movers(struct espl__exec *x)
 {

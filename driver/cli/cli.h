@@ -72,7 +72,7 @@ int espl__cli_usage(const struct espl__args *, const char *format, ...) ESPL_PRI
 int espl__cli_exit(espl_status);
 /* Hands text to standard output; 0, or 1 with a message when it cannot be written. */
 int espl__cli_print(struct espl__buf *);
-/* Lets `fill` write `out` under another name and renames it, so that OUT is never half a file.
+/* Lets `fill` write `out` under another name and renames it, so that OUT is never incomplete.
  * out NULL: standard output. */
 espl_status espl__cli_write(const char *out,
     espl_status (*fill)(void *ctx, FILE *, struct espl__diag *), void *ctx, struct espl__diag *);

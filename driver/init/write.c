@@ -204,7 +204,7 @@ write_experiment(struct writer *w, const char *path)
 		espl__buf_clear(&name), espl__print(&name, "search");
 	espl__print(w->to,
 	    "experiment = {\n"
-	    "  name = \"%s\"; # the run directory is called after it\n"
+	    "  name = \"%s\"; # the run directory is named after it\n"
 	    "  metric = \"%s\"; # what to optimize: a name in trial.metrics\n"
 	    "  goal = \"%s\"; # or \"%s\"\n"
 	    "  first = ( { } ); # try the defaults below first\n"
@@ -275,7 +275,7 @@ write_trial(struct writer *w)
 static void
 write_algorithm(struct writer *w)
 {
-	/* one epoch, as in a demonstration, leaves nothing to stop early */
+	/* With one or two epochs there is nothing to stop early. */
 	int few = w->iterations > 0 && w->iterations < 3;
 	uint64_t iterations = few ? 9 : w->iterations > 0 ? w->iterations : 10;
 

@@ -40,7 +40,7 @@ struct espl__rlease {
 	espl_node_state cloud;                /* as the cloud last reported; 0: not yet */
 	espl_node_state reported;             /* as last reported to the executor */
 	uint32_t gpus;      /* READY: as the cloud said, else as the agent found */
-	char *risk;         /* as the last EV_RISK said; NULL: none was sent */
+	char *risk;         /* text of the last EV_RISK; NULL: none */
 	int adopt;          /* comes from an earlier driver */
 	int asked;          /* acquire or adopt was called */
 	int releasing;      /* is to be given back */

@@ -22,8 +22,8 @@
 #define ESPL__SESSION_ALIVE (3000 * ESPL__SESSION_MS)   /* an ACK at least as often */
 #define ESPL__SESSION_SILENT (15000 * ESPL__SESSION_MS) /* then the channel is broken */
 #define ESPL__SESSION_CLOSE (10000 * ESPL__SESSION_MS)  /* for the last bytes, at the end */
-#define ESPL__SESSION_WORDS 32u                         /* most words of that last command */
-#define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
+#define ESPL__SESSION_WORDS 32u /* maximum number of words of cloud.after_linger */
+#define ESPL__SESSION_GONE 3    /* exit status of a relay: there is no such session */
 
 /* What --connect writes to its standard error for the driver, a line each. */
 #define ESPL__SESSION_LOST "\001unreachable: " /* and why */

@@ -1,4 +1,4 @@
-/* words.h - the words of a command, as a cloud puts them together: ssh's, sbatch's. */
+/* words.h - builds the argument list of a command, such as ssh or sbatch. */
 #ifndef CLOUD_WORDS_H
 #define CLOUD_WORDS_H
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct cloud_words {
-	char **list; /* NULL-ended */
+	char **list; /* NULL-terminated */
 	uint32_t count;
 	int failed; /* out of memory */
 };

@@ -246,7 +246,7 @@ find_scale(struct espl_learned *l, const struct espl_price_grid *grid, const str
 	}
 }
 
-/* Puts at most a batch of samples through the network; how many. */
+/* Runs the network on at most one batch of samples. Returns their number. */
 static uint32_t
 forward_batch(struct espl_learned *l, const struct espl_price_grid *grid, const struct sample *list,
     uint32_t count)

@@ -237,7 +237,7 @@ take_list(struct mine *mine, const char *at)
 	}
 }
 
-/* Ends start or owned. */
+/* Completes start or owned. */
 static void
 report_done(const struct mine *mine, uint64_t what, const struct espl_child *child, int failed)
 {

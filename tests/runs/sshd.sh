@@ -4,7 +4,7 @@
 #   serve NAME                       starts its sshd again: $server
 #   write_cloud FILE HOSTS [OPTION]...   the search of real.cfg on hosts made by `host NAME PORT`
 #   nothing_left                     no connection and no process of a host within 10 s
-#   trials_end [TENTHS]              the same without connections, within 10 s or so many tenths of a second
+#   trials_end [TENTHS]              the same without connections, within TENTHS of a second (default 100)
 PATH=$PATH:/usr/sbin:/sbin
 skip_all() { echo "1..0 # SKIP $1"; exit 0; }
 for program in ssh sshd ssh-keygen flock; do

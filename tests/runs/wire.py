@@ -1,4 +1,4 @@
-"""A bad network between this network namespace and one of its own, which needs no help of the kernel but TUN devices.
+"""A bad network between this network namespace and one of its own, which requires only TUN devices.
 
     wire.py SEED DELAY_MS LOSS_PERCENT <COMMANDS
 

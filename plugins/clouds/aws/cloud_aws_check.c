@@ -120,7 +120,7 @@ cloud_aws_check_failed(struct aws_cloud *cloud, const struct espl_http_reply *re
 		add_hint(text, "check the network, and that the region exists");
 	if (reply->status != ESPL_OK)
 		return reply->status == ESPL_E_CONFIG ? ESPL_E_CONFIG : ESPL_E_REMOTE;
-	/* Throttled: no quota, whatever "RequestLimitExceeded" sounds like. */
+	/* RequestLimitExceeded means throttling, not a quota. */
 	if (strstr(what, "RequestLimitExceeded") != NULL || strstr(what, ": Throttl") != NULL)
 		return ESPL_E_REMOTE;
 	if (holds_word(what, denied)) {
