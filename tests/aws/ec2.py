@@ -217,9 +217,10 @@ class Cloud:
         end = m["end"] if m["end"] is not None else int(self.now())
         return self.charge(m, m["running"], end) if end >= m["running"] else (0, 0)
 
-    def most(self, m):
+    def as_shown(self, m):
         """The same as far as answers showed it: from the last that showed the machine pending, until the first that
-        showed its end, unless EC2 tells the end."""
+        showed its end, unless EC2 tells the end.  More than the bill, but for a machine that ran less than a minute: it
+        pays for a minute either way, and where the price changes in that minute the earlier one may be the cheaper."""
         shown, end = m["shown"], m["end"]
         if end is None or not m["why"].startswith("Client.User"):
             end = shown.get("end", int(self.now()))
@@ -249,6 +250,7 @@ class Cloud:
         with self.lock:
             self.tick()
             bills = [self.bill(m) for m in self.machines.values()]
+            range_of = [sorted((g - r, b[0] - b[1])) for (g, r), b in zip(map(self.as_shown, self.machines.values()), bills)]
             zones = {}
             for (token, zone) in self.tokens:
                 zones.setdefault(token, set()).add(zone)
@@ -258,7 +260,7 @@ class Cloud:
                 "zones_of_a_token": max([len(z) for z in zones.values()], default=0),
                 "gross": sum(b[0] for b in bills), "refunds": sum(b[1] for b in bills),
                 "bill": sum(b[0] - b[1] for b in bills),
-                "most": sum(g - r for g, r in map(self.most, self.machines.values())), "interrupted": sum(
+                "least": sum(r[0] for r in range_of), "most": sum(r[1] for r in range_of), "interrupted": sum(
                     m["why"] == "Server.SpotInstanceTermination" for m in self.machines.values()),
                 "requests": self.counts, "machines": [
                     dict(m, user_data=None, state=self.state(m)) for m in self.machines.values()],

@@ -220,7 +220,7 @@ class StandIn(unittest.TestCase):
         self.assertEqual(m["shown"], {"pending": began + 12, "running": began + 22, "end": began + 250})
         m["spot"] = False    # else it is free
         self.assertEqual(self.cloud.bill(m), ((1006000 * 227 + 1800) // 3600, 0))
-        self.assertEqual(self.cloud.most(m), ((1006000 * 238 + 1800) // 3600, 0))
+        self.assertEqual(self.cloud.as_shown(m), ((1006000 * 238 + 1800) // 3600, 0))
 
     def test_clock(self):
         self.control("settings", {"clock": 100000})
