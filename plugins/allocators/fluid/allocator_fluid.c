@@ -6,7 +6,9 @@
  * algorithms, "improved" begins with the first and then sees to it that all end at the same time
  * (fluid_balance.c).  A call costs O(trials on GPUs), however many wait.
  */
+#include <math.h>
 #include <stdlib.h>
+
 #include "fluid.h"
 #include "../pool.h"
 
@@ -223,7 +225,7 @@ hold_still(struct fluid *fluid, int open)
 }
 
 /* GPUs are idle, or owed, while somebody changes: when that is done there may be something to do.
- */
+ * So there may when two can exchange their GPUs. */
 static espl_status
 look_again(const struct fluid_pool *pool, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink)
@@ -238,8 +240,10 @@ look_again(const struct fluid_pool *pool, const struct espl_alloc_view *view,
 			wait = t->eps;
 		last = t->end > last ? t->end : last;
 	}
-	if ((pool->idle == 0 && pool->owed == 0 && pool->node_count == 0) || !(wait > 0) ||
-	    !(last < 1e8))
+	if (pool->idle == 0 && pool->owed == 0 && pool->node_count == 0)
+		wait = 0;
+	wait = wait > 0 && wait < pool->exchange ? wait : pool->exchange;
+	if (!(wait > 0) || !(wait < 1e8) || !(last < 1e8))
 		return ESPL_OK;
 	wait = 1.05 * (wait > last / 1000 ? wait : last / 1000); /* not for every trifle */
 	return sink->wake_at(sink, view->now + (espl_time)(wait * 1e9));
@@ -282,6 +286,7 @@ fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t tota
 	pool->count = pool->shelf_count = fluid->curve_count = 0;
 	pool->total = total;
 	pool->displaced = 0;
+	pool->exchange = INFINITY;
 	if (status == ESPL_OK)
 		status = allocator_fluid_floor(pool, view, fluid->offer);
 	allocator_fluid_probe_read(&fluid->probe, fluid->model, &fluid->rules, view->items[0],

@@ -158,6 +158,7 @@ struct fluid_pool {
 	uint32_t owed;                  /* held beyond that: trials that will share one GPU but
 					 * do not yet */
 	double ceiling;                 /* fluid_balance.c's */
+	double exchange;                /* seconds until two trials may exchange their GPUs */
 	struct fluid_node *nodes;       /* by id */
 	struct fluid_gang *gangs;       /* those to be placed, [room] */
 	uint32_t node_count, node_room; /* node_count 0: whatever is idle will do */

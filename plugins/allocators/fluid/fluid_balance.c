@@ -14,12 +14,13 @@
 #define SPARE 0.1    /* ... or its own end, for a trial that is not the last */
 #define REST 2       /* treat as an open group: idle GPUs go to any trial that can use them */
 #define TRIES 3u     /* shelves that are looked at for one GPU */
+#define SOON 0.05    /* an exchange need not wait for so small a part of the donor's time */
 
 /* a way to make the last trial end sooner */
 struct offer {
-	enum { NOTHING, SHRINK, CLEAR, ALONE, MOVE } how;
-	uint32_t who;  /* SHRINK: the donor; CLEAR, MOVE: the shelf */
-	uint32_t gpus; /* SHRINK: what the donor keeps */
+	enum { NOTHING, SHRINK, EXCHANGE, CLEAR, ALONE, MOVE } how;
+	uint32_t who;  /* SHRINK, EXCHANGE: the donor; CLEAR, MOVE: the shelf */
+	uint32_t gpus; /* SHRINK, EXCHANGE: what the donor keeps */
 	double end;    /* latest end of all that it touches */
 };
 struct leaver {
@@ -132,6 +133,40 @@ seek_donor(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t need, st
 		if (less > 0 && end_on(t, less) < best->end &&
 		    places_then(pool, i, wide, k, less, best->end))
 			*best = (struct offer){ SHRINK, k, less, end_on(t, less) };
+	}
+}
+
+/* On nodes where no width between fits, a wide trial and a narrow one can end together if they
+ * exchange their GPUs on the way: when the donor would then end no later than the receiver, because
+ * before that they would only be turned around.  It must be better than to wait for the donor's
+ * end. pool->exchange: seconds until the first such time. */
+static void
+seek_exchange(struct fluid_pool *pool, uint32_t i, struct offer *best)
+{
+	const struct fluid_trial *t = &pool->trials[i];
+	uint32_t k;
+
+	for (k = 0; k < pool->count; k++) {
+		const struct fluid_trial *d = &pool->trials[k];
+		double faster, slower, at, end, wait;
+
+		if (d->packing > 1 || d->fixed || d->gpus <= t->gpus || d->gpus > t->most ||
+		    t->gpus < d->least || allocator_fluid_fit(t, d->gpus) != d->gpus ||
+		    allocator_fluid_fit(d, t->gpus) != t->gpus)
+			continue;
+		faster = allocator_fluid_h(t, d->gpus, 1) / allocator_fluid_h(t, t->gpus, 1);
+		slower = allocator_fluid_h(d, t->gpus, 1) / allocator_fluid_h(d, d->gpus, 1);
+		at = (d->end * slower - t->end * faster) / (slower - faster);
+		at = at > 0 ? at : 0;
+		end = at + t->eps + (t->end - at) * faster;
+		wait = d->end + t->eps + (t->end - d->end) * faster;
+		if (at >= d->end || end >= pays_below(wait) || end >= best->end ||
+		    !places_then(pool, i, d->gpus, k, t->gpus, best->end))
+			continue;
+		if (at <= SOON * d->end)
+			*best = (struct offer){ EXCHANGE, k, t->gpus, end };
+		else if (at < pool->exchange)
+			pool->exchange = at;
 	}
 }
 
@@ -347,6 +382,7 @@ take_offer(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint3
 	struct moves moves = { .count = 0 };
 
 	switch (offer->how) {
+	case EXCHANGE: wide = pool->trials[offer->who].gpus; /* fall through */
 	case SHRINK: resize_trial(pool, offer->who, offer->gpus); break;
 	case CLEAR:
 		(void)clear_shelf(pool, &moves, offer->who, FLUID_NONE, i, offer->end * 2 + 1);
@@ -383,6 +419,8 @@ collect_gpus(struct fluid_pool *pool, uint32_t i)
 		if (best.how != NOTHING && best.end < mine)
 			best.end = mine;
 	}
+	if (!t->fixed && t->packing == 1 && pool->node_count > 0)
+		seek_exchange(pool, i, &best);
 	try_separating(pool, i, &best);
 	return take_offer(pool, i, &best, wide);
 }
