@@ -82,7 +82,7 @@ end_hung(struct espl__exec *x)
 
 	for (g = x->gangs.oldest; g != NULL; g = newer) {
 		const struct espl__trial_config *c = &g->trial->search->config->trial;
-		char span[32], *fault;
+		char span[32], grace[32], *fault;
 
 		newer = g->newer;
 		if (x->now < silent_until(g)) {
@@ -97,6 +97,12 @@ end_hung(struct espl__exec *x)
 			continue;
 		fault =
 		    espl__format("no report within %s", espl__format_short(c->report_limit, span));
+		if (g->fault == NULL)
+			espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
+			    "trial %llu: no report within %s (trial.report_limit); it is ended, at "
+			    "the latest after %s (trial.grace)",
+			    (unsigned long long)g->trial->pub.id, span,
+			    espl__format_short(c->grace, grace));
 		espl__gang_fault(x, g, fault, 0);
 		free(fault);
 	}

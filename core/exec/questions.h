@@ -26,7 +26,7 @@ int espl__exec_on_cpu(const struct espl__exec *); /* what counts as a GPU is a s
 const struct espl_trial *espl__exec_trial(const struct espl__exec *,
     uint64_t trial); /* NULL unknown */
 struct espl__trial_info {
-	const char *word; /* "running", "paused", "completed", "stopped early", ...; NULL unknown */
+	const char *word;  /* "running", "paused", "completed", "unfinished", ...; NULL unknown */
 	uint64_t restores; /* the iteration from which a start trains */
 	uint64_t began;    /* iteration of its parent; 0: no clone */
 };

@@ -189,9 +189,9 @@ espl__search_stop_saving(struct espl__search *s, const struct espl__trial *t, co
 	}
 	espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
 	    "%s%s%sthe program does not save checkpoints: trial %llu was asked to pause and exited "
-	    "without one%s%s. From now on, trials are not paused or resized, promoted trials "
-	    "restart from iteration 0, and no model is stored (set trial.checkpoint = false to "
-	    "declare this)",
+	    "without one%s%s. From now on, trials are not paused or resized, a trial that has to "
+	    "start again begins at iteration 0, and no model is stored (set trial.checkpoint = "
+	    "false to declare this)",
 	    x->config->pool ? "experiment '" : "", x->config->pool ? s->config->name : "",
 	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }

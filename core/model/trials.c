@@ -178,8 +178,8 @@ const char *
 espl__trial_word(const struct espl__trials *t, const struct espl__trial *trial)
 {
 	switch (trial->pub.state) {
-	case ESPL_TRIAL_WAITING: return t->settled ? "stopped early" : "waiting";
-	case ESPL_TRIAL_RUNNING: return t->settled ? "stopped early" : "running";
+	case ESPL_TRIAL_WAITING: return t->settled ? "unfinished" : "waiting";
+	case ESPL_TRIAL_RUNNING: return t->settled ? "unfinished" : "running";
 	case ESPL_TRIAL_FAILED: return "failed";
 	default:
 		return trial->finish == ESPL__FINISH_COMPLETED ? "completed"

@@ -120,7 +120,7 @@ static int
 is_over(const char *word)
 {
 	return strcmp(word, "completed") == 0 || strcmp(word, "stopped early") == 0 ||
-	    strcmp(word, "failed") == 0;
+	    strcmp(word, "unfinished") == 0 || strcmp(word, "failed") == 0;
 }
 
 static void

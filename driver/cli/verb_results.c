@@ -167,6 +167,7 @@ espl__verb_best(const struct espl__args *args)
 	struct espl__buf text = { NULL, 0, 0 };
 	struct espl__reading *r;
 	int64_t most;
+	int none, exit_status;
 	espl_status status = espl__arg_number(args, "top", 1, 1000000, 0, &most, &diag);
 
 	if (status != ESPL_OK || espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
@@ -187,8 +188,11 @@ espl__verb_best(const struct espl__args *args)
 	} else {
 		espl__totals_best_text(&r->totals, 0, &text);
 	}
-	if (status == ESPL_OK)
-		return print_and_close(r, &text);
+	if (status == ESPL_OK) {
+		none = r->totals.best < 0 && !espl__reading_pool(r);
+		exit_status = print_and_close(r, &text);
+		return exit_status == 0 && none ? 1 : exit_status;
+	}
 	espl__buf_free(&text);
 	espl__reading_free(r);
 	return espl__cli_fail(&diag);

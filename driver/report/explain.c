@@ -179,6 +179,30 @@ report_decision(struct story *s, sqlite3_stmt *row)
 	(void)sqlite3_finalize(st);
 }
 
+/* With which iteration a gang began, and what was trained before and is trained again. */
+static void
+print_from(struct story *s, int64_t gang)
+{
+	sqlite3_stmt *st = espl__reading_query(s->r,
+	    "SELECT from_iteration, coalesce((SELECT max(iteration) FROM reports r"
+	    " WHERE r.trial = g.trial AND at_s <= starting_s), 0) FROM gangs g WHERE id = ?1",
+	    gang, -1, NULL);
+	int64_t from, reached;
+
+	if (st != NULL && espl__reading_next(s->r, st, NULL) == 1) {
+		from = sqlite3_column_int64(st, 0);
+		reached = sqlite3_column_int64(st, 1);
+		if (from > 0 || reached > 0)
+			espl__print(s->b, ", from iteration %lld", (long long)from);
+		if (reached == from + 1)
+			espl__print(s->b, " (iteration %lld again)", (long long)reached);
+		else if (reached > from)
+			espl__print(s->b, " (iterations %lld to %lld again)", (long long)from + 1,
+			    (long long)reached);
+	}
+	(void)sqlite3_finalize(st);
+}
+
 static void
 report_start(struct story *s, sqlite3_stmt *row)
 {
@@ -201,6 +225,7 @@ report_start(struct story *s, sqlite3_stmt *row)
 		espl__print_clean(s->b, hosts);
 		espl__print(s->b, ")");
 	}
+	print_from(s, sqlite3_column_int64(row, 2));
 	if (running - at > 0.0005)
 		espl__print(s->b, ", running %s later", espl__format_seconds(running - at, time));
 	espl__print(s->b, "\n");

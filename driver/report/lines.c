@@ -199,6 +199,8 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 	struct espl__lines *l = ctx;
 	const char *word = words[node->state <= ESPL_NODE_ENDED ? node->state : 0];
 
+	if (node->state == ESPL_NODE_READY && (node->flags & ESPL_NODE_QUARANTINED) != 0)
+		word = "is set aside";
 	if (word == NULL || l->view->totals.simulated || !begin_line(l, now))
 		return;
 	espl__print(&l->line, "node %llu (", (unsigned long long)node->id);

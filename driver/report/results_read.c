@@ -364,7 +364,8 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 	    "'stopped early')"
 	    "                     THEN t.id END), count(DISTINCT CASE WHEN t.group_id = g.id AND "
 	    "t.state = 'running' THEN t.id END), count(DISTINCT CASE WHEN t.group_id = g.id AND "
-	    "t.state = 'waiting' THEN t.id END), count(DISTINCT CASE WHEN t.group_id = g.id AND "
+	    "t.state IN ('waiting', 'unfinished') THEN t.id END), count(DISTINCT CASE WHEN "
+	    "t.group_id = g.id AND "
 	    "t.state = 'failed' THEN t.id END)"
 	    " FROM groups g JOIN decisions d ON d.group_id = g.id JOIN trials t ON t.id = d.trial"
 	    " GROUP BY g.id ORDER BY g.id",
@@ -378,7 +379,8 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 	while ((more = espl__reading_next(r, st, diag)) == 1) {
 		if (count++ == 0)
 			espl__print(b, "\n  %-22s %9s %8s %8s %8s %8s %8s\n", "group", "iteration",
-			    "trials", "done", "running", "waiting", "failed");
+			    "trials", "done", "running",
+			    espl__totals_cut(&r->totals) ? "unfinished" : "waiting", "failed");
 		name_group(r, st, 1, sqlite3_column_int64(st, 0), name);
 		running = sqlite3_column_int64(st, 6);
 		waiting = sqlite3_column_int64(st, 7);

@@ -15,8 +15,8 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_REPORT] = "INSERT OR REPLACE INTO reports VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
 	[PUT_NAME] = "INSERT OR REPLACE INTO metric_names VALUES (?1, ?2)",
 	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
-	[PUT_GANG] =
-	    "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL)",
+	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, "
+		     "NULL, ?8)",
 	/* The slots that the gang leaves, before its new ones are written. */
 	[PUT_MOVE] = "INSERT INTO moves SELECT id, (SELECT count(*) + 1 FROM moves WHERE gang = "
 		     "?1), ?2, ?3, gpus, packing, slots FROM gangs WHERE id = ?1",

@@ -9,7 +9,8 @@ const char espl__results_schema[] =
     "  parent INTEGER," /* trial it was cloned from */
     "  tag INTEGER,"    /* the algorithm's own mark (a rung, a generation) */
     "  group_id INTEGER,"
-    "  state TEXT NOT NULL,"        /* waiting running paused completed 'stopped early' failed */
+    "  state TEXT NOT NULL," /* waiting running paused completed 'stopped early' unfinished failed
+			      */
     "  iteration INTEGER NOT NULL," /* done */
     "  budget INTEGER NOT NULL,"    /* trains up to */
     "  checkpoint INTEGER,"         /* iteration of the newest one */
@@ -35,7 +36,8 @@ const char espl__results_schema[] =
     "  slots TEXT NOT NULL," /* [[node, gpu], ...] in order of rank */
     "  state TEXT NOT NULL,"
     "  starting_s REAL NOT NULL, running_s REAL, ended_s REAL,"
-    "  text TEXT);\n" /* how it ended */
+    "  text TEXT,"                          /* how it ended */
+    "  from_iteration INTEGER NOT NULL);\n" /* of the checkpoint it began with; 0: from nothing */
     "CREATE INDEX gangs_by_trial ON gangs (trial);\n"
     "CREATE TABLE moves (" /* resizes in place: what a gang left, and what that took */
     "  gang INTEGER NOT NULL, number INTEGER NOT NULL," /* 1, 2, ... of the gang */

@@ -172,7 +172,8 @@ put_end(struct espl__buf *file, double time, const char *state)
 {
 	struct espl__buf info = { NULL, 0, 0 };
 	int failed = strcmp(state, "failed") == 0,
-	    ended = strcmp(state, "completed") == 0 || strcmp(state, "stopped early") == 0;
+	    ended = strcmp(state, "completed") == 0 || strcmp(state, "stopped early") == 0 ||
+	    strcmp(state, "unfinished") == 0;
 
 	put_varint(&info, 1, failed ? 2 : ended ? 1 : 3); /* failure, success, running */
 	put_double(&info, 2, time);

@@ -63,6 +63,9 @@ void espl__totals_put_checkpoint(struct espl__buf *, uint64_t trial, int64_t ite
 void espl__totals_text(const struct espl__totals *, int reason, struct espl__buf *);
 /* Trials that hold a checkpoint and nothing else, and may be continued. */
 int64_t espl__totals_paused(const struct espl__totals *);
+/* What ended the trials that were unfinished when the run ended, in words; NULL: they can still
+ * resume. */
+const char *espl__totals_cut(const struct espl__totals *);
 /* Where to look when trials failed, or the run: a line, or nothing. */
 void espl__totals_logs_text(const struct espl__totals *, const char *dir, struct espl__buf *);
 /* The line of the best trial and its configuration, each beginning with `indent` blanks. */

@@ -94,9 +94,8 @@ params_text(const char *json, int indent, struct espl__buf *b)
 	espl__buf_free(&list);
 }
 
-/* What ended the trials that were unfinished when the run ended; NULL: they can still resume. */
-static const char *
-cut_words(const struct espl__totals *t)
+const char *
+espl__totals_cut(const struct espl__totals *t)
 {
 	return strcmp(t->status, "deadline") == 0 ? "ended by the deadline"
 	    : strcmp(t->status, "budget") == 0    ? "ended by the budget"
@@ -110,7 +109,7 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 
 	if (t->best < 0) {
 		espl__print(b, "%*sbest    %s\n", indent, "",
-		    t->over || cut_words(t) != NULL || strcmp(t->status, "failed") == 0
+		    t->over || espl__totals_cut(t) != NULL || strcmp(t->status, "failed") == 0
 			? "none (no trial reported a number)"
 			: "none so far");
 		return;
@@ -157,11 +156,11 @@ jobs_text(const struct espl__totals *t, struct espl__buf *b)
 		espl__print(b, ", %lld failed", (long long)t->jobs_failed);
 	if (t->jobs_cancelled > 0)
 		espl__print(b, ", %lld cancelled", (long long)t->jobs_cancelled);
-	if (left > 0 && cut_words(t) != NULL)
-		espl__print(b, ", %lld %s", (long long)left, cut_words(t));
+	if (left > 0 && espl__totals_cut(t) != NULL)
+		espl__print(b, ", %lld %s", (long long)left, espl__totals_cut(t));
 	if (t->jobs_to_come > 0)
 		espl__print(b, "; %lld %s", (long long)t->jobs_to_come,
-		    cut_words(t) != NULL ? "never arrived" : "not yet arrived");
+		    espl__totals_cut(t) != NULL ? "never arrived" : "not yet arrived");
 	espl__print(b, "\n");
 	if (isnan(t->queue_mean_s))
 		return;
@@ -227,7 +226,7 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 		espl__print(b, "; %lld running", (long long)t->running);
 	if (t->waiting > 0)
 		espl__print(b, "%s%lld %s", t->running > 0 ? ", " : "; ", (long long)t->waiting,
-		    cut_words(t) != NULL ? cut_words(t) : "waiting");
+		    espl__totals_cut(t) != NULL ? espl__totals_cut(t) : "waiting");
 	espl__print(b, "\n");
 	/* A failed run's reason quotes it. */
 	if (t->failed > 0 && t->failure != NULL && strcmp(t->status, "failed") != 0) {

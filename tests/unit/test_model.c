@@ -584,12 +584,13 @@ Test(trials, what_trains_on_or_may_is_not_completed)
 	static const double value[1] = { 0.5 };
 	struct espl_group wanted = ESPL_INIT(struct espl_group);
 	struct espl__trials t;
-	struct espl__trial *trial[4];
+	struct espl__trial *trial[5];
 	struct espl__trial_group *g;
 
 	espl__trials_init(&t, 1);
 	t.full = 9;
 	g = espl__group_new(&t, &wanted);
+	trial[4] = espl__trial_new(&t, g, value, NULL);
 	for (int i = 0; i < 4; i++) {
 		trial[i] = espl__trial_new(&t, g, value, NULL);
 		espl__trial_state(&t, trial[i], ESPL_TRIAL_RUNNING);
@@ -616,5 +617,6 @@ Test(trials, what_trains_on_or_may_is_not_completed)
 	cr_expect(t.finished == 3 && t.early == 2);
 	cr_expect_str_eq(espl__trial_word(&t, trial[2]), "failed");
 	cr_expect_str_eq(espl__trial_word(&t, trial[3]), "stopped early");
+	cr_expect_str_eq(espl__trial_word(&t, trial[4]), "unfinished");
 	espl__trials_free(&t);
 }

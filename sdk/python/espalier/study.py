@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
     """What becomes of a trial after a result."""
 
     verdict: str             # "continue", "pause" (it may be handed out again) or "stop"
-    state: str               # "running", "paused", "completed", "stopped early", "failed", ...
+    state: str               # "running", "paused", "completed", "stopped early", "unfinished", "failed", ...
     until: Optional[int]     # the iteration to train up to, if it continues
     save: bool               # keep its state: another trial may begin from it
 
