@@ -35,7 +35,8 @@ static const struct espl_option columns[] = {
 	    .min = "1",
 	    .max = "10000" },
 	[AWS_COL_PRICE] = { .name = "price_hour",
-	    .help = "price of the type on demand, in dollars per hour; the price of spot machines "
+	    .help = "price of the type on demand, in dollars per hour; default: that of the table "
+		    "of prices; the price of spot machines "
 		    "is asked for in a run, and is this one in a plan",
 	    .type = ESPL_OPT_MONEY },
 	[AWS_COL_GPUS] = { .name = "gpus",
@@ -154,6 +155,10 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "24h",
 	    .min = "1m" },
+	[AWS_OPT_PRICES] = { .name = "prices",
+	    .help = "file of prices on demand, made by `espalier aws-prices`; default: the table "
+		    "that comes with espalier",
+	    .type = ESPL_OPT_STRING },
 };
 
 void
@@ -381,6 +386,7 @@ aws_destroy(void *self)
 	free(cloud->offers);
 	cloud_aws_record_free(cloud);
 	free(cloud->driver_name);
+	free(cloud->table);
 	free(cloud->user_data);
 	free(cloud);
 }
@@ -411,18 +417,13 @@ read_offer(struct aws_cloud *cloud, struct aws_offer *o, struct espl_error *erro
 	if (strncmp(o->zone, region, strlen(region)) != 0 || !is_word(o->zone, "-"))
 		return espl_fail(error, ESPL_E_CONFIG, "zone '%.60s' is not in region '%s'", zone,
 		    region);
-	if (o->row[AWS_COL_PRICE].source == ESPL_UNSET || o->row[AWS_COL_PRICE].as.i <= 0)
-		return espl_fail(error, ESPL_E_CONFIG,
-		    "the price of %s is not known: set price_hour to its price on demand "
-		    "(https://aws.amazon.com/ec2/pricing/on-demand/)",
-		    type);
 	(void)snprintf(o->name, sizeof o->name, "%s/%s", type, o->zone);
 	for (uint32_t i = 0; i < cloud->offer_count; i++)
 		if (strcmp(cloud->offers[i].name, o->name) == 0 &&
 		    aws_is_spot(&cloud->offers[i]) == aws_is_spot(o))
 			return espl_fail(error, ESPL_E_CONFIG, "offer %s (%s) is listed twice",
 			    o->name, aws_market(o));
-	return ESPL_OK;
+	return cloud_aws_table_price(cloud, o, error);
 }
 
 static espl_status
@@ -487,6 +488,7 @@ aws_create(const struct espl_host *host, const struct espl_config *config, void 
     struct espl_error *error)
 {
 	struct aws_cloud *cloud = calloc(1, sizeof *cloud);
+	char text[AWS_TEXT];
 	espl_status status;
 
 	if (cloud == NULL)
@@ -496,6 +498,7 @@ aws_create(const struct espl_host *host, const struct espl_config *config, void 
 	cloud->io = host->service(host, ESPL_IO);
 	cloud->run = host->service(host, ESPL_RUN);
 	cloud->visit = host->service(host, ESPL_VISIT);
+	(void)cloud_aws_record_read(cloud, text); /* start reports what is wrong with it */
 	cloud_aws_region_find(cloud);
 	status = check_options(cloud, error);
 	if (status == ESPL_OK)

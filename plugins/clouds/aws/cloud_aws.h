@@ -37,6 +37,7 @@ enum {
 	AWS_OPT_SETTLE,
 	AWS_OPT_ORPHAN,
 	AWS_OPT_MOST,
+	AWS_OPT_PRICES,
 	AWS_OPT_COUNT
 };
 enum {
@@ -218,6 +219,8 @@ espl_money cloud_aws_state_charge(const struct aws_lease *, int spot, const stru
 struct aws_offer {
 	const struct espl_value *row;
 	char name[80], zone[AWS_ID], subnet[AWS_ID];
+	espl_money price_hour; /* on demand */
+	char price_date[11];   /* of the table that it is from; "": of the configuration */
 	uint32_t cpus;
 	uint64_t memory, gpu_memory;
 	struct aws_price *prices, *fresh; /* by time; fresh: of the listing under way */
@@ -280,6 +283,7 @@ struct aws_cloud {
 	struct aws_fact *facts; /* cloud_aws_record.c */
 	uint32_t fact_count;
 	int cut;                 /* its last line was cut off by a crash */
+	char *table;             /* the file of cloud.prices, once it was read */
 	char *driver_name;       /* who runs it, in full */
 	char driver[AWS_DRIVER]; /* the same as a tag */
 	espl_time list_at, spots_at, prices_at;
@@ -341,6 +345,23 @@ int cloud_aws_check_zones(const struct aws_cloud *, char text[AWS_TEXT]);
 void cloud_aws_check_ask(struct aws_cloud *, struct aws_query *);
 int cloud_aws_check_take(struct aws_cloud *, enum aws_class, const struct aws_element *document,
     char text[AWS_TEXT]);
+
+/* cloud_aws_table.c: prices on demand, from a table of lines "region,type,usd_hour,date". */
+struct aws_tabled {
+	espl_money usd_hour; /* 0: the table does not have it */
+	char date[11];
+};
+extern const char cloud_aws_shipped[]; /* the table that comes with espalier */
+/* -1: the table cannot be read, and why. */
+int cloud_aws_table_find(const char *table, const char *region, const char *type,
+    struct aws_tabled *, char text[AWS_TEXT]);
+/* Whole days between the date and this time; -1: it is no date. */
+int64_t cloud_aws_table_age(const char *date, int64_t utc_s);
+/* Of an offer without price_hour: from the record of the run, or from the table. */
+espl_status cloud_aws_table_price(struct aws_cloud *, struct aws_offer *, struct espl_error *);
+/* How old the prices are that are from a table; nothing if none is. */
+void cloud_aws_table_report(const struct aws_cloud *);               /* once */
+int cloud_aws_table_record(struct aws_cloud *, char text[AWS_TEXT]); /* -1: why not */
 
 /* cloud_aws_record.c: facts that hold for all processes of the run.  -1: why not. */
 int cloud_aws_record_read(struct aws_cloud *, char text[AWS_TEXT]);

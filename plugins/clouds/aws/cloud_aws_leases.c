@@ -175,7 +175,7 @@ report_end(struct aws_cloud *cloud, struct aws_lease *lease)
 		    ? -1
 		    : cloud_aws_state_charge(lease, 1, o->prices, o->price_count);
 	} else if (o != NULL) {
-		struct aws_price fixed = { 0, o->row[AWS_COL_PRICE].as.i };
+		struct aws_price fixed = { 0, o->price_hour };
 
 		event.charged = cloud_aws_state_charge(lease, 0, &fixed, 1);
 	}

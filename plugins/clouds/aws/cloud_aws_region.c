@@ -110,14 +110,13 @@ read_profile(const struct aws_cloud *cloud, const char *name, char *to, size_t r
 	read_setting("profile", profile, NULL, name, to, room);
 }
 
-/* A run stays in the region in which it began. */
+/* A run stays in the region in which it began; what it has recorded was read. */
 void
 cloud_aws_region_find(struct aws_cloud *cloud)
 {
 	const char *region = aws_text(cloud, AWS_OPT_REGION);
-	char text[AWS_TEXT];
 
-	if (region[0] == '\0' && cloud_aws_record_read(cloud, text) == 0)
+	if (region[0] == '\0')
 		region = cloud_aws_record_get(cloud, "region", "");
 	if (region == NULL || region[0] == '\0')
 		region = get_set("AWS_REGION");

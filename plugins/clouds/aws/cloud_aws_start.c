@@ -31,7 +31,7 @@ report_offer(const struct aws_offer *o, const struct espl_cloud_events *events)
 	offer.zone = o->zone;
 	offer.memory_bytes = o->memory;
 	offer.gpu_memory_bytes = o->gpu_memory;
-	offer.fixed_price_hour = o->row[AWS_COL_PRICE].as.i;
+	offer.fixed_price_hour = o->price_hour;
 	offer.price_hour =
 	    o->price_count > 0 ? o->prices[o->price_count - 1].usd_hour : offer.fixed_price_hour;
 	offer.billing = ESPL_BILL_NODE;
@@ -53,6 +53,7 @@ cloud_aws_describe(void *self, const struct espl_cloud_events *events, struct es
 	espl_status status = ESPL_OK;
 
 	(void)error;
+	cloud_aws_table_report(cloud);
 	for (uint32_t i = 0; i < cloud->offer_count && status == ESPL_OK; i++)
 		status = report_offer(&cloud->offers[i], events);
 	return status;
@@ -130,7 +131,8 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	while (is_left_out(cloud, step))
 		step++;
 	if (step == AWS_PRICES && /* nothing speaks against this driver */
-	    cloud_aws_record_put(cloud, "driver", "", cloud->driver_name, text) != 0) {
+	    (cloud_aws_table_record(cloud, text) != 0 ||
+		cloud_aws_record_put(cloud, "driver", "", cloud->driver_name, text) != 0)) {
 		cloud_aws_start_end(cloud, ESPL_E_REMOTE, text);
 		return;
 	}
