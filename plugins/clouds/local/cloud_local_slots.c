@@ -17,10 +17,12 @@ static const char *
 slots_folder(void)
 {
 	const char *given = getenv("ESPALIER_SLOTS");
+	struct stat st;
 
 	if (given != NULL)
 		return given[0] != '\0' ? given : NULL;
-	return access("/run/lock", W_OK | X_OK) == 0 ? "/run/lock" : "/tmp";
+	/* The same for all users: where only root may write there, root does not either. */
+	return stat("/run/lock", &st) == 0 && (st.st_mode & 01777) == 01777 ? "/run/lock" : "/tmp";
 }
 
 /* Replaces what must not be in a message: the text is from a file that other users can write. */
