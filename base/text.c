@@ -379,17 +379,6 @@ espl__format_money(espl_money money, char to[32])
 	return to;
 }
 
-char *
-espl__format_real(double value, char to[32])
-{
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(to, 32, "%.*g", digits, value);
-		if (isnan(value) || strtod(to, NULL) == value)
-			break;
-	}
-	return to;
-}
-
 /* ---- nearest name ---------------------------------------------------------------------- */
 
 enum { NEAREST_LONGEST = 63 };

@@ -32,6 +32,7 @@ struct espl__tier {
 	uint32_t gone_count, gone_cap;
 	uint64_t granted_whole;     /* GPUs of grants in force */
 	uint32_t granted_parts[65]; /* grants of 1/c, by c */
+	uint32_t parts_most;        /* the largest c that was ever granted */
 };
 
 struct espl__item {

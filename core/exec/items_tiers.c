@@ -138,6 +138,8 @@ espl__tier_count(struct espl__tier *tier, struct espl_share s, int sign)
 		tier->granted_whole += (uint64_t)(int64_t)(sign * (int64_t)s.gpus);
 	else
 		tier->granted_parts[s.packing] += (uint32_t)sign;
+	if (s.packing > tier->parts_most)
+		tier->parts_most = s.packing;
 }
 
 uint64_t
@@ -145,7 +147,7 @@ espl__tier_gpus(const struct espl__tier *tier)
 {
 	uint64_t gpus = tier->granted_whole;
 
-	for (uint32_t c = 2; c <= 64; c++)
+	for (uint32_t c = 2; c <= tier->parts_most; c++)
 		gpus += (tier->granted_parts[c] + c - 1) / c;
 	return gpus;
 }

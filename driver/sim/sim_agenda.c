@@ -130,17 +130,33 @@ espl__sim_draw(const struct espl_latency *latency, uint64_t key, uint32_t what, 
 	return espl__latency_draw(latency, &rng);
 }
 
+/* A slash and the number before `end`, without printf: every start of a trial needs a name. */
+static char *
+write_part(char *end, uint64_t number)
+{
+	do
+		*--end = (char)('0' + number % 10);
+	while ((number /= 10) > 0);
+	*--end = '/';
+	return end;
+}
+
 uint64_t
 espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uint64_t id)
 {
 	struct espl__rng rng;
-	char name[80];
+	char room[80], *name = room + sizeof room - 1;
+	size_t length = strlen(kind);
 
-	if (experiment == 0)
-		snprintf(name, sizeof name, "sim/%s/%llu", kind, (unsigned long long)id);
-	else
-		snprintf(name, sizeof name, "sim/%s/%u/%llu", kind, experiment,
-		    (unsigned long long)id);
+	ESPL__ASSERT(length < 32);
+	*name = '\0';
+	name = write_part(name, id);
+	if (experiment > 0)
+		name = write_part(name, experiment);
+	name -= length;
+	memcpy(name, kind, length);
+	name -= 4;
+	memcpy(name, "sim/", 4);
 	espl__rng_seed(&rng, seed, name);
 	return espl__rng_next(&rng);
 }

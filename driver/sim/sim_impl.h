@@ -316,10 +316,15 @@ int espl__sim_body_begin(struct espl__sim *, struct espl__sim_gang *, const doub
 int espl__sim_body_broken(struct espl__sim_gang *, const char *doing, espl_status,
     const struct espl_error *);
 const struct espl_trainable_ops *espl__sim_ops(const struct espl__sim_gang *);
-#define ESPL__SIM_NO_ERROR \
-	{ \
-		.size = (uint32_t)sizeof(struct espl_error), .option = ESPL_ANY, .row = ESPL_ANY \
-	}
+/* Empty, without clearing all of its text: one is needed at every step. */
+static inline void
+espl__sim_no_error(struct espl_error *error)
+{
+	error->size = (uint32_t)sizeof *error;
+	error->status = ESPL_OK;
+	error->option = error->row = ESPL_ANY;
+	error->text[0] = error->hint[0] = '\0';
+}
 /* One iteration: its metrics go to sim->metrics, EV_METRIC for new names.  `nan`: a fault that
  * makes some of them NaN, or NULL.  0, or -1 (text to gang->text). */
 int espl__sim_body_step(struct espl__sim *, struct espl__sim_gang *,

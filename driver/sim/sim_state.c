@@ -23,11 +23,12 @@ blob_key(uint32_t experiment, uint64_t trial)
 static struct espl__sim_blob *
 take_snapshot(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
-	struct espl_error error = ESPL__SIM_NO_ERROR;
+	struct espl_error error;
 	struct espl__sim_blob *blob;
 	espl_status status;
 
 	espl__buf_clear(&sim->scratch);
+	espl__sim_no_error(&error);
 	status = espl__lone_save(espl__sim_ops(gang), gang->body, &sim->scratch, &error);
 	if (status != ESPL_OK) {
 		(void)espl__sim_body_broken(gang, "saving", status, &error);
@@ -70,11 +71,13 @@ espl__sim_body_save(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t
 static int
 restore_body(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
 {
-	struct espl_error error = ESPL__SIM_NO_ERROR;
+	struct espl_error error;
 	size_t left;
-	espl_status status =
-	    espl__lone_load(espl__sim_ops(gang), gang->body, blob->data, blob->size, &left, &error);
+	espl_status status;
 
+	espl__sim_no_error(&error);
+	status =
+	    espl__lone_load(espl__sim_ops(gang), gang->body, blob->data, blob->size, &left, &error);
 	return status == ESPL_OK ? 0 : espl__sim_body_broken(gang, "restoring", status, &error);
 }
 
@@ -154,9 +157,10 @@ static int
 go_through(struct espl__sim_gang *gang, uint64_t until)
 {
 	struct espl_report_sink sink = { (uint32_t)sizeof sink, 0, ignore_report, no_matter };
-	struct espl_error error = ESPL__SIM_NO_ERROR;
+	struct espl_error error;
 	espl_status status = ESPL_OK;
 
+	espl__sim_no_error(&error);
 	while (status == ESPL_OK && gang->iteration < until)
 		status = espl__sim_ops(gang)->step(gang->body, ++gang->iteration, &sink, &error);
 	return status == ESPL_OK ? 0 : espl__sim_body_broken(gang, "training", status, &error);

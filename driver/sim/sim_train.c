@@ -170,7 +170,7 @@ espl__sim_body_broken(struct espl__sim_gang *gang, const char *doing, espl_statu
 int
 espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values)
 {
-	struct espl_error error = ESPL__SIM_NO_ERROR;
+	struct espl_error error;
 	espl_status status;
 	uint64_t seed;
 
@@ -188,6 +188,7 @@ espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const d
 		.device = &sim->device,
 		.comm = &sim->comm,
 		.scratch = "" };
+	espl__sim_no_error(&error);
 	status = espl__sim_ops(gang)->open(gang->source->trainable->self, &gang->context,
 	    &gang->body, &error);
 	if (status == ESPL_OK)
@@ -285,7 +286,7 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
     const struct espl__sim_fault *nan, uint32_t *count)
 {
 	uint32_t first = sim->metric_count;
-	struct espl_error error = ESPL__SIM_NO_ERROR;
+	struct espl_error error;
 	espl_status status;
 
 	ESPL__CHECK(sim, SIM);
@@ -298,6 +299,7 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 			.nan = nan,
 			.first = first };
 
+		espl__sim_no_error(&error);
 		status = espl__sim_ops(gang)->step(gang->body, gang->iteration, &sink.head, &error);
 		gang->finished = (uint8_t)sink.finished;
 		if (status != ESPL_OK) {

@@ -7,6 +7,7 @@
 #ifndef PROBLEM_H
 #define PROBLEM_H
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/trainable.h>
@@ -195,12 +196,13 @@ struct problem_trial {
 static PROBLEM_UNUSED struct problem_trial *
 problem_open(void *self, const struct espl_trial_context *context, struct espl_error *error)
 {
-	struct problem_trial *t = calloc(1, sizeof *t);
+	struct problem_trial *t = malloc(sizeof *t);
 
 	if (t == NULL) {
 		(void)espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		return NULL;
 	}
+	memset(t, 0, offsetof(struct problem_trial, x)); /* the caller fills in x */
 	t->magic = PROBLEM_TRIAL_MAGIC;
 	t->problem = self;
 	t->context = context;

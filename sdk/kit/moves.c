@@ -111,6 +111,19 @@ espl_moves_needed(const struct espl_moves *moves, const struct espl_place_view *
 	    moves->broken;
 }
 
+/* Sorts what is not in order yet; most lists are, since items are reported by number. */
+static void
+sort_list(void *list, uint32_t count, size_t each, int (*order)(const void *, const void *))
+{
+	const char *at = list;
+
+	for (uint32_t i = 1; i < count; i++, at += each)
+		if (order(at, at + each) > 0) {
+			qsort(list, count, each, order);
+			return;
+		}
+}
+
 espl_status
 espl_moves_gather(struct espl_moves *moves, struct espl_node_map *map,
     const struct espl_place_view *view)
@@ -132,7 +145,7 @@ espl_moves_gather(struct espl_moves *moves, struct espl_node_map *map,
 		work[i] = list[i]->item;
 	if (moves->pending_count > 0)
 		memcpy(work + i, moves->pending, moves->pending_count * sizeof *work);
-	qsort(work, all, sizeof *work, espl_moves_by_item);
+	sort_list(work, all, sizeof *work, espl_moves_by_item);
 	moves->slot_count = moves->pending_count = 0;
 	status = espl_node_map_load(map, view->nodes, view->node_count);
 	for (i = 0; i < all && status == ESPL_OK; i++) {
@@ -147,8 +160,8 @@ espl_moves_gather(struct espl_moves *moves, struct espl_node_map *map,
 		else
 			status = espl_moves_add(moves, map, view->gangs[at]);
 	}
-	if (status == ESPL_OK && moves->count > 1)
-		qsort(moves->list, moves->count, sizeof *moves->list, espl_moves_by_size);
+	if (status == ESPL_OK)
+		sort_list(moves->list, moves->count, sizeof *moves->list, espl_moves_by_size);
 	return status;
 }
 

@@ -489,6 +489,57 @@ Test(base, reals_read_back_and_near_names)
 	cr_assert_null(espl__nearest("", names, 4));
 }
 
+/* What printf and strtod make of it: the reference. */
+static const char *
+print_real(double value, char to[32])
+{
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(to, 32, "%.*g", digits, value);
+		if (strtod(to, NULL) == value)
+			break;
+	}
+	return to;
+}
+
+static void
+same_real(double value)
+{
+	char to[32], reference[32];
+
+	same_text(espl__format_real(value, to), print_real(value, reference));
+	same_text(espl__format_real(-value, to), print_real(-value, reference));
+}
+
+Test(base, reals_have_the_shortest_text)
+{
+	static const double ends[] = { 0.0, 1e-5, 1e-4, 1e13, 1e14, 999999999999999.9, 1e15, 1e17,
+		1e22 };
+	struct espl__rng rng;
+
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+		same_real(nextafter(ends[i], 0.0));
+		same_real(ends[i]);
+		same_real(nextafter(ends[i], INFINITY));
+	}
+	for (int i = -20; i < 60; i++) {
+		same_real(nextafter(ldexp(1.0, i), 0.0));
+		same_real(ldexp(1.0, i));
+		same_real(ldexp(1.5, i));
+		same_real(nextafter(ldexp(1.0, i), INFINITY));
+	}
+	espl__rng_seed(&rng, 7, "reals");
+	for (int i = 0; i < 20000; i++) {
+		double u = (double)(espl__rng_next(&rng) >> 11) * 0x1.0p-53,
+		       ten = pow(10, i % 20 - 5);
+		double some = round(u * pow(10, i % 17)) / pow(10, i % 17);
+
+		same_real(u * ten);        /* 16 or 17 digits */
+		same_real(some * ten);     /* few digits, or nearly so */
+		same_real(rint(u * ten));  /* an integer */
+		same_real((float)u * ten); /* more zeros at its end */
+	}
+}
+
 static void
 keep(void *ctx, espl_level level, const char *text)
 {
