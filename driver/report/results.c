@@ -275,7 +275,9 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 			put(r, PUT_GANG, "nniittri", gang, trial, (int64_t)share.gpus,
 			    (int64_t)share.packing, espl__buf_text(&r->text),
 			    espl__phase_word(phase), seconds(now),
-			    (int64_t)espl__exec_trial_info(r->observer.exec, trial).restores);
+			    r->observer.exec != NULL
+				? (int64_t)espl__exec_trial_info(r->observer.exec, trial).restores
+				: (int64_t)0);
 		return;
 	}
 	if (phase == ESPL__PHASE_ENDED) {
