@@ -75,7 +75,7 @@
  *            send it
  *   TREE_DATA   v64 number, v64 offset, bytes
  *   TREE_TAKEN  v64 number, v64 offset
- *            bytes before it are written
+ *            bytes before it have arrived, and few MB of them are not written yet
  *   TREE_KEPT   v64 number, u8 how, str why
  *            0: it is here and durable; 1: a system error prevented that; 2: it cannot be kept
  *   TREE_GONE   v64 number, str name, u8 how, str why

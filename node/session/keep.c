@@ -134,9 +134,10 @@ espl__keep_receive(struct espl__keep *k, const void *bytes, size_t count, int64_
 	return 0;
 }
 
-/* Moves the whole messages at the front; -1: there is one that is none. */
-static int
-move_messages(struct espl__buf *from, struct espl__buf *to, size_t room, int *bye)
+/* How many bytes the whole messages at the front have, `room` at most; *broken: then comes
+ * something that is none. */
+static size_t
+count_whole(const struct espl__buf *from, size_t room, int *bye, int *broken)
 {
 	struct espl__reader r;
 	size_t at = 0, used;
@@ -147,24 +148,41 @@ move_messages(struct espl__buf *from, struct espl__buf *to, size_t room, int *by
 		at += used;
 		*bye |= type == ESPL__MSG_BYE;
 	}
-	if (at > 0) {
-		espl__put(to, from->data, at);
-		memmove(from->data, from->data + at, from->size - at);
-		from->size -= at;
-	}
-	return got < 0 ? -1 : 0;
+	*broken = got < 0;
+	return at;
+}
+
+static void
+drop_front(struct espl__buf *b, size_t count)
+{
+	if (count == 0)
+		return;
+	memmove(b->data, b->data + count, b->size - count);
+	b->size -= count;
 }
 
 static void
 pass_output(struct espl__keep *k)
 {
-	struct espl__buf whole = { NULL, 0, 0 };
-	int bye = 0;
+	int bye = 0, broken;
+	size_t size = count_whole(&k->up, espl__stream_room(&k->stream), &bye, &broken);
 
-	(void)move_messages(&k->up, &whole, espl__stream_room(&k->stream), &bye);
-	if (whole.size > 0)
-		espl__stream_put(&k->stream, whole.data, whole.size);
-	espl__buf_free(&whole);
+	if (size > 0)
+		espl__stream_put(&k->stream, k->up.data, size);
+	drop_front(&k->up, size);
+}
+
+static void
+pass_input(struct espl__keep *k, int64_t now)
+{
+	int broken;
+	size_t size = count_whole(&k->stream.ready, SIZE_MAX, &k->bye, &broken);
+
+	if (size > 0)
+		espl__put(&k->down, k->stream.ready.data, size);
+	drop_front(&k->stream.ready, size);
+	if (broken)
+		espl__keep_end(k, now);
 }
 
 void
@@ -191,8 +209,7 @@ espl__keep_pass(struct espl__keep *k, int64_t now)
 	ESPL__CHECK(k, KEEP);
 	if (k->out)
 		pass_output(k);
-	if (move_messages(&k->stream.ready, &k->down, SIZE_MAX, &k->bye) < 0)
-		espl__keep_end(k, now);
+	pass_input(k, now);
 	if (!k->in) {
 		espl__buf_clear(&k->stream.ready);
 		espl__buf_clear(&k->down);

@@ -4,7 +4,7 @@
  * that belongs to it.  `put` gives the other end what is here; `get` asks it for what is there.
  * Whatever has the digest already is not sent again, so that both can be repeated at any time.
  *
- * What moves is cut into chunks, which wait until the other end has written those before.  How much
+ * What moves is cut into chunks, which wait until the other end has taken those before.  How much
  * may be on its way follows from how long that takes: a chunk never waits behind more than a
  * few ms of others, and neither does any other message.  Messages of the movers themselves,
  * and everything else on the channel, come before chunks.

@@ -140,7 +140,7 @@ espl__move_tell_taken(struct espl__mover *m, const struct espl__move *v)
 {
 	size_t mark = begin_note(m, ESPL__MSG_TREE_TAKEN, v);
 
-	espl__put_v64(&m->notes, v->known);
+	espl__put_v64(&m->notes, v->told);
 	espl__frame_end(&m->notes, mark);
 }
 

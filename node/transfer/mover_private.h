@@ -41,6 +41,7 @@ struct espl__move {
 	void *slot;        /* the user's */
 	uint64_t serial, digest, size;
 	uint64_t passed, known;        /* sent and taken there; or received and written here */
+	uint64_t told;                 /* incoming: taken, as the sender knows */
 	uint64_t probe;                /* when that much is taken there: a measurement */
 	int64_t probe_at, since;       /* since: of the offer */
 	struct espl__pack pack;        /* outgoing */

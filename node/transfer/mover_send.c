@@ -11,7 +11,7 @@
 #define WINDOW_MOST ((size_t)8 << 20)
 #define CHUNK_LEAST ((size_t)4 << 10)
 #define CHUNK_MOST ((size_t)64 << 10)
-#define DELAY (1 * MS) /* and a quarter of the least: chunks queue */
+#define DELAY (MS / 2) /* and a quarter of the least: chunks queue */
 #define ALONE_EVERY (2000 * MS)
 #define ROUND 8   /* measurements that count */
 #define SENDERS 4 /* folders on their way at once */
@@ -88,7 +88,10 @@ measure_trip(struct espl__mover *m, int64_t took)
 {
 	if (m->alone) {
 		m->alone = 0;
-		m->least = m->mean = took;
+		m->least = m->least == 0 || took < m->least
+		    ? took
+		    : m->least + (took - m->least) / ROUND; /* it may be one late chunk, too */
+		m->mean = m->least;
 		return;
 	}
 	m->mean += (took - m->mean) / ROUND;
@@ -128,16 +131,14 @@ take_kept(struct espl__move *v, const struct espl__diag *diag, int64_t now)
 	espl__mover_open(m);
 }
 
+/* A quarter of the window: the smaller the chunks, the sooner other messages have their turn, and
+ * the more of them each process on the way must handle. */
 static size_t
-chunk_of(const struct espl__mover *m, const struct espl__move *v)
+chunk_of(const struct espl__mover *m)
 {
-	size_t size = m->window / 4, room = m->window - m->flying;
+	size_t size = m->window / 4;
 
-	size = size < CHUNK_LEAST || m->flying == 0 ? CHUNK_LEAST
-	    : size > CHUNK_MOST                     ? CHUNK_MOST
-						    : size;
-	size = size < room ? size : room;
-	return size < v->ready.size - v->at ? size : v->ready.size - v->at;
+	return size < CHUNK_LEAST || m->alone ? CHUNK_LEAST : size > CHUNK_MOST ? CHUNK_MOST : size;
 }
 
 /* The next sender that has something, each in its turn. */
@@ -157,8 +158,9 @@ next_sender(struct espl__mover *m)
 static void
 put_chunk(struct espl__mover *m, struct espl__move *v, struct espl__buf *out, int64_t now)
 {
-	size_t size = chunk_of(m, v), mark = espl__frame_begin(out, ESPL__MSG_TREE_DATA);
+	size_t size = chunk_of(m), mark = espl__frame_begin(out, ESPL__MSG_TREE_DATA);
 
+	size = size < v->ready.size - v->at ? size : v->ready.size - v->at;
 	espl__put_v64(out, v->serial);
 	espl__put_v64(out, v->passed);
 	espl__put_bytes(out, v->ready.data + v->at, size);
@@ -175,16 +177,17 @@ put_chunk(struct espl__mover *m, struct espl__move *v, struct espl__buf *out, in
 }
 
 /* Now and then nothing is sent until all has been taken: the next chunk is alone, and shows how
- * long the way is at present. */
+ * long the way is at present.  Chunks are never cut to fit into the window: small ones would be
+ * followed by small ones for ever. */
 static int
 may_send(struct espl__mover *m, int64_t now)
 {
-	if (m->flying == 0) {
+	if (m->flying == 0 && now >= m->alone_at) {
 		m->alone = 1;
 		m->alone_at = now + ALONE_EVERY;
 		return 1;
 	}
-	return now < m->alone_at && m->flying < m->window;
+	return now < m->alone_at && m->flying + chunk_of(m) <= m->window;
 }
 
 size_t

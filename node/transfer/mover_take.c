@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "transfer/mover_private.h"
 
+#define AHEAD ((uint64_t)4 << 20) /* bytes received that need not be written yet */
+
 static void
 end_taking(struct espl__move *v, const struct espl__diag *diag, int64_t now)
 {
@@ -32,6 +34,19 @@ espl__move_stored(struct espl__move *v, const struct espl__diag *diag, int64_t n
 	espl__move_tell_end(m, ESPL__MSG_TREE_GONE, v, diag);
 	espl__move_finish(v, !v->asked, diag);
 	espl__mover_open(m);
+}
+
+/* The sender may go on before it is written, or a slow turn of a disk would stop it: but what waits
+ * here is limited. */
+static void
+tell_taken(struct espl__move *v)
+{
+	uint64_t most = v->known + AHEAD, taken = v->passed < most ? v->passed : most;
+
+	if (taken <= v->told)
+		return;
+	v->told = taken;
+	espl__move_tell_taken(v->mover, v);
 }
 
 static void
@@ -72,7 +87,7 @@ espl__move_written(struct espl__move *v, int64_t now)
 		end_taking(v, &v->diag, now);
 		return;
 	}
-	espl__move_tell_taken(m, v);
+	tell_taken(v);
 	write_more(v);
 }
 
@@ -122,6 +137,7 @@ espl__move_take_data(struct espl__move *v, struct espl__reader *r, int64_t now)
 	v->passed += size;
 	v->mover->moved_at = now;
 	write_more(v);
+	tell_taken(v);
 	return 0;
 }
 

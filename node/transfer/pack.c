@@ -16,6 +16,7 @@
 #include "store/manifest.h"
 #include "store/store.h"
 
+#define LOOSE_MOST ((size_t)8 << 20)
 #define SYNCED 64 /* entries synced one by one; syncfs() for the rest */
 #define TEXT_MAX ((uint32_t)64 << 20)
 
@@ -256,6 +257,17 @@ take_head(struct espl__unpack *u, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* The disk writes while more comes, and not all of it at the end. */
+static void
+write_back(struct espl__unpack *u, size_t step)
+{
+	u->loose += step;
+	if (u->loose < LOOSE_MOST)
+		return;
+	u->loose = 0;
+	(void)sync_file_range(u->file, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 espl_status
 espl__unpack_write(struct espl__unpack *u, const uint8_t *at, size_t size, struct espl__diag *diag)
 {
@@ -279,6 +291,7 @@ espl__unpack_write(struct espl__unpack *u, const uint8_t *at, size_t size, struc
 		} else {
 			if (step > 0 && espl__write_all(u->file, at, step) != 0)
 				return espl__fail_errno(diag, "cannot write a file");
+			write_back(u, step);
 			u->crc = espl__crc32c(u->crc, at, step);
 			u->left -= step;
 			if (u->left == 0) {

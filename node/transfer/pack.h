@@ -31,6 +31,7 @@ struct espl__unpack {
 	uint64_t digest, left;
 	uint64_t entries, seen; /* as MANIFEST says; so far */
 	uint32_t crc, want;     /* of the file at hand */
+	size_t loose;           /* bytes of it that the disk was not asked to write yet */
 	struct espl__buf text, lines, head;
 	char *line;
 	int stage;

@@ -159,7 +159,7 @@ make_sealed(struct rig *g, int index, int n, size_t most)
 {
 	char path[256], *saving = espl__format("%s/%d/saving", g->dir, index),
 			*place = espl__format("%s/%d/n%d", g->dir, index, n);
-	static uint8_t bytes[1 << 20];
+	static uint8_t bytes[8 << 20];
 	int files = 1 + (int)draw(g, draw(g, 10) == 0 ? 80 : 4);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	uint64_t size;
@@ -372,6 +372,23 @@ Test(mover, folders_arrive_whole_though_either_end_dies_at_any_step)
 	cr_assert(said != NULL || refusals > 0, "no disk was full");
 }
 
+/* A rig with nothing to do but to put one folder of that size. */
+static void
+put_one(struct rig *g, size_t size)
+{
+	open_rig(g, 7, 1000);
+	for (int i = 0; i < 2; i++)
+		for (int n = 0; n < NAMES; n++)
+			g->ends[i].puts[n] = g->ends[i].gets[n] = 0;
+	for (int i = 0; i < 2; i++)
+		kill_end(g, &g->ends[i]);
+	make_sealed(g, 0, 0, size);
+	while (g->task_count > 0)
+		run_task(g);
+	g->ends[0].puts[0] = 1;
+	espl__mover_put(g->ends[0].mover, "n0");
+}
+
 /* A link of 1 MB/s: what is put into it waits there no longer than some ms, and it is never idle.
  */
 Test(mover, a_slow_link_holds_little)
@@ -381,19 +398,9 @@ Test(mover, a_slow_link_holds_little)
 	size_t most = 0, sent = 0;
 	int64_t begun, queue_ns = 0;
 
-	open_rig(&g, 7, 1000);
-	for (int i = 0; i < 2; i++)
-		for (int n = 0; n < NAMES; n++)
-			g.ends[i].puts[n] = g.ends[i].gets[n] = 0;
-	for (int i = 0; i < 2; i++)
-		kill_end(&g, &g.ends[i]);
-	make_sealed(&g, 0, 0, (1 << 20) - 1);
+	put_one(&g, (1 << 20) - 1);
 	from = &g.ends[0];
 	to = &g.ends[1];
-	while (g.task_count > 0)
-		run_task(&g);
-	from->puts[0] = 1;
-	espl__mover_put(from->mover, "n0");
 	begun = g.now;
 	while (from->puts[0]) {
 		size_t before;
@@ -413,6 +420,85 @@ Test(mover, a_slow_link_holds_little)
 	}
 	cr_assert_lt(most, 40000, "%zu bytes wait in a link of 1 MB/s", most);
 	cr_assert_lt(g.now - begun, (int64_t)(sent * 1000) * 3 / 2, "the link was idle");
+	close_rig(&g);
+}
+
+/* A fast link, whose ends have their turns only now and then: all that was sent has been taken when
+ * the sender has its next turn, which must not keep its chunks small. */
+Test(mover, chunks_of_a_fast_link_are_large)
+{
+	struct rig g;
+	struct end *from, *to;
+	size_t sent = 0, count = 0;
+
+	put_one(&g, (8 << 20) - 1);
+	from = &g.ends[0];
+	to = &g.ends[1];
+	while (from->puts[0]) {
+		while (g.task_count > 0)
+			run_task(&g);
+		(void)espl__mover_pump(from->mover, &to->wire, SIZE_MAX, g.now);
+		if (to->wire.size > 4000) {
+			sent += to->wire.size;
+			for (size_t left = SIZE_MAX; to->wire.size < left;) {
+				left = to->wire.size;
+				deliver(&g, to);
+				count++;
+			}
+		}
+		while (to->wire.size > 0)
+			deliver(&g, to);
+		(void)espl__mover_pump(to->mover, &from->wire, SIZE_MAX, g.now);
+		while (from->wire.size > 0)
+			deliver(&g, from);
+		g.now += MS / 5;
+		cr_assert_lt(g.now, 600000 * MS);
+	}
+	cr_assert_gt(sent / count, 20000, "%zu bytes in %zu chunks", sent, count);
+	close_rig(&g);
+}
+
+/* A disk that takes nothing for a while does not stop the sender before some MB wait for it. */
+Test(mover, a_slow_disk_stops_the_sender_late)
+{
+	struct rig g;
+	struct end *from, *to;
+	size_t sent = 0;
+
+	put_one(&g, (8 << 20) - 1);
+	from = &g.ends[0];
+	to = &g.ends[1];
+	for (int turn = 0; turn < 3000; turn++) {
+		while (g.task_count > 0 && sent == 0)
+			run_task(&g);
+		for (unsigned i = g.task_count; i > 0 && sent > 0; i--)
+			if (espl__move_view(g.tasks[i - 1]).outgoing) {
+				struct espl__move *move = g.tasks[i - 1];
+
+				g.tasks[i - 1] = g.tasks[--g.task_count];
+				espl__move_work(move);
+				espl__move_done(move, g.now);
+			}
+		(void)espl__mover_pump(from->mover, &to->wire, SIZE_MAX, g.now);
+		sent += to->wire.size > 4000 ? to->wire.size : 0;
+		while (to->wire.size > 0)
+			deliver(&g, to);
+		(void)espl__mover_pump(to->mover, &from->wire, SIZE_MAX, g.now);
+		while (from->wire.size > 0)
+			deliver(&g, from);
+		g.now += MS / 5;
+	}
+	cr_assert_gt(sent, (size_t)3 << 20, "%zu bytes were sent", sent);
+	cr_assert_lt(sent, (size_t)6 << 20, "%zu bytes were sent", sent);
+	while (from->puts[0]) {
+		while (g.task_count > 0)
+			run_task(&g);
+		(void)espl__mover_pump(from->mover, &to->wire, SIZE_MAX, g.now);
+		(void)espl__mover_pump(to->mover, &from->wire, SIZE_MAX, g.now);
+		deliver(&g, to);
+		deliver(&g, from);
+		g.now += MS / 5;
+	}
 	close_rig(&g);
 }
 
