@@ -218,7 +218,7 @@ put_page(struct ec2_world *w, const char *set,
 
 	put(w, "<%s>", set);
 	for (; from < w->count; from++) {
-		if (visible_by_filter(w, &w->machines[from]) == NULL)
+		if (w->machines[from].unlisted || visible_by_filter(w, &w->machines[from]) == NULL)
 			continue;
 		if (put_count++ == most)
 			break;

@@ -37,6 +37,7 @@ struct ec2_script {
 struct ec2_machine {
 	char id[24], token[65], type[40], zone[40], run[65], why[40], *digest, *user_data;
 	int spot, tagged, wants_spot;
+	int unlisted;                            /* listings do not have it, although it is there */
 	espl_time launch, running, end, stopped; /* ESPL_NEVER: not (yet) */
 	espl_time notice, forgotten;
 	espl_span late;           /* that it runs on after the two minutes of its notice */

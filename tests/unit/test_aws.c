@@ -323,7 +323,8 @@ Test(aws, on_demand_in_place_of_spot)
 	cr_assert_eq(lease.end_reason, ESPL_BY_CAPACITY);
 }
 
-/* Missing from a listing is not ended: not soon after it was made, and not once. */
+/* Missing from listings is not ended: TerminateInstances, which ends it, must not know it either.
+ */
 Test(aws, missing)
 {
 	struct aws_lease lease = begin_ready();
@@ -338,8 +339,18 @@ Test(aws, missing)
 	cloud_aws_state_listed(&lease, NULL, &limits, 450 * S);
 	cloud_aws_state_listed(&lease, NULL, &limits, 509 * S);
 	cr_assert(!lease.over);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 509 * S), AWS_NOTHING);
 	cloud_aws_state_listed(&lease, NULL, &limits, 510 * S);
-	cr_assert_eq(cloud_aws_state_duty(&lease, 510 * S), AWS_TELL_END);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 510 * S), AWS_SEND_TERMINATE);
+	cloud_aws_state_terminated(&lease, AWS_AGAIN, "", 511 * S);
+	cr_assert(!lease.over);
+	cloud_aws_state_listed(&lease, &m, &limits, 512 * S); /* it is there again */
+	cr_assert_eq(cloud_aws_state_duty(&lease, 600 * S), AWS_NOTHING);
+	cloud_aws_state_listed(&lease, NULL, &limits, 600 * S);
+	cloud_aws_state_listed(&lease, NULL, &limits, 660 * S);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 660 * S), AWS_SEND_TERMINATE);
+	cloud_aws_state_terminated(&lease, AWS_MISSING, "", 661 * S);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 661 * S), AWS_TELL_END);
 	cr_assert_eq(lease.end_reason, ESPL_BY_FAULT);
 }
 

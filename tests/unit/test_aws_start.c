@@ -1,5 +1,5 @@
-/* test_aws_start.c - cloud aws and EC2 on a virtual clock: what a start asks for and records, and
- * what leases have cost, to the micro-dollar.
+/* test_aws_start.c - cloud aws and EC2 on a virtual clock: what a start asks for and records,
+ * machines that do not end, and what leases have cost, to the micro-dollar.
  */
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -178,6 +178,88 @@ set_prices(struct ec2_world *w)
 		w->prices[w->price_count].usd_hour = 250000 + 7919 * (espl_money)w->price_count;
 	}
 }
+
+/* ---- machines that do not end --------------------------------------------------------------- */
+
+/* Listings lack a machine that runs: it is ended before its lease is. */
+Test(aws_start, unlisted)
+{
+	for (int released = 0; released < 2; released++) {
+		struct ec2_world w;
+		struct espl_kit *kit = ec2_driver_begin_started(&w);
+
+		(void)ec2_driver_acquire_ready(kit, SPOT);
+		espl_kit_wait(kit, 20 * MINUTE);
+		w.machines[0].unlisted = 1;
+		if (released)
+			(void)espl_kit_release(kit, 0);
+		cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR), "%s",
+		    ec2_driver_log(kit));
+		cr_assert_eq(ec2_world_left(&w), 0, "%s", ec2_driver_log(kit));
+		cr_assert_eq(espl_kit_reason(kit, 0), released ? ESPL_BY_USER : ESPL_BY_FAULT);
+		ec2_driver_end(kit, &w, 0);
+	}
+}
+
+/* It ended while nobody looked, and EC2 has forgotten it: the lease ends, too. */
+Test(aws_start, forgotten)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin_started(&w);
+
+	(void)ec2_driver_acquire_ready(kit, SPOT);
+	ec2_world_end(&w, &w.machines[0], "Client.InstanceInitiatedShutdown");
+	ec2_driver_be_away(kit, &w, 3 * HOUR);
+	ec2_driver_wait_up(kit);
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR), "%s", ec2_driver_log(kit));
+	cr_assert_not_null(strstr(ec2_driver_log(kit), "does not list its machine any more"));
+	ec2_driver_end(kit, &w, 0);
+}
+
+static unsigned
+count_texts(const char *text, const char *wanted)
+{
+	unsigned count = 0;
+
+	for (; (text = strstr(text, wanted)) != NULL; text++)
+		count++;
+	return count;
+}
+
+/* EC2 refuses to end it for three hours: that is said again and again, but not all the time. */
+Test(aws_start, not_ended)
+{
+	static const struct {
+		int minutes;
+		unsigned warnings;
+	} steps[] = { { 2, 1 }, { 4, 2 }, { 6, 2 }, { 4, 3 }, { 40, 3 }, { 6, 4 }, { 50, 4 },
+		{ 10, 5 }, { 60, 6 } };
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin_started(&w);
+	char wanted[200];
+
+	(void)ec2_driver_acquire_ready(kit, SPOT);
+	w.scripts[w.script_count++] =
+	    (struct ec2_script){ "TerminateInstances", 0, EC2_EXPIRED, 1000 * HOUR };
+	(void)espl_kit_release(kit, 0);
+	(void)snprintf(wanted, sizeof wanted, "machine %s (g5.xlarge/eu-central-1a, spot, $0.",
+	    w.machines[0].id);
+	for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+		espl_kit_wait(kit, steps[i].minutes * MINUTE);
+		cr_assert_eq(count_texts(espl_kit_log(kit), wanted), steps[i].warnings,
+		    "step %zu: %u warnings\n%s", i, count_texts(espl_kit_log(kit), wanted),
+		    ec2_driver_log(kit));
+	}
+	cr_assert_not_null(strstr(espl_kit_log(kit),
+	    " an hour) may still be running, 60 minutes after its end was first requested; trying "
+	    "again: TerminateInstances: "));
+	w.script_count = 0;
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR));
+	cr_assert_eq(ec2_world_left(&w), 0);
+	ec2_driver_end(kit, &w, 0);
+}
+
+/* ---- money ---------------------------------------------------------------------------------- */
 
 /* EC2 takes it, with and without a notice, in the first hour and later. */
 Test(aws_start, bill_of_interrupted)

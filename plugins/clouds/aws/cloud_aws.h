@@ -165,11 +165,15 @@ struct aws_lease {
 	int interrupted; /* EC2 took it */
 	int priced;      /* 1: it waits for the prices of its last hour, 2: they came, -1: not */
 	uint32_t price_tries;
-	espl_time price_at; /* not asked for again before it */
-	uint32_t tries;     /* in a row */
-	espl_time due;      /* nothing is sent before it */
-	espl_time since;    /* the step began, or RunInstances was answered */
-	espl_time missing;  /* not in complete listings since; ESPL_NEVER: it was there */
+	espl_time price_at;     /* not asked for again before it */
+	uint32_t tries;         /* in a row */
+	espl_time due;          /* nothing is sent before it */
+	espl_time since;        /* the step began, or RunInstances was answered */
+	espl_time missing;      /* not in complete listings since; ESPL_NEVER: it was there */
+	int doubted;            /* listings do not have it: TerminateInstances tells, and ends it */
+	espl_time asked_at;     /* TerminateInstances was first sent; ESPL_NEVER: not yet */
+	uint32_t warnings;      /* that it has not ended */
+	char trouble[AWS_TEXT]; /* why TerminateInstances failed last; "": it did not */
 	/* UTC by EC2's clock; 0 unknown. EC2 charges from the time at which the machine runs, but
 	 * does not report it: billed_s is the last time at which it was not running yet. */
 	int64_t launch_s, billed_s, notice_s, end_s;
@@ -201,6 +205,8 @@ void cloud_aws_state_lost(struct aws_lease *, espl_time now);
 /* TerminateInstances was answered (before: the state in which it met the machine), or ssh was. */
 void cloud_aws_state_terminated(struct aws_lease *, enum aws_class, const char *before,
     espl_time now);
+/* How long after `asked_at` it is due to warn that the machine has not ended. */
+espl_span cloud_aws_state_patience(uint32_t warnings);
 void cloud_aws_state_reached(struct aws_lease *, int answers, const char *text,
     const struct aws_limits *, espl_time now);
 enum aws_duty cloud_aws_state_duty(const struct aws_lease *, espl_time now);

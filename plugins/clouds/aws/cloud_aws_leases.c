@@ -272,14 +272,48 @@ send_run(struct aws_cloud *cloud, struct aws_lease *lease)
 static void
 send_terminate(struct aws_cloud *cloud, struct aws_lease *lease)
 {
+	espl_time now = cloud->host->now(cloud->host);
 	struct aws_query query;
 
 	cloud_aws_query_begin(&query, "TerminateInstances", "2016-11-15");
 	cloud_aws_query_add(&query, lease->id, "InstanceId.1");
 	lease->busy = 1;
+	if (lease->asked_at == ESPL_NEVER)
+		lease->asked_at = now;
 	if (cloud_aws_send(cloud, &query, "ec2", AWS_COOKIE(lease->serial, AWS_TERMINATE)) !=
-	    ESPL_OK)
-		cloud_aws_state_terminated(lease, AWS_AGAIN, "", cloud->host->now(cloud->host));
+	    ESPL_OK) {
+		(void)snprintf(lease->trouble, sizeof lease->trouble, "%s", cloud->warned);
+		cloud_aws_state_terminated(lease, AWS_AGAIN, "", now);
+	}
+}
+
+/* Again and again, with longer pauses, while a machine that was to end may cost money. */
+static void
+warn_late(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	espl_time now = cloud->host->now(cloud->host);
+	const struct aws_offer *o = lease->offer != ESPL_ANY ? &cloud->offers[lease->offer] : NULL;
+	char text[AWS_TEXT], what[160] = "";
+	espl_money usd;
+
+	if (lease->over || lease->asked_at == ESPL_NEVER ||
+	    now - lease->asked_at < cloud_aws_state_patience(lease->warnings))
+		return;
+	/* EC2 may take a minute to show the end of a machine. */
+	if (lease->warnings++ == 0 && lease->trouble[0] == '\0')
+		return;
+	if (o != NULL) {
+		usd = o->price_count > 0 ? o->prices[o->price_count - 1].usd_hour : o->price_hour;
+		(void)snprintf(what, sizeof what, " (%.60s, %s, $%.4f an hour)", o->name,
+		    aws_market(o), (double)usd / 1e6);
+	}
+	(void)snprintf(text, sizeof text,
+	    "machine %s%s may still be running, %lld minutes after its end was first requested; "
+	    "trying again: %.300s",
+	    lease->id, what, (long long)((now - lease->asked_at) / (60 * ESPL_SECOND)),
+	    lease->trouble[0] != '\0' ? lease->trouble
+				      : "EC2 accepts the request and does not end it");
+	cloud->host->log(cloud->host, ESPL_WARN, text);
 }
 
 /* Collects the words of `reach` for a command of our own. */
@@ -400,6 +434,7 @@ cloud_aws_leases_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 	class = cloud_aws_answer_reply(reply, "TerminateInstances", &document, text);
 	if (class != AWS_FINE && class != AWS_MISSING)
 		cloud_aws_warn(cloud, text); /* and again, until its end is seen */
+	(void)snprintf(lease->trouble, sizeof lease->trouble, "%s", class != AWS_FINE ? text : "");
 	cloud_aws_state_terminated(lease, class,
 	    cloud_aws_answer_text(document, "instancesSet/item/previousState/name"),
 	    cloud->host->now(cloud->host));
@@ -445,6 +480,7 @@ cloud_aws_tick(struct aws_cloud *cloud)
 
 	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = next) {
 		next = lease->next;
+		warn_late(cloud, lease);
 		cloud_aws_do(cloud, lease);
 	}
 	if (cloud->leases == NULL || cloud->ticking)

@@ -1,8 +1,8 @@
 /* cloud_aws_state.c - a lease from the request to the end, according to answers and listings.
  *
  * Two rules prevent machines from being lost: a request whose outcome is unknown is repeated with
- * its token or looked up in listings, and a machine does not count as ended because it is missing
- * once, or soon after it was created.
+ * its token or looked up in listings, and a machine does not count as ended because listings lack
+ * it: TerminateInstances must say so, which ends it if it is there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ cloud_aws_state_begin(struct aws_lease *lease, espl_time now)
 {
 	lease->step = AWS_WANTED;
 	lease->due = lease->since = now;
-	lease->missing = lease->ends_at = ESPL_NEVER;
+	lease->missing = lease->ends_at = lease->asked_at = ESPL_NEVER;
 }
 
 static void
@@ -207,7 +207,7 @@ miss_machine(struct aws_lease *lease, const struct aws_limits *limits, espl_time
 	} else if (lease->missing == ESPL_NEVER) {
 		lease->missing = now;
 	} else if (now - lease->missing >= limits->settle / 5) {
-		end_lease(lease, ESPL_BY_FAULT, "EC2 does not list its machine any more");
+		lease->doubted = 1;
 	}
 }
 
@@ -223,6 +223,7 @@ cloud_aws_state_listed(struct aws_lease *lease, const struct aws_machine *m,
 	}
 	know_machine(lease, m, now);
 	lease->missing = ESPL_NEVER;
+	lease->doubted = 0;
 	note_state(lease, m);
 	switch (m->state) {
 	case AWS_ENDED: take_end(lease, m); return;
@@ -297,14 +298,34 @@ void
 cloud_aws_state_terminated(struct aws_lease *lease, enum aws_class class, const char *before,
     espl_time now)
 {
+	int gone = class == AWS_MISSING || strcmp(before, "shutting-down") == 0 ||
+	    strcmp(before, "terminated") == 0;
+
 	lease->busy = 0;
 	lease->unbilled |= !lease->running && strcmp(before, "pending") == 0;
+	if (lease->doubted && gone) {
+		end_lease(lease, ESPL_BY_FAULT, "EC2 does not list its machine any more");
+		return;
+	}
+	if (!lease->releasing && class == AWS_FINE)
+		give_up(lease, ESPL_BY_FAULT,
+		    "EC2 did not list its machine, which was still there; it is ended", now);
 	if (class == AWS_FINE) {
 		lease->tries = 0;
 		lease->due = now + TERMINATE_PAUSE;
 	} else {
 		wait_longer(lease, now);
 	}
+}
+
+espl_span
+cloud_aws_state_patience(uint32_t warnings)
+{
+	static const espl_span minutes[] = { 1, 5, 15 };
+	const uint32_t count = sizeof minutes / sizeof minutes[0];
+
+	return 60 * ESPL_SECOND *
+	    (warnings < count ? minutes[warnings] : 60 * (espl_span)(warnings - count + 1));
 }
 
 void
@@ -337,7 +358,7 @@ cloud_aws_state_duty(const struct aws_lease *lease, espl_time now)
 		return AWS_SEND_RUN;
 	if (lease->step != AWS_KNOWN)
 		return AWS_NOTHING;
-	if (lease->releasing || lease->ending)
+	if (lease->releasing || lease->ending || lease->doubted)
 		return is_free_soon(lease, now) ? AWS_NOTHING : AWS_SEND_TERMINATE;
 	return lease->running && lease->address[0] != '\0' && lease->reported < ESPL_NODE_READY
 	    ? AWS_PROBE
