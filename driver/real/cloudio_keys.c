@@ -15,6 +15,7 @@
 struct espl__io_keys {
 	struct espl__aws_keys keys;
 	char *profile; /* that they are of; NULL: none was named */
+	char *program; /* of the command that prints them: its arguments may be secrets */
 	int known, asking;
 };
 
@@ -36,26 +37,32 @@ take_output(struct espl__cloudio *io, const struct espl_child *child)
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const char *first = child->err != NULL ? (const char *)child->err : "";
 	char *why = NULL;
-	/* A command that fails may succeed later, for example when the network is back. */
-	espl_status status = ESPL_E_REMOTE;
+	/* The user can fix what the command says, and running it again does not. */
+	espl_status status = ESPL_E_CONFIG;
 
 	first += strspn(first, "\n");
 	has->asking = 0;
-	if (child->status == ESPL_E_LIMIT)
-		why = espl__strdup("the command for the keys of AWS took more than 60 s");
-	else if (child->status != ESPL_OK)
-		why = espl__format("cannot run the command for the keys of AWS: %s",
-		    (const char *)child->err);
-	else if (child->exit_code == 127 ||
-	    (child->exit_code != 0 && strncmp(first, "usage:", 6) == 0)) { /* an old AWS CLI */
-		status = ESPL_E_CONFIG;
+	if (child->status != ESPL_OK) {
+		status = ESPL_E_REMOTE;
+		why = child->status == ESPL_E_LIMIT
+		    ? espl__format("no keys for AWS: '%.100s' took more than 60 s", has->program)
+		    : espl__format("no keys for AWS: cannot run '%.100s': %s", has->program, first);
+	} else if (strcmp(has->program, "aws") == 0 &&
+	    (child->exit_code == 127 ||
+		(child->exit_code != 0 && strncmp(first, "usage:", 6) == 0))) { /* an old AWS CLI */
 		why = espl__strdup("no keys for AWS: set AWS_ACCESS_KEY_ID and "
 				   "AWS_SECRET_ACCESS_KEY, write a profile to ~/.aws/credentials, "
 				   "or install the AWS CLI, version 2.9 or newer");
-	} else if (child->exit_code != 0)
-		why = espl__format("no keys for AWS: %.*s", (int)strcspn(first, "\n"), first);
-	else if (espl__aws_keys_parse(child->out, child->out_size, &has->keys, &error) != ESPL_OK)
-		why = espl__format("the command for the keys of AWS is of no use: %s", error.text);
+	} else if (child->exit_code != 0) {
+		why = espl__format("no keys for AWS: '%.100s' %s %d%s%.*s", has->program,
+		    child->exit_code < 0 ? "was killed by signal" : "exited with status",
+		    abs(child->exit_code), first[0] != '\0' ? ": " : "", (int)strcspn(first, "\n"),
+		    first);
+	} else if (espl__aws_keys_parse(child->out, child->out_size, &has->keys, &error) !=
+	    ESPL_OK) {
+		why = espl__format("no keys for AWS: '%.100s' is of no use: %s", has->program,
+		    error.text);
+	}
 	has->known = why == NULL;
 	espl__http_keys_came(io->http, why == NULL ? &has->keys : NULL, status, why);
 	free(why);
@@ -68,6 +75,8 @@ ask_command(struct espl__cloudio *io, const char *command, struct espl_error *er
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
 	espl_status status;
 
+	free(io->keys->program);
+	io->keys->program = espl__format("%.*s", (int)strcspn(command, " \t"), command);
 	spawn.argc = 3;
 	spawn.argv = argv;
 	spawn.limit = COMMAND_LIMIT;
@@ -134,6 +143,7 @@ espl__io_keys_free(struct espl__cloudio *io)
 		return;
 	espl__aws_keys_clear(&io->keys->keys);
 	free(io->keys->profile);
+	free(io->keys->program);
 	free(io->keys);
 	io->keys = NULL;
 }

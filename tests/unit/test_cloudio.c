@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
@@ -365,6 +366,24 @@ Test(cloudio, lines_from_a_unix_socket, .timeout = 60)
 	rmdir(folder);
 }
 
+/* An AWS CLI that does not know the command. */
+static void
+put_old_aws(const char *folder)
+{
+	char path[100], *all;
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/aws", folder);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	fprintf(file, "#!/bin/sh\necho\necho 'usage: aws <command>' >&2\nexit 252\n");
+	fclose(file);
+	cr_assert_eq(chmod(path, 0700), 0);
+	cr_assert_geq(asprintf(&all, "%s:%s", folder, getenv("PATH")), 0);
+	setenv("PATH", all, 1);
+	free(all);
+}
+
 /* Requests that wait for a command's keys go out signed, in one run of it; without keys they fail,
  * and the secret is in no message. */
 Test(cloudio, signed_for_aws)
@@ -395,9 +414,10 @@ Test(cloudio, signed_for_aws)
 	    "[profile lab]\ncredential_process = echo x >>%s/runs; echo '{\"Version\":1,"
 	    "\"AccessKeyId\":\"made\",\"SecretAccessKey\":\"hush\"}'\n[profile bad]\n"
 	    "credential_process = echo no luck >&2; exit 3\n[profile old]\n"
-	    "credential_process = echo; echo 'usage: aws <command>' >&2; exit 252\n",
+	    "credential_process = aws export\n",
 	    folder);
 	fclose(file);
+	put_old_aws(folder);
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/", port);
 	request.url = url;
 	request.sign = "aws:amz:eu-west-1:ec2";
@@ -415,8 +435,8 @@ Test(cloudio, signed_for_aws)
 	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK);
 	while (b.seen.http_count < 5)
 		uv_run(&b.loop, UV_RUN_ONCE);
-	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
-	cr_assert_str_eq(b.seen.text, "no keys for AWS: no luck");
+	cr_assert_eq(b.seen.http.status, ESPL_E_CONFIG, "running it again does not help");
+	cr_assert_str_eq(b.seen.text, "no keys for AWS: 'echo' exited with status 3: no luck");
 	b.options[0].as.s = "old";
 	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_OK);
 	while (b.seen.http_count < 6)

@@ -341,6 +341,8 @@ cloud_aws_answer_reply(const struct espl_http_reply *reply, const char *action,
 		error = cloud_aws_answer_find(root, "Error"); /* STS */
 	if (reply->status != ESPL_OK) {
 		(void)snprintf(text, AWS_TEXT, "%s: %s", action, reply->text);
+		if (reply->status == ESPL_E_CONFIG) /* there are no keys: it was not sent */
+			class = AWS_AGAIN;
 	} else if (error != NULL) {
 		const char *code = cloud_aws_answer_text(error, "Code");
 
