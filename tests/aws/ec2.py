@@ -33,6 +33,10 @@ TYPES = {   # vCPUs, MiB, GPUs, name of the GPU, its MiB, USD per hour on demand
     "g5.xlarge": (4, 16384, 1, "A10G", 22888, 1006000),
     "p4d.24xlarge": (96, 1179648, 8, "A100", 40960, 32772600),
 }
+QUOTAS = {"L-1216C47A": "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+          "L-34B43A08": "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
+          "L-DB2E81BA": "Running On-Demand G and VT instances", "L-3819A6DF": "All G and VT Spot Instance Requests",
+          "L-417A185B": "Running On-Demand P instances", "L-7212CCBC": "All P4, P3 and P2 Spot Instance Requests"}
 SETTINGS = {
     "region": "eu-central-1", "keys": "AKIDTEST:secret-of-test", "seed": 1, "speed": 1.0, "clock": 0.0, "page": 5,
     "boot": "0",          # LOW:HIGH seconds from the request until it runs, at random
@@ -41,6 +45,7 @@ SETTINGS = {
     "interrupt": "",      # LOW:HIGH seconds after the start of a spot machine, at random
     "no_notice": 0, "capacity": "",   # "TYPE/ZONE/MARKET=N,..."; others: as many as wanted
     "quota": 100000,      # vCPUs
+    "quotas": "",         # CODE=VCPUS,...: what Service Quotas says, if it is not that
     "prices": "",         # file of lines TIME,TYPE,ZONE,USD; TIME in seconds from the start of the stand-in
     "images": "ami-00000001", "faults": 0.0,   # share of requests with a random fault
     "pidfile": "", "port": 0, "spot_as": "spot",
@@ -644,6 +649,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(200, json.dumps({"Parameter": {"Name": name, "Value": "ami-00000001", "Version": 1}}),
                            "application/x-amz-json-1.1")
 
+    def get_service_quota(self, body):
+        """In vCPUs: as RunInstances counts them, or `quotas`."""
+        cloud = self.cloud
+        cloud.counts["GetServiceQuota"] = cloud.counts.get("GetServiceQuota", 0) + 1
+        asked, kind = json.loads(body), "application/x-amz-json-1.1"
+        known = dict(one.split("=") for one in filter(None, cloud.set["quotas"].split(",")))
+        if self.headers.get("X-Amz-Target") != "ServiceQuotasV20190624.GetServiceQuota":
+            return self.answer(400, json.dumps({"__type": "UnknownOperationException"}), kind)
+        if "GetServiceQuota" in cloud.set["denied"].split(","):
+            return self.answer(400, json.dumps({"__type": "AccessDeniedException", "Message": "User: arn:aws:iam::"
+                                                "123456789012:user/test is not authorized"}), kind)
+        if asked["ServiceCode"] != "ec2" or asked["QuotaCode"] not in QUOTAS:
+            return self.answer(400, json.dumps({"__type": "NoSuchResourceException", "Message": "no such quota"}), kind)
+        return self.answer(200, json.dumps({"Quota": {
+            "ServiceCode": "ec2", "QuotaCode": asked["QuotaCode"], "QuotaName": QUOTAS[asked["QuotaCode"]],
+            "Value": float(known.get(asked["QuotaCode"], cloud.set["quota"])), "Unit": "None", "Adjustable": True}}), kind)
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path, _, query = self.path.partition("?")
@@ -652,10 +674,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {k.lower(): v for k, v in self.headers.items()}
         try:
             service = sigv4.verify("POST", path, urllib.parse.parse_qsl(query, True), headers, body, self.cloud.keys,
-                                   self.cloud.set["region"], ("ec2", "sts", "ssm"), time.time() + self.cloud.set["clock"],
+                                   self.cloud.set["region"], ("ec2", "sts", "ssm", "servicequotas"), time.time() + self.cloud.set["clock"],
                                    self.cloud.set["skew"])
             if service == "ssm":
                 return self.get_parameter(body)
+            if service == "servicequotas":
+                return self.get_service_quota(body)
             pairs = urllib.parse.parse_qsl(body.decode(), True, True)
             if len(dict(pairs)) != len(pairs):
                 raise Failed("InvalidParameterCombination", 400, "a parameter is there twice")

@@ -556,6 +556,14 @@ ec2_world_answer(void *ctx, const struct espl_http *request, struct espl_http_re
 	read_form(w, request->body, request->body_size);
 	(void)snprintf(action, sizeof action, "%s", get(w, "Action"));
 	w->requests++;
+	if (request->sign != NULL && strstr(request->sign, ":servicequotas") != NULL) {
+		w->used = 0;
+		put(w, "{\"Quota\": {\"QuotaName\": \"of vCPUs\", \"Value\": %u.0}}", w->vcpus);
+		w->quotas++;
+		reply->body = w->answer;
+		reply->body_size = w->used;
+		return;
+	}
 	fault = fault_of(w, action);
 	if (fault == EC2_FINE || fault == EC2_CUT_AFTER || fault == EC2_ERROR_AFTER ||
 	    fault == EC2_HALF)

@@ -74,6 +74,7 @@ struct ec2_world {
 
 	/* What was seen. */
 	uint32_t requests;                   /* all that reached EC2 */
+	uint32_t quotas;                     /* that were asked for */
 	uint32_t runs, dry_runs, run_denied; /* runs: RunInstances; denied: by its bucket */
 	uint32_t token_zones;                /* tokens with machines in two zones */
 	uint32_t unknown;                    /* actions or parameters that EC2 does not have */

@@ -194,28 +194,36 @@ cloud_aws_send(struct aws_cloud *cloud, struct aws_query *query, const char *ser
 	static const char *const forms[] = {
 		"Content-Type: application/x-www-form-urlencoded; charset=utf-8"
 	};
-	static const char *const json[] = { "Content-Type: application/x-amz-json-1.1",
-		"X-Amz-Target: AmazonSSM.GetParameter" };
-	int is_json = strcmp(service, "ssm") == 0;
+	static const char *const json[][2] = { { "Content-Type: application/x-amz-json-1.1",
+						   "X-Amz-Target: AmazonSSM.GetParameter" },
+		{ "Content-Type: application/x-amz-json-1.1",
+		    "X-Amz-Target: ServiceQuotasV20190624.GetServiceQuota" } };
+	int is_quota = strcmp(service, "servicequotas") == 0;
+	int is_json = is_quota || strcmp(service, "ssm") == 0;
 	struct espl_http request = ESPL_INIT(struct espl_http);
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	char url[400], sign[160], name[400];
+	char url[400], sign[160], body[400];
 	espl_status status = ESPL_E_NOMEM;
 
 	name_service(cloud, service, url);
 	(void)snprintf(sign, sizeof sign, "aws:amz:%.80s:%s", cloud->region, service);
-	(void)snprintf(name, sizeof name, "{\"Name\": \"%.380s\"}",
-	    aws_text(cloud, AWS_OPT_IMAGE) + 4);
+	if (is_quota)
+		cloud_aws_quotas_ask(cloud, body);
+	else
+		(void)snprintf(body, sizeof body, "{\"Name\": \"%.380s\"}",
+		    aws_text(cloud, AWS_OPT_IMAGE) + 4);
 	request.method = "POST";
 	request.url = url;
-	request.headers = is_json ? json : forms;
+	request.headers = is_json ? json[is_quota] : forms;
 	request.header_count = is_json ? 2 : 1;
-	request.body = is_json ? name : query->text;
-	request.body_size = is_json ? strlen(name) : query->size;
+	request.body = is_json ? body : query->text;
+	request.body_size = is_json ? strlen(body) : query->size;
 	request.sign = sign;
 	request.sign_user =
 	    aws_text(cloud, AWS_OPT_PROFILE)[0] != '\0' ? AWS_OPT_PROFILE : ESPL_ANY;
 	request.sign_secret = ESPL_ANY;
+	if (is_quota)
+		request.limit = 10 * ESPL_SECOND; /* a run can start without */
 	request.cookie = cookie;
 	if (!query->failed)
 		status = cloud->io->http(cloud->io, &request, &error);

@@ -233,6 +233,7 @@ struct aws_offer {
 	uint32_t price_count, fresh_count;
 	int64_t latest_price_s; /* the last price that the host knows */
 	int offered;            /* the zone has the type */
+	int too_large;          /* for the account's quota */
 	uint32_t dry;           /* times in a row that there was no capacity */
 	espl_time dry_until;
 };
@@ -252,6 +253,7 @@ enum aws_request {
 	AWS_IMAGE,
 	AWS_FOREIGN,
 	AWS_DRY_RUN,
+	AWS_QUOTAS,
 	AWS_PRICES,
 	AWS_LISTING,
 	AWS_SPOTS,
@@ -277,6 +279,7 @@ struct aws_cloud {
 	enum aws_request starting; /* the request of start that is under way; 0: none */
 	uint32_t tries;            /* of it */
 	uint32_t checked, passed;  /* offers that EC2 has checked; those it would accept */
+	uint32_t quota;            /* the one that is asked for: a number of cloud_aws_quotas.c */
 	int has_history;           /* of prices */
 	struct aws_lease *leases;
 	uint64_t serial, listing;  /* numbers */
@@ -381,6 +384,14 @@ int cloud_aws_record_driver(struct aws_cloud *);
 /* Shortens a name of any length to the value of a tag; a digest keeps shortened names distinct. */
 void cloud_aws_record_tag(const char *name, char tag[AWS_DRIVER]);
 
+/* cloud_aws_quotas.c: the account's quotas of vCPUs, and what the offers may hold at once.  The
+ * first one from this number on that an offer needs; UINT32_MAX: none. */
+uint32_t cloud_aws_quotas_next(const struct aws_cloud *, uint32_t from);
+void cloud_aws_quotas_ask(const struct aws_cloud *, char body[120]);
+/* Warns if a quota is too low.  1: ask for the next; 0: the run can start; -1: it cannot, and why.
+ */
+int cloud_aws_quotas_take(struct aws_cloud *, const struct espl_http_reply *, char text[AWS_TEXT]);
+
 /* cloud_aws_prices.c */
 void cloud_aws_add_types(const struct aws_cloud *, struct aws_query *, int spot_only);
 void cloud_aws_prices_ask(struct aws_cloud *);
@@ -389,7 +400,7 @@ void cloud_aws_prices_reply(struct aws_cloud *, const struct espl_http_reply *);
 
 /* cloud_aws.c: the time by EC2's clock, in UTC seconds. */
 int64_t cloud_aws_utc(const struct aws_cloud *);
-/* cloud_aws.c: sends, and frees the query; the service is "ec2", "sts" or "ssm" */
+/* cloud_aws.c: sends, and frees the query; the service is "ec2", "sts", "ssm" or "servicequotas" */
 espl_status cloud_aws_send(struct aws_cloud *, struct aws_query *, const char *service,
     uint64_t cookie);
 /* Begins to read in pages (takes over the query), -1: it cannot; asks for the page after this one,

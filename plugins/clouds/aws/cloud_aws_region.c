@@ -128,7 +128,7 @@ cloud_aws_region_find(struct aws_cloud *cloud)
 		read_profile(cloud, "region", cloud->region, sizeof cloud->region);
 }
 
-/* Of "ec2", "sts" or "ssm"; "": AWS itself. */
+/* Of "ec2", "sts", "ssm" or "servicequotas"; "": AWS itself. */
 void
 cloud_aws_region_endpoint(const struct aws_cloud *cloud, const char *service, char to[400])
 {
@@ -136,6 +136,8 @@ cloud_aws_region_endpoint(const struct aws_cloud *cloud, const char *service, ch
 	char name[40], section[80];
 	size_t size;
 
+	if (strcmp(service, "servicequotas") == 0)
+		service = "service_quotas";
 	(void)snprintf(name, sizeof name, "AWS_ENDPOINT_URL_%s", service);
 	for (char *at = name; *at != '\0'; at++)
 		*at = (char)toupper((unsigned char)*at);

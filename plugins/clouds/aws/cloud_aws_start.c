@@ -1,6 +1,6 @@
 /* cloud_aws_start.c - the queries before anything is leased: the owner of the keys, the subnet of
  * each zone, the instance types, the image, whether another driver runs its machines, whether EC2
- * would accept the requests; then prices.
+ * would accept the requests, and the quotas; then prices.
  */
 #include <jansson.h>
 #include <math.h>
@@ -114,6 +114,7 @@ is_left_out(const struct aws_cloud *cloud, enum aws_request step)
 	case AWS_FOREIGN: return cloud->visit != NULL || !is_moved(cloud);
 	case AWS_OFFERINGS:
 	case AWS_DRY_RUN:
+	case AWS_QUOTAS:
 		return cloud->visit != NULL || cloud_aws_record_get(cloud, "run", "") != NULL;
 	default: return 0;
 	}
@@ -128,6 +129,10 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	espl_status status;
 	char text[AWS_TEXT];
 
+	if (step == AWS_QUOTAS && cloud->starting != AWS_QUOTAS)
+		cloud->quota = cloud_aws_quotas_next(cloud, 0);
+	if (step == AWS_QUOTAS && cloud->quota == UINT32_MAX)
+		step++;
 	while (is_left_out(cloud, step))
 		step++;
 	if (step == AWS_PRICES && /* nothing speaks against this driver */
@@ -156,6 +161,7 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	case AWS_OFFERINGS: cloud_aws_check_offerings(cloud, &query); break;
 	case AWS_IMAGE: service = "ssm"; break;
 	case AWS_DRY_RUN: cloud_aws_check_ask(cloud, &query); break;
+	case AWS_QUOTAS: service = "servicequotas"; break;
 	case AWS_FOREIGN: ask_foreign(cloud); return;
 	default: cloud_aws_prices_ask(cloud); return;
 	}
@@ -192,6 +198,8 @@ cloud_aws_start(void *self, const struct espl_cloud_events *events, struct espl_
 	if (cloud_aws_record_driver(cloud) != 0)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	cloud->checked = cloud->passed = 0;
+	for (uint32_t i = 0; i < cloud->offer_count; i++)
+		cloud->offers[i].too_large = 0;
 	cloud->has_history = 0;
 	ask_step(cloud, AWS_CALLER);
 	return ESPL_OK;
@@ -420,7 +428,9 @@ end_step(struct aws_cloud *cloud, const struct espl_http_reply *reply, enum aws_
 {
 	enum aws_request step = cloud->starting;
 	const struct aws_offer *o = &cloud->offers[cloud->checked];
-	espl_status status = class == AWS_FINE && step < AWS_IMAGE ? ESPL_E_CONFIG : ESPL_E_REMOTE;
+	espl_status status = class == AWS_FINE && (step < AWS_IMAGE || step == AWS_QUOTAS)
+	    ? ESPL_E_CONFIG
+	    : ESPL_E_REMOTE;
 	char name[120] = "";
 
 	cloud_aws_pages_end(cloud, step);
@@ -454,9 +464,9 @@ cloud_aws_start_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 	struct aws_element *document = NULL;
 	char text[AWS_TEXT] = "";
 	int taken;
-	enum aws_class class = step == AWS_IMAGE
-	    ? take_image(cloud, reply, text)
-	    : cloud_aws_answer_reply(reply, actions[step], &document, text);
+	enum aws_class class = step == AWS_QUOTAS ? AWS_FINE
+	    : step == AWS_IMAGE                   ? take_image(cloud, reply, text)
+				: cloud_aws_answer_reply(reply, actions[step], &document, text);
 
 	if ((class == AWS_AGAIN || class == AWS_UNKNOWN) && reply->status != ESPL_E_CONFIG &&
 	    !cloud_aws_check_clock(cloud, text) && ++cloud->tries < TRIES_MOST &&
@@ -465,10 +475,11 @@ cloud_aws_start_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 		cloud_aws_pages_end(cloud, step); /* from the first page on */
 		return;
 	}
-	taken = step == AWS_DRY_RUN ? cloud_aws_check_take(cloud, class, document, text)
-				    : take_step(cloud, class, document, text);
+	taken = step == AWS_QUOTAS ? cloud_aws_quotas_take(cloud, reply, text)
+	    : step == AWS_DRY_RUN  ? cloud_aws_check_take(cloud, class, document, text)
+				   : take_step(cloud, class, document, text);
 	cloud_aws_answer_free(document);
-	if (taken > 0 && step == AWS_DRY_RUN) {
+	if (taken > 0 && (step == AWS_DRY_RUN || step == AWS_QUOTAS)) {
 		cloud->tries = 0;
 		ask_step(cloud, step);
 	} else if (taken <= 0) {
