@@ -1,7 +1,7 @@
 #!/bin/sh
 # TAP: README stays short; each page says in its third line for whom it is and what it answers, and is
 # listed; links, also to sections, and the files that pages name exist; phrases that docs/style.md rules out stay out;
-# packages have configure.ac's version.
+# packages have configure.ac's version, and everything that is installed.
 # shellcheck source=tests/policy/report.sh
 . "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -13,7 +13,7 @@ written=$(echo "$pages" | grep -v '^docs/config.md$')
 # What a heading is called in a link.
 anchors() { awk '/^```/ { code = !code } /^#/ && !code' "$1" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'; }
 
-echo 1..9
+echo 1..10
 if [ "$(echo "$pages" | wc -l)" -gt 30 ]; then
 	report 'the pages are here' ''
 else
@@ -67,4 +67,9 @@ report 'packages have the version of configure.ac' "$(
 	# The tarball has no debian/.
 	[ ! -e debian ] || head -n 1 debian/changelog | grep -q "^espalier ($version-" || echo "debian/changelog: not version $version"
 	grep -q "^Version: *$version\$" packaging/espalier.spec || echo "packaging/espalier.spec: not version $version")"
+report 'every folder of share/espalier is in a Debian package' "$(
+	[ ! -e debian ] || sed -n '/^nobase_dist_pkgdata_/,/[^\\]$/p' $(find . -name '*.am') |
+		tr ' \t' '\n\n' | sed -n 's|^\([a-z]*\)/.*|\1|p' | sort -u | while read -r folder; do
+		grep -q "^usr/share/espalier/$folder" debian/*.install || echo "debian/*.install: no usr/share/espalier/$folder"
+	done)"
 exit $failed
