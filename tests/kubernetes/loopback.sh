@@ -131,7 +131,7 @@ make_rootfs() {	# FOLDER
 	mkdir -p "$1"/{bin,etc,tmp,dev,proc,sys,root,var}
 	chmod 1777 "$1/tmp"
 	for file in busybox bash sed grep sha256sum sleep mkdir cat tr seq env sort uname rm ls date touch dd head tail mv cp ln chmod tar cut wc \
-		stat mktemp rmdir id; do
+		stat mktemp rmdir id flock; do
 		file=$(type -P "$file") || fail "no $file"
 		cp -L "$file" "$1/bin/"
 		ldd "$file" 2>/dev/null | grep -o '/[^ ]*' | while read -r library; do

@@ -19,7 +19,7 @@ job_said() { job_logs | grep -aq "$1"; }
 job_logs() { for pod in $(job_pods true); do kubectl -n jobs logs "$pod" 2>&1; done; }
 job_ended() { kubectl -n jobs get job espalier -o json | jq -e '.status.conditions[]? | select(.status == "True" and (.type == "Complete" or .type == "Failed"))' >/dev/null; }
 job_trains() { [ "$(grep -c . flag/starts)" -ge 6 ] && job_said "at iteration 4, "; }
-resumed_by() { [ -n "$(job_pod)" ] && [ "$(job_pod)" != "$1" ] && kubectl -n jobs logs "$(job_pod)" 2>&1 | grep -aq "kept running without this program\|continues\|resumed"; }
+resumed_by() { [ -n "$(job_pod)" ] && [ "$(job_pod)" != "$1" ] && kubectl -n jobs logs "$(job_pod)" 2>&1 | grep -aq "6 of 6 running trials kept running without this program"; }
 start_job() {	# with the files as they are published, but for the name of the image
 	: >flag/hold
 	: >flag/starts
@@ -37,7 +37,7 @@ finish_job() {	# as if its driver had been one here
 driver_in_pod() { pgrep -f '^espalier (run|resume) .*search'; }
 no_pod_of_job() { [ -z "$(kubectl -n jobs get pods -o name)" ]; }
 part_job() {
-	local pod
+	local pod how
 	if [ -z "${JOB_IMAGE-}" ]; then
 		make_job_image job.tar || { check "an image of what was built here" false; return; }
 	fi
@@ -55,14 +55,16 @@ part_job() {
 	check "espalier as a Job, with exactly the published files: the search trains" job_trains
 	[ $? = 0 ] || job_logs | tail -n 20 | sed 's/^/# /'
 
-	pod=$(job_pod)
-	kill -KILL "$(driver_in_pod)"
-	until_done 120 resumed_by "$pod"
-	check "its process is killed: Kubernetes starts another pod, which resumes the search" resumed_by "$pod"
-	pod=$(job_pod)
-	kubectl -n jobs delete pod "$pod" --grace-period=0 --force >/dev/null 2>&1
-	until_done 120 resumed_by "$pod"
-	check "its pod is deleted without grace: so it does again" resumed_by "$pod"
+	for how in "its process is killed" "its pod is deleted" "its pod is deleted without grace"; do
+		pod=$(job_pod)
+		case $how in
+		*killed) kill -KILL "$(driver_in_pod)" ;;
+		*deleted) kubectl -n jobs delete pod "$pod" >/dev/null ;;
+		*) kubectl -n jobs delete pod "$pod" --grace-period=0 --force >/dev/null 2>&1 ;;
+		esac
+		until_done 120 resumed_by "$pod"
+		check "$how: Kubernetes starts another one, in which all trials keep running" resumed_by "$pod"
+	done
 	finish_job
 	check "the same table, the best checkpoint in the volume, and no trial was started again" eval 'same claim/search && started_once'
 	check "the Job's trials have left no pod" nothing_left
