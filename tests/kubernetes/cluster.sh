@@ -1,13 +1,12 @@
 #!/bin/bash
 # Cloud kubernetes on a real cluster of three nodes on this machine (loopback.sh): TAP.
 #
-#	tests/kubernetes/cluster.sh [PART]...	default: all but `busy` and `figures`; the parts are the functions part_NAME in
-#						parts/*.sh. `busy` fails: no request about pods gets 429.
+#	tests/kubernetes/cluster.sh [PART]...	default: all but `figures`; the parts are the functions part_NAME in parts/*.sh
 #
-# KUBE_CACHE: where build.sh has put Kubernetes; default: ~/.cache/espalier-kube. KILLS=50: how often drivers are killed;
+# KUBE_CACHE: where build.sh has put Kubernetes; default: ~/.cache/espalier-kube. JOB_IMAGE: see parts/job.sh. KILLS=50: how often drivers are killed;
 # SERVER_AWAY=60: seconds without the API server; KEEP=1: keeps the files, and prints where.
 here=$(cd "$(dirname "$0")" && pwd)
-all="search gang stores job rights revoked token refusals quota namespace expiry away server old kubelet node idle evict preempt kill"
+all="search gang stores job rights revoked token refusals quota namespace expiry away server busy old kubelet node idle evict preempt kill"
 export KUBE_CACHE=${KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier-kube} KILLS=${KILLS:-50}
 export KUBE_BIN=$KUBE_CACHE/bin
 parts=${*:-$all}
