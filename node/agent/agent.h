@@ -1,9 +1,12 @@
 /* agent.h - the parts of espalier-agent and what they share.
  *
  *   agent_main.c      the process: descriptors, signals, devices
- *   agent_loop.c      its loop, its jobs, its end
- *   agent_channel.c   frames from the driver, and to it
+ *   agent_loop.c      its loop, and its end
+ *   agent_channel.c   frames from the driver
+ *   agent_output.c    frames to the driver
+ *   agent_jobs.c      what waits for a disk
  *   agent_gang.c      life of a gang on this node: start, exits, end
+ *   agent_kill.c      how a gang is told to end, and whose fault that is
  *   agent_launch.c    its ports, programs and processes
  *   agent_report.c    rank 0's report socket: lines out, replies in, {"saved": n}
  *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
@@ -75,9 +78,23 @@ struct espl__agent_rank {
 	int on_gpu;             /* holds its GPU */
 };
 
+/* What follows when a step of a gang has ended. The files for the single steps call these: they do
+ * not know agent_gang.c, which is above them. */
+struct espl__gang_steps {
+	void (*begin)(struct espl__agent_gang *); /* its files are there */
+	void (*prepared)(struct espl__agent_gang *, const struct espl__diag *);
+	/* NULL: its GPUs are its own */
+	void (*claimed)(struct espl__agent_gang *, const char *why_not);
+	/* a checkpoint is complete in its folder */
+	void (*sealed)(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
+	/* rank 0 can be read again */
+	void (*saved)(struct espl__agent_gang *, uint64_t iteration, const struct espl__diag *);
+};
+
 #define ESPL__AGENT_GANG_MAGIC 0x6b6d6f64u
 struct espl__agent_gang {
 	uint32_t magic; /* ESPL__AGENT_GANG_MAGIC */
+	const struct espl__gang_steps *steps;
 	struct espl__agent *agent;
 	struct espl__start start;
 	void *start_memory;
@@ -143,6 +160,7 @@ struct espl__agent {
 	uint32_t jobs;
 	struct espl__buf inbox, outbox;
 	size_t inbox_at, outbox_at; /* taken; written */
+	int unread;                 /* the driver is gone, or never reads */
 	int greeted;                /* HELLO came */
 	struct espl__buf past;      /* STATE and backlog of gangs that have ended, newest last */
 	int ending;                 /* the agent is on its way out */
@@ -181,33 +199,35 @@ struct espl__agent {
 
 /* agent_channel.c */
 void espl__agent_receive(struct espl__agent *); /* reads the channel, acts on frames */
-void espl__agent_flush(struct espl__agent *);   /* writes what it can */
+/* agent_output.c */
+void espl__agent_flush(struct espl__agent *); /* writes what it can */
 size_t espl__agent_unsent(const struct espl__agent *);
 void espl__agent_log(struct espl__agent *, espl_level, const char *format, ...) ESPL_PRINTF(3, 4);
 void espl__agent_keep(struct espl__agent_gang *, size_t mark); /* of the frame just ended */
 void espl__agent_gang_over(struct espl__agent_gang *);         /* ENDED was its last frame */
-/* agent_loop.c */
-void espl__agent_run(struct espl__agent *);                      /* until the end of the channel */
-void espl__agent_end(struct espl__agent *, int code);            /* kill all, then exit */
+void espl__agent_put_state(const struct espl__agent_gang *, struct espl__buf *);
+/* agent_jobs.c */
 void espl__agent_job(struct espl__agent *, struct espl__task *); /* run, later done */
+void espl__jobs_finish(struct espl__agent *);                    /* those that have run */
+/* agent_loop.c */
+void espl__agent_run(struct espl__agent *); /* until the end of the channel */
 /* agent_imds.c */
 void espl__imds_greet(struct espl__agent *); /* a driver has come */
 /* When it wants to be called again; 0: when a job is done, or never. */
 int64_t espl__imds_tend(struct espl__agent *, int64_t now);
 /* agent_gang.c */
 void espl__gang_start(struct espl__agent *, struct espl__start *, void *memory);
-void espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);
-void espl__gang_note(struct espl__agent_rank *); /* its supervisor sent something */
-void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PRINTF(2, 3);
-void espl__gang_begin(struct espl__agent_gang *); /* its files are there */
-void espl__gang_prepared(struct espl__agent_gang *, const struct espl__diag *);
-void espl__gang_claimed(struct espl__agent_gang *,
-    const char *why_not); /* NULL: its GPUs are its own */
-void espl__gang_excuse(struct espl__agent_gang *,
-    const char *text); /* it ends, and that was not its doing */
+void espl__agent_end(struct espl__agent *, int code); /* kill all, then exit */
+void espl__gang_note(struct espl__agent_rank *);      /* its supervisor sent something */
 /* Handles deadlines and removes ended gangs; returns the next deadline (0 none). */
 int64_t espl__gang_tend(struct espl__agent *, int64_t now);
+/* agent_kill.c */
 struct espl__agent_gang *espl__gang_find(const struct espl__agent *, uint64_t id);
+void espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);
+void espl__gang_kill_now(struct espl__agent_gang *);
+/* It ends, and that was not its doing. */
+void espl__gang_excuse(struct espl__agent_gang *, const char *text);
+void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* agent_launch.c */
 int espl__gang_launch(struct espl__agent_gang *); /* 0, or -1: a rank carries the reason */
 void espl__agent_reserve(struct espl__agent *, uint64_t gang);
@@ -237,7 +257,7 @@ espl_status espl__files_lead(struct espl__agent_gang *,
     struct espl__diag *);                          /* rank 0 saves here from now on */
 void espl__files_leave(struct espl__agent_gang *); /* removes what is of no more use */
 void espl__files_save(struct espl__agent_gang *, uint64_t iteration);
-void espl__files_verify(struct espl__agent_gang *); /* then espl__gang_prepared */
+void espl__files_verify(struct espl__agent_gang *); /* then steps->prepared */
 /* Can the run's folder be written at all?  If not, that is why the gang failed. */
 void espl__files_probe(struct espl__agent_gang *);
 void espl__files_collect(struct espl__agent *, uint64_t trial, uint64_t keep);
@@ -252,17 +272,13 @@ void espl__relay_again(struct espl__agent *); /* the driver is a new one */
 int espl__relay_receive(struct espl__agent *, uint8_t type, struct espl__reader *);
 /* Sends what is due; returns the next deadline (0 none).  Anywhere. */
 int64_t espl__relay_tend(struct espl__agent *, int64_t now);
-/* A sealed checkpoint is on its way: then espl__files_tell_saved. */
+/* A complete checkpoint is on its way: then espl__files_tell_saved. */
 void espl__relay_save(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
-/* Has to get the files of the search first: 1, then espl__gang_begin. */
+/* Has to get the files of the search first: 1, then steps->begin. */
 int espl__relay_files(struct espl__agent_gang *);
-void espl__relay_fetch(struct espl__agent_gang *);  /* then espl__files_verify */
-void espl__relay_forget(struct espl__agent_gang *); /* it ends, and need not wait for that */
+void espl__relay_fetch(struct espl__agent_gang *); /* then espl__files_verify */
 /* Nothing of it is still to be sent.  Anywhere. */
 int espl__relay_settled(struct espl__agent_gang *);
-/* Whether a checkpoint must be kept although the driver wants only `keep`. Anywhere. */
-int espl__relay_holds(const struct espl__agent *, uint64_t trial, uint64_t checkpoint,
-    uint64_t keep);
 /* agent_courier.c: for movers */
 struct espl__move;
 /* How a folder was not fetched: its courier died; the bucket did not give it. */
@@ -278,13 +294,14 @@ void espl__courier_receive(struct espl__agent *, int fd);
 /* The last line in its log that is not empty, fit to be printed; "" none. */
 void espl__gang_last_line(const struct espl__agent_gang *, char to[ESPL__LAST_LINE_MAX]);
 void espl__last_line(const char *text, size_t size, char *to, size_t room); /* text[size] is 0 */
-/* agent_env.c */
 struct espl__strings {
 	char **list;
 	size_t count, cap;
 };
+/* agent_env.c */
 void espl__env_make(const struct espl__agent_rank *, int reports, int listens,
     struct espl__strings *);
+/* agent_argv.c */
 const char *espl__env_get(const struct espl__strings *, const char *name); /* NULL absent */
 void espl__strings_free(struct espl__strings *);
 void espl__words_add(struct espl__strings *, char *text); /* takes it over */

@@ -14,28 +14,7 @@
 #include "agent/agent_gpu.h"
 #include "agent/agent_sup.h"
 
-static const char *const foreign[] = { "SLURM_", "PMI", "OMPI_", "HYDRA_", NULL };
-/* Those of the agent itself, and those that not every rank has. */
-static const char *const dropped[] = { "ESPALIER_AGENT_DEVICES", "ESPALIER_REPORT_FD",
-	"ESPALIER_LISTEN_FD", "ESPALIER_OPTIONS", "ESPALIER_SEAT", NULL };
-
 #define SET(...) espl__env_set(s, espl__format(__VA_ARGS__))
-
-void
-espl__env_inherit(struct espl__strings *s)
-{
-	for (char **e = environ; e != NULL && *e != NULL; e++) {
-		size_t length = strcspn(*e, "=");
-		int drop = (*e)[length] == '\0' || length == 0;
-
-		for (size_t i = 0; foreign[i] != NULL && !drop; i++)
-			drop = strncmp(*e, foreign[i], strlen(foreign[i])) == 0;
-		for (size_t i = 0; dropped[i] != NULL && !drop; i++)
-			drop = strlen(dropped[i]) == length && strncmp(*e, dropped[i], length) == 0;
-		if (!drop)
-			espl__env_set(s, espl__strdup(*e));
-	}
-}
 
 static void
 set_own_variables(struct espl__strings *s, const struct espl__agent_rank *rank, int reports,

@@ -194,6 +194,24 @@ espl__files_leave(struct espl__agent_gang *g)
 		espl__agent_job(g->agent, &r->head);
 }
 
+/* On a private node: whether a checkpoint must be kept although the driver wants only `keep`. */
+static int
+is_needed(const struct espl__agent *a, uint64_t trial, uint64_t checkpoint, uint64_t keep)
+{
+	int lives = 0;
+
+	for (uint32_t i = 0; a->mover != NULL && i < a->gang_count; i++) {
+		const struct espl__agent_gang *g = a->gangs[i];
+
+		lives |= g->start.trial == trial;
+		if (g->start.checkpoint == checkpoint && checkpoint != 0 &&
+		    g->start.source == trial)
+			return 1;
+	}
+	/* The driver may not know the newest of them yet. */
+	return a->mover != NULL && (keep == 0 ? lives : checkpoint > keep);
+}
+
 /* Is it a name of something that can be removed when no process holds it? checkpoint-KEEP stays. */
 static int
 is_collectable(const struct espl__agent *a, uint64_t trial, int folder, const char *name,
@@ -208,7 +226,7 @@ is_collectable(const struct espl__agent *a, uint64_t trial, int folder, const ch
 		uint64_t n = strtoull(name + 11, &end, 10);
 
 		return *end == '\0' && end > name + 11 && (keep == 0 || n != keep) &&
-		    !espl__relay_holds(a, trial, n, keep);
+		    !is_needed(a, trial, n, keep);
 	}
 	if (strncmp(name, "saving-", 7) != 0 && strncmp(name, "scratch-", 8) != 0)
 		return 0;
@@ -298,10 +316,7 @@ end_saving(struct espl__agent *a, struct espl__task *job)
 	g->saving_now = 0;
 	g->agent->changed = 1;
 	if (s->diag.status == ESPL_OK) {
-		if (g->agent->mover != NULL)
-			espl__relay_save(g, s->iteration, s->bytes);
-		else
-			espl__files_tell_saved(g, s->iteration, s->bytes);
+		g->steps->sealed(g, s->iteration, s->bytes);
 		let_go(&g->saving);
 		if (hold_new(&g->saving, &made) != ESPL_OK)
 			(void)espl__fail(&s->diag, made.status,
@@ -312,10 +327,8 @@ end_saving(struct espl__agent *a, struct espl__task *job)
 
 		espl__gang_excuse(g, text);
 		free(text);
-	} else if (s->diag.status != ESPL_OK) {
-		espl__report_garbage(g, "{\"saved\": %" PRIu64 "}: %s", s->iteration, s->diag.text);
 	} else {
-		espl__report_take(g);
+		g->steps->saved(g, s->iteration, &s->diag);
 	}
 	free(s->from);
 	free(s->place);
@@ -364,7 +377,7 @@ end_verification(struct espl__agent *a, struct espl__task *job)
 
 	(void)a;
 	g->jobs--;
-	espl__gang_prepared(g, &v->diag);
+	g->steps->prepared(g, &v->diag);
 	free(v);
 }
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,12 +23,91 @@
 #define MS INT64_C(1000000)
 #define GIVE_UP (10000 * MS) /* SIGKILL works at once, unless a disk or driver hangs */
 
-struct espl__agent_gang *
-espl__gang_find(const struct espl__agent *a, uint64_t id)
+/* ---- what follows a step that ended ------------------------------------------------------- */
+
+/* What never ran is gone; what runs is killed. */
+static void
+call_off(struct espl__agent_gang *g)
 {
-	ESPL__CHECK(a, AGENT);
-	return espl__map_get(&a->by_id, id);
+	for (uint32_t i = 0; i < g->start.rank_count; i++)
+		if (g->ranks[i].state == ESPL__RANK_NONE) {
+			g->ranks[i].state = ESPL__RANK_GONE;
+			g->ranks[i].code = g->culprit == (int)i ? g->ranks[i].code : -SIGKILL;
+			g->gone++;
+			espl__gpus_leave(&g->ranks[i]);
+		}
+	if (g->gone < g->start.rank_count)
+		espl__gang_kill(g, 0);
 }
+
+static void
+gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
+{
+	ESPL__CHECK(g, AGENT_GANG);
+	if (g->ending) { /* KILL came first */
+		call_off(g);
+		return;
+	}
+	if (diag != NULL && diag->status != ESPL_OK) {
+		espl__rank_fail(&g->ranks[0], "no checkpoint: %" PRIu64 " of trial %" PRIu64 ": %s",
+		    g->start.checkpoint, g->start.source, diag->text);
+		call_off(g);
+	} else {
+		espl__gpus_claim(g);
+	}
+}
+
+static void
+gang_claimed(struct espl__agent_gang *g, const char *why_not)
+{
+	ESPL__CHECK(g, AGENT_GANG);
+	if (why_not != NULL)
+		espl__rank_fail(&g->ranks[0], "%s", why_not);
+	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)
+		call_off(g);
+}
+
+static void
+gang_begin(struct espl__agent_gang *g)
+{
+	ESPL__CHECK(g, AGENT_GANG);
+	/* A trainable's checkpoint is read by rank 0 alone: other nodes need not have it. */
+	if (g->restore[0] != '\0' && (g->leads || g->start.argc > 0)) {
+		if (g->agent->mover != NULL)
+			espl__relay_fetch(g);
+		else
+			espl__files_verify(g);
+	} else {
+		gang_prepared(g, NULL);
+	}
+}
+
+/* A sealed checkpoint is reported, or on its way to the driver first. */
+static void
+gang_sealed(struct espl__agent_gang *g, uint64_t iteration, uint64_t bytes)
+{
+	ESPL__CHECK(g, AGENT_GANG);
+	if (g->agent->mover != NULL)
+		espl__relay_save(g, iteration, bytes);
+	else
+		espl__files_tell_saved(g, iteration, bytes);
+}
+
+static void
+gang_saved(struct espl__agent_gang *g, uint64_t iteration, const struct espl__diag *diag)
+{
+	ESPL__CHECK(g, AGENT_GANG);
+	if (diag->status != ESPL_OK)
+		espl__report_garbage(g, "{\"saved\": %" PRIu64 "}: %s", iteration, diag->text);
+	else
+		espl__report_take(g);
+}
+
+static const struct espl__gang_steps steps = { .begin = gang_begin,
+	.prepared = gang_prepared,
+	.claimed = gang_claimed,
+	.sealed = gang_sealed,
+	.saved = gang_saved };
 
 /* ---- start ------------------------------------------------------------------------------- */
 
@@ -50,6 +128,7 @@ make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 
 	g->magic = ESPL__AGENT_GANG_MAGIC;
 	g->agent = a;
+	g->steps = &steps;
 	g->start = *start;
 	g->start_memory = memory;
 	g->culprit = -1;
@@ -93,112 +172,10 @@ espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
 	}
 	g = make_gang(a, start, memory);
 	if (!espl__relay_files(g))
-		espl__gang_begin(g);
-}
-
-void
-espl__gang_begin(struct espl__agent_gang *g)
-{
-	ESPL__CHECK(g, AGENT_GANG);
-	/* A trainable's checkpoint is read by rank 0 alone: other nodes need not have it. */
-	if (g->restore[0] != '\0' && (g->leads || g->start.argc > 0)) {
-		if (g->agent->mover != NULL)
-			espl__relay_fetch(g);
-		else
-			espl__files_verify(g);
-	} else {
-		espl__gang_prepared(g, NULL);
-	}
-}
-
-/* What never ran is gone; what runs is killed. */
-static void
-call_off(struct espl__agent_gang *g)
-{
-	for (uint32_t i = 0; i < g->start.rank_count; i++)
-		if (g->ranks[i].state == ESPL__RANK_NONE) {
-			g->ranks[i].state = ESPL__RANK_GONE;
-			g->ranks[i].code = g->culprit == (int)i ? g->ranks[i].code : -SIGKILL;
-			g->gone++;
-			espl__gpus_leave(&g->ranks[i]);
-		}
-	if (g->gone < g->start.rank_count)
-		espl__gang_kill(g, 0);
-}
-
-void
-espl__gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
-{
-	ESPL__CHECK(g, AGENT_GANG);
-	if (g->ending) { /* KILL came first */
-		call_off(g);
-		return;
-	}
-	if (diag != NULL && diag->status != ESPL_OK) {
-		espl__rank_fail(&g->ranks[0], "no checkpoint: %" PRIu64 " of trial %" PRIu64 ": %s",
-		    g->start.checkpoint, g->start.source, diag->text);
-		call_off(g);
-	} else {
-		espl__gpus_claim(g);
-	}
-}
-
-void
-espl__gang_claimed(struct espl__agent_gang *g, const char *why_not)
-{
-	ESPL__CHECK(g, AGENT_GANG);
-	if (why_not != NULL)
-		espl__rank_fail(&g->ranks[0], "%s", why_not);
-	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)
-		call_off(g);
-}
-
-void
-espl__gang_excuse(struct espl__agent_gang *g, const char *text)
-{
-	struct espl__agent_rank *r = &g->ranks[g->culprit >= 0 ? g->culprit : 0];
-
-	ESPL__CHECK(g, AGENT_GANG);
-	g->culprit = (int)r->index;
-	free(r->text);
-	r->text = espl__strdup(text);
-	espl__gang_kill(g, 0);
-}
-
-void
-espl__rank_fail(struct espl__agent_rank *r, const char *format, ...)
-{
-	char text[600];
-	va_list args;
-
-	ESPL__ASSERT(r == &r->gang->ranks[r->index]);
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	if (r->text == NULL)
-		r->text = espl__strdup(text);
-	r->code = 127;
-	if (r->gang->culprit < 0)
-		r->gang->culprit = (int)r->index;
+		gang_begin(g);
 }
 
 /* ---- end --------------------------------------------------------------------------------- */
-
-static void
-order_ranks(struct espl__agent_gang *g, char what)
-{
-	for (uint32_t i = 0; i < g->start.rank_count; i++) {
-		struct espl__agent_rank *r = &g->ranks[i];
-
-		if (r->link < 0)
-			continue;
-		if (r->state != ESPL__RANK_EXITED)
-			r->by_us = 1;
-		/* A full socket holds an order already; a broken one ends by itself. */
-		while (send(r->link, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
-			;
-	}
-}
 
 /* Kill the processes left by a rank that left its gang; the other ranks continue. */
 static void
@@ -208,42 +185,6 @@ sweep_after(const struct espl__agent_rank *r)
 
 	while (send(r->link, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
-}
-
-static void
-kill_now(struct espl__agent_gang *g)
-{
-	if (g->killing)
-		return;
-	g->killing = 1;
-	g->kill_at = 0;
-	g->give_up_at = espl__tick() + GIVE_UP;
-	order_ranks(g, ESPL__SUP_KILL);
-}
-
-void
-espl__gang_kill(struct espl__agent_gang *g, uint64_t grace_ms)
-{
-	int64_t at;
-
-	ESPL__CHECK(g, AGENT_GANG);
-	if (grace_ms > UINT64_C(86400000))
-		grace_ms = UINT64_C(86400000);
-	at = espl__tick() + (int64_t)grace_ms * MS;
-	if (!g->launched || grace_ms == 0) {
-		g->ending = 1;
-		if (g->launched)
-			kill_now(g);
-		else
-			espl__relay_forget(g);
-		return;
-	}
-	if (!g->ending) {
-		g->ending = 1;
-		order_ranks(g, ESPL__SUP_TERM);
-	}
-	if (!g->killing && (g->kill_at == 0 || at < g->kill_at))
-		g->kill_at = at;
 }
 
 static uint32_t
@@ -320,7 +261,7 @@ rank_exited(struct espl__agent_rank *r, int code)
 		espl__gpus_failed(g);
 	}
 	if (count_in(g, ESPL__RANK_EXITED) + g->gone == g->start.rank_count) {
-		kill_now(g); /* whatever they left behind */
+		espl__gang_kill_now(g); /* whatever they left behind */
 	} else if (code == 0 && r->leaves) {
 		sweep_after(r);
 	} else if (code != 0 && !r->by_us) {
@@ -526,7 +467,7 @@ tend_gang(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_
 	if (g->mute_at != 0 && now >= g->mute_at)
 		espl__report_mute(g);
 	if (g->kill_at != 0 && now >= g->kill_at)
-		kill_now(g);
+		espl__gang_kill_now(g);
 	espl__gang_tell_left(g);
 	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 &&
 	    !a->strays && espl__gpus_settled(g) && espl__relay_settled(g)) {
@@ -566,4 +507,19 @@ espl__gang_tend(struct espl__agent *a, int64_t now)
 			i++;
 	}
 	return next;
+}
+
+void
+espl__agent_end(struct espl__agent *a, int code)
+{
+	ESPL__CHECK(a, AGENT);
+	if (a->ending)
+		return;
+	a->ending = 1;
+	a->exit_code = code;
+	a->changed = 1;
+	for (uint32_t i = 0; i < a->gang_count; i++)
+		espl__gang_kill(a->gangs[i], 0);
+	while (a->reserved_count > 0)
+		espl__agent_unreserve(a, a->reserved[0].gang);
 }

@@ -297,7 +297,7 @@ static void
 finish_claim(struct espl__agent_gang *g, const char *why_not)
 {
 	g->claiming = 0;
-	espl__gang_claimed(g, why_not);
+	g->steps->claimed(g, why_not);
 }
 
 /* Whether its GPUs are clean. -1: one is set aside, and the claim is answered. */
@@ -380,7 +380,7 @@ espl__gpus_claim(struct espl__agent_gang *g)
 	for (uint32_t i = 0; gpus && i < g->start.rank_count; i++)
 		gpus = g->start.ranks[i].gpu < a->slots;
 	if (!gpus) { /* one that is not there is the launch's to tell */
-		espl__gang_claimed(g, NULL);
+		g->steps->claimed(g, NULL);
 		return;
 	}
 	if (!a->swept) {

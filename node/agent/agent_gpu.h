@@ -132,7 +132,7 @@ enum espl__verdict espl__seen_judge(const struct espl__seen *, uint64_t level, u
 
 void espl__gpus_open(struct espl__agent *);
 void espl__gpus_free(struct espl__agent *);
-/* espl__gang_claimed is called when the gang's GPUs are its own, or cannot be. */
+/* steps->claimed is called when the gang's GPUs are its own, or cannot be. */
 void espl__gpus_claim(struct espl__agent_gang *);
 void espl__gpus_leave(struct espl__agent_rank *);        /* it is gone; more than once is fine */
 void espl__gpus_failed(struct espl__agent_gang *);       /* a rank of it failed by itself */

@@ -1,11 +1,6 @@
-/* agent_loop.c - the main loop (wait, receive, act, send) and the shutdown.
- *
- * What waits for a disk runs as a job in a thread; its pointer comes back through a pipe, so
- * that everything but the job's own work happens here, in one thread.
- */
+/* agent_loop.c - the main loop (wait, receive, act, send) and the shutdown. */
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -21,69 +16,6 @@
 
 #define MS INT64_C(1000000)
 #define LAST_WAIT (15000 * MS) /* for processes and disks at the end */
-
-/* ---- jobs -------------------------------------------------------------------------------- */
-
-struct job_call {
-	struct espl__task *job;
-	int to;
-};
-
-static void
-hand_back(int to, struct espl__task *job)
-{
-	/* A pointer is far below PIPE_BUF: whole or not at all. */
-	while (write(to, &job, sizeof job) < 0 && errno == EINTR)
-		;
-}
-
-static void *
-job_thread(void *p)
-{
-	struct job_call call = *(struct job_call *)p;
-
-	free(p);
-	call.job->run(call.job);
-	hand_back(call.to, call.job);
-	return NULL;
-}
-
-void
-espl__agent_job(struct espl__agent *a, struct espl__task *job)
-{
-	struct job_call *call = espl__alloc(sizeof *call);
-	pthread_attr_t attr;
-	pthread_t thread;
-	int failed;
-
-	ESPL__CHECK(a, AGENT);
-	ESPL__ASSERT(job->run != NULL && job->done != NULL);
-	*call = (struct job_call){ job, a->jobs_in };
-	a->jobs++;
-	failed = pthread_attr_init(&attr);
-	if (failed == 0) {
-		(void)pthread_attr_setstacksize(&attr, (size_t)512 << 10);
-		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		failed = pthread_create(&thread, &attr, job_thread, call);
-		(void)pthread_attr_destroy(&attr);
-	}
-	if (failed != 0)
-		(void)job_thread(call); /* cannot create a thread: do it here, and block */
-}
-
-static void
-finish_jobs(struct espl__agent *a)
-{
-	struct espl__task *job;
-
-	while (read(a->jobs_out, &job, sizeof job) == (ssize_t)sizeof job) {
-		ESPL__ASSERT(a->jobs > 0);
-		a->jobs--;
-		job->done(a, job);
-	}
-}
-
-/* ---- the loop ---------------------------------------------------------------------------- */
 
 #define CONTROL (1u << 30)
 #define COURIER 1u
@@ -207,6 +139,14 @@ wait_ms(const struct espl__agent *a, int64_t next, int64_t now)
 	    : (int)((until - now) / MS > 60000 ? 60000 : (until - now + MS - 1) / MS);
 }
 
+/* The driver is gone, or never reads. */
+static void
+end_if_unread(struct espl__agent *a)
+{
+	if (a->unread)
+		espl__agent_end(a, 1);
+}
+
 static void
 turn_loop(struct espl__agent *a, struct polls *p)
 {
@@ -218,6 +158,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	next = next == 0 || (third != 0 && third < next) ? third : next;
 	next = next == 0 || (fourth != 0 && fourth < next) ? fourth : next;
 	espl__agent_flush(a);
+	end_if_unread(a);
 	if (a->changed || full != p->full) {
 		a->changed = 0;
 		p->full = full;
@@ -235,27 +176,13 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	if (p->fds[2].revents != 0)
 		take_signals(a);
 	if (p->fds[3].revents != 0)
-		finish_jobs(a);
+		espl__jobs_finish(a);
 	if (a->heartbeat_ns > 0 && !a->ending &&
 	    espl__tick() - a->heard_at > 10 * a->heartbeat_ns) {
 		espl__agent_log(a, ESPL_ERROR, "no message from the driver for too long");
 		espl__agent_end(a, 1);
 	}
-}
-
-void
-espl__agent_end(struct espl__agent *a, int code)
-{
-	ESPL__CHECK(a, AGENT);
-	if (a->ending)
-		return;
-	a->ending = 1;
-	a->exit_code = code;
-	a->changed = 1;
-	for (uint32_t i = 0; i < a->gang_count; i++)
-		espl__gang_kill(a->gangs[i], 0);
-	while (a->reserved_count > 0)
-		espl__agent_unreserve(a, a->reserved[0].gang);
+	end_if_unread(a);
 }
 
 static void

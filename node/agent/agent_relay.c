@@ -197,17 +197,6 @@ espl__relay_fetch(struct espl__agent_gang *g)
 	espl__mover_get(g->agent->mover, name);
 }
 
-void
-espl__relay_forget(struct espl__agent_gang *g)
-{
-	ESPL__CHECK(g, AGENT_GANG);
-	if (!g->fetching && g->fetch_at == 0)
-		return;
-	g->fetching = g->lacks_files = 0;
-	g->fetch_at = 0;
-	espl__gang_prepared(g, NULL);
-}
-
 /* ---- the files of the search -------------------------------------------------------------- */
 
 /* The name of what a gang works in, if that is below the run's folder; else NULL. */
@@ -262,12 +251,12 @@ take_files(struct espl__agent *a, const char *name, const struct espl__diag *dia
 	while ((g = find_lacking(a, name)) != NULL) {
 		g->fetching = g->lacks_files = 0;
 		if (diag->status == ESPL_OK) {
-			espl__gang_begin(g);
+			g->steps->begin(g);
 		} else {
 			char *text = espl__format("run folder: the files of the search: %s",
 			    espl__reason(diag));
 
-			espl__gang_claimed(g, text);
+			g->steps->claimed(g, text);
 			free(text);
 		}
 	}
@@ -308,7 +297,7 @@ fetch_failed(struct espl__agent_gang *g, const struct espl__diag *diag)
 		text = espl__format("%s: %s",
 		    diag->status == ESPL__COURIER_REFUSED ? "store" : "run folder",
 		    diag->status == ESPL__COURIER_REFUSED ? diag->text : espl__reason(diag));
-	espl__gang_claimed(g, text);
+	g->steps->claimed(g, text);
 	free(text);
 }
 
@@ -330,26 +319,9 @@ on_got(void *ctx, const char *name, const struct espl__diag *diag)
 		} else if (espl__store_is_system(diag->status)) {
 			fetch_failed(g, diag);
 		} else {
-			espl__gang_prepared(g, diag);
+			g->steps->prepared(g, diag);
 		}
 	}
-}
-
-int
-espl__relay_holds(const struct espl__agent *a, uint64_t trial, uint64_t checkpoint, uint64_t keep)
-{
-	int lives = 0;
-
-	for (uint32_t i = 0; a->mover != NULL && i < a->gang_count; i++) {
-		const struct espl__agent_gang *g = a->gangs[i];
-
-		lives |= g->start.trial == trial;
-		if (g->start.checkpoint == checkpoint && checkpoint != 0 &&
-		    g->start.source == trial)
-			return 1;
-	}
-	/* The driver may not know the newest of them yet. */
-	return a->mover != NULL && (keep == 0 ? lives : checkpoint > keep);
 }
 
 /* ---- logs --------------------------------------------------------------------------------- */
@@ -443,7 +415,7 @@ espl__relay_tend(struct espl__agent *a, int64_t now)
 
 		espl__agent_flush(a);
 		unsent = espl__agent_unsent(a);
-		if (a->ending || unsent >= OUT_MOST ||
+		if (a->ending || a->unread || unsent >= OUT_MOST ||
 		    espl__mover_pump(a->mover, &a->outbox, a->outbox_at + OUT_MOST, now) == 0)
 			return next;
 	}
