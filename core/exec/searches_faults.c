@@ -188,10 +188,9 @@ espl__search_stop_saving(struct espl__search *s, const struct espl__trial *t, co
 		espl__item_changed(item, ESPL_WHY_HINT);
 	}
 	espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
-	    "%s%s%sthe program does not save checkpoints: trial %llu was asked to pause and exited "
-	    "without one%s%s. From now on, trials are not paused or resized, a trial that has to "
-	    "start again begins at iteration 0, and no model is stored (set trial.checkpoint = "
-	    "false to declare this)",
+	    "%s%s%sthe program does not save checkpoints: trial %llu paused without one%s%s. "
+	    "Trials are not paused or resized any more, and one that starts again begins anew "
+	    "(set trial.checkpoint = false to declare this)",
 	    x->config->pool ? "experiment '" : "", x->config->pool ? s->config->name : "",
 	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }

@@ -73,17 +73,15 @@ find_places(struct espl__forecast *f, const struct espl_plan *plan, struct espl_
 
 		if (p->bracket >= spec->bracket_count ||
 		    p->stage >= spec->brackets[p->bracket]->stage_count)
-			return CONFIG("the plan contains stage %u of bracket %u, which the search "
-				      "does not have",
+			return CONFIG("stage %u of bracket %u is planned, but does not exist",
 			    p->stage, p->bracket);
 		place = &f->places[f->first_table[p->bracket] + p->stage];
 		if (*place != ESPL_ANY)
 			return CONFIG("the plan contains stage %u of bracket %u twice", p->stage,
 			    p->bracket);
 		if (p->offer >= f->setup.offer_count || f->setup.offers[p->offer] == NULL)
-			return CONFIG("the plan puts stage %u of bracket %u on offer %u, which "
-				      "does not exist",
-			    p->stage, p->bracket, p->offer);
+			return CONFIG("offer %u of the plan does not exist (stage %u, bracket %u)",
+			    p->offer, p->stage, p->bracket);
 		*place = i;
 	}
 	for (uint32_t i = 0; i < f->table_count; i++)
@@ -109,18 +107,15 @@ refuse_stage(const struct espl__forecast *f, const struct espl_plan_stage *p,
 
 	if (nodes > offer->nodes_max)
 		return espl__fail(diag, ESPL_E_INFEASIBLE,
-		    "stage %u of bracket %u cannot have %u GPU%s of offer '%s', which are %llu "
-		    "nodes, because there %s only %u",
-		    t->number, t->bracket, p->gpus, p->gpus == 1 ? "" : "s", name,
-		    (unsigned long long)nodes, offer->nodes_max == 1 ? "is" : "are",
-		    offer->nodes_max);
+		    "stage %u of bracket %u: offer '%s' has fewer nodes than needed (%u, not %llu)",
+		    t->number, t->bracket, name, offer->nodes_max, (unsigned long long)nodes);
 	less.gpus_per_trial = less.nodes = 0;
 	for (less.gpus = 1; less.gpus < most && lay_out(f, &less, t, &view) != 0;)
 		less.gpus++;
 	if (less.gpus < most && less.gpus > p->gpus)
 		return espl__fail(diag, ESPL_E_INFEASIBLE,
-		    "stage %u of bracket %u cannot be placed on %u GPU%s of offer '%s'; a trial "
-		    "needs at least %u",
+		    "stage %u of bracket %u cannot be placed on %u GPU%s of offer '%s'; "
+		    "a trial needs at least %u",
 		    t->number, t->bracket, p->gpus, p->gpus == 1 ? "" : "s", name, less.gpus);
 	return espl__fail(diag, ESPL_E_INFEASIBLE,
 	    "stage %u of bracket %u, %u trial%s, cannot be placed on %u GPU%s of offer '%s'",
@@ -154,8 +149,7 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 		begun = espl__begun(f, i, &step->past_s, &warm);
 		if (begun != NULL && (begun->offer != p->offer || begun->gpus != p->gpus))
 			return espl__fail(diag, ESPL_E_INFEASIBLE,
-			    "stage %u of bracket %u has started on %u GPUs of offer %u and cannot "
-			    "be moved",
+			    "stage %u of bracket %u cannot be moved: it runs on %u GPUs (offer %u)",
 			    t->number, t->bracket, begun->gpus, begun->offer);
 		step->warm |= begun != NULL && warm ? ESPL__WARM_BEFORE : 0;
 		f->step_count++;
@@ -254,8 +248,8 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 		take_fresh(f, i);
 		if (step->fresh > 0 && (step->terms->offer->flags & ESPL_OFFER_GONE) != 0)
 			return espl__fail(diag, ESPL_E_INFEASIBLE,
-			    "stage %u of bracket %u needs %u new node%s of offer '%s', which is no "
-			    "longer available",
+			    "stage %u of bracket %u needs %u new node%s of offer '%s', "
+			    "which is no longer available",
 			    step->view.stage, step->view.bracket, step->fresh,
 			    step->fresh == 1 ? "" : "s",
 			    step->terms->offer->name != NULL ? step->terms->offer->name : "");

@@ -103,11 +103,9 @@ espl__sold_suits_jobs(const struct espl__jobs *jobs, uint64_t gpus, const char *
 		if ((uint64_t)job->nodes_min * jobs->unit <= gpus)
 			continue;
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, jobs->file, job->line,
-		    "job '%s' needs %u node%s of %u GPU%s, but cloud '%s' offers at most %llu "
-		    "GPU%s",
-		    job->name, (unsigned)job->nodes_min, job->nodes_min == 1 ? "" : "s",
-		    (unsigned)jobs->unit, jobs->unit == 1 ? "" : "s", cloud,
-		    (unsigned long long)gpus, gpus == 1 ? "" : "s");
+		    "job '%s' needs %llu GPU%s, which is more than cloud '%s' offers (%llu)",
+		    job->name, (unsigned long long)job->nodes_min * jobs->unit,
+		    job->nodes_min * jobs->unit == 1 ? "" : "s", cloud, (unsigned long long)gpus);
 		espl__hint(diag, "lower %s, or configure the cloud with more nodes",
 		    jobs->file != NULL ? "its nodes_min (nodes_asked, if jobs are not elastic)"
 				       : "workload.unit");

@@ -86,8 +86,8 @@ espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c, doub
 	if (isfinite(least_s) && isfinite(least_usd) && c->deadline != ESPL_NEVER &&
 	    c->budget != INT64_MAX)
 		espl__hint(diag,
-		    "the fastest plan takes %s (experiment.deadline), the cheapest costs %s "
-		    "(experiment.budget)",
+		    "the fastest plan takes %s (experiment.deadline), "
+		    "and the cheapest plan costs %s (experiment.budget)",
 		    time, cost);
 	else if (isfinite(least_s) && (c->deadline != ESPL_NEVER || !isfinite(least_usd)))
 		espl__hint(diag, "the shortest feasible deadline is %s (experiment.deadline)",

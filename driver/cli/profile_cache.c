@@ -110,16 +110,15 @@ report_none(const struct espl__session *s, const char *path, int tell, int progr
 	if (s->config->trial.curves == NULL) {
 		if (tell && s->config->trial.profile != NULL)
 			espl__log(ESPL_INFO,
-			    "trial.profile = \"auto\": there is no stored profile of this trial on "
-			    "this hardware. A run measures the trial as it goes; a simulation "
-			    "assumes one second per iteration on any number of GPUs. Measure a "
-			    "profile with `espalier profile %s`",
+			    "there is no stored profile of this trial (trial.profile); "
+			    "a simulation assumes one second per iteration on any number of GPUs. "
+			    "Measure a profile with `espalier profile %s`",
 			    path);
 	} else if (program) {
 		espl__log(ESPL_WARN,
-		    "there is no stored profile of this trial on this hardware, so starts take no "
-		    "time in this simulation; measure one with `espalier profile %s`, or name one "
-		    "with --set 'trial.profile=\"FILE\"'",
+		    "there is no stored profile of this trial, so starts take no time; "
+		    "measure one with `espalier profile %s`, "
+		    "or name one with --set 'trial.profile=\"FILE\"'",
 		    path);
 	} else if (s->config->trial.curves_text != NULL) {
 		espl__log(ESPL_WARN,

@@ -526,9 +526,8 @@ espl__session_env_report(const struct espl__session *s)
 	for (uint32_t i = 0; env != NULL && i < env->child_count; i++)
 		if (looks_secret(env->children[i]))
 			espl__log(ESPL_WARN,
-			    "trial.env.%s looks like a secret, but its value is stored in the run "
-			    "directory; use `env_from = [ \"%s\" ]` to take it from the "
-			    "environment without storing it",
+			    "trial.env.%s looks like a secret, but the run directory stores it; "
+			    "`env_from = [ \"%s\" ]` takes it from the environment instead",
 			    env->children[i]->name, env->children[i]->name);
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		espl__session_env_report(&s->entries[i]);

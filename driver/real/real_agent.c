@@ -138,8 +138,7 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 	if (protocol != ESPL__WIRE_PROTOCOL) {
 		agent->refused = 1;
 		espl__agent_break(agent,
-		    "its espalier-agent (version %s) speaks protocol %u, but this program speaks "
-		    "%u",
+		    "it has an espalier-agent of version %s, which speaks protocol %u, not %u",
 		    version, protocol, ESPL__WIRE_PROTOCOL);
 		return 0;
 	}

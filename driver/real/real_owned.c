@@ -132,9 +132,8 @@ report_released(const struct espl__orphan *o, espl_money charged)
 		    name_of(o), espl__format_money(charged, usd));
 	else
 		espl__log(ESPL_WARN,
-		    "machine '%s' of this run was not among its leases and has been released; its "
-		    "cost "
-		    "is unknown, and the cost of the run does not include it",
+		    "machine '%s' of this run was not among its leases and has been released; "
+		    "its cost is unknown, and the cost of the run does not include it",
 		    name_of(o));
 }
 

@@ -81,8 +81,8 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 	espl__buf_free(&text);
 	if (trial->metrics != NULL)
 		espl__log(ESPL_INFO,
-		    "metrics are read from the output of the trials, which save no checkpoints: a "
-		    "trial that is paused and promoted later trains again from iteration 0");
+		    "trials whose metrics are read from their output save no checkpoints: "
+		    "one that is paused and promoted later trains again from iteration 0");
 	return set_environment(kind, trial, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
 }
 

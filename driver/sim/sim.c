@@ -181,8 +181,8 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 		    "the simulation is stuck: no trial is running, no node is starting and no "
 		    "timer is set, but the search has not ended");
 		espl__hint(diag,
-		    "check that the cloud offers enough GPUs for a trial, and that a trial that "
-		    "hangs has a trial.report_limit; --verbose shows what the plugins decided");
+		    "does the cloud offer enough GPUs for a trial, and is trial.report_limit set? "
+		    "--verbose shows what the plugins decided");
 		return ESPL_E_BUG;
 	}
 	if (top == NULL && at - sim->barren_from > BARREN_MAX) {

@@ -584,13 +584,13 @@ Test(forecast, plans_that_cannot_be)
 	} while (0)
 	FAILS(c.plan.stage_count = 1, ESPL_E_CONFIG, "leaves out stage 1");
 	FAILS(c.entries[1].stage = 0, ESPL_E_CONFIG, "stage 0 of bracket 0 twice");
-	FAILS(c.entries[1].stage = 2, ESPL_E_CONFIG, "stage 2 of bracket 0, which");
-	FAILS(c.entries[1].bracket = 1, ESPL_E_CONFIG, "bracket 1, which");
+	FAILS(c.entries[1].stage = 2, ESPL_E_CONFIG, "stage 2 of bracket 0 is planned, but");
+	FAILS(c.entries[1].bracket = 1, ESPL_E_CONFIG, "bracket 1 is planned, but");
 	FAILS(c.entries[1].offer = 1, ESPL_E_CONFIG, "offer 1");
 	FAILS(c.offer_list[0] = NULL, ESPL_E_CONFIG, "offer 0");
 	FAILS(c.entries[1].gpus = 0, ESPL_E_INFEASIBLE,
 	    "stage 1 of bracket 0 cannot be placed on 0 GPUs");
-	FAILS(c.offers[0].nodes_max = 0, ESPL_E_INFEASIBLE, "cannot have 4 GPUs");
+	FAILS(c.offers[0].nodes_max = 0, ESPL_E_INFEASIBLE, "has fewer nodes than needed (0, not");
 	FAILS(c.offers[0].flags = ESPL_OFFER_GONE, ESPL_E_INFEASIBLE, "no longer available");
 #undef FAILS
 }

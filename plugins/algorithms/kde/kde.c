@@ -291,8 +291,8 @@ report_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, 
 	}
 	if (kde->learned == 0)
 		espl_logf(kde->host, ESPL_WARN,
-		    "the model cannot use the earlier run: none of its %llu observations is at an "
-		    "iteration at which this search compares trials (%llu to %llu)",
+		    "the model cannot use the earlier run: none of its %llu observations is "
+		    "at an iteration at which this search compares trials (%llu to %llu)",
 		    (unsigned long long)others, (unsigned long long)least,
 		    (unsigned long long)most);
 	else

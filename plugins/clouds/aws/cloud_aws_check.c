@@ -35,9 +35,8 @@ struct check_hint {
 };
 static const struct check_hint hints[] = {
 	{ "ExpiredToken",
-	    "log in again, for example with `aws sso login`, or set newer keys in "
-	    "AWS_ACCESS_KEY_ID, "
-	    "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN" },
+	    "log in again, for example with `aws sso login`, or set newer keys "
+	    "in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN" },
 	{ "SignatureDoesNotMatch",
 	    "the secret key does not belong to the access key: check AWS_SECRET_ACCESS_KEY or "
 	    "~/.aws/credentials" },

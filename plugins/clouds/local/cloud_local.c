@@ -239,8 +239,8 @@ report_waiting(struct local *l, uint32_t wanted, const char *holder)
 		return;
 	(void)snprintf(l->told, sizeof l->told, "%s", holder);
 	(void)snprintf(text, sizeof text,
-	    "only %u of the %u slots that this run needs are free on this machine, others are held "
-	    "by %s; waiting for them (set cloud.share = true to share them)",
+	    "waiting for slots of this machine: only %u of %u are free, others are held by %s "
+	    "(set cloud.share = true to share them)",
 	    l->taken, wanted, holder);
 	l->host->log(l->host, ESPL_WARN, text);
 }
