@@ -271,7 +271,7 @@ const struct espl__verb espl__verbs[] = {
 	    "directory) and\n"
 	    "updates it as they progress, with the queue of a pool and the logs of trials.  "
 	    "Listens on this\n"
-	    "machine only, and answers only who has the printed address.  From another machine, "
+	    "machine only, and requires the token in the printed address.  From another machine, "
 	    "use ssh -L.\n",
 	    serve_flags, 0, ESPL__POSITIONAL_MAX, espl__verb_serve },
 	{ "nodes", "[DIR|--config FILE] [--release RUN [--force]] [--json]",
