@@ -349,9 +349,20 @@ by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static int
+is_wanted(const char *file, const struct found *wanted)
+{
+	char name[128];
+	espl_kind kind;
+
+	return wanted == NULL ||
+	    (espl__module_name(file, &kind, name, sizeof name) == 0 && kind == wanted->kind &&
+		espl__plugin_name_equal(name, wanted->name));
+}
+
 /* The folder's files in the order of their names: what readdir says first is an accident. */
 static void
-look_in(struct catalogue *c, const char *folder)
+look_in(struct catalogue *c, const char *folder, const struct found *wanted)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
@@ -363,7 +374,8 @@ look_in(struct catalogue *c, const char *folder)
 	while ((entry = readdir(dir)) != NULL) {
 		size_t size = strlen(entry->d_name);
 
-		if (size < 4 || strcmp(entry->d_name + size - 3, ".so") != 0)
+		if (size < 4 || strcmp(entry->d_name + size - 3, ".so") != 0 ||
+		    !is_wanted(entry->d_name, wanted))
 			continue;
 		ESPL__GROW(names, cap, count + 1);
 		names[count++] = espl__strdup(entry->d_name);
@@ -396,8 +408,9 @@ by_kind_and_name(const void *a, const void *b)
 	return order != 0 ? order : x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* `wanted`: only plugins of this kind and name; NULL: all. */
 static void
-look_everywhere(struct catalogue *c)
+look_everywhere(struct catalogue *c, const struct found *wanted)
 {
 	memset(c, 0, sizeof *c);
 	for (const struct espl_plugin *const *b = espl__builtin_plugins; *b != NULL; b++)
@@ -405,8 +418,8 @@ look_everywhere(struct catalogue *c)
 	for (uint32_t i = 0; i < folder_count; i++) {
 		char *hidden = espl__format("%s/.libs", folders[i]);
 
-		look_in(c, folders[i]);
-		look_in(c, hidden);
+		look_in(c, folders[i], wanted);
+		look_in(c, hidden, wanted);
 		free(hidden);
 	}
 	if (c->count > 0)
@@ -463,22 +476,28 @@ espl__plugin_find(espl_kind kind, const char *name, const struct espl__plugin **
     struct espl__diag *diag)
 {
 	struct catalogue c;
+	struct found wanted = { 0 };
 	espl_status status = need_start(diag);
 
 	ESPL__ASSERT(name != NULL && plugin != NULL);
 	*plugin = NULL;
 	if (status != ESPL_OK)
 		return status;
-	look_everywhere(&c);
+	wanted.kind = kind;
+	(void)snprintf(wanted.name, sizeof wanted.name, "%s", name);
+	look_everywhere(&c, &wanted);
 	status = ESPL_E_UNKNOWN;
 	for (uint32_t i = 0; i < c.count; i++)
 		if (c.list[i].kind == kind && espl__plugin_name_equal(c.list[i].name, name)) {
 			status = open_found(&c.list[i], plugin, diag);
 			break;
 		}
-	if (status == ESPL_E_UNKNOWN)
-		status = report_not_found(&c, kind, name, diag);
 	catalogue_free(&c);
+	if (status == ESPL_E_UNKNOWN) {
+		look_everywhere(&c, NULL);
+		status = report_not_found(&c, kind, name, diag);
+		catalogue_free(&c);
+	}
 	return status;
 }
 
@@ -491,7 +510,7 @@ espl__plugins_each(void (*each)(void *, const struct espl__plugin *),
 	ESPL__ASSERT(each != NULL);
 	if (need_start(NULL) != ESPL_OK)
 		return;
-	look_everywhere(&c);
+	look_everywhere(&c, NULL);
 	for (uint32_t i = 0; i < c.count; i++) {
 		struct espl__diag diag = ESPL__DIAG_INIT;
 		const struct espl__plugin *plugin = NULL;
