@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/tick.h"
-#include "cli/folder.h"
+#include "cli/run_folder.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "model/earlier.h"

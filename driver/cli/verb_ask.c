@@ -10,9 +10,9 @@
 #include "ask/ask.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/folder.h"
+#include "cli/run_folder.h"
 #include "cli/session.h"
-#include "cli/show.h"
+#include "cli/run_observers.h"
 #include "input/run_groups.h"
 #include "plugin/instance.h"
 

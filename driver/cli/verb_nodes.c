@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/folder.h"
+#include "cli/run_folder.h"
 #include "input/input.h"
 #include "real/try_cloud.h"
 #include "report/results_read.h"

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/folder.h"
+#include "cli/run_folder.h"
 #include "report/results_read.h"
 
 #define WITHIN 100 /* tenths of a second that its end is waited for */

@@ -11,7 +11,7 @@
 #include "base/calling.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/folder.h"
+#include "cli/run_folder.h"
 #include "config.h"
 #include "plugin/registry.h"
 

@@ -6,7 +6,7 @@
  *   agent_gpu_verdict.c decides from what NVML and MPS reported
  *   agent_mps.c         the private MPS daemon of one GPU
  *   mps_directory.c     its folder, and the folders that a killed agent left
- *   agent_ask.c         a question to nvidia-cuda-mps-control
+ *   mps_ask.c           a question to nvidia-cuda-mps-control
  *
  * All of it runs in the agent's one thread, except for the calls of NVML, which are jobs.
  */

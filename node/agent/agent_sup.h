@@ -47,7 +47,7 @@ struct espl__sup {
 /* Forks it.  *link: the agent's end of the socket, non-blocking.  -1 with errno. */
 pid_t espl__sup_start(const struct espl__sup *, int *link);
 
-/* ---- agent_tap.c ----------------------------------------------------------------------------- */
+/* ---- trial_log.c ----------------------------------------------------------------------------- */
 
 /* A rank's output, copied into its trial's log up to a limit.
  *

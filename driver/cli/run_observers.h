@@ -1,6 +1,7 @@
-/* show.h - the outputs of a run: results.db, and the live view, log lines or JSON events. */
-#ifndef ESPL__SHOW_H
-#define ESPL__SHOW_H
+/* run_observers.h - the outputs of a run: results.db, and the live view, log lines or JSON events.
+ */
+#ifndef ESPL__RUN_OBSERVERS_H
+#define ESPL__RUN_OBSERVERS_H
 #include "cli/session.h"
 #include "report/view.h"
 #include "report/results.h"

@@ -1,10 +1,10 @@
-/* folder.c - a run's folder: its name, the copies of all input files, run.cfg.
+/* run_folder.c - a run's folder: its name, the copies of all input files, run.cfg.
  *
  * run.cfg appears last and by one atomic, exclusive step, so that two drivers cannot begin in
  * one folder and a driver killed before that leaves nothing that looks like a run.
  */
 #include "base/assert.h"
-#include "cli/folder.h"
+#include "cli/run_folder.h"
 
 #include <errno.h>
 #include <limits.h>

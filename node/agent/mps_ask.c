@@ -1,4 +1,4 @@
-/* agent_ask.c - a question to nvidia-cuda-mps-control: lines in, an answer and an exit status out.
+/* mps_ask.c - a question to nvidia-cuda-mps-control: lines in, an answer and an exit status out.
  *
  * The program is forked here, not run through the C library's shell call: the agent may have
  * threads, its loop may not wait, and a daemon that hangs makes the program hang.

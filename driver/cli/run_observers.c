@@ -1,6 +1,6 @@
-/* show.c - connects the observers of a run to the drive. */
+/* run_observers.c - connects the observers of a run to the drive. */
 #include "base/assert.h"
-#include "cli/show.h"
+#include "cli/run_observers.h"
 
 #include "base/log.h"
 #include "plugin/instance.h"

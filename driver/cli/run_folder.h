@@ -1,6 +1,6 @@
-/* folder.h - making and recognising a run's folder. */
-#ifndef ESPL__FOLDER_H
-#define ESPL__FOLDER_H
+/* run_folder.h - making and recognising a run's folder. */
+#ifndef ESPL__RUN_FOLDER_H
+#define ESPL__RUN_FOLDER_H
 #include "cli/session.h"
 
 /* Writes run.cfg of a session into a folder that is there, with copies of its inputs. */

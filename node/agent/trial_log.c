@@ -1,4 +1,4 @@
-/* agent_tap.c - see agent_sup.h.  Several ranks, and the agents of several nodes, may append to one
+/* trial_log.c - see agent_sup.h.  Several ranks, and the agents of several nodes, may append to one
  * log: what counts is its size as it is.
  */
 #include "agent/agent_sup.h"
