@@ -95,17 +95,29 @@ release_empty(struct espl__exec *x)
 		    (unsigned)x->cluster.unused, x->items.top.allocator->who);
 }
 
-/* Quarantined nodes cost money and cannot be used: release them and lease new ones up to the
- * target, unless the cloud has no others. */
+/* Would it be free if it ran until its provider ends it? */
+static int
+is_refunded(const struct espl__machine *n, const struct espl_offer *offer)
+{
+	return offer->refund_before > 0 && n->pub.billed_from != ESPL_NEVER &&
+	    n->pub.ends_at != ESPL_NEVER &&
+	    n->pub.ends_at - n->pub.billed_from < offer->refund_before;
+}
+
+/* Nodes that cost money and take nothing new are released, and others are leased up to the target:
+ * those under notice, and quarantined ones unless the cloud has no others. */
 void
 espl__cluster_let_go(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		uint32_t most = x->fleet.offers[n->pub.offer]->nodes_max;
-		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 &&
-		    (n->pub.flags & ESPL_NODE_RETIRING) == 0 && most == ESPL_ANY)
+		const struct espl_offer *offer = x->fleet.offers[n->pub.offer];
+		int go = n->pub.state == ESPL_NODE_NOTICE
+		    ? !is_refunded(n, offer)
+		    : (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 && offer->nodes_max == ESPL_ANY;
+
+		if (go && (n->pub.flags & ESPL_NODE_RETIRING) == 0)
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 	}
 }
