@@ -32,7 +32,7 @@ get_le32(const uint8_t *at)
 static int
 is_known_type(uint8_t type)
 {
-	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_TAILED) || espl__is_tree(type) ||
+	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_LEAVE) || espl__is_tree(type) ||
 	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_RISK);
 }
 

@@ -23,6 +23,10 @@
  *   BYE      the driver is about to close the channel on purpose
  *   TAILED   v64 trial, v64 offset
  *            that much of its log has arrived
+ *   LEAVE    str epoch
+ *            of the keeper (session/session.h), never of a driver: none came within the linger
+ *            time.  Trials are asked to pause, what they say is kept for a driver that resumes the
+ *            run (agent/agent_leave.c), and the agent ends
  *
  * agent -> driver
  *   HELLO_BACK  u32 protocol, str version, u32 gpus, u32 cpus, v64 memory_bytes, u64 run token
@@ -119,6 +123,7 @@ enum espl__message {
 	ESPL__MSG_SLOTS,
 	ESPL__MSG_BYE,
 	ESPL__MSG_TAILED,
+	ESPL__MSG_LEAVE,
 	ESPL__MSG_TREE_ASK = 32,
 	ESPL__MSG_TREE_OFFER,
 	ESPL__MSG_TREE_WANT,

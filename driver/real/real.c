@@ -404,8 +404,10 @@ real_close(struct espl__world *world, int kill)
 	if (real->begun && real->leases_dirty && espl__store_save(real, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	espl__real_relay_report(real);
-	if (real->begun && !kill)
+	if (real->begun && !kill) {
 		espl__real_collect(real);
+		espl__real_rejoin_clean(real);
+	}
 	if (real->begun)
 		espl__store_close(real);
 	real_free(real);

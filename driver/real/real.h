@@ -55,6 +55,7 @@ struct espl__rlease {
 	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
 	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
 	uint64_t epoch;             /* of its session; 0: none */
+	int left;                   /* `backlog` is what an agent has left in RUN/left */
 	int rejoined;               /* the session outlived the last driver, and sent its state */
 	struct espl__buf backlog;   /* messages about gangs, until the state is complete */
 	struct espl__ragent *agent; /* NULL: none */
@@ -287,8 +288,11 @@ void espl__real_cloud_free(struct espl__real *);
 void espl__real_enter(struct espl__real *); /* before every call into the plugin */
 
 /* real_rejoin.c: agents and gangs that outlived the last driver.  Queues EV_OUTLIVED for each gang
- * that keeps running, EV_RESUME, and what these gangs have sent since.  Takes 20 s at most. */
+ * that keeps running, EV_RESUME, and what these gangs have sent since; before EV_RESUME, what gangs
+ * have sent that nobody came back to in time.  Takes 20 s at most. */
 void espl__real_rejoin(struct espl__real *);
+/* Removes what agents have left: it is in the journal. */
+void espl__real_rejoin_clean(struct espl__real *);
 /* A line that an agent repeats: a report that the journal does not have; or one that it has, with
  * (REPLY) or without a reply that may not have arrived. */
 enum espl__rejoin_line { ESPL__REJOIN_NEW, ESPL__REJOIN_KNOWN, ESPL__REJOIN_REPLY };

@@ -3,10 +3,17 @@
  * The journal contains the decisions, the agents report their outcome: the gangs that run, and
  * their messages since the last reply. A report that is not in the journal is a new one; a reply
  * that is in the journal but did not arrive is sent again.
+ *
+ * An agent that no driver came back to in time has ended its gangs, and left the same messages in
+ * RUN/left/NODE-EPOCH (agent/agent_leave.c).  Reports and checkpoints among them are handled as if
+ * they had arrived before the last driver ended: what the journal has decided since remains so.
  */
 #include "base/assert.h"
 #include "real/real.h"
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
@@ -42,6 +49,26 @@ wake_loop(uv_timer_t *timer)
 	(void)timer; /* the limit is looked at between two turns */
 }
 
+#define LEFT_MOST ((size_t)64 << 20)
+
+/* What agents have left that have ended. */
+static void
+read_left(struct espl__real *real)
+{
+	for (uint32_t i = 0; i < real->lease_count; i++) {
+		struct espl__rlease *lease = real->leases[i];
+		char *path;
+
+		if (lease->epoch == 0 || lease->rejoined || lease->left)
+			continue;
+		path = espl__format("%s/left/%" PRIu64 "-%" PRIx64, real->dir, lease->id,
+		    lease->epoch);
+		espl__buf_clear(&lease->backlog);
+		lease->left = espl__file_read(path, LEFT_MOST, &lease->backlog, NULL) == ESPL_OK;
+		free(path);
+	}
+}
+
 /* Waits until all of them have reported everything, or are found to be gone. */
 static void
 ask_agents(struct espl__real *real)
@@ -50,7 +77,7 @@ ask_agents(struct espl__real *real)
 	uv_timer_t timer;
 
 	for (uint32_t i = 0; i < real->lease_count; i++)
-		if (real->leases[i]->epoch != 0 && real->leases[i]->adopt)
+		if (real->leases[i]->epoch != 0 && real->leases[i]->adopt && !real->leases[i]->left)
 			espl__agent_start(real, real->leases[i]);
 	if (!is_waiting(real))
 		return;
@@ -94,7 +121,7 @@ lease_of(const struct espl__real *real, const struct espl__gang_info *info)
 	const struct espl__rlease *lease =
 	    info->gpus > 0 ? espl__real_lease(real, info->slots[0].node) : NULL;
 
-	if (lease == NULL || !lease->rejoined || info->moving || info->killed)
+	if (lease == NULL || (!lease->rejoined && !lease->left) || info->moving || info->killed)
 		return NULL;
 	for (uint32_t i = 0; i < info->gpus; i++)
 		if (info->slots[i].node != lease->id)
@@ -141,6 +168,9 @@ catch_up(struct espl__real *real, struct espl__rgang *gang, const struct espl__g
 	while (espl__frame_get(&lease->backlog, at, &type, &r, &used) == 1 &&
 	    type != ESPL__MSG_STATE) {
 		at += used;
+		if (lease->left && type != ESPL__MSG_STARTED && type != ESPL__MSG_LINE &&
+		    type != ESPL__MSG_SAVED)
+			continue;
 		if (type == ESPL__MSG_LINE && is_known(real, gang, info, &r))
 			continue;
 		if (espl__real_gang_message(real, lease, type, &r) != 0 ||
@@ -175,6 +205,32 @@ end_others(struct espl__real *real, const struct espl__rlease *lease)
 	espl__buf_free(&payload);
 }
 
+/* Gangs that have ended since; EV_RESUME follows, and starts their trials again. */
+static void
+take_left(struct espl__real *real, const struct espl__gang_info *list, uint32_t count)
+{
+	uint32_t saved = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct espl__rlease *lease = lease_of(real, &list[i]);
+		struct espl__rgang *gang = NULL;
+
+		if (lease != NULL && lease->left)
+			gang = espl__real_gang_again(real, &list[i]);
+		if (gang == NULL)
+			continue;
+		catch_up(real, gang, &list[i]);
+		gang = espl__real_gang(real, list[i].gang);
+		saved += gang != NULL && gang->saved > 0;
+		if (gang != NULL)
+			espl__real_gang_free(real, gang);
+	}
+	if (saved > 0)
+		espl__log(ESPL_INFO,
+		    "%u of %u running trials saved a checkpoint when 'cloud.linger' was over",
+		    (unsigned)saved, (unsigned)count);
+}
+
 static void
 go_on(struct espl__real *real, const struct espl__gang_info *list, uint32_t count)
 {
@@ -182,7 +238,9 @@ go_on(struct espl__real *real, const struct espl__gang_info *list, uint32_t coun
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (lease_of(real, &list[i]) == NULL)
+		const struct espl__rlease *lease = lease_of(real, &list[i]);
+
+		if (lease == NULL || lease->left)
 			continue;
 		gangs[i] = espl__real_gang_again(real, &list[i]);
 		if (gangs[i] == NULL)
@@ -219,12 +277,27 @@ espl__real_rejoin(struct espl__real *real)
 		return;
 	}
 	real->rejoining = 1;
+	read_left(real);
 	ask_agents(real);
+	read_left(real);
 	real->rejoining = 0;
 	count = espl__exec_gangs(real->world.exec, NULL, 0);
 	list = espl__alloc((count + (size_t)1) * sizeof *list);
 	(void)espl__exec_gangs(real->world.exec, list, count);
+	take_left(real, list, count);
 	go_on(real, list, count);
 	espl__real_relay_rejoined(real);
 	free(list);
+}
+
+void
+espl__real_rejoin_clean(struct espl__real *real)
+{
+	char *path = espl__format("%s/left", real->dir);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	ESPL__CHECK(real, REAL);
+	if (espl__tree_remove(path, &diag) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s", diag.text);
+	free(path);
 }

@@ -12,6 +12,7 @@
  *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
  *   agent_last_line.c the last line of a trial's log
  *   agent_files.c     a trial's folder: working files, checkpoints, collecting
+ *   agent_leave.c     the end of an agent that no driver has come back to
  *   agent_home.c      the folder of an agent that does not see the run's
  *   agent_relay.c     ... whose checkpoints and logs are sent to the driver
  *   agent_courier.c   ... or in a bucket, to and from which they are carried
@@ -165,6 +166,8 @@ struct espl__agent {
 	struct espl__buf past;      /* STATE and backlog of gangs that have ended, newest last */
 	int ending;                 /* the agent is on its way out */
 	int exit_code;
+	char *leaving;       /* epoch of its session: no driver has come; NULL: it is not leaving */
+	int64_t leave_at;    /* since when */
 	char *dir, *address; /* of HELLO */
 	int own_dir;         /* dir was made by us and goes with us */
 	char *run_dir;       /* of HELLO, if dir is another one */
@@ -262,6 +265,10 @@ void espl__files_verify(struct espl__agent_gang *); /* then steps->prepared */
 void espl__files_probe(struct espl__agent_gang *);
 void espl__files_collect(struct espl__agent *, uint64_t trial, uint64_t keep);
 void espl__files_tell_saved(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
+/* agent_leave.c */
+void espl__leave_begin(struct espl__agent *, const char *epoch); /* LEAVE came */
+int64_t espl__leave_tend(struct espl__agent *, int64_t now);     /* the next deadline (0 none) */
+void espl__leave_write(const struct espl__agent *);              /* at its end */
 /* agent_home.c */
 int espl__home_make(struct espl__agent *);   /* becomes dir; -1: there can be none */
 void espl__home_leave(struct espl__agent *); /* removes it */

@@ -189,10 +189,11 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 {
 	struct espl__agent_gang *g;
 	struct espl__start start;
+	char epoch[64];
 	uint64_t id, n;
 	void *memory;
 
-	if (!a->greeted && type != ESPL__MSG_HELLO)
+	if (!a->greeted && type != ESPL__MSG_HELLO && type != ESPL__MSG_LEAVE)
 		return -1;
 	if (espl__is_tree(type) || type == ESPL__MSG_TAILED)
 		return espl__relay_receive(a, type, r);
@@ -226,6 +227,11 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		n = espl__get_v64(r);
 		if (!r->bad && r->at == r->end)
 			espl__files_collect(a, id, n);
+		break;
+	case ESPL__MSG_LEAVE:
+		espl__get_str(r, epoch, sizeof epoch);
+		if (!r->bad && r->at == r->end)
+			espl__leave_begin(a, epoch);
 		break;
 	case ESPL__MSG_BYE: break; /* for the keeper of the session */
 	case ESPL__MSG_PING: espl__frame_put(&a->outbox, ESPL__MSG_PONG, NULL, 0); break;

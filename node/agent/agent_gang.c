@@ -377,7 +377,8 @@ report_ended(struct espl__agent_gang *g, int clean)
 		espl__gang_last_line(g, said);
 	espl__put_str(out, said);
 	espl__frame_end(out, mark);
-	espl__agent_keep(g, mark);
+	if (g->agent->leaving == NULL) /* else it ended because the agent does */
+		espl__agent_keep(g, mark);
 	espl__agent_gang_over(g);
 }
 

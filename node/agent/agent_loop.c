@@ -152,11 +152,13 @@ turn_loop(struct espl__agent *a, struct polls *p)
 {
 	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
 	int64_t third = espl__relay_tend(a, now), fourth = espl__imds_tend(a, now);
+	int64_t fifth = espl__leave_tend(a, now);
 	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
 	next = next == 0 || (more != 0 && more < next) ? more : next;
 	next = next == 0 || (third != 0 && third < next) ? third : next;
 	next = next == 0 || (fourth != 0 && fourth < next) ? fourth : next;
+	next = next == 0 || (fifth != 0 && fifth < next) ? fifth : next;
 	espl__agent_flush(a);
 	end_if_unread(a);
 	if (a->changed || full != p->full) {
@@ -224,6 +226,7 @@ espl__agent_run(struct espl__agent *a)
 		if (a->ending && until == 0)
 			until = espl__tick() + LAST_WAIT;
 	}
+	espl__leave_write(a);
 	last_words(a);
 	free(p.fds);
 	free(p.what);

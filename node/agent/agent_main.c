@@ -159,6 +159,7 @@ release_agent(struct espl__agent *a)
 	espl__relay_free(a);
 	free(a->dir);
 	free(a->run_dir);
+	free(a->leaving);
 	free(a->address);
 }
 

@@ -97,7 +97,7 @@ espl__agent_gang_over(struct espl__agent_gang *g)
 	struct espl__buf *past = &g->agent->past;
 
 	ESPL__CHECK(g, AGENT_GANG);
-	if (past->size > PAST_LIMIT) /* those are long known */
+	if (past->size > PAST_LIMIT && g->agent->leaving == NULL) /* those are long known */
 		espl__buf_clear(past);
 	espl__agent_put_state(g, past);
 }

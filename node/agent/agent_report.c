@@ -64,6 +64,8 @@ forward_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 	espl__put_bytes(out, line, size);
 	espl__frame_end(out, mark);
 	espl__agent_keep(g, mark);
+	if (g->agent->leaving != NULL)
+		espl__report_reply(g, "pause");
 }
 
 /* {"saved": n} and nothing else: its n.  0: a line like any other (the driver judges it);

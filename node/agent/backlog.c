@@ -37,6 +37,21 @@ espl__backlog_answered(struct espl__backlog *b)
 	}
 }
 
+int
+espl__backlog_waits(const struct espl__backlog *b)
+{
+	struct espl__reader r;
+	size_t at = 0, used;
+	uint8_t type;
+
+	while (espl__frame_get(&b->frames, at, &type, &r, &used) == 1) {
+		at += used;
+		if (type == ESPL__MSG_LINE)
+			return 1;
+	}
+	return 0;
+}
+
 void
 espl__backlog_state(const struct espl__backlog *b, uint64_t gang, uint64_t ranks,
     struct espl__buf *to)

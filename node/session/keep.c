@@ -178,6 +178,10 @@ pass_input(struct espl__keep *k, int64_t now)
 	int broken;
 	size_t size = count_whole(&k->stream.ready, SIZE_MAX, &k->bye, &broken);
 
+	if (k->leaving) { /* a driver that comes now is too late */
+		espl__buf_clear(&k->stream.ready);
+		return;
+	}
 	if (size > 0)
 		espl__put(&k->down, k->stream.ready.data, size);
 	drop_front(&k->stream.ready, size);
@@ -222,6 +226,20 @@ espl__keep_pass(struct espl__keep *k, int64_t now)
 		forget_driver(k); /* it was killed; another one may come */
 }
 
+static void
+leave_node(struct espl__keep *k, int64_t now)
+{
+	size_t mark;
+
+	if (k->leaving || !k->in)
+		return;
+	k->leaving = 1;
+	k->kill_at = now + ESPL__SESSION_LEAVE + AGENT_LIMIT;
+	mark = espl__frame_begin(&k->down, ESPL__MSG_LEAVE);
+	espl__put_str(&k->down, k->epoch);
+	espl__frame_end(&k->down, mark);
+}
+
 int
 espl__keep_tend(struct espl__keep *k, int64_t now)
 {
@@ -229,7 +247,7 @@ espl__keep_tend(struct espl__keep *k, int64_t now)
 
 	ESPL__CHECK(k, KEEP);
 	if (now - k->received_at >= k->linger)
-		espl__keep_end(k, now);
+		leave_node(k, now);
 	if (k->kill_at != 0 && now >= k->kill_at) {
 		kill = 1;
 		k->kill_at = now + AGENT_LIMIT;

@@ -25,6 +25,7 @@ struct espl__keep {
 	int last;                  /* set by the keeper: a command is to run if it is orphaned */
 	int64_t received_at;       /* tick at which --connect was last heard */
 	int64_t acked_at;          /* ... at which it was last sent an ACK */
+	int leaving;               /* the linger time is over: the agent was told to end */
 	int64_t kill_at;           /* the agent is ending; 0: it is not */
 	int64_t close_by;          /* the agent has ended; 0: it has not */
 };

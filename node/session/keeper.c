@@ -198,6 +198,8 @@ admit_relay(struct keeper *k)
 		return;
 	if (!is_own(fd) || read_line(fd, line, sizeof line) != 0 ||
 	    !espl__keep_admit(&k->keep, line, espl__tick())) {
+		if (k->keep.kill_at != 0)
+			(void)espl__write_all(fd, "ending\n", 7);
 		close(fd);
 		return;
 	}
@@ -312,9 +314,24 @@ run_words(char **words)
 	_exit(127);
 }
 
+/* Tells a relay that it comes too late. */
+static void
+refuse_relay(int door)
+{
+	struct pollfd p = { .fd = door, .events = POLLIN };
+	int fd = poll(&p, 1, 50) > 0 ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
+	char line[WORD + 10];
+
+	if (fd < 0)
+		return;
+	if (is_own(fd) && read_line(fd, line, sizeof line) == 0)
+		(void)espl__write_all(fd, "last\n", 5);
+	close(fd);
+}
+
 /* Nothing of the run is left on the node, and no driver has come for it. */
 static void
-run_last(char **words, const char *lease)
+run_last(int door, char **words, const char *lease)
 {
 	int64_t until = espl__tick() + LAST_LIMIT;
 	pid_t pid;
@@ -328,7 +345,7 @@ run_last(char **words, const char *lease)
 	    espl__tick() < until + ESPL__SESSION_CLOSE) {
 		if (espl__tick() >= until)
 			(void)kill(-pid, SIGKILL);
-		(void)poll(NULL, 0, 50);
+		refuse_relay(door);
 	}
 }
 
@@ -354,7 +371,7 @@ keep_session(int door, const char *lease, const char *id, struct terms *terms)
 	(void)kill(k.agent, SIGKILL); /* if it did not end by itself */
 	(void)waitpid(k.agent, NULL, 0);
 	if (k.keep.last && espl__keep_orphaned(&k.keep, espl__tick()))
-		run_last(terms->last, lease);
+		run_last(door, terms->last, lease);
 	_exit(0);
 }
 
@@ -397,17 +414,20 @@ find_keeper(const char *lease)
 	return -1;
 }
 
-/* The keeper takes this relay; -1: it does not. */
-static int
+enum answer { NONE, GO, ENDING, LAST };
+
+static enum answer
 ask_keeper(int fd, const char *id, const char *what)
 {
 	char line[WORD + 10];
 	int length = snprintf(line, sizeof line, "%s %s\n", id, what);
 
-	return espl__write_all(fd, line, (size_t)length) == 0 &&
-		read_line(fd, line, sizeof line) == 0 && strcmp(line, "go") == 0
-	    ? 0
-	    : -1;
+	if (espl__write_all(fd, line, (size_t)length) != 0 || read_line(fd, line, sizeof line) != 0)
+		return NONE;
+	return strcmp(line, "go") == 0    ? GO
+	    : strcmp(line, "ending") == 0 ? ENDING
+	    : strcmp(line, "last") == 0   ? LAST
+					  : NONE;
 }
 
 /* Connects to the session's keeper, and starts it if the session is new; -1: not available. */
@@ -416,8 +436,10 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 {
 	int64_t until = espl__tick() + OLD_LIMIT;
 	int fresh = strcmp(what, "new") == 0, end = strcmp(what, "end") == 0;
+	int rejoin = strcmp(what, "rejoin") == 0;
 
 	do {
+		enum answer answer = NONE;
 		int fd = find_keeper(lease);
 
 		if (fd >= 0 && !is_own(fd)) {
@@ -425,11 +447,21 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 			close(fd);
 			return -1;
 		}
-		if (fd >= 0 && ask_keeper(fd, id, what) == 0)
+		if (fd >= 0)
+			answer = ask_keeper(fd, id, what);
+		if (answer == GO)
 			return fd;
 		if (fd >= 0)
 			close(fd);
-		if (!(fresh || end) || (end && fd < 0))
+		if (answer == LAST && !end) {
+			fprintf(stderr,
+			    "the session on this node has ended, and the command of "
+			    "'cloud.after_linger' is running\n");
+			return -1;
+		}
+		/* What its agent leaves is there when it has ended. */
+		if (!(fresh || end || (rejoin && answer == ENDING)) || (end && fd < 0) ||
+		    answer == LAST)
 			break;
 		if (fd < 0 && start_keeper(lease, id, terms) < 0 && errno != EADDRINUSE) {
 			fprintf(stderr, "cannot start the keeper of a session: %s\n",

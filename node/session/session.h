@@ -11,7 +11,10 @@
  * A relay finds the keeper by an abstract Unix socket named after user and lease.  The session ends
  * when the driver closes its channel with a BYE; when the agent ends; when --connect had no
  * connection for its patience; and when the keeper heard nothing for its linger time: then the
- * agent ends everything on the node, as it does at the end of any channel.
+ * agent asks trials to save, and ends everything on the node.
+ *
+ * A keeper answers a relay with a line: "go"; "ending": its session ends; "last": it has ended, and
+ * the last command runs.
  */
 #ifndef ESPL__SESSION_H
 #define ESPL__SESSION_H
@@ -23,7 +26,9 @@
 #define ESPL__SESSION_SILENT (15000 * ESPL__SESSION_MS) /* then the channel is broken */
 #define ESPL__SESSION_CLOSE (10000 * ESPL__SESSION_MS)  /* for the last bytes, at the end */
 #define ESPL__SESSION_WORDS 32u /* maximum number of words of cloud.after_linger */
-#define ESPL__SESSION_GONE 3    /* exit status of a relay: there is no such session */
+/* after the linger time: for trials to save, at most */
+#define ESPL__SESSION_LEAVE (300000 * ESPL__SESSION_MS)
+#define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
 
 /* What --connect writes to its standard error for the driver, a line each. */
 #define ESPL__SESSION_LOST "\001unreachable: " /* and why */

@@ -162,18 +162,21 @@ agent_turn(struct rig *r)
 	struct espl__reader in;
 	size_t at = 0, used;
 	uint8_t type;
-	int got;
+	int got, leaves = 0;
 
 	if (!r->has_agent)
 		return;
 	rig_move(r, &r->to_agent, &r->inbox);
 	while ((got = espl__frame_get(&r->inbox, at, &type, &in, &used)) == 1) {
-		agent_obeys(r, type, &in);
+		if (type != ESPL__MSG_LEAVE)
+			agent_obeys(r, type, &in);
+		leaves |= type == ESPL__MSG_LEAVE;
 		at += used;
 	}
 	RIG_ASSERT(r, got == 0, "the agent received something that is not a message");
 	rig_cut(&r->inbox, at);
-	if (!r->has_keeper || (!r->keep.in && r->to_agent.size == 0)) { /* the end of its input */
+	if (leaves || !r->has_keeper ||
+	    (!r->keep.in && r->to_agent.size == 0)) { /* the end of its input */
 		agent_dies(r);
 		return;
 	}
