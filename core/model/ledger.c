@@ -187,7 +187,10 @@ charge_of_lease(const struct lease *e, espl_time at, espl_reason reason)
 
 		if (ours && billed < e->minimum)
 			billed = e->minimum;
-		billed = (billed + e->step - 1) / e->step * e->step;
+		if (billed + e->step <= INT64_MAX) /* as always; 128 bits divide slowly */
+			billed = ((int64_t)billed + e->step - 1) / e->step * e->step;
+		else
+			billed = (billed + e->step - 1) / e->step * e->step;
 		/* The part beyond what is accrued is charged at the price in force. */
 		if ((wide)e->start + billed > e->mark)
 			accrued += (wide)e->price * ((wide)e->start + billed - e->mark);
