@@ -259,8 +259,7 @@ espl__real_owned_close(struct espl__real *real)
 	}
 	for (uint32_t i = 0; i < real->sweep.count; i++)
 		espl__log(ESPL_WARN,
-		    "machine '%s' of this run was not among its leases and could not be released; "
-		    "see "
-		    "`espalier nodes %s`",
+		    "machine '%s' of this run was not among its leases, could not be released and "
+		    "may still be running; see `espalier nodes %s`",
 		    name_of(real->sweep.list[i]), real->dir);
 }
