@@ -95,13 +95,14 @@ release_empty(struct espl__exec *x)
 		    (unsigned)x->cluster.unused, x->items.top.allocator->who);
 }
 
-/* Would it be free if it ran until its provider ends it? */
+/* If its provider ends it, it is refunded, or the minimum charge does not apply: a release would
+ * cost more. */
 static int
-is_refunded(const struct espl__machine *n, const struct espl_offer *offer)
+is_cheaper_kept(const struct espl__machine *n, const struct espl_offer *offer)
 {
-	return offer->refund_before > 0 && n->pub.billed_from != ESPL_NEVER &&
-	    n->pub.ends_at != ESPL_NEVER &&
-	    n->pub.ends_at - n->pub.billed_from < offer->refund_before;
+	return n->pub.billed_from != ESPL_NEVER && n->pub.ends_at != ESPL_NEVER &&
+	    (n->pub.ends_at - n->pub.billed_from < offer->refund_before ||
+		n->pub.ends_at - n->pub.billed_from < offer->minimum_charge);
 }
 
 /* Nodes that cost money and take nothing new are released, and others are leased up to the target:
@@ -114,7 +115,7 @@ espl__cluster_let_go(struct espl__exec *x)
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		const struct espl_offer *offer = x->fleet.offers[n->pub.offer];
 		int go = n->pub.state == ESPL_NODE_NOTICE
-		    ? !is_refunded(n, offer)
+		    ? !is_cheaper_kept(n, offer)
 		    : (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 && offer->nodes_max == ESPL_ANY;
 
 		if (go && (n->pub.flags & ESPL_NODE_RETIRING) == 0)

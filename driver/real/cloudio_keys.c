@@ -73,10 +73,14 @@ ask_command(struct espl__cloudio *io, const char *command, struct espl_error *er
 {
 	const char *argv[] = { "sh", "-c", command };
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
+	const char *word = command;
 	espl_status status;
 
 	free(io->keys->program);
-	io->keys->program = espl__format("%.*s", (int)strcspn(command, " \t"), command);
+	/* a variable before the program may hold a secret */
+	while (word[strcspn(word, "= \t")] == '=')
+		word += strcspn(word, " \t"), word += strspn(word, " \t");
+	io->keys->program = espl__format("%.*s", (int)strcspn(word, " \t"), word);
 	spawn.argc = 3;
 	spawn.argv = argv;
 	spawn.limit = COMMAND_LIMIT;

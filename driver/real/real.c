@@ -316,8 +316,8 @@ drain_loop(struct espl__real *real, int kill)
 			espl__agent_kill(real->leases[i]->agent);
 		if (!kill)
 			espl__log(ESPL_WARN,
-			    "node %llu (%s) could not be released and may still be running and cost "
-			    "money; see `espalier nodes %s`",
+			    "node %llu (%s) could not be released and may still cost money; see "
+			    "`espalier nodes %s`",
 			    (unsigned long long)real->leases[i]->id,
 			    real->leases[i]->provider_id != NULL ? real->leases[i]->provider_id
 								 : real->leases[i]->token,

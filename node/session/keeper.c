@@ -282,7 +282,9 @@ turn_keeper(struct keeper *k)
 		.events = (short)(POLLIN | (k->keep.stream.out.size > 0 ? POLLOUT : 0)) };
 	/* An agent that is being ended is read to its end, although nobody takes what it says. */
 	fds[2] =
-	    (struct pollfd){ .fd = k->keep.up.size < ESPL__KEEP_UP || !k->keep.in ? k->from : -1,
+	    (struct pollfd){ .fd = k->keep.up.size < ESPL__KEEP_UP || !k->keep.in || k->keep.leaving
+			? k->from
+			: -1,
 		    .events = POLLIN };
 	fds[3] = (struct pollfd){ .fd = k->keep.down.size > 0 ? k->to : -1, .events = POLLOUT };
 	if (poll(fds, 4, 500) < 0)

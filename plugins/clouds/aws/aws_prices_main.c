@@ -17,7 +17,7 @@
 
 #define FIELD 200                      /* bytes kept of a field */
 #define COLUMNS_MOST 4000u             /* of a list */
-#define ROWS_MOST 20000u               /* of a table */
+#define ROWS_MOST 200000u              /* of a table */
 #define BYTES_MOST ((uint64_t)4 << 30) /* of a list */
 #define CONNECT_S 30L
 #define SLOW_S 60L /* with less than a kilobyte each second */
@@ -160,7 +160,7 @@ take_price(struct list *list)
 			return 0;
 		}
 	if (table->count >= ROWS_MOST)
-		return fail_list(list, "it has more than %u types", ROWS_MOST);
+		return fail_list(list, "the table has more than %u types", ROWS_MOST);
 	if ((table->count & (table->count - 1)) == 0) {
 		more =
 		    realloc(table->rows, (table->count == 0 ? 1 : 2 * table->count) * sizeof *more);
@@ -362,8 +362,11 @@ read_region(struct table *table, const char *region, const char *base)
 	list->region = region;
 	list->first = table->count;
 	memset(list->wanted, -1, sizeof list->wanted);
-	if (strncmp(base, "https://", 8) != 0 && strncmp(base, "http://", 7) != 0)
-		(void)fail_list(list, "'%.100s' is not an address of HTTPS", base);
+	if ((strncmp(base, "https://", 8) != 0 && strncmp(base, "http://", 7) != 0) ||
+	    strlen(base) > 500)
+		(void)fail_list(list, "'%.100s' is not an address of HTTP or HTTPS", base);
+	else if (strpbrk(base, "@ \n\r\t") != NULL) /* it is written into the table */
+		(void)fail_list(list, "the address may hold neither a password nor spaces");
 	else if (strncmp(region, "cn-", 3) == 0)
 		(void)fail_list(list, "prices there are not in dollars: set price_hour of offers");
 	else if (region[0] == '\0' || strlen(region) >= sizeof table->rows->region ||
@@ -463,7 +466,9 @@ main(int argc, char **argv)
 		else
 			break;
 	}
-	if (at >= argc || argv[at][0] == '-') {
+	for (int i = at; i < argc; i++)
+		at = argv[i][0] == '-' ? argc : at; /* options come first */
+	if (at >= argc) {
 		(void)fputs(usage, stderr);
 		return 2;
 	}

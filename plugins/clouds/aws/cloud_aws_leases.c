@@ -297,6 +297,7 @@ warn_late(struct aws_cloud *cloud, struct aws_lease *lease)
 	espl_money usd;
 
 	if (lease->over || lease->asked_at == ESPL_NEVER ||
+	    !(lease->releasing || lease->ending || lease->doubted) ||
 	    now - lease->asked_at < cloud_aws_state_patience(lease->warnings))
 		return;
 	/* EC2 may take a minute to show the end of a machine. */

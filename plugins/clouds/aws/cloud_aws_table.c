@@ -173,7 +173,8 @@ cloud_aws_table_price(struct aws_cloud *cloud, struct aws_offer *o, struct espl_
 			  "demand (https://aws.amazon.com/ec2/pricing/on-demand/)",
 			  type);
 	}
-	if (read_recorded(cloud, o))
+	/* A visit leases nothing: whoever looks for machines need not know what they cost. */
+	if (read_recorded(cloud, o) || cloud->visit != NULL)
 		return ESPL_OK;
 	if (path[0] != '\0' && cloud->table == NULL)
 		cloud->table = read_file(path, text);

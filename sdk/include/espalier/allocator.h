@@ -157,7 +157,8 @@ struct espl_alloc_sink {
 	/* How many nodes of an offer to hold from now on: at most its nodes_max. */
 	espl_status (*target)(struct espl_alloc_sink *, const struct espl_target *);
 	/* Drain and release this node; if only a target shrinks, the placer chooses the node.
-	 * Nodes under notice are retired by the host, except those that will be refunded. */
+	 * Nodes under notice are retired by the host, except those that cost less if their
+	 * provider ends them (a refund, no minimum charge). */
 	espl_status (*retire)(struct espl_alloc_sink *, uint64_t node);
 	/* Replace the plan in force (re-planning; checked like plan's). */
 	espl_status (
