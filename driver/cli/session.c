@@ -499,12 +499,26 @@ ends_in(const char *name, const char *word)
 	    (size == length || name[size - length - 1] == '_');
 }
 
-/* By its name, or by how keys of well-known services begin. */
+/* A URL with a password: scheme://user:password@host */
+static int
+has_password(const char *text)
+{
+	const char *user = strstr(text, "://"), *at;
+
+	if (user == NULL)
+		return 0;
+	user += 3;
+	at = user + strcspn(user, "@/?# ");
+	return *at == '@' && memchr(user, ':', (size_t)(at - user)) != NULL;
+}
+
+/* By its name, by how keys of well-known services begin, or as a URL with a password. */
 static int
 looks_secret(const struct espl__node *value)
 {
-	static const char *const names[] = { "TOKEN", "SECRET", "PASSWORD", "PGPASSWORD", "PASSWD",
-		"PWD", "PASSPHRASE", "KEY", "APIKEY", "CREDENTIAL", "CREDENTIALS", "AUTH" };
+	static const char *const names[] = { "TOKEN", "SECRET", "PASSWORD", "PGPASSWORD", "PGPASS",
+		"PASSWD", "PWD", "PASSPHRASE", "KEY", "APIKEY", "CREDENTIAL", "CREDENTIALS",
+		"AUTH" };
 	static const char *const values[] = { "AKIA", "ghp_", "github_pat_", "glpat-", "hf_", "sk-",
 		"xox", "-----BEGIN" };
 
@@ -515,7 +529,7 @@ looks_secret(const struct espl__node *value)
 	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
 		if (strncmp(value->text, values[i], strlen(values[i])) == 0)
 			return 1;
-	return 0;
+	return has_password(value->text);
 }
 
 void

@@ -401,6 +401,7 @@ espl__verb_check(const struct espl__args *args)
 	if (status == ESPL_OK) {
 		espl__session_warm_report(&s, 1);
 		warn_of_command(&s.config->trial);
+		espl__session_env_report(&s);
 		status = espl__session_offers(&s, print_offer, &offers, &offers.count, &diag);
 	}
 	if (status == ESPL_OK) {
