@@ -91,7 +91,7 @@ espl__search_settle(struct espl__search *s)
 	ESPL__CHECK(s, SEARCH);
 	if (s->trials.settled)
 		return;
-	espl__trials_settle(&s->trials);
+	espl__trials_settle(&s->trials, s->jobs == NULL);
 	for (uint64_t i = 0; i < s->trials.trials.count; i++) {
 		struct espl__trial *t = espl__trial_at(&s->trials, i);
 

@@ -161,11 +161,11 @@ espl__trial_drop(struct espl__trials *t, struct espl__trial *trial)
 }
 
 void
-espl__trials_settle(struct espl__trials *t)
+espl__trials_settle(struct espl__trials *t, int alike)
 {
 	t->settled = 1;
 	/* the algorithm has no option for it: as far as any trial was to train */
-	if (t->full == 0) {
+	if (t->full == 0 && alike) {
 		for (uint64_t i = 0; i < t->trials.count; i++)
 			if (espl__trial_at(t, i)->pub.budget > t->full)
 				t->full = espl__trial_at(t, i)->pub.budget;

@@ -92,8 +92,9 @@ void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_s
 void espl__trial_drop(struct espl__trials *, struct espl__trial *);
 uint64_t espl__trial_restores(
     const struct espl__trial *); /* the iteration at which a start resumes */
-/* The search has ended: none of its trials will train again. */
-void espl__trials_settle(struct espl__trials *);
+/* The search has ended: none of its trials will train again. alike: they were to train equally far;
+ * 0: each is complete at its own budget. */
+void espl__trials_settle(struct espl__trials *, int alike);
 /* "running", "paused", "completed", "stopped early", ...: the state in words for people and
  * results. */
 const char *espl__trial_word(const struct espl__trials *, const struct espl__trial *);

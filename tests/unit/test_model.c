@@ -613,7 +613,7 @@ Test(trials, what_trains_on_or_may_is_not_completed)
 	espl__trial_continue(&t, trial[2], espl__group_new(&t, &wanted));
 	espl__trial_state(&t, trial[2], ESPL_TRIAL_FAILED);
 	cr_expect_eq(t.finished, 2);
-	espl__trials_settle(&t);
+	espl__trials_settle(&t, 1);
 	cr_expect(t.finished == 3 && t.early == 2);
 	cr_expect_str_eq(espl__trial_word(&t, trial[2]), "failed");
 	cr_expect_str_eq(espl__trial_word(&t, trial[3]), "stopped early");
