@@ -93,7 +93,7 @@ void cloud_aws_answer_free(struct aws_element *);
 const struct aws_element *cloud_aws_answer_find(const struct aws_element *, const char *path);
 const char *cloud_aws_answer_text(const struct aws_element *, const char *path); /* or "" */
 int64_t cloud_aws_answer_time(const char *text);     /* UTC seconds; 0: it is no time */
-espl_money cloud_aws_answer_money(const char *text); /* "1.006000"; -1: it is no price */
+espl_money cloud_aws_answer_money(const char *text); /* "1.006000"; -1: not a price */
 /* EC2's own clock, of the header Date, in UTC seconds; 0: there is none. */
 int64_t cloud_aws_answer_date(const struct espl_http_reply *);
 
@@ -227,6 +227,7 @@ struct aws_offer {
 	char name[80], zone[AWS_ID], subnet[AWS_ID];
 	espl_money price_hour; /* on demand */
 	char price_date[11];   /* of the table that it is from; "": of the configuration */
+	uint32_t recorded;     /* 1: the price was recorded when the run began */
 	uint32_t cpus;
 	uint64_t memory, gpu_memory;
 	struct aws_price *prices, *fresh; /* by time; fresh: of the listing under way */
@@ -364,7 +365,7 @@ extern const char cloud_aws_shipped[]; /* the table that comes with espalier */
 /* -1: the table cannot be read, and why. */
 int cloud_aws_table_find(const char *table, const char *region, const char *type,
     struct aws_tabled *, char text[AWS_TEXT]);
-/* Whole days between the date and this time; -1: it is no date. */
+/* Whole days between the date and this time; -1: not a date. */
 int64_t cloud_aws_table_age(const char *date, int64_t utc_s);
 /* Of an offer without price_hour: from the record of the run, or from the table. */
 espl_status cloud_aws_table_price(struct aws_cloud *, struct aws_offer *, struct espl_error *);

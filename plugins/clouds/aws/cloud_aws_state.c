@@ -186,7 +186,9 @@ take_end(struct aws_lease *lease, const struct aws_machine *m)
 		if (strcmp(m->why, table[i].code) == 0) {
 			lease->unbilled |= !lease->running && table[i].reason == ESPL_BY_CAPACITY;
 			end_lease(lease, table[i].reason,
-			    table[i].text != NULL ? table[i].text : text);
+			    i == 0 && lease->asked_at != ESPL_NEVER ? "its machine was terminated"
+				: table[i].text != NULL             ? table[i].text
+								    : text);
 			return;
 		}
 	end_lease(lease, ESPL_BY_FAULT, text);

@@ -153,6 +153,7 @@ read_recorded(const struct aws_cloud *cloud, struct aws_offer *o)
 	if (known == NULL || sscanf(known, "%lld %10s", &usd, o->price_date) != 2 || usd <= 0)
 		return 0;
 	o->price_hour = usd;
+	o->recorded = 1;
 	return 1;
 }
 
@@ -208,24 +209,30 @@ cloud_aws_table_report(const struct aws_cloud *cloud)
 	const char *path = aws_text(cloud, AWS_OPT_PRICES), *oldest = NULL;
 	char text[AWS_TEXT], renew[200] = "";
 	long long days;
+	uint32_t recorded = 0;
 
 	for (uint32_t i = 0; i < cloud->offer_count && cloud->visit == NULL; i++) {
 		const char *date = cloud->offers[i].price_date;
 
 		if (date[0] != '\0' && (oldest == NULL || strcmp(date, oldest) < 0))
 			oldest = date;
+		recorded |= cloud->offers[i].recorded;
 	}
 	if (oldest == NULL)
 		return;
 	days = cloud_aws_table_age(oldest, (int64_t)time(NULL));
-	if (days > OLD_DAYS)
+	if (days > OLD_DAYS && !recorded)
 		(void)snprintf(renew, sizeof renew,
 		    "; make a newer table with `espalier aws-prices -o FILE %.80s` and set "
 		    "cloud.prices to FILE",
 		    cloud->region);
 	(void)snprintf(text, sizeof text,
-	    "prices on demand are those of %s, %lld days old, from %.200s%s", oldest, days,
-	    path[0] != '\0' ? path : "the table that comes with espalier", renew);
+	    "prices on demand are those of %s, %lld days old, %s%.200s%s", oldest, days,
+	    recorded ? "" : "from ",
+	    recorded              ? "recorded when the run began"
+		: path[0] != '\0' ? path
+				  : "the table that comes with espalier",
+	    renew);
 	if (strcmp(said, text) == 0)
 		return;
 	memcpy(said, text, sizeof said);
