@@ -189,8 +189,8 @@ espl__search_stop_saving(struct espl__search *s, const struct espl__trial *t, co
 	}
 	espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
 	    "%s%s%sthe program does not save checkpoints: trial %llu paused without one%s%s. "
-	    "Trials are not paused or resized any more, and one that starts again begins anew "
-	    "(set trial.checkpoint = false to declare this)",
+	    "From now on no trial is paused or resized, and a trial that restarts begins at "
+	    "iteration 0 (set trial.checkpoint = false to declare this)",
 	    x->config->pool ? "experiment '" : "", x->config->pool ? s->config->name : "",
 	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }

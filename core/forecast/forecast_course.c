@@ -248,11 +248,10 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 		take_fresh(f, i);
 		if (step->fresh > 0 && (step->terms->offer->flags & ESPL_OFFER_GONE) != 0)
 			return espl__fail(diag, ESPL_E_INFEASIBLE,
-			    "stage %u of bracket %u needs %u new node%s of offer '%s', "
-			    "which is no longer available",
-			    step->view.stage, step->view.bracket, step->fresh,
-			    step->fresh == 1 ? "" : "s",
-			    step->terms->offer->name != NULL ? step->terms->offer->name : "");
+			    "offer '%s' is no longer available, but stage %u of bracket %u needs "
+			    "%u more of its nodes",
+			    step->terms->offer->name != NULL ? step->terms->offer->name : "",
+			    step->view.stage, step->view.bracket, step->fresh);
 	}
 	if (f->step_count > 0)
 		give_back(f, living, f->step_count - 1);

@@ -110,13 +110,13 @@ report_none(const struct espl__session *s, const char *path, int tell, int progr
 	if (s->config->trial.curves == NULL) {
 		if (tell && s->config->trial.profile != NULL)
 			espl__log(ESPL_INFO,
-			    "there is no stored profile of this trial (trial.profile); "
-			    "a simulation assumes one second per iteration on any number of GPUs. "
+			    "no stored profile matches this trial (trial.profile); a simulation "
+			    "assumes one second per iteration on any number of GPUs. "
 			    "Measure a profile with `espalier profile %s`",
 			    path);
 	} else if (program) {
 		espl__log(ESPL_WARN,
-		    "there is no stored profile of this trial, so starts take no time; "
+		    "no stored profile matches this trial, so starts take no time; "
 		    "measure one with `espalier profile %s`, "
 		    "or name one with --set 'trial.profile=\"FILE\"'",
 		    path);

@@ -6,7 +6,7 @@
  *   agent_output.c    frames to the driver
  *   agent_jobs.c      what waits for a disk
  *   agent_gang.c      life of a gang on this node: start, exits, end
- *   agent_kill.c      how a gang is told to end, and whose fault that is
+ *   agent_kill.c      how a gang is ended, and which rank is blamed
  *   agent_launch.c    its ports, programs and processes
  *   agent_report.c    rank 0's report socket: lines out, replies in, {"saved": n}
  *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0

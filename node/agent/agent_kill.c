@@ -1,4 +1,4 @@
-/* agent_kill.c - how a gang is told to end, and whose fault that is.
+/* agent_kill.c - how a gang is ended, and which rank is blamed.
  *
  * What is left of it afterwards is the work of agent_gang.c.
  */

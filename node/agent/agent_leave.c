@@ -1,9 +1,9 @@
 /* agent_leave.c - the end of an agent that no driver has come back to within the linger time.
  *
- * Each trial is told to pause, at once if it waits for a reply, else at its next report, and has
- * its grace to save.  What trials have said and no driver has answered is written to
- * RUN/left/NODE-EPOCH: what a driver that resumes in time would have been told (wire.h).  A later
- * one reads it there, if the run directory is seen from here.
+ * A trial that waits for a reply pauses at once, any other at its next report; each has its grace
+ * period to save.  Reports and checkpoints that no driver has acknowledged are written to
+ * RUN/left/NODE-EPOCH, in the form of wire.h, if this node sees the run directory.  A later resume
+ * reads them there.
  */
 #include <inttypes.h>
 #include <stdlib.h>

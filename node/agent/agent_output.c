@@ -14,7 +14,7 @@
 
 #define PAST_LIMIT ((size_t)1 << 18)
 #define MOVED_MOST ((size_t)256 << 10) /* what is sent stays in the outbox up to here */
-#define OUT_LIMIT ((size_t)256 << 20)  /* a driver that never reads is no driver */
+#define OUT_LIMIT ((size_t)256 << 20)  /* more unread output than this: the driver is gone */
 
 size_t
 espl__agent_unsent(const struct espl__agent *a)

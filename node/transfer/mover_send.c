@@ -177,8 +177,8 @@ put_chunk(struct espl__mover *m, struct espl__move *v, struct espl__buf *out, in
 }
 
 /* Now and then nothing is sent until all has been taken: the next chunk is alone, and shows how
- * long the way is at present.  Chunks are never cut to fit into the window: small ones would be
- * followed by small ones for ever. */
+ * long the way is at present.  Chunks are never cut to fit into the window: once small,
+ * they would stay small. */
 static int
 may_send(struct espl__mover *m, int64_t now)
 {

@@ -423,6 +423,18 @@ Test(mover, a_slow_link_holds_little)
 	close_rig(&g);
 }
 
+/* What is on its way arrives, then the replies, and a fifth of a millisecond passes. */
+static void
+pass_on(struct rig *g, struct end *from, struct end *to)
+{
+	while (to->wire.size > 0)
+		deliver(g, to);
+	(void)espl__mover_pump(to->mover, &from->wire, SIZE_MAX, g->now);
+	while (from->wire.size > 0)
+		deliver(g, from);
+	g->now += MS / 5;
+}
+
 /* A fast link, whose ends have their turns only now and then: all that was sent has been taken when
  * the sender has its next turn, which must not keep its chunks small. */
 Test(mover, chunks_of_a_fast_link_are_large)
@@ -446,12 +458,7 @@ Test(mover, chunks_of_a_fast_link_are_large)
 				count++;
 			}
 		}
-		while (to->wire.size > 0)
-			deliver(&g, to);
-		(void)espl__mover_pump(to->mover, &from->wire, SIZE_MAX, g.now);
-		while (from->wire.size > 0)
-			deliver(&g, from);
-		g.now += MS / 5;
+		pass_on(&g, from, to);
 		cr_assert_lt(g.now, 600000 * MS);
 	}
 	cr_assert_gt(sent / count, 20000, "%zu bytes in %zu chunks", sent, count);
@@ -481,12 +488,7 @@ Test(mover, a_slow_disk_stops_the_sender_late)
 			}
 		(void)espl__mover_pump(from->mover, &to->wire, SIZE_MAX, g.now);
 		sent += to->wire.size > 4000 ? to->wire.size : 0;
-		while (to->wire.size > 0)
-			deliver(&g, to);
-		(void)espl__mover_pump(to->mover, &from->wire, SIZE_MAX, g.now);
-		while (from->wire.size > 0)
-			deliver(&g, from);
-		g.now += MS / 5;
+		pass_on(&g, from, to);
 	}
 	cr_assert_gt(sent, (size_t)3 << 20, "%zu bytes were sent", sent);
 	cr_assert_lt(sent, (size_t)6 << 20, "%zu bytes were sent", sent);

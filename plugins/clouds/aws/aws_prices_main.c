@@ -82,7 +82,7 @@ fail_list(struct list *list, const char *format, ...)
 	return -1;
 }
 
-/* "1.0060000000" in micro-dollars, rounded; -1: it is no price. */
+/* "1.0060000000" in micro-dollars, rounded; -1: not a price. */
 static int64_t
 read_price(const char *text)
 {
