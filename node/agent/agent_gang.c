@@ -329,9 +329,11 @@ espl__gang_note(struct espl__agent_rank *r)
 
 	ESPL__ASSERT(r == &r->gang->ranks[r->index]);
 	while (r->link >= 0) {
+		/* A supervisor that ends before it has read an order resets the connection: that
+		 * is returned once, before its last notes. */
 		do
 			got = recv(r->link, &note, sizeof note, MSG_DONTWAIT);
-		while (got < 0 && errno == EINTR);
+		while (got < 0 && (errno == EINTR || errno == ECONNRESET));
 		if (got < 0 && errno == EAGAIN)
 			return;
 		if (got != (ssize_t)sizeof note)
