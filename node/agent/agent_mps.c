@@ -309,7 +309,7 @@ hear_link(struct espl__mps *m)
 	while (m->link >= 0) {
 		ssize_t got = recv(m->link, &note, sizeof note, MSG_DONTWAIT);
 
-		if (got < 0 && errno == EINTR)
+		if (got < 0 && (errno == EINTR || errno == ECONNRESET))
 			continue;
 		if (got < 0 && errno == EAGAIN)
 			return;
