@@ -259,14 +259,15 @@ end_stalled(struct espl__exec *x)
 			: "every node is set aside because all trials fail there");
 	else if (x->items.count > 0 && x->items.unplaced == 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
-		    "%llu trial%s%s, but %s does not grant %s any GPUs",
+		    "%llu trial%s%s, but %s does not grant %s any %s",
 		    (unsigned long long)x->items.count, x->items.count == 1 ? " waits" : "s wait",
-		    first, x->items.top.allocator->who, x->items.count == 1 ? "it" : "them");
+		    first, x->items.top.allocator->who, x->items.count == 1 ? "it" : "them",
+		    espl__exec_unit(x, 2));
 	else if (x->items.count > 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
-		    "%u trial%s been granted GPUs, but %s finds no place for %s", x->items.unplaced,
-		    x->items.unplaced == 1 ? " has" : "s have", x->items.placer->who,
-		    x->items.unplaced == 1 ? "it" : "them");
+		    "%u trial%s been granted %s, but %s finds no place for %s", x->items.unplaced,
+		    x->items.unplaced == 1 ? " has" : "s have", espl__exec_unit(x, 2),
+		    x->items.placer->who, x->items.unplaced == 1 ? "it" : "them");
 	else
 		find_stuck(x);
 }

@@ -56,8 +56,8 @@ choose_directive(struct espl__exec *x, struct espl__gang *g)
 		if (item->target_count == 0 || espl__target_is_clear(x, item) ||
 		    blocks_other_trial(x, g)) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-			    "leaves its GPUs at iteration %llu: %s",
-			    (unsigned long long)g->iteration,
+			    "leaves its %s at iteration %llu: %s",
+			    espl__exec_unit(x, g->share.gpus), (unsigned long long)g->iteration,
 			    item->target_count == 0 ? "it lost its place"
 						    : "it moves to another place");
 			return leave_directive(g);
