@@ -188,9 +188,9 @@ espl__search_stop_saving(struct espl__search *s, const struct espl__trial *t, co
 		espl__item_changed(item, ESPL_WHY_HINT);
 	}
 	espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
-	    "%s%s%sthe program does not save checkpoints: trial %llu paused without one%s%s. "
-	    "From now on no trial is paused or resized, and a trial that restarts begins at "
-	    "iteration 0 (set trial.checkpoint = false to declare this)",
+	    "%s%s%strial %llu paused without a checkpoint%s%s. As no trial has saved one so far, "
+	    "from now on none is paused or resized, and a trial that restarts begins at "
+	    "iteration 0 (if the program saves none, set trial.checkpoint = false)",
 	    x->config->pool ? "experiment '" : "", x->config->pool ? s->config->name : "",
 	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }
