@@ -25,6 +25,7 @@
 
 #define OUTPUT_MAX ((off_t)1 << 20)
 #define MEMORY_MAX ((uint64_t)4 << 30)
+#define MEMORY_NEAR ((uint64_t)64 << 20)
 #define LIVES 14
 #define WARM 9 /* malloc keeps what was freed, a few pieces of each size */
 
@@ -35,6 +36,7 @@
 #endif
 
 static struct espl__check_shared *watched;
+static uint64_t memory_end; /* bytes of address space; 0: no limit was set */
 static int may_fork;
 
 /* ---- bounds ------------------------------------------------------------------------------ */
@@ -77,8 +79,9 @@ limit_memory(void)
 	if (getrlimit(RLIMIT_AS, &limit) != 0 || SANITIZED)
 		return;
 	limit.rlim_cur = pages * (uint64_t)sysconf(_SC_PAGESIZE) + MEMORY_MAX;
-	if (limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max)
-		(void)setrlimit(RLIMIT_AS, &limit);
+	if ((limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max) &&
+	    setrlimit(RLIMIT_AS, &limit) == 0)
+		memory_end = limit.rlim_cur;
 }
 
 /* What it logs, again and again, says nothing of whether it keeps the rules. */
@@ -142,6 +145,22 @@ report_output(struct espl__check *check, int output)
 		    line);
 }
 
+/* A plugin that copes with a failed allocation may still have taken all there was. */
+static void
+report_memory(struct espl__check *check)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	const char *peak;
+
+	if (memory_end > 0 &&
+	    espl__file_read("/proc/self/status", 1 << 20, &text, NULL) == ESPL_OK &&
+	    (peak = strstr(espl__buf_text(&text), "VmPeak:")) != NULL &&
+	    strtoull(peak + strlen("VmPeak:"), NULL, 10) * 1024 > memory_end - MEMORY_NEAR)
+		espl__check_error(check, "it uses all the memory that it may: %u GiB",
+		    (unsigned)(MEMORY_MAX >> 30));
+	espl__buf_free(&text);
+}
+
 void
 espl__guard_leave(struct espl__check *check, int output)
 {
@@ -153,6 +172,7 @@ espl__guard_leave(struct espl__check *check, int output)
 	check->view = NULL;
 	if (output >= 0)
 		report_output(check, output);
+	report_memory(check);
 	if (may_fork)
 		return;
 	children |= watched->forks == 0 && (waitpid(-1, NULL, WNOHANG) >= 0);
