@@ -2,8 +2,10 @@
  *
  * A trial that waits for a reply pauses at once, any other at its next report; each has its grace
  * period to save.  Reports and checkpoints that no driver has acknowledged are written to
- * RUN/left/NODE-EPOCH, in the form of wire.h, if this node sees the run directory.  A later resume
- * reads them there.
+ * RUN/left/NODE-EPOCH, in the form of wire.h.  A later resume reads them there.
+ *
+ * If this node does not see the run directory, a checkpoint needs a driver that receives it or
+ * signs its URLs: nothing could be kept, and trials are killed at once.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,6 +26,10 @@ espl__leave_begin(struct espl__agent *a, const char *epoch)
 		return;
 	a->leaving = espl__strdup(epoch);
 	a->leave_at = espl__tick();
+	if (a->mover != NULL) {
+		espl__agent_end(a, 0);
+		return;
+	}
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 
