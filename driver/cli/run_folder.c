@@ -370,7 +370,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 /* Files that a run creates, and that are removed if the run is undone. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
 	"results.db-shm", "trials", "experiments", "spool", "inputs", ESPL__RUN_FILES, "faults",
-	"clock", "ask.sock", "aws", "known_hosts", "lock" };
+	"clock", "ask.sock", "aws", "aws.keys", "known_hosts", "lock" };
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 
 static espl_status

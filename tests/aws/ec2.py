@@ -49,6 +49,7 @@ SETTINGS = {
     "prices": "",         # file of lines TIME,TYPE,ZONE,USD; TIME in seconds from the start of the stand-in
     "images": "ami-00000001", "faults": 0.0,   # share of requests with a random fault
     "pidfile": "", "port": 0, "spot_as": "spot",
+    "sshd": "", "deaf": 0,    # see machines.py
     "missing": "",        # TYPE/ZONE,...: this zone does not have the type
     "denied": "",         # ACTION,...: without permission
 }
@@ -176,7 +177,8 @@ class Cloud:
                 state = self.state(m)
                 if state == "running" and name not in self.seen:
                     self.seen.add(name)
-                    machines.start(self.folder, name, m["address"], base64.b64decode(m["user_data"]))
+                    machines.start(self.folder, name, m["address"], base64.b64decode(m["user_data"]), self.set["sshd"],
+                                   bool(self.set["deaf"]))
                 if state == "running" and m["end"] is None and machines.is_off(self.folder, name):
                     self.finish(m, now, "Client.InstanceInitiatedShutdown")
                 if m["interrupt"] is not None and m["notice"] is None and m["end"] is None and now >= m["interrupt"]:

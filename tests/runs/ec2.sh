@@ -1,6 +1,6 @@
 # ec2.sh - the stand-in of EC2 (tests/aws/ec2.py), for tests of cloud aws; its keys are in the environment.
 #
-#   start_ec2 [SETTING=VALUE]...    sets $url and $ec2
+#   start_ec2 [SETTING=VALUE]...    sets $url and $ec2; its machines have sshds where start_host host (sshd.sh) has made one
 #   control WHAT JSON               settings, rules and events of the stand-in
 #   holds EXPRESSION                of what it knows: `s` is all of it
 export PYTHONDONTWRITEBYTECODE=1 AWS_EC2_METADATA_DISABLED=true
@@ -9,7 +9,7 @@ export AWS_ACCESS_KEY_ID=AKIDCANARY AWS_SECRET_ACCESS_KEY=$secret AWS_SESSION_TO
 unset AWS_PROFILE AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE AWS_REGION AWS_DEFAULT_REGION
 start_ec2() {
 	rm -rf ec2
-	"$PYTHON3" "$top/tests/aws/ec2.py" ec2 "keys=AKIDCANARY:$secret:$session" pidfile="$work/pid" "$@" >url &
+	"$PYTHON3" "$top/tests/aws/ec2.py" ec2 "keys=AKIDCANARY:$secret:$session" pidfile="$work/pid" ${port:+sshd="$work/host/conf"} "$@" >url &
 	ec2=$!
 	servers+=($ec2)
 	for i in $(seq 100); do [ -s url ] && break; sleep 0.05; done

@@ -179,6 +179,16 @@ ec2_driver_wait_ready(struct espl_kit *kit, uint64_t lease)
 	cr_assert(espl_kit_wait_node(kit, lease, ESPL_NODE_READY, HOUR), "%s", ec2_driver_log(kit));
 }
 
+void
+ec2_driver_acquire_fault(struct espl_kit *kit, const struct ec2_world *w, espl_kit_fault fault)
+{
+	espl_kit_set_fault(kit, 2, fault); /* after ssh-keygen */
+	(void)espl_kit_acquire(kit, SPOT, 1);
+	for (int i = 0; i < 1000 && w->runs == 0; i++)
+		espl_kit_wait(kit, S / 100);
+	cr_assert_eq(w->runs, 1);
+}
+
 uint64_t
 ec2_driver_acquire_ready(struct espl_kit *kit, uint32_t offer)
 {

@@ -34,5 +34,7 @@ void ec2_driver_write_fact(const struct ec2_world *w, const char *kind, const ch
 void ec2_driver_end(struct espl_kit *kit, struct ec2_world *w, uint64_t seed);
 /* Until the lease is READY or has ended. */
 void ec2_driver_wait_ready(struct espl_kit *kit, uint64_t lease);
+/* Asks for a machine of offer SPOT, until that request is met by this fault. */
+void ec2_driver_acquire_fault(struct espl_kit *, const struct ec2_world *, espl_kit_fault);
 uint64_t ec2_driver_acquire_ready(struct espl_kit *kit, uint32_t offer);
 #endif

@@ -190,13 +190,52 @@ ec2_world_bill(struct ec2_world *w, const struct ec2_machine *m)
 	return end < m->running ? 0 : ec2_world_charge(w, m, m->running, end);
 }
 
+/* ssh-keygen: each key is another one. */
+static void
+make_key(struct ec2_world *w, const struct espl_spawn *spawn, struct espl_child *child)
+{
+	static const char usage[] = "usage: ssh-keygen\n", missing[] = "No such file or directory";
+	const char *path = spawn->argv[spawn->argc - 1];
+	char public[200];
+	FILE *file;
+
+	child->exit_code = 1;
+	child->err = w->without_keygen ? missing : usage;
+	child->err_size = strlen(child->err);
+	child->status = w->without_keygen ? ESPL_E_REMOTE : ESPL_OK;
+	if (w->without_keygen || strcmp(path, "-?") == 0 || access(path, F_OK) == 0)
+		return;
+	(void)snprintf(public, sizeof public, "%s.pub", path);
+	file = fopen(path, "w");
+	if (file == NULL)
+		abort();
+	(void)fprintf(file, "-----BEGIN KEY-----\nprivate%u\n-----END KEY-----\n", ++w->keys);
+	(void)fclose(file);
+	file = fopen(public, "w");
+	if (file == NULL)
+		abort();
+	(void)fprintf(file, "ssh-ed25519 public%u \n", w->keys);
+	(void)fclose(file);
+	child->exit_code = 0;
+}
+
 /* ssh: machines answer some seconds after they run; the agent is there from then on. */
 static void
 answer_child(void *ctx, const struct espl_spawn *spawn, struct espl_child *child)
 {
 	static const char refused[] = "ssh: connect to host: Connection refused\n";
+	static const char strange[] = "No ED25519 host key is known for espl-kit-0 and you have "
+				      "requested strict checking.\nHost key verification failed.\n";
 	struct ec2_world *w = ctx;
 
+	if (strcmp(spawn->argv[0], "ssh-keygen") == 0) {
+		make_key(w, spawn, child);
+		return;
+	}
+
+	w->strict = 0;
+	for (uint32_t k = 0; k < spawn->argc; k++)
+		w->strict |= strcmp(spawn->argv[k], "-oStrictHostKeyChecking=yes") == 0;
 	ec2_world_settle(w);
 	for (uint32_t k = 0; k < spawn->argc; k++)
 		for (uint32_t i = 0; i < w->count; i++) {
@@ -204,7 +243,7 @@ answer_child(void *ctx, const struct espl_spawn *spawn, struct espl_child *child
 
 			if (strncmp(spawn->argv[k], "10.9.0.", 7) != 0 ||
 			    strcmp(spawn->argv[k] + 7, m->id + 2) != 0 || w->unreachable ||
-			    m->end != ESPL_NEVER || m->stopped != ESPL_NEVER ||
+			    w->other_keys || m->end != ESPL_NEVER || m->stopped != ESPL_NEVER ||
 			    now_of(w) < m->running + SSHD)
 				continue;
 			if (m->agent_from == ESPL_NEVER && !w->without_agent)
@@ -212,8 +251,8 @@ answer_child(void *ctx, const struct espl_spawn *spawn, struct espl_child *child
 			return;
 		}
 	child->exit_code = 255;
-	child->err = refused;
-	child->err_size = sizeof refused - 1;
+	child->err = w->other_keys ? strange : refused;
+	child->err_size = strlen(child->err);
 }
 
 /* ---- the world ----------------------------------------------------------------------------- */
@@ -221,13 +260,12 @@ answer_child(void *ctx, const struct espl_spawn *spawn, struct espl_child *child
 static void
 remove_files(const struct ec2_world *w)
 {
-	static const char *const names[] = { "aws", "known_hosts" };
-	char path[100];
+	char command[300];
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		(void)snprintf(path, sizeof path, "%s/%s", w->folder, names[i]);
-		(void)unlink(path);
-	}
+	(void)snprintf(command, sizeof command, "cd %s && rm -rf aws aws.keys known_hosts",
+	    w->folder);
+	if (system(command) != 0)
+		abort();
 }
 
 static void

@@ -62,7 +62,10 @@ struct ec2_world {
 	uint32_t vcpus;      /* the quota */
 	espl_time dry_until; /* no capacity before */
 	int on_demand;       /* spot is asked for, and on demand made */
-	int unreachable, without_agent, without_user_data;
+	int unreachable, without_agent, without_user_data, without_keygen;
+	int other_keys;              /* machines have other ssh host keys than they were given */
+	int strict;                  /* ssh was told to accept no unknown key, the last time */
+	uint32_t keys;               /* that ssh-keygen has made */
 	const char *account, *owner; /* owner: of the machine */
 	struct ec2_script scripts[8];
 	uint32_t script_count;

@@ -54,11 +54,12 @@ ROW(1_dies_before_the_journal)
 
 ROW(2_dies_before_the_request)
 {
-	for (int released = 0; released < 2; released++) {
+	for (uint32_t i = 0; i < 4; i++) { /* of ssh-keygen, or for a machine */
 		struct ec2_world w;
 		struct espl_kit *kit = ec2_driver_begin_started(&w);
+		int released = i / 2 == 1;
 
-		espl_kit_set_fault(kit, 1, ESPL_KIT_KILL_BEFORE);
+		espl_kit_set_fault(kit, 1 + i % 2, ESPL_KIT_KILL_BEFORE);
 		(void)espl_kit_acquire(kit, SPOT, 1);
 		if (released)
 			(void)espl_kit_release(kit, 0);
@@ -78,8 +79,7 @@ ROW(3_answer_is_lost)
 		struct espl_kit *kit = ec2_driver_begin_started(&w);
 
 		w.lag_most = 100 * S;
-		espl_kit_set_fault(kit, 1, faults[i]);
-		(void)espl_kit_acquire(kit, SPOT, 1);
+		ec2_driver_acquire_fault(kit, &w, faults[i]);
 		ec2_driver_wait_ready(kit, 0);
 		cr_assert_eq(w.count, 1);
 		cr_assert_eq(w.runs, 2);
@@ -95,8 +95,7 @@ ROW(3_token_was_used_otherwise)
 	struct ec2_world w;
 	struct espl_kit *kit = ec2_driver_begin_started(&w);
 
-	espl_kit_set_fault(kit, 1, ESPL_KIT_LOSE_ANSWER);
-	(void)espl_kit_acquire(kit, SPOT, 1);
+	ec2_driver_acquire_fault(kit, &w, ESPL_KIT_LOSE_ANSWER);
 	cr_assert_eq(w.count, 1);
 	w.machines[0].digest[5] ^= 1;
 	w.machines[0].lag = 100 * S;
@@ -173,9 +172,8 @@ ROW(6_killed_and_released)
 	struct espl_kit *kit = ec2_driver_begin_started(&w);
 
 	w.lag_most = 120 * S;
-	espl_kit_set_fault(kit, 1, ESPL_KIT_KILL_AFTER);
 	script(&w, "RunInstances", 2, EC2_THROTTLED, ESPL_NEVER);
-	(void)espl_kit_acquire(kit, SPOT, 1);
+	ec2_driver_acquire_fault(kit, &w, ESPL_KIT_KILL_AFTER);
 	espl_kit_wait(kit, S);
 	(void)espl_kit_release(kit, 0);
 	cr_assert_eq(ec2_world_left(&w), 1);
@@ -211,8 +209,9 @@ die_for_good(uint64_t state, int agent, espl_span most)
 	w.boot_most = 40 * S;
 	w.without_agent = !agent;
 	if (state == 0)
-		espl_kit_set_fault(kit, 1, ESPL_KIT_LOSE_ANSWER);
-	(void)espl_kit_acquire(kit, SPOT, 1);
+		ec2_driver_acquire_fault(kit, &w, ESPL_KIT_LOSE_ANSWER);
+	else
+		(void)espl_kit_acquire(kit, SPOT, 1);
 	if (state == ESPL_NODE_NOTICE + 1)
 		ec2_driver_wait_ready(kit, 0);
 	else
@@ -288,8 +287,7 @@ ROW(11_resumed_late)
 		struct espl_kit *kit = ec2_driver_begin_started(&w);
 
 		w.without_user_data = cases[i].runs_itself;
-		espl_kit_set_fault(kit, 1, ESPL_KIT_LOSE_ANSWER);
-		(void)espl_kit_acquire(kit, SPOT, 1);
+		ec2_driver_acquire_fault(kit, &w, ESPL_KIT_LOSE_ANSWER);
 		ec2_driver_be_away(kit, &w, cases[i].away);
 		ec2_driver_wait_ready(kit, 0);
 		cr_assert_eq(espl_kit_lease(kit, 0)->state, cases[i].state, "case %zu", i);

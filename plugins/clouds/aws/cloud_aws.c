@@ -159,6 +159,14 @@ static const struct espl_option options[] = {
 	    .help = "file of prices on demand, made by `espalier aws-prices`; default: the table "
 		    "that comes with espalier",
 	    .type = ESPL_OPT_STRING },
+	[AWS_OPT_HOST_KEY] = { .name = "host_key",
+	    .help =
+		"ssh host keys of machines: pinned, made by espalier and given to them in their "
+		"user data, and no other is accepted; or accept, those of the image at the first "
+		"connection",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "pinned|accept",
+	    .fallback = "pinned" },
 };
 
 void
@@ -297,7 +305,10 @@ aws_on_http(void *self, const struct espl_http_reply *reply)
 static void
 aws_on_child(void *self, const struct espl_child *child)
 {
-	cloud_aws_leases_child(self, child);
+	if (child->cookie == AWS_COOKIE(0, AWS_KEYGEN))
+		cloud_aws_start_child(self, child);
+	else
+		cloud_aws_leases_child(self, child);
 }
 
 static void
@@ -332,23 +343,28 @@ add_word(struct reach_words *words, const char *format, ...)
 	words->list[words->count++] = words->texts[words->used++];
 }
 
-/* The key of a machine is accepted at the first connection and kept under its token, because
- * addresses are used again. */
+/* The key of a machine is known, or accepted at the first connection; it is kept under its token,
+ * because addresses are used again. */
 espl_status
 cloud_aws_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
     struct espl_error *error)
 {
-	static const char *const plain[] = { "-T", "-oBatchMode=yes",
-		"-oStrictHostKeyChecking=accept-new", "-oServerAliveInterval=15",
+	static const char *const plain[] = { "-T", "-oBatchMode=yes", "-oServerAliveInterval=15",
 		"-oConnectTimeout=10", "-oControlMaster=no", "-oControlPath=none" };
 	const struct aws_cloud *cloud = self;
 	const struct espl_table *ssh = aws_table(cloud, AWS_OPT_SSH);
 	const char *agent = aws_text(cloud, AWS_OPT_AGENT), *key = aws_text(cloud, AWS_OPT_KEY);
+	int pinned = cloud_aws_hostkey_pinned(cloud, lease->token);
 	struct reach_words *words;
 	espl_status status;
 
 	if (lease->address == NULL || lease->address[0] == '\0')
 		return espl_fail(error, ESPL_E_UNKNOWN, "its machine has no address yet");
+	if (pinned) {
+		status = cloud_aws_hostkey_pin(cloud, lease->token, error);
+		if (status != ESPL_OK)
+			return status;
+	}
 	words = calloc(1, sizeof *words);
 	if (words == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -358,6 +374,10 @@ cloud_aws_reach(void *self, const struct espl_lease *lease, struct espl_argv_sin
 		words->list[words->count++] = "ssh";
 	for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
 		words->list[words->count++] = plain[i];
+	words->list[words->count++] =
+	    pinned ? "-oStrictHostKeyChecking=yes" : "-oStrictHostKeyChecking=accept-new";
+	if (pinned)
+		words->list[words->count++] = "-oUpdateHostKeys=no";
 	add_word(words, "-oHostKeyAlias=%s", lease->token);
 	if (cloud->run != NULL)
 		/* In quotes: without them a space would begin the name of another file. */

@@ -38,6 +38,7 @@ enum {
 	AWS_OPT_ORPHAN,
 	AWS_OPT_MOST,
 	AWS_OPT_PRICES,
+	AWS_OPT_HOST_KEY,
 	AWS_OPT_COUNT
 };
 enum {
@@ -173,6 +174,8 @@ struct aws_lease {
 	int doubted;            /* listings do not have it: TerminateInstances tells, and ends it */
 	espl_time asked_at;     /* TerminateInstances was first sent; ESPL_NEVER: not yet */
 	uint32_t warnings;      /* that it has not ended */
+	int counted;            /* its next RunInstances, by cloud_aws_count_run */
+	int strange;            /* it has another host key than it was given, and that was said */
 	char trouble[AWS_TEXT]; /* why TerminateInstances failed last; "": it did not */
 	/* UTC by EC2's clock; 0 unknown. EC2 charges from the time at which the machine runs, but
 	 * does not report it: billed_s is the last time at which it was not running yet. */
@@ -247,6 +250,7 @@ struct aws_fact {
 /* Cookies: a lease's serial number times 32, or 0, and one of these. */
 enum aws_request {
 	AWS_TICK = 0,
+	AWS_KEYGEN,
 	AWS_CALLER,
 	AWS_SUBNETS,
 	AWS_TYPES,
@@ -288,6 +292,7 @@ struct aws_cloud {
 	uint32_t found_count;
 	char *asked[AWS_REQUESTS]; /* the request whose answer is read in pages; NULL: none is
 				    * under way */
+	int unpinned;              /* it was said that some machines have no key of ours */
 	int ticking;
 	int64_t ahead_s;        /* EC2's clock, of this machine's */
 	struct aws_fact *facts; /* cloud_aws_record.c */
@@ -337,6 +342,7 @@ aws_market(const struct aws_offer *offer)
 espl_status cloud_aws_start(void *self, const struct espl_cloud_events *, struct espl_error *);
 espl_status cloud_aws_describe(void *self, const struct espl_cloud_events *, struct espl_error *);
 void cloud_aws_start_reply(struct aws_cloud *, const struct espl_http_reply *);
+void cloud_aws_start_child(struct aws_cloud *, const struct espl_child *);
 void cloud_aws_start_retry(struct aws_cloud *);
 void cloud_aws_start_end(struct aws_cloud *, espl_status, const char *text);
 
@@ -372,6 +378,23 @@ espl_status cloud_aws_table_price(struct aws_cloud *, struct aws_offer *, struct
 /* How old the prices are that are from a table; nothing if none is. */
 void cloud_aws_table_report(const struct aws_cloud *);               /* once */
 int cloud_aws_table_record(struct aws_cloud *, char text[AWS_TEXT]); /* -1: why not */
+
+/* cloud_aws_hostkey.c: the ssh host keys that machines are given. */
+/* A key must be made before this token is sent; the answer goes to cloud_aws_hostkey_take. */
+int cloud_aws_hostkey_due(const struct aws_cloud *, const char *token);
+enum aws_class cloud_aws_hostkey_make(struct aws_cloud *, const char *token, uint64_t cookie,
+    char text[AWS_TEXT]);
+enum aws_class cloud_aws_hostkey_take(struct aws_cloud *, const char *token,
+    const struct espl_child *, char text[AWS_TEXT]);
+/* The machine of this token has a key of ours, or will have it. */
+int cloud_aws_hostkey_pinned(const struct aws_cloud *, const char *token);
+/* What it gets: the key, and cloud->user_data.  To be freed; NULL: the key is lost, or memory. */
+char *cloud_aws_hostkey_user_data(const struct aws_cloud *, const char *token);
+/* RUN/known_hosts has the key under the name of the token. */
+espl_status cloud_aws_hostkey_pin(const struct aws_cloud *, const char *token, struct espl_error *);
+/* ssh ended because it does not accept the key of the machine. */
+int cloud_aws_hostkey_refused(const struct espl_child *);
+void cloud_aws_hostkey_forget(const struct aws_cloud *, const char *token); /* the private key */
 
 /* cloud_aws_record.c: facts that hold for all processes of the run.  -1: why not. */
 int cloud_aws_record_read(struct aws_cloud *, char text[AWS_TEXT]);

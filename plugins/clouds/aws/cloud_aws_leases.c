@@ -76,6 +76,7 @@ drop_lease(struct aws_cloud *cloud, struct aws_lease *lease)
 		at = &(*at)->next;
 	*at = lease->next;
 	if (lease->busy) {
+		cloud->io->cancel(cloud->io, AWS_COOKIE(lease->serial, AWS_KEYGEN));
 		cloud->io->cancel(cloud->io, AWS_COOKIE(lease->serial, AWS_RUN));
 		cloud->io->cancel(cloud->io, AWS_COOKIE(lease->serial, AWS_TERMINATE));
 		cloud->io->cancel(cloud->io, AWS_COOKIE(lease->serial, AWS_REACH));
@@ -183,6 +184,7 @@ report_end(struct aws_cloud *cloud, struct aws_lease *lease)
 		event.retry_after = pause_offer(cloud, o);
 	event.text = lease->end_reason != ESPL_BY_USER ? lease->why : NULL;
 	(void)cloud->events->node(cloud->events, &event);
+	cloud_aws_hostkey_forget(cloud, lease->token);
 	drop_lease(cloud, lease);
 }
 
@@ -249,20 +251,52 @@ cloud_aws_wish(const struct aws_cloud *cloud, const struct aws_offer *o, struct 
 }
 
 static void
+send_keygen(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	char text[AWS_TEXT];
+	enum aws_class class = cloud_aws_hostkey_make(cloud, lease->token,
+	    AWS_COOKIE(lease->serial, AWS_KEYGEN), text);
+
+	lease->busy = 1;
+	if (class == AWS_FINE)
+		return;
+	cloud_aws_warn(cloud, text);
+	cloud_aws_state_failed(lease, class, text, cloud->host->now(cloud->host));
+}
+
+static void
 send_run(struct aws_cloud *cloud, struct aws_lease *lease)
 {
 	struct aws_wish wish;
 	struct aws_query query;
 	espl_time now = cloud->host->now(cloud->host);
+	char *own = NULL;
 
-	if (cloud->run_at > now + (RUN_BURST - 1) * RUN_PAUSE || note_token(cloud, lease) != 0)
+	if (!lease->counted && cloud->run_at > now + (RUN_BURST - 1) * RUN_PAUSE)
 		return;
-	cloud_aws_count_run(cloud);
+	if (!lease->counted)
+		cloud_aws_count_run(cloud);
+	lease->counted = 1; /* so that ssh-keygen does not run for all at once, either */
+	if (cloud_aws_hostkey_due(cloud, lease->token)) {
+		send_keygen(cloud, lease);
+		return;
+	}
+	if (note_token(cloud, lease) != 0)
+		return;
 	cloud_aws_wish(cloud, &cloud->offers[lease->offer], &wish);
 	wish.token = lease->token;
 	wish.run = lease->run;
 	wish.max_price_hour = lease->max_price_hour;
+	if (cloud_aws_hostkey_pinned(cloud, lease->token)) {
+		wish.user_data = own = cloud_aws_hostkey_user_data(cloud, lease->token);
+		if (own == NULL) { /* the same request cannot be sent again */
+			cloud_aws_state_lost(lease, now);
+			return;
+		}
+	}
 	cloud_aws_query_run(&query, &wish);
+	free(own);
+	lease->counted = 0;
 	lease->busy = 1;
 	lease->step = AWS_ASKED;
 	if (cloud_aws_send(cloud, &query, "ec2", AWS_COOKIE(lease->serial, AWS_RUN)) != ESPL_OK)
@@ -443,22 +477,62 @@ cloud_aws_leases_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 	cloud->list_at = cloud->host->now(cloud->host);
 }
 
+static void
+take_key(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_child *child)
+{
+	char text[AWS_TEXT];
+	enum aws_class class = cloud_aws_hostkey_take(cloud, lease->token, child, text);
+
+	lease->busy = 0;
+	if (class != AWS_FINE) {
+		cloud_aws_warn(cloud, text);
+		cloud_aws_state_failed(lease, class, text, cloud->host->now(cloud->host));
+	}
+	cloud_aws_do(cloud, lease);
+}
+
+/* Why a probe has failed. */
+static void
+explain_probe(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_child *child,
+    char text[AWS_TEXT])
+{
+	const char *end = child->err != NULL ? child->err : "";
+	char warning[AWS_TEXT];
+
+	if (cloud_aws_hostkey_refused(child) && cloud_aws_hostkey_pinned(cloud, lease->token)) {
+		(void)snprintf(text, AWS_TEXT,
+		    "machine %s at %s does not have the ssh host key that espalier gave it",
+		    lease->id, lease->address);
+		(void)snprintf(warning, sizeof warning,
+		    "%.300s; it is ended unless it has that key within cloud.boot_timeout", text);
+		if (!lease->strange)
+			cloud->host->log(cloud->host, ESPL_WARN, warning);
+		lease->strange = 1;
+		return;
+	}
+	for (const char *line; (line = strchr(end, '\n')) != NULL && line[1] != '\0';)
+		end = line + 1;
+	(void)snprintf(text, AWS_TEXT, "ssh does not reach its machine at %s: %.300s",
+	    lease->address, child->status == ESPL_E_LIMIT ? "no answer" : end);
+	text[strcspn(text, "\r\n")] = '\0';
+}
+
 void
 cloud_aws_leases_child(struct aws_cloud *cloud, const struct espl_child *child)
 {
 	struct aws_lease *lease = lease_of(cloud, child->cookie);
 	struct aws_limits limits = cloud_aws_limits(cloud);
 	int answers = child->status == ESPL_OK && child->exit_code == 0;
-	const char *end = child->err != NULL ? child->err : "";
-	char text[AWS_TEXT];
+	char text[AWS_TEXT] = "";
 
 	if (lease == NULL)
 		return;
-	for (const char *line; (line = strchr(end, '\n')) != NULL && line[1] != '\0';)
-		end = line + 1;
-	(void)snprintf(text, sizeof text, "ssh does not reach its machine at %s: %.300s",
-	    lease->address, child->status == ESPL_E_LIMIT ? "no answer" : end);
-	text[strcspn(text, "\r\n")] = '\0';
+	if (child->cookie % 32 == AWS_KEYGEN) {
+		take_key(cloud, lease, child);
+		return;
+	}
+	if (!answers)
+		explain_probe(cloud, lease, child, text);
 	cloud_aws_state_reached(lease, answers, text, &limits, cloud->host->now(cloud->host));
 	if (!answers || lease->releasing || lease->ending)
 		return;
@@ -563,6 +637,27 @@ cloud_aws_release(void *self, const struct espl_lease *const *list, uint32_t cou
 	return ESPL_OK;
 }
 
+/* Machines of an older espalier, or of a time at which host_key was "accept". */
+static void
+warn_unpinned(struct aws_cloud *cloud)
+{
+	uint32_t count = 0;
+	char text[AWS_TEXT];
+
+	for (const struct aws_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
+		count += !lease->releasing && !lease->over &&
+		    cloud_aws_record_get(cloud, "token", lease->token) != NULL &&
+		    !cloud_aws_hostkey_pinned(cloud, lease->token);
+	if (count == 0 || cloud->unpinned || aws_number(cloud, AWS_OPT_HOST_KEY) != 0)
+		return;
+	cloud->unpinned = 1;
+	(void)snprintf(text, sizeof text,
+	    "%u machine%s of this run %s requested without an ssh host key from espalier; there "
+	    "ssh accepts the key of the first connection",
+	    count, count == 1 ? "" : "s", count == 1 ? "was" : "were");
+	cloud->host->log(cloud->host, ESPL_WARN, text);
+}
+
 espl_status
 cloud_aws_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
     struct espl_error *error)
@@ -584,6 +679,7 @@ cloud_aws_adopt(void *self, const struct espl_lease *const *list, uint32_t count
 		if (lease->reported == ESPL_NODE_READY)
 			lease->reported = ESPL_NODE_BOOTING;
 	}
+	warn_unpinned(cloud);
 	cloud->list_at = cloud->spots_at = 0;
 	cloud_aws_tick(cloud);
 	return ESPL_OK;

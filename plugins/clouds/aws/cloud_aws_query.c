@@ -155,7 +155,7 @@ cloud_aws_query_listing(struct aws_query *query, const char *run)
 void
 cloud_aws_query_run(struct aws_query *query, const struct aws_wish *wish)
 {
-	char *data = encode_base64(wish->user_data), price[40];
+	char *data = wish->user_data != NULL ? encode_base64(wish->user_data) : NULL, price[40];
 
 	cloud_aws_query_begin(query, "RunInstances", "2016-11-15");
 	if (wish->dry_run)

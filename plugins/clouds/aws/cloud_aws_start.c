@@ -112,12 +112,57 @@ is_left_out(const struct aws_cloud *cloud, enum aws_request step)
 	case AWS_TYPES: return cloud->visit != NULL;
 	case AWS_IMAGE: return cloud->visit != NULL || strncmp(cloud->image, "ssm:", 4) != 0;
 	case AWS_FOREIGN: return cloud->visit != NULL || !is_moved(cloud);
+	case AWS_KEYGEN:
+		if (aws_number(cloud, AWS_OPT_HOST_KEY) != 0)
+			return 1;
+		/* fall through */
 	case AWS_OFFERINGS:
 	case AWS_DRY_RUN:
 	case AWS_QUOTAS:
 		return cloud->visit != NULL || cloud_aws_record_get(cloud, "run", "") != NULL;
 	default: return 0;
 	}
+}
+
+static void ask_step(struct aws_cloud *cloud, enum aws_request step);
+
+static void
+refuse_keygen(struct aws_cloud *cloud, const char *why)
+{
+	char text[AWS_TEXT];
+
+	(void)snprintf(text, sizeof text,
+	    "ssh-keygen, which makes the ssh host keys of machines, cannot be run%s%.300s\n"
+	    "install it (it comes with ssh), or set cloud.host_key = \"accept\"",
+	    why[0] != '\0' ? ": " : "", why);
+	cloud_aws_start_end(cloud, ESPL_E_CONFIG, text);
+}
+
+/* Whether it is there: it prints how it is used. */
+static void
+ask_keygen(struct aws_cloud *cloud)
+{
+	static const char *const words[] = { "ssh-keygen", "-?" };
+	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
+	struct espl_error error = ESPL_INIT(struct espl_error);
+
+	spawn.argc = 2;
+	spawn.argv = words;
+	spawn.limit = 20 * ESPL_SECOND;
+	spawn.cookie = AWS_COOKIE(0, AWS_KEYGEN);
+	if (cloud->io->spawn(cloud->io, &spawn, &error) != ESPL_OK)
+		refuse_keygen(cloud, error.text);
+}
+
+void
+cloud_aws_start_child(struct aws_cloud *cloud, const struct espl_child *child)
+{
+	if (cloud->starting != AWS_KEYGEN)
+		return;
+	if (child->status == ESPL_E_REMOTE)
+		refuse_keygen(cloud, child->err != NULL ? child->err : "");
+	else
+		ask_step(cloud, AWS_KEYGEN + 1);
 }
 
 /* Sends the request of this step of start, or ends it. */
@@ -163,6 +208,7 @@ ask_step(struct aws_cloud *cloud, enum aws_request step)
 	case AWS_DRY_RUN: cloud_aws_check_ask(cloud, &query); break;
 	case AWS_QUOTAS: service = "servicequotas"; break;
 	case AWS_FOREIGN: ask_foreign(cloud); return;
+	case AWS_KEYGEN: ask_keygen(cloud); return;
 	default: cloud_aws_prices_ask(cloud); return;
 	}
 	if (step == AWS_OFFERINGS)
@@ -201,7 +247,7 @@ cloud_aws_start(void *self, const struct espl_cloud_events *events, struct espl_
 	for (uint32_t i = 0; i < cloud->offer_count; i++)
 		cloud->offers[i].too_large = 0;
 	cloud->has_history = 0;
-	ask_step(cloud, AWS_CALLER);
+	ask_step(cloud, AWS_KEYGEN);
 	return ESPL_OK;
 }
 
