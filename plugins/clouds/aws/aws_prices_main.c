@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ struct list { /* the one that is being read */
 	unsigned field, columns;         /* the one being read, and how many there are */
 	int16_t wanted[COLUMNS_MOST];    /* field to column; -1: not wanted */
 	int quoted, quote_seen, has_any; /* within quotes; a quote in them; something was read */
+	int has_end;                     /* the answer says where it ends */
 	char text[FIELD];
 	size_t size;
 	char kept[COL_COUNT][FIELD];
@@ -313,6 +315,24 @@ end_list(struct list *list)
 	return 0;
 }
 
+/* A list has no mark at its end. An answer that ends with the connection may be cut at the end of a
+ * line, and would be taken for the whole list. */
+static size_t
+take_header(char *bytes, size_t each, size_t count, void *ctx)
+{
+	static const char *const ends[] = { "HTTP/2", "HTTP/3",
+		"Content-Length:", "Transfer-Encoding: chunked" };
+	struct list *list = ctx;
+	size_t size = each * count;
+
+	if (size > 5 && strncmp(bytes, "HTTP/", 5) == 0)
+		list->has_end = 0; /* of an earlier answer, by a proxy */
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+		list->has_end |=
+		    size > strlen(ends[i]) && strncasecmp(bytes, ends[i], strlen(ends[i])) == 0;
+	return size;
+}
+
 static int
 fetch_list(struct list *list, const char *base)
 {
@@ -335,6 +355,8 @@ fetch_list(struct list *list, const char *base)
 	(void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1000L);
 	(void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, SLOW_S);
 	(void)curl_easy_setopt(curl, CURLOPT_TIMEOUT, LIMIT_S);
+	(void)curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
+	(void)curl_easy_setopt(curl, CURLOPT_HEADERDATA, list);
 	(void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_bytes);
 	(void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, list);
 	code = curl_easy_perform(curl);
@@ -345,6 +367,9 @@ fetch_list(struct list *list, const char *base)
 	if (code != CURLE_OK)
 		return fail_list(list, "%s: %s", url,
 		    error[0] != '\0' ? error : curl_easy_strerror(code));
+	if (!list->has_end)
+		return fail_list(list,
+		    "%.300s: the answer does not say how long it is, so it may be cut off", url);
 	return end_list(list);
 }
 
