@@ -243,10 +243,14 @@ leave_node(struct espl__keep *k, int64_t now)
 int
 espl__keep_tend(struct espl__keep *k, int64_t now)
 {
+	int64_t silent = now - k->received_at;
 	int kill = 0;
 
 	ESPL__CHECK(k, KEEP);
-	if (now - k->received_at >= k->linger)
+	/* A driver that lives connects again, or hears that it comes too late. */
+	if (silent >= k->linger || (k->stream.open && silent >= ESPL__SESSION_SILENT))
+		espl__keep_lose(k);
+	if (silent >= k->linger)
 		leave_node(k, now);
 	if (k->kill_at != 0 && now >= k->kill_at) {
 		kill = 1;

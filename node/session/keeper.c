@@ -267,16 +267,14 @@ tend_keeper(struct keeper *k, int64_t now)
 	close_ends(k);
 }
 
-/* 0: it is over. */
+/* 0: it is over.  The linger time is judged by a time before the wait: a keeper that did not run
+ * for a while must first hear what came meanwhile. */
 static int
 turn_keeper(struct keeper *k)
 {
 	struct pollfd fds[4];
 	int64_t now = espl__tick();
 
-	tend_keeper(k, now);
-	if (espl__keep_over(&k->keep, now))
-		return 0;
 	fds[0] = (struct pollfd){ .fd = k->door, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = k->relay,
 		.events = (short)(POLLIN | (k->keep.stream.out.size > 0 ? POLLOUT : 0)) };
@@ -287,16 +285,17 @@ turn_keeper(struct keeper *k)
 			: -1,
 		    .events = POLLIN };
 	fds[3] = (struct pollfd){ .fd = k->keep.down.size > 0 ? k->to : -1, .events = POLLOUT };
-	if (poll(fds, 4, 500) < 0)
-		return 1;
-	if (fds[0].revents != 0)
-		admit_relay(k);
-	else if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
-		hear_relay(k);
-	if (fds[2].revents != 0)
-		take_output(k);
-	pass_input(k);
-	return 1;
+	if (poll(fds, 4, 500) > 0) {
+		if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+			hear_relay(k);
+		if (fds[0].revents != 0)
+			admit_relay(k);
+		if (fds[2].revents != 0)
+			take_output(k);
+		pass_input(k);
+	}
+	tend_keeper(k, now);
+	return !espl__keep_over(&k->keep, now);
 }
 
 /* Output is discarded: no driver is connected.  Closes descriptors inherited from the agent's

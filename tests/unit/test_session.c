@@ -594,3 +594,53 @@ Test(session, a_late_driver_stops_the_last_command)
 		espl__keep_free(&keep);
 	}
 }
+
+/* What one end has to say, to the other. */
+static void
+carry_bytes(struct espl__keep *keep, struct espl__link *link, int down_only, int64_t now)
+{
+	if (!down_only && link->stream.out.size > 0)
+		cr_assert_eq(espl__keep_receive(keep, link->stream.out.data, link->stream.out.size,
+				 now),
+		    0);
+	if (keep->stream.out.size > 0)
+		cr_assert_eq(espl__link_receive(link, keep->stream.out.data, keep->stream.out.size,
+				 now),
+		    0);
+	espl__buf_clear(&link->stream.out);
+	espl__buf_clear(&keep->stream.out);
+}
+
+/* Through the channel comes what the keeper says, but not what the driver says. */
+Test(session, a_channel_in_one_direction_is_given_up)
+{
+	static const int64_t lingers[] = { 5 * RIG_SECOND, 600 * RIG_SECOND };
+
+	for (size_t i = 0; i < sizeof lingers / sizeof lingers[0]; i++) {
+		struct espl__keep keep;
+		struct espl__link link;
+		int64_t now = RIG_SECOND, since;
+
+		cr_assert_eq(espl__keep_init(&keep, "abc.1", lingers[i], now), 0);
+		espl__link_init(&link, lingers[i], 0);
+		espl__link_opened(&link, now);
+		cr_assert_eq(espl__keep_admit(&keep, "abc.1 new", now), 1);
+		for (; now < 100 * RIG_SECOND; now += RIG_SECOND / 2) {
+			cr_assert_eq(espl__link_tend(&link, now), ESPL__LINK_WAIT);
+			cr_assert_eq(espl__keep_tend(&keep, now), 0);
+			carry_bytes(&keep, &link, 0, now);
+		}
+		cr_assert(keep.relay && !keep.leaving, "both ends live");
+		for (since = now; keep.relay && now < since + 60 * RIG_SECOND;
+		     now += RIG_SECOND / 2) {
+			cr_assert_eq(espl__link_tend(&link, now), ESPL__LINK_WAIT);
+			cr_assert_eq(espl__keep_tend(&keep, now), 0);
+			carry_bytes(&keep, &link, 1, now);
+		}
+		cr_assert(now - since < 17 * RIG_SECOND, "the keeper notices nothing");
+		cr_assert_eq(keep.leaving, lingers[i] < ESPL__SESSION_SILENT);
+		cr_assert_eq(espl__keep_admit(&keep, "abc.1 again", now), !keep.leaving);
+		espl__keep_free(&keep);
+		espl__link_free(&link);
+	}
+}
