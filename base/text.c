@@ -383,7 +383,7 @@ espl__format_money(espl_money money, char to[32])
 
 enum { NEAREST_LONGEST = 63 };
 
-/* Insertions, deletions, substitutions and swaps of neighbours; both at most NEAREST_LONGEST. */
+/* Insertions, deletions, substitutions and swaps of neighbors; both at most NEAREST_LONGEST. */
 static size_t
 edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {

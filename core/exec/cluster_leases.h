@@ -23,7 +23,8 @@ void espl__lease_forget_retries(struct espl__exec *);
 void espl__cluster_give_ups(struct espl__exec *, int needed);
 /* The placer gives this node up.  1: there are more than targets ask for, and it is released. */
 int espl__cluster_give_up(struct espl__exec *, struct espl__machine *);
-/* Releases quarantined nodes where others can be leased. */
+/* Releases nodes under notice, and quarantined ones where others can be leased: both are replaced.
+ */
 void espl__cluster_let_go(struct espl__exec *);
 /* Releases and leases nodes, if anything has changed. */
 void espl__cluster_follow(struct espl__exec *, int needed);

@@ -28,7 +28,7 @@ void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *for
     ESPL_PRINTF(3, 4);
 void espl__exec_fails(struct espl__exec *, const char *what); /* the last failure is added */
 void espl__exec_interrupt(struct espl__exec *, const char *format, ...)
-    ESPL_PRINTF(2, 3); /* not for the search's fault */
+    ESPL_PRINTF(2, 3); /* for a reason outside the search */
 const char *espl__exec_unit(const struct espl__exec *, uint64_t count); /* "GPU", "slots", ... */
 
 /* answers.c */

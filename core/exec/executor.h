@@ -91,9 +91,9 @@ uint32_t espl__exec_leases(const struct espl__exec *, struct espl__lease_info *,
 struct espl__gang_info {
 	uint64_t gang, trial; /* trial: with its search, as espl__trial_uid says */
 	uint32_t gpus;
-	const struct espl_slot *slots;         /* [gpus] */
-	uint64_t iteration, budget;            /* last reported (or begun from); as told */
-	enum espl__directive directive;        /* its last reply; 0: none */
+	const struct espl_slot *slots;  /* [gpus] */
+	uint64_t iteration, budget;     /* last reported (or begun from); as last sent in a reply */
+	enum espl__directive directive; /* its last reply; 0: none */
 	int started, awaiting, killed, moving; /* moving: it moves to other slots */
 };
 /* By number, at most `room`; returns how many there are.  Valid until the next round. */

@@ -18,7 +18,7 @@ struct espl__gang {
 	struct espl_slot *onto;  /* the slots it is moving to, held as well; NULL: none */
 	uint32_t onto_count;
 	uint64_t iteration;                   /* last reported by this gang; what it began from */
-	uint64_t budget;                      /* as told */
+	uint64_t budget;                      /* as last sent in a reply */
 	espl_time began, last_seen, saved_at; /* start; last sign of life; last checkpoint */
 	uint8_t awaiting;                     /* a report wants its reply */
 	uint8_t killed;

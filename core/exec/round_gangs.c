@@ -58,8 +58,8 @@ choose_directive(struct espl__exec *x, struct espl__gang *g)
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 			    "leaves its %s at iteration %llu: %s",
 			    espl__exec_unit(x, g->share.gpus), (unsigned long long)g->iteration,
-			    item->target_count == 0 ? "it lost its place"
-						    : "it moves to another place");
+			    item->target_count == 0 ? "it lost its slots"
+						    : "it moves to other slots");
 			return leave_directive(g);
 		}
 		espl__item_flag(item, ESPL_ITEM_CHANGING, 0);

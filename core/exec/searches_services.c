@@ -192,7 +192,6 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 		if (s->history == NULL)
 			s->history = espl__history_new(&s->trials, s->session->earlier);
 		espl__history_first(s->history, s->first, s->first_count);
-		i->wants_history = 1;
 		return espl__history_view(s->history);
 	}
 	return NULL;

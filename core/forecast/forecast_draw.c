@@ -26,7 +26,7 @@ knot_value(int i)
 	    i / ESPL__NORMAL_PARTS - ESPL__NORMAL_OCTAVES - 1);
 }
 
-/* Hermite's cubic between neighbouring knots: their values and slopes (dz/dp = -1 / density). */
+/* Hermite's cubic between neighboring knots: their values and slopes (dz/dp = -1 / density). */
 void
 espl__normal_fill(struct espl__normal *normal)
 {

@@ -92,15 +92,11 @@ static const void *
 host_service(const struct espl_host *host, const char *id)
 {
 	struct espl__instance *instance = host->ctx;
-	const void *service;
 
 	if (id == NULL || !may_ask(instance->plugin->desc->kind, id) ||
 	    instance->env->service == NULL)
 		return NULL;
-	service = instance->env->service(instance->env->ctx, instance, id);
-	if (service != NULL && strcmp(id, ESPL_HISTORY) == 0)
-		instance->wants_history = 1;
-	return service;
+	return instance->env->service(instance->env->ctx, instance, id);
 }
 
 static espl_status

@@ -40,7 +40,6 @@ struct espl__instance {
 	const struct espl_ops *ops;
 	char who[80];          /* "algorithm 'sha'" */
 	uint64_t files_digest; /* of all PATH options, for the journal */
-	int wants_history;     /* set when ESPL_HISTORY was asked for */
 	void *files;           /* private: the bytes of PATH options */
 	uint32_t file_count;
 };

@@ -1,4 +1,4 @@
-/* run_folder.h - making and recognising a run's folder. */
+/* run_folder.h - run directories: making and recognizing them. */
 #ifndef ESPL__RUN_FOLDER_H
 #define ESPL__RUN_FOLDER_H
 #include "cli/session.h"

@@ -433,7 +433,7 @@ take_word(struct reader *r, const char *p, struct words *w)
 	if (*next == '=' && next[1] != '=')
 		memcpy(w->variable, w->word, sizeof w->variable);
 	r->s->distributed |= strcmp(w->word, "DistributedDataParallel") == 0;
-	r->s->reports |= strcmp(w->word, "espalier_trial") == 0;
+	r->s->reports |= strcmp(w->word, "espalier_trial") == 0 || strcmp(w->word, "espalier") == 0;
 	r->s->logs_to_stdout |= strcmp(w->word, "stdout") == 0;
 	if (*next != '(')
 		return p;

@@ -56,7 +56,7 @@ struct espl__script {
 	int distributed;    /* it mentions DistributedDataParallel */
 	int writes_json;    /* it calls json.dumps() */
 	int logs_to_stdout; /* it mentions stdout: so its loggers may print there */
-	int reports;        /* it imports espalier_trial */
+	int reports;        /* it imports espalier_trial or the package espalier */
 };
 /* `text` ends with a NUL. */
 void espl__script_read(struct espl__script *, const char *text);

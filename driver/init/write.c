@@ -186,7 +186,8 @@ example_option(struct writer *w)
 	    "  lr = { type = \"real\"; low = 1e-4; high = 0.1; scale = \"log\"; default = 0.01; "
 	    "};\n");
 	w->tuned = 1;
-	put_option(w, "--lr", "{lr}");
+	if (!w->s->reports) /* else it has run.params */
+		put_option(w, "--lr", "{lr}");
 }
 
 /* ---- the groups -------------------------------------------------------------------------- */
@@ -218,7 +219,8 @@ static void
 write_metrics(struct writer *w)
 {
 	if (w->s->reports) {
-		espl__print(w->to, "  # The script reports by itself (espalier_trial).\n");
+		espl__print(w->to,
+		    "  # The script reports by itself, through espalier's helper.\n");
 		return;
 	}
 	if (w->metric.pattern == NULL) {

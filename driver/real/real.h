@@ -108,7 +108,7 @@ struct espl__part {
 	uint32_t first, count;
 	uint32_t live, leaves; /* ranks that have not left; that will in the resize */
 	/* off: it was to join, and is ended instead */
-	int started, ended, lost, joins, off;
+	int started, ended, lost, off;
 	/* tick by which its agent must have started or ended it; 0: none */
 	int64_t answer_by;
 };
@@ -288,8 +288,8 @@ void espl__real_cloud_free(struct espl__real *);
 void espl__real_enter(struct espl__real *); /* before every call into the plugin */
 
 /* real_rejoin.c: agents and gangs that outlived the last driver.  Queues EV_OUTLIVED for each gang
- * that keeps running, EV_RESUME, and what these gangs have sent since; before EV_RESUME, what gangs
- * have sent that nobody came back to in time.  Takes 20 s at most. */
+ * that keeps running, EV_RESUME, and what these gangs have sent since; before EV_RESUME, the
+ * messages of gangs that no driver reclaimed in time.  Takes 20 s at most. */
 void espl__real_rejoin(struct espl__real *);
 /* Removes what agents have left: it is in the journal. */
 void espl__real_rejoin_clean(struct espl__real *);

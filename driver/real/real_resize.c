@@ -51,7 +51,7 @@ joining_part(struct espl__rgang *gang, uint64_t lease, uint64_t wing)
 	memset(part, 0, sizeof *part);
 	part->lease = lease;
 	part->wing = wing;
-	part->started = part->joins = 1;
+	part->started = 1;
 	gang->started++;
 	return gang->part_count++;
 }

@@ -24,9 +24,7 @@ static const char life_sql[] =
     " UNION ALL SELECT at_s, 3, id, NULL, who, text, NULL, NULL, 3 FROM notes"
     "  WHERE subject = 'trial' AND subject_id = ?1 AND NOT (who = 'executor' AND (text LIKE 'is "
     "created to train %'"
-    "   OR text LIKE 'is made, %' OR text LIKE 'is cloned%' OR text LIKE 'is continued %' OR text "
-    "LIKE 'gang % starts on "
-    "%'))"
+    "   OR text LIKE 'is cloned%' OR text LIKE 'is continued %' OR text LIKE 'gang % starts on %'))"
     " UNION ALL SELECT from_s, 4, id, running_s, coalesce((SELECT group_concat(host, ', ') FROM"
     "  nodes WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each(stays.slots))), ''),"
     "  stays.slots, stays.gpus, stays.packing, 5"
@@ -36,7 +34,7 @@ static const char life_sql[] =
 /* reports in a row */
 struct spell {
 	uint32_t count;
-	double first_s, last_s, first, last, best;
+	double last_s, first, last, best;
 	int64_t from, to;
 };
 
@@ -96,7 +94,6 @@ add_report(struct story *s, sqlite3_stmt *st)
 	w->to = sqlite3_column_int64(st, 2);
 	w->last = metric;
 	if (w->count++ == 0) {
-		w->first_s = w->last_s;
 		w->from = w->to;
 		w->first = w->best = metric;
 	}

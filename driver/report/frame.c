@@ -84,7 +84,7 @@ emit_line(struct frame *f)
 	}
 	while (*p != 0) {
 		if (*p <= 6) {
-			if (f->style.colour)
+			if (f->style.color)
 				espl__print(f->out, "%s", marks[*p]);
 			marked = *p != 6;
 			p++;
@@ -100,7 +100,7 @@ emit_line(struct frame *f)
 		width += (uint32_t)columns;
 		p += n == 0 ? 1 : n;
 	}
-	if (marked && f->style.colour)
+	if (marked && f->style.color)
 		espl__print(f->out, "%s", marks[6]);
 	espl__print(f->out, "\n");
 	f->widths[f->count++] = (uint16_t)width;

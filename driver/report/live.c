@@ -66,7 +66,7 @@ espl__live_new(struct espl__view *view)
 
 	live->magic = ESPL__LIVE_MAGIC;
 	live->view = view;
-	live->style.colour = plain == NULL || plain[0] == '\0';
+	live->style.color = plain == NULL || plain[0] == '\0';
 	live->style.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	(void)pthread_mutex_init(&live->lock, NULL);
 	if (isatty(STDERR_FILENO)) {

@@ -8,94 +8,16 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/tick.h"
-#include "report/results_sql.h"
+#include "report/results_impl.h"
 
 #define COMMIT_NS INT64_C(200000000)
 #define COMMIT_ROWS 10000u
-
-static void
-close_database(struct espl__results *r)
-{
-	uint32_t i;
-
-	for (i = 0; i < STATEMENT_COUNT; i++) {
-		(void)sqlite3_finalize(r->statements[i]);
-		r->statements[i] = NULL;
-	}
-	(void)sqlite3_close(r->db);
-	r->db = NULL;
-	r->open = 0;
-}
-
-static void
-give_up(struct espl__results *r, const char *what)
-{
-	if (r->db == NULL)
-		return;
-	espl__log(ESPL_WARN,
-	    "results.db is no longer written: %s; the run continues, and `espalier resume` "
-	    "rebuilds it",
-	    what);
-	close_database(r);
-}
-
-#define put espl__results_put
-#define begin espl__results_begin
-#define seconds espl__results_s
-
-void
-put(struct espl__results *r, enum statement which, const char *types, ...)
-{
-	sqlite3_stmt *st = r->statements[which];
-	va_list list;
-	int i, status = SQLITE_OK;
-	uint64_t n;
-
-	if (r->db == NULL)
-		return;
-	va_start(list, types);
-	for (i = 0; types[i] != '\0' && status == SQLITE_OK; i++) {
-		switch (types[i]) {
-		case 'i': status = sqlite3_bind_int64(st, i + 1, va_arg(list, int64_t)); break;
-		case 'n':
-			n = va_arg(list, uint64_t);
-			status = n == ESPL_NONE ? sqlite3_bind_null(st, i + 1)
-						: sqlite3_bind_int64(st, i + 1, (int64_t)n);
-			break;
-		case 'r': status = sqlite3_bind_double(st, i + 1, va_arg(list, double)); break;
-		default:
-			status = sqlite3_bind_text(st, i + 1, va_arg(list, const char *), -1,
-			    SQLITE_TRANSIENT);
-		}
-	}
-	va_end(list);
-	if (status == SQLITE_OK)
-		status = sqlite3_step(st);
-	if (status != SQLITE_DONE) {
-		give_up(r, sqlite3_errmsg(r->db));
-		return;
-	}
-	(void)sqlite3_reset(st);
-	r->rows++;
-}
-
-void
-begin(struct espl__results *r)
-{
-	if (r->db == NULL || r->open)
-		return;
-	put(r, BEGIN, "");
-	r->open = r->db != NULL;
-	r->begun = espl__tick();
-	r->rows = 0;
-}
 
 static void
 write_totals(struct espl__results *r)
@@ -108,11 +30,14 @@ write_totals(struct espl__results *r)
 		f = &espl__total_fields[i];
 		at = (const char *)&r->totals + f->offset;
 		if (f->type == ESPL__TOTAL_TEXT)
-			put(r, PUT_META, "tt", f->name, *(char *const *)(const void *)at);
+			espl__results_put(r, PUT_META, "tt", f->name,
+			    *(char *const *)(const void *)at);
 		else if (f->type == ESPL__TOTAL_INT)
-			put(r, PUT_META, "ti", f->name, *(const int64_t *)(const void *)at);
+			espl__results_put(r, PUT_META, "ti", f->name,
+			    *(const int64_t *)(const void *)at);
 		else
-			put(r, PUT_META, "tr", f->name, *(const double *)(const void *)at);
+			espl__results_put(r, PUT_META, "tr", f->name,
+			    *(const double *)(const void *)at);
 	}
 }
 
@@ -129,16 +54,7 @@ write_clock(struct espl__results *r, int goes_on)
 	if (goes_on && r->now_tick != 0 && clock_gettime(CLOCK_REALTIME, &utc) == 0)
 		at = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 -
 		    (double)(espl__tick() - r->now_tick) / 1e9;
-	put(r, PUT_META, "tr", "jct_utc_s", at);
-}
-
-static void
-commit_open(struct espl__results *r)
-{
-	if (r->db == NULL || !r->open)
-		return;
-	put(r, COMMIT, "");
-	r->open = 0;
+	espl__results_put(r, PUT_META, "tr", "jct_utc_s", at);
 }
 
 static const struct espl__space *
@@ -195,7 +111,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 
 	if (r->db == NULL)
 		return;
-	begin(r);
+	espl__results_begin(r);
 	past = espl__seen_trial_of(&r->seen, t->id);
 	change = espl__seen_trial_change(past, t);
 	if (past->state == 0) {
@@ -203,18 +119,18 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 			espl__results_space(r, t->id >> ESPL__TRIAL_BITS, space_of(r, t->id));
 		espl__buf_clear(&r->text);
 		espl__space_json(space_of(r, t->id), t->values, &r->text);
-		put(r, PUT_TRIAL, "nnnntiinrrrrt", t->id, t->parent, t->tag, t->group, state,
-		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
-		    seconds(now), espl__buf_text(&r->text));
+		espl__results_put(r, PUT_TRIAL, "nnnntiinrrrrt", t->id, t->parent, t->tag, t->group,
+		    state, (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s,
+		    cost, espl__results_s(now), espl__buf_text(&r->text));
 	} else {
-		put(r, SET_TRIAL, "nnntiinrrrr", t->id, t->tag, t->group, state,
+		espl__results_put(r, SET_TRIAL, "nnntiinrrrr", t->id, t->tag, t->group, state,
 		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
-		    seconds(now));
+		    espl__results_s(now));
 	}
 	if (t->state != past->state)
 		espl__results_job(r, now, t, past->state == 0);
 	if (change != ESPL__CHANGE_NONE)
-		put(r, PUT_DECISION, "rntnii", seconds(now), t->id,
+		espl__results_put(r, PUT_DECISION, "rntnii", espl__results_s(now), t->id,
 		    espl__change_word(change, state), t->group, (int64_t)t->iteration,
 		    (int64_t)t->budget);
 	espl__seen_trial_set(past, t);
@@ -232,14 +148,14 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	    ? espl__names_find(espl__exec_view(r->observer.exec).metrics, of->config->metric)
 	    : 0;
 
-	begin(r);
-	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now),
+	espl__results_begin(r);
+	espl__results_put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, espl__results_s(now),
 	    raw_metric(r, t->id, loss), (int64_t)share.gpus, (int64_t)share.packing);
 	for (i = 0; i < count; i++) {
 		if (metrics[i].metric == objective)
 			continue; /* reports.metric */
-		put(r, PUT_METRIC, "niir", t->id, (int64_t)iteration, (int64_t)metrics[i].metric,
-		    metrics[i].value);
+		espl__results_put(r, PUT_METRIC, "niir", t->id, (int64_t)iteration,
+		    (int64_t)metrics[i].metric, metrics[i].value);
 	}
 }
 
@@ -259,7 +175,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 	struct espl__results *r = ctx;
 	uint32_t i;
 
-	begin(r);
+	espl__results_begin(r);
 	if (r->db == NULL)
 		return;
 	if (phase == ESPL__PHASE_STARTING || phase == ESPL__PHASE_RESIZED) {
@@ -269,12 +185,12 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 			    (unsigned long long)slots[i].node, slots[i].gpu);
 		espl__print(&r->text, i == 0 ? "[]" : "]");
 		if (phase == ESPL__PHASE_RESIZED)
-			put(r, MOVE_GANG, "niit", gang, (int64_t)share.gpus, (int64_t)share.packing,
-			    espl__buf_text(&r->text));
+			espl__results_put(r, MOVE_GANG, "niit", gang, (int64_t)share.gpus,
+			    (int64_t)share.packing, espl__buf_text(&r->text));
 		else
-			put(r, PUT_GANG, "nniittri", gang, trial, (int64_t)share.gpus,
+			espl__results_put(r, PUT_GANG, "nniittri", gang, trial, (int64_t)share.gpus,
 			    (int64_t)share.packing, espl__buf_text(&r->text),
-			    espl__phase_word(phase), seconds(now),
+			    espl__phase_word(phase), espl__results_s(now),
 			    r->observer.exec != NULL
 				? (int64_t)espl__exec_trial_info(r->observer.exec, trial).restores
 				: (int64_t)0);
@@ -284,9 +200,9 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 		ESPL__GROW(r->used, r->used_cap, r->used_count + 1);
 		r->used[r->used_count++] = trial;
 	}
-	put(r, SET_GANG, "ntrrt", gang, espl__phase_word(phase),
-	    phase == ESPL__PHASE_RUNNING ? seconds(now) : NAN,
-	    phase == ESPL__PHASE_ENDED ? seconds(now) : NAN,
+	espl__results_put(r, SET_GANG, "ntrrt", gang, espl__phase_word(phase),
+	    phase == ESPL__PHASE_RUNNING ? espl__results_s(now) : NAN,
+	    phase == ESPL__PHASE_ENDED ? espl__results_s(now) : NAN,
 	    text != NULL && text[0] != '\0' ? text : NULL);
 }
 
@@ -295,8 +211,8 @@ on_resized(void *ctx, espl_time now, uint64_t gang, double took_s)
 {
 	struct espl__results *r = ctx;
 
-	begin(r);
-	put(r, PUT_MOVE, "nrr", gang, seconds(now), took_s);
+	espl__results_begin(r);
+	espl__results_put(r, PUT_MOVE, "nrr", gang, espl__results_s(now), took_s);
 }
 
 static void
@@ -307,25 +223,26 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 		"ended" };
 	struct espl__results *r = ctx;
 
-	begin(r);
+	espl__results_begin(r);
 	if (node->id >= r->charged_count) {
 		ESPL__GROW(r->charged, r->charged_cap, node->id + 1);
 		memset(r->charged + r->charged_count, 0,
 		    (node->id + 1 - r->charged_count) * sizeof *r->charged);
 		r->charged_count = node->id + 1;
 	}
-	put(r, PUT_NODE, "nttitrrrrrrrrtt", node->id, offer != NULL ? offer->name : NULL,
-	    offer != NULL ? offer->market : NULL,
+	espl__results_put(r, PUT_NODE, "nttitrrrrrrrrtt", node->id,
+	    offer != NULL ? offer->name : NULL, offer != NULL ? offer->market : NULL,
 	    (int64_t)(node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus),
-	    names[node->state <= ESPL_NODE_ENDED ? node->state : 0], seconds(now),
-	    node->state == ESPL_NODE_BOOTING ? seconds(now) : NAN,
-	    node->state == ESPL_NODE_READY ? seconds(now) : NAN,
-	    node->state == ESPL_NODE_NOTICE ? seconds(now) : NAN,
-	    node->state == ESPL_NODE_ENDED ? seconds(now) : NAN, seconds(node->billed_from),
+	    names[node->state <= ESPL_NODE_ENDED ? node->state : 0], espl__results_s(now),
+	    node->state == ESPL_NODE_BOOTING ? espl__results_s(now) : NAN,
+	    node->state == ESPL_NODE_READY ? espl__results_s(now) : NAN,
+	    node->state == ESPL_NODE_NOTICE ? espl__results_s(now) : NAN,
+	    node->state == ESPL_NODE_ENDED ? espl__results_s(now) : NAN,
+	    espl__results_s(node->billed_from),
 	    offer != NULL ? (double)offer->price_hour / 1e6 : NAN, (double)charged / 1e6,
 	    why != NULL && why[0] != '\0' ? why : NULL, host);
 	if (charged != r->charged[node->id])
-		put(r, PUT_CHARGE, "nrr", node->id, seconds(now),
+		espl__results_put(r, PUT_CHARGE, "nrr", node->id, espl__results_s(now),
 		    (double)(charged - r->charged[node->id]) / 1e6);
 	r->charged[node->id] = charged;
 }
@@ -339,19 +256,19 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 	    r->observer.exec != NULL ? espl__exec_brackets(r->observer.exec, experiment) : 0;
 	char key[48];
 
-	begin(r);
+	espl__results_begin(r);
 	/* the later ones may be long to come, but names are to stay */
 	if (brackets > 1) {
 		(void)snprintf(key, sizeof key, experiment > 0 ? "brackets/%llu" : "brackets",
 		    (unsigned long long)experiment);
-		put(r, PUT_META, "ti", key, (int64_t)brackets);
+		espl__results_put(r, PUT_META, "ti", key, (int64_t)brackets);
 	}
 	if (ended)
-		put(r, END_GROUP, "nr", group, seconds(now));
+		espl__results_put(r, END_GROUP, "nr", group, espl__results_s(now));
 	else
-		put(r, PUT_GROUP, "nnnr", group,
+		espl__results_put(r, PUT_GROUP, "nnnr", group,
 		    bracket == ESPL_ANY ? ESPL_NONE : (uint64_t)bracket,
-		    stage == ESPL_ANY ? ESPL_NONE : (uint64_t)stage, seconds(now));
+		    stage == ESPL_ANY ? ESPL_NONE : (uint64_t)stage, espl__results_s(now));
 }
 
 /* The stages are written when there is an executor to ask what they are made of. */
@@ -360,10 +277,10 @@ on_plan(void *ctx, espl_time now, const struct espl__forecast_stage *stages, uin
     const struct espl__forecast_result *result, const struct espl_plan *plan)
 {
 	struct espl__results *r = ctx;
-	double at = seconds(now);
+	double at = espl__results_s(now);
 
-	begin(r);
-	put(r, PUT_PREDICTION, "irrrrrrrrir", r->plans, at, at + result->jct_s.mean,
+	espl__results_begin(r);
+	espl__results_put(r, PUT_PREDICTION, "irrrrrrrrir", r->plans, at, at + result->jct_s.mean,
 	    result->jct_s.sd, at + result->jct_s.p95, result->cost_usd.mean, result->cost_usd.sd,
 	    result->cost_usd.p95, result->data_usd,
 	    (int64_t)((plan->flags & ESPL_PLAN_OPTIMAL) != 0), plan->gap);
@@ -382,68 +299,13 @@ on_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_
 		"offer" };
 	struct espl__results *r = ctx;
 
-	begin(r);
-	put(r, PUT_NOTE, "rttnt", seconds(now), who != NULL ? who : "",
+	espl__results_begin(r);
+	espl__results_put(r, PUT_NOTE, "rttnt", espl__results_s(now), who != NULL ? who : "",
 	    names[subject <= ESPL_ABOUT_OFFER ? subject : 0],
 	    subject == ESPL_ABOUT_RUN ? ESPL_NONE : id, text != NULL ? text : "");
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
-
-static int
-prepare_statements(struct espl__results *r)
-{
-	uint32_t i;
-
-	for (i = 0; i < STATEMENT_COUNT; i++) {
-		if (sqlite3_prepare_v3(r->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-			&r->statements[i], NULL) != SQLITE_OK)
-			return -1;
-	}
-	return 0;
-}
-
-static int
-execute_sql(struct espl__results *r, const char *sql)
-{
-	return sqlite3_exec(r->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
-}
-
-static int
-open_file(struct espl__results *r, const char *path, int make)
-{
-	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (make ? SQLITE_OPEN_CREATE : 0);
-	int bad = sqlite3_open_v2(path, &r->db, flags, NULL) != SQLITE_OK;
-
-	if (r->db == NULL)
-		return -1;
-	(void)sqlite3_busy_timeout(r->db, 2000);
-	bad = bad || execute_sql(r, "PRAGMA synchronous = OFF") < 0 ||
-	    execute_sql(r,
-		path == r->fresh ? "PRAGMA journal_mode = OFF" : "PRAGMA journal_mode = WAL") < 0;
-	if (!bad && make) {
-		char *version = espl__format("PRAGMA user_version = %d", ESPL__RESULTS_VERSION);
-
-		bad = execute_sql(r, espl__results_schema) < 0 || execute_sql(r, version) < 0;
-		free(version);
-	}
-	return bad || prepare_statements(r) < 0 ? -1 : 0;
-}
-
-/* Removes the file of an earlier driver and what SQLite left beside it: a stale log must never be
- * applied to a new file. */
-static void
-remove_beside(const char *path, int itself)
-{
-	static const char *const beside[] = { "-wal", "-shm", "-journal", "" };
-
-	for (int i = 0; i < (itself ? 4 : 3); i++) {
-		char *name = espl__format("%s%s", path, beside[i]);
-
-		(void)unlink(name);
-		free(name);
-	}
-}
 
 struct espl__results *
 espl__results_open(const struct espl__results_setup *setup)
@@ -468,21 +330,23 @@ espl__results_open(const struct espl__results_setup *setup)
 	r->path = espl__format("%s/results.db", setup->dir);
 	r->fresh = espl__format("%s/results.db.new", setup->dir);
 	path = setup->replaying ? r->fresh : r->path;
-	remove_beside(path, 1);
-	if (open_file(r, path, 1) < 0) {
-		give_up(r, r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");
+	espl__results_db_remove(path, 1);
+	if (espl__results_db_open(r, path, 1) < 0) {
+		espl__results_give_up(r, r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");
 	} else {
-		begin(r);
+		espl__results_begin(r);
 		write_totals(r);
-		put(r, PUT_META, "tt", "goal", setup->config->maximize ? "maximize" : "minimize");
+		espl__results_put(r, PUT_META, "tt", "goal",
+		    setup->config->maximize ? "maximize" : "minimize");
 		if (!setup->config->pool) /* its experiments have one each */
-			put(r, PUT_META, "tt", "algorithm", setup->config->algorithm.use);
-		put(r, PUT_META, "tt", "allocator", setup->config->allocator.use);
-		put(r, PUT_META, "tt", "cloud", setup->config->cloud.use);
-		put(r, PUT_META, "tt", "placer", setup->config->placer.use);
-		put(r, PUT_META, "ti", "seed", (int64_t)setup->config->seed);
+			espl__results_put(r, PUT_META, "tt", "algorithm",
+			    setup->config->algorithm.use);
+		espl__results_put(r, PUT_META, "tt", "allocator", setup->config->allocator.use);
+		espl__results_put(r, PUT_META, "tt", "cloud", setup->config->cloud.use);
+		espl__results_put(r, PUT_META, "tt", "placer", setup->config->placer.use);
+		espl__results_put(r, PUT_META, "ti", "seed", (int64_t)setup->config->seed);
 		if (!setup->replaying)
-			commit_open(r);
+			espl__results_commit(r);
 	}
 	return r;
 }
@@ -500,9 +364,9 @@ learn_names(struct espl__results *r, const struct espl__exec *exec)
 	const struct espl__names *names = espl__exec_view(exec).metrics;
 
 	if (r->names < names->count)
-		begin(r);
+		espl__results_begin(r);
 	for (; r->names < names->count; r->names++)
-		put(r, PUT_NAME, "it", (int64_t)r->names, names->names[r->names]);
+		espl__results_put(r, PUT_NAME, "it", (int64_t)r->names, names->names[r->names]);
 }
 
 static void
@@ -512,7 +376,7 @@ learn_plan(struct espl__results *r, const struct espl__exec *exec)
 
 	if (r->planned_count == 0)
 		return;
-	begin(r);
+	espl__results_begin(r);
 	espl__exec_plan_info(exec, &info);
 	for (uint32_t i = 0; i < r->planned_count; i++) {
 		const struct espl__forecast_stage *s = &r->planned[i].stage;
@@ -520,11 +384,11 @@ learn_plan(struct espl__results *r, const struct espl__exec *exec)
 		const struct espl_offer *offer = espl__exec_offer(exec, s->offer);
 		double at = r->planned[i].at_s;
 
-		put(r, PUT_PLAN, "iiiiiiiitrrri", r->planned[i].plan, (int64_t)s->bracket,
-		    (int64_t)s->stage, (int64_t)stage->trials, (int64_t)stage->iterations,
-		    (int64_t)s->gpus, (int64_t)s->gpus_per_trial, (int64_t)s->nodes,
-		    offer != NULL ? offer->name : NULL, at + s->starts_s, at + s->ends_s,
-		    isnan(at) ? NAN : s->cost_usd, (int64_t)s->warm);
+		espl__results_put(r, PUT_PLAN, "iiiiiiiitrrri", r->planned[i].plan,
+		    (int64_t)s->bracket, (int64_t)s->stage, (int64_t)stage->trials,
+		    (int64_t)stage->iterations, (int64_t)s->gpus, (int64_t)s->gpus_per_trial,
+		    (int64_t)s->nodes, offer != NULL ? offer->name : NULL, at + s->starts_s,
+		    at + s->ends_s, isnan(at) ? NAN : s->cost_usd, (int64_t)s->warm);
 	}
 	r->planned_count = 0;
 }
@@ -539,7 +403,8 @@ learn_usage(struct espl__results *r, const struct espl__exec *exec)
 	for (i = 0; i < r->used_count; i++) {
 		t = espl__exec_trial(exec, r->used[i]);
 		if (t != NULL)
-			put(r, SET_USAGE, "nrr", r->used[i], t->gpu_s, (double)t->spent / 1e6);
+			espl__results_put(r, SET_USAGE, "nrr", r->used[i], t->gpu_s,
+			    (double)t->spent / 1e6);
 	}
 	r->used_count = 0;
 }
@@ -554,7 +419,7 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 		return;
 	if (run.now != r->now || r->now_tick == 0) {
 		if (r->now_tick == 0) /* the first round, perhaps of a resumed run */
-			begin(r);
+			espl__results_begin(r);
 		r->now = run.now;
 		r->now_tick = r->setup.simulated ? 1 : espl__tick();
 	}
@@ -566,7 +431,7 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 		refresh_totals(r, exec);
 		write_totals(r);
 		write_clock(r, !run.ended);
-		commit_open(r);
+		espl__results_commit(r);
 	}
 }
 
@@ -578,22 +443,22 @@ espl__results_live(struct espl__results *r, const struct espl__exec *exec)
 	r->setup.replaying = 0;
 	if (r->db == NULL)
 		return;
-	begin(r);
+	espl__results_begin(r);
 	learn_names(r, exec);
 	learn_usage(r, exec);
 	learn_plan(r, exec);
 	refresh_totals(r, exec);
 	write_totals(r);
-	commit_open(r);
+	espl__results_commit(r);
 	if (r->db == NULL)
 		return;
-	close_database(r);
-	remove_beside(r->path, 0);
+	espl__results_db_close(r);
+	espl__results_db_remove(r->path, 0);
 	if (rename(r->fresh, r->path) < 0) {
 		espl__log(ESPL_WARN, "cannot rebuild results.db: %s", strerror(errno));
 		(void)unlink(r->fresh);
-	} else if (open_file(r, r->path, 0) < 0) {
-		give_up(r, r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");
+	} else if (espl__results_db_open(r, r->path, 0) < 0) {
+		espl__results_give_up(r, r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");
 	}
 }
 
@@ -604,24 +469,24 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 		return;
 	if (r->setup.replaying && r->db != NULL) {
 		/* The replay failed, or another process drives the run: keep the old file. */
-		close_database(r);
+		espl__results_db_close(r);
 		(void)unlink(r->fresh);
 	}
 	if (r->db != NULL && last != NULL) {
 		struct espl__totals own = r->totals;
 
 		r->totals = *last; /* lent for the moment */
-		begin(r);
+		espl__results_begin(r);
 		write_totals(r);
 		write_clock(r, 0);
 		r->totals = own;
 	}
-	commit_open(r);
+	espl__results_commit(r);
 	/* Make it a single file again, which can be read from a read-only directory too; SQLite
 	 * refuses while there is a reader, which is harmless. */
 	if (r->db != NULL)
-		(void)execute_sql(r, "PRAGMA journal_mode = DELETE");
-	close_database(r);
+		(void)espl__results_sql(r, "PRAGMA journal_mode = DELETE");
+	espl__results_db_close(r);
 	espl__totals_free(&r->totals);
 	espl__buf_free(&r->text);
 	espl__seen_trials_free(&r->seen);

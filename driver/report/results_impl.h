@@ -68,9 +68,19 @@ struct espl__results {
 	struct espl__buf text;
 };
 
+/* results_db.c.  0, or -1: sqlite3_errmsg(db), if there is a db. */
+int espl__results_db_open(struct espl__results *, const char *path, int make);
+void espl__results_db_close(struct espl__results *);
+/* Removes the file of an earlier driver (itself: 1) and what SQLite left beside it: a stale log
+ * must never be applied to a new file. */
+void espl__results_db_remove(const char *path, int itself);
+int espl__results_sql(struct espl__results *, const char *sql);
+/* Warns, and writes nothing more. */
+void espl__results_give_up(struct espl__results *, const char *what);
 /* One row: types i (int64), n (uint64, NONE is NULL), r (double, NaN is NULL), t (text). */
 void espl__results_put(struct espl__results *, enum statement, const char *types, ...);
-void espl__results_begin(struct espl__results *); /* a transaction, unless there is one */
+void espl__results_begin(struct espl__results *);  /* a transaction, unless there is one */
+void espl__results_commit(struct espl__results *); /* it, if there is one */
 
 static inline double
 espl__results_s(espl_time t)

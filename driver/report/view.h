@@ -75,7 +75,7 @@ struct espl__view_group *espl__view_group_of(struct espl__view *, uint64_t group
 
 struct espl__frame_style {
 	uint32_t width, height; /* of the window; a frame is at most height - 1 lines */
-	int colour, unicode;
+	int color, unicode;
 };
 /* Appends the lines, each ended by "\n" and none wider than the window.  Returns how many;
  * `widths` (room for `height` of them) gets the columns of each. */

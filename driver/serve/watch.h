@@ -1,9 +1,9 @@
 /* watch.h - the runs that are served: what each is doing now, and the data of its page.
  *
- * A run is looked at once a second while somebody watches, and read only when its files have
- * changed: its totals at once (some sixty rows), its page in a process of its own, again when ten
- * times as long has passed as the last page took, at least a second.  So a page of a huge run takes
- * a tenth of a processor, and nothing while nothing happens.
+ * A run is looked at once a second while a page is open, and read only when its files have
+ * changed: its totals immediately (about sixty rows), its page in a process of its own, again when
+ * ten times as long has passed as the last page took, at least a second.  So a page of a huge run
+ * takes a tenth of a processor, and nothing while nothing happens.
  */
 #ifndef ESPL__WATCH_H
 #define ESPL__WATCH_H

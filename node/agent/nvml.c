@@ -1,4 +1,4 @@
-/* nvml.c - the few calls of NVML that listing GPUs and looking at one take. */
+/* nvml.c - the few NVML calls needed to list and inspect GPUs. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

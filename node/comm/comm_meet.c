@@ -181,7 +181,7 @@ from_sockaddr(const struct sockaddr_storage *from, uint16_t port, struct place *
 		memcpy(p->address, &((const struct sockaddr_in *)from)->sin_addr, 4);
 }
 
-/* Listens for the ring's neighbour where `link` (or rank 0's door) has its own end. */
+/* Listens for the ring's neighbor where `link` (or rank 0's door) has its own end. */
 static int
 listen_for_ring(struct meeting *m, int link)
 {

@@ -527,7 +527,7 @@ Test(report, frame_fits_every_window)
 	cr_expect(strchr(espl__buf_text(&b), '\033') == NULL);
 	for (style.width = 1; style.width < 130; style.width += 3) {
 		for (style.height = 1; style.height < 40; style.height += 2) {
-			style.colour = style.unicode = style.height % 4 == 1;
+			style.color = style.unicode = style.height % 4 == 1;
 			espl__buf_clear(&b);
 			lines = espl__frame_draw(&s.view, &style, &b, widths);
 			cr_assert(lines <= (style.height > 1 ? style.height - 1 : 1));

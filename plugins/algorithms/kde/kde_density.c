@@ -125,7 +125,7 @@ standard_deviation(const double *x, uint32_t count)
 	return sqrt(sum / count);
 }
 
-/* The ratio of neighbouring labels that gives a two-sided geometric kernel (1 - w) w^|k| / 2 this
+/* The ratio of neighboring labels that gives a two-sided geometric kernel (1 - w) w^|k| / 2 this
  * deviation, in labels: w (1 + w) / (1 - w)^2 = deviation^2. */
 static double
 geometric_ratio(double rule)

@@ -1,9 +1,9 @@
 /* allocator_fair.c - equal shares, kept equal as trials come and go.
  *
- * Whenever the set of trials changes everybody is due floor(GPUs / trials), the remainder going
- * to the earliest; those that differ in weight or in what they can take, their part by weight
- * (fair_divide.c).  Resizing costs, so by default running trials shrink only for those that
- * wait, and grow only into GPUs that nobody waits for.  Where there are more trials than GPUs
+ * When the set of trials changes, each trial is due floor(GPUs / trials); the earliest get the
+ * remainder.  Trials that differ in weight or limits get a part by weight (fair_divide.c).
+ * Resizing costs, so by default running trials shrink only for those that wait, and grow only
+ * into GPUs for which no trial waits.  Where there are more trials than GPUs
  * each gets the least it can take, or shares a GPU, and the rest queues: then a call costs
  * O(what changed).
  */
@@ -145,7 +145,7 @@ is_granted(const struct espl_entry *entry, const struct espl_item *item)
 	return entry->gpus != item->granted.gpus || entry->packing != item->granted.packing;
 }
 
-/* Lets a running trial accept neighbours on its GPU; *from moves down.  1: one did. */
+/* Lets a running trial accept neighbors on its GPU; *from moves down.  1: one did. */
 static int
 open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t *from)
@@ -196,7 +196,7 @@ serve_queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_a
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
-/* ---- GPUs for everybody ------------------------------------------------------------------ */
+/* ---- GPUs for all trials ----------------------------------------------------------------- */
 
 static int
 larger_first(const void *a, const void *b)

@@ -1,9 +1,9 @@
 /* allocator_fluid.c - Fluid (MLSys'21): trials share GPUs or spread over several, by what they have
  * left.
  *
- * The trials of one round are planned together; who finds no room waits in that order.  When nobody
- * waits, GPUs that come free go to those that still run.  mode = "paper" follows the paper's two
- * algorithms, "improved" begins with the first and then sees to it that all end at the same time
+ * The trials of one round are planned together; a trial that does not fit waits in that order. When
+ * no trial waits, GPUs that become free go to running trials.  mode = "paper" follows the paper's
+ * two algorithms, "improved" begins with the first and then makes all end at the same time
  * (fluid_balance.c).  A call costs O(trials on GPUs), however many wait.
  */
 #include <math.h>

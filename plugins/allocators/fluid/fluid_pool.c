@@ -134,7 +134,7 @@ allocator_fluid_sort(const struct fluid_pool *pool, uint32_t *order, uint32_t co
 		order[i] = pool->keys[i].trial;
 }
 
-/* ---- who sits where ---------------------------------------------------------------------- */
+/* ---- which trial uses which GPU ---------------------------------------------------------- */
 
 static void
 copy_head(const struct fluid_pool *pool, struct fluid_shelf *s)
@@ -195,7 +195,7 @@ shares_gpu(const struct fluid_trial *t)
 	return t->packing > 1 || (t->gpus == 1 && t->c > 1);
 }
 
-/* Those whose GPU is known: by node and GPU, so that neighbours follow one another. */
+/* Those whose GPU is known: by node and GPU, so that neighbors follow one another. */
 static void
 place_known(struct fluid_pool *pool)
 {

@@ -218,7 +218,6 @@ sync_trials(struct spottune *st, const struct espl_alloc_view *view)
 	st->trial_room = st->before_room;
 	st->before = old;
 	st->before_room = room;
-	st->before_count = count;
 	if (view->item_count > st->trial_room) {
 		struct spottune_trial *more =
 		    realloc(st->trials, view->item_count * 2 * sizeof *more);

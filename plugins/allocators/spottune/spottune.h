@@ -75,7 +75,7 @@ struct spottune {
 	struct spottune_offer *offers;
 	uint32_t offer_count;
 	struct spottune_trial *trials, *before; /* by id; before: of the last call */
-	uint32_t trial_count, before_count, trial_room, before_room;
+	uint32_t trial_count, trial_room, before_room;
 	double *costs; /* scratch, [offer_count] */
 	espl_time wake_at;
 };

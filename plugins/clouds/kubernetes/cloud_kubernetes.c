@@ -41,8 +41,9 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "gpu" },
 	[KUBE_OPT_RESOURCE] = { .name = "gpu_resource",
-	    .help = "resource of which a pod asks for `gpus`; default: \"nvidia.com/gpu\", or none "
-		    "if gpu_type is \"cpu\"",
+	    .help =
+		"resource that a pod requests, `gpus` of it; default: \"nvidia.com/gpu\", or none "
+		"if gpu_type is \"cpu\"",
 	    .type = ESPL_OPT_STRING },
 	[KUBE_OPT_CPUS] = { .name = "cpus",
 	    .help = "cores per pod, as Kubernetes writes them (\"4\", \"500m\"); default: the "

@@ -37,7 +37,7 @@ static const struct espl_option options[] = {
 	    .min = "1",
 	    .max = "4096" },
 	[OPT_DEVICE] = { .name = "device",
-	    .help = "device behind a \"GPU\": auto uses GPUs if there are any",
+	    .help = "what a slot is: auto uses GPUs if there are any",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "auto",
 	    .choices = "auto|cpu|gpu" },

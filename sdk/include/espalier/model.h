@@ -1,8 +1,8 @@
 /* espalier SDK: model.h - experiments, specs, plans, and the execution model.
  *
- * The model predicts for everybody (RubberBand 4.2): a planner of anybody's gets it for
- * nothing, and all plans are compared by the same ruler.  Its answers depend only on the
- * profile, the offers and journaled measurements: pure within a call, repeatable at replay.
+ * The host lends the model to all policies (RubberBand 4.2), so planners need not write one, and
+ * all plans are compared by the same measure.  Its answers depend only on the profile, the offers
+ * and journaled measurements: pure within a call, repeatable at replay.
  */
 #ifndef ESPALIER_MODEL_H
 #define ESPALIER_MODEL_H
@@ -77,8 +77,8 @@ struct espl_standing {
 #define ESPL_EXPERIMENT_CHAIN 0x8u    /* planning.queue = "chain": trial k follows k - slots */
 #define ESPL_EXPERIMENT_NO_SAVE 0x10u /* trial.checkpoint = false: no trial can be cloned */
 #define ESPL_EXPERIMENT_EARLIER 0x20u /* ESPL_HISTORY begins with what an earlier run observed */
-/* planning.release = "idle": nodes that neither a trial that waits nor the next stage needs go as
- * soon as they are empty; since minor 2 */
+/* planning.release = "idle": nodes that neither a waiting trial nor the next stage needs are
+ * released as soon as they are empty; since minor 2 */
 #define ESPL_EXPERIMENT_IDLE 0x40u
 struct espl_experiment {
 	uint32_t size;
