@@ -69,7 +69,7 @@ for market in spot on-demand; do
 	begin=$(date +%s)
 	timeout --foreground 1500 "$espalier" run "$work/$market.cfg" --dir "$work/$market.run" >"$work/out" 2>&1
 	status=$?
-	report $status "$market: a search of two trials on a machine of its own"
+	report $status "$market: a search of two trials on a machine of its own, which has the ssh host key that it was given"
 	[ $status -eq 0 ] || cat "$work/out"
 	echo "# $(($(date +%s) - begin)) s in all; $(grep -m1 'is ready' "$work/out")"
 	echo "# $("$espalier" status "$work/$market.run" --json | sed -n 's/.*\("cost_usd": [0-9.e-]*\).*/\1/p')"

@@ -4,7 +4,8 @@ bill, after the published API. It is in Python and not in C like the driver, so 
     ec2.py FOLDER [SETTING=VALUE]...    prints its URL; FOLDER keeps its state and its machines
 
 Settings: see SETTINGS. For tests, under /_/ and without signature: GET state; POST advance {"seconds"},
-settings {...}, interrupt {"id", "notice"}, rebalance {"id"}, rules [...], imds/ID/... is the metadata address of a machine.
+settings {...}, interrupt {"id", "notice"}, rebalance {"id"}, rekey {"id"}, rules [...],
+imds/ID/... is the metadata address of a machine.
 A rule: {"action", "nth", "do"}, where a RunInstances that is a dry run has the action "DryRun"; "do" is "error CODE STATUS", "cut before", "cut after", "slow S", "half", "garbage",
 "kill before" or "kill after": the process whose number is in the file `pidfile`."""
 import base64
@@ -706,6 +707,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 cloud.interrupt(cloud.machines[value["id"]], value.get("notice", True))
             elif what == "rebalance":
                 cloud.machines[value["id"]]["rebalance"] = cloud.now()
+            elif what == "rekey":
+                machines.rekey(cloud.folder, value["id"], cloud.machines[value["id"]]["address"], cloud.set["sshd"])
             elif what == "rules":
                 cloud.rules, cloud.counts = value, {}
             else:

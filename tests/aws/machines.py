@@ -101,8 +101,15 @@ def end_sshd(home):
     try:
         with open(os.path.join(home, "sshd.pid")) as file:
             os.kill(int(file.read()), signal.SIGKILL)
+        os.unlink(os.path.join(home, "sshd.pid"))
     except (OSError, ValueError):
         pass
+
+
+def rekey(folder, name, address, sshd):
+    """Something else answers at its address: with the host key of the image."""
+    end_sshd(home_of(folder, name))
+    boot_sshd(home_of(folder, name), address, sshd, None)
 
 
 def end(folder, name, address):
