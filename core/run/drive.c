@@ -243,8 +243,10 @@ open_world(struct espl__run_state *run, struct espl__diag *diag)
 	const struct espl__drive *drive = run->drive;
 	espl_status status = drive->open_world(drive, run->header.token, &run->world, diag);
 
-	if (status == ESPL_OK)
+	if (status == ESPL_OK) {
 		run->world->exec = run->exec;
+		run->world->interrupt = drive->interrupt;
+	}
 	return status;
 }
 

@@ -15,7 +15,9 @@ struct espl__round {
 };
 struct espl__world {
 	const struct espl__world_ops *ops;
-	struct espl__exec *exec; /* set by drive before the first call */
+	/* set by drive before the first call */
+	struct espl__exec *exec;
+	const volatile int *interrupt; /* as in struct espl__drive */
 };
 struct espl__world_ops {
 	/* After a fresh start or a replay: begin to work.  The first `next` then brings

@@ -440,6 +440,7 @@ static const struct espl__agent_events agent_events = {
 	.reach = espl__real_lease_reach,
 	.risk = espl__real_lease_risk,
 	.state = espl__real_rejoin_message,
+	.saving = espl__real_rejoin_saving,
 	.gone = espl__real_lease_agent_gone,
 	.gpu = espl__real_gpu_message,
 	.gang = espl__real_gang_message,

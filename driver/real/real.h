@@ -55,6 +55,7 @@ struct espl__rlease {
 	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
 	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
 	uint64_t epoch;             /* of its session; 0: none */
+	int64_t saving;             /* tick at which a resume heard that its trials save; 0: not */
 	int left;                   /* `backlog` is what an agent has left in RUN/left */
 	int rejoined;               /* the session outlived the last driver, and sent its state */
 	struct espl__buf backlog;   /* messages about gangs, until the state is complete */
@@ -185,6 +186,7 @@ struct espl__agent_events {
 	void (*closed)(struct espl__ragent *);
 	/* what it says of gangs that outlived the last driver */
 	int (*state)(struct espl__rlease *, uint8_t type, const struct espl__reader *);
+	void (*saving)(struct espl__rlease *); /* these save, and end */
 	/* 0: read; -1: it cannot be */
 	int (*gpu)(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
 	int (
@@ -299,6 +301,7 @@ enum espl__rejoin_line { ESPL__REJOIN_NEW, ESPL__REJOIN_KNOWN, ESPL__REJOIN_REPL
 enum espl__rejoin_line espl__real_rejoin_line(const struct espl__gang_info *, uint64_t iteration);
 /* A message of such an agent; -1: its payload is bad. */
 int espl__real_rejoin_message(struct espl__rlease *, uint8_t type, const struct espl__reader *);
+void espl__real_rejoin_saving(struct espl__rlease *);
 
 /* real_leases.c: from FX_ACQUIRE to ENDED. */
 struct espl__rlease *espl__real_lease(const struct espl__real *, uint64_t id);

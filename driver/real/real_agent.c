@@ -291,6 +291,11 @@ note_reach(struct espl__ragent *agent, const char *line, size_t length)
 	int64_t tick = espl__tick();
 	char why[200];
 
+	if (agent->session && length == sizeof ESPL__SESSION_SAVING - 1 &&
+	    memcmp(line, ESPL__SESSION_SAVING, length) == 0) {
+		agent->real->agent_events->saving(agent->lease);
+		return 1;
+	}
 	if (!agent->session || agent->state != ESPL__AGENT_READY)
 		return 0;
 	if (length > lost && memcmp(line, ESPL__SESSION_LOST, lost) == 0) {

@@ -17,8 +17,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
+#include "session/session.h"
 
 #define REJOIN_LIMIT (20 * ESPL__REAL_SECOND)
+#define SAVING_LIMIT (ESPL__SESSION_LEAVE + ESPL__SESSION_AGENT + REJOIN_LIMIT)
 
 /* ---- what the agents say ------------------------------------------------------------------ */
 
@@ -34,13 +36,39 @@ espl__real_rejoin_message(struct espl__rlease *lease, uint8_t type, const struct
 	return 0;
 }
 
-static int
-is_waiting(const struct espl__real *real)
+void
+espl__real_rejoin_saving(struct espl__rlease *lease)
 {
-	for (uint32_t i = 0; i < real->lease_count; i++)
-		if (real->leases[i]->agent != NULL && !real->leases[i]->rejoined)
+	ESPL__CHECK(lease, RLEASE);
+	if (lease->saving != 0)
+		return;
+	lease->saving = espl__tick();
+	espl__log(ESPL_INFO,
+	    "node %" PRIu64 ": 'cloud.linger' is over, and its trials save before they end; "
+	    "waiting for them (for 'trial.grace', at most 5 minutes)",
+	    lease->id);
+}
+
+/* A node whose trials save has longer than `until`. */
+static int
+is_waiting(const struct espl__real *real, int64_t until)
+{
+	int64_t now = espl__tick();
+
+	for (uint32_t i = 0; i < real->lease_count; i++) {
+		const struct espl__rlease *lease = real->leases[i];
+
+		if (lease->agent != NULL && !lease->rejoined &&
+		    now < (lease->saving != 0 ? lease->saving + SAVING_LIMIT : until))
 			return 1;
+	}
 	return 0;
+}
+
+static int
+is_interrupted(const struct espl__real *real)
+{
+	return real->world.interrupt != NULL && *real->world.interrupt > 0;
 }
 
 static void
@@ -79,18 +107,21 @@ ask_agents(struct espl__real *real)
 	for (uint32_t i = 0; i < real->lease_count; i++)
 		if (real->leases[i]->epoch != 0 && real->leases[i]->adopt && !real->leases[i]->left)
 			espl__agent_start(real, real->leases[i]);
-	if (!is_waiting(real))
+	if (!is_waiting(real, until))
 		return;
 	(void)uv_timer_init(&real->loop, &timer);
 	(void)uv_timer_start(&timer, wake_loop, 100, 100);
-	while (is_waiting(real) && espl__tick() < until) {
+	while (is_waiting(real, until) && !is_interrupted(real)) {
 		espl__agents_flush(real);
 		(void)uv_run(&real->loop, UV_RUN_ONCE);
 	}
-	for (uint32_t i = 0; i < real->lease_count; i++)
+	for (uint32_t i = 0; i < real->lease_count; i++) {
+		real->leases[i]->saving = 0;
 		if (real->leases[i]->agent != NULL && !real->leases[i]->rejoined)
 			espl__agent_kill(real->leases[i]->agent);
-	while (is_waiting(real) && espl__tick() < until + ESPL__REAL_SECOND)
+	}
+	until = espl__tick() + ESPL__REAL_SECOND;
+	while (is_waiting(real, until))
 		(void)uv_run(&real->loop, UV_RUN_ONCE);
 	uv_close((uv_handle_t *)&timer, NULL);
 	(void)uv_run(&real->loop, UV_RUN_NOWAIT);

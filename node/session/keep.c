@@ -7,8 +7,6 @@
 #include "base/assert.h"
 #include "node/wire.h"
 
-#define AGENT_LIMIT (30000 * ESPL__SESSION_MS) /* to end everything; then SIGKILL */
-
 /* Reads EPOCH or EPOCH.DRIVER. */
 static int
 read_id(const char *id, size_t size, char epoch[ESPL__KEEP_WORD + 1], uint64_t *driver)
@@ -62,7 +60,7 @@ espl__keep_end(struct espl__keep *k, int64_t now)
 	if (!k->in)
 		return;
 	k->in = 0;
-	k->kill_at = now + AGENT_LIMIT;
+	k->kill_at = now + ESPL__SESSION_AGENT;
 }
 
 void
@@ -234,7 +232,7 @@ leave_node(struct espl__keep *k, int64_t now)
 	if (k->leaving || !k->in)
 		return;
 	k->leaving = 1;
-	k->kill_at = now + ESPL__SESSION_LEAVE + AGENT_LIMIT;
+	k->kill_at = now + ESPL__SESSION_LEAVE + ESPL__SESSION_AGENT;
 	mark = espl__frame_begin(&k->down, ESPL__MSG_LEAVE);
 	espl__put_str(&k->down, k->epoch);
 	espl__frame_end(&k->down, mark);
@@ -254,7 +252,7 @@ espl__keep_tend(struct espl__keep *k, int64_t now)
 		leave_node(k, now);
 	if (k->kill_at != 0 && now >= k->kill_at) {
 		kill = 1;
-		k->kill_at = now + AGENT_LIMIT;
+		k->kill_at = now + ESPL__SESSION_AGENT;
 	}
 	if (k->stream.open && now - k->acked_at >= ESPL__SESSION_ALIVE) {
 		k->acked_at = now;

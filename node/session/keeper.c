@@ -22,8 +22,9 @@
 #define MS ESPL__SESSION_MS
 #define STEP ((size_t)256 << 10)
 #define WORD ESPL__KEEP_WORD
-#define HANDSHAKE 2000          /* ms for a line between relay and keeper */
-#define OLD_LIMIT (25000 * MS)  /* for the keeper of an earlier session to end */
+#define HANDSHAKE 2000         /* ms for a line between relay and keeper */
+#define OLD_LIMIT (25000 * MS) /* for the keeper of an earlier session to end */
+#define SAVING_LIMIT (ESPL__SESSION_LEAVE + ESPL__SESSION_AGENT + ESPL__SESSION_CLOSE)
 #define LAST_LIMIT (60000 * MS) /* for the command of an orphaned session */
 
 struct keeper {
@@ -199,7 +200,8 @@ admit_relay(struct keeper *k)
 	if (!is_own(fd) || read_line(fd, line, sizeof line) != 0 ||
 	    !espl__keep_admit(&k->keep, line, espl__tick())) {
 		if (k->keep.kill_at != 0)
-			(void)espl__write_all(fd, "ending\n", 7);
+			(void)espl__write_all(fd,
+			    k->keep.leaving && k->keep.in ? "saving\n" : "ending\n", 7);
 		close(fd);
 		return;
 	}
@@ -415,7 +417,7 @@ find_keeper(const char *lease)
 	return -1;
 }
 
-enum answer { NONE, GO, ENDING, LAST };
+enum answer { NONE, GO, ENDING, SAVING, LAST };
 
 static enum answer
 ask_keeper(int fd, const char *id, const char *what)
@@ -427,6 +429,7 @@ ask_keeper(int fd, const char *id, const char *what)
 		return NONE;
 	return strcmp(line, "go") == 0    ? GO
 	    : strcmp(line, "ending") == 0 ? ENDING
+	    : strcmp(line, "saving") == 0 ? SAVING
 	    : strcmp(line, "last") == 0   ? LAST
 					  : NONE;
 }
@@ -437,7 +440,7 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 {
 	int64_t until = espl__tick() + OLD_LIMIT;
 	int fresh = strcmp(what, "new") == 0, end = strcmp(what, "end") == 0;
-	int rejoin = strcmp(what, "rejoin") == 0;
+	int rejoin = strcmp(what, "rejoin") == 0, saves = 0;
 
 	do {
 		enum answer answer = NONE;
@@ -460,9 +463,14 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 			    "'cloud.after_linger' is running\n");
 			return -1;
 		}
+		if (rejoin && answer == SAVING && !saves) {
+			fprintf(stderr, ESPL__SESSION_SAVING "\n");
+			saves = 1;
+			until = espl__tick() + SAVING_LIMIT;
+		}
 		/* What its agent leaves is there when it has ended. */
-		if (!(fresh || end || (rejoin && answer == ENDING)) || (end && fd < 0) ||
-		    answer == LAST)
+		if (!(fresh || end || (rejoin && (answer == ENDING || answer == SAVING))) ||
+		    (end && fd < 0) || answer == LAST)
 			break;
 		if (fd < 0 && start_keeper(lease, id, terms) < 0 && errno != EADDRINUSE) {
 			fprintf(stderr, "cannot start the keeper of a session: %s\n",
@@ -472,11 +480,11 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 		if (fd >= 0) /* an earlier session is ending */
 			(void)poll(NULL, 0, 50);
 	} while (espl__tick() < until);
-	if (end && espl__tick() < until)
+	if ((end || saves) && espl__tick() < until)
 		return -1;
 	fprintf(stderr, "%s\n",
-	    fresh || end ? "an earlier session on this node does not end"
-			 : "the session on this node is gone (was it restarted?)");
+	    fresh || end || saves ? "an earlier session on this node does not end"
+				  : "the session on this node is gone (was it restarted?)");
 	return -1;
 }
 

@@ -13,8 +13,8 @@
  * connection for its patience; and when the keeper heard nothing for its linger time: then the
  * agent asks trials to save, and ends everything on the node.
  *
- * A keeper answers a relay with a line: "go"; "ending": its session ends; "last": it has ended, and
- * the last command runs.
+ * A keeper answers a relay with a line: "go"; "ending": its session ends; "saving": it ends, and
+ * trials may still save; "last": it has ended, and the last command runs.
  */
 #ifndef ESPL__SESSION_H
 #define ESPL__SESSION_H
@@ -28,11 +28,15 @@
 #define ESPL__SESSION_WORDS 32u /* maximum number of words of cloud.after_linger */
 /* after the linger time: for trials to save, at most */
 #define ESPL__SESSION_LEAVE (300000 * ESPL__SESSION_MS)
+/* after that: for the rest of the agent's end, until it is killed */
+#define ESPL__SESSION_AGENT (30000 * ESPL__SESSION_MS)
 #define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
 
-/* What --connect writes to its standard error for the driver, a line each. */
+/* What --connect writes to its standard error for the driver, a line each; SAVING is the relay's,
+ * which waits until the session has ended. */
 #define ESPL__SESSION_LOST "\001unreachable: " /* and why */
 #define ESPL__SESSION_FOUND "\001reachable"
+#define ESPL__SESSION_SAVING "\001saving"
 
 /* driver_end.c: espalier-agent --connect PATIENCE_MS new|rejoin COMMAND...  This word, and later
  * again, is appended to the command.  A rejoin is tried again also if the first attempt fails.
