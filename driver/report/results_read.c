@@ -141,22 +141,43 @@ set_total(struct espl__totals *t, const char *name, sqlite3_stmt *st)
 	}
 }
 
+/* What ran with a driver that is gone waits since then.  These views hide the tables of the same
+ * names from all queries of this connection. */
+static const char without_driver_sql[] =
+    "CREATE TEMP VIEW trials AS SELECT id, parent, tag, group_id,"
+    " CASE state WHEN 'running' THEN 'waiting' ELSE state END AS state,"
+    " iteration, budget, checkpoint, metric, gpu_s, cost_usd, created_s,"
+    " CASE state WHEN 'running' THEN (SELECT value FROM meta WHERE key = 'jct_s')"
+    "  ELSE changed_s END AS changed_s, params FROM main.trials;"
+    "CREATE TEMP VIEW experiments AS SELECT id, name, metric, goal,"
+    " CASE status WHEN 'running' THEN 'waiting' ELSE status END AS status, arrived_s, ended_s,"
+    " trials, completed, failed, best, best_metric, gpu_s, cost_usd, 0 AS gpus, text"
+    " FROM main.experiments;"
+    "CREATE TEMP VIEW jobs AS SELECT id, name, work_s, eta_s, nodes_min, nodes_max, weight, fate,"
+    " arrived_s, started_s, ended_s,"
+    " CASE status WHEN 'running' THEN 'waiting' ELSE status END AS status FROM main.jobs;";
+
 /* The driver may have died without recording the end, and another may be running again. */
-static void
-set_status(struct espl__reading *r)
+static espl_status
+set_status(struct espl__reading *r, struct espl__diag *diag)
 {
 	struct espl__totals *t = &r->totals;
 
 	if (r->running) {
 		espl__totals_set(&t->status, "running");
 		espl__totals_set(&t->text, NULL);
-	} else if (t->status == NULL || strcmp(t->status, "running") == 0) {
+		return ESPL_OK;
+	}
+	if (t->status == NULL || strcmp(t->status, "running") == 0) {
 		espl__totals_set(&t->status, "interrupted");
 		espl__totals_set(&t->text,
 		    "its driver is no longer running: it was killed, or the machine went down");
-		t->waiting += t->running;
-		t->running = t->gpus_busy = 0;
 	}
+	t->waiting += t->running;
+	t->running = t->gpus_busy = 0;
+	return sqlite3_exec(r->db, without_driver_sql, NULL, NULL, NULL) == SQLITE_OK
+	    ? ESPL_OK
+	    : espl__fail(diag, ESPL_E_REMOTE, "cannot read results.db: %s", sqlite3_errmsg(r->db));
 }
 
 /* The driver's clock advances even without events. */
@@ -211,9 +232,8 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 	(void)sqlite3_finalize(st);
 	if (more < 0)
 		return ESPL_E_CONFIG;
-	set_status(r);
 	report_time(r, reported_utc_s);
-	return ESPL_OK;
+	return set_status(r, diag);
 }
 
 espl_status
@@ -372,7 +392,6 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 	    -1, -1, diag);
 	char name[48];
 	int more, count = 0;
-	int64_t running, waiting;
 
 	if (st == NULL)
 		return ESPL_E_REMOTE;
@@ -382,16 +401,10 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 			    "trials", "done", "running",
 			    espl__totals_cut(&r->totals) ? "unfinished" : "waiting", "failed");
 		name_group(r, st, 1, sqlite3_column_int64(st, 0), name);
-		running = sqlite3_column_int64(st, 6);
-		waiting = sqlite3_column_int64(st, 7);
-		if (!r->running) { /* what ran with a driver that is gone */
-			waiting += running;
-			running = 0;
-		}
 		espl__print(b, "  %-22s %9lld %8lld %8lld %8lld %8lld %8lld\n", name,
 		    sqlite3_column_int64(st, 3), sqlite3_column_int64(st, 4),
-		    sqlite3_column_int64(st, 5), (long long)running, (long long)waiting,
-		    sqlite3_column_int64(st, 8));
+		    sqlite3_column_int64(st, 5), sqlite3_column_int64(st, 6),
+		    sqlite3_column_int64(st, 7), sqlite3_column_int64(st, 8));
 	}
 	(void)sqlite3_finalize(st);
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;

@@ -13,7 +13,8 @@ struct espl__reading {
 	char *dir;
 	char *algorithm; /* its name, or NULL */
 	int running;     /* a driver holds the folder */
-	/* status "interrupted" where the driver is gone; jct_s: now, while it is not */
+	/* status "interrupted" where the driver is gone; jct_s: now, while it is not.  Queries see
+	 * what ran with a driver that is gone as waiting, as these totals do. */
 	struct espl__totals totals;
 };
 /* Does a driver hold this folder now? */
