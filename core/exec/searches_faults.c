@@ -150,8 +150,7 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 		    "failed (attempt %u of %u): %s", (unsigned)t->failures, (unsigned)retries + 1,
 		    text);
-	if (!hopeless)
-		count_alike(x, t, text);
+	count_alike(x, t, text);
 	if (t->failures > retries && t->item != NULL && !over)
 		return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
 	return ESPL_OK;
