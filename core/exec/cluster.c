@@ -126,25 +126,52 @@ espl__cluster_node_why(struct espl__exec *x, uint64_t lease, const char *text)
 
 /* ---- nodes at fault ----------------------------------------------------------------------- */
 
+/* Other gangs run on the node that have reported, or ran before the failures began and may still
+ * report; and the run would end without the node, or they are of other programs. */
+static int
+is_in_use(const struct espl__exec *x, const struct espl__machine *n, const struct espl__gang *ended)
+{
+	uint32_t others = 0;
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++)
+		others += x->fleet.live[i]->id != n->pub.id &&
+		    (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) == 0;
+	if (!x->config->pool &&
+	    (others > 0 || x->fleet.offers[n->pub.offer]->nodes_max == ESPL_ANY))
+		return 0;
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
+		for (uint32_t i = 0; i < g->share.gpus && g != ended; i++)
+			if (g->slots[i].node == n->pub.id && g->state != ESPL__GANG_LEAVING &&
+			    !g->killed && (g->reported || g->id < n->failed_from))
+				return 1;
+	return 0;
+}
+
 int
-espl__cluster_blame(struct espl__exec *x, const struct espl__trial *t, uint64_t lease)
+espl__cluster_blame(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, lease);
+	uint64_t trial = espl__trial_uid(g->trial);
 
-	if (n == NULL || !n->live || x->config->asked || n->failed_trial == espl__trial_uid(t))
+	if (n == NULL || !n->live || x->config->asked || n->failed[0] == trial)
 		return 0;
-	if (n->proved && espl__trial_restores(t) > 0)
+	if (n->proved && espl__trial_restores(g->trial) > 0)
 		/* trials run there, and this one has trained before: it is at fault */
 		return 0;
-	n->failed_trial = espl__trial_uid(t);
-	n->failures++;
-	if (n->failures < 3 || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
+	if (n->failed[0] == ESPL_NONE)
+		n->failed_from = x->gangs.next;
+	n->failed[2] = n->failed[1];
+	n->failed[1] = n->failed[0];
+	n->failed[0] = trial;
+	/* where trials have run, two that alternate are at fault themselves */
+	if (n->failed[2] == ESPL_NONE || (n->proved && n->failed[2] == trial) ||
+	    (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 || is_in_use(x, n, g))
 		return 0;
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
 	espl__exec_note(x, ESPL_ABOUT_NODE, lease,
-	    "node %llu is set aside: 3 different trials failed there at their start, and none "
-	    "succeeded in between",
-	    (unsigned long long)lease);
+	    "node %llu is set aside: %s failed there at their start, and none succeeded in between",
+	    (unsigned long long)lease,
+	    n->failed[2] == trial ? "2 different trials" : "3 different trials");
 	espl__exec_show_node(x, n, "quarantined");
 	x->cluster.dirty = 1;
 	return 1;

@@ -56,7 +56,7 @@ espl_status espl__cluster_cloud(struct espl__exec *, const struct espl__event *,
 void espl__cluster_resume(struct espl__exec *, int forgive);
 /* EV_NODE_WHY: why this lease is about to end. */
 void espl__cluster_node_why(struct espl__exec *, uint64_t lease, const char *text);
-/* A trial failed at its start. If several different ones do so quickly on one node, the node is
- * faulty, not the trials. 1: the node is now set aside. */
-int espl__cluster_blame(struct espl__exec *, const struct espl__trial *, uint64_t lease);
+/* A gang failed at its start. If several different trials do so on one node, the node is faulty,
+ * not the trials. 1: the node is now set aside. */
+int espl__cluster_blame(struct espl__exec *, const struct espl__gang *, uint64_t lease);
 #endif

@@ -153,6 +153,17 @@ hide_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
 	x->cluster.offers_changed = 1;
 }
 
+/* No policy asks for nodes of an offer that it does not see: those that end are not replaced. */
+static void
+forget_target(struct espl__exec *x, uint32_t offer)
+{
+	uint32_t held = espl__fleet_nodes(&x->fleet, offer, 0);
+
+	if ((x->fleet.offers[offer]->flags & ESPL_OFFER_GONE) != 0 &&
+	    x->fleet.targets[offer] > held)
+		x->fleet.targets[offer] = held;
+}
+
 static void
 close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, int refused)
 {
@@ -209,6 +220,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		count_refusal(x, n, r);
 		hide_offer(x, n->pub.offer, r);
 	}
+	forget_target(x, n->pub.offer);
 	if (r->closed && reason != ESPL_BY_USER && x->round.ending == 0 && is_last(x))
 		espl__exec_interrupt(x, "%s", r->reason);
 	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP &&

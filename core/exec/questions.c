@@ -215,6 +215,7 @@ sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 	s->failed += of->failed;
 	s->running += of->trials.running;
 	s->waiting += of->trials.waiting;
+	s->unfinished += of->trials.unfinished;
 }
 
 void

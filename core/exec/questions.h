@@ -77,7 +77,7 @@ struct espl__exec_summary {
 	/* the search is complete: there is nothing to resume */
 	int over;
 	char failure[512]; /* the last failure of a trial; "": none */
-	uint64_t trials, failed, running, waiting;
+	uint64_t trials, failed, running, waiting, unfinished; /* ended with their experiment */
 	/* train no more and did not fail; of these, stopped early */
 	uint64_t completed, early;
 	uint64_t best;            /* trial, ESPL_NONE none */

@@ -33,14 +33,29 @@ node_of(const struct espl__gang *g, uint64_t lease)
 	return g->slots[0].node;
 }
 
+/* The node may be at fault, or the program, of which this search may never have seen a report. */
+static void
+blame_start(struct espl__exec *x, const struct espl__gang *g, uint64_t lease, const char *text)
+{
+	const struct espl__search *s = g->trial->search;
+	int aside;
+
+	if (!s->reported)
+		espl__search_unstarted(x, g, lease, text);
+	aside = s->ending == 0 && espl__cluster_blame(x, g, lease);
+	if (aside) {
+		espl__tiers_ask(x, ESPL_WHY_NODES);
+		espl__items_ask_placer(x, ESPL_WHY_NODES);
+	} else if (s->reported) {
+		espl__search_unstarted(x, g, lease, text);
+	}
+}
+
 static void
 praise_nodes(struct espl__exec *x, const struct espl__gang *g)
 {
-	for (uint32_t i = 0; i < g->share.gpus; i++) {
-		struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
-		n->failures = 0;
-		n->failed_trial = ESPL_NONE;
-	}
+	for (uint32_t i = 0; i < g->share.gpus; i++)
+		espl__machine_forgive(espl__machine_at(&x->fleet, g->slots[i].node));
 }
 
 /* The program has never worked yet: start other trials before retrying this one. */
@@ -161,11 +176,7 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	ended = (struct ended_gang){ how, text, g->hopeless, g->over };
 	lease = node_of(g, e->as.ended.node);
 	if (how == ESPL__END_FAILED && !g->reported && !g->hopeless) {
-		if (espl__cluster_blame(x, t, lease)) {
-			espl__tiers_ask(x, ESPL_WHY_NODES);
-			espl__items_ask_placer(x, ESPL_WHY_NODES);
-		}
-		espl__search_unstarted(x, g, lease, text);
+		blame_start(x, g, lease, text);
 	} else if (g->reported && how != ESPL__END_LOST) {
 		praise_nodes(x, g);
 	}

@@ -30,20 +30,28 @@ espl__trial_stop(struct espl__exec *x, struct espl__trial *t)
 	espl__exec_show(x, t);
 }
 
+/* Those that the user cancels are stopped early; a failure or a limit leaves them unfinished. */
 static void
 stop_all(struct espl__search *s)
 {
 	struct espl__exec *x = s->exec;
 	const struct espl__tier *tier = s->tier;
+	int cut = s->ending == ESPL__RUN_FAILED || s->ending == ESPL__RUN_DEADLINE ||
+	    s->ending == ESPL__RUN_BUDGET;
 
-	for (uint32_t i = 0; i < s->waiter_count; i++)
+	for (uint32_t i = 0; i < s->waiter_count; i++) {
+		if (cut)
+			espl__trial_cut(&s->trials, s->waiters[i].trial);
 		espl__trial_stop(x, s->waiters[i].trial);
+	}
 	s->waiter_count = 0;
 	for (uint64_t i = tier->items_from + tier->items_count; i > tier->items_from; i--) {
 		struct espl__item *item = (struct espl__item *)(uintptr_t)tier->items[i - 1];
 
 		if (item->trial == NULL || item->trial->search != s)
 			continue;
+		if (cut)
+			espl__trial_cut(&s->trials, item->trial);
 		espl__trial_stop(x, item->trial);
 		i = tier->items_from + tier->items_count + 1; /* the list has moved */
 	}

@@ -174,6 +174,13 @@ make_gpus(struct espl__machine *n, uint32_t count)
 	n->pub.gpus = n->gpu_list;
 }
 
+void
+espl__machine_forgive(struct espl__machine *n)
+{
+	for (int i = 0; i < 3; i++)
+		n->failed[i] = ESPL_NONE;
+}
+
 struct espl__machine *
 espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_hour)
 {
@@ -184,7 +191,7 @@ espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_
 	ESPL__ASSERT(offer < f->offer_count);
 	*place = n;
 	n->live = 1;
-	n->failed_trial = ESPL_NONE;
+	espl__machine_forgive(n);
 	n->pub.size = (uint32_t)sizeof n->pub;
 	n->pub.state = ESPL_NODE_REQUESTED;
 	n->pub.id = f->nodes.count - 1;

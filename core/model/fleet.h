@@ -31,17 +31,19 @@ struct espl__machine {
 	uint32_t magic; /* ESPL__MACHINE_MAGIC */
 	struct espl__gpu *gpus;
 	const struct espl_gpu **gpu_list;
-	const char *host;      /* its name at the provider; NULL unknown */
-	const char *risk;      /* why it is at risk; NULL: it is not */
-	uint32_t occupants;    /* on all its GPUs */
-	uint32_t seen;         /* of gpu_list: its length as offered or found */
-	uint32_t offered;      /* GPUs, when it was leased */
-	uint32_t failures;     /* quick ones in a row */
-	uint64_t failed_trial; /* the last trial that failed here */
-	uint8_t releasing;     /* a release was asked for */
-	uint8_t live;          /* not ENDED */
-	uint8_t used;          /* a trial has run there */
-	uint8_t proved;        /* a trial has reported from there */
+	const char *host;   /* its name at the provider; NULL unknown */
+	const char *risk;   /* why it is at risk; NULL: it is not */
+	uint32_t occupants; /* on all its GPUs */
+	uint32_t seen;      /* of gpu_list: its length as offered or found */
+	uint32_t offered;   /* GPUs, when it was leased */
+	/* the last trials that failed here at their start, the newest first, each different from
+	 * the one before; none has succeeded since; then ESPL_NONE */
+	uint64_t failed[3];
+	uint64_t failed_from; /* the next gang's number when the first of these failed */
+	uint8_t releasing;    /* a release was asked for */
+	uint8_t live;         /* not ENDED */
+	uint8_t used;         /* a trial has run there */
+	uint8_t proved;       /* a trial has reported from there */
 };
 struct espl__fleet {
 	struct espl_offer **offers; /* [number]; strings and latencies in the arena */
@@ -69,7 +71,8 @@ uint32_t espl__fleet_offer(struct espl__fleet *, const struct espl_offer *);
 struct espl__machine *espl__machine_lease(struct espl__fleet *, uint32_t offer,
     espl_money max_price_hour); /* REQUESTED */
 struct espl__machine *espl__machine_at(const struct espl__fleet *,
-    uint64_t lease); /* NULL unknown */
+    uint64_t lease);                                /* NULL unknown */
+void espl__machine_forgive(struct espl__machine *); /* no trial has failed there */
 /* States only advance, but a resume may take READY and NOTICE back to BOOTING (all trials gone).
  * gpus: found; ESPL_ANY as offered. */
 void espl__machine_state(struct espl__fleet *, struct espl__machine *, espl_node_state,

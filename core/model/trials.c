@@ -132,6 +132,8 @@ finish_of(const struct espl__trials *t, const struct espl__trial *trial)
 {
 	uint64_t full = t->full > 0 ? t->full : trial->pub.budget;
 
+	if (trial->pub.state == ESPL_TRIAL_ENDED && trial->cut)
+		return 0;
 	if (trial->pub.state == ESPL_TRIAL_ENDED)
 		return trial->itself || trial->pub.iteration >= full ? ESPL__FINISH_COMPLETED
 								     : ESPL__FINISH_EARLY;
@@ -151,6 +153,14 @@ count_finished(struct espl__trials *t, struct espl__trial *trial)
 	t->early += (uint64_t)(finish == ESPL__FINISH_EARLY) -
 	    (uint64_t)(trial->finish == ESPL__FINISH_EARLY);
 	trial->finish = (uint8_t)finish;
+}
+
+void
+espl__trial_cut(struct espl__trials *t, struct espl__trial *trial)
+{
+	ESPL__ASSERT(!trial->cut && trial->pub.state < ESPL_TRIAL_ENDED);
+	trial->cut = 1;
+	t->unfinished++;
 }
 
 void
@@ -181,6 +191,10 @@ espl__trial_word(const struct espl__trials *t, const struct espl__trial *trial)
 	case ESPL_TRIAL_WAITING: return t->settled ? "unfinished" : "waiting";
 	case ESPL_TRIAL_RUNNING: return t->settled ? "unfinished" : "running";
 	case ESPL_TRIAL_FAILED: return "failed";
+	case ESPL_TRIAL_ENDED:
+		if (trial->cut)
+			return "unfinished";
+		/* fall through */
 	default:
 		return trial->finish == ESPL__FINISH_COMPLETED ? "completed"
 		    : trial->finish == ESPL__FINISH_EARLY      ? "stopped early"

@@ -42,6 +42,7 @@ struct espl__trial {
 	/* its processes are at pub.iteration: a checkpoint can be made, or is being made */
 	uint8_t can_save;
 	uint8_t itself; /* said that it is complete */
+	uint8_t cut;    /* its experiment ended before it: by a failure or a limit */
 	uint8_t finish; /* enum espl__finish, as counted */
 };
 /* What became of a trial that trains no more; 0: it trains, waits, is paused or failed. */
@@ -66,11 +67,14 @@ struct espl__trials {
 	uint64_t running, waiting, resting, ended, failed;
 	/* train no more and did not fail; of these, stopped early */
 	uint64_t finished, early;
-	uint64_t full;   /* iterations of a trial that is never stopped; 0 unknown */
-	uint8_t settled; /* no trial is continued any more */
+	uint64_t unfinished; /* ended with their experiment */
+	uint64_t full;       /* iterations of a trial that is never stopped; 0 unknown */
+	uint8_t settled;     /* no trial is continued any more */
 	struct espl__trial_group **open_ended; /* closed groups whose end is not reported yet */
 	uint32_t ended_count, ended_cap;
 };
+/* It is about to end with its experiment: unfinished. */
+void espl__trial_cut(struct espl__trials *, struct espl__trial *);
 /* Seed of a trial's own random numbers, the same in every world. */
 uint64_t espl__trial_seed(uint64_t run_seed, uint64_t trial);
 void espl__trials_init(struct espl__trials *, uint32_t params);

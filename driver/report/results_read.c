@@ -399,7 +399,9 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 		if (count++ == 0)
 			espl__print(b, "\n  %-22s %9s %8s %8s %8s %8s %8s\n", "group", "iteration",
 			    "trials", "done", "running",
-			    espl__totals_cut(&r->totals) ? "unfinished" : "waiting", "failed");
+			    r->totals.over || espl__totals_cut(&r->totals) ? "unfinished"
+									   : "waiting",
+			    "failed");
 		name_group(r, st, 1, sqlite3_column_int64(st, 0), name);
 		espl__print(b, "  %-22s %9lld %8lld %8lld %8lld %8lld %8lld\n", name,
 		    sqlite3_column_int64(st, 3), sqlite3_column_int64(st, 4),

@@ -21,27 +21,28 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
 	FIELD(early, ESPL__TOTAL_INT), FIELD(failed, ESPL__TOTAL_INT),
 	FIELD(running, ESPL__TOTAL_INT), FIELD(waiting, ESPL__TOTAL_INT),
-	FIELD(best, ESPL__TOTAL_INT), FIELD(best_iteration, ESPL__TOTAL_INT),
-	FIELD(best_checkpoint, ESPL__TOTAL_INT), FIELD(resizes, ESPL__TOTAL_INT),
-	FIELD(nodes, ESPL__TOTAL_INT), FIELD(nodes_peak, ESPL__TOTAL_INT),
-	FIELD(nodes_leaked, ESPL__TOTAL_INT), FIELD(gpus, ESPL__TOTAL_INT),
-	FIELD(gpus_busy, ESPL__TOTAL_INT), FIELD(reports, ESPL__TOTAL_INT),
-	FIELD(decisions, ESPL__TOTAL_INT), FIELD(calls, ESPL__TOTAL_INT),
-	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
-	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
-	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
-	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(refunded_usd, ESPL__TOTAL_REAL),
-	FIELD(refunded_gpu_s, ESPL__TOTAL_REAL), FIELD(selected_s, ESPL__TOTAL_REAL),
-	FIELD(selected_usd, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
-	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
-	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
-	FIELD(call_max_us, ESPL__TOTAL_REAL), FIELD(jobs, ESPL__TOTAL_INT),
-	FIELD(jobs_arrived, ESPL__TOTAL_INT), FIELD(jobs_to_come, ESPL__TOTAL_INT),
-	FIELD(jobs_done, ESPL__TOTAL_INT), FIELD(jobs_failed, ESPL__TOTAL_INT),
-	FIELD(jobs_cancelled, ESPL__TOTAL_INT), FIELD(queue_mean_s, ESPL__TOTAL_REAL),
-	FIELD(queue_p95_s, ESPL__TOTAL_REAL), FIELD(queue_max_s, ESPL__TOTAL_REAL),
-	FIELD(total_mean_s, ESPL__TOTAL_REAL), FIELD(total_p95_s, ESPL__TOTAL_REAL),
-	FIELD(total_max_s, ESPL__TOTAL_REAL), FIELD(makespan_s, ESPL__TOTAL_REAL) };
+	FIELD(unfinished, ESPL__TOTAL_INT), FIELD(best, ESPL__TOTAL_INT),
+	FIELD(best_iteration, ESPL__TOTAL_INT), FIELD(best_checkpoint, ESPL__TOTAL_INT),
+	FIELD(resizes, ESPL__TOTAL_INT), FIELD(nodes, ESPL__TOTAL_INT),
+	FIELD(nodes_peak, ESPL__TOTAL_INT), FIELD(nodes_leaked, ESPL__TOTAL_INT),
+	FIELD(gpus, ESPL__TOTAL_INT), FIELD(gpus_busy, ESPL__TOTAL_INT),
+	FIELD(reports, ESPL__TOTAL_INT), FIELD(decisions, ESPL__TOTAL_INT),
+	FIELD(calls, ESPL__TOTAL_INT), FIELD(best_metric, ESPL__TOTAL_REAL),
+	FIELD(deadline_s, ESPL__TOTAL_REAL), FIELD(budget_usd, ESPL__TOTAL_REAL),
+	FIELD(jct_s, ESPL__TOTAL_REAL), FIELD(cost_usd, ESPL__TOTAL_REAL),
+	FIELD(gpu_s, ESPL__TOTAL_REAL), FIELD(busy_gpu_s, ESPL__TOTAL_REAL),
+	FIELD(refunded_usd, ESPL__TOTAL_REAL), FIELD(refunded_gpu_s, ESPL__TOTAL_REAL),
+	FIELD(selected_s, ESPL__TOTAL_REAL), FIELD(selected_usd, ESPL__TOTAL_REAL),
+	FIELD(decision_median_us, ESPL__TOTAL_REAL), FIELD(decision_p95_us, ESPL__TOTAL_REAL),
+	FIELD(decision_max_us, ESPL__TOTAL_REAL), FIELD(call_median_us, ESPL__TOTAL_REAL),
+	FIELD(call_p95_us, ESPL__TOTAL_REAL), FIELD(call_max_us, ESPL__TOTAL_REAL),
+	FIELD(jobs, ESPL__TOTAL_INT), FIELD(jobs_arrived, ESPL__TOTAL_INT),
+	FIELD(jobs_to_come, ESPL__TOTAL_INT), FIELD(jobs_done, ESPL__TOTAL_INT),
+	FIELD(jobs_failed, ESPL__TOTAL_INT), FIELD(jobs_cancelled, ESPL__TOTAL_INT),
+	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
+	FIELD(queue_max_s, ESPL__TOTAL_REAL), FIELD(total_mean_s, ESPL__TOTAL_REAL),
+	FIELD(total_p95_s, ESPL__TOTAL_REAL), FIELD(total_max_s, ESPL__TOTAL_REAL),
+	FIELD(makespan_s, ESPL__TOTAL_REAL) };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
 
 /* A folder within the run's. */
@@ -126,6 +127,7 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->failed = (int64_t)s->failed;
 	t->running = (int64_t)s->running;
 	t->waiting = (int64_t)s->waiting;
+	t->unfinished = (int64_t)s->unfinished;
 	t->best = s->best == ESPL_NONE ? -1 : (int64_t)s->best;
 	t->best_metric = s->best == ESPL_NONE ? NAN
 	    : t->maximize                     ? 0.0 - s->best_loss
@@ -240,6 +242,8 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	espl__json_int(b, "completed", t->completed);
 	espl__json_int(b, "stopped_early", t->early);
 	espl__json_int(b, "failed", t->failed);
+	if (t->unfinished > 0)
+		espl__json_int(b, "unfinished", t->unfinished);
 	if (t->failure != NULL)
 		espl__json_text(b, "failure", t->failure);
 	put_best(t, b);
@@ -368,5 +372,5 @@ espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
 int64_t
 espl__totals_paused(const struct espl__totals *t)
 {
-	return t->trials - t->completed - t->failed - t->running - t->waiting;
+	return t->trials - t->completed - t->failed - t->running - t->waiting - t->unfinished;
 }

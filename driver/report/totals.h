@@ -20,7 +20,8 @@ struct espl__totals {
 	int64_t on_cpu; /* GPUs are CPU slots */
 	int64_t over;   /* the search is complete: nothing to resume */
 	/* early: of the completed, stopped early */
-	int64_t trials, completed, early, failed, running, waiting;
+	/* unfinished: ended with their experiment */
+	int64_t trials, completed, early, failed, running, waiting, unfinished;
 	int64_t best; /* -1: none */
 	int64_t best_iteration, best_checkpoint;
 	int64_t resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions,

@@ -222,6 +222,8 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 		espl__print(b, ", %lld paused", (long long)espl__totals_paused(t));
 	if (t->failed > 0)
 		espl__print(b, ", %lld failed", (long long)t->failed);
+	if (t->unfinished > 0)
+		espl__print(b, ", %lld unfinished", (long long)t->unfinished);
 	if (t->running > 0)
 		espl__print(b, "; %lld running", (long long)t->running);
 	if (t->waiting > 0)
