@@ -218,6 +218,20 @@ sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 	s->unfinished += of->trials.unfinished;
 }
 
+static void
+count_offers(const struct espl__exec *x, struct espl__exec_summary *s)
+{
+	for (uint32_t i = 0; i < x->fleet.offer_count; i++) {
+		const struct espl_offer *offer = x->fleet.offers[i];
+
+		if (offer == NULL || offer->gpus == 0)
+			continue;
+		s->offers++;
+		s->interruptible |=
+		    (offer->flags & ESPL_OFFER_REVOCABLE) != 0 && offer->hazard_hour > 0;
+	}
+}
+
 void
 espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 {
@@ -260,6 +274,8 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->calls = x->caller.calls;
 	s->least_s = x->caller.least_s;
 	s->least_usd = x->caller.least_usd;
+	if (!isnan(s->least_s) || !isnan(s->least_usd))
+		count_offers(x, s);
 	s->decision_times = x->caller.times;
 	s->call_times = x->caller.call_times;
 	espl__jobs_sum(x, &s->jobs);

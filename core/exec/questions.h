@@ -96,6 +96,8 @@ struct espl__exec_summary {
 	int on_cpu;                         /* espl__exec_on_cpu */
 	uint64_t reports, decisions, calls; /* calls of policies, and what they answered */
 	double least_s, least_usd; /* after ESPL_E_INFEASIBLE: what would do; NaN unknown */
+	uint32_t offers;           /* then: those with GPUs, */
+	int interruptible;         /* and whether nodes of some of them may be interrupted */
 	struct espl__quantiles decision_times, call_times;
 	struct espl__jobs_summary jobs;
 };

@@ -98,7 +98,8 @@ const char *espl__plan_span(double s, char to[32]);
 const char *espl__plan_money(double usd, char to[32]);
 /* Cents, or as many digits as two of `of` take: for amounts in one column. */
 const char *espl__plan_part(double usd, double of, char to[32]);
-/* A hint: the shortest deadline and the lowest budget that suffice, if known. */
-void espl__plan_least(struct espl__diag *, const struct espl__run_config *, double least_s,
-    double least_usd);
+/* A hint: the shortest deadline and the lowest budget that suffice for the allocator's plans, if
+ * known, and what these plans leave out that might do with less. */
+void espl__plan_least(struct espl__diag *, const struct espl__run_config *,
+    const struct espl__exec_summary *);
 #endif

@@ -90,6 +90,8 @@ drive_plan_only(struct espl__session *s, const struct espl__plan_ask *how,
 	a->least_s = summary.least_s;
 	a->least_usd = summary.least_usd;
 	a->elapsed_ms = (double)summary.call_times.max / 1e6;
+	if (a->status == ESPL_E_INFEASIBLE)
+		espl__plan_least(&a->diag, s->config, &summary);
 	/* The planner failed permanently: the run ended cleanly, but without a plan. */
 	if (a->status == ESPL_OK && a->rows == NULL)
 		a->status = espl__fail(&a->diag, ESPL_E_REJECTED, "%s",

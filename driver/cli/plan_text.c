@@ -72,26 +72,54 @@ format_least_limits(double least_s, double least_usd, char time[32], char cost[3
 	(void)snprintf(cost, 32, "$%.*f", digits, ceil(least_usd * (1 - CLOSE) * part) / part);
 }
 
-void
-espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c, double least_s,
-    double least_usd)
+/* "; they have one node type and no GPU sharing": where others are possible. */
+static void
+format_left_out(const struct espl__run_config *c, const struct espl__exec_summary *s, char to[96])
 {
-	char time[32], cost[32];
+	const struct {
+		int matters;
+		const char *text;
+	} all[] = { { s->offers > 1, "one node type" },
+		{ c->trial.packing_max > 1, "no GPU sharing" },
+		{ s->interruptible, "no interruptions" } };
+	int left = all[0].matters + all[1].matters + all[2].matters, used = 0;
+
+	to[0] = '\0';
+	for (int i = 0, told = 0; i < 3; i++)
+		if (all[i].matters)
+			used += snprintf(to + used, 96 - (size_t)used, "%s%s",
+			    told++ == 0        ? "; they have "
+				: told == left ? " and "
+					       : ", ",
+			    all[i].text);
+}
+
+void
+espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c,
+    const struct espl__exec_summary *s)
+{
+	double least_s = s->least_s, least_usd = s->least_usd;
+	char time[32], cost[32], left_out[96];
 
 	ESPL__CHECK(c, RUN_CONFIG);
 	if (!isfinite(least_s) && !isfinite(least_usd))
 		return;
 	format_least_limits(isfinite(least_s) ? least_s : 0, isfinite(least_usd) ? least_usd : 0,
 	    time, cost);
+	format_left_out(c, s, left_out);
 	if (isfinite(least_s) && isfinite(least_usd) && c->deadline != ESPL_NEVER &&
 	    c->budget != INT64_MAX)
 		espl__hint(diag,
-		    "the fastest plan takes %s (experiment.deadline), "
-		    "and the cheapest plan costs %s (experiment.budget)",
-		    time, cost);
+		    "the fastest of its plans takes %s (experiment.deadline), and the cheapest "
+		    "costs %s (experiment.budget)%s",
+		    time, cost, left_out);
 	else if (isfinite(least_s) && (c->deadline != ESPL_NEVER || !isfinite(least_usd)))
-		espl__hint(diag, "the shortest feasible deadline is %s (experiment.deadline)",
-		    time);
+		espl__hint(diag,
+		    "the shortest feasible deadline for its plans is %s "
+		    "(experiment.deadline)%s",
+		    time, left_out);
 	else
-		espl__hint(diag, "the smallest feasible budget is %s (experiment.budget)", cost);
+		espl__hint(diag,
+		    "the smallest feasible budget for its plans is %s (experiment.budget)%s", cost,
+		    left_out);
 }

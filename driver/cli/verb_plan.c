@@ -173,8 +173,6 @@ find_plan(struct planning *p)
 		a->allocator = "given";
 	else if (a->status == ESPL_OK && a->interrupted != NULL)
 		espl__plan_try(s, a);
-	if (a->status == ESPL_E_INFEASIBLE)
-		espl__plan_least(&a->diag, s->config, a->least_s, a->least_usd);
 	espl__buf_free(&list);
 }
 

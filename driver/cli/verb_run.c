@@ -195,7 +195,7 @@ drive_once(struct job *job)
 	espl__show_begin(&show, &job->session, job->as, &job->drive);
 	status = espl__drive(&job->drive, &summary, &diag);
 	if (status == ESPL_E_INFEASIBLE)
-		espl__plan_least(&diag, job->session.config, summary.least_s, summary.least_usd);
+		espl__plan_least(&diag, job->session.config, &summary);
 	espl__show_end(&show, &summary, describe_breakdown(job, status), diag.text);
 	if (status == ESPL_OK && job->session.config->pool && !job->drive.exec.simulated &&
 	    summary.how != 0 && summary.how != ESPL__RUN_INTERRUPTED &&

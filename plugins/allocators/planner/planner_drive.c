@@ -287,15 +287,16 @@ explain_failure(const struct drive *d, struct espl_error *error)
 		    "no plan of this kind fits the available GPUs");
 	if (isfinite(task->deadline_s) && !(r->least_s <= task->deadline_s))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no plan finishes within %.10g s; the fastest takes %.6g s", task->deadline_s,
-		    r->least_s);
+		    "none of its plans finishes within %.10g s; the fastest takes %.6g s",
+		    task->deadline_s, r->least_s);
 	if (isfinite(task->deadline_s) && isfinite(d->least_in_time_usd))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no plan that finishes within %.10g s costs at most $%.10g; %s costs "
-		    "$%.6g",
+		    "none of its plans that finish within %.10g s costs at most $%.10g; %s "
+		    "costs $%.6g",
 		    task->deadline_s, task->budget_usd, best, d->least_in_time_usd);
-	return espl_fail(error, ESPL_E_INFEASIBLE, "no plan costs at most $%.10g; %s costs $%.6g",
-	    task->budget_usd, best, r->least_usd);
+	return espl_fail(error, ESPL_E_INFEASIBLE,
+	    "none of its plans costs at most $%.10g; %s costs $%.6g", task->budget_usd, best,
+	    r->least_usd);
 }
 
 /* Do nodes of this plan go when their provider likes?  Neither bounds nor samples know of that. */
