@@ -63,7 +63,7 @@ struct espl__measurement {
 	double elapsed_s, gpu_s;   /* of the whole run */
 	espl_money cost;
 	double speed;   /* throughput, relative to one trial on one GPU */
-	double fitted;  /* the same as it goes into the profile */
+	double fitted;  /* the same as it goes into the profile; 0: left out */
 	char log[2048]; /* FAILED: the end of what the trial printed */
 };
 /* MEASURED with at least one iteration timed (of resizes: perhaps none), or the diag says why not.

@@ -24,19 +24,22 @@ weight_of(const struct espl__measurement *m)
 	return 1.0 / (m->speed * m->speed * error * error);
 }
 
+/* What comes after the fastest is left out: it must not pull the others down. */
 static void
 fit_speeds(struct espl__measurement *const *list, uint32_t count)
 {
 	double *values = espl__alloc(count * sizeof *values),
 	       *weights = espl__alloc(count * sizeof *weights);
+	uint32_t fastest = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		values[i] = list[i]->speed;
 		weights[i] = weight_of(list[i]);
+		fastest = values[i] > values[fastest] ? i : fastest;
 	}
-	espl__fit_rising(values, weights, count);
+	espl__fit_rising(values, weights, fastest + 1);
 	for (uint32_t i = 0; i < count; i++)
-		list[i]->fitted = values[i];
+		list[i]->fitted = i <= fastest ? values[i] : 0;
 	free(values);
 	free(weights);
 }
@@ -127,6 +130,8 @@ put_points(const struct espl__profiled *p, const char *name, uint32_t from, uint
 	for (uint32_t i = from; i < from + count; i++) {
 		const struct espl__measurement *m = &p->list[i];
 
+		if (m->fitted <= 0)
+			continue;
 		espl__print(b, "%s[%u, ", i > 0 || m->gpus > 1 ? ", " : "",
 		    m->packing > 1 ? m->packing : m->gpus);
 		espl__print_number(b, m->fitted);
@@ -323,17 +328,21 @@ text_adjusted(const struct espl__profiled *p, struct espl__buf *b)
 	for (uint32_t i = 0; i < p->wides + p->packs; i++) {
 		const struct espl__measurement *m = &p->list[i];
 
-		if (is_adjusted(m))
+		if (!is_adjusted(m))
+			continue;
+		espl__print(b, "  %-11s %u %s: measured %.2f times one %s, ",
+		    m->fitted > 0 ? "adjusted" : "left out", i < p->wides ? m->gpus : m->packing,
+		    i < p->wides             ? espl__slots_word(p->subject->on_cpu, 0)
+			: p->subject->on_cpu ? "on a slot"
+					     : "on a GPU",
+		    m->speed,
+		    i < p->wides ? espl__slots_word(p->subject->on_cpu, 1) : "trial alone");
+		if (m->fitted > 0)
 			espl__print(b,
-			    "  adjusted    %u %s: measured %.2f times one %s, recorded as %.2f "
-			    "because throughput in a profile must not fall\n",
-			    i < p->wides ? m->gpus : m->packing,
-			    i < p->wides             ? espl__slots_word(p->subject->on_cpu, 0)
-				: p->subject->on_cpu ? "on a slot"
-						     : "on a GPU",
-			    m->speed,
-			    i < p->wides ? espl__slots_word(p->subject->on_cpu, 1) : "trial alone",
+			    "recorded as %.2f because throughput in a profile must not fall\n",
 			    m->fitted);
+		else
+			espl__print(b, "and fewer are not slower\n");
 	}
 }
 

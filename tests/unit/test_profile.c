@@ -162,8 +162,8 @@ round_trip(struct espl__profiled *p, int lines, char **text)
 Test(profile, what_is_written_is_read_back)
 {
 	struct espl__measurement list[] = { measured(1, 1, 4, 0.1), measured(2, 1, 2.5, 0.1),
-		measured(4, 1, 2.6, 0.1), measured(1, 2, 5, 0.1) };
-	struct espl__profiled p = { .list = list, .wides = 3, .packs = 1 };
+		measured(4, 1, 2.6, 0.1), measured(8, 1, 2, 0.1), measured(1, 2, 5, 0.1) };
+	struct espl__profiled p = { .list = list, .wides = 4, .packs = 1 };
 	struct espl__profile *profile;
 	struct espl_share two = { 2, 1 }, four = { 4, 1 }, half = { 1, 2 };
 	json_t *root;
@@ -176,7 +176,7 @@ Test(profile, what_is_written_is_read_back)
 	root = json_loads(text, 0, NULL);
 	cr_assert_not_null(root, "%s", text);
 	cr_assert_eq(json_array_size(json_object_get(json_object_get(root, "measured"), "runs")),
-	    4);
+	    5);
 	cr_assert_eq(json_array_size(json_object_get(json_object_get(root, "measured"), "notes")),
 	    2);
 	json_decref(root);
@@ -200,6 +200,30 @@ Test(profile, what_is_written_is_read_back)
 	espl__profile_free(profile);
 	free(text);
 	espl__buf_free(&p.notes);
+}
+
+/* The third is by far the surest value: in a fit of all three it would count for more. */
+Test(profile, what_comes_after_the_fastest_is_left_out)
+{
+	struct espl__measurement list[] = { measured(1, 1, 4, 0.1), measured(2, 1, 2.2, 0.1),
+		measured(4, 1, 5, 0.001), measured(1, 2, 10, 0.1) };
+	struct espl__profiled p = { .list = list, .wides = 3, .packs = 1 };
+	struct espl_share two = { 2, 1 };
+	struct espl__profile *profile;
+	struct espl__buf b = { NULL, 0, 0 };
+	char *text;
+
+	profile = round_trip(&p, 1, &text);
+	cr_assert(fabs(espl__profile_speed(profile, two) - 4 / 2.2) < 1e-9);
+	cr_assert_eq(profile->scaling_count, 2);
+	cr_assert_eq(profile->packing_count, 1);
+	cr_assert_not_null(strstr(text, "\"gpus\": 4"), "it is told all the same");
+	espl__profiled_text(&p, &b);
+	cr_assert_not_null(strstr(espl__buf_text(&b), "left out    4 GPUs: measured 0.80 times"));
+	cr_assert_null(strstr(espl__buf_text(&b), "adjusted"));
+	espl__buf_free(&b);
+	espl__profile_free(profile);
+	free(text);
 }
 
 Test(profile, a_trial_that_needs_two_gpus)
