@@ -62,8 +62,8 @@ explain_difference(struct espl__exec *x, struct espl__instance *i, struct espl__
 	    "replay mismatch at %.3f s: the journal says %s chose to %s; now it chose to %s",
 	    (double)x->now / 1e9, i->who, espl__buf_text(&before), espl__buf_text(&after));
 	espl__hint(diag,
-	    "the plugin, its options or a library changed; `espalier resume --accept` keeps the "
-	    "recorded decisions");
+	    "espalier, the plugin, its options or a library changed; `espalier resume --accept` "
+	    "keeps the recorded decisions");
 	espl__buf_free(&before);
 	espl__buf_free(&after);
 	return status;
