@@ -187,6 +187,13 @@ pass_input(struct espl__keep *k, int64_t now)
 		espl__keep_end(k, now);
 }
 
+int
+espl__keep_reads(const struct espl__keep *k)
+{
+	ESPL__CHECK(k, KEEP);
+	return k->out && (k->up.size < ESPL__KEEP_UP || !k->in || k->leaving);
+}
+
 void
 espl__keep_send(struct espl__keep *k, const void *bytes, size_t count)
 {

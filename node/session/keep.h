@@ -38,6 +38,8 @@ int espl__keep_admit(struct espl__keep *, const char *line, int64_t now);
 void espl__keep_lose(struct espl__keep *); /* the relay is gone */
 /* Bytes of the relay; -1: no peer would send them, and it is gone. */
 int espl__keep_receive(struct espl__keep *, const void *, size_t, int64_t now);
+/* Is the agent read now?  It waits while nobody takes what it says, except at its end. */
+int espl__keep_reads(const struct espl__keep *);
 /* Bytes that the agent has written; its end. */
 void espl__keep_send(struct espl__keep *, const void *, size_t);
 void espl__keep_ended(struct espl__keep *, int64_t now);

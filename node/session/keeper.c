@@ -280,12 +280,8 @@ turn_keeper(struct keeper *k)
 	fds[0] = (struct pollfd){ .fd = k->door, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = k->relay,
 		.events = (short)(POLLIN | (k->keep.stream.out.size > 0 ? POLLOUT : 0)) };
-	/* An agent that is being ended is read to its end, although nobody takes what it says. */
 	fds[2] =
-	    (struct pollfd){ .fd = k->keep.up.size < ESPL__KEEP_UP || !k->keep.in || k->keep.leaving
-			? k->from
-			: -1,
-		    .events = POLLIN };
+	    (struct pollfd){ .fd = espl__keep_reads(&k->keep) ? k->from : -1, .events = POLLIN };
 	fds[3] = (struct pollfd){ .fd = k->keep.down.size > 0 ? k->to : -1, .events = POLLOUT };
 	if (poll(fds, 4, 500) > 0) {
 		if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)

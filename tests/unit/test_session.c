@@ -644,3 +644,40 @@ Test(session, a_channel_in_one_direction_is_given_up)
 		espl__link_free(&link);
 	}
 }
+
+/* An agent that was sending files when its driver died fills all that the keeper has room for: its
+ * end is still read, and the last command runs. */
+Test(session, an_agent_that_nobody_hears_comes_to_its_end)
+{
+	static const uint8_t chunk[60000];
+
+	for (int ended = 0; ended < 2;
+	     ended++) { /* by another driver; or its linger time is over */
+		struct espl__buf frame = { NULL, 0, 0 };
+		struct espl__keep keep;
+		unsigned count = 0;
+
+		espl__frame_put(&frame, ESPL__MSG_TAIL, chunk, sizeof chunk);
+		cr_assert_eq(espl__keep_init(&keep, "abc.1", 10 * RIG_SECOND, 0), 0);
+		keep.last = 1;
+		for (; espl__keep_reads(&keep) && count < 1000; count++) {
+			espl__keep_send(&keep, frame.data, frame.size);
+			espl__keep_pass(&keep, RIG_SECOND);
+		}
+		cr_assert(count > 100 && count < 1000, "%u chunks are taken", count);
+		if (ended)
+			espl__keep_end(&keep, RIG_SECOND);
+		else
+			cr_assert_eq(espl__keep_tend(&keep, 10 * RIG_SECOND), 0);
+		cr_assert(espl__keep_reads(&keep));
+		espl__keep_send(&keep, frame.data, frame.size);
+		espl__keep_pass(&keep, 11 * RIG_SECOND);
+		cr_assert(espl__keep_reads(&keep));
+		espl__keep_ended(&keep, 12 * RIG_SECOND);
+		cr_assert_not(espl__keep_reads(&keep));
+		cr_assert(espl__keep_over(&keep, 12 * RIG_SECOND));
+		cr_assert(espl__keep_orphaned(&keep, 12 * RIG_SECOND));
+		espl__keep_free(&keep);
+		espl__buf_free(&frame);
+	}
+}
