@@ -20,7 +20,7 @@ struct kit_lease {
 	espl_reason reason;
 	espl_money charged;
 	espl_span retry_after;
-	espl_time ends_at, ready_at, release_at;
+	espl_time ends_at, ready_at, release_at, ended_at;
 	uint32_t releases; /* times that release was called; 0: it is not wanted */
 	uint32_t machines; /* different ids that were reported for it */
 	uint32_t reports;  /* events of it, apart from answers of `owned` */

@@ -290,6 +290,7 @@ keep_node(struct espl_kit *kit, struct kit_lease *lease, const struct espl_node_
 		lease->ends_at = event->ends_at;
 	if (event->state != ESPL_NODE_ENDED)
 		return;
+	lease->ended_at = kit->now;
 	lease->reason = event->reason;
 	lease->charged = event->charged;
 	lease->retry_after = event->retry_after;

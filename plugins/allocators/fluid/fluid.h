@@ -38,7 +38,7 @@ struct fluid_curve {
 	uint32_t rising; /* 1: each width up to d is faster than all narrower */
 	double packed[FLUID_PACKING_MAX + 1]; /* [p]: time of each of p on one GPU, [1] is 1 */
 	double *whole;                        /* [w]: time on w GPUs; infinite below `unit` */
-	double beta;                          /* fitted to the table up to its last */
+	double alpha, beta;                   /* fitted to the tables up to c, and to their last */
 };
 
 /* O^2..O^count of T[1..count], into benefit[2..count]: the fraction of the GPU time of an iteration

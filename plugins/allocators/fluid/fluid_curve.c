@@ -76,6 +76,7 @@ fill_packed(struct fluid_curve *curve, const struct espl_point *at, uint32_t cou
 		last = x;
 	}
 	curve->c = allocator_fluid_choose_c(curve->packed, last, rules->benefit);
+	curve->alpha = curve->c > 1 ? pow(curve->packed[curve->c], 1.0 / (curve->c - 1)) : 1;
 	for (p = last + 1; p <= FLUID_PACKING_MAX; p++)
 		curve->packed[p] = INFINITY;
 }
