@@ -52,7 +52,7 @@ report_quiet(struct espl__exec *x)
 {
 	for (struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
 		const struct espl__search *s = g->trial->search;
-		char since[32], limit[32];
+		char since[32], limit[32], name[48];
 
 		if (x->now < quiet_until(g)) {
 			if (x->searches.count == 1 && !g->quiet_reported)
@@ -64,9 +64,9 @@ report_quiet(struct espl__exec *x)
 			continue;
 		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
 		    s->config->trial.report_limit > 0
-			? "trial %llu: no report for %s%s; trial.report_limit is %s"
-			: "trial %llu: no report for %s%s; trial.report_limit is not set",
-		    (unsigned long long)g->trial->pub.id,
+			? "trial %s: no report for %s%s; trial.report_limit is %s"
+			: "trial %s: no report for %s%s; trial.report_limit is not set",
+		    espl__trial_name(espl__trial_uid(g->trial), name),
 		    espl__format_short(x->now - g->last_seen, since),
 		    s->reported                    ? ""
 			: s->config->trial.metrics ? " (no line of its output fits trial.metrics)"
@@ -82,7 +82,7 @@ end_hung(struct espl__exec *x)
 
 	for (g = x->gangs.oldest; g != NULL; g = newer) {
 		const struct espl__trial_config *c = &g->trial->search->config->trial;
-		char span[32], grace[32], *fault;
+		char span[32], grace[32], name[48], *fault;
 
 		newer = g->newer;
 		if (x->now < silent_until(g)) {
@@ -99,9 +99,9 @@ end_hung(struct espl__exec *x)
 		    espl__format("no report within %s", espl__format_short(c->report_limit, span));
 		if (g->fault == NULL)
 			espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
-			    "trial %llu: no report within %s (trial.report_limit); it is ended, at "
+			    "trial %s: no report within %s (trial.report_limit); it is ended, at "
 			    "the latest after %s (trial.grace)",
-			    (unsigned long long)g->trial->pub.id, span,
+			    espl__trial_name(espl__trial_uid(g->trial), name), span,
 			    espl__format_short(c->grace, grace));
 		espl__gang_fault(x, g, fault, 0);
 		free(fault);

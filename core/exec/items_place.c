@@ -104,6 +104,8 @@ transact_placement(struct espl__exec *x, struct espl__reader first, struct espl_
 	while (good && espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
 		struct espl__item *item =
 		    op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
+		char name[48];
+
 		if (item == NULL)
 			continue;
 		espl__item_target(x, item, NULL, 0);
@@ -112,8 +114,8 @@ transact_placement(struct espl__exec *x, struct espl__reader first, struct espl_
 			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
 		else
 			(void)espl__fail(why, ESPL_E_REJECTED,
-			    "%s places trial %llu on occupied slots", x->items.placer->who,
-			    (unsigned long long)espl__trial_uid(item->trial));
+			    "%s places trial %s on occupied slots", x->items.placer->who,
+			    espl__trial_name(espl__trial_uid(item->trial), name));
 	}
 	for (uint32_t i = 0; !good && i < undo_count; i++)
 		espl__item_target(x, undo[i].item, NULL, 0);

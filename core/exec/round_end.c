@@ -193,13 +193,15 @@ end_unplaced(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->items.gangs_count; i++) {
 		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i]);
 		struct espl__trial *t = item->trial;
+		char name[48];
 
 		if (item->target_count > 0)
 			continue;
 		if (t->search->jobs == NULL) {
 			espl__search_wind_up(t->search, ESPL__RUN_FAILED,
-			    "trial %llu is granted %u %s, but %s finds no place for it",
-			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus,
+			    "trial %s is granted %u %s, but %s finds no place for it",
+			    espl__trial_name(espl__trial_uid(t), name),
+			    (unsigned)item->pub.granted.gpus,
 			    espl__exec_unit(x, item->pub.granted.gpus), x->items.placer->who);
 		} else {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),

@@ -36,6 +36,7 @@ look_at_clones(struct espl__search *s, struct espl__diag *diag)
 		struct espl__waiter w = s->waiters[i];
 		struct espl__trial *source = espl__trial_at(&s->trials, w.trial->source);
 		uint64_t kept = source->pub.checkpoint;
+		char name[48];
 
 		if ((kept == 0 || kept < w.wanted) && will_save(x, source)) {
 			i++;
@@ -43,8 +44,8 @@ look_at_clones(struct espl__search *s, struct espl__diag *diag)
 		}
 		if (kept == 0 || kept >= w.trial->pub.budget) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w.trial),
-			    "cannot start: trial %llu has no checkpoint to clone",
-			    (unsigned long long)source->pub.id);
+			    "cannot start: trial %s has no checkpoint to clone",
+			    espl__trial_name(espl__trial_uid(source), name));
 			status = espl__exec_trial_over(x, w.trial, ESPL_END_FAILED, diag);
 			i = 0;
 			continue;

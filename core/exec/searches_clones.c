@@ -17,13 +17,15 @@ void
 espl__clone_wait(struct espl__exec *x, const struct espl__waiter *w)
 {
 	struct espl__search *s = w->trial->search;
+	const struct espl__trial *source = espl__trial_at(&s->trials, w->trial->source);
+	char name[48];
 
 	w->trial->source_checkpoint = 0;
 	w->trial->pub.iteration = w->wanted;
 	ESPL__GROW(s->waiters, s->waiter_cap, s->waiter_count + 1);
 	s->waiters[s->waiter_count++] = *w;
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w->trial),
-	    "waits until trial %llu has saved", (unsigned long long)w->trial->source);
+	    "waits until trial %s has saved", espl__trial_name(espl__trial_uid(source), name));
 }
 
 void

@@ -48,6 +48,7 @@ espl__search_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_
 {
 	struct espl__search *s = g->trial->search;
 	struct espl__unstarted *row = &s->unstarted;
+	char name[48];
 	uint64_t trial = g->trial->pub.id;
 	int one_node =
 	    row->count == 0 || (row->one_node && row->node == lease && lease != ESPL_NONE);
@@ -77,8 +78,8 @@ espl__search_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_
 		return;
 	}
 	espl__search_wind_up(s, ESPL__RUN_FAILED,
-	    "%u attempts in a row ended before their first report; the last was trial %llu: %s",
-	    row->count, (unsigned long long)trial, text);
+	    "%u attempts in a row ended before their first report; the last was trial %s: %s",
+	    row->count, espl__trial_name(espl__trial_uid(g->trial), name), text);
 }
 
 /* Three trials that fail at the same iteration with the same words, where no trial got beyond it:
@@ -88,6 +89,7 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 {
 	struct espl__search *s = t->search;
 	struct espl__alike *a = &s->alike;
+	char name[48];
 	uint32_t i = 0;
 
 	if (s->algorithm == NULL || s->ending != 0 || x->round.ending != 0 ||
@@ -112,8 +114,9 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 			return;
 	espl__search_wind_up(s, ESPL__RUN_FAILED,
 	    "%u trials failed in the same way after iteration %llu, and none got further; the last "
-	    "was trial %llu: %s",
-	    ALIKE_MOST, (unsigned long long)t->pub.iteration, (unsigned long long)t->pub.id, text);
+	    "was trial %s: %s",
+	    ALIKE_MOST, (unsigned long long)t->pub.iteration,
+	    espl__trial_name(espl__trial_uid(t), name), text);
 }
 
 espl_status
@@ -163,6 +166,7 @@ espl__search_stop_saving(struct espl__search *s, const struct espl__trial *t, co
 {
 	struct espl__exec *x = s->exec;
 	const char *colon = why[0] != '\0' ? ": " : "";
+	char name[48];
 
 	if (s->algorithm != NULL &&
 	    (s->algorithm->plugin->desc->caps & ESPL_CAP_NEEDS_SAVES) != 0) {
@@ -187,9 +191,9 @@ espl__search_stop_saving(struct espl__search *s, const struct espl__trial *t, co
 		espl__item_changed(item, ESPL_WHY_HINT);
 	}
 	espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
-	    "%s%s%strial %llu paused without a checkpoint%s%s. As no trial has saved one so far, "
+	    "%s%s%strial %s paused without a checkpoint%s%s. As no trial has saved one so far, "
 	    "from now on none is paused or resized, and a trial that restarts begins at "
 	    "iteration 0 (if the program saves none, set trial.checkpoint = false)",
 	    x->config->pool ? "experiment '" : "", x->config->pool ? s->config->name : "",
-	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
+	    x->config->pool ? "': " : "", espl__trial_name(espl__trial_uid(t), name), colon, why);
 }

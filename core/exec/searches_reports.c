@@ -135,9 +135,10 @@ refuse_report(struct espl__exec *x, struct espl__gang *g, const struct espl__eve
 {
 	const struct espl__search *s = g->trial->search;
 	struct espl__buf b = { NULL, 0, 0 };
+	char name[48];
 
-	espl__print(&b, "trial %llu reports no metric '%s' (experiment.metric)",
-	    (unsigned long long)g->trial->pub.id, s->config->metric);
+	espl__print(&b, "trial %s reports no metric '%s' (experiment.metric)",
+	    espl__trial_name(espl__trial_uid(g->trial), name), s->config->metric);
 	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
 		if (e->as.report.metrics[i].metric < x->searches.metrics.count)
 			espl__print(&b, "%s'%s'", i == 0 ? "; it reports " : ", ",

@@ -87,8 +87,9 @@ print_failure(const struct job *job, const struct espl__totals *totals)
 	if (job->dir == NULL || job->drive.exec.simulated)
 		return;
 	fprintf(stderr, "hint: ");
-	if (espl__folder_has(job->dir, "trials"))
-		fprintf(stderr, "see the output of trials in %s/trials/ID/log; ", job->shown);
+	if (espl__folder_has(job->dir, "trials") || espl__folder_has(job->dir, "experiments"))
+		fprintf(stderr, "see the output of trials in %s/%s; ", job->shown,
+		    espl__totals_logs(totals));
 	if (totals->over) {
 		fprintf(stderr, "this run cannot be resumed; fix the cause and start a new one\n");
 		return;

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/ids.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -176,7 +177,7 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 {
 	const struct espl__rank_end *end = find_culprit(gang);
 	struct espl__arena *arena = espl__real_arena(real);
-	char text[500];
+	char text[500], name[48];
 
 	ESPL__CHECK(gang, RGANG);
 	event->as.ended.gang = gang->id;
@@ -204,7 +205,8 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 		return;
 	}
 	if (lacks_checkpoint(end)) { /* its text may name a file */
-		espl__log(ESPL_WARN, "trial %llu: %s", (unsigned long long)gang->trial, end->text);
+		espl__log(ESPL_WARN, "trial %s: %s", espl__trial_name(gang->trial, name),
+		    end->text);
 		fail_event(event, ESPL__END_NO_CHECKPOINT, end->lease,
 		    "the checkpoint to start from is missing or damaged", arena);
 		return;

@@ -7,6 +7,7 @@
 #include "real/real.h"
 #include <stdarg.h>
 #include <string.h>
+#include "base/ids.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -135,7 +136,7 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 static void
 end_overstay(struct espl__real *real, struct espl__rgang *gang)
 {
-	char span[32];
+	char span[32], name[48];
 
 	gang->stay_until = 0;
 	if (gang->directive == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
@@ -145,8 +146,8 @@ end_overstay(struct espl__real *real, struct espl__rgang *gang)
 		return;
 	}
 	gang->killed = 1;
-	espl__log(ESPL_WARN, "trial %llu did not exit when asked to %s; killing it",
-	    (unsigned long long)gang->trial, gang->directive == ESPL__PAUSE ? "pause" : "stop");
+	espl__log(ESPL_WARN, "trial %s did not exit when asked to %s; killing it",
+	    espl__trial_name(gang->trial, name), gang->directive == ESPL__PAUSE ? "pause" : "stop");
 	espl__real_gang_kill_parts(real, gang, 0);
 }
 
@@ -157,14 +158,15 @@ end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
 	for (uint32_t p = 0; p < gang->part_count; p++) {
 		struct espl__part *part = &gang->parts[p];
 		struct espl__ragent *agent = espl__real_part_agent(real, part);
+		char name[48];
 
 		if (part->ended || part->answer_by == 0 || tick < part->answer_by || agent == NULL)
 			continue;
 		part->answer_by = 0;
 		espl__agent_break(agent,
-		    part->started ? "it did not end the processes of trial %llu when asked to"
-				  : "it did not start trial %llu when asked to",
-		    (unsigned long long)gang->trial);
+		    part->started ? "it did not end the processes of trial %s when asked to"
+				  : "it did not start trial %s when asked to",
+		    espl__trial_name(gang->trial, name));
 	}
 }
 
@@ -228,7 +230,7 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 	uint8_t clean = espl__get_u8(reader);
 	uint32_t i, count = espl__get_u32(reader), first = gang->end_count;
 	int failed = 0;
-	char text[512];
+	char text[512], name[48];
 
 	if (reader->bad || count > part->count)
 		return -1;
@@ -261,8 +263,8 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 		gang->ends[i].said = espl__strdup(text);
 	if (!clean)
 		espl__log(ESPL_WARN,
-		    "trial %llu: a slot of node %llu is not clean after the end of the trial",
-		    (unsigned long long)gang->trial, (unsigned long long)part->lease);
+		    "trial %s: a slot of node %llu is not clean after the end of the trial",
+		    espl__trial_name(gang->trial, name), (unsigned long long)part->lease);
 	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
 		espl__real_resize_left(real, gang, part);
 	part_gone(real, gang, part, failed,

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/ids.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -148,11 +149,13 @@ read_report(struct espl__real *real, json_t *root, struct report *report)
 static void
 warn_once(struct espl__rgang *gang, const struct report *report, const char *what)
 {
+	char name[48];
+
 	if (gang->warned)
 		return;
 	gang->warned = 1;
-	espl__log(ESPL_WARN, "trial %llu reported iteration %llu %s; ignoring the report",
-	    (unsigned long long)gang->trial, (unsigned long long)report->iteration, what);
+	espl__log(ESPL_WARN, "trial %s reported iteration %llu %s; ignoring the report",
+	    espl__trial_name(gang->trial, name), (unsigned long long)report->iteration, what);
 }
 
 static void

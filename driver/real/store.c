@@ -242,12 +242,13 @@ espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 	char *folder = espl__trial_folder(real->dir, trial);
 	DIR *dir = espl__dir_open(folder);
 	struct dirent *entry;
+	char name[48];
 
 	ESPL__CHECK(real, REAL);
 	if (dir == NULL) {
 		if (errno != ENOENT)
-			espl__log(ESPL_WARN, "trial %llu: cannot list its checkpoints: %s",
-			    (unsigned long long)trial, strerror(errno));
+			espl__log(ESPL_WARN, "trial %s: cannot list its checkpoints: %s",
+			    espl__trial_name(trial, name), strerror(errno));
 		free(folder);
 		return;
 	}

@@ -67,6 +67,8 @@ int64_t espl__totals_paused(const struct espl__totals *);
 /* What ended the trials that were unfinished when the run ended, in words; NULL: they can still
  * resume. */
 const char *espl__totals_cut(const struct espl__totals *);
+/* The logs of trials, from the run directory: "trials/ID/log". */
+const char *espl__totals_logs(const struct espl__totals *);
 /* Where to look when trials failed, or the run: a line, or nothing. */
 void espl__totals_logs_text(const struct espl__totals *, const char *dir, struct espl__buf *);
 /* The line of the best trial and its configuration, each beginning with `indent` blanks. */

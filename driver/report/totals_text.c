@@ -137,11 +137,19 @@ status_words(const struct espl__totals *t)
 	return t->status;
 }
 
+const char *
+espl__totals_logs(const struct espl__totals *t)
+{
+	return t->experiments == NULL ? "trials/ID/log"
+	    : t->jobs == 0            ? "experiments/N/trials/ID/log"
+				      : "[experiments/N/]trials/ID/log";
+}
+
 void
 espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct espl__buf *b)
 {
 	if ((t->failed > 0 || strcmp(t->status, "failed") == 0) && !t->simulated)
-		espl__print(b, "  logs    %s/trials/ID/log\n", dir);
+		espl__print(b, "  logs    %s/%s\n", dir, espl__totals_logs(t));
 }
 
 static void

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/ids.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/tick.h"
@@ -108,7 +109,7 @@ weigh_users(struct espl__card *c, const struct espl__gpu_look *l, int end, struc
 		const struct espl__gpu_user *u = &l->users[i];
 		int mine = espl__descends((pid_t)u->pid, getpid()) && has_gpu_open(u->pid);
 		const struct espl__agent_gang *g = mine ? gang_of(a, (pid_t)u->pid) : NULL;
-		char name[32];
+		char name[32], trial[48];
 
 		if (mine && g == NULL) {
 			s->ours++;
@@ -132,9 +133,9 @@ weigh_users(struct espl__card *c, const struct espl__gpu_look *l, int end, struc
 		name_of(u->pid, name);
 		if (g != NULL)
 			espl__agent_log(a, ESPL_WARN,
-			    "GPU %" PRIu32 ": process %" PRId64 " (%s) of trial %" PRIu64
-			    ", which has other GPUs, uses it",
-			    c->index, u->pid, name, g->start.trial);
+			    "GPU %" PRIu32 ": process %" PRId64
+			    " (%s) of trial %s, which has other GPUs, uses it",
+			    c->index, u->pid, name, espl__trial_name(g->start.trial, trial));
 		else
 			espl__agent_log(a, ESPL_WARN,
 			    "GPU %" PRIu32 ": process %" PRId64

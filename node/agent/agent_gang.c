@@ -43,14 +43,16 @@ call_off(struct espl__agent_gang *g)
 static void
 gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
 {
+	char name[48];
+
 	ESPL__CHECK(g, AGENT_GANG);
 	if (g->ending) { /* KILL came first */
 		call_off(g);
 		return;
 	}
 	if (diag != NULL && diag->status != ESPL_OK) {
-		espl__rank_fail(&g->ranks[0], "no checkpoint: %" PRIu64 " of trial %" PRIu64 ": %s",
-		    g->start.checkpoint, g->start.source, diag->text);
+		espl__rank_fail(&g->ranks[0], "no checkpoint: %" PRIu64 " of trial %s: %s",
+		    g->start.checkpoint, espl__trial_name(g->start.source, name), diag->text);
 		call_off(g);
 	} else {
 		espl__gpus_claim(g);
@@ -302,6 +304,7 @@ report_no_start(struct espl__agent_rank *r, const struct espl__sup_note *note)
 {
 	const struct espl__start *t = &r->gang->start;
 	const char *program = t->trainable != NULL ? "espalier-worker" : t->argv[0];
+	char name[48];
 
 	switch (note->what) {
 	case ESPL__SUP_NO_EXEC:
@@ -309,9 +312,8 @@ report_no_start(struct espl__agent_rank *r, const struct espl__sup_note *note)
 		break;
 	case ESPL__SUP_NO_FOLDER:
 		espl__rank_fail(r, "cannot enter the working directory: %s", strerror(note->value));
-		espl__agent_log(r->gang->agent, ESPL_WARN,
-		    "trial %" PRIu64 ": cannot enter '%s': %s", t->trial, t->directory,
-		    strerror(note->value));
+		espl__agent_log(r->gang->agent, ESPL_WARN, "trial %s: cannot enter '%s': %s",
+		    espl__trial_name(t->trial, name), t->directory, strerror(note->value));
 		break;
 	case ESPL__SUP_NO_LIMIT:
 		espl__rank_fail(r, "cannot limit the size of its files to %" PRId64 " bytes: %s",
@@ -457,11 +459,12 @@ keep_earlier(int64_t *next, int64_t at)
 static int
 tend_gang(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
 {
+	char name[48];
+
 	if (g->linger_until != 0 && now >= g->linger_until && !g->ending) {
 		espl__agent_log(a, ESPL_WARN,
-		    "trial %" PRIu64
-		    ": rank 0 has exited but other ranks are still running; killing them",
-		    g->start.trial);
+		    "trial %s: rank 0 has exited but other ranks are still running; killing them",
+		    espl__trial_name(g->start.trial, name));
 		g->lingered = 1;
 		g->linger_until = 0;
 		espl__gang_kill(g,

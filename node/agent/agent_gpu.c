@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "base/assert.h"
+#include "base/ids.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/tick.h"
@@ -263,6 +264,7 @@ static void
 report_sharing(const struct espl__agent_gang *g, const char *why)
 {
 	struct espl__card *c = &g->agent->cards[g->start.ranks[0].gpu];
+	char trial[48];
 
 	if (g->sharing == ESPL__SHARE_EXCLUSIVE)
 		return;
@@ -273,8 +275,9 @@ report_sharing(const struct espl__agent_gang *g, const char *why)
 	espl__agent_log(g->agent,
 	    g->sharing == ESPL__SHARE_TIMESLICE && g->start.sharing == ESPL__SHARE_AUTO ? ESPL_WARN
 											: ESPL_INFO,
-	    "GPU %" PRIu32 ": trial %" PRIu64 " shares it by %s%s%s", c->index, g->start.trial,
-	    name_of((int)g->sharing), why[0] != '\0' ? ": " : "", why);
+	    "GPU %" PRIu32 ": trial %s shares it by %s%s%s", c->index,
+	    espl__trial_name(g->start.trial, trial), name_of((int)g->sharing),
+	    why[0] != '\0' ? ": " : "", why);
 }
 
 /* ---- claiming ------------------------------------------------------------------------------ */

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/ids.h"
 #include "base/mem.h"
 #include "agent/agent.h"
 #include "agent/agent_sup.h"
@@ -278,6 +279,7 @@ int
 espl__gang_launch(struct espl__agent_gang *g)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
+	char name[48];
 	int listen_fd;
 
 	ESPL__CHECK(g, AGENT_GANG);
@@ -288,8 +290,8 @@ espl__gang_launch(struct espl__agent_gang *g)
 	if (espl__files_make(g, &diag) != ESPL_OK) {
 		espl__rank_fail(&g->ranks[0], "cannot create the trial's files: %s",
 		    espl__reason(&diag));
-		espl__agent_log(g->agent, ESPL_ERROR, "trial %" PRIu64 ": %s", g->start.trial,
-		    diag.text);
+		espl__agent_log(g->agent, ESPL_ERROR, "trial %s: %s",
+		    espl__trial_name(g->start.trial, name), diag.text);
 	} else {
 		launch_ranks(g, listen_fd);
 	}

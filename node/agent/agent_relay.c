@@ -279,20 +279,19 @@ fetch_failed(struct espl__agent_gang *g, const struct espl__diag *diag)
 {
 	int died = diag->status == ESPL__COURIER_DIED;
 	int64_t pause = FETCH_PAUSE << (g->fetches - 1);
-	char *text;
+	char *text, name[48];
 
 	if (died && g->fetches < FETCHES_MOST) {
 		g->fetch_at = espl__tick() + pause;
 		espl__agent_log(g->agent, ESPL_WARN,
-		    "checkpoint %" PRIu64 " of trial %" PRIu64 " is fetched again in %.1f s: %s",
-		    g->start.checkpoint, g->start.source, (double)pause / (double)ESPL_SECOND,
-		    diag->text);
+		    "checkpoint %" PRIu64 " of trial %s is fetched again in %.1f s: %s",
+		    g->start.checkpoint, espl__trial_name(g->start.source, name),
+		    (double)pause / (double)ESPL_SECOND, diag->text);
 		return;
 	}
 	if (died)
-		text = espl__format("checkpoint %" PRIu64 " of trial %" PRIu64
-				    " could not be fetched: %s",
-		    g->start.checkpoint, g->start.source, diag->text);
+		text = espl__format("checkpoint %" PRIu64 " of trial %s could not be fetched: %s",
+		    g->start.checkpoint, espl__trial_name(g->start.source, name), diag->text);
 	else
 		text = espl__format("%s: %s",
 		    diag->status == ESPL__COURIER_REFUSED ? "store" : "run folder",
