@@ -189,6 +189,7 @@ code_event(struct espl__codec *c, struct espl__event *e)
 		espl__code_text(c, &e->as.ended.text, LABEL_MAX);
 		return e->as.ended.how >= ESPL__END_DONE && e->as.ended.how <= ESPL__END_UNSAVED;
 	case ESPL__EV_OUTCOME: code_outcome(c, &e->as.outcome); return 1;
+	case ESPL__EV_NOTE:
 	case ESPL__EV_TROUBLE: espl__code_text(c, &e->as.text, LABEL_MAX); return 1;
 	case ESPL__EV_RESIZED:
 		ESPL__CODE_V64(c, e->as.resized.gang);

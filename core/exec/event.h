@@ -43,7 +43,8 @@ enum espl__event_type {
 	ESPL__EV_RETRY,    /* when to lease again, according to the provider: EV_NODE follows */
 	ESPL__EV_ASK,      /* clients want this many trials more (config.asked) */
 	ESPL__EV_RISK,     /* the provider expects to take a node back; members of node_why */
-	ESPL__EV_HOST      /* what its provider calls a machine; members of node_why */
+	ESPL__EV_HOST,     /* what its provider calls a machine; members of node_why */
+	ESPL__EV_NOTE      /* what a cloud has to say to `explain`, its name in front */
 };
 
 /* How a gang ended. */
@@ -73,7 +74,7 @@ struct espl__event {
 		uint64_t number;                /* JOB, EXPERIMENT: of its search */
 		espl_span late;                 /* HELD: above 0 */
 		const struct espl_outcome *outcome;
-		const char *text; /* TROUBLE: must be fixed before the run is resumed */
+		const char *text; /* TROUBLE: must be fixed before the run is resumed; NOTE */
 		struct {
 			uint32_t offer;
 			struct espl_price price;

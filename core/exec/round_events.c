@@ -173,6 +173,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_ASK: espl__searches_asked(x, e->as.count); return ESPL_OK;
 	case ESPL__EV_TIMER: x->round.timer = ESPL_NEVER; return ESPL_OK;
 	case ESPL__EV_STOP: stop_for_user(x); return ESPL_OK;
+	case ESPL__EV_NOTE: espl__exec_note(x, ESPL_ABOUT_RUN, 0, "%s", e->as.text); return ESPL_OK;
 	case ESPL__EV_TROUBLE: espl__exec_interrupt(x, "%s", e->as.text); return ESPL_OK;
 	}
 	return ESPL_OK;

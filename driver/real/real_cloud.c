@@ -1,6 +1,7 @@
 /* real_cloud.c - the cloud plugin of a run: made, started, and its words turned into events. */
 #include "base/assert.h"
 #include "real/real.h"
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -162,10 +163,14 @@ service(void *ctx, struct espl__instance *instance, const char *id)
 static void
 note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id, const char *text)
 {
-	(void)ctx;
+	struct espl__real *real = ctx;
+	char *said = espl__format("%s: %.1000s", instance->who, text);
+
 	(void)about;
 	(void)id;
-	espl__log(ESPL_DEBUG, "%s: %s", instance->who, text);
+	espl__real_event(real, ESPL__EV_NOTE)->as.text =
+	    espl__arena_strdup(espl__real_arena(real), said);
+	free(said);
 }
 
 espl_status
@@ -207,6 +212,7 @@ espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 	real->env.ctx = real;
 	real->env.service = service;
 	real->env.note = note;
+	real->env.verbose = 1;
 	status = espl__instance_of(plugin, section->group, &real->env, &real->cloud, diag);
 	if (status != ESPL_OK)
 		return status;

@@ -229,6 +229,17 @@ give_slots(struct local *l)
 	l->taken = 0;
 }
 
+/* For `explain`; who they are is not kept: the journal has no paths and no pids. */
+static void
+note_holders(const struct local *l, const char *what, uint32_t wanted)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof text, "%s: %u of %u slots are free, other runs hold the others",
+	    what, l->taken, wanted);
+	l->host->note(l->host, ESPL_ABOUT_RUN, 0, text);
+}
+
 /* Repeated when another run has them: the run named before may have ended. */
 static void
 report_waiting(struct local *l, uint32_t wanted, const char *holder)
@@ -243,6 +254,7 @@ report_waiting(struct local *l, uint32_t wanted, const char *holder)
 	    "(set cloud.share = true to share them)",
 	    l->taken, wanted, holder);
 	l->host->log(l->host, ESPL_WARN, text);
+	note_holders(l, "waits for slots of this machine", wanted);
 }
 
 static void
@@ -254,6 +266,7 @@ report_fewer(struct local *l, uint32_t wanted, const char *holder)
 	    "using %u of this machine's %u slots; the others are held by %s", l->taken, wanted,
 	    holder);
 	l->host->log(l->host, ESPL_WARN, text);
+	note_holders(l, "takes what is free", wanted);
 }
 
 /* Calls local_slot_take, and warns once if there is no lock. */
