@@ -23,6 +23,8 @@ struct espl__trial_config {
 			       path; readable when the configuration was loaded */
 	/* a run directory's, as a CSV (input/curves.c); NULL none */
 	const char *curves_text;
+	/* what to warn of if some of these end before the others, and early; NULL none */
+	const char *curves_cut;
 	/* trial.metrics: how reports are made of the output, for espalier-listen, and what is said
 	 * when there are none; NULL none */
 	const char *metrics, *metrics_missed;

@@ -16,7 +16,7 @@ espl_status espl__session_next_seed(struct espl__session *, struct espl__diag *)
 void espl__session_free(struct espl__session *);
 
 /* warm_start.c: reads experiment.warm_start, once; when a search begins, reports what is left out
- * and (`all`) what is used. */
+ * and (`all`) what is used, and of the curves that it replays which were cut off. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void espl__session_warm_report(const struct espl__session *, int all);
 

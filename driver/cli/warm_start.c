@@ -59,18 +59,24 @@ espl_status
 espl__session_curves(struct espl__session *s, struct espl__diag *diag)
 {
 	struct espl__trial_config *trial = &s->config->trial;
+	const struct espl__node *asked =
+	    espl__node_get(s->config->algorithm.group, "iterations_max");
 	struct espl__diag why = ESPL__DIAG_INIT;
-	struct espl__buf text = { NULL, 0, 0 };
+	struct espl__buf text = { NULL, 0, 0 }, cut = { NULL, 0, 0 };
 	struct stat st;
 	espl_status status;
 
 	if (trial->curves == NULL || s->config->pool || s->space == NULL ||
 	    stat(trial->curves, &st) != 0 || !S_ISDIR(st.st_mode))
 		return ESPL_OK;
-	status = espl__recorded_replay(trial->curves, s->config->metric, s->profile, &text, &why);
+	status = espl__recorded_replay(trial->curves, s->config->metric, s->profile,
+	    asked != NULL && asked->type == ESPL__INT ? asked->i : INT64_MAX, &text, &cut, &why);
 	if (status == ESPL_OK)
 		trial->curves_text = espl__strdup(espl__buf_text(&text));
+	if (status == ESPL_OK && cut.size > 0)
+		trial->curves_cut = espl__strdup(espl__buf_text(&cut));
 	espl__buf_free(&text);
+	espl__buf_free(&cut);
 	return status == ESPL_OK
 	    ? ESPL_OK
 	    : blame_source(espl__node_get(espl__node_get(espl__tree_root(s->config->tree), "trial"),
@@ -97,6 +103,8 @@ espl__session_warm_report(const struct espl__session *s, int all)
 	uint64_t seen;
 	char first[64];
 
+	if (s->config->trial.curves_cut != NULL)
+		espl__log(ESPL_WARN, "%s", s->config->trial.curves_cut);
 	if (s->earlier == NULL)
 		return;
 	skipped = espl__earlier_skipped(s->earlier, &why);

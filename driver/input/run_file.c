@@ -668,6 +668,7 @@ espl__run_free(struct espl__run_config *config)
 	free((void *)config->trial.metrics_missed);
 	free((void *)config->trial.curves);
 	free((void *)config->trial.curves_text);
+	free((void *)config->trial.curves_cut);
 	free((void *)config->trial.directory);
 	free((void *)config->directory);
 	free((void *)config->path);

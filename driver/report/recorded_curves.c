@@ -24,10 +24,12 @@ struct writer {
 	struct espl__arena arena;
 	int64_t metric;                      /* number of its name */
 	const struct espl__profile *profile; /* of a replay */
-	struct espl__names metrics;          /* of a replay; [0] is the objective */
-	double *values;                      /* [metrics] */
-	struct espl__map paces;              /* of a replay: trial + 1 -> its pace */
-	struct pace all;                     /* of all trials */
+	int64_t asked;                       /* iterations of a replay */
+	struct espl__buf *cut;
+	struct espl__names metrics; /* of a replay; [0] is the objective */
+	double *values;             /* [metrics] */
+	struct espl__map paces;     /* of a replay: trial + 1 -> its pace */
+	struct pace all;            /* of all trials */
 };
 
 /* ---- which metric ------------------------------------------------------------------------- */
@@ -369,6 +371,30 @@ replay_header(struct writer *w)
 	espl__print(w->to, ",seconds\n");
 }
 
+/* Curves that would have gone on: neither had their trials trained all of their iterations, nor had
+ * the algorithm stopped them. */
+static espl_status
+tell_cut(struct writer *w)
+{
+	sqlite3_stmt *st = espl__reading_query(w->r,
+	    "SELECT count(*), total(cut), max(CASE WHEN cut THEN last END) FROM (SELECT "
+	    "max(r.iteration) AS last, max(r.iteration) < ?1 AND"
+	    " t.state NOT IN ('completed', 'stopped early') AS cut"
+	    " FROM reports r JOIN trials t ON t.id = r.trial GROUP BY r.trial)",
+	    w->asked, -1, w->diag);
+	int more = st != NULL ? espl__reading_next(w->r, st, w->diag) : -1;
+
+	if (more == 1 && sqlite3_column_int64(st, 1) > 0)
+		espl__print(w->cut,
+		    "%s in '%s' did not finish: %lld of %lld curves end early, the longest of "
+		    "them at iteration %lld; a trial is complete where its curve ends",
+		    strcmp(w->r->totals.status, "done") == 0 ? "trials of the run" : "the run",
+		    w->r->dir, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 0),
+		    sqlite3_column_int64(st, 2));
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
+}
+
 static espl_status
 all_curves(struct writer *w, const char *metric)
 {
@@ -391,7 +417,8 @@ all_curves(struct writer *w, const char *metric)
 	if (status != ESPL_OK)
 		return status;
 	replay_header(w);
-	return write_replay(w);
+	status = write_replay(w);
+	return status == ESPL_OK ? tell_cut(w) : status;
 }
 
 /* ---- both --------------------------------------------------------------------------------- */
@@ -445,9 +472,13 @@ espl__recorded_curves(const char *dir, const char *metric, struct espl__buf *to,
 
 espl_status
 espl__recorded_replay(const char *dir, const char *metric, const struct espl__profile *profile,
-    struct espl__buf *to, struct espl__diag *diag)
+    int64_t asked, struct espl__buf *to, struct espl__buf *cut, struct espl__diag *diag)
 {
-	struct writer w = { .to = to, .diag = diag, .profile = profile };
+	struct writer w = { .to = to,
+		.diag = diag,
+		.profile = profile,
+		.asked = asked,
+		.cut = cut };
 
 	return free_writer(&w, write_all(&w, dir, metric));
 }

@@ -68,7 +68,8 @@ espl_status espl__export_tensorboard(struct espl__reading *, const char *dir, st
 espl_status espl__recorded_curves(const char *dir, const char *metric, struct espl__buf *,
     struct espl__diag *);
 /* To be replayed (input/curves.c): by trial and iteration, with all metrics and the seconds that
- * each iteration would take on one GPU by this profile's scaling. */
+ * each iteration would take on one GPU by this profile's scaling.  `cut`: words, if curves end
+ * before iteration `asked` because the run or their trial did. */
 espl_status espl__recorded_replay(const char *dir, const char *metric, const struct espl__profile *,
-    struct espl__buf *, struct espl__diag *);
+    int64_t asked, struct espl__buf *, struct espl__buf *cut, struct espl__diag *);
 #endif
