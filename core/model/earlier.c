@@ -8,7 +8,6 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "model/space_impl.h"
 
 /* ---- the order of the best ---------------------------------------------------------------- */
@@ -152,65 +151,4 @@ espl__earlier_digest(const struct espl__earlier *e)
 {
 	ESPL__CHECK(e, EARLIER);
 	return e->digest;
-}
-
-/* ---- as a file ---------------------------------------------------------------------------- */
-
-void
-espl__earlier_field(struct espl__buf *b, const char *text)
-{
-	if (strpbrk(text, ",\"\n\r") == NULL && text[0] != ' ' && text[0] != '\t' &&
-	    text[0] != '#' &&
-	    (text[0] == '\0' ||
-		(text[strlen(text) - 1] != ' ' && text[strlen(text) - 1] != '\t'))) {
-		espl__print(b, "%s", text);
-		return;
-	}
-	espl__put_u8(b, '"');
-	for (; *text != '\0'; text++) {
-		/* A line cannot be broken: such a value is none of the space's when it is read
-		 * again. */
-		espl__put_u8(b, (uint8_t)(*text == '\n' || *text == '\r' ? ' ' : *text));
-		if (*text == '"')
-			espl__put_u8(b, '"');
-	}
-	espl__put_u8(b, '"');
-}
-
-static void
-print_value(const struct espl__earlier *e, uint32_t param, double value, struct espl__buf *b)
-{
-	const struct espl__param *q = &e->space->params[param];
-	char room[32];
-
-	espl__put_u8(b, ',');
-	if (isnan(value))
-		return;
-	espl__earlier_field(b,
-	    q->labels != NULL ? q->labels[(uint32_t)value].text : espl__format_real(value, room));
-}
-
-void
-espl__earlier_print(const struct espl__earlier *e, struct espl__buf *b)
-{
-	char room[32];
-
-	ESPL__CHECK(e, EARLIER);
-	espl__print(b, "config");
-	for (uint32_t p = 0; p < e->params; p++) {
-		espl__put_u8(b, ',');
-		espl__earlier_field(b, e->space->params[p].pub.name);
-	}
-	espl__print(b, ",iteration,");
-	espl__earlier_field(b, e->metric);
-	espl__put_u8(b, '\n');
-	for (uint64_t i = 0; i < e->seen_count; i++) {
-		const struct espl__earlier_seen *s = &e->seen[i];
-
-		espl__print(b, "%u", s->config);
-		for (uint32_t p = 0; p < e->params; p++)
-			print_value(e, p, espl__earlier_values(e, s->config)[p], b);
-		espl__print(b, ",%llu,%s\n", (unsigned long long)s->iteration,
-		    isnan(s->raw) ? "nan" : espl__format_real(s->raw, room));
-	}
 }

@@ -27,8 +27,4 @@ uint32_t espl__earlier_configs(const struct espl__earlier *);
 uint32_t espl__earlier_skipped(const struct espl__earlier *, const char **why);
 /* Covers everything that an algorithm can learn from it. */
 uint64_t espl__earlier_digest(const struct espl__earlier *);
-/* As a CSV from which the same can be read again. */
-void espl__earlier_print(const struct espl__earlier *, struct espl__buf *);
-/* A field of such a CSV, quoted where it must be. */
-void espl__earlier_field(struct espl__buf *, const char *text);
 #endif

@@ -17,8 +17,8 @@
 #include "ask/ask.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "input/input.h"
 #include "input/run_files.h"
-#include "model/earlier.h"
 
 #define INPUT_MAX ((size_t)1 << 30)
 

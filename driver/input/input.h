@@ -98,6 +98,10 @@ uint64_t espl__curves_last(const struct espl__curves *, uint32_t row);
 espl_status espl__earlier_parse(const char *name, struct espl__buf *text,
     const struct espl__space *, const char *metric, int maximize, struct espl__earlier **,
     struct espl__diag *);
+/* As a CSV from which the same can be read again. */
+void espl__earlier_print(const struct espl__earlier *, struct espl__buf *);
+/* A field of such a CSV, quoted where it must be. */
+void espl__earlier_field(struct espl__buf *, const char *text);
 
 /* ---- plugin_help.c --------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "model/earlier.h"
+#include "input/input.h"
 
 struct pace {
 	double sum;
