@@ -35,6 +35,7 @@ struct espl__plan_answer {
 	double elapsed_ms;      /* of the planner */
 	struct espl__spread jct_s, cost_usd;
 	double least_s, least_usd; /* that would do; NaN unknown */
+	double idle_usd; /* its cost with planning.release = "idle", where that is less; else NaN */
 	struct espl__plan_row *rows;
 	uint32_t row_count, brackets; /* brackets: how many the search has */
 };
@@ -55,6 +56,8 @@ struct espl__plan_ask {
  */
 void espl__plan_find(struct espl__session *, const struct espl__plan_ask *, struct espl__arena *,
     struct espl__plan_answer *);
+/* Prices the plan with planning.release = "idle": idle_usd. */
+void espl__plan_idle(struct espl__session *, struct espl__arena *, struct espl__plan_answer *);
 /* Simulates the session's runs, whose nodes may be interrupted; no runs: they cannot be simulated.
  */
 void espl__plan_try(struct espl__session *, struct espl__plan_answer *);

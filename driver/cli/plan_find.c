@@ -110,7 +110,7 @@ espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how,
 
 	ESPL__CHECK(s->config, RUN_CONFIG);
 	memset(a, 0, sizeof *a);
-	a->gap = a->least_s = a->least_usd = NAN;
+	a->gap = a->least_s = a->least_usd = a->idle_usd = NAN;
 	a->allocator = how->allocator != NULL ? how->allocator : c->allocator.use;
 	if (how->limits) {
 		c->deadline = how->deadline;
@@ -123,6 +123,44 @@ espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how,
 	c->allocator = allocator;
 	c->deadline = deadline;
 	c->budget = budget;
+}
+
+/* The same GPUs in each stage may still make another plan. */
+static int
+is_same_plan(const struct espl__plan_answer *a, const struct espl__plan_answer *b)
+{
+	if (a->row_count != b->row_count)
+		return 0;
+	for (uint32_t i = 0; i < a->row_count; i++)
+		if (strcmp(a->rows[i].offer, b->rows[i].offer) != 0 ||
+		    a->rows[i].gpus_per_trial != b->rows[i].gpus_per_trial ||
+		    a->rows[i].nodes != b->rows[i].nodes)
+			return 0;
+	return 1;
+}
+
+#define WORTH_SAYING 0.01 /* of the cost */
+
+void
+espl__plan_idle(struct espl__session *s, struct espl__arena *arena, struct espl__plan_answer *a)
+{
+	struct espl__plan_ask how = { .gpus_count = a->row_count };
+	struct espl__plan_answer idle;
+	uint32_t *gpus;
+
+	ESPL__ASSERT(a->status == ESPL_OK);
+	if (s->config->release_idle || a->row_count == 0)
+		return;
+	gpus = espl__arena_alloc(arena, a->row_count * sizeof *gpus);
+	for (uint32_t i = 0; i < a->row_count; i++)
+		gpus[i] = a->rows[i].gpus;
+	how.gpus = gpus;
+	s->config->release_idle = 1;
+	espl__plan_find(s, &how, arena, &idle);
+	s->config->release_idle = 0;
+	if (idle.status == ESPL_OK && is_same_plan(a, &idle) &&
+	    idle.cost_usd.mean < a->cost_usd.mean * (1 - WORTH_SAYING))
+		a->idle_usd = idle.cost_usd.mean;
 }
 
 /* ---- other allocators --------------------------------------------------------------------- */

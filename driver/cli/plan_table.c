@@ -223,6 +223,7 @@ print_answer(const struct espl__plan_view *v, struct espl__buf *b)
 {
 	const struct espl__plan_answer *a = v->answer;
 	const struct espl__run_config *c = v->config;
+	char idle[32];
 
 	espl__print_clean(b, c->name);
 	if (v->given)
@@ -234,6 +235,11 @@ print_answer(const struct espl__plan_view *v, struct espl__buf *b)
 	espl__print(b, "\n");
 	print_spread(b, "time", &a->jct_s, a->interrupted, espl__plan_span);
 	print_spread(b, "cost", &a->cost_usd, a->interrupted, espl__plan_money);
+	if (isfinite(a->idle_usd))
+		espl__print(b,
+		    "  %-9s %s if idle nodes are released within a stage (planning.release = "
+		    "\"idle\")\n",
+		    "", espl__plan_money(a->idle_usd, idle));
 	if (c->deadline != ESPL_NEVER)
 		print_limit(b, "deadline", (double)c->deadline / 1e9, a->jct_s.mean, c->risk,
 		    a->interrupted, espl__plan_span);

@@ -160,7 +160,7 @@ find_plan(struct planning *p)
 
 	if (p->gpus == NULL && !makes_plans(p, &list)) {
 		a->allocator = s->config->allocator.use;
-		a->gap = a->least_s = a->least_usd = NAN;
+		a->gap = a->least_s = a->least_usd = a->idle_usd = NAN;
 		(void)snprintf(text, sizeof text, "allocator '%.60s' cannot plan", a->allocator);
 		a->status = fail_at(s, "allocator", "use", text, &a->diag);
 		a->status = a->diag.status = ESPL_E_UNSUPPORTED;
@@ -173,6 +173,8 @@ find_plan(struct planning *p)
 		a->allocator = "given";
 	else if (a->status == ESPL_OK && a->interrupted != NULL)
 		espl__plan_try(s, a);
+	if (a->status == ESPL_OK && p->gpus == NULL && espl__arg(p->args, "json") == NULL)
+		espl__plan_idle(s, &p->arena, a);
 	espl__buf_free(&list);
 }
 
