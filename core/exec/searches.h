@@ -94,6 +94,8 @@ struct espl__search {
 	uint8_t reported; /* one of its trials reported the metric */
 	struct espl__unstarted unstarted;
 	struct espl__alike alike;
+	uint32_t pauses_unsaved;      /* before any trial saved */
+	uint64_t unsaved_until;       /* gangs below this number ran at the first of them */
 	uint8_t failures;             /* of the algorithm, in a row */
 	struct espl__waiter *waiters; /* clones that cannot begin yet */
 	uint32_t waiter_count, waiter_cap;

@@ -27,7 +27,8 @@ void espl__search_unstarted(struct espl__exec *, const struct espl__gang *, uint
 /* A failure of the trial; hopeless: it is not retried; over: its result is kept. */
 espl_status espl__search_fault(struct espl__trial *, const char *text, int hopeless, int over,
     struct espl__diag *);
-/* A gang was asked to pause and left without a checkpoint (why: "" or how it ended). */
+/* A gang was asked to pause and left without a checkpoint (why: "" or how it ended): will none
+ * save one? */
 void espl__search_stop_saving(struct espl__search *, const struct espl__trial *, const char *why);
 
 /* searches_clones.c */

@@ -159,21 +159,40 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 	return ESPL_OK;
 }
 
-/* The gang was asked to pause and left without a checkpoint (why: "" or how it ended). If no trial
- * has ever saved one, none will. */
+/* May a gang that ran at the first such pause still save, or (asked) was it asked to pause? */
+static int
+one_may_save(const struct espl__search *s, int asked)
+{
+	for (const struct espl__gang *g = s->exec->gangs.first; g != NULL; g = g->next)
+		if (g->trial->search == s && g->id < s->unsaved_until && !g->killed &&
+		    (g->directive == ESPL__PAUSE || (!asked && g->directive != ESPL__STOP)))
+			return 1;
+	return 0;
+}
+
+/* The gang was asked to pause and left without a checkpoint (why: "" or how it ended), and no trial
+ * has ever saved one. If none of those that run will, none ever will. One to be resized has lost
+ * its work, as will the next: then only those asked to pause are waited for. */
 void
 espl__search_stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why)
 {
 	struct espl__exec *x = s->exec;
 	const char *colon = why[0] != '\0' ? ": " : "";
 	char name[48];
+	int needed =
+	    s->algorithm != NULL && (s->algorithm->plugin->desc->caps & ESPL_CAP_NEEDS_SAVES) != 0;
 
-	if (s->algorithm != NULL &&
-	    (s->algorithm->plugin->desc->caps & ESPL_CAP_NEEDS_SAVES) != 0) {
+	if (s->pauses_unsaved++ == 0)
+		s->unsaved_until = x->gangs.next;
+	if (one_may_save(s, t->item != NULL || s->pauses_unsaved > 2) ||
+	    (needed && (s->pauses_unsaved == 1 || x->round.ending != 0)))
+		return;
+	if (needed) {
 		espl__search_wind_up(s, ESPL__RUN_FAILED,
-		    "algorithm '%s' needs checkpoints, but the program does not save any: trial "
-		    "%llu was asked to pause and exited without one%s%s",
-		    s->algorithm->plugin->desc->name, (unsigned long long)t->pub.id, colon, why);
+		    "algorithm '%s' needs checkpoints, but no trial has saved one in %u pauses; "
+		    "the last to pause was trial %s%s%s",
+		    s->algorithm->plugin->desc->name, s->pauses_unsaved,
+		    espl__trial_name(espl__trial_uid(t), name), colon, why);
 		x->searches.futile = !x->config->pool;
 		return;
 	}
