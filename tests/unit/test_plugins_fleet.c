@@ -253,6 +253,16 @@ predict(const struct espl_model *model, const struct espl_plan *plan,
 	return ESPL_OK;
 }
 
+static espl_status
+no_cells(const struct espl_model *model, const struct espl_stage_query *query,
+    struct espl_cell *cells)
+{
+	(void)model;
+	(void)query;
+	(void)cells;
+	return ESPL_E_UNSUPPORTED;
+}
+
 Test(alloc_static, plans_the_cheapest_size)
 {
 	struct espl_model model = ESPL_INIT(struct espl_model);
@@ -264,6 +274,7 @@ Test(alloc_static, plans_the_cheapest_size)
 	int i;
 
 	model.predict = predict;
+	model.stage = no_cells;
 	for (i = 0; i < 4; i++) {
 		struct espl_kit *kit = espl_kit_new(1);
 
