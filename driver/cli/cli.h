@@ -73,9 +73,10 @@ int espl__cli_exit(espl_status);
 /* Hands text to standard output; 0, or 1 with a message when it cannot be written. */
 int espl__cli_print(struct espl__buf *);
 /* Lets `fill` write `out` under another name and renames it, so that OUT is never incomplete.
- * out NULL: standard output. */
+ * What is no regular file (a device, a link) is written in place.  out NULL: standard output. */
 espl_status espl__cli_write(const char *out,
     espl_status (*fill)(void *ctx, FILE *, struct espl__diag *), void *ctx, struct espl__diag *);
+espl_status espl__cli_write_text(const char *out, struct espl__buf *, struct espl__diag *);
 /* The command that resumes the run in `dir`, with this command's -P: "espalier resume r9 -P
  * mine", to be pasted into a shell.  Malloc'd. */
 char *espl__cli_resume(const struct espl__args *, const char *dir);

@@ -443,7 +443,7 @@ judge_file(struct judging *j, const struct espl__args *args, const struct espl__
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' has no prices of such a market",
 		    args->positional[0]);
 	if (j->export)
-		return espl__file_write(espl__arg(args, "output"), j->csv.data, j->csv.size, diag);
+		return espl__cli_write_text(espl__arg(args, "output"), &j->csv, diag);
 	return ESPL_OK;
 }
 

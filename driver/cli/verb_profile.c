@@ -498,16 +498,6 @@ measure_resizes(struct profiling *p, struct espl__diag *diag)
 
 /* ---- the result --------------------------------------------------------------------------- */
 
-static espl_status
-write_profile(const char *path, const struct espl__buf *text, struct espl__diag *diag)
-{
-	espl_status status = espl__file_write(path, text->data, text->size, diag);
-
-	if (status != ESPL_OK && diag != NULL)
-		diag->status = ESPL_E_REMOTE; /* time was spent: no usage error */
-	return status == ESPL_OK ? status : ESPL_E_REMOTE;
-}
-
 /* Where the profile is, and the verb that it was measured for. */
 static void
 print_kept_profile(const struct profiling *p, struct espl__buf *b)
@@ -541,8 +531,10 @@ write_all(struct profiling *p, struct espl__diag *diag)
 	else
 		espl__profiled_text(&p->all, &text);
 	if (out != NULL)
-		status = write_profile(out, &file, diag);
-	if (p->place != NULL && write_profile(p->place, &file, &own) == ESPL_OK) {
+		status = espl__cli_write_text(out, &file, diag);
+	if (status != ESPL_OK)
+		status = diag->status = ESPL_E_REMOTE; /* time was spent: no usage error */
+	if (p->place != NULL && espl__file_write(p->place, file.data, file.size, &own) == ESPL_OK) {
 		if (!json)
 			print_kept_profile(p, &text);
 	} else if (p->place != NULL && out == NULL && !json) {

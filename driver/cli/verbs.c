@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/calling.h"
@@ -432,12 +433,22 @@ espl__cli_print(struct espl__buf *b)
 	return ESPL__EXIT_DONE;
 }
 
+/* A device, a pipe or a link stays what it is: nothing is renamed onto /dev/null. */
+static int
+is_replaced(const char *out)
+{
+	struct stat st;
+
+	return lstat(out, &st) != 0 || S_ISREG(st.st_mode);
+}
+
 espl_status
 espl__cli_write(const char *out, espl_status (*fill)(void *ctx, FILE *to, struct espl__diag *diag),
     void *ctx, struct espl__diag *diag)
 {
-	char *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
-	FILE *to = out != NULL ? fopen(temporary, "we") : stdout;
+	char *temporary =
+	    out != NULL && is_replaced(out) ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
+	FILE *to = out != NULL ? fopen(temporary != NULL ? temporary : out, "we") : stdout;
 	espl_status status;
 	int broken;
 
@@ -453,13 +464,29 @@ espl__cli_write(const char *out, espl_status (*fill)(void *ctx, FILE *to, struct
 		if (status == ESPL_OK && broken)
 			status = espl__fail_errno(diag, "cannot write %s",
 			    out != NULL ? out : "the output");
-		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
+		if (status == ESPL_OK && temporary != NULL && rename(temporary, out) < 0)
 			status = espl__fail_errno(diag, "cannot create '%s'", out);
-		if (status != ESPL_OK && out != NULL)
+		if (status != ESPL_OK && temporary != NULL)
 			(void)unlink(temporary);
 	}
 	free(temporary);
 	return status;
+}
+
+static espl_status
+put_text(void *ctx, FILE *to, struct espl__diag *diag)
+{
+	const struct espl__buf *text = ctx;
+
+	(void)diag;
+	(void)fwrite(text->data, 1, text->size, to); /* the caller asks ferror */
+	return ESPL_OK;
+}
+
+espl_status
+espl__cli_write_text(const char *out, struct espl__buf *text, struct espl__diag *diag)
+{
+	return espl__cli_write(out, put_text, text, diag);
 }
 
 /* One word for a shell, quoted where it must be. */
