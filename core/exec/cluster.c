@@ -158,6 +158,8 @@ espl__cluster_blame(struct espl__exec *x, const struct espl__gang *g, uint64_t l
 	if (n->proved && espl__trial_restores(g->trial) > 0)
 		/* trials run there, and this one has trained before: it is at fault */
 		return 0;
+	if (n->proved && x->config->pool && !g->trial->search->reported)
+		return 0; /* other programs run there, and this one never has */
 	if (n->failed[0] == ESPL_NONE)
 		n->failed_from = x->gangs.next;
 	n->failed[2] = n->failed[1];
