@@ -126,23 +126,24 @@ espl__cluster_node_why(struct espl__exec *x, uint64_t lease, const char *text)
 
 /* ---- nodes at fault ----------------------------------------------------------------------- */
 
-/* Other gangs run on the node that have reported, or ran before the failures began and may still
- * report; and the run would end without the node, or they are of other programs. */
+/* Gangs run on the node that have reported, or ran before the failures began and may still report;
+ * and the run would end without the node, or they are of other programs. */
 static int
 is_in_use(const struct espl__exec *x, const struct espl__machine *n, const struct espl__gang *ended)
 {
 	uint32_t others = 0;
+	int last;
 
 	for (uint32_t i = 0; i < x->fleet.live_count; i++)
 		others += x->fleet.live[i]->id != n->pub.id &&
 		    (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) == 0;
-	if (!x->config->pool &&
-	    (others > 0 || x->fleet.offers[n->pub.offer]->nodes_max == ESPL_ANY))
-		return 0;
+	last = others == 0 && x->fleet.offers[n->pub.offer]->nodes_max != ESPL_ANY;
 	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		for (uint32_t i = 0; i < g->share.gpus && g != ended; i++)
 			if (g->slots[i].node == n->pub.id && g->state != ESPL__GANG_LEAVING &&
-			    !g->killed && (g->reported || g->id < n->failed_from))
+			    !g->killed && (g->reported || g->id < n->failed_from) &&
+			    (last || g->trial->search != ended->trial->search ||
+				g->trial->search->jobs != NULL))
 				return 1;
 	return 0;
 }
@@ -173,7 +174,7 @@ espl__cluster_blame(struct espl__exec *x, const struct espl__gang *g, uint64_t l
 	espl__exec_note(x, ESPL_ABOUT_NODE, lease,
 	    "node %llu is set aside: %s failed there at their start, and none succeeded in between",
 	    (unsigned long long)lease,
-	    n->failed[2] == trial ? "2 different trials" : "3 different trials");
+	    n->failed[2] == trial ? "3 attempts of 2 trials" : "3 different trials");
 	espl__exec_show_node(x, n, "quarantined");
 	x->cluster.dirty = 1;
 	return 1;

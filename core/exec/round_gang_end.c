@@ -42,7 +42,7 @@ blame_start(struct espl__exec *x, const struct espl__gang *g, uint64_t lease, co
 
 	if (!s->reported)
 		espl__search_unstarted(x, g, lease, text);
-	aside = s->ending == 0 && espl__cluster_blame(x, g, lease);
+	aside = s->ending == 0 && x->round.ending == 0 && espl__cluster_blame(x, g, lease);
 	if (aside) {
 		espl__tiers_ask(x, ESPL_WHY_NODES);
 		espl__items_ask_placer(x, ESPL_WHY_NODES);

@@ -93,7 +93,7 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 	uint32_t i = 0;
 
 	if (s->algorithm == NULL || s->ending != 0 || x->round.ending != 0 ||
-	    t->pub.iteration == 0 || t->item == NULL || s->config->asked)
+	    t->pub.iteration == 0 || s->config->asked)
 		return;
 	if (a->text == NULL || a->iteration != t->pub.iteration ||
 	    !espl__text_alike(a->text, text)) {
@@ -125,6 +125,7 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 {
 	struct espl__exec *x = t->search->exec;
 	uint32_t retries = t->search->config->trial.retries;
+	espl_status status = ESPL_OK;
 	struct espl_trial room;
 	char trial[48], *name, *folder;
 
@@ -153,10 +154,13 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 		    "failed (attempt %u of %u): %s", (unsigned)t->failures, (unsigned)retries + 1,
 		    text);
-	count_alike(x, t, text);
-	if (t->failures > retries && t->item != NULL && !over)
-		return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
-	return ESPL_OK;
+	if (t->item == NULL)
+		return ESPL_OK;
+	if (t->failures > retries && !over)
+		status = espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
+	if (status == ESPL_OK)
+		count_alike(x, t, text);
+	return status;
 }
 
 /* May a gang that ran at the first such pause still save, or (asked) was it asked to pause? */

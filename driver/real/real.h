@@ -291,7 +291,8 @@ void espl__real_enter(struct espl__real *); /* before every call into the plugin
 
 /* real_rejoin.c: agents and gangs that outlived the last driver.  Queues EV_OUTLIVED for each gang
  * that keeps running, EV_RESUME, and what these gangs have sent since; before EV_RESUME, the
- * messages of gangs that no driver reclaimed in time.  Takes 20 s at most. */
+ * messages of gangs that no driver reclaimed in time.  Takes 20 s at most,
+ * or as long as nodes say that trials save. */
 void espl__real_rejoin(struct espl__real *);
 /* Removes what agents have left: it is in the journal. */
 void espl__real_rejoin_clean(struct espl__real *);

@@ -111,7 +111,8 @@ ask_agents(struct espl__real *real)
 		return;
 	(void)uv_timer_init(&real->loop, &timer);
 	(void)uv_timer_start(&timer, wake_loop, 100, 100);
-	while (is_waiting(real, until) && !is_interrupted(real)) {
+	/* an interruption ends the wait for those that save, not that for the others */
+	while (is_waiting(real, until) && !(is_interrupted(real) && espl__tick() >= until)) {
 		espl__agents_flush(real);
 		(void)uv_run(&real->loop, UV_RUN_ONCE);
 	}

@@ -25,7 +25,8 @@ function limit(name, value, most, text, ended, otherwise) {
 }
 function tiles() {
   const so = data.running ? " so far" : "", t = totals;
-  const paused = t.trials - t.completed - t.failed - t.running - t.waiting;
+  const paused = t.trials - t.completed - t.failed - t.running - t.waiting -
+    (t.unfinished || 0);
   return el("div", { class: "tiles" },
     tile("Time" + so, seconds(t.jct_s),
       predictions(t.jct_s, seconds, 1e-3,

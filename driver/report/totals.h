@@ -19,8 +19,7 @@ struct espl__totals {
 	int64_t maximize, simulated;
 	int64_t on_cpu; /* GPUs are CPU slots */
 	int64_t over;   /* the search is complete: nothing to resume */
-	/* early: of the completed, stopped early */
-	/* unfinished: ended with their experiment */
+	/* early: of the completed, stopped early; unfinished: ended with their experiment */
 	int64_t trials, completed, early, failed, running, waiting, unfinished;
 	int64_t best; /* -1: none */
 	int64_t best_iteration, best_checkpoint;

@@ -59,7 +59,7 @@ count_sharer(struct espl__sim *sim, const struct espl__sim_gang *gang, int sign)
 		espl__map_remove(&sim->sharers, gang->gpu);
 }
 
-/* A share is a cap on neighbours: a trial is as slow as those that are there make it. */
+/* A share is a cap on neighbors: a trial is as slow as those that are there make it. */
 static void
 look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 {

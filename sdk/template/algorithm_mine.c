@@ -169,7 +169,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	return status == ESPL_OK ? status : espl_fail(error, status, "a trial was rejected");
 }
 
-/* The loss is always to be made small: espalier has turned what the user maximises. */
+/* The loss is always to be made small: espalier has turned what the user maximizes. */
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
     struct espl_search_sink *sink, struct espl_error *error)

@@ -172,7 +172,7 @@ int allocator_milp_exact(const struct milp_problem *, uint32_t effort, double ga
 
 enum milp_formulation { MILP_BINARIES, MILP_PAPER };
 
-/* maximise; rows are low <= sum <= high */
+/* maximize; rows are low <= sum <= high */
 struct milp_form {
 	uint32_t column_count, column_room, row_count, row_room, entry_count, entry_room;
 	uint32_t kind, failed;     /* failed 1: out of memory */

@@ -633,6 +633,8 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 		     number < search.draft.plan.stage_count;
 		     number++)
 			status = narrow_trials(&search, &search.draft.rows[number]);
+		if (status == ESPL_E_NOMEM)
+			status = espl_fail(error, status, "out of memory");
 		if (status == ESPL_OK)
 			status = sink->plan(sink, &search.draft.plan);
 	}

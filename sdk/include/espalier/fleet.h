@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* What a trial gets: gpus whole GPUs (packing 1), or 1/packing of one GPU (gpus 1, packing
- * > 1: a cap on the neighbours, Fluid 3.3), or nothing (gpus 0, packing 1). */
+ * > 1: a cap on the neighbors, Fluid 3.3), or nothing (gpus 0, packing 1). */
 struct espl_share {
 	uint32_t gpus, packing;
 }; /* frozen, 8 bytes */

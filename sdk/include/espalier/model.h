@@ -71,7 +71,7 @@ struct espl_standing {
 	espl_time stage_started; /* when it was begun; NEVER: not yet */
 	espl_time trains_since;  /* when its first trial got its GPUs; NEVER: none yet */
 };
-#define ESPL_EXPERIMENT_MAXIMIZE 0x1u /* the user's goal; espl losses are always minimised */
+#define ESPL_EXPERIMENT_MAXIMIZE 0x1u /* the user's goal; espl losses are always minimized */
 #define ESPL_EXPERIMENT_WARM 0x2u     /* planning.warm: promoted trials keep their gang */
 #define ESPL_EXPERIMENT_AHEAD 0x4u    /* planning.acquire_ahead: targets may rise early */
 #define ESPL_EXPERIMENT_CHAIN 0x8u    /* planning.queue = "chain": trial k follows k - slots */
