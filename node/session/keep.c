@@ -7,6 +7,8 @@
 #include "base/assert.h"
 #include "node/wire.h"
 
+#define AWAITED (5000 * ESPL__SESSION_MS) /* a driver that waits asks more often */
+
 /* Reads EPOCH or EPOCH.DRIVER. */
 static int
 read_id(const char *id, size_t size, char epoch[ESPL__KEEP_WORD + 1], uint64_t *driver)
@@ -98,8 +100,12 @@ espl__keep_admit(struct espl__keep *k, const char *line, int64_t now)
 
 		if (fresh)
 			espl__keep_end(k, now); /* what an earlier driver left */
-		/* One that comes too late hears that its session is gone. */
-		k->claimed |= fresh || strcmp(epoch, k->epoch) == 0;
+		/* One that comes too late hears that its session is gone, or that it saves: then it
+		 * asks again, unless it is killed. */
+		if (!fresh && strcmp(epoch, k->epoch) == 0 && k->leaving && k->in)
+			k->awaited_until = now + AWAITED;
+		else
+			k->claimed |= fresh || strcmp(epoch, k->epoch) == 0;
 		return 0;
 	}
 	/* A channel of a driver that was killed may come up after those of the next one. */
@@ -273,7 +279,8 @@ int
 espl__keep_over(const struct espl__keep *k, int64_t now)
 {
 	ESPL__CHECK(k, KEEP);
-	if (k->last && !k->bye && !k->claimed && now - k->received_at < k->linger)
+	if (k->last && !k->bye && !k->claimed &&
+	    (now - k->received_at < k->linger || now < k->awaited_until))
 		return 0;
 	return !k->out &&
 	    (now >= k->close_by || !k->relay ||
@@ -284,5 +291,6 @@ int
 espl__keep_orphaned(const struct espl__keep *k, int64_t now)
 {
 	ESPL__CHECK(k, KEEP);
-	return !k->bye && !k->claimed && now - k->received_at >= k->linger;
+	return !k->bye && !k->claimed && now - k->received_at >= k->linger &&
+	    now >= k->awaited_until;
 }

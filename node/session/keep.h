@@ -22,6 +22,7 @@ struct espl__keep {
 	struct espl__buf down, up; /* for the agent; of the agent, not passed yet */
 	int bye;                   /* the driver closes the session on purpose */
 	int claimed;               /* a driver knows that the agent ended, or wants it to end */
+	int64_t awaited_until;     /* a driver waits for the agent to end, if it lives; 0: none */
 	int last;                  /* set by the keeper: a command is to run if it is orphaned */
 	int64_t received_at;       /* tick at which --connect was last heard */
 	int64_t acked_at;          /* ... at which it was last sent an ACK */

@@ -437,6 +437,7 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 	int64_t until = espl__tick() + OLD_LIMIT;
 	int fresh = strcmp(what, "new") == 0, end = strcmp(what, "end") == 0;
 	int rejoin = strcmp(what, "rejoin") == 0, saves = 0;
+	struct pollfd driver = { .fd = STDIN_FILENO };
 
 	do {
 		enum answer answer = NONE;
@@ -473,8 +474,11 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 			    strerror(errno));
 			return -1;
 		}
-		if (fd >= 0) /* an earlier session is ending */
+		if (fd >= 0 && poll(&driver, 1, 50) > 0) { /* an earlier session is ending */
+			if ((driver.revents & (POLLHUP | POLLERR)) != 0)
+				return -1; /* so did the driver */
 			(void)poll(NULL, 0, 50);
+		}
 	} while (espl__tick() < until);
 	if ((end || saves) && espl__tick() < until)
 		return -1;

@@ -595,6 +595,24 @@ Test(session, a_late_driver_stops_the_last_command)
 	}
 }
 
+/* A driver that waits for trials that save, and is killed, leaves the command to the node. */
+Test(session, a_driver_that_waited_may_be_gone)
+{
+	int64_t soon = 2000 + 4000 * ESPL__SESSION_MS, later = 2000 + 6000 * ESPL__SESSION_MS;
+	struct espl__keep keep;
+
+	cr_assert_eq(espl__keep_init(&keep, "abc.1", 1000, 0), 0);
+	keep.last = keep.leaving = keep.in = 1;
+	keep.kill_at = 1500;
+	cr_assert_eq(espl__keep_admit(&keep, "abc.2 rejoin", 2000), 0);
+	cr_assert_not(espl__keep_orphaned(&keep, soon));
+	cr_assert(espl__keep_orphaned(&keep, later));
+	keep.in = 0; /* the agent has ended, and the driver hears it */
+	cr_assert_eq(espl__keep_admit(&keep, "abc.2 rejoin", soon), 0);
+	cr_assert_not(espl__keep_orphaned(&keep, later));
+	espl__keep_free(&keep);
+}
+
 /* What one end has to say, to the other. */
 static void
 carry_bytes(struct espl__keep *keep, struct espl__link *link, int down_only, int64_t now)

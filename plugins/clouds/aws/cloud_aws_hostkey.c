@@ -116,7 +116,8 @@ cloud_aws_hostkey_take(struct aws_cloud *cloud, const char *token, const struct 
 		(void)snprintf(text, AWS_TEXT,
 		    "ssh-keygen has not made the ssh host key of a machine: %.*s",
 		    (int)strcspn(why, "\r\n"), why);
-		return child->status == ESPL_OK ? AWS_REFUSED : AWS_AGAIN;
+		return child->status == ESPL_E_LIMIT || child->exit_code < 0 ? AWS_AGAIN
+									     : AWS_REFUSED;
 	}
 	if (sync_path(path) != 0 || sync_path(folder) != 0 || sync_path(cloud->run->folder) != 0) {
 		(void)snprintf(text, AWS_TEXT, "cannot write %.400s: %s", path, strerror(errno));
@@ -228,6 +229,13 @@ cloud_aws_hostkey_pin(const struct aws_cloud *cloud, const char *token, struct e
 int
 cloud_aws_hostkey_refused(const struct espl_child *child)
 {
-	return child->status == ESPL_OK && child->exit_code == 255 && child->err != NULL &&
-	    strstr(child->err, "Host key verification failed") != NULL;
+	static const char refused[] = "Host key verification failed.";
+	const char *err = child->err != NULL ? (const char *)child->err : "";
+	size_t size = strlen(err), least = sizeof refused - 1;
+
+	while (size > 0 && strchr("\r\n ", err[size - 1]) != NULL)
+		size--;
+	/* the last line: that of a jump host's key is followed by another */
+	return child->status == ESPL_OK && child->exit_code == 255 && size >= least &&
+	    strncmp(err + size - least, refused, least) == 0;
 }

@@ -505,7 +505,7 @@ explain_probe(struct aws_cloud *cloud, struct aws_lease *lease, const struct esp
 		    lease->id, lease->address);
 		(void)snprintf(warning, sizeof warning,
 		    "%.300s; it is ended unless it has that key within cloud.boot_timeout", text);
-		if (!lease->strange)
+		if (!lease->strange && !lease->releasing && !lease->ending)
 			cloud->host->log(cloud->host, ESPL_WARN, warning);
 		lease->strange = 1;
 		return;
