@@ -605,8 +605,7 @@ Test(session, a_driver_that_waited_may_be_gone)
 	keep.last = keep.leaving = keep.in = 1;
 	keep.kill_at = 1500;
 	cr_assert_eq(espl__keep_admit(&keep, "abc.2 rejoin", 2000), 0);
-	cr_assert_not(espl__keep_orphaned(&keep, soon));
-	cr_assert(espl__keep_orphaned(&keep, later));
+	cr_assert(!espl__keep_orphaned(&keep, soon) && espl__keep_orphaned(&keep, later));
 	keep.in = 0; /* the agent has ended, and the driver hears it */
 	cr_assert_eq(espl__keep_admit(&keep, "abc.2 rejoin", soon), 0);
 	cr_assert_not(espl__keep_orphaned(&keep, later));
