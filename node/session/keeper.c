@@ -474,11 +474,10 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 			    strerror(errno));
 			return -1;
 		}
-		if (fd >= 0 && poll(&driver, 1, 50) > 0) { /* an earlier session is ending */
-			if ((driver.revents & (POLLHUP | POLLERR)) != 0)
-				return -1; /* so did the driver */
+		if (saves && poll(&driver, 1, 0) > 0 && (driver.revents & (POLLHUP | POLLERR)) != 0)
+			return -1; /* the driver that waited is gone */
+		if (fd >= 0)       /* an earlier session is ending */
 			(void)poll(NULL, 0, 50);
-		}
 	} while (espl__tick() < until);
 	if ((end || saves) && espl__tick() < until)
 		return -1;
