@@ -59,7 +59,7 @@ struct espl__search_summary {
 	enum espl__run_end how; /* 0 while it runs */
 	int come, maximize;
 	espl_time arrived, ended; /* NEVER: not yet */
-	uint64_t trials, completed, early, failed, running, waiting;
+	uint64_t trials, completed, early, failed, running, waiting, unfinished;
 	uint64_t best, best_iteration; /* best: its number in the experiment, NONE */
 	double best_loss, gpu_s;
 	espl_money spent;

@@ -307,6 +307,7 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->failed = s->failed;
 	to->running = s->trials.running;
 	to->waiting = s->trials.waiting;
+	to->unfinished = s->trials.unfinished;
 	to->best = s->best;
 	to->best_iteration = s->best_iteration;
 	to->best_loss = s->best_loss;

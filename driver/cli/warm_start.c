@@ -105,6 +105,10 @@ espl__session_warm_report(const struct espl__session *s, int all)
 
 	if (s->config->trial.curves_cut != NULL)
 		espl__log(ESPL_WARN, "%s", s->config->trial.curves_cut);
+	for (uint32_t i = 0; i < s->entry_count; i++)
+		if (s->entries[i].config->trial.curves_cut != NULL)
+			espl__log(ESPL_WARN, "experiment '%s': %s", s->entries[i].config->name,
+			    s->entries[i].config->trial.curves_cut);
 	if (s->earlier == NULL)
 		return;
 	skipped = espl__earlier_skipped(s->earlier, &why);

@@ -157,6 +157,17 @@ static const char without_driver_sql[] =
     " arrived_s, started_s, ended_s,"
     " CASE status WHEN 'running' THEN 'waiting' ELSE status END AS status FROM main.jobs;";
 
+/* The same in the summaries of a pool's experiments: a text cannot hold these bytes, since its
+ * quotes are escaped. */
+static void
+stop_experiments(char *json)
+{
+	static const char before[] = "\"status\": \"running\"", after[] = "\"status\": \"waiting\"";
+
+	while (json != NULL && (json = strstr(json, before)) != NULL)
+		memcpy(json, after, sizeof after - 1);
+}
+
 /* The driver may have died without recording the end, and another may be running again. */
 static espl_status
 set_status(struct espl__reading *r, struct espl__diag *diag)
@@ -175,6 +186,7 @@ set_status(struct espl__reading *r, struct espl__diag *diag)
 	}
 	t->waiting += t->running;
 	t->running = t->gpus_busy = 0;
+	stop_experiments(t->experiments);
 	return sqlite3_exec(r->db, without_driver_sql, NULL, NULL, NULL) == SQLITE_OK
 	    ? ESPL_OK
 	    : espl__fail(diag, ESPL_E_REMOTE, "cannot read results.db: %s", sqlite3_errmsg(r->db));

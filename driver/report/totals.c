@@ -329,6 +329,8 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 	espl__json_int(b, "completed", (int64_t)s->completed);
 	espl__json_int(b, "stopped_early", (int64_t)s->early);
 	espl__json_int(b, "failed", (int64_t)s->failed);
+	if (s->unfinished > 0)
+		espl__json_int(b, "unfinished", (int64_t)s->unfinished);
 	if (best == NULL) {
 		espl__json_text(b, "best", NULL);
 	} else {
