@@ -70,10 +70,10 @@ int espl__cli_fail(const struct espl__diag *);
 /* The same for a command line that makes no sense; names `espalier help VERB`. */
 int espl__cli_usage(const struct espl__args *, const char *format, ...) ESPL_PRINTF(2, 3);
 int espl__cli_exit(espl_status);
-/* Hands text to standard output; 0, or 1 with a message when it cannot be written. */
+/* output.c.  Hands text to standard output; 0, or 1 with a message when it cannot be written. */
 int espl__cli_print(struct espl__buf *);
 /* Lets `fill` write `out` under another name and renames it, so that OUT is never incomplete.
- * What is no regular file (a device, a link) is written in place.  out NULL: standard output. */
+ * A device, a pipe or a symbolic link is written in place.  out NULL: standard output. */
 espl_status espl__cli_write(const char *out,
     espl_status (*fill)(void *ctx, FILE *, struct espl__diag *), void *ctx, struct espl__diag *);
 espl_status espl__cli_write_text(const char *out, struct espl__buf *, struct espl__diag *);

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/calling.h"
@@ -419,74 +418,6 @@ espl__cli_usage(const struct espl__args *args, const char *format, ...)
 	(void)espl__fail(&diag, ESPL_E_CONFIG, "%s", text);
 	espl__hint(&diag, "usage: espalier %s %s", args->verb->name, args->verb->usage);
 	return espl__cli_fail(&diag);
-}
-
-int
-espl__cli_print(struct espl__buf *b)
-{
-	if (fwrite(b->data, 1, b->size, stdout) != b->size || fflush(stdout) != 0) {
-		if (errno != EPIPE)
-			fprintf(stderr, "espalier: error: cannot write the output: %s\n",
-			    strerror(errno));
-		return ESPL__EXIT_FAILED;
-	}
-	return ESPL__EXIT_DONE;
-}
-
-/* A device, a pipe or a link stays what it is: nothing is renamed onto /dev/null. */
-static int
-is_replaced(const char *out)
-{
-	struct stat st;
-
-	return lstat(out, &st) != 0 || S_ISREG(st.st_mode);
-}
-
-espl_status
-espl__cli_write(const char *out, espl_status (*fill)(void *ctx, FILE *to, struct espl__diag *diag),
-    void *ctx, struct espl__diag *diag)
-{
-	char *temporary =
-	    out != NULL && is_replaced(out) ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
-	FILE *to = out != NULL ? fopen(temporary != NULL ? temporary : out, "we") : stdout;
-	espl_status status;
-	int broken;
-
-	if (to == NULL) {
-		status =
-		    espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
-		espl__hint(diag, "choose another file with -o FILE");
-	} else {
-		status = fill(ctx, to, diag);
-		broken = fflush(to) != 0 || ferror(to);
-		if (out != NULL)
-			broken |= fclose(to) != 0;
-		if (status == ESPL_OK && broken)
-			status = espl__fail_errno(diag, "cannot write %s",
-			    out != NULL ? out : "the output");
-		if (status == ESPL_OK && temporary != NULL && rename(temporary, out) < 0)
-			status = espl__fail_errno(diag, "cannot create '%s'", out);
-		if (status != ESPL_OK && temporary != NULL)
-			(void)unlink(temporary);
-	}
-	free(temporary);
-	return status;
-}
-
-static espl_status
-put_text(void *ctx, FILE *to, struct espl__diag *diag)
-{
-	const struct espl__buf *text = ctx;
-
-	(void)diag;
-	(void)fwrite(text->data, 1, text->size, to); /* the caller asks ferror */
-	return ESPL_OK;
-}
-
-espl_status
-espl__cli_write_text(const char *out, struct espl__buf *text, struct espl__diag *diag)
-{
-	return espl__cli_write(out, put_text, text, diag);
 }
 
 /* One word for a shell, quoted where it must be. */
