@@ -374,7 +374,7 @@ replay_header(struct writer *w)
 /* Curves that would have gone on: neither had their trials trained all of their iterations, nor had
  * the algorithm stopped them. */
 static espl_status
-tell_cut(struct writer *w)
+report_cut(struct writer *w)
 {
 	sqlite3_stmt *st = espl__reading_query(w->r,
 	    "SELECT count(*), total(cut), max(CASE WHEN cut THEN last END) FROM (SELECT "
@@ -418,7 +418,7 @@ all_curves(struct writer *w, const char *metric)
 		return status;
 	replay_header(w);
 	status = write_replay(w);
-	return status == ESPL_OK ? tell_cut(w) : status;
+	return status == ESPL_OK ? report_cut(w) : status;
 }
 
 /* ---- both --------------------------------------------------------------------------------- */

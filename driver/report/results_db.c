@@ -77,7 +77,7 @@ espl__results_give_up(struct espl__results *r, const char *what)
 	if (r->db == NULL)
 		return;
 	espl__log(ESPL_WARN,
-	    "results.db is no longer written: %s; the run continues, and `espalier resume` "
+	    "cannot write results.db: %s; the run continues without it, and `espalier resume` "
 	    "rebuilds it",
 	    what);
 	espl__results_db_close(r);

@@ -217,7 +217,7 @@ Test(profile, what_comes_after_the_fastest_is_left_out)
 	cr_assert(fabs(espl__profile_speed(profile, two) - 4 / 2.2) < 1e-9);
 	cr_assert_eq(profile->scaling_count, 2);
 	cr_assert_eq(profile->packing_count, 1);
-	cr_assert_not_null(strstr(text, "\"gpus\": 4"), "it is told all the same");
+	cr_assert_not_null(strstr(text, "\"gpus\": 4"), "the measurement is still recorded");
 	espl__profiled_text(&p, &b);
 	cr_assert_not_null(strstr(espl__buf_text(&b), "left out    4 GPUs: measured 0.80 times"));
 	cr_assert_null(strstr(espl__buf_text(&b), "adjusted"));

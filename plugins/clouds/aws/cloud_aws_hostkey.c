@@ -1,9 +1,9 @@
 /* cloud_aws_hostkey.c - the ssh host key of each machine, known before the machine is there.
  *
- * ssh-keygen makes it. User data gives it to the machine (cloud-init, ssh_keys), and ssh accepts no
- * other, so that whoever controls the network cannot pose as the machine. The public key is a fact
- * of RUN/aws. The private key stays in RUN/aws.keys until the lease ends, because a repeated
- * request must be the same. A token that was first sent without a key stays without one.
+ * ssh-keygen generates the key, user data passes it to the machine (cloud-init, ssh_keys), and ssh
+ * accepts no other, so an attacker on the network cannot impersonate the machine. The public key is
+ * recorded in RUN/aws. The private key stays in RUN/aws.keys until the lease ends, because a
+ * repeated request must be identical. A token first sent without a key stays without one.
  */
 #include <errno.h>
 #include <fcntl.h>
