@@ -133,7 +133,8 @@ espl__run_read_metrics(struct espl__run_config *config, const struct espl__node 
 	if (group->type != ESPL__GROUP)
 		return refuse_setting(group, diag, "trial: 'metrics' must be a group",
 		    "metrics = { from = \"stdout\"; pattern = \"loss: {loss}\"; };");
-	if (config->trial.command == NULL)
+	/* Recorded curves take the place of a command, whose metrics stay in the file. */
+	if (config->trial.command == NULL && config->trial.curves == NULL)
 		return refuse_setting(group, diag, "trial: 'metrics' is only valid with a command",
 		    "a trainable reports its metrics by itself");
 	if (config->metric == NULL)
