@@ -1,11 +1,13 @@
 /* gang.c - gangs of several ranks on one GPU: does NCCL's communicator do what the SDK says, how
  * long does it take to make a new one, and is a killed rank noticed?
  *
- *     gang [--count FLOATS] [--rounds N] [--kill RANK] WORLD...
+ *     gang [--count FLOATS] [--rounds N] [--kill RANK] [--native-first] WORLD...
  *
  * One process per rank, each with espalier-worker's own device.  They make a communicator of each
  * WORLD in turn, so that all but the first start warm, as in a resize.  With --kill that rank dies
- * in the first of them while the others sum.  Prints TAP, and figures as one JSON object a line.
+ * in the first of them while the others sum.  With --native-first NCCL's own communicator is made
+ * before ours: it then is the one that starts cold.  Prints TAP, and figures as one JSON object a
+ * line.
  */
 #include <cuda_runtime_api.h>
 #include <execinfo.h>
@@ -40,7 +42,7 @@ static struct shared *shared;
 
 static struct {
 	uint32_t worlds[PHASES], count, most, floats, rounds;
-	int kill, doors[PHASES];
+	int kill, native_first, doors[PHASES];
 	uint32_t ports[PHASES];
 } plan = { .floats = 669706, .rounds = 50, .kill = -1 };
 
@@ -290,8 +292,11 @@ take_part(struct rank *r, uint32_t phase)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__comm *comm;
 	double connect, first, graph = 0, eager = 0, end, made = 0, ended = 0;
-	int64_t from = espl__tick();
+	int64_t from;
 
+	if (world > 1 && plan.native_first)
+		verdict(phase, native(r, phase, &made, &ended), r, "NCCL alone");
+	from = espl__tick();
 	if (r->device.ops->connect(&r->device, &setup, &comm, &diag) != ESPL_OK) {
 		espl__diag_print(stderr, &diag);
 		verdict(phase, 0, r, "coming together");
@@ -320,15 +325,16 @@ take_part(struct rank *r, uint32_t phase)
 	from = espl__tick();
 	espl__comm_finish(comm);
 	end = seconds(from);
-	if (world > 1)
+	if (world > 1 && !plan.native_first)
 		verdict(phase, native(r, phase, &made, &ended), r, "NCCL alone");
 	if (r->me == 0) {
 		printf("{\"figure\": \"gang\", \"phase\": %u, \"world\": %u, \"connect_s\": %.4f, "
 		       "\"first_sum_s\": %.4f, \"end_s\": %.4f, \"nccl_init_s\": %.4f, "
 		       "\"nccl_end_s\": %.4f, \"floats\": %u, \"sum_graph_us\": %.1f, "
-		       "\"sum_call_us\": %.1f, \"mps\": %s}\n",
+		       "\"sum_call_us\": %.1f, \"mps\": %s, \"first\": \"%s\"}\n",
 		    phase, world, connect, first, end, made, ended, plan.floats, graph * 1e6,
-		    eager * 1e6, getenv("CUDA_MPS_PIPE_DIRECTORY") != NULL ? "true" : "false");
+		    eager * 1e6, getenv("CUDA_MPS_PIPE_DIRECTORY") != NULL ? "true" : "false",
+		    plan.native_first ? "nccl" : "espalier");
 		fflush(stdout);
 	}
 }
@@ -355,6 +361,12 @@ static void __attribute__((noreturn)) rank_main(uint32_t me)
 	espl_status status;
 	void *loaded[1];
 
+	if (plan.native_first) { /* what the device sets where ranks share a GPU */
+		char id[32];
+
+		(void)snprintf(id, sizeof id, "gang-%ld", (long)getpid());
+		(void)setenv("NCCL_HOSTID", id, 0);
+	}
 	(void)backtrace(loaded, 1); /* loads what it needs, which a handler must not */
 	(void)signal(SIGALRM, say_where);
 	(void)alarm(plan.kill >= 0 ? 10 : 240);
@@ -403,6 +415,11 @@ read_arguments(int argc, char **argv)
 		    : strcmp(argv[i], "--kill") == 0         ? 2
 		    : strcmp(argv[i], "--rounds") == 0       ? 3
 							     : 0;
+
+		if (strcmp(argv[i], "--native-first") == 0) {
+			plan.native_first = 1;
+			continue;
+		}
 		long n = strtol(argv[option && i + 1 < argc ? ++i : i], NULL, 10);
 
 		if (option == 1 && n > 800)
@@ -490,7 +507,8 @@ main(int argc, char **argv)
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	if (read_arguments(argc, argv) != 0) {
 		fprintf(stderr,
-		    "usage: gang [--count FLOATS] [--rounds N] [--kill RANK] WORLD...\n");
+		    "usage: gang [--count FLOATS] [--rounds N] [--kill RANK] [--native-first] "
+		    "WORLD...\n");
 		return 2;
 	}
 	shared =
