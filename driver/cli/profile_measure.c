@@ -28,7 +28,8 @@
 
 #define CLEAR 0.02 /* a standard error of the mean that is small enough */
 #define LOG_LINES 8
-#define PATIENCE 20 /* iterations after which one of two has probably been stopped */
+#define APART_S 120.0 /* starts of programs on one GPU are at most this far apart */
+#define PATIENCE 20   /* iterations after which one of two has probably been stopped */
 
 /* a gang */
 struct watched {
@@ -211,8 +212,10 @@ set_alone(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 static void
 set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 {
+	double apart = ask->iteration_s > 0 ? fmin(APART_S / ask->iteration_s, 1e6) : 0;
+
 	espl__print(b, "algorithm={ use=\"stages\"; stages=( (%u, %u) ); }\n", ask->packing,
-	    2 * ask->most + 2);
+	    2 * ask->most + 2 + (uint32_t)apart);
 	espl__print(b, "trial.profile={ iteration=\"%.9fs\"; packing=( (1, 1.0)", ask->iteration_s);
 	for (uint32_t i = 2; i <= ask->packing; i++)
 		espl__print(b, ", (%u, %u.0)", i, i);
