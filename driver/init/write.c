@@ -270,7 +270,10 @@ write_trial(struct writer *w)
 		    "  # Debian's PyTorch 2 is built without libuv; others work with this, too.\n"
 		    "  env = { USE_LIBUV = \"0\"; };\n");
 	else
-		espl__print(w->to, "  gpus_max = 1; # GPUs, or slots, of a trial\n");
+		espl__print(w->to,
+		    "  gpus_max = 1; # GPUs, or slots, of a trial\n"
+		    "  # Small trials can share a GPU: packing_max = 8; with allocator = "
+		    "{ use = \"fluid\"; }.\n");
 	espl__print(w->to, "};\n");
 }
 
