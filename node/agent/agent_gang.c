@@ -303,7 +303,9 @@ static void
 report_no_start(struct espl__agent_rank *r, const struct espl__sup_note *note)
 {
 	const struct espl__start *t = &r->gang->start;
-	const char *program = t->trainable != NULL ? "espalier-worker" : t->argv[0];
+	const char *program = t->trainable != NULL   ? "espalier-worker"
+	    : t->metrics[0] != '\0' && r->index == 0 ? "espalier-listen"
+						     : t->argv[0];
 	char name[48];
 
 	switch (note->what) {
