@@ -4,16 +4,12 @@
 #include "base/assert.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/rng.h"
 
 static size_t
 home_index(const struct espl__map *map, uint64_t key)
 {
-	key ^= key >> 30;
-	key *= UINT64_C(0xbf58476d1ce4e5b9);
-	key ^= key >> 27;
-	key *= UINT64_C(0x94d049bb133111eb);
-	key ^= key >> 31;
-	return (size_t)key & (map->cap - 1);
+	return (size_t)espl__mix_bits(key) & (map->cap - 1);
 }
 
 /* The slot of key, or the empty one where it would go; cap > 0 and one slot empty. */

@@ -4,23 +4,13 @@
 #include "base/hash.h"
 #include "base/rng.h"
 
-static uint64_t
-split_mix(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 void
 espl__rng_seed(struct espl__rng *rng, uint64_t seed, const char *name)
 {
 	uint64_t state = espl__digest(seed, name, strlen(name));
 
 	for (int i = 0; i < 4; i++)
-		rng->s[i] = split_mix(&state);
+		rng->s[i] = espl__split_mix(&state);
 	if ((rng->s[0] | rng->s[1] | rng->s[2] | rng->s[3]) == 0)
 		rng->s[0] = 1; /* the one state it could never leave */
 }

@@ -328,7 +328,7 @@ lay_times(struct espl__forecast *f)
 		step->timing = espl__timing(f, step->table, step->view.gpus_per_trial,
 		    step->view.slots, step->warm);
 		step->sample_mask = f->tables[step->table].samples - 1;
-		step->sample_turn = (uint32_t)espl__mix(step->table + 1);
+		step->sample_turn = (uint32_t)espl__mix_bits(step->table + 1);
 		step->view.asks_s = step->timing->mean;
 		if (!f->setup.ahead || next == NULL || next->fresh == 0)
 			continue;

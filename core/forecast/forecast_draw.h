@@ -12,6 +12,8 @@
 #include <string.h>
 #include <espalier/abi.h>
 
+#include "base/rng.h"
+
 /* Quantiles of the normal distribution: cubics over the 32 parts of each octave of the tail. */
 #define ESPL__NORMAL_OCTAVES 55 /* probabilities from 2^-56 to 2^-1 */
 #define ESPL__NORMAL_PARTS 32
@@ -64,26 +66,18 @@ espl__sum_random(const struct espl__sum *sum)
 
 /* ---- random numbers ------------------------------------------------------------------ */
 
-static inline uint64_t
-espl__mix(uint64_t z)
-{
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 /* The key of the n-th stream below this one. */
 static inline uint64_t
 espl__subkey(uint64_t key, uint64_t n)
 {
-	return espl__mix(key ^ espl__mix(n + UINT64_C(0x9e3779b97f4a7c15)));
+	return espl__mix_bits(key ^ espl__mix_bits(n + UINT64_C(0x9e3779b97f4a7c15)));
 }
 
 /* The n-th number of a stream, in (0, 1). */
 static inline double
 espl__unit(uint64_t key, uint64_t n)
 {
-	uint64_t z = espl__mix(key + (n + 1) * UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t z = espl__mix_bits(key + (n + 1) * UINT64_C(0x9e3779b97f4a7c15));
 
 	return ((double)(z >> 12) + 0.5) * 0x1p-52;
 }

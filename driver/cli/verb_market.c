@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "input/prices.h"
@@ -132,15 +133,10 @@ read_rest(struct judging *j, const struct espl__args *args, struct espl__diag *d
 	return ESPL_OK;
 }
 
-/* splitmix64 */
 static double
 draw_uniform(uint64_t *state)
 {
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+	return (double)(espl__split_mix(state) >> 11) * 0x1p-53;
 }
 
 static void

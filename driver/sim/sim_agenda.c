@@ -102,22 +102,15 @@ espl__sim_after(const struct espl__sim *sim, double seconds)
 	return sim->now + (espl_time)(ns + 0.5);
 }
 
-static uint64_t
-mix_bits(uint64_t z)
-{
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 void
 espl__sim_stream(struct espl__rng *rng, uint64_t key, uint32_t what, uint64_t n)
 {
 	const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
-	uint64_t state = mix_bits(mix_bits(key + golden * (what + 1)) + golden * (n + 1));
+	uint64_t state =
+	    espl__mix_bits(espl__mix_bits(key + golden * (what + 1)) + golden * (n + 1));
 
 	for (int i = 0; i < 4; i++)
-		rng->s[i] = mix_bits(state += golden);
+		rng->s[i] = espl__split_mix(&state);
 	rng->s[0] |= 1; /* never the all-zero state */
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/rng.h"
 #include "algo_play.h"
 
 /* a trial that waits for a slot or trains */
@@ -23,22 +24,14 @@ struct stage {
 	(s_)->play->plugin->name, (s_)->play->options, (unsigned long long)(s_)->play->fate, \
 	    (unsigned long long)(s_)->play->order
 
-static uint64_t
-mix(uint64_t z) /* splitmix64's finish */
-{
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 double
 play_chance(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
-	uint64_t z = mix(seed + UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t z = espl__mix_bits(seed + UINT64_C(0x9e3779b97f4a7c15));
 
-	z = mix(z ^ (a + UINT64_C(0x632be59bd9b4e019)));
-	z = mix(z ^ (b * UINT64_C(0xd1342543de82ef95) + 1));
-	return (double)(mix(z ^ (c + UINT64_C(0x2545f4914f6cdd1d))) >> 11) * 0x1.0p-53;
+	z = espl__mix_bits(z ^ (a + UINT64_C(0x632be59bd9b4e019)));
+	z = espl__mix_bits(z ^ (b * UINT64_C(0xd1342543de82ef95) + 1));
+	return (double)(espl__mix_bits(z ^ (c + UINT64_C(0x2545f4914f6cdd1d))) >> 11) * 0x1.0p-53;
 }
 
 double

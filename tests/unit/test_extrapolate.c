@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/extrapolate.h>
+#include "base/rng.h"
 #include "curve_fit.h"
 
 #define MOST 400u
@@ -26,11 +27,7 @@ reads(const char *words)
 static double
 uniform(uint64_t *state)
 {
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return (double)((z ^ z >> 31) >> 11) * 0x1.0p-53;
+	return (double)(espl__split_mix(state) >> 11) * 0x1.0p-53;
 }
 
 static double

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/rng.h"
 #include "test_fluid.h"
 
 /* ---- numbers ----------------------------------------------------------------------------- */
@@ -9,11 +10,7 @@
 uint64_t
 fluid_random(uint64_t *state)
 {
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
+	return espl__split_mix(state);
 }
 
 double

@@ -204,7 +204,7 @@ Test(forecast, layouts_are_the_best_there_are)
 	uint32_t placed = 0;
 
 	for (uint32_t k = 0; k < 200000; k++) {
-		uint64_t z = espl__mix(k + 1);
+		uint64_t z = espl__mix_bits(k + 1);
 		uint32_t n = 1 + z % 20, a = 1 + (z >> 8) % 100, min = 1, max = ESPL_ANY;
 		int colocate = (z >> 20) & 1, got, want;
 		struct espl__forecast_stage s = { 0 }, t = { 0 };

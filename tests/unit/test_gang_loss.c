@@ -5,6 +5,7 @@
  * How a schedule is drawn and what a lost rank costs is looked at in test_resize.c.
  */
 #include <limits.h>
+#include "base/rng.h"
 #include "resize_rig.h"
 #include "base/file.h"
 
@@ -13,23 +14,13 @@
 
 static const uint32_t sizes[] = { 1, 2, 4, 8 };
 
-static uint64_t
-roll(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 /* `world` slots on up to `nodes` nodes behind the `kept` that are there. */
 static void
 draw_slots(uint64_t *state, uint32_t nodes, uint32_t kept, uint32_t world, struct slot *to)
 {
 	for (uint32_t i = kept; i < world;) {
-		struct slot s = { (uint32_t)(roll(state) % nodes),
-			(uint32_t)(roll(state) % RIG_SLOTS) };
+		struct slot s = { (uint32_t)(espl__split_mix(state) % nodes),
+			(uint32_t)(espl__split_mix(state) % RIG_SLOTS) };
 		int taken = 0;
 
 		for (uint32_t k = 0; k < i; k++)
@@ -110,7 +101,7 @@ train(struct rig *g, uint64_t seed, float to[2 * WEIGHTS])
 {
 	uint64_t state = seed * UINT64_C(0x2545f4914f6cdd1d);
 	uint32_t nodes = 1 + (uint32_t)(seed % RIG_NODES),
-		 world = seed == 0 ? 1 : sizes[roll(&state) % 4];
+		 world = seed == 0 ? 1 : sizes[espl__split_mix(&state) % 4];
 	struct slot slots[RIG_RANKS];
 
 	draw_slots(&state, nodes, 0, world, slots);
@@ -123,7 +114,7 @@ train(struct rig *g, uint64_t seed, float to[2 * WEIGHTS])
 		}
 		cr_assert(nodes > 1 || world == 1 || shares_memory(rig_process(g, (uint32_t)i)),
 		    "nothing to look for");
-		world = sizes[roll(&state) % 4];
+		world = sizes[espl__split_mix(&state) % 4];
 		draw_slots(&state, nodes, 0, world, slots);
 		rig_resize(g, slots, world);
 	}
@@ -174,7 +165,8 @@ strike(struct rig *g, uint64_t *state, enum moment when)
 {
 	struct slot slots[RIG_RANKS];
 	struct member next[RIG_RANKS];
-	uint32_t world = when < PREPARED ? sizes[roll(state) % 4] : sizes[roll(state) % 3],
+	uint32_t world = when < PREPARED ? sizes[espl__split_mix(state) % 4]
+					 : sizes[espl__split_mix(state) % 3],
 		 wide = world;
 	pid_t pid;
 	int moved;
@@ -188,7 +180,7 @@ strike(struct rig *g, uint64_t *state, enum moment when)
 		rig_answer(g, "continue");
 	if (when >= PREPARED) {
 		while (wide <= world)
-			wide = sizes[roll(state) % 4];
+			wide = sizes[espl__split_mix(state) % 4];
 		for (uint32_t r = 0; r < world; r++)
 			slots[r] = g->members[r].at;
 		draw_slots(state, RIG_NODES, world, wide, slots);
@@ -198,7 +190,7 @@ strike(struct rig *g, uint64_t *state, enum moment when)
 	if (when == RESIZING)
 		rig_commit(g, next, wide);
 	g->failing = 1;
-	pid = rig_process(g, (uint32_t)roll(state));
+	pid = rig_process(g, (uint32_t)espl__split_mix(state));
 	cr_assert(pid > 1);
 	cr_assert_eq(kill(pid, SIGKILL), 0);
 }

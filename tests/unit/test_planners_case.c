@@ -5,6 +5,7 @@
 #include <time.h>
 #include "test_planners.h"
 #include "base/assert.h"
+#include "base/rng.h"
 #include "testkit.h"
 
 const struct espl_plugin *const plan_planners[PLAN_PLANNERS] = { EXACT, GREEDY, NAIVE, STATIC };
@@ -316,12 +317,7 @@ plan_case_plan(struct plan_case *c, const struct espl_plugin *plugin, const char
 double
 plan_uniform(uint64_t *state, double low, double high)
 {
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	z ^= z >> 31;
-	return low + (high - low) * ((double)(z >> 11) * 0x1p-53);
+	return low + (high - low) * ((double)(espl__split_mix(state) >> 11) * 0x1p-53);
 }
 
 uint32_t

@@ -1,19 +1,10 @@
 /* test_resize.c - gangs that grow, shrink and move while they train, over one to four agents: what
  * comes out is what a gang of one size makes, wherever it was cut, and nothing is left behind.
  */
+#include "base/rng.h"
 #include "resize_rig.h"
 
 #define LAST 9
-
-static uint64_t
-roll(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
 
 static const uint32_t sizes[] = { 1, 2, 4, 8 };
 
@@ -28,7 +19,7 @@ draw_slots(uint64_t *state, uint32_t nodes, uint32_t world, struct slot *to)
 		for (uint32_t s = 0; s < RIG_SLOTS; s++)
 			all[count++] = (struct slot){ n, s };
 	for (uint32_t i = 0; i < world; i++) {
-		uint32_t k = i + (uint32_t)(roll(state) % (count - i));
+		uint32_t k = i + (uint32_t)(espl__split_mix(state) % (count - i));
 
 		to[i] = all[k];
 		all[k] = all[i];
@@ -83,7 +74,8 @@ static void
 train_cut(struct rig *g, uint64_t seed, double to[6])
 {
 	uint64_t state = seed * UINT64_C(0x2545f4914f6cdd1d);
-	uint32_t nodes = 1 + (uint32_t)(seed % RIG_NODES), world = sizes[roll(&state) % 4];
+	uint32_t nodes = 1 + (uint32_t)(seed % RIG_NODES),
+		 world = sizes[espl__split_mix(&state) % 4];
 	struct slot slots[RIG_RANKS];
 
 	draw_slots(&state, nodes, world, slots);
@@ -95,8 +87,8 @@ train_cut(struct rig *g, uint64_t seed, double to[6])
 			rig_answer(g, "stop");
 			continue;
 		}
-		world = sizes[roll(&state) % 4];
-		if (roll(&state) % 3 == 0) /* elsewhere altogether, or nearly */
+		world = sizes[espl__split_mix(&state) % 4];
+		if (espl__split_mix(&state) % 3 == 0) /* elsewhere altogether, or nearly */
 			draw_slots(&state, nodes, world, slots);
 		else { /* who can stays */
 			struct slot fresh[RIG_RANKS];
@@ -159,7 +151,7 @@ enum moment { IN_A_STEP, WAITING, PREPARED, RESIZING };
 static void
 strike(struct rig *g, uint64_t *state)
 {
-	pid_t pid = rig_process(g, (uint32_t)roll(state));
+	pid_t pid = rig_process(g, (uint32_t)espl__split_mix(state));
 
 	cr_assert(pid > 1);
 	g->failing = 1;
@@ -172,7 +164,7 @@ train_and_lose(struct rig *g, uint64_t *state, enum moment when)
 {
 	struct slot slots[RIG_RANKS];
 	struct member next[RIG_RANKS];
-	uint32_t world = 1 + (uint32_t)(roll(state) % 8);
+	uint32_t world = 1 + (uint32_t)(espl__split_mix(state) % 8);
 	int moved;
 
 	draw_slots(state, RIG_NODES, world, slots);
@@ -186,13 +178,13 @@ train_and_lose(struct rig *g, uint64_t *state, enum moment when)
 	if (when == IN_A_STEP)
 		rig_answer(g, "continue");
 	if (when == PREPARED || when == RESIZING) {
-		world = sizes[roll(state) % 4];
+		world = sizes[espl__split_mix(state) % 4];
 		draw_slots(state, RIG_NODES, world, slots);
 		rig_prepare(g, slots, world, next, &moved);
 	}
 	if (when == RESIZING) {
 		rig_commit(g, next, world);
-		(void)poll(NULL, 0, (int)(roll(state) % 3));
+		(void)poll(NULL, 0, (int)(espl__split_mix(state) % 3));
 		if (rig_process(g, 0) == 0)
 			return;
 	}
@@ -208,7 +200,7 @@ Test(resize, a_killed_rank_costs_what_came_after_the_checkpoint, .timeout = 600)
 	train_whole("regress", whole);
 	rig_open(&g, "regress", RIG_NODES);
 	for (uint64_t n = 0; n < 40; n++) {
-		uint32_t world = sizes[roll(&state) % 4], node = 0;
+		uint32_t world = sizes[espl__split_mix(&state) % 4], node = 0;
 		struct slot slots[RIG_RANKS];
 
 		train_and_lose(&g, &state, (enum moment)(n % 4));
