@@ -120,10 +120,12 @@ espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
 		const struct espl_offer *o = x->fleet.offers[n->pub.offer];
+		double price = x->market.pub.mean(&x->market.pub, n->pub.offer, g->began, x->now);
+
 		espl__ledger_busy(x->ledger, g->slots[i].node, each);
-		if (o->gpus > 0)
+		if (o->gpus > 0 && price >= 0) /* NaN: not known */
 			g->trial->pub.spent +=
-			    (espl_money)((double)o->price_hour / o->gpus * ((double)each / 3.6e12));
+			    (espl_money)(price / o->gpus * ((double)each / 3.6e12));
 	}
 	g->began = x->now;
 }
