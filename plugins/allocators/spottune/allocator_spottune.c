@@ -332,7 +332,7 @@ note_choice(const struct spottune *st, const struct espl_alloc_view *view,
 	if (!st->host->verbose)
 		return;
 	(void)snprintf(text, sizeof text, "%s '%s' (%s) at $%.6g per hour, a step for $%.6g", what,
-	    o->name, o->market, st->offers[c->offer].price_hour, c->cost / 3600);
+	    o->name, o->market, st->offers[c->offer].price_hour, c->step / 3600);
 	st->host->note(st->host, ESPL_ABOUT_ITEM, item->id, text);
 }
 
@@ -521,10 +521,11 @@ send_targets(struct spottune *st, const struct espl_alloc_view *view, struct esp
 
 /* Does no offer, now or ever, have machines that this trial can take? */
 static espl_status
-refuse_misfit(const struct espl_item *item, struct espl_error *error)
+refuse_misfit(const struct spottune *st, const struct espl_item *item, struct espl_error *error)
 {
 	return espl_fail(error, ESPL_E_CONFIG,
-	    "a trial has a machine to itself, but no offer has machines with %u to %u GPUs",
+	    "a trial has a machine to itself, but no offer%s has machines with %u to %u GPUs",
+	    st->options.on_demand == SPOTTUNE_NEVER ? " that can be interrupted" : "",
 	    item->gpus_min, item->gpus_max);
 }
 
@@ -545,7 +546,7 @@ serve_trials(struct spottune *st, const struct espl_alloc_view *view, struct esp
 			struct spottune_choice c = spottune_choose(st, view, item, ESPL_ANY);
 
 			if (c.fits == 0)
-				return refuse_misfit(item, error);
+				return refuse_misfit(st, item, error);
 			if (c.offer == ESPL_ANY || used + view->offers[c.offer]->gpus > room)
 				continue;
 			used += view->offers[c.offer]->gpus;

@@ -58,9 +58,10 @@ struct spottune_trial {
 
 struct spottune_choice {
 	uint32_t offer; /* ESPL_ANY: none can be had now */
-	uint32_t fits;  /* offers whose nodes the trial can take whole */
-	double cost;    /* of a step, dollars per hour times seconds */
-	double stays;   /* the same where it is now; NaN: it may not stay there */
+	uint32_t fits;  /* offers that may be used, whose nodes the trial can take whole */
+	double step;    /* expected cost of a step there, dollars per hour times seconds */
+	double cost;    /* the same, and far more where it would end after the deadline */
+	double stays;   /* as cost, where it is now; NaN: it may not stay there */
 	double moving;  /* what moving there costs, in the same unit */
 	espl_time look; /* when it is to be looked at because of the deadline; NEVER */
 };

@@ -6,6 +6,7 @@
 struct prospect {
 	const struct espl_item *item;
 	double left_s;  /* until the deadline; INFINITY: none */
+	int lost;       /* no machine can keep it, were it ready now */
 	double steps;   /* to its budget */
 	double away_s;  /* without training at each start elsewhere, the machine's boot apart */
 	double save_s;  /* of these, on the old machine */
@@ -121,18 +122,21 @@ done_after(const struct spottune *st, const struct prospect *t, const struct esp
 /* Seconds to spare if it moved now to the fastest machine that cannot be interrupted; *pace: of a
  * step there.  INFINITY: there is no deadline, or no such machine. */
 static double
-find_slack(const struct spottune *st, const struct espl_alloc_view *view, const struct prospect *t,
+find_slack(const struct spottune *st, const struct espl_alloc_view *view, struct prospect *t,
     double *pace)
 {
 	double fastest = INFINITY;
 
 	*pace = 0;
+	t->lost = isfinite(t->left_s);
 	for (uint32_t i = 0; i < view->offer_count && isfinite(t->left_s); i++) {
 		const struct espl_offer *offer = view->offers[i];
 		double done;
 
-		if ((offer->flags & (ESPL_OFFER_REVOCABLE | ESPL_OFFER_GONE)) != 0 ||
-		    !takes_whole(t->item, offer))
+		if ((offer->flags & ESPL_OFFER_GONE) != 0 || !takes_whole(t->item, offer))
+			continue;
+		t->lost = t->lost && t->steps * pace_there(st, t, offer) > t->left_s;
+		if ((offer->flags & ESPL_OFFER_REVOCABLE) != 0)
 			continue;
 		done = done_after(st, t, offer, ESPL_ANY);
 		if (done < fastest) {
@@ -155,11 +159,19 @@ cost_there(const struct spottune *st, const struct prospect *t, const struct esp
 	return cost;
 }
 
-/* A loss here must leave room for the fastest machine on demand. */
+/* A loss here must leave room for the fastest machine on demand, or to finish here. */
 static double
 loss_there(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer)
 {
 	return st->offers[offer->number].boot_s + t->away_s + pace_there(st, t, offer);
+}
+
+/* Are machines on demand compared with the others? */
+static int
+may_rent(const struct spottune *st, const struct prospect *t)
+{
+	return st->options.on_demand == SPOTTUNE_COMPARE ||
+	    (t->lost && st->options.on_demand != SPOTTUNE_NEVER);
 }
 
 /* Fills st->costs: NaN where it may not go.  late: only machines on demand will do. */
@@ -172,19 +184,19 @@ fill_costs(struct spottune *st, const struct espl_alloc_view *view, const struct
 	for (uint32_t i = 0; i < view->offer_count; i++) {
 		const struct espl_offer *offer = view->offers[i];
 		int spot = (offer->flags & ESPL_OFFER_REVOCABLE) != 0;
+		double done = done_after(st, t, offer, at), loss = loss_there(st, t, offer);
 
 		st->costs[i] = NAN;
 		if (!takes_whole(t->item, offer) || !is_available(st, view, i, at) ||
 		    (cool && st->offers[i].cool_until > view->now && i != at) ||
-		    (late ? spot : !spot && st->options.on_demand != SPOTTUNE_COMPARE))
+		    (late ? spot : !spot && !may_rent(st, t)))
 			continue;
-		if (spot && isfinite(slack) &&
-		    (slack < loss_there(st, t, offer) || done_after(st, t, offer, at) > t->left_s))
+		if (spot && !t->lost && isfinite(slack) && (slack < loss || done > t->left_s))
 			continue;
-		/* In time if that is possible, and then cheap; else fast. */
+		/* In time if that is possible, and then cheap; else fast, to the minute. */
 		st->costs[i] = cost_there(st, t, offer);
-		if (!spot && done_after(st, t, offer, at) > t->left_s)
-			st->costs[i] = 1e12 * (1 + done_after(st, t, offer, at));
+		if (done + (spot && !isfinite(slack) ? loss : 0) > t->left_s)
+			st->costs[i] += 1e9 * (1 + floor(done / 60));
 		some = 1;
 	}
 	return some ? spottune_least(st->costs, view->offer_count) : UINT32_MAX;
@@ -198,7 +210,7 @@ slack_ends(const struct spottune *st, const struct espl_alloc_view *view, const 
 {
 	double step = pace_there(st, t, offer), after, idle = 0;
 
-	if (!isfinite(slack) || (offer->flags & ESPL_OFFER_REVOCABLE) == 0)
+	if (!isfinite(slack) || t->lost || (offer->flags & ESPL_OFFER_REVOCABLE) == 0)
 		return ESPL_NEVER;
 	if (at != offer->number || (t->item->flags & ESPL_ITEM_RUNNING) == 0)
 		idle = t->away_s + (at != offer->number ? st->offers[offer->number].boot_s : 0);
@@ -221,7 +233,9 @@ spottune_choose(struct spottune *st, const struct espl_alloc_view *view,
 	if (st->options.on_demand == SPOTTUNE_NEVER)
 		slack = INFINITY;
 	for (uint32_t i = 0; i < view->offer_count; i++)
-		c.fits += takes_whole(item, view->offers[i]) != 0;
+		c.fits += takes_whole(item, view->offers[i]) &&
+		    ((view->offers[i]->flags & ESPL_OFFER_REVOCABLE) != 0 ||
+			st->options.on_demand != SPOTTUNE_NEVER);
 	for (int cool = 1; cool >= 0 && best == UINT32_MAX; cool--)
 		best = fill_costs(st, view, &t, at, slack, cool, 0);
 	if (best == UINT32_MAX && st->options.on_demand != SPOTTUNE_NEVER)
@@ -230,6 +244,7 @@ spottune_choose(struct spottune *st, const struct espl_alloc_view *view,
 		return c;
 	c.offer = best;
 	c.cost = st->costs[best];
+	c.step = cost_there(st, &t, view->offers[best]);
 	if (at != ESPL_ANY) {
 		c.stays = st->costs[at];
 		c.moving =
