@@ -65,7 +65,7 @@ espl__code_text(struct espl__codec *c, const char **text, size_t most)
 	char *copy;
 
 	if (c->from == NULL) {
-		espl__put_str(c->to, *text);
+		espl__put_bytes(c->to, *text, *text != NULL ? strnlen(*text, most) : 0);
 		return;
 	}
 	*text = "";

@@ -12,7 +12,8 @@
 #include "config.h"
 #include "report/totals.h"
 
-#define ASK_MOST 100000 /* trials of one request */
+#define ASK_MOST 100000  /* trials of one request */
+#define NAME_LENGTH 128u /* of a metric, as in the trial protocol */
 
 /* ---- answers ------------------------------------------------------------------------------ */
 
@@ -174,7 +175,23 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 	return NULL;
 }
 
-/* The numbers of a report, the objective first; NULL: refused.  null is what is not a number. */
+/* A number as the trial protocol has it, too, or null for NaN. 0; -1: it is none. */
+static int
+read_number(const json_t *value, double *number)
+{
+	const char *word = json_string_value(value);
+
+	*number = json_is_number(value) ? json_number_value(value) : NAN;
+	if (word == NULL)
+		return json_is_number(value) || json_is_null(value) ? 0 : -1;
+	if (strcmp(word, "inf") == 0 || strcmp(word, "-inf") == 0)
+		*number = word[0] == '-' ? -INFINITY : INFINITY;
+	else if (strcmp(word, "nan") != 0)
+		return -1;
+	return 0;
+}
+
+/* The numbers of a report, the objective first; NULL: refused. */
 static const struct espl__metric *
 read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request,
     uint32_t *count)
@@ -183,11 +200,12 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 		     *others = json_object_get(request, "metrics"), *member;
 	const char *objective = ask->session->config->metric, *name;
 	struct espl__metric *list;
+	double number;
 
 	*count = 0;
 	if (value == NULL)
 		value = json_object_get(others, objective);
-	if (value == NULL || !(json_is_number(value) || json_is_null(value))) {
+	if (read_number(value, &number) != 0) {
 		refuse_request(client,
 		    "'value' must be a number, or null for what is not a number");
 		return NULL;
@@ -198,11 +216,15 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 	}
 	list = espl__arena_alloc(&ask->batch[ask->filling].arena,
 	    (json_object_size(others) + 1) * sizeof *list);
-	list[(*count)++] =
-	    (struct espl__metric){ .value = json_is_null(value) ? NAN : json_number_value(value) };
+	list[(*count)++] = (struct espl__metric){ .value = number };
 	json_object_foreach ((json_t *)(uintptr_t)others, name, member) {
-		if (!json_is_number(member) && !json_is_null(member)) {
+		if (read_number(member, &number) != 0) {
 			refuse_request(client, "metric '%.100s' must be a number", name);
+			return NULL;
+		}
+		if (name[0] == '\0' || strlen(name) > NAME_LENGTH) {
+			refuse_request(client, "a metric's name is 1 to %u bytes long, not %zu",
+			    NAME_LENGTH, strlen(name));
 			return NULL;
 		}
 		if (strcmp(name, objective) == 0)
@@ -214,7 +236,7 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 		}
 		list[*count].metric = espl__names_find(&ask->metrics, name);
 		list[*count].zero = 0;
-		list[(*count)++].value = json_is_null(member) ? NAN : json_number_value(member);
+		list[(*count)++].value = number;
 	}
 	return list;
 }

@@ -38,6 +38,8 @@ prepare_config(struct espl__run_config *config)
 {
 	static const struct espl_latency nothing = { .kind = ESPL_CONSTANT };
 	struct espl__trial_config *trial = &config->trial;
+	struct espl_value *retries =
+	    (struct espl_value *)(uintptr_t)&config->trial_values->config.values[TRIAL_RETRIES];
 
 	config->asked = 1;
 	config->allocator = (struct espl__section){ "fifo", NULL };
@@ -49,9 +51,10 @@ prepare_config(struct espl__run_config *config)
 	trial->files = trial->env = trial->env_from = NULL;
 	trial->gpus_min = trial->gpus_max = trial->packing_max = 1;
 	trial->checkpoint_every = trial->report_limit = trial->save_limit = 0;
-	/* A client that says that a trial failed has tried. */
-	if (config->trial_values->config.values[TRIAL_RETRIES].source <= ESPL_FALLBACK)
-		trial->retries = 0;
+	/* A client that says that a trial failed has tried. What is written into run.cfg counts
+	 * when the study is opened again. */
+	if (retries->source <= ESPL_FALLBACK)
+		retries->as.i = trial->retries = 0;
 }
 
 /* Algorithm, options and first points, before anything is made. */
