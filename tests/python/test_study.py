@@ -12,6 +12,7 @@ import time
 import unittest
 
 import espalier
+from espalier import program
 
 SEARCH = {
     "experiment": {"name": "pear", "metric": "loss", "goal": "minimize", "seed": 3},
@@ -40,6 +41,19 @@ def evaluate(study, most=1000):
 def worker(directory):
     with espalier.open(directory) as study:
         return [trial[0] for trial in evaluate(study)]
+
+
+class Scalar:
+    """A number as NumPy's are: no int, no float."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def tolist(self):
+        return self.value
+
+    def __index__(self):
+        return self.value
 
 
 def kill(study):
@@ -85,8 +99,8 @@ class Studies(unittest.TestCase):
     def test_refusals(self):
         with espalier.open(SEARCH, "s") as study:
             trial = study.ask()
-            for value in ("low", None, float("inf")):
-                with self.assertRaises((TypeError, ValueError)):
+            for value in ("low", None, [1.0]):
+                with self.assertRaisesRegex(TypeError, "the value must be a number, not "):
                     study.tell(trial, value)
             with self.assertRaisesRegex(ValueError, "no such trial: 99"):
                 study.tell(99, 1)
@@ -95,13 +109,62 @@ class Studies(unittest.TestCase):
             self.assertEqual(study.tell(trial, float("nan")).state, "completed")
             with self.assertRaisesRegex(ValueError, "not open: it is completed"):
                 study.tell(trial, 1)
-            self.assertIsNone(study.best() and study.best()["metric"])
+            self.assertIsNone(study.best())
+            self.assertIsNone(study.results().best())
+            others = study.ask(3)
+            with self.assertRaisesRegex(ValueError, "no such trial: 99"):
+                study.tell_all([(others[0], 1), (99, 1), (others[1], 2)])
+            self.assertEqual([trial.state for trial in others], ["completed", "completed", "running"])
+        self.assertIn("1 waiting", subprocess.run(program.command("status", "s"), stdout=subprocess.PIPE, text=True).stdout)
         for config, words in (({**SEARCH, "algorithm": {"use": "rondom"}}, "did you mean 'random'"),
                               ({**SEARCH, "space": {}}, "space is empty"), ("absent.cfg", "absent.cfg")):
             with self.assertRaisesRegex(espalier.Error, words):
                 espalier.open(config, "t")
         with self.assertRaisesRegex(espalier.Error, "seed differs"):
             espalier.open(SEARCH, "s", set={"experiment.seed": 4})
+
+    def test_numbers(self):
+        space = {"x": (Scalar(-1), Scalar(1)), "word": [Scalar(2), Scalar(3)]}
+        with espalier.open({**SEARCH, "space": space, "algorithm": {**HALVING, "trials": Scalar(4)}}, "s") as study:
+            trials = study.ask(Scalar(4))
+            self.assertTrue(all(isinstance(value, int) for trial in trials for value in trial.params.values()))
+            self.assertEqual(study.tell(trials[0], Scalar(1), Scalar(1)).verdict, "pause")
+            self.assertEqual(trials[0].iteration, 1)
+            study.tell(trials[1], float("inf"), metrics={"perplexity": float("inf")})
+            study.tell(trials[2], float("nan"))
+            study.tell(trials[3], 2)
+            self.assertEqual([trial.id for trial in study.ask(2)], [0, 3])
+        infinite = [row for row in study.results().rows("reports") if row["trial"] == 1]
+        self.assertEqual(infinite[0]["metric"], float("inf"))
+        for wrong, words in (((1,), "neither"), (("a", "b"), "a choice is a list"), ((1, 8, "log", 2), "neither"),
+                             (None, "None cannot be written"), ([None], "None cannot be written")):
+            with self.assertRaisesRegex((TypeError, ValueError), words):
+                espalier.open({**SEARCH, "space": {"x": wrong}}, "t")
+
+    def test_failures(self):
+        with espalier.open(SEARCH, "s") as study:
+            self.assertEqual(study.fail(study.ask(), "a\0\udcff" + 9000 * "\u00e4").state, "failed")
+            self.assertEqual(study.fail(study.ask(), OSError("no memory")).state, "failed")
+            study.tell(study.ask(), 1)
+        with espalier.open("s") as study:      # replayed from the journal
+            self.assertEqual([trial["state"] for trial in study.trials()[:3]], ["failed", "failed", "completed"])
+            self.assertEqual(len(evaluate(study)), 37)
+
+    def test_interrupts(self):
+        with espalier.open(SEARCH, "s") as study:
+            mine = study.ask()
+            engine = study._process.pid
+            os.kill(engine, signal.SIGSTOP)
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            try:
+                with self.assertRaises(KeyboardInterrupt):
+                    study.ask()
+            finally:
+                os.kill(engine, signal.SIGCONT)
+            self.assertEqual(study.tell(mine, 0.5).state, "completed")
+            self.assertEqual(study.status()["completed"], 1)
+            self.assertEqual([trial[0] for trial in evaluate(study)], list(range(1, 40)))
 
     def test_waiting(self):
         with espalier.open({**SEARCH, "algorithm": HALVING}, "s") as study:

@@ -15,11 +15,14 @@ def text(config: Mapping[str, Any]) -> str:
 
 def _parameter(given: Any) -> Any:
     """(low, high), (low, high, "log") and a list of values, as the group of a parameter."""
+    given = _own(given)
     if isinstance(given, list):
         return {"type": "choice", "values": given}
     if not isinstance(given, tuple):
         return given
-    low, high, *scale = given
+    if not 2 <= len(given) <= 3 or isinstance(given[0], str) or isinstance(given[1], str):
+        raise ValueError('%r is neither (low, high) nor (low, high, "log"); a choice is a list' % (given,))
+    low, high, *scale = map(_own, given)
     whole = isinstance(low, int) and isinstance(high, int)
     group: Dict[str, Any] = {"type": "int", "low": low, "high": high} if whole else {
         "type": "real", "low": float(low), "high": float(high)}
@@ -28,14 +31,20 @@ def _parameter(given: Any) -> Any:
     return group
 
 
+def _own(value: Any) -> Any:
+    """What is Python's own of a number or an array of NumPy or PyTorch."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def _name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z*][-A-Za-z0-9_*]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z*][-A-Za-z0-9_*]*", name):
         raise ValueError("%r cannot be a name in a configuration" % (name,))
     return name
 
 
 def value_text(value: Any) -> str:
     """A value as `--set` takes it, too."""
+    value = _own(value)
     if isinstance(value, Mapping):
         return "{ %s}" % "".join("%s = %s; " % (_name(name), value_text(inner)) for name, inner in value.items())
     if isinstance(value, list):
@@ -48,7 +57,10 @@ def value_text(value: Any) -> str:
         return '"%s"' % re.sub(r'[\\"\x00-\x1f]', _escape, value)
     if isinstance(value, int):
         return str(value)
-    value = float(value)                       # also NumPy's
+    try:
+        value = float(value)
+    except (TypeError, ValueError):
+        raise TypeError("%r cannot be written into a configuration" % (value,)) from None
     if not math.isfinite(value):
         raise ValueError("%r cannot be written into a configuration" % value)
     written = repr(value)

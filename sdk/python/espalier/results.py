@@ -86,7 +86,7 @@ class Run:
 
         None while no trial has reported a number, and for a pool (see rows("experiments"))."""
         best = self.meta().get("best")
-        if best is None:
+        if best is None or best < 0:
             return None
         row = self._query("SELECT * FROM trials WHERE id = ?", int(best))[0]
         saved = row["checkpoint"]              # the iteration that it belongs to

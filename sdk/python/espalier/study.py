@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 import os
 import shutil
 import subprocess
@@ -113,8 +114,8 @@ class Study:
     def _check_blocked(self, everywhere: int) -> None:
         own = list(self._open.values())
         if len(own) >= everywhere and all(trial._thread == threading.get_ident() for trial in own):
-            raise RuntimeError("the algorithm has no trial until open ones are told: %s"
-                               % ", ".join(str(trial.id) for trial in own[:10]))
+            raise RuntimeError("the algorithm has no trial until open ones are told: %s (tell or fail them, or open "
+                               "the study again)" % ", ".join(str(trial.id) for trial in own[:10]))
 
     def __iter__(self) -> Iterator[Trial]:
         """Trials, until the search is complete."""
@@ -135,12 +136,21 @@ class Study:
     def tell_all(self, results: Iterable[Tuple[Any, ...]]) -> List[Verdict]:
         """Several results, each a tuple of the arguments of tell(): much faster than one by one."""
         told = list(results)
-        replies = self._requests([_report(*result) for result in told])
-        return [self._settle(result[0], reply) for result, reply in zip(told, replies)]
+        requests = [_report(*result) for result in told]
+        replies = self._requests(requests)
+        verdicts = []
+        for (trial, *_), request, reply in zip(told, requests, replies):
+            if "error" not in reply:
+                if isinstance(trial, Trial):
+                    trial.iteration = request.get("iteration", trial.until)
+                verdicts.append(self._settle(trial, reply))
+        _check(replies)                        # those that were accepted are settled
+        return verdicts
 
     def fail(self, trial: Union[Trial, int], text: str = "") -> Verdict:
         """The trial cannot be evaluated, for this reason."""
-        return self._settle(trial, self._request({"op": "fail", "trial": _id(trial), "text": text or "failed"}))
+        text = str(text or "failed").replace("\0", " ").encode(errors="replace").decode()
+        return self._settle(trial, self._request({"op": "fail", "trial": _id(trial), "text": text[:4000]}))
 
     def _settle(self, trial: Union[Trial, int], reply: Mapping[str, Any]) -> Verdict:
         verdict = Verdict(reply["verdict"], reply["state"], reply.get("until"), reply.get("save", False))
@@ -180,7 +190,7 @@ class Study:
         for old in list(_serving):
             if old.poll() is not None:
                 _serving.remove(old)
-        self._owner = os.getpid()
+        self._owner, self._in_step = os.getpid(), True
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         # A session of its own: Ctrl-C is for us, and other clients may need it longer than we do.
         self._process: Optional["subprocess.Popen[bytes]"] = subprocess.Popen(
@@ -208,7 +218,9 @@ class Study:
         process.returncode = process.returncode or 0    # no warning: it is not ours to wait for
 
     def _request(self, request: Mapping[str, Any]) -> Dict[str, Any]:
-        return self._requests([request])[0]
+        replies = self._requests([request])
+        _check(replies)
+        return replies[0]
 
     def _requests(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
         replies: List[Dict[str, Any]] = []
@@ -218,6 +230,9 @@ class Study:
                 raise ValueError("the study is closed")
             if self._owner != os.getpid():
                 self._open = {}                # the parent's
+                self._restart()
+            elif not self._in_step:
+                self._leave()
                 self._restart()
             while len(replies) < len(requests):
                 part = requests[len(replies):len(replies) + _AT_ONCE]
@@ -229,9 +244,6 @@ class Study:
                     restarts += 1
                     self._check_killed(restarts)
                     self._restart()
-        for reply in replies:
-            if "error" in reply:
-                raise ValueError(reply["error"])
         return replies
 
     def _exchange(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
@@ -239,8 +251,9 @@ class Study:
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         replies = []
+        self._in_step = False                  # until all is read: an interrupt leaves answers behind
         try:
-            process.stdin.write(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
+            process.stdin.write(b"".join(json.dumps(request, default=operator.index).encode() + b"\n" for request in requests))
             process.stdin.flush()
         except (BrokenPipeError, ConnectionResetError):
             pass
@@ -250,6 +263,7 @@ class Study:
                 process.wait()
                 break
             replies.append(json.loads(line))
+        self._in_step = True
         return replies
 
     def _check_killed(self, restarts: int) -> None:
@@ -265,20 +279,22 @@ class Study:
     def close(self) -> None:
         """Leaves the study.  Trials that were asked for and not told are handed out again."""
         with self._lock:
-            process = self._process
-            if process is None:
-                return
-            if self._owner == os.getpid() and process.stdin is not None and process.stdout is not None:
-                try:
-                    process.stdin.close()
-                except OSError:
-                    pass
-                process.stdout.read()          # its end: all is written, or others are served
-                try:
-                    process.wait(timeout=0.1)
-                except subprocess.TimeoutExpired:
-                    pass
+            self._leave()
             self._let_go()
+
+    def _leave(self) -> None:
+        process = self._process
+        if process is None or self._owner != os.getpid() or process.stdin is None or process.stdout is None:
+            return
+        try:
+            process.stdin.close()
+        except OSError:
+            pass
+        process.stdout.read()                  # its end: all is written, or others are served
+        try:
+            process.wait(timeout=0.1)
+        except subprocess.TimeoutExpired:
+            pass
 
     def __enter__(self) -> "Study":
         return self
@@ -302,19 +318,26 @@ def _id(trial: Union[Trial, int]) -> int:
     return trial.id if isinstance(trial, Trial) else trial
 
 
-def _number(name: str, value: Any) -> Optional[float]:
-    """A number of any library; None for NaN, which JSON does not have."""
-    number = float(value)
-    if math.isinf(number):
-        raise ValueError("%s is infinite; NaN is a result that is worse than every number" % name)
-    return None if math.isnan(number) else number
+def _check(replies: Iterable[Mapping[str, Any]]) -> None:
+    for reply in replies:
+        if "error" in reply:
+            raise ValueError(reply["error"])
+
+
+def _number(name: str, value: Any) -> Union[float, str]:
+    """A number of any library; a word for those that JSON does not have."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError("%s must be a number, not %r" % (name, value)) from None
+    return number if math.isfinite(number) else str(number)
 
 
 def _report(trial: Union[Trial, int], value: Any, iteration: Optional[int] = None,
             metrics: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
     request: Dict[str, Any] = {"op": "tell", "trial": _id(trial), "value": _number("the value", value)}
     if iteration is not None:
-        request["iteration"] = iteration
+        request["iteration"] = operator.index(iteration)
     if metrics:
         request["metrics"] = {name: _number(name, number) for name, number in metrics.items()}
     return request
@@ -370,7 +393,7 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
     finally:
         if dir is None:
             shutil.rmtree(os.path.dirname(kept), ignore_errors=True)
-    if best is None:
+    if best is None or best["metric"] is None:
         raise RuntimeError("no call of the function returned a number")
     return Best(best["params"], best["metric"], best["trial"])
 
