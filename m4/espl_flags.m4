@@ -1,12 +1,13 @@
 dnl espl_flags.m4 - compiler and linker flags, each asked for before it is used.
 dnl The user's CFLAGS, LDFLAGS and LIBS are never changed: results go into AM_ variables of ours.
 
-dnl ESPL_COMPILE_FLAG(VARIABLE, FLAG): adds FLAG to VARIABLE if the compiler takes it.
+dnl ESPL_COMPILE_FLAG(VARIABLE, FLAG): adds FLAG to VARIABLE if the compiler takes it together with what is there:
+dnl -Wformat-security needs -Wformat of -Wall.
 AC_DEFUN([ESPL_COMPILE_FLAG], [
 	AS_VAR_PUSHDEF([cache], [espl_cv_cflag_$2])
 	AC_CACHE_CHECK([whether $CC accepts $2], [cache], [
 		espl_save_CFLAGS=$CFLAGS
-		CFLAGS="$CFLAGS -Werror $2"
+		CFLAGS="$CFLAGS -Werror $$1 $2"
 		AC_COMPILE_IFELSE([AC_LANG_PROGRAM()], [AS_VAR_SET([cache], [yes])],
 			[AS_VAR_SET([cache], [no])])
 		CFLAGS=$espl_save_CFLAGS])

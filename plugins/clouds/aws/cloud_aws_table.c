@@ -194,7 +194,7 @@ cloud_aws_table_price(struct aws_cloud *cloud, struct aws_offer *o, struct espl_
 		    espl_fail(error, ESPL_E_CONFIG,
 			"the price of %s in %s is not known: it is not in %.200s", type,
 			cloud->region, name),
-		    text);
+		    "%s", text);
 	}
 	o->price_hour = found.usd_hour;
 	(void)snprintf(o->price_date, sizeof o->price_date, "%s", found.date);
