@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -54,6 +56,20 @@ class Search(unittest.TestCase):
         with open("train.py", "w") as file:
             file.write(TRAIN)
         cls.run_ = espalier.run(SEARCH, "one", progress=False)
+
+    def test_interrupts(self):
+        code = ("import espalier, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(9))\n"
+                "espalier.run(%r, 'long-%%s' %% sys.argv[1], progress=False, set={'algorithm.iterations_max': 10**5})")
+        for number, words in ((signal.SIGINT, "espalier.resume('long-%d') continues"), (signal.SIGUSR1, "")):
+            child = subprocess.Popen([sys.executable, "-c", code % SEARCH, str(int(number))], stderr=subprocess.PIPE, text=True)
+            self.addCleanup(child.kill)
+            dir = "long-%d" % number
+            while not (os.path.exists(dir + "/results.db") and espalier.load(dir).best()):
+                time.sleep(0.05)
+            child.send_signal(number)          # it alone, not its processes
+            self.assertIn(words % number if words else "", child.communicate(timeout=60)[1])
+            self.assertEqual(espalier.load(dir).meta()["status"], "interrupted")
 
     def test_best(self):
         said = subprocess.run(program.command("best", "one", "--json"), stdout=subprocess.PIPE, check=True).stdout

@@ -69,10 +69,10 @@ def _follow(arguments: List[str], dir: Union[str, "os.PathLike[str]"], progress:
     board = _Board() if notebook and progress else None
     option = ["--json"] if board else [] if progress else ["--quiet"]
     with tempfile.TemporaryFile() as errors:
-        # A notebook's kernel and its processes may be interrupted together or not: in a session of
-        # its own the program is interrupted by us alone.  On a terminal Ctrl-C reaches it anyway.
+        # We and our processes may be interrupted together (a terminal) or not (kill, a notebook):
+        # the program ignores SIGINT, and is told by us alone.
         child = subprocess.Popen(program.command(*arguments, *option), env=program.environment(),
-                                 stdin=subprocess.DEVNULL, start_new_session=notebook,
+                                 preexec_fn=_ignore_interrupts, stdin=subprocess.DEVNULL, start_new_session=notebook,
                                  stdout=subprocess.PIPE if board else None if progress else subprocess.DEVNULL,
                                  stderr=errors if board or not progress else None)
         interrupted = False
@@ -84,8 +84,11 @@ def _follow(arguments: List[str], dir: Union[str, "os.PathLike[str]"], progress:
                 break
             except KeyboardInterrupt:
                 interrupted = True
-                if notebook:
-                    child.send_signal(signal.SIGINT)
+                child.send_signal(signal.SIGTERM)
+            except BaseException:
+                child.terminate()
+                child.wait()
+                raise
         if child.stdout:
             child.stdout.close()
         errors.seek(0)
@@ -95,6 +98,10 @@ def _follow(arguments: List[str], dir: Union[str, "os.PathLike[str]"], progress:
     if status != 0:
         raise Error(message or "espalier %s ended with status %d" % (arguments[0], status), status)
     return Run(dir)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _in_notebook() -> bool:
