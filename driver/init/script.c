@@ -13,13 +13,14 @@
 #define CHOICES_MAX 64u
 #define NAMES_MAX 64u
 
+struct parser { /* or a group of one, in a variable */
+	const char *name, *group;
+	uint32_t rivals; /* as of an option */
+};
 struct reader {
 	struct espl__script *s;
 	const char *p;
-	struct { /* variables that hold the parser of a subcommand */
-		char *name;
-		const char *group;
-	} parsers[NAMES_MAX];
+	struct parser parsers[NAMES_MAX];
 	uint32_t parser_count;
 	const char *err_end, *log_end; /* of a call that prints to standard error, or logs */
 };
@@ -288,13 +289,14 @@ plain_name(struct reader *r, const char *text)
 
 /* From behind the opening bracket on. */
 static void
-read_option(struct reader *r, const char *p, const char *group)
+read_option(struct reader *r, const char *p, const struct parser *parser)
 {
 	struct espl__py_option o;
 
 	memset(&o, 0, sizeof o);
 	o.flag = o.name = o.type = o.action = o.help = "";
-	o.group = group;
+	o.group = parser->group;
+	o.rivals = parser->rivals;
 	for (;;) {
 		const char *word, *end;
 
@@ -322,27 +324,30 @@ read_option(struct reader *r, const char *p, const char *group)
 		return;
 	for (uint32_t i = 0; i < r->s->option_count; i++) /* the first of a name stands for all */
 		if (strcmp(r->s->options[i].flag, o.flag) == 0 &&
-		    strcmp(r->s->options[i].group, group) == 0)
+		    strcmp(r->s->options[i].group, o.group) == 0)
 			return;
 	r->s->options[r->s->option_count++] = o;
 }
 
-static const char *
-group_of(const struct reader *r, const char *parser)
+/* The variable's latest value counts: `p = sub.add_parser("a") ... p = sub.add_parser("b")`. */
+static const struct parser *
+parser_of(const struct reader *r, const char *variable)
 {
-	for (uint32_t i = 0; i < r->parser_count; i++)
-		if (strcmp(r->parsers[i].name, parser) == 0)
-			return r->parsers[i].group;
-	return "";
+	static const struct parser whole = { "", "", 0 };
+
+	for (uint32_t i = r->parser_count; i > 0; i--)
+		if (strcmp(r->parsers[i - 1].name, variable) == 0)
+			return &r->parsers[i - 1];
+	return &whole;
 }
 
 static void
-add_parser(struct reader *r, const char *variable, const char *group)
+add_parser(struct reader *r, const char *variable, const char *group, uint32_t rivals)
 {
-	if (variable[0] == '\0' || group[0] == '\0' || r->parser_count == NAMES_MAX)
+	if (variable[0] == '\0' || r->parser_count == NAMES_MAX)
 		return;
-	r->parsers[r->parser_count].name = copy_utf8(r, variable, strlen(variable));
-	r->parsers[r->parser_count++].group = group;
+	r->parsers[r->parser_count++] =
+	    (struct parser){ copy_utf8(r, variable, strlen(variable)), group, rivals };
 }
 
 /* sub.add_parser("train") */
@@ -356,7 +361,7 @@ read_parser(struct reader *r, const char *p, const char *variable)
 	    r->s->group_count == sizeof r->s->groups / sizeof r->s->groups[0])
 		return;
 	r->s->groups[r->s->group_count++] = v.text;
-	add_parser(r, variable, v.text);
+	add_parser(r, variable, v.text, 0);
 }
 
 /* ---- calls that print ------------------------------------------------------------------- */
@@ -440,15 +445,17 @@ take_word(struct reader *r, const char *p, struct words *w)
 	r->s->writes_json |= strcmp(w->word, "dumps") == 0;
 	read_print(r, next + 1, w->object, w->word);
 	if (strcmp(w->word, "add_argument") == 0 && member)
-		read_option(r, next + 1, group_of(r, w->object));
-	else if (strcmp(w->word, "option") == 0 && strcmp(w->object, "click") == 0)
-		read_option(r, next + 1, "");
+		read_option(r, next + 1, parser_of(r, w->object));
+	else if ((strcmp(w->word, "option") == 0 || strcmp(w->word, "argument") == 0) &&
+	    strcmp(w->object, "click") == 0)
+		read_option(r, next + 1, parser_of(r, ""));
 	else if (strcmp(w->word, "add_parser") == 0 && member)
 		read_parser(r, next + 1, w->variable);
-	else if ((strcmp(w->word, "add_argument_group") == 0 ||
-		     strcmp(w->word, "add_mutually_exclusive_group") == 0) &&
-	    member)
-		add_parser(r, w->variable, group_of(r, w->object));
+	else if (strcmp(w->word, "add_argument_group") == 0 && member)
+		add_parser(r, w->variable, parser_of(r, w->object)->group, 0);
+	else if (strcmp(w->word, "add_mutually_exclusive_group") == 0 && member &&
+	    strcmp(w->variable, w->object) != 0)
+		add_parser(r, w->variable, parser_of(r, w->object)->group, r->parser_count + 1);
 	return p;
 }
 

@@ -34,6 +34,7 @@ struct espl__py_option {
 	const char *action; /* "store_true"; "" none */
 	const char *help;   /* one line; "" none */
 	const char *group;  /* the subcommand that it belongs to; "" all */
+	uint32_t rivals;    /* number of its mutually exclusive group; 0 none */
 	struct espl__py_value fallback;
 	struct espl__py_value *choices;
 	uint32_t choice_count;

@@ -110,11 +110,12 @@ put_parameter(struct writer *w, const struct espl__py_option *o, enum espl__py_r
 	free(value);
 }
 
+/* By an option of this name, or by one that cannot be given together with it. */
 static int
 is_taken(const struct writer *w, const struct espl__py_option *o)
 {
 	for (const struct espl__py_option *p = w->s->options; p < o; p++)
-		if (strcmp(p->name, o->name) == 0 &&
+		if ((strcmp(p->name, o->name) == 0 || (o->rivals != 0 && p->rivals == o->rivals)) &&
 		    (p->group[0] == '\0' || strcmp(p->group, w->group) == 0))
 			return 1;
 	return 0;
