@@ -35,7 +35,7 @@ connect_to(const char *dir)
 	return fd;
 }
 
-/* What there is, from one to the other.  0: that was all, or the other takes no more. */
+/* What there is, from one to the other.  0: that was all; -1: the other takes no more. */
 static int
 move_piece(int from, int to, char *piece)
 {
@@ -43,7 +43,9 @@ move_piece(int from, int to, char *piece)
 
 	if (got < 0 && errno == EINTR)
 		return 1;
-	return got > 0 && espl__write_all(to, piece, (size_t)got) == 0;
+	if (got <= 0)
+		return 0;
+	return espl__write_all(to, piece, (size_t)got) == 0 ? 1 : -1;
 }
 
 espl_status
@@ -51,7 +53,7 @@ espl__ask_relay(const char *dir, struct espl__diag *diag)
 {
 	struct pollfd list[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
 		{ .fd = connect_to(dir), .events = POLLIN } };
-	int fd = list[1].fd, done = 0, more = 1;
+	int fd = list[1].fd, done = 0, more = 1, moved;
 	char *piece;
 
 	if (fd < 0)
@@ -61,14 +63,15 @@ espl__ask_relay(const char *dir, struct espl__diag *diag)
 	while (more) {
 		if (poll(list, 2, -1) < 0 && errno != EINTR)
 			break;
-		if (list[0].revents != 0 && !move_piece(STDIN_FILENO, fd, piece)) {
-			done = 1;
+		moved = list[0].revents != 0 ? move_piece(STDIN_FILENO, fd, piece) : 1;
+		if (moved <= 0) {
+			done = moved == 0;
 			list[0].fd = -1; /* answers may still come */
 			list[0].revents = 0;
 			(void)shutdown(fd, SHUT_WR);
 		}
 		if (list[1].revents != 0)
-			more = move_piece(fd, STDOUT_FILENO, piece);
+			more = move_piece(fd, STDOUT_FILENO, piece) > 0;
 	}
 	free(piece);
 	(void)close(fd);
