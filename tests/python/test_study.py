@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -206,6 +207,22 @@ class Studies(unittest.TestCase):
             self.assertEqual(study.status()["completed"], 20)
             self.assertEqual(len(evaluate(study)), 20)
             self.assertEqual(study.status()["completed"], 40)
+
+    def test_several_clients(self):
+        with espalier.open(SEARCH, "s") as study, espalier.open("s") as other:
+            mine = study.ask()
+            other.tell(mine.id, 0.5)           # as one does to whom it was handed out, too
+            self.assertEqual(study.tell(mine, 0.6).state, "completed")
+            with self.assertRaisesRegex(ValueError, "not open: it is completed"):
+                study.tell(mine, 0.7)
+            relay = other._process.pid         # finds a request and the end of the other process at once
+            os.kill(relay, signal.SIGSTOP)
+            kill(study)
+            study._process.wait()
+            threading.Timer(0.3, os.kill, (relay, signal.SIGCONT)).start()
+            self.assertEqual(other.best()["metric"], 0.5)
+        error = pickle.loads(pickle.dumps(espalier.Error("words", 3)))
+        self.assertEqual((str(error), error.status), ("words", 3))
 
     def test_a_client_that_is_killed(self):
         with espalier.open(SEARCH, "s") as study:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import IO, Any, Dict, List, Mapping, Optional, Union
+from typing import IO, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from espalier import config as _config
 from espalier import program
@@ -22,6 +22,9 @@ class Error(RuntimeError):
     def __init__(self, message: str, status: int):
         super().__init__(message)
         self.status = status
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return Error, (str(self), self.status)  # pickled: from a worker of a pool
 
 
 def run(config: Union[str, "os.PathLike[str]", Mapping[str, Any]],

@@ -141,8 +141,9 @@ class Study:
         verdicts = []
         for (trial, *_), request, reply in zip(told, requests, replies):
             if "error" not in reply:
-                if isinstance(trial, Trial):
-                    trial.iteration = request.get("iteration", trial.until)
+                known = self._open.get(_id(trial), trial)
+                if isinstance(known, Trial):
+                    known.iteration = request.get("iteration", known.until)
                 verdicts.append(self._settle(trial, reply))
         _check(replies)                        # those that were accepted are settled
         return verdicts
@@ -237,14 +238,19 @@ class Study:
             while len(replies) < len(requests):
                 part = requests[len(replies):len(replies) + _AT_ONCE]
                 # What was on its way when the process was killed may have been taken.
-                again = [{**request, "again": True} if restarts and request["op"] in ("tell", "fail") else request
-                         for request in part]
-                replies += self._exchange(again)
+                replies += self._exchange([{**request, "again": True} if restarts and "trial" in request or
+                                           self._is_new(request) else request for request in part])
                 if len(replies) < len(requests) and self._process and self._process.poll() is not None:
                     restarts += 1
                     self._check_killed(restarts)
                     self._restart()
         return replies
+
+    def _is_new(self, request: Mapping[str, Any]) -> bool:
+        """Is this the first that we tell of it?  Then it is no error if another client, to whom our
+        trial was handed when the process that drives the search was killed, was faster."""
+        trial = self._open.get(request.get("trial", -1))
+        return trial is not None and request.get("iteration", trial.until) > trial.iteration
 
     def _exchange(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
         """The answers; fewer if the process has ended meanwhile."""
