@@ -164,6 +164,7 @@ class Studies(unittest.TestCase):
             finally:
                 os.kill(engine, signal.SIGCONT)
             self.assertEqual(study.tell(mine, 0.5).state, "completed")
+            study._let_go()                    # as if it was interrupted while it is started again
             self.assertEqual(study.status()["completed"], 1)
             self.assertEqual([trial[0] for trial in evaluate(study)], list(range(1, 40)))
 

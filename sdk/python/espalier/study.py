@@ -76,6 +76,7 @@ class Study:
     def __init__(self, arguments: Sequence[str], environment: Optional[Mapping[str, str]] = None):
         self._environment = dict(environment or program.environment())
         self._lock = threading.RLock()
+        self._closed = False
         self._open: Dict[int, Trial] = {}
         self._start(arguments)
         about = self._request({"op": "about"})
@@ -227,12 +228,12 @@ class Study:
         replies: List[Dict[str, Any]] = []
         with self._lock:
             restarts = 0
-            if self._process is None:
+            if self._closed:
                 raise ValueError("the study is closed")
             if self._owner != os.getpid():
                 self._open = {}                # the parent's
                 self._restart()
-            elif not self._in_step:
+            elif not self._in_step or self._process is None:    # None: interrupted in _restart()
                 self._leave()
                 self._restart()
             while len(replies) < len(requests):
@@ -285,6 +286,7 @@ class Study:
     def close(self) -> None:
         """Leaves the study.  Trials that were asked for and not told are handed out again."""
         with self._lock:
+            self._closed = True
             self._leave()
             self._let_go()
 
