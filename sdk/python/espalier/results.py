@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ class Run:
         if not os.path.exists(self._path):
             raise FileNotFoundError("%s has no results.db: is it a run directory? `espalier resume` makes it again"
                                     % directory)
-        (found,) = self._query("PRAGMA user_version")[0].values()
+        for _ in range(50):
+            (found,) = self._query("PRAGMA user_version")[0].values()
+            if found != 0:
+                break
+            time.sleep(0.02)                   # the run has only begun
         if found < _oldest:
             raise ValueError("%s was written by an older espalier; `espalier resume` makes it again" % self._path)
 
