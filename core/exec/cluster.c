@@ -91,6 +91,12 @@ espl__cluster_cloud(struct espl__exec *x, const struct espl__event *e, struct es
 }
 
 void
+espl__cluster_paid_off(struct espl__exec *x)
+{
+	x->cluster.interrupted = 0;
+}
+
+void
 espl__cluster_resume(struct espl__exec *x, int forgive)
 {
 	ESPL__CHECK(x, EXEC);
@@ -99,7 +105,7 @@ espl__cluster_resume(struct espl__exec *x, int forgive)
 	x->cluster.cloud_ready = 0;
 	if (!forgive)
 		return;
-	x->cluster.unused = 0;
+	x->cluster.unused = x->cluster.interrupted = 0;
 	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
 		struct espl__offer_record *r = &x->cluster.records[i];
 

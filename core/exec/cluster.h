@@ -35,6 +35,8 @@ struct espl__cluster {
 	uint8_t offers_changed;
 	uint32_t unused; /* times in a row that nodes ended before any trial ran there */
 	uint32_t nodes_peak;
+	uint32_t interrupted; /* nodes that were interrupted since a trial saved or ended */
+	espl_time interrupted_since;
 	double gpu_s; /* held, up to: */
 	espl_time gpu_since;
 };
@@ -54,6 +56,7 @@ espl_status espl__cluster_cloud(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
 /* A new driver, which may forgive: the user may have fixed why offers failed. */
 void espl__cluster_resume(struct espl__exec *, int forgive);
+void espl__cluster_paid_off(struct espl__exec *); /* a trial saved or ended */
 /* EV_NODE_WHY: why this lease is about to end. */
 void espl__cluster_node_why(struct espl__exec *, uint64_t lease, const char *text);
 /* A gang failed at its start. If several different trials do so on one node, the node is faulty,

@@ -10,7 +10,8 @@
 #define PAUSE_FAILED (5 * ESPL_SECOND)
 #define PAUSE_MOST (600 * ESPL_SECOND)
 #define RETRY_MOST (86400 * ESPL_SECOND)       /* what a provider may ask for */
-#define REFUSED_MOST (3 * 86400 * ESPL_SECOND) /* without a single node */
+#define REFUSED_MOST (3 * 86400 * ESPL_SECOND) /* without a single node, or anything saved */
+#define INTERRUPTED_MOST 20u                   /* nodes in vain, by then */
 
 static struct espl__offer_record *
 record_of(struct espl__exec *x, uint32_t offer)
@@ -207,6 +208,20 @@ count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__
 		    x->fleet.offers[n->pub.offer]->name, (int)(REFUSED_MOST / ESPL_SECOND / 86400));
 }
 
+/* Nodes that are taken back before anything is saved cost money in vain. */
+static void
+count_interruption(struct espl__exec *x)
+{
+	if (x->cluster.interrupted++ == 0)
+		x->cluster.interrupted_since = x->now;
+	if (x->cluster.interrupted > INTERRUPTED_MOST &&
+	    x->now - x->cluster.interrupted_since > REFUSED_MOST)
+		espl__exec_interrupt(x,
+		    "for %d days the provider has interrupted nodes, %u of them, and no trial has "
+		    "saved a checkpoint or ended",
+		    (int)(REFUSED_MOST / ESPL_SECOND / 86400), (unsigned)x->cluster.interrupted);
+}
+
 void
 espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reason reason,
     const char *why)
@@ -219,6 +234,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA) {
 		count_refusal(x, n, r);
 		hide_offer(x, n->pub.offer, r);
+	} else if (reason == ESPL_BY_PROVIDER) {
+		count_interruption(x);
 	}
 	forget_target(x, n->pub.offer);
 	if (r->closed && reason != ESPL_BY_USER && x->round.ending == 0 && is_last(x))

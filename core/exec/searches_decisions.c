@@ -287,6 +287,7 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 
 	if (t->item == NULL)
 		espl__clone_gone(t);
+	espl__cluster_paid_off(x);
 	espl__exec_leave(x, t);
 	t->unsaved = 0;
 	if (t->pub.group != ESPL_NONE && s->experiment.spec != NULL) {

@@ -198,6 +198,8 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 {
 	if (iteration < t->pub.checkpoint || iteration == 0)
 		return;
+	if (iteration > t->pub.checkpoint)
+		espl__cluster_paid_off(x);
 	t->pub.checkpoint = iteration;
 	t->search->saved = 1;
 	t->save_asked = 0;
