@@ -35,7 +35,8 @@ struct espl__cluster {
 	uint8_t offers_changed;
 	uint32_t unused; /* times in a row that nodes ended before any trial ran there */
 	uint32_t nodes_peak;
-	uint32_t interrupted; /* nodes that were interrupted since a trial saved or ended */
+	uint32_t interrupted;      /* nodes that were interrupted since a trial saved or ended */
+	uint64_t interrupted_gang; /* id of the first gang to begin after the first of these */
 	espl_time interrupted_since;
 	double gpu_s; /* held, up to: */
 	espl_time gpu_since;

@@ -1,6 +1,5 @@
 /* cluster_leases.c - leasing nodes up to the targets, and pausing or giving up an offer whose
- * leases fail.
- */
+ * leases fail. */
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/cluster_leases.h"
@@ -208,18 +207,20 @@ count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__
 		    x->fleet.offers[n->pub.offer]->name, (int)(REFUSED_MOST / ESPL_SECOND / 86400));
 }
 
-/* Nodes that are taken back before anything is saved cost money in vain. */
+/* Money in vain, unless a gang that ran before the first of these nodes ended still does. */
 static void
 count_interruption(struct espl__exec *x)
 {
-	if (x->cluster.interrupted++ == 0)
-		x->cluster.interrupted_since = x->now;
-	if (x->cluster.interrupted > INTERRUPTED_MOST &&
-	    x->now - x->cluster.interrupted_since > REFUSED_MOST)
+	struct espl__cluster *c = &x->cluster;
+
+	if (c->interrupted++ == 0)
+		c->interrupted_since = x->now, c->interrupted_gang = x->gangs.next;
+	if (c->interrupted > INTERRUPTED_MOST && x->now - c->interrupted_since > REFUSED_MOST &&
+	    (x->gangs.first == NULL || x->gangs.first->id >= c->interrupted_gang))
 		espl__exec_interrupt(x,
 		    "for %d days the provider has interrupted nodes, %u of them, and no trial has "
 		    "saved a checkpoint or ended",
-		    (int)(REFUSED_MOST / ESPL_SECOND / 86400), (unsigned)x->cluster.interrupted);
+		    (int)(REFUSED_MOST / ESPL_SECOND / 86400), (unsigned)c->interrupted);
 }
 
 void

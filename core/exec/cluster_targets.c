@@ -10,8 +10,7 @@
 #define UNUSED_MOST 50u /* leases in a row that no trial used: the allocator is broken */
 
 /* Nodes above target, by offer: nodes that are not ready are released first, the placer chooses the
- * others.
- */
+ * others. */
 void
 espl__cluster_give_ups(struct espl__exec *x, int needed)
 {

@@ -1,6 +1,5 @@
 /* effects.c - what every part of the executor may do: effects for the world, notes for observers,
- * and the end of the run.
- */
+ * and the end of the run. */
 #include <string.h>
 
 #include "base/assert.h"
