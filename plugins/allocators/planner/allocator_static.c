@@ -537,21 +537,26 @@ static espl_status
 narrow_trials(const struct search *search, struct espl_plan_stage *row)
 {
 	struct espl_stage_query query = ESPL_INIT(struct espl_stage_query);
-	struct espl_cell *cells = calloc(row->gpus, sizeof *cells);
-	uint32_t i = 0, last = row->gpus - 1;
+	struct espl_cell widest, *cells;
+	uint32_t i = 0;
 
-	if (cells == NULL)
-		return ESPL_E_NOMEM;
 	query.experiment = search->experiment->id;
 	query.bracket = row->bracket;
 	query.stage = row->stage;
 	query.offer = row->offer;
+	query.gpus_from = query.gpus_to = row->gpus;
+	if (search->model->stage(search->model, &query, &widest) != ESPL_OK ||
+	    (widest.flags & ESPL_CELL_INVALID) != 0)
+		return ESPL_OK;
+	row->gpus_per_trial = widest.gpus_per_trial;
+	if (row->gpus_per_trial == 1)
+		return ESPL_OK;
+	cells = calloc(row->gpus, sizeof *cells);
+	if (cells == NULL)
+		return ESPL_E_NOMEM;
 	query.gpus_from = 1;
-	query.gpus_to = row->gpus;
-	if (search->model->stage(search->model, &query, cells) == ESPL_OK &&
-	    (cells[last].flags & ESPL_CELL_INVALID) == 0) {
-		while ((cells[i].flags & ESPL_CELL_INVALID) != 0 ||
-		    cells[i].mean_s > cells[last].mean_s)
+	if (search->model->stage(search->model, &query, cells) == ESPL_OK) {
+		while ((cells[i].flags & ESPL_CELL_INVALID) != 0 || cells[i].mean_s > widest.mean_s)
 			i++;
 		row->gpus_per_trial = cells[i].gpus_per_trial;
 	}
