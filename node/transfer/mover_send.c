@@ -11,7 +11,7 @@
 #define WINDOW_MOST ((size_t)8 << 20)
 #define CHUNK_LEAST ((size_t)4 << 10)
 #define CHUNK_MOST ((size_t)64 << 10)
-#define DELAY (MS / 2) /* and a quarter of the least: chunks queue */
+#define DELAY (MS / 8) /* and a quarter of the least: chunks queue */
 #define ALONE_EVERY (2000 * MS)
 #define ROUND 8   /* measurements that count */
 #define SENDERS 4 /* folders on their way at once */
