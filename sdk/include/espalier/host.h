@@ -1,8 +1,8 @@
-/* espalier SDK: host.h - what the host lends to every instance.
+/* espalier SDK: host.h - what the host provides to every instance.
  *
- * Time, randomness and logs come only from here: a policy that used anything else could not
- * be replayed.  Everything a service answers is either a pure function of journaled events
- * or is journaled itself.
+ * Time, randomness and logs come only from here: a policy that used anything else could not be
+ * replayed.  Whatever a service returns is either a pure function of journaled events or is
+ * journaled itself.
  */
 #ifndef ESPALIER_HOST_H
 #define ESPALIER_HOST_H
@@ -28,29 +28,31 @@ struct espl_host {
 	uint32_t size;
 	uint32_t abi; /* the host's ESPL_ABI */
 	void *ctx;    /* the host's */
-	/* The instant of the event being handled: constant within one call into the plugin. */
+	/* The time of the event that is being handled: constant within one call into the plugin. */
 	espl_time (*now)(const struct espl_host *);
 	/* 64 uniform bits.  One stream per instance, derived from (seed, instance name), so that
-	 * adding a plugin shifts no other's numbers.  Not available in compute children. */
+	 * adding a plugin does not change the numbers of others.  Not available in compute
+	 * children. */
 	uint64_t (*random)(const struct espl_host *);
-	/* One line without its end, for the run's log; from any thread. */
+	/* Adds one line (without a newline) to the run's log; may be called from any thread. */
 	void (*log)(const struct espl_host *, espl_level, const char *text);
-	/* The reason of a decision, shown by `espalier explain`: of a trial or an item with its
-	 * trial, all others with the run.  Cheap to call: when verbose is 0 the host keeps
-	 * nothing, and a plugin should not even format the text. */
+	/* Records the reason for a decision.  `espalier explain` shows reasons about a trial or an
+	 * item with that trial, all others with the run.  Cheap to call: when verbose is 0 the
+	 * host keeps nothing, and a plugin should not even format the text. */
 	void (*note)(const struct espl_host *, espl_subject, uint64_t id, const char *text);
-	/* Services by id, below.  NULL: not offered to this kind or not by this host.  Ask in
+	/* Services by id, below.  NULL: this host does not offer it, or not to this kind.  Ask in
 	 * create; the pointer stays valid, its contents may change between calls. */
 	const void *(*service)(const struct espl_host *, const char *id);
-	/* The bytes of a PATH option (row ESPL_ANY) or of a PATH cell of a TABLE option.  Read
-	 * once before create, digest journaled; valid until destroy.  A changed file is
-	 * refused at resume.  E_UNKNOWN: the option is no PATH, or has no value. */
+	/* The bytes of a PATH option (row ESPL_ANY) or of a PATH cell of a TABLE option.  The file
+	 * is read once, before create, and its digest is journaled: `resume` refuses a changed
+	 * file.  The bytes are valid until destroy.  E_UNKNOWN: the option is not a PATH, or has
+	 * no value. */
 	espl_status (*file)(const struct espl_host *, uint32_t option, uint32_t row,
 	    uint32_t column, const void **bytes, uint64_t *size, struct espl_error *);
 	/* Calendar of the run: UTC second of time 0, journaled; in simulation from the scenario.
 	 * Policies use it for the hour of the day (RevPred's features), never as a clock. */
 	int64_t utc_start_s;
-	uint32_t verbose;   /* notes are wanted */
+	uint32_t verbose;   /* 1: notes are kept */
 	uint32_t simulated; /* 1 in `simulate`; policies must not branch on it */
 };
 
@@ -64,15 +66,15 @@ struct espl_host {
 #define ESPL_COMPUTE "espl.compute/0"       /* espl_compute (below)    algorithm, allocator */
 #define ESPL_IO "espl.io/0"                 /* espl_io     (cloud.h)   cloud */
 #define ESPL_RUN "espl.run/0"               /* espl_run    (cloud.h)   cloud */
-/* Not NULL: the cloud is started to list or release machines, so what only a lease needs, such as
- * a quota or an image, must not be checked. */
+/* Not NULL: the cloud is started only to list or release machines.  It must not check what only a
+ * new lease needs, such as a quota or an image. */
 #define ESPL_VISIT "espl.visit/0" /* espl_visit (cloud.h) cloud */
 
 /* ---- bytes ----------------------------------------------------------------------------- */
 
 struct espl_byte_sink {
 	uint32_t size, zero;
-	/* Takes all of them, copied, or fails for good: E_LIMIT (too many), E_REMOTE (disk). */
+	/* Copies all of the bytes, or fails permanently: E_LIMIT (too many), E_REMOTE (disk). */
 	espl_status (*write)(struct espl_byte_sink *, const void *bytes, uint64_t count);
 };
 struct espl_byte_source {
@@ -95,15 +97,15 @@ struct espl_compute_request {
 	const char *what;      /* one word, for logs and errors */
 	const void *input;     /* copied, aligned to 16; ids in it, never pointers */
 	uint64_t input_size;   /* bytes */
-	espl_span limit;       /* wall clock; then the child is killed: E_LIMIT */
+	espl_span limit;       /* wall-clock limit, after which the child is killed: E_LIMIT */
 	espl_span assumed;     /* duration in simulation */
 	uint64_t memory_limit; /* bytes, 0: the host's default */
 };
 struct espl_compute {
 	uint32_t size, zero;
 	void *ctx; /* the host's */
-	/* *token names it in the outcome.  E_LIMIT: too many are under way; E_UNSUPPORTED: the
-	 * plugin has no compute half. */
+	/* *token identifies the request in its outcome.  E_LIMIT: too many requests are pending;
+	 * E_UNSUPPORTED: the plugin has no espl_compute_ops. */
 	espl_status (*submit)(const struct espl_compute *, const struct espl_compute_request *,
 	    uint64_t *token, struct espl_error *);
 	/* The outcome will not be delivered.  Unknown tokens are ignored. */
@@ -112,15 +114,15 @@ struct espl_compute {
 /* in a view */
 struct espl_outcome {
 	uint32_t size;
-	espl_status status;   /* LIMIT, REMOTE (child died), or what run returned */
-	uint64_t token;       /* as submit gave it */
-	const void *output;   /* what run wrote, aligned to 16; NULL unless OK */
+	espl_status status; /* LIMIT, REMOTE (child died), or what run returned */
+	uint64_t token;     /* as submit gave it */
+	const void *output; /* the bytes that run wrote, aligned to 16; NULL unless status is OK */
 	uint64_t output_size; /* bytes */
 	espl_span took;       /* measured, journaled; in simulation: assumed */
 };
 
-/* plugin->extension(self, ESPL_COMPUTE): the plugin's half.  run is called in a child process,
- * on an instance made there by create with the same configuration; it may use its own
+/* The plugin's half, returned by plugin->extension(self, ESPL_COMPUTE).  run is called in a child
+ * process, on an instance that create made there from the same configuration; it may use its own
  * libraries, threads and the CPU clock.  Sinks and host->random are not available there. */
 struct espl_compute_ops {
 	struct espl_ops head;

@@ -1,4 +1,4 @@
-/* espalier SDK: util.h - small static inline functions; nothing here crosses the boundary. */
+/* espalier SDK: util.h - small static inline functions, compiled into each plugin. */
 #ifndef ESPALIER_UTIL_H
 #define ESPALIER_UTIL_H
 #include <math.h>
@@ -24,7 +24,7 @@ static inline espl_status ESPL_PRINTF(3, 4)
 	return status;
 }
 
-/* As espl_fail, blaming an option, so that the host can print FILE:LINE. */
+/* Like espl_fail, but also records the option at fault, so that the host can print FILE:LINE. */
 static inline espl_status
 espl_blame(struct espl_error *error, uint32_t option, const char *text)
 {
@@ -33,8 +33,8 @@ espl_blame(struct espl_error *error, uint32_t option, const char *text)
 	return espl_fail(error, ESPL_E_CONFIG, "%s", text);
 }
 
-/* Adds what to do about it to the failure just recorded, unless there is a hint already:
- * return espl_hint(error, espl_blame(error, RUNGS, "no rungs"), "raise 'eta'"). */
+/* Adds a hint to the failure just recorded, unless it has one already: return espl_hint(error,
+ * espl_blame(error, RUNGS, "no rungs"), "raise 'eta'"). */
 static inline espl_status ESPL_PRINTF(3, 4)
     espl_hint(struct espl_error *error, espl_status status, const char *format, ...)
 {
@@ -68,7 +68,7 @@ espl_uniform(const struct espl_host *host)
 }
 
 /* A random configuration: uniform over the unit cube.  unit and values are the caller's, each of
- * param_count elements; unit is left holding the draw.  Always takes param_count numbers. */
+ * param_count elements; unit holds the draw on return.  Always takes param_count random numbers. */
 static inline espl_status
 espl_draw(const struct espl_host *host, const struct espl_space *space, double *unit,
     double *values)
@@ -81,12 +81,12 @@ espl_draw(const struct espl_host *host, const struct espl_space *space, double *
 }
 
 struct espl_score {
-	double loss; /* NaN: none, ranks last */
+	double loss; /* NaN: none; ranked last */
 	uint64_t trial;
 };
 
-/* Best first, for qsort: less loss, then NaN, ties by id.  A total order, so arrival plays no part.
- */
+/* For qsort, best first: lower loss first, NaN last, ties by id.  A total order, so the order of
+ * arrival does not matter. */
 static inline int
 espl_score_order(const void *a, const void *b)
 {
