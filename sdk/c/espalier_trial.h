@@ -1,25 +1,25 @@
 /* espalier_trial.h - the trial protocol of espalier for programs in C or C++, in one header.
  *
- *	struct espalier_trial t;
+ * 	struct espalier_trial t;
  *
- *	if (espalier_start(&t, 10) != 0)		// 10 iterations when run by hand
- *		return 1;
- *	double lr = espalier_number(&t, "lr", 0.1);
- *	for (uint64_t i = t.iteration + 1; i <= t.budget && !t.ended; i++) {
- *		double loss = train(i);
- *		int    verdict = espalier_report(&t, i, "loss", loss);
+ * 	if (espalier_start(&t, 10) != 0)		// 10 iterations when run by hand
+ * 		return 1;
+ * 	double lr = espalier_number(&t, "lr", 0.1);
+ * 	for (uint64_t i = t.iteration + 1; i <= t.budget && !t.ended; i++) {
+ * 		double loss = train(i);
+ * 		int    verdict = espalier_report(&t, i, "loss", loss);
  *
- *		if (verdict < 0)
- *			return 1;
- *		if ((verdict & ESPALIER_SAVE) != 0) {
- *			write_model(espalier_save_folder(&t));
- *			espalier_saved(&t, i);
- *		}
- *	}
- *	espalier_finish(&t);
+ * 		if (verdict < 0)
+ * 			return 1;
+ * 		if ((verdict & ESPALIER_SAVE) != 0) {
+ * 			write_model(espalier_save_folder(&t));
+ * 			espalier_saved(&t, i);
+ * 		}
+ * 	}
+ * 	espalier_finish(&t);
  *
  * Outside espalier the reports are printed.  Include it in one source file: the functions are
- * static, and SIGTERM is caught here.  The protocol itself: trial-protocol.md.
+ * static, and it installs a handler for SIGTERM.  trial-protocol.md describes the protocol itself.
  */
 #ifndef ESPALIER_TRIAL_H
 #define ESPALIER_TRIAL_H
@@ -55,7 +55,7 @@ struct espalier_trial {
 	uint64_t budget;      /* train up to this one; may rise with a report */
 	uint64_t iterations_max;
 	unsigned rank, world, local_rank, attempt;
-	const char *checkpoint; /* folder to restore from, "" fresh */
+	const char *checkpoint; /* directory to restore from, "" if there is none */
 	const char *scratch;
 	int inside; /* 0: run by hand */
 	int ended;
@@ -70,8 +70,9 @@ struct espalier_trial {
 static volatile sig_atomic_t espalier_terminated_;
 static pid_t espalier_self_;
 
-/* What was forked from here has this handler too.  When espalier asks the whole group it stays, as
- * its parent does; when its parent asks it to end it ends, as any process would. */
+/* A process that was forked from this one has this handler, too.  It stays if espalier has sent
+ * SIGTERM to the whole group, as its parent does; a SIGTERM from its parent ends it, as any
+ * process. */
 static inline void
 espalier_on_term_(int sig, siginfo_t *from, void *context)
 {
@@ -92,7 +93,7 @@ espalier_catch_term_(void)
 	memset(&action, 0, sizeof action);
 	sigemptyset(&action.sa_mask);
 	action.sa_sigaction = espalier_on_term_;
-	action.sa_flags = SA_SIGINFO | SA_RESTART; /* reads of the program's own go on */
+	action.sa_flags = SA_SIGINFO | SA_RESTART; /* the program's own reads are restarted */
 	return sigaction(SIGTERM, &action, NULL);
 }
 
@@ -217,7 +218,8 @@ espalier_finish(struct espalier_trial *t)
 
 /* ---- parameters: one flat object of numbers and words ------------------------------------- */
 
-/* JSON knows one decimal point only, setlocale others.  The number at `at`; *end behind it. */
+/* Reads the number at `at`; *end is after it.  JSON's decimal point is always '.', that of the
+ * locale may differ. */
 static inline double
 espalier_read_number_(const char *at, const char **end)
 {
@@ -241,7 +243,7 @@ espalier_read_number_(const char *at, const char **end)
 	return value;
 }
 
-/* As JSON: what is not finite becomes a word. */
+/* Writes a number as JSON; one that is not finite becomes a word. */
 static inline void
 espalier_write_number_(char text[64], double value)
 {
@@ -289,7 +291,7 @@ espalier_find_(const struct espalier_trial *t, const char *name)
 		at += strspn(at, " \t\r\n");
 		if (key)
 			return at;
-		if (*at == '"') { /* past a word, so that it is not taken for a name */
+		if (*at == '"') { /* skip a string, so that it is not taken for a name */
 			for (at++; *at != '\0' && *at != '"'; at++)
 				if (*at == '\\' && at[1] != '\0')
 					at++;
@@ -300,7 +302,8 @@ espalier_find_(const struct espalier_trial *t, const char *name)
 	return NULL;
 }
 
-/* A parameter that is a number (true is 1, false 0); `fallback` if there is none of this name. */
+/* The value of a numeric parameter (true is 1, false 0); `fallback` if there is none of this name.
+ */
 static inline double
 espalier_number(const struct espalier_trial *t, const char *name, double fallback)
 {
@@ -315,9 +318,9 @@ espalier_number(const struct espalier_trial *t, const char *name, double fallbac
 	return end != at ? value : fallback;
 }
 
-/* A parameter that is a word, as it is written in the JSON (nothing unescaped), into `room`.
- * Returns room, `fallback` if there is none of this name, or NULL with a message if it does not
- * fit.  Check for NULL: training would continue with a wrong configuration. */
+/* Copies the value of a parameter that is a string into `room`, as it is written in the JSON
+ * (escapes stay).  Returns room, `fallback` if there is none of this name, or NULL with a message
+ * if it does not fit.  Check for NULL: training would continue with a wrong configuration. */
 static inline const char *
 espalier_word(const struct espalier_trial *t, const char *name, const char *fallback, char *room,
     size_t size)
@@ -384,7 +387,7 @@ espalier_verdict_(struct espalier_trial *t, const char *answer)
 	return verdict;
 }
 
-/* Waits for a line.  SIGTERM is blocked but while it waits, so that none is missed. */
+/* Waits for a line.  SIGTERM is blocked except while it waits, so that none is missed. */
 static inline int
 espalier_answer_(struct espalier_trial *t)
 {
@@ -415,7 +418,7 @@ espalier_answer_(struct espalier_trial *t)
 			FD_SET(t->fd, &set);
 			ready = pselect(t->fd + 1, &set, NULL, NULL, NULL, &before);
 			if (ready < 0 && errno != EINTR)
-				break; /* recv says what is the matter */
+				break; /* recv reports the error */
 		}
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		if (espalier_terminated_)
@@ -461,9 +464,9 @@ espalier_print_metrics_(char *line, size_t room, uint64_t iteration, const char 
 	return (int)(size + (size_t)snprintf(line + size, room - size, "}}\n"));
 }
 
-/* Several metrics at once.  Returns ESPALIER_SAVE and ESPALIER_END as they apply, 0 to continue,
- * -1 on failure (printed on standard error).  Only rank 0 reports and gets answers: send its
- * verdict and budget to the other ranks by your own means. */
+/* Reports several metrics at once.  Returns ESPALIER_SAVE and ESPALIER_END as they apply, 0 to
+ * continue, -1 on failure (printed on standard error).  Only rank 0 reports and gets answers: send
+ * its verdict and budget to the other ranks by your own means. */
 static inline int
 espalier_report_all(struct espalier_trial *t, uint64_t iteration, const char *const *names,
     const double *values, unsigned count)
@@ -491,11 +494,11 @@ espalier_report(struct espalier_trial *t, uint64_t iteration, const char *name, 
 	return espalier_report_all(t, iteration, &name, &value, 1);
 }
 
-/* The folder to write the checkpoint into; empty when it is given out. */
+/* Returns the directory to write the checkpoint into; it is empty. */
 static inline const char *
 espalier_save_folder(struct espalier_trial *t)
 {
-	while (t->sealing) { /* the last checkpoint is being put away */
+	while (t->sealing) { /* the previous checkpoint is being moved */
 		DIR *folder = opendir(t->save);
 		int entries = 0;
 
@@ -510,7 +513,7 @@ espalier_save_folder(struct espalier_trial *t)
 	return t->save[0] != '\0' ? t->save : ".";
 }
 
-/* The folder holds the whole checkpoint of this iteration (rank 0). */
+/* Says that the directory holds the complete checkpoint of this iteration (rank 0). */
 static inline int
 espalier_saved(struct espalier_trial *t, uint64_t iteration)
 {

@@ -4,7 +4,7 @@
 #include <espalier/fleet.h>
 
 #define ESPL_MINUTE (60 * ESPL_SECOND)
-#define ESPL_GRID_HOUR 60u /* minutes of the future that count */
+#define ESPL_GRID_HOUR 60u /* length of the hour, in minutes */
 
 struct espl_minute {
 	espl_money price;  /* held at this minute */
@@ -16,25 +16,26 @@ struct espl_minute {
 /* all zero to begin with */
 struct espl_price_grid {
 	struct espl_minute *minutes;
-	espl_money *rises; /* [risen]: highest price of the hour after a minute, less its price */
+	espl_money *rises; /* [risen]: largest rise of the price in the hour after each minute */
 	int64_t first;     /* minute number of minutes[0]: time / 60 s */
 	uint32_t count;    /* minutes up to now */
-	uint32_t risen;    /* of them, those whose hour is over */
+	uint32_t risen;    /* those among them whose hour is over */
 	uint32_t room;     /* of both arrays */
 	uint32_t keep;     /* minutes that must be kept; 0: all */
-	espl_time read_to; /* records up to here are in */
+	espl_time read_to; /* records up to this time have been read */
 	espl_money price;  /* the last record's */
 	espl_time set_at;  /* of that price */
 	int64_t changes;
 };
 
 void espl_grid_free(struct espl_price_grid *grid);
-/* Adds what is known up to `now`; records before read_to are passed over.  ESPL_E_NOMEM. */
+/* Adds what is known up to `now`; records before read_to are skipped.  ESPL_E_NOMEM. */
 espl_status espl_grid_extend(struct espl_price_grid *grid, const struct espl_price *prices,
     uint32_t count, espl_time now);
 /* Index of the first record after `at`. */
 uint32_t espl_price_after(const struct espl_price *prices, uint32_t count, espl_time at);
-/* How many of the `window` rises before `end` exceed the margin; *of: how many there are. */
+/* Returns how many of the `window` rises before `end` exceed the margin; *of: how many there are.
+ */
 uint32_t espl_grid_exceeding(const struct espl_price_grid *grid, uint32_t end, uint32_t window,
     espl_money margin, uint32_t *of);
 #endif

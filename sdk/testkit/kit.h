@@ -1,4 +1,4 @@
-/* kit.h - the inside of a kit, shared by the test kit's own files and by check-plugin. */
+/* kit.h - the internals of a kit, shared by the test kit's own files and by check-plugin. */
 #ifndef ESPALIER_KIT_H
 #define ESPALIER_KIT_H
 #include "testkit.h"
@@ -19,11 +19,11 @@ struct kit_file {
 };
 struct kit_trial {
 	struct espl_trial pub;
-	/* untold: stopped or paused by a verdict, on_trial_end not called */
+	/* untold: stopped or paused by a verdict, but on_trial_end was not called */
 	int dropped, untold;
 };
 struct kit_group {
-	uint32_t flags, left, told, fresh; /* fresh: begun in the running call */
+	uint32_t flags, left, told, fresh; /* fresh: begun by the current call */
 };
 struct kit_seen {
 	struct espl_observation pub;
@@ -34,35 +34,37 @@ struct kit_seen {
  * interpret it; QUIET: the call is valid, but the kit does not act on it. */
 enum kit_weight { KIT_REFUSED, KIT_GRAVE, KIT_QUIET };
 
-/* A kit that is watched keeps no log: all messages are passed on while the entry runs. */
+/* A kit that is watched keeps no log: it passes all messages to these functions while the entry
+ * runs. */
 struct kit_watch {
 	void *ctx;
-	/* A sink is called, with these arguments. */
+	/* A sink was called with these arguments. */
 	void (*heard)(void *ctx, const char *call, const void *bytes, size_t size);
-	/* That call is refused, and why; not when every call is (espl_kit_set_refusing). */
+	/* That call was refused, for this reason; not called if every call is refused
+	 * (espl_kit_set_refusing). */
 	void (*refused)(void *ctx, const char *call, enum kit_weight, const char *why);
-	/* The answer of the entry does not fit as a whole. */
+	/* The entry's answer is not valid as a whole. */
 	void (*wrong)(void *ctx, const char *entry, const char *why);
-	/* An entry is called with this view (of espl_kit_report: the observation), or returned. */
+	/* An entry is called with this view (espl_kit_report: the observation), or has returned. */
 	void (*called)(void *ctx, const char *entry, const void *view);
 	void (*returned)(void *ctx, const char *entry, const void *view, espl_status,
 	    const struct espl_error *);
-	/* A plan is answered; whether it is taken. */
+	/* An entry answered with a plan; returns whether it is accepted. */
 	espl_status (*plan)(void *ctx, const struct espl_plan *);
 };
 struct kit_node {
 	struct espl_node pub;
 	struct espl_gpu **gpus;
 	uint32_t *taken;  /* [gpu] in 256ths, so that unequal shares of one GPU add up */
-	uint64_t claimed; /* by the running call: the owner to be, or ESPL_NONE */
+	uint64_t claimed; /* by the current call: the new owner, or ESPL_NONE */
 	uint32_t sound;   /* GPUs that can be used */
-	int gone, leaves; /* leaves: given up, gone when it is empty */
+	int gone, leaves; /* leaves: given up; gone when it is empty */
 };
 struct kit_item {
 	struct espl_item pub;
 	struct espl_gang gang;
 	struct espl_slot *slots;   /* in force; gang.slots points at it */
-	struct espl_slot *next;    /* as answered by the running call */
+	struct espl_slot *next;    /* as answered by the current call */
 	struct espl_share granted; /* likewise: the grant as answered */
 	uint32_t next_count;
 	uint64_t *nodes; /* pub.nodes */
@@ -105,12 +107,12 @@ struct espl_kit {
 	struct kit_trial **trials;
 	struct kit_group *groups;
 	uint64_t trial_count, group_count;
-	uint64_t trial_limit, group_limit; /* beyond which calls are refused, and the kit is full */
+	uint64_t trial_limit, group_limit; /* beyond them calls are refused, and the kit is full */
 	uint32_t brackets;                 /* of the spec */
-	int finished, asking, full;        /* asking: next_group runs */
-	int idle;                          /* rounds in which nothing trained or was to come */
-	espl_time wake;                    /* the earliest asked for, or ESPL_NEVER */
-	espl_span round;                   /* that an iteration of espl_kit_search takes */
+	int finished, asking, full;        /* asking: next_group is running */
+	int idle;        /* rounds in which nothing trained and nothing was pending */
+	espl_time wake;  /* the earliest that was requested, or ESPL_NEVER */
+	espl_span round; /* duration of an iteration in espl_kit_search */
 	struct espl_history history;
 	const struct espl_observation **seen;
 	uint64_t seen_count;
@@ -127,7 +129,7 @@ struct espl_kit {
 	uint32_t item_count, gone_count;
 	uint64_t *given_up;
 	uint32_t given_up_count;
-	int wrong; /* the answer is not to be taken */
+	int wrong; /* the answer is discarded */
 };
 
 /* Zeroed memory of the kit; ends the program when there is none. */
@@ -136,38 +138,40 @@ char *espl__kit_text(struct espl_kit *, const char *, size_t length);
 /* An array with one element more, old ones kept (the kit's memory). */
 void *espl__kit_more(struct espl_kit *, const void *, uint64_t count, size_t size);
 void espl__kit_print(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* A sink is called, with these arguments.  Returns NULL, or why it is refused already. */
+/* To be called when a plugin calls a sink.  Returns NULL, or why the call is already refused. */
 const char *espl__kit_heard(struct espl_kit *, const char *call, const void *, size_t);
-/* The same of a sink that is handed a struct: is its size set, and what is reserved 0? */
+/* The same for a sink that takes a struct: is its size set, and is what is reserved 0? */
 const char *espl__kit_handed(struct espl_kit *, const char *call, const void *, size_t size,
     size_t least, uint64_t zero);
-/* A reason to refuse it, kept until the next one. */
+/* Formats a reason to refuse the call, valid until the next one. */
 const char *espl__kit_why(struct espl_kit *, enum kit_weight, const char *format, ...)
     ESPL_PRINTF(3, 4);
-/* How the call ends: counted and written as a line.  why NULL: taken, OK; else refused. */
+/* Counts the call and logs it as a line.  why NULL: it was accepted, returns OK; else it was
+ * refused. */
 espl_status espl__kit_told(struct espl_kit *, const char *why, const char *format, ...)
     ESPL_PRINTF(3, 4);
-/* The test did something impossible. */
+/* Ends the program: the test did something impossible. */
 void espl__kit_stop(const char *what) __attribute__((noreturn));
 void espl__kit_space_init(struct espl_kit *);
 struct kit_item *espl__kit_find(const struct espl_kit *, uint64_t item);
 struct kit_node *espl__kit_find_node(const struct espl_kit *, uint64_t node);
 /* The entries of the open plugin, which must be of this kind; `error` is made ready for a call. */
 const struct espl_ops *espl__kit_ops(struct espl_kit *, espl_kind, struct espl_error *);
-/* The entry is called with this view now; it returned, with the status that is returned here. */
+/* Log that an entry is called with this view, and that it returned; espl__kit_returned returns its
+ * status. */
 void espl__kit_call(struct espl_kit *, const char *entry, const void *view);
 espl_status espl__kit_returned(struct espl_kit *, const void *view, espl_status,
     const struct espl_error *);
 /* The rounds of espl_kit_search, without the first call. */
 espl_status espl__kit_rounds(struct espl_kit *, uint32_t slots, uint64_t rounds,
     double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx);
-/* The answer of the running call is not taken, and why. */
+/* Discards the answer of the running call, for this reason. */
 void espl__kit_wrong(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* Room for this many pointers, all NULL; the caller frees it. */
 void *espl__kit_list(uint32_t count);
-/* GPUs' residents and idle numbers, counted again from the items' slots. */
+/* Counts the residents and idle GPUs of nodes again, from the slots of the items. */
 void espl__kit_count(struct espl_kit *);
-/* Reads "key=value ..." by the descriptor's options. */
+/* Reads "key=value ..." with the descriptor's options. */
 espl_status espl__kit_options(struct espl_kit *, const struct espl_plugin *, const char *text,
     struct espl_error *);
 #endif

@@ -1,4 +1,4 @@
-/* kit_cloud.h - the part of a kit in which clouds live: their leases, and what they request.
+/* kit_cloud.h - the part of a kit for clouds: their leases, and what they request.
  */
 #ifndef ESPALIER_KIT_CLOUD_H
 #define ESPALIER_KIT_CLOUD_H
@@ -21,7 +21,7 @@ struct kit_lease {
 	espl_money charged;
 	espl_span retry_after;
 	espl_time ends_at, ready_at, release_at, ended_at;
-	uint32_t releases; /* times that release was called; 0: it is not wanted */
+	uint32_t releases; /* times that release was called; 0: not yet */
 	uint32_t machines; /* different ids that were reported for it */
 	uint32_t reports;  /* events of it, apart from answers of `owned` */
 	int listed;        /* by the last answer of `owned` */
@@ -51,7 +51,7 @@ struct kit_cloud {
 	} faults[KIT_FAULTS];
 	uint32_t fault_count;
 	int struck; /* a fault has occurred */
-	int dead;   /* the driver was killed, and the entry that runs does not know */
+	int dead;   /* the driver was killed, while the entry is still running */
 
 	struct kit_lease **leases;
 	uint32_t lease_count;
@@ -67,20 +67,20 @@ struct kit_cloud {
 	char done_text[240];
 };
 
-/* ESPL_IO and the events, for the plugin that is about to be made; leases are forgotten. */
+/* Prepares ESPL_IO and the events for a plugin that is about to be created; forgets all leases. */
 void espl__kit_cloud_open(struct espl_kit *);
-/* Requests are dropped, the instance has gone. */
+/* Drops all requests, because the instance is gone. */
 void espl__kit_cloud_forget(struct espl_kit *);
-/* Calls the entry that takes the answer of the request that is due first, not after `until`.
- * 0: none is due. */
+/* Answers the first request that is due no later than `until`, by calling the plugin's entry.  0:
+ * none is due. */
 int espl__kit_cloud_answer(struct espl_kit *, espl_time until);
-/* The next thing that happens until then; 0: nothing does. */
+/* Lets the next thing happen that is due no later than `until`; 0: there is none. */
 int espl__kit_cloud_step(struct espl_kit *, espl_time until);
 void espl__kit_cloud_io(struct espl_kit *);
 struct kit_cloud *espl__kit_cloud(struct espl_kit *); /* stops the test if there is none */
 struct kit_lease *espl__kit_lease(struct espl_kit *, uint64_t lease);
 const struct espl_cloud_ops *espl__kit_cloud_ops(struct espl_kit *, struct espl_error *);
-/* adopt, or acquire with the same token, for all leases that this instance does not know. */
+/* Calls adopt, or acquire with the same token, for all leases that this instance does not know. */
 void espl__kit_cloud_ask(struct espl_kit *);
 /* Releases a machine that `owned` listed, or one that never was. */
 void espl__kit_add_stray(struct espl_kit *, const char *token, const char *id);

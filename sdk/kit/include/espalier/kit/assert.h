@@ -1,5 +1,5 @@
-/* espalier kit: assert.h - assertions that stay on: for a plugin's or its host's programming
- * errors, never for what a user, a file or a trial says.
+/* espalier kit: assert.h - assertions that are always on.  They are for programming errors of a
+ * plugin or its host, never for errors in what a user, a file or a trial provides.
  */
 #ifndef ESPALIER_KIT_ASSERT_H
 #define ESPALIER_KIT_ASSERT_H

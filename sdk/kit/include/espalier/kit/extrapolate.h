@@ -25,10 +25,10 @@ enum {
 	ESPL_EXTRAPOLATE_SLAQ,       /* the same function, fitted to all points */
 	ESPL_EXTRAPOLATE_POWER,      /* a + b k^-c */
 	ESPL_EXTRAPOLATE_DAMPED      /* last value + half of the change that the power law expects,
-				      * limited by the progress of late */
+				      * limited by recent progress */
 };
 
-/* What a fit uses; fields may be written, espl_extrapolator_read sets all of them. */
+/* Options of a fit.  espl_extrapolator_read sets all fields; they may be changed afterwards. */
 struct espl_extrapolator {
 	uint32_t kind;     /* ESPL_EXTRAPOLATE_* */
 	uint32_t stages;   /* 1: only points of the last stage are fitted */
@@ -40,7 +40,7 @@ struct espl_extrapolator {
 	double ceiling; /* > 0: the metric increases and cannot be larger; 0: it decreases */
 };
 
-/* Points fitted at most: of a longer prefix the means of neighboring points are. */
+/* Maximum number of points in a fit: a longer prefix is reduced to means of neighboring points. */
 #define ESPL_EXTRAPOLATE_POINTS 256u
 
 /* Reads "KIND[,OPTION=VALUE...]": last, earlycurve, slaq, power or damped; xi=, eps=,
@@ -49,21 +49,23 @@ struct espl_extrapolator {
 const char *espl_extrapolator_read(struct espl_extrapolator *extrapolator, const char *words,
     char *text, size_t size);
 
-/* How a prediction was made. */
+/* How a prediction was made: the function's return value. */
 enum {
 	ESPL_EXTRAPOLATED_NONE,  /* no point is finite: the prediction is infinite (for a ceiling:
 				  * minus infinity) */
-	ESPL_EXTRAPOLATED_FIT,   /* by the function asked for */
+	ESPL_EXTRAPOLATED_FIT,   /* by the function that was selected */
 	ESPL_EXTRAPOLATED_FEW,   /* the last value: fewer than five points in the stage */
-	ESPL_EXTRAPOLATED_RANGE, /* the last value: some are below 0 (or above the ceiling) */
-	ESPL_EXTRAPOLATED_LAST   /* the last value: asked for, or the curve has reached `at` */
+	ESPL_EXTRAPOLATED_RANGE, /* the last value: some values are below 0 (or above the ceiling)
+				  */
+	ESPL_EXTRAPOLATED_LAST /* the last value: it was selected, or the curve has reached `at` */
 };
-/* The value at x = `at` of a curve of which `count` points are known, x rising and positive. */
+/* Predicts the value at x = `at` of a curve of which `count` points are known; x is positive and
+ * rises. */
 uint32_t espl_extrapolate(const struct espl_extrapolator *extrapolator,
     const struct espl_point *points, uint32_t count, double at, double *prediction);
 
-/* Eq. 7: writes the index of the first point of each stage, `room` at most; returns how many stages
- * there are, 0 if no point is finite. */
+/* Eq. 7: writes the indices of the first points of at most `room` stages, and returns the number of
+ * stages, 0 if no point is finite. */
 uint32_t espl_curve_stages(const struct espl_extrapolator *extrapolator,
     const struct espl_point *points, uint32_t count, uint32_t *starts, uint32_t room);
 /* Have the last five changes all been smaller than `rate`, relative to the value before? */

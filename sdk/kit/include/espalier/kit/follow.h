@@ -1,19 +1,19 @@
 /* espalier kit: follow.h - carrying out a plan.
  *
- * A planner answers before the run how many GPUs each stage gets.  During the run this code holds
- * the nodes and makes the grants, for any plan (RubberBand 4.4): nodes are requested when a stage
- * begins (or ahead of it, planning.acquire_ahead), its trials start when all of them are ready, and
- * nodes that the next stage does not need are released at once, the oldest first; with
- * planning.release = "idle" even within the stage, once no trial waits and the node is empty. Nodes
- * that do not arrive are waited for twice as long as expected; then the stage begins on those that
- * are ready, and adds the others later.  A call costs O(changes + nodes).
+ * A planner answers before the run how many GPUs each stage gets.  During the run this code sets
+ * the targets and makes the grants that a plan calls for (RubberBand 4.4): nodes are requested when
+ * a stage begins (or ahead of it, planning.acquire_ahead), its trials start when all of them are
+ * ready, and nodes that the next stage does not need are released at once, the oldest first; with
+ * planning.release = "idle" even within the stage, once no trial waits and the node is empty. If
+ * nodes do not arrive within twice the expected time, the stage begins on those that are ready and
+ * adds the others later.  A call costs O(changes + nodes).
  *
  * Without a plan (the algorithm declares no stages, or the length of a trial is not known) each
  * trial gets the minimum that it can run on, and the cluster is as large as there are trials.
  *
  * Use: a struct espl_follow, all zero but `model`, in the instance; call espl_follow in allocate,
- * espl_follow_free in destroy.  A planner that re-plans when a run leaves its plan asks
- * espl_follow_strays and espl_follow_waits first, hands a better plan to the sink, and calls
+ * espl_follow_free in destroy.  A planner that re-plans when a run deviates from its plan calls
+ * espl_follow_strays and espl_follow_waits first, passes a better plan to the sink, and calls
  * espl_follow_again instead of espl_follow.
  */
 #ifndef ESPALIER_KIT_FOLLOW_H
@@ -32,20 +32,20 @@ struct espl_follow_at {
 	struct espl_followed *items;       /* of the running stage, in order of arrival */
 	const struct espl_plan_stage *row; /* of the running stage; NULL before the first */
 	uint32_t count, size;              /* items */
-	uint32_t next;                     /* all before it had a grant */
-	uint32_t busy;                     /* with a grant, not gone */
+	uint32_t next;                     /* all items before this one have had a grant */
+	uint32_t busy;                     /* items that have a grant and are not gone */
 	uint32_t stage;
 	uint32_t begun;         /* 1: its trials may start */
 	uint32_t active;        /* 1: its stage has work */
 	uint32_t ahead;         /* nodes held for the stage after it */
 	uint32_t each;          /* GPUs of a trial: the plan's, or fewer */
-	uint32_t held, claimed; /* nodes of its own; of these ready, and new in this call */
-	uint32_t keep;          /* nodes until the stage ends; ESPL_ANY: the plan's */
-	uint32_t freed;         /* of the others, given back in this call */
+	uint32_t held, claimed; /* nodes that it owns: ready ones, and those claimed in this call */
+	uint32_t keep;          /* nodes to hold until the stage ends; ESPL_ANY: as planned */
+	uint32_t freed;         /* other nodes, released in this call */
 	/* planning.release: 1: trials of the stage are on unplanned nodes, or straddle nodes */
 	uint32_t strewn, zero;
-	espl_time lacks_since; /* nodes that it needs; NEVER: it has them */
-	espl_time ask_at;      /* when to ask for the next stage's nodes; NEVER */
+	espl_time lacks_since; /* since when it lacks nodes; NEVER: it has enough */
+	espl_time ask_at;      /* when to request the next stage's nodes; NEVER: not set */
 	espl_time wait_until;  /* for the stage's nodes; NEVER: not waiting */
 };
 /* all zero to begin with */
@@ -61,26 +61,28 @@ struct espl_follow {
 	/* the same, from a stage's begin until the next one's nodes are requested */
 	double *asks;
 	double sd_s;    /* of the whole job's time */
-	espl_time from; /* when that plan came in force */
+	espl_time from; /* when that plan came into force */
 	/* items below this id were looked at by espl_follow_strays */
 	uint64_t strays_seen;
 	struct espl_roster roster; /* without a plan */
 };
 
 void espl_follow_free(struct espl_follow *f);
-/* In allocate.  offer: the one to use without a plan. */
+/* Call it in allocate.  offer: the one to use without a plan. */
 espl_status espl_follow(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, uint32_t offer, struct espl_error *error);
 
-/* Whether a stage has waited for nodes for longer than could be expected. *offer: of those nodes.
+/* Returns whether a stage has waited for nodes longer than expected.  *offer: the offer of those
+ * nodes.
  */
 int espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *view,
     uint32_t *offer);
-/* Whether a stage begins in this call, and differs by more than 5 % (and three standard deviations)
- * from the time predicted for it. *bracket: the one of the stage. */
+/* Returns whether a stage begins in this call at a time that differs by more than 5 % (and three
+ * standard deviations) from the prediction.  *bracket: its bracket. */
 int espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view,
     uint32_t *bracket);
-/* A new plan was given to the sink: it is in force in the next call, which comes at once. */
+/* Call it after passing a new plan to the sink.  The plan is in force in the next call, which
+ * follows at once. */
 espl_status espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink);
 

@@ -1,11 +1,11 @@
 /* espalier kit: interrupt.h - how likely a spot machine is to be interrupted within the hour.
  *
- * A predictor answers for one market: the chance that a lease made now with a certain maximum
- * price is interrupted within the next hour because the price exceeds that maximum (strictly), or,
- * for `hazard`, because the provider takes machines back at a certain rate.  Answers depend on the
+ * A predictor answers for one market: the chance that a lease made now with a certain maximum price
+ * is interrupted within the next hour because the price exceeds that maximum (strictly), or, for
+ * `hazard`, because the provider takes machines back at a certain rate.  Answers depend on the
  * arguments, the options and what was asked before: no clock, no environment, no files.
  *
- * Use: espl_predictor_defaults, change what is wanted, espl_predictor_open in create, one for each
+ * Use: espl_predictor_defaults, then change options; espl_predictor_open in create, one for each
  * market; espl_predictor_train if the kind learns; espl_predictor_ask with rising `now`;
  * espl_predictor_close in destroy.
  */
@@ -36,11 +36,11 @@ enum {
 #define ESPL_PREDICT_CHOICES \
 	"empirical|never|constant|hazard|oracle|logistic|tributary|revpred|adaptive"
 
-/* How far above the present price the maximum price is, in dollars per node-hour. */
+/* By how much the maximum price exceeds the current price, in dollars per node-hour. */
 typedef uint32_t espl_margin_kind;
 enum {
 	ESPL_MARGIN_UNIFORM = 0, /* drawn from [low, high) */
-	ESPL_MARGIN_RELATIVE,    /* low x the present price */
+	ESPL_MARGIN_RELATIVE,    /* low x the current price */
 	ESPL_MARGIN_ALG2         /* SpotTune's Algorithm 2 */
 };
 struct espl_margin {
@@ -60,28 +60,28 @@ enum {
 struct espl_predictor_options {
 	espl_predictor_kind kind;
 	espl_correct correct;      /* networks */
-	struct espl_margin margin; /* trained on; RevPred as published: ALG2 */
-	espl_span window;          /* EMPIRICAL, ADAPTIVE: how much of the past counts */
+	struct espl_margin margin; /* margins to train with; RevPred as published: ALG2 */
+	espl_span window;          /* EMPIRICAL, ADAPTIVE: length of the past that is used */
 	double rate;               /* CONSTANT: the probability */
-	double prior_rate;         /* HAZARD: interruptions per node-hour where nothing is known */
-	double prior_hours;        /* HAZARD: node-hours that the prior counts for */
-	espl_time utc;             /* instant 0 as nanoseconds since 1970 UTC: hour and weekday */
-	uint64_t seed;             /* of training */
+	double prior_rate;   /* HAZARD: interruptions per node-hour that are assumed without data */
+	double prior_hours;  /* HAZARD: weight of this prior, in node-hours */
+	espl_time utc;       /* instant 0 as nanoseconds since 1970 UTC: hour and weekday */
+	uint64_t seed;       /* of training */
 	uint32_t log_margin; /* networks: 1: see log(maximum price - price), not the maximum */
 	uint32_t hidden;     /* networks: width; a multiple of 8 */
 	uint32_t samples;    /* drawn from the training period */
-	uint32_t epochs;     /* networks: at most; the best one on the last day is kept */
+	uint32_t epochs;     /* networks: maximum; the epoch that is best on the last day is kept */
 };
 
 struct espl_predictor; /* of one market */
 
-/* One question.  prices are the market's records, oldest first; a record holds until the next one.
- * The caller may pass all of them every time, or only those since the previous question: what is
- * needed later is copied.  Records after `now` are used by the oracle alone. */
+/* What to predict for.  prices are the market's records, oldest first; a price is valid until the
+ * next record.  The caller may pass all of them every time, or only those since the previous call:
+ * what is needed later is copied.  Records after `now` are used by the oracle alone. */
 struct espl_market_case {
 	const struct espl_price *prices;
 	uint32_t count, zero;
-	espl_time now;        /* never less than in the previous question */
+	espl_time now;        /* never less than in the previous call */
 	espl_money max_price; /* per node-hour; 0: none, the price cannot end the lease */
 	double hazard_hour;   /* HAZARD: as in struct espl_offer; NaN unknown */
 	double hazard_hours;
@@ -102,9 +102,9 @@ void espl_predictor_close(struct espl_predictor *predictor); /* NULL: nothing */
 espl_status espl_predictor_train(struct espl_predictor *predictor, const struct espl_price *prices,
     uint32_t count, espl_time from, espl_time until);
 
-/* The probability; NaN: not known (the kind is not trained, there is less than an hour of history
- * before the last one, the future that the oracle needs is missing, or out of memory).  1 if the
- * present price exceeds max_price. */
+/* Returns the probability.  NaN: not known (the kind is not trained, there is less than an hour of
+ * history, the prices that the oracle needs are missing, or there is no memory).  1 if the current
+ * price exceeds max_price. */
 double espl_predictor_ask(struct espl_predictor *predictor, const struct espl_market_case *ask);
 
 /* ---- shared with allocators and evaluations ------------------------------------------------- */
@@ -117,7 +117,7 @@ double espl_alg2_max_price(const double *prices, uint32_t count);
 double espl_alg2_at(const struct espl_price *prices, uint32_t count, espl_time now);
 /* A network's output corrected for class weights; positives: their share of the training set. */
 double espl_correct_weights(double output, double positives, espl_correct correct);
-/* The price in force at an instant; -1: none yet. */
+/* The price that is valid at an instant; -1: none yet. */
 espl_money espl_price_at(const struct espl_price *prices, uint32_t count, espl_time at);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
-/* espalier kit: node_map.h - the nodes' GPUs as a placer's working copy.
+/* espalier kit: node_map.h - a placer's working copy of the nodes' GPUs.
  *
- * Nodes are kept in lists by their number of idle GPUs, so that the best or the worst fit is
- * found in O(GPUs of a node); the GPUs of a node are looked at when it is first touched; every
- * change can be undone, so that a placer may try.
+ * Nodes are kept in lists by their number of idle GPUs, so that the best or the worst fit is found
+ * in O(GPUs of a node); the GPUs of a node are read when it is first used; every change can be
+ * undone, so that a placer can try alternatives.
  *
  * Use: espl_node_map_load at the beginning of a call; espl_node_map_drop the slots of gangs that
- * may move; espl_node_map_place those of gangs that move; look at `failed` (out of memory) before
+ * may move; espl_node_map_place those of gangs that move; check `failed` (out of memory) before
  * calling the sink; espl_node_map_free in destroy.
  */
 #ifndef ESPALIER_KIT_NODE_MAP_H
@@ -22,9 +22,9 @@ struct espl_node_map_gpu {
 /* one node */
 struct espl_node_map_entry {
 	const struct espl_node *node;
-	uint32_t cells;      /* index of its first cell; ESPL_ANY: not looked at yet */
+	uint32_t cells;      /* index of its first cell; ESPL_ANY: not read yet */
 	uint32_t idle;       /* whole GPUs that are free */
-	uint32_t usable;     /* takes gangs: READY, not retiring, not closed by us */
+	uint32_t usable;     /* accepts gangs: READY, not retiring, not given up in this call */
 	uint32_t prev, next; /* of the same idle number; ESPL_ANY none */
 };
 struct espl_node_map_step {
@@ -33,17 +33,18 @@ struct espl_node_map_step {
 }; /* a change, for undoing */
 /* all zero to begin with */
 struct espl_node_map {
-	struct espl_node_map_entry *entries; /* as the view's nodes, by id */
+	struct espl_node_map_entry *entries; /* one for each node of the view, by id */
 	struct espl_node_map_gpu *cells;
 	struct espl_node_map_step *steps;
 	uint32_t *heads; /* first entry with that many idle GPUs */
 	uint32_t count, entry_room, cell_count, cell_room, step_count, step_room, head_room;
 	uint32_t widest; /* most GPUs of one node */
-	uint32_t failed; /* 1: out of memory: the working copy is worthless */
+	uint32_t failed; /* 1: out of memory: the working copy must not be used */
 };
 
 void espl_node_map_free(struct espl_node_map *map);
-/* Makes room for `count` elements of `size` bytes; NULL: out of memory, the old one stands. */
+/* Makes room for `count` elements of `size` bytes; NULL: out of memory, and the old array is still
+ * valid. */
 void *espl_array_grow(void *at, uint32_t *room, uint32_t count, size_t size);
 /* Begins a call: nodes are the view's, by id.  ESPL_E_NOMEM. */
 espl_status espl_node_map_load(struct espl_node_map *map, const struct espl_node *const *nodes,
@@ -57,7 +58,7 @@ void espl_node_map_change(struct espl_node_map *map, uint32_t i, uint32_t gpu, u
 /* Removes the slots of a gang, or restores them (sign 1); lost nodes are skipped. */
 void espl_node_map_drop(struct espl_node_map *map, const struct espl_slot *slots, uint32_t count,
     int32_t sign);
-/* Undoes everything since step_count was `mark`. */
+/* Undoes every change made since step_count was `mark`. */
 void espl_node_map_undo(struct espl_node_map *map, uint32_t mark);
 /* May the gang be placed on this node, if there is room?  offer: ESPL_ANY, or only this one's. */
 int espl_node_map_admits(const struct espl_node_map *map, uint32_t i, const struct espl_gang *gang,
@@ -70,9 +71,10 @@ uint32_t espl_node_map_find_fit(const struct espl_node_map *map, const struct es
  * must have as many idle ones: returns how many it had. */
 uint32_t espl_node_map_place(struct espl_node_map *map, uint32_t i, uint32_t gpus, uint32_t packing,
     struct espl_slot *slots);
-/* A GPU of node i that is shared in this degree and has room, or ESPL_ANY. */
+/* Finds a GPU of node i that is shared with this packing and has room, or ESPL_ANY. */
 uint32_t espl_node_map_find_hole(struct espl_node_map *map, uint32_t i, uint32_t packing);
-/* Puts one worker onto a GPU that is idle, or shared in this degree and with room; 0: neither. */
+/* Places one worker on a GPU that is idle, or is shared with this packing and has room; 0: it is
+ * neither. */
 uint32_t espl_node_map_join(struct espl_node_map *map, uint32_t i, uint32_t gpu, uint32_t packing,
     struct espl_slot *slot);
 /* Places the gang on whole idle nodes of one offer and size; 0: there are not enough. */
@@ -82,7 +84,7 @@ uint32_t espl_node_map_place_on_nodes(struct espl_node_map *map, const struct es
  * node by node, the best fit first. share.gpus; 0: there is no room, and nothing was changed. */
 uint32_t espl_node_map_place_rest(struct espl_node_map *map, const struct espl_gang *gang,
     uint32_t offer, struct espl_slot *slots, uint32_t done);
-/* A gang that may straddle nodes, on as few as possible, all of one offer. */
+/* Places a gang that may span nodes on as few nodes as possible, all of one offer. */
 uint32_t espl_node_map_place_across(struct espl_node_map *map, const struct espl_gang *gang,
     uint32_t offer, struct espl_slot *slots);
 /* Is this node empty? */

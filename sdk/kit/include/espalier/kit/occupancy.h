@@ -1,8 +1,7 @@
-/* espalier kit: occupancy.h - which gangs are on which node, and undoing what was tried.
+/* espalier kit: occupancy.h - which gangs are on which node, and undoing attempts.
  *
  * For placers that move gangs to make room or to empty nodes: the index is built only when it is
- * asked for, in O(gangs), and a whole attempt (several gangs removed, others placed) can be
- * undone.
+ * needed, in O(gangs), and a whole attempt (several gangs removed, others placed) can be undone.
  *
  * Use: espl_occupancy_begin in each call after espl_moves_gather; espl_occupancy_index before the
  * fields from, gangs and move_of are read; espl_occupancy_free in destroy.
@@ -55,7 +54,7 @@ const struct espl_slot *espl_occupancy_slots(const struct espl_occupancy *occupa
     uint32_t *count);
 /* Brings the index up to date.  1: it is; 0: out of memory (the map's failed is set). */
 int espl_occupancy_index(struct espl_occupancy *occupancy);
-/* Takes a gang out of the node map; its move becomes open.  from and gangs still list it. */
+/* Removes a gang from the node map; its move becomes open.  from and gangs still list it. */
 void espl_occupancy_vacate(struct espl_occupancy *occupancy, uint32_t gang);
 /* Treats GPUs whose gangs have ended, or have another place already and are about to leave, as idle
  * in the node map from now on. Call it before moves are settled. 0: out of memory (the map's failed

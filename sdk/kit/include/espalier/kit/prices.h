@@ -1,12 +1,12 @@
 /* espalier kit: prices.h - reads files of spot prices, and logs of interruptions: CSV with a
  * header, one line per price or observation.
  *
- * Columns are found by name, so that providers' exports can be read as they are: offer (name,
- * instance_type), time (from, timestamp), price (price_hour, spot_price) and, where the file has
- * them, market, zone (availability_zone) and product_description.  Times are seconds, or dates in
- * UTC or with an offset from it.  Lines that are empty or begin with '#' are skipped.  A log has
- * `nodes` and `interrupted` instead of the price: how many nodes were held until this time, and
- * how many of them were interrupted then.
+ * Columns are found by name, so that exports of providers can be read unchanged: offer (name,
+ * instance_type), time (from, timestamp), price (price_hour, spot_price) and, if the file has them,
+ * market, zone (availability_zone) and product_description.  Times are seconds, or dates in UTC or
+ * with an offset from it.  Lines that are empty or begin with '#' are skipped.  A log has `nodes`
+ * and `interrupted` instead of the price: how many nodes were held until this time, and how many of
+ * them were interrupted then.
  *
  * Use: espl_price_reader_open, espl_price_reader_next (of a log: espl_interruptions_open,
  * espl_interruptions_next) until it returns ESPL_E_UNKNOWN, espl_price_reader_close.  A file may
@@ -52,7 +52,7 @@ struct espl_price_reader {
 };
 
 /* Reads the header.  ESPL_E_CONFIG: see why, hint and line.  Close it in any case.  The bytes must
- * stay as they are until the last record in them is read. */
+ * not change until the last record in them has been read. */
 espl_status espl_price_reader_open(struct espl_price_reader *reader, const void *bytes,
     uint64_t size);
 /* The next line: its series, time (since 1970 for dates) and price.  ESPL_E_UNKNOWN: the end;
@@ -64,7 +64,7 @@ espl_status espl_interruptions_open(struct espl_price_reader *reader, const void
 /* *nodes >= *interrupted, and above 0 unless both are 0. */
 espl_status espl_interruptions_next(struct espl_price_reader *reader, uint32_t *series,
     espl_time *at, double *nodes, double *interrupted);
-/* Continues with these bytes, after the end of those before. */
+/* Continues with these bytes, after the end of the previous part. */
 void espl_price_reader_more(struct espl_price_reader *reader, const void *bytes, uint64_t size);
 void espl_price_reader_close(struct espl_price_reader *reader);
 int espl_price_text_is(const struct espl_price_text *text, const char *other);

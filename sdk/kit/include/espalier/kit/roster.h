@@ -1,11 +1,11 @@
 /* espalier kit: roster.h - the items of an allocator's view, kept up to date.
  *
- * The roster holds an entry for each item, at the item's own index in the view, and the sums that
- * a decision needs, so that a call costs O(changes) with 100,000 items queued.  Departures are
- * found by comparing the two lists, in O(log items) each.  It also knows which grants are legal
- * for an item.
+ * The roster holds an entry for each item, at the item's index in the view, and the sums that a
+ * decision needs, so that a call costs O(changes) with 100,000 items queued.  Departures are found
+ * by comparing the two lists, in O(log items) each.  It also knows which grants are legal for an
+ * item.
  *
- * Use: espl_roster_sync first thing in allocate; then entry i of the roster is view->items[i];
+ * Use: call espl_roster_sync first in allocate; then entry i of the roster is view->items[i];
  * espl_roster_grant to change a grant; espl_roster_free in destroy.
  */
 #ifndef ESPALIER_KIT_ROSTER_H
@@ -16,17 +16,17 @@ extern "C" {
 #endif
 
 #define ESPL_ROSTER_PACKING \
-	64u /* degrees of sharing that are distinguished; higher ones count as this */
+	64u /* highest packing that is counted separately; higher ones count as this one */
 
-/* one item, as known at its last change */
+/* one item, as of its last change */
 struct espl_entry {
 	uint64_t id;
 	espl_time arrived;
 	uint32_t gpus, packing; /* its grant in force: gpus 0 waits */
-	uint32_t least;         /* smallest legal grant; 0: none is legal, ever */
-	uint32_t most;          /* largest useful one; ESPL_ANY no limit */
+	uint32_t least;         /* smallest legal grant; 0: no grant is legal */
+	uint32_t most;          /* largest useful grant; ESPL_ANY: no limit */
 	uint32_t fixed;         /* 1: a resize would lose its work (ITEM_NO_SAVE) */
-	uint32_t want;          /* the plugin's own; 0 at arrival */
+	uint32_t want;          /* for the plugin's own use; 0 at arrival */
 };
 struct espl_touch {
 	uint64_t id;
@@ -73,19 +73,19 @@ uint64_t espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t pe
  * becomes the number that can then be used. */
 uint32_t espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uint64_t limit,
     uint64_t *gpus);
-/* Number of the offer of this name, or of the first one still sold (name NULL or "").
+/* Number of the offer with this name, or of the first one that is not withdrawn (name NULL or "").
  * ESPL_ANY: there is none. */
 uint32_t espl_find_offer(const struct espl_offer *const *offers, uint32_t count, const char *name);
-/* The same, into *number; ESPL_E_CONFIG with the known names, blaming `option`, if the cloud
- * has no such offer.  A sold-out offer is not an error: *number is then ESPL_ANY.  The
- * offers are known from an allocator's first call on. */
+/* The same, into *number; ESPL_E_CONFIG with the known names, at `option`, if the cloud has no such
+ * offer.  An offer that was withdrawn is not an error: *number is then ESPL_ANY.  The offers are
+ * known from an allocator's first call on. */
 espl_status espl_choose_offer(const struct espl_offer *const *offers, uint32_t count,
     const char *name, uint32_t option, uint32_t *number, struct espl_error *error);
-/* Throughput on that many whole GPUs, `unit` GPUs being 1: linear between measured points,
- * constant behind the last (RubberBand 4.1); proportional where nothing was measured. */
+/* Throughput on that many whole GPUs, `unit` GPUs being 1: linear between measured points, constant
+ * beyond the last (RubberBand 4.1); proportional if nothing was measured. */
 double espl_throughput(const struct espl_item *item, uint32_t gpus);
 /* The fastest grant of whole GPUs of at most `most`, by the item's measured speeds; of equally fast
- * ones the narrowest, so that every narrower grant is slower.  0: none is legal. */
+ * ones the smallest, so that every smaller grant is slower.  0: none is legal. */
 uint32_t espl_useful(const struct espl_item *item, uint32_t per_node, uint32_t most);
 
 /* ---- the list ---------------------------------------------------------------------------- */
@@ -99,20 +99,21 @@ espl_roster_at(const struct espl_roster *roster, uint32_t index)
 void espl_roster_free(struct espl_roster *roster);
 /* Index of the entry, or ESPL_ANY. */
 uint32_t espl_roster_find(const struct espl_roster *roster, uint64_t id, espl_time arrived);
-/* Brings the roster up to the view.  per_node: GPUs of the nodes that will carry the items.
+/* Updates the roster from the view.  per_node: GPUs of the nodes that the items will run on.
  * ESPL_E_NOMEM. */
 espl_status espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
     uint32_t per_node);
-/* E_CONFIG at the plugin's option of that number, the most GPUs that its user allows (0: no limit),
- * if every item needs more. */
+/* ESPL_E_CONFIG at this option of the plugin if every item needs more than `most` GPUs (0: no
+ * limit), the option's value. */
 espl_status espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t option,
     struct espl_error *error);
-/* Whole GPUs that all grants take together, sharers packed as closely as possible. */
+/* Number of whole GPUs that all grants take, if items that share GPUs are packed as closely as
+ * possible. */
 uint64_t espl_roster_used(const struct espl_roster *roster);
-/* What espl_roster_used would be, had entry `index` this grant. */
+/* What espl_roster_used would return if entry `index` had this grant. */
 uint64_t espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus,
     uint32_t packing);
-/* Index of the first item at or behind `from` that waits; the roster's count if none does. */
+/* Index of the first item from `from` on that waits; the roster's count if none does. */
 uint32_t espl_roster_waiting(struct espl_roster *roster, uint32_t from);
 /* As espl_roster_grant, with ESPL_GRANT_* flags. */
 espl_status espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink,

@@ -1,9 +1,9 @@
 /* espalier kit: rung_table.h - a table of rungs that trials climb together.
  *
  * Successive halving, Hyperband's brackets and any other search "train n trials to iteration u,
- * keep the best m, train those to v, ..." differ only in their table of rungs.  The walk is
- * here: closed groups, ranking by (loss, id) whatever the order of arrival, dropping, and replacing
- * promoted trials that fail with the next best.
+ * keep the best m, train those to v, ..." differ only in their table of rungs.  This file
+ * implements the rest: closed groups, ranking by (loss, id) whatever the order of arrival, dropping
+ * trials, and replacing promoted trials that fail by the next best.
  *
  * Use: a plugin that is one rung table fills in the table with espl_rung_table_plugin_*, and writes
  * only a function that fills it, with espl_rung_table_add, and a create that names it.  Any other
@@ -26,7 +26,7 @@ struct espl_rung {
 	uint32_t trials; /* how many enter it */
 	uint32_t zero;
 };
-/* a trial that is at the end of its rung */
+/* a trial that has reached the end of its rung */
 struct espl_rung_score {
 	struct espl_score score; /* first: espl_score_order compares these */
 	/* its iterations: fewer than the rung's if it joined late */
@@ -42,8 +42,8 @@ struct espl_rung_table {
 	const struct espl_first *first; /* the user's points, or NULL */
 	struct espl_rung *rungs;
 	struct espl_rung_score *scores; /* trials that wait at the end of the running rung */
-	struct espl_rung_score *spares; /* not promoted into it, best first: the next best takes
-					 * the place of a promoted trial that failed */
+	struct espl_rung_score *spares; /* not promoted into it, best first: the next best replaces
+					 * a promoted trial that failed */
 	double *unit, *values;          /* room for one configuration */
 	uint64_t group;                 /* of the running rung; ESPL_NONE before the first */
 	uint32_t rung_count;
@@ -51,9 +51,9 @@ struct espl_rung_table {
 	uint32_t stage;                   /* the running rung */
 	uint32_t waiting;                 /* scores gathered */
 	uint32_t begun;                   /* trials in the running rung */
-	uint32_t failed;                  /* of them, in the group that runs */
+	uint32_t failed;                  /* failed ones among them, in the running group */
 	uint32_t spare_next, spare_count; /* spares still there: [next, count) */
-	uint32_t over;                    /* 1: the last rung has ended, or nothing is left */
+	uint32_t over;                    /* 1: the last rung has ended, or no trial is left */
 	uint32_t widest;                  /* trials of the widest rung */
 	uint32_t grows; /* 1, set by the plugin: a rung may be wider than the one before;
 			 * newcomers train that rung's iterations alone, and in later rungs
@@ -68,7 +68,8 @@ struct espl_rung_table {
 espl_status espl_rung_table_init(struct espl_rung_table *table, const struct espl_host *host,
     struct espl_error *error);
 void espl_rung_table_free(struct espl_rung_table *table);
-/* Appends a rung.  until must rise, trials must not, and both be positive: ESPL_E_BUG else. */
+/* Appends a rung.  until must rise, trials must not, and both must be positive; otherwise
+ * ESPL_E_BUG. */
 espl_status espl_rung_table_add(struct espl_rung_table *table, uint32_t trials, uint64_t until,
     struct espl_error *error);
 /* Declares a spec of one bracket: the rungs, with increments instead of cumulative iterations. */
@@ -84,9 +85,9 @@ void espl_rung_table_trial_ended(struct espl_rung_table *table, const struct esp
 /* The same; the trial ranks by `loss` instead of the one that it reported last. */
 void espl_rung_table_trial_ended_as(struct espl_rung_table *table, const struct espl_trial *trial,
     espl_end how, double loss);
-/* The running rung's group has ended: the best are promoted.  A promoted trial that failed for good
- * is replaced by the next best first, in a further group of the same stage.  Sets over when this
- * was the last rung or no trial is left to promote; finish is the caller's to call. */
+/* Call it when the group of the running rung has ended: promotes the best trials.  Before that, a
+ * promoted trial that failed is replaced by the next best, in another group of the same stage.
+ * Sets over when this was the last rung or no trial is left to promote; the caller calls finish. */
 espl_status espl_rung_table_promote(struct espl_rung_table *table, struct espl_search_sink *sink,
     struct espl_error *error);
 
