@@ -1,7 +1,7 @@
 """The build backend of the package (PEP 517 and 660), with the standard library alone.
 
-`make wheel` calls build_wheel with {"program": DIR, "platform": TAG}: what is in DIR (bin, lib,
-libexec) goes into the wheel as espalier/_program, and TAG says for which systems that is.
+`make wheel` calls build_wheel with {"program": DIR, "platform": TAG}: the contents of DIR (bin,
+lib, libexec) become espalier/_program in the wheel, and TAG says which systems they are for.
 """
 
 import base64
@@ -49,7 +49,7 @@ def _metadata():
 
 
 def _sources():
-    """The package's files, as paths from here."""
+    """The package's files, as relative paths."""
     names = ["espalier_trial.py"]
     for folder, folders, files in os.walk(os.path.join(here, "espalier")):
         folders[:] = [name for name in folders if name not in ("__pycache__", "_program")]

@@ -11,10 +11,10 @@
             model.write(os.path.join(run.save, "model"))
             run.saved(i)
 
-The loop ends by itself when the trial is paused, stopped or at its budget; then exit normally.
-Outside espalier the reports are printed and the program runs to its own number of iterations.
-Only the standard library is used; Python 3.6 or later.  The protocol itself is described in
-trial-protocol.md.  Copy this file beside your program if you like: it is made for that.
+The loop ends when the trial is paused, stopped or at its budget; then exit normally.  Outside
+espalier the reports are printed and the program runs to its own number of iterations.  It needs
+Python 3.6 or later and only the standard library.  trial-protocol.md describes the protocol itself.
+You may copy this file into the directory of your program.
 """
 
 import atexit
@@ -43,7 +43,7 @@ def _number(name, default):
 
 
 class Run:
-    """One start of a trial on this rank; made by start()."""
+    """One start of a trial on this rank; returned by start()."""
 
     def __init__(self, params, iterations):
         path = os.environ.get("ESPALIER_PARAMS")
@@ -90,12 +90,12 @@ class Run:
 
     @property
     def save(self):
-        """The folder to write a checkpoint into; empty when it is given out."""
+        """The directory to write a checkpoint into; it is empty."""
         if not self.inside and not self._save:
             self._save = os.path.join(os.getcwd(), "checkpoint")
             os.makedirs(self._save, exist_ok=True)
         while self._sealing and not self._empty():
-            time.sleep(0.002)                  # the last checkpoint is being put away
+            time.sleep(0.002)                  # the previous checkpoint is being moved
         self._sealing = False
         return self._save
 
@@ -106,7 +106,7 @@ class Run:
             return False
 
     def _on_term(self, _number, _frame):
-        """A notice to leave soon: on rank 0 the next verdict is to save and to end."""
+        """Handles a request to end soon: on rank 0 the next verdict is to save and to end."""
         if os.getpid() != self._pid:
             self._on_term_forked()
             return
@@ -124,9 +124,9 @@ class Run:
             pass
 
     def _on_term_forked(self):
-        """A process forked from this one, a data loader's for example, has its handler too.  Asked
-        together with its parent it stays, as that does, which still needs it to get to the end of
-        the iteration; asked alone (Process.terminate) it ends, as any process does."""
+        """A process forked from this one, such as a data loader, has this handler, too.  If its
+        parent gets SIGTERM as well, it stays: the parent needs it until the end of the iteration.
+        If it alone gets SIGTERM (Process.terminate), it ends, as any process does."""
         try:
             # The parent's notice to itself; only once, and not one from before the fork.
             if not self._terminated and _ready([self._wake[0]], 0.1):
@@ -138,7 +138,7 @@ class Run:
         os.kill(os.getpid(), signal.SIGTERM)
 
     def iterations(self):
-        """The iterations to train, as far as the budget goes, also when it grows."""
+        """Yields the iterations to train, up to the budget, which may grow meanwhile."""
         while not self.ended and self.iteration < self.budget:
             before = self.iteration
             yield before + 1
@@ -146,16 +146,16 @@ class Run:
                 self.iteration += 1
 
     def listen(self, listener):
-        """From now on rank 0 calls listener(iteration, metrics) before each report."""
+        """Makes rank 0 call listener(iteration, metrics) before each report."""
         self._listeners.append(listener)
 
     def report(self, iteration, metrics, finished=False):
-        """Reports what came out of an iteration and returns what to do now.
+        """Reports the metrics of an iteration and returns what to do next.
 
-        Waits for the answer.  finished=True: the trial is complete before its budget.
-        Only rank 0's metrics count.  Where torch.distributed is initialized, the other ranks call
-        this as well and get rank 0's verdict.  Elsewhere send it to them by your own means (MPI),
-        and call follow() there.
+        Waits for the answer.  finished=True: the trial is complete before its budget.  Only rank
+        0's metrics count.  If torch.distributed is initialized, the other ranks call this, too, and
+        get rank 0's verdict. Otherwise send it to them yourself (for example with MPI), and call
+        follow() there.
         """
         iteration = _whole(iteration)
         self.iteration = iteration
@@ -190,8 +190,8 @@ class Run:
         return verdict
 
     def _fetch(self, iteration):
-        """Rank 0's verdict.  Asks for it again and again: at its budget a trial may wait for hours,
-        longer than a store or a collective operation does."""
+        """Polls for rank 0's verdict: a trial at its budget may wait for hours, longer than the
+        timeout of a store or of a collective operation."""
         pause = 0.001
         while self._store.add("espalier/reported/%d" % iteration, 0) == 0:
             time.sleep(pause)
@@ -199,13 +199,13 @@ class Run:
         return Verdict(*json.loads(self._store.get("espalier/verdict/%d" % iteration).decode()))
 
     def _linger(self):
-        """The store ends with rank 0: before, the others fetch the verdict to end."""
+        """Waits until the other ranks have fetched the last verdict, since the store ends with rank 0."""
         until = time.monotonic() + 5
         while self._store.add("espalier/ended", 0) < self.world - 1 and time.monotonic() < until:
             time.sleep(0.01)
 
     def follow(self, verdict):
-        """Takes over a verdict that another rank got; returns it."""
+        """Applies a verdict that rank 0 received, and returns it."""
         self.budget = verdict.budget
         if verdict.end and not self.ended and self.rank != 0:
             self._store = self._store or _torch_store()
@@ -215,7 +215,7 @@ class Run:
         return verdict
 
     def saved(self, iteration):
-        """Says that run.save holds the whole checkpoint of this iteration (rank 0)."""
+        """Says that run.save holds the complete checkpoint of this iteration (rank 0)."""
         if self._socket is not None:
             self._send({"saved": _whole(iteration)})
             self._sealing = True
@@ -267,8 +267,8 @@ def _report_socket():
 
 
 def _torch_store():
-    """The store at which the ranks of torch.distributed met; None if the program does not use that.
-    Unlike a collective operation it needs no GPU, and only those who ask."""
+    """The store that torch.distributed was initialized with; None if the program does not use it.
+    Unlike a collective operation it needs no GPU, and not every rank has to take part."""
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
@@ -276,8 +276,8 @@ def _torch_store():
 
 
 def _ready(sockets, seconds=None):
-    """Those of the sockets that can be read, after a wait.  Not select(): it knows no descriptor
-    beyond 1023, however few are waited for."""
+    """Waits until a socket can be read, and returns those that can.  select() does not work with
+    descriptors above 1023."""
     poll = select.poll()
     for s in sockets:
         poll.register(s, select.POLLIN)
@@ -286,14 +286,14 @@ def _ready(sockets, seconds=None):
 
 
 def _whole(value):
-    """The number of an iteration."""
+    """Checks and returns the number of an iteration."""
     if int(value) != value or value < 1:
         raise ValueError("iterations are counted 1, 2, 3: %r is none" % (value,))
     return int(value)
 
 
 def _plain(name, value):
-    """A number as strict JSON has it: what is not finite becomes a word."""
+    """A metric as a value of strict JSON: a number that is not finite becomes a string."""
     try:
         value = float(value)
     except (TypeError, ValueError):
@@ -303,12 +303,12 @@ def _plain(name, value):
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-_run = None     # keeps the socket open even if the program lets go of its Run
+_run = None     # keeps the socket open even if the program drops its Run
 
 
 def start(params=None, iterations=10):
-    """Begins: reads the environment.  The arguments are for runs by hand, outside espalier.
-    Called again in a trial it returns the same Run: there is one socket."""
+    """Reads the environment and returns the Run.  The arguments are used outside espalier only.
+    Called again in a trial, it returns the same Run."""
     global _run
     if _run is None or not _run.inside:
         _run = Run(params, iterations)

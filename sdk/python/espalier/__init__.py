@@ -1,8 +1,8 @@
 """espalier: elastic hyperparameter tuning, from Python.
 
-    run = espalier.run("search.cfg")    run a search; espalier.load(DIR) reads one that has run
+    run = espalier.run("search.cfg")    runs a search; espalier.load(DIR) opens an earlier run
     run.best(), run.trials()            its results
-    espalier.trial                      what a training script reports through
+    espalier.trial                      the module with which a training script reports
 
 Nothing is imported before it is used, so that a trial starts fast.
 """

@@ -1,4 +1,4 @@
-"""Configurations written in Python: a dict as the text of a configuration file."""
+"""Converts a dict to the text of a configuration file."""
 
 import math
 import re
@@ -32,7 +32,7 @@ def _parameter(given: Any) -> Any:
 
 
 def _own(value: Any) -> Any:
-    """What is Python's own of a number or an array of NumPy or PyTorch."""
+    """Converts a number or an array of NumPy or PyTorch to Python's own types."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -43,7 +43,7 @@ def _name(name: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as `--set` takes it, too."""
+    """A value in the syntax of configuration files and of `--set`."""
     value = _own(value)
     if isinstance(value, Mapping):
         return "{ %s}" % "".join("%s = %s; " % (_name(name), value_text(inner)) for name, inner in value.items())
@@ -75,6 +75,6 @@ def _escape(found: "re.Match[str]") -> str:
 
 
 def _alike(values: List[Any]) -> bool:
-    """Can these be an array?  Its elements are of one type, and neither groups nor lists."""
+    """Can these be an array?  Its elements have one type, and are neither groups nor lists."""
     kinds = {type(value) for value in values}
     return len(kinds) == 1 and kinds <= {bool, int, float, str}

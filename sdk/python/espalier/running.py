@@ -1,4 +1,4 @@
-"""Runs a search, with its progress on the terminal or in the notebook."""
+"""Runs a search and shows its progress on the terminal or in the notebook."""
 
 import collections
 import importlib
@@ -32,10 +32,11 @@ def run(config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
         set: Optional[Mapping[str, Any]] = None, progress: bool = True) -> Run:
     """Runs a search to its end and returns its results.
 
-    config is a configuration file, or a dict of the same structure (its space also as minimize()
-    takes it), whose relative paths are relative to the working directory.  dir is the run directory (default: the experiment's or the
-    file's name, and the time).  set overrides values, for example {"algorithm.trials": 9}.
-    Interrupted (Ctrl-C, the notebook's stop button) it stops cleanly, and resume(dir) continues."""
+    config is a configuration file, or a dict of the same structure (its space may also be written
+    as for minimize()).  Relative paths in a dict are relative to the working directory.  dir is the
+    run directory (default: the experiment's or the file's name, and the time).  set overrides
+    values, for example {"algorithm.trials": 9}.  If it is interrupted (Ctrl-C, the notebook's stop
+    button) the run stops cleanly, and resume(dir) continues it."""
     written = None
     try:
         if isinstance(config, Mapping):

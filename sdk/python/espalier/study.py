@@ -1,4 +1,4 @@
-"""Ask and tell: the program chooses trials, Python evaluates them (docs/ask-and-tell.md)."""
+"""Ask and tell: espalier chooses trials, Python evaluates them (docs/ask-and-tell.md)."""
 
 import json
 import math
@@ -21,26 +21,26 @@ from espalier.running import Error
 Path = Union[str, "os.PathLike[str]"]
 
 _RESTARTS = 5      # of the process that drives the search, while one request waits
-_AT_ONCE = 1000    # requests on their way: their answers fit into buffers
+_AT_ONCE = 1000    # pending requests: their answers fit into buffers
 _serving: List["subprocess.Popen[bytes]"] = []    # processes that still serve other clients
 
 
 class Verdict(NamedTuple):
-    """What becomes of a trial after a result."""
+    """What happens to a trial after a result."""
 
     verdict: str             # "continue", "pause" (it may be handed out again) or "stop"
     state: str               # "running", "paused", "completed", "stopped early", "unfinished", "failed", ...
     until: Optional[int]     # the iteration to train up to, if it continues
-    save: bool               # keep its state: another trial may begin from it
+    save: bool               # keep its state: another trial may start from it
 
     @property
     def end(self) -> bool:
-        """Is this trial not to be trained further now?"""
+        """True if the trial is not to be trained further now."""
         return self.verdict != "continue"
 
 
 class Trial:
-    """A configuration to evaluate: params, from iteration (done) until iteration `until`."""
+    """A configuration to evaluate: train `params` from `iteration` (already done) to `until`."""
 
     def __init__(self, given: Mapping[str, Any]):
         self.id: int = given["trial"]
@@ -55,7 +55,7 @@ class Trial:
         return "<Trial %d: %s, iteration %d to %d>" % (self.id, self.params, self.iteration, self.until)
 
     def iterations(self) -> Iterator[int]:
-        """The iterations to train, as long as the results that are told allow it."""
+        """Yields the iterations to train, until a result that is told ends the trial."""
         iteration = self.iteration
         while self.state == "running" and iteration < self.until:
             iteration += 1
@@ -71,7 +71,7 @@ class Best(NamedTuple):
 
 
 class Study:
-    """A search that is open.  It may be used by several threads, and be opened by several processes."""
+    """An open search.  Several threads may use it, and several processes may open it."""
 
     def __init__(self, arguments: Sequence[str], environment: Optional[Mapping[str, str]] = None):
         self._environment = dict(environment or program.environment())
@@ -96,10 +96,12 @@ class Study:
     def ask(self, n: int, *, wait: bool = True) -> List[Trial]: ...
 
     def ask(self, n: Optional[int] = None, *, wait: bool = True) -> Union[Trial, List[Trial], None]:
-        """The next trial, or up to n of them; None (an empty list) when the search is complete.
+        """Returns the next trial, or up to n of them; None (or an empty list) when the search is
+        complete.
 
         An algorithm may need results of open trials before it can choose another one.  With `wait`
-        this waits for other processes and threads to tell theirs; else it returns as if complete."""
+        this waits until other processes and threads have told theirs; otherwise it returns None or
+        what there is."""
         delay = 0.001
         while True:
             reply = self._request({"op": "ask", "n": 1 if n is None else n})
@@ -119,7 +121,7 @@ class Study:
                                "the study again)" % ", ".join(str(trial.id) for trial in own[:10]))
 
     def __iter__(self) -> Iterator[Trial]:
-        """Trials, until the search is complete."""
+        """Yields trials until the search is complete."""
         while True:
             trial = self.ask()
             if trial is None:
@@ -128,14 +130,14 @@ class Study:
 
     def tell(self, trial: Union[Trial, int], value: Any, iteration: Optional[int] = None,
              metrics: Optional[Mapping[str, Any]] = None) -> Verdict:
-        """A result of a trial at an iteration (by default the last that it trains to).
+        """Tells the result of a trial at an iteration (by default trial.until).
 
-        It is on the disk when this returns.  value is the metric of the study; NaN is a result, the
-        worst.  metrics are further ones."""
+        The result is on disk when this returns.  value is the metric of the study; NaN counts as
+        the worst result.  metrics holds other metrics."""
         return self.tell_all([(trial, value, iteration, metrics)])[0]
 
     def tell_all(self, results: Iterable[Tuple[Any, ...]]) -> List[Verdict]:
-        """Several results, each a tuple of the arguments of tell(): much faster than one by one."""
+        """Tells several results, each a tuple of arguments of tell(): much faster than one by one."""
         told = list(results)
         requests = [_report(*result) for result in told]
         replies = self._requests(requests)
@@ -150,7 +152,7 @@ class Study:
         return verdicts
 
     def fail(self, trial: Union[Trial, int], text: str = "") -> Verdict:
-        """The trial cannot be evaluated, for this reason."""
+        """Says that the trial cannot be evaluated, and why."""
         text = str(text or "failed").replace("\0", " ").encode(errors="replace").decode()
         return self._settle(trial, self._request({"op": "fail", "trial": _id(trial), "text": text[:4000]}))
 
@@ -166,11 +168,11 @@ class Study:
     # ---- what is known
 
     def best(self) -> Optional[Dict[str, Any]]:
-        """The best trial so far: trial, metric, iteration, params; None: there is no result."""
+        """The best trial so far: trial, metric, iteration, params; None if there is no result."""
         return cast(Optional[Dict[str, Any]], self._request({"op": "best"})["best"])
 
     def trials(self) -> List[Dict[str, Any]]:
-        """All trials: trial, state, iteration, metric (None: none, or not a number), params."""
+        """All trials: trial, state, iteration, metric (None if there is none, or it is NaN), params."""
         found: List[Dict[str, Any]] = []
         while True:
             page = self._request({"op": "trials", "from": len(found), "n": 1000})["trials"]
@@ -183,7 +185,7 @@ class Study:
         return self._request({"op": "status"})
 
     def results(self) -> Run:
-        """The run directory, as espalier.load() reads it: pandas, figures.  Complete after close()."""
+        """The results as espalier.load() returns them: pandas, figures.  Complete after close()."""
         return Run(self.directory)
 
     # ---- the process
@@ -200,7 +202,8 @@ class Study:
             stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
 
     def _restart(self) -> None:
-        """The process was killed, or this is a fork: its trials are ours again, if no one has them."""
+        """Starts the process again (it was killed, or this is a fork), and takes back our trials
+        unless another client has them."""
         self._let_go()
         self._start([self.directory])
         if self._open:
@@ -248,13 +251,14 @@ class Study:
         return replies
 
     def _is_new(self, request: Mapping[str, Any]) -> bool:
-        """Is this the first that we tell of it?  Then it is no error if another client, to whom our
-        trial was handed when the process that drives the search was killed, was faster."""
+        """Is this our first report of this iteration?  Then it is not an error if another client,
+        which got our trial when the process that drives the search was killed, has already told
+        it."""
         trial = self._open.get(request.get("trial", -1))
         return trial is not None and request.get("iteration", trial.until) > trial.iteration
 
     def _exchange(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
-        """The answers; fewer if the process has ended meanwhile."""
+        """Returns the answers; fewer if the process has ended meanwhile."""
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         replies = []
@@ -274,7 +278,7 @@ class Study:
         return replies
 
     def _check_killed(self, restarts: int) -> None:
-        """Has the process been killed, or refused something?"""
+        """Raises an error unless the process was killed and may be started again."""
         assert self._process is not None
         status = self._process.returncode
         self._errors.seek(0)
@@ -284,7 +288,7 @@ class Study:
             raise Error(message or "espalier ask ended with status %d" % status, status)
 
     def close(self) -> None:
-        """Leaves the study.  Trials that were asked for and not told are handed out again."""
+        """Leaves the study.  Trials that were asked for but not told are handed out again."""
         with self._lock:
             self._closed = True
             self._leave()
@@ -333,7 +337,7 @@ def _check(replies: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _number(name: str, value: Any) -> Union[float, str]:
-    """A number of any library; a word for those that JSON does not have."""
+    """A number of any library as a float, or as a string if JSON cannot express it."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -355,10 +359,10 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
          set: Optional[Mapping[str, Any]] = None) -> Study:
     """Opens a search for ask and tell.
 
-    config is a configuration file, a dict of the same structure (its space also as minimize() takes
-    it), or the directory of a study.  dir is
-    the run directory (default: a new one, named after the experiment and the time); if it is there,
-    the study in it is continued.  set overrides values, for example {"algorithm.trials": 9}."""
+    config is a configuration file, a dict of the same structure (its space may also be written as
+    for minimize()), or the directory of a study.  dir is the run directory (default: a new one,
+    named after the experiment and the time); if it exists, the study in it is continued.  set
+    overrides values, for example {"algorithm.trials": 9}."""
     written = None
     try:
         if isinstance(config, Mapping):
@@ -410,11 +414,11 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
              algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = ()) -> Best:
-    """The parameters for which f(params) is least.
+    """Finds the parameters for which f(params) is lowest.
 
-    space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as in
-    a configuration file.  With dir the study is kept there, and continued if it is there.  A trial
-    fails if f raises one of `catch`; all else ends the search."""
+    space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as
+    in a configuration file.  With dir, the study is kept in that directory, and continued if it
+    exists.  A trial fails if f raises one of `catch`; any other exception ends the search."""
     return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch)
 
 
@@ -422,5 +426,5 @@ def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
              algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = ()) -> Best:
-    """The parameters for which f(params) is greatest; see minimize()."""
+    """Finds the parameters for which f(params) is highest; see minimize()."""
     return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch)

@@ -1,4 +1,4 @@
-"""The trial's side: what a training script reports through.
+"""For training scripts: reports metrics to espalier.
 
     import espalier.trial
 

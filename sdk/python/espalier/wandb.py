@@ -3,7 +3,7 @@
     run = espalier.trial.start(params={"lr": 0.1}, iterations=10)
     espalier.wandb.log(run, mode="offline")    # from here on each report is logged
 
-What is logged offline lies in the trial's own directory: `wandb sync --append RUN/trials/*/output/wandb/offline-run-*`.
+Offline logs are in the trial's own directory: `wandb sync --append RUN/trials/*/output/wandb/offline-run-*`.
 """
 
 import os
@@ -18,8 +18,8 @@ from espalier.trial import Run
 def log(run: Run, **options: Any) -> Optional[Any]:
     """Logs parameters now and the metrics of each report, with the iteration as the step.
 
-    options: those of wandb.init(), such as project, entity, tags and mode.
-    Returns what wandb.init() returns; None on ranks other than 0.
+    options are passed to wandb.init(), for example project, entity, tags and mode. Returns what
+    wandb.init() returns; None on ranks other than 0.
     """
     if run.rank != 0:
         return None
