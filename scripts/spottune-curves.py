@@ -170,8 +170,8 @@ def real_stages(data, folder):
     kinds = ["earlycurve,xi=0.5,eps=0.01", "earlycurve"]
     answer = judge(table, "accuracy", 1, kinds, [0.9])
     by = {r["extrapolator"]: round(r["staged"] * answer["curves"]) for r in answer["results"]}
-    return ["Of %d runs of cifar10 and imagenet with staged schedules (Pollux), the published constants find a second "
-            "stage in %d, 0.1 and 0.05 in %d." % (answer["curves"], by[kinds[0]], by[kinds[1]]), ""]
+    return ["In %d runs of cifar10 and imagenet with staged schedules (Pollux), the published constants find a second "
+            "stage in %d, the constants 0.1 and 0.05 in %d." % (answer["curves"], by[kinds[0]], by[kinds[1]]), ""]
 
 
 def listed(names):

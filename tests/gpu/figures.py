@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The figures of check-gpu as tables: medians, with the least and the most in parentheses.
+"""The figures of check-gpu as tables: medians, with the minimum and the maximum in parentheses.
 
     figures.py FIGURES.JSONL >docs/results/gpu.md
 
@@ -56,7 +56,7 @@ def section(title, some):
 
 versions = sorted({f["version"] for f in of("torch")})
 print("# GPUs: figures\n")
-print("*For users with GPUs, and readers who want to know what was measured: medians, with the least and the most in parentheses.*\n")
+print("*For users with GPUs, and readers who want to know what was measured: medians, with the minimum and the maximum in parentheses.*\n")
 print("Made by `tests/gpu/figures.py` from what [`make check-gpu`](../gpu-check.md) measured on %s. PyTorch %s.\n" % (
     "; and on ".join("one %s: driver %s, CUDA %s, NCCL %s, %s cores, Linux %s" % (
         m.get("gpu") or "?", m.get("driver") or "?", m.get("cuda", "?"), m.get("nccl", "?"), m.get("cores", "?"), m.get("kernel", "?")) for m in machines),
@@ -108,7 +108,7 @@ if cold:
 if of("loss"):
     print("A rank that is killed, on one %s:\n" % of("loss")[0]["on"])
 for world in sorted({f["world"] for f in of("loss")}):
-    print("* Of %d ranks one was killed: the others noticed after %s ms." % (world, spread([1000 * f["seen_s"] for f in of("loss", world=world)], "%.1f")))
+    print("* One of %d ranks was killed: the others noticed after %s ms." % (world, spread([1000 * f["seen_s"] for f in of("loss", world=world)], "%.1f")))
 for f in of("kill"):
     print("* A rank of %d processes was killed: after %.2f s none of them was left." % (f["ranks"], f["all_replaced_s"]))
 if of("resize"):

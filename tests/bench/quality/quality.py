@@ -262,7 +262,7 @@ def judge_pbt(found):
 
 
 def table(results, reference, pbt_rows, seeds, out):
-    out.write("Mean regret ± standard error over %d seeds, beside the reference's over 20, and by how many standard "
+    out.write("Mean regret ± standard error over %d seeds, compared with the reference's over 20, and by how many standard "
               "errors\nof the difference ours is above it (negative: better).\n" % seeds)
     for name in problems.PROBLEMS:
         rows = [c for c in cells(results, reference) if c[1] == name]
