@@ -68,9 +68,10 @@ report_quiet(struct espl__exec *x)
 			: "trial %s: no report for %s%s; trial.report_limit is not set",
 		    espl__trial_name(espl__trial_uid(g->trial), name),
 		    espl__format_short(x->now - g->last_seen, since),
-		    s->reported                    ? ""
-			: s->config->trial.metrics ? " (no line of its output fits trial.metrics)"
-						   : " (does the program call run.report()?)",
+		    s->reported ? ""
+			: s->config->trial.metrics
+			? " (no line of its output matched trial.metrics)"
+			: " (does the program call run.report()?)",
 		    espl__format_short(s->config->trial.report_limit, limit));
 	}
 }

@@ -53,7 +53,7 @@ static espl_status
 random_token(uint64_t *token, struct espl__diag *diag)
 {
 	if (getrandom(token, sizeof *token, 0) != (ssize_t)sizeof *token)
-		return espl__fail_errno(diag, "cannot read random numbers from the system");
+		return espl__fail_errno(diag, "cannot get random bytes from the system");
 	return ESPL_OK;
 }
 

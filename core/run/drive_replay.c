@@ -165,7 +165,7 @@ check_header(const struct espl__run_state *run, struct espl__diag *diag)
 	int other = strcmp(header->version, PACKAGE_VERSION) != 0;
 
 	if (header->simulated != run->drive->exec.simulated)
-		return espl__fail(diag, ESPL_E_CONFIG, "the journal is of a %s run",
+		return espl__fail(diag, ESPL_E_CONFIG, "the journal is from a %s run",
 		    header->simulated ? "simulated" : "real");
 	if (header->seed != run->drive->seed) {
 		(void)espl__fail(diag, ESPL_E_CONFIG,

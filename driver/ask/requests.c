@@ -207,7 +207,7 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 		value = json_object_get(others, objective);
 	if (read_number(value, &number) != 0) {
 		refuse_request(client,
-		    "'value' must be a number, or null for what is not a number");
+		    "'value' must be a number, or null if the result is not a number");
 		return NULL;
 	}
 	if (others != NULL && !json_is_object(others)) {

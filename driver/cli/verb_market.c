@@ -82,7 +82,8 @@ read_margin(const char *flag, const char *text, struct espl_margin *margin, stru
 	if (used != (int)strlen(text) || !(m.low >= 0 && m.low < 1e5) ||
 	    (m.kind == ESPL_MARGIN_UNIFORM && !(m.high > m.low && m.high < 1e5))) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "--%s: '%s' is not a margin", flag, text);
-		espl__hint(diag, "uniform:A,B (dollars, A < B) or relative:X (times the price)%s",
+		espl__hint(diag,
+		    "use uniform:A,B (dollars, A < B) or relative:X (times the price)%s",
 		    strcmp(flag, "margin") == 0 ? "" : ", alg2 or same");
 		return ESPL_E_CONFIG;
 	}

@@ -126,7 +126,7 @@ static const struct espl__flag market_flags[] = { { "offer", 0, "NAME",
 	    "or revpred" },
 	{ "train-days", 0, "N", "days for training at the beginning (default: 9)" },
 	{ "margin", 'm', "MARGIN",
-	    "maximum price above the present price: uniform:A,B dollars or relative:X times the "
+	    "maximum price above the current price: uniform:A,B dollars or relative:X times the "
 	    "price (default: relative:0.1)" },
 	{ "train-margin", 0, "MARGIN",
 	    "margins that networks are trained on: as --margin, alg2 (default of revpred) or same "
@@ -275,13 +275,13 @@ const struct espl__verb espl__verbs[] = {
 	    "use ssh -L.\n",
 	    serve_flags, 0, ESPL__POSITIONAL_MAX, espl__verb_serve },
 	{ "nodes", "[DIR|--config FILE] [--release RUN [--force]] [--json]",
-	    "list or release the machines that runs of yours hold",
+	    "list or release the machines that your runs hold",
 	    "Asks the cloud of the run directory DIR, or of the configuration FILE, for the "
 	    "machines of all\n"
 	    "your runs.  The driver of a run is `running`, `stopped`, or `unknown` if the "
 	    "directory "
 	    "of the run\n"
-	    "is neither here nor beside DIR.  The cost so far is the present price times the age; "
+	    "is neither here nor next to DIR.  The cost so far is the current price times the age; "
 	    "what the\n"
 	    "provider does not report is `unknown`.  --release ends the machines of a run that was "
 	    "killed and\n"

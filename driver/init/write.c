@@ -226,7 +226,7 @@ write_metrics(struct writer *w)
 	}
 	if (w->metric.pattern == NULL) {
 		espl__print(w->to,
-		    "  # Each line of JSON that the script prints brings its numbers.\n"
+		    "  # The numbers in each line of JSON that the script prints are metrics.\n"
 		    "  metrics = { from = \"stdout\"; format = \"json\";");
 		if (w->metric.member != NULL)
 			espl__print(w->to, " iteration = \"%s\";", w->metric.member);

@@ -114,7 +114,8 @@ add_record(const struct reading *r, struct espl__price_series *s, const struct e
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, r->path, r->reader.line,
 		    "offer '%s' has no price for %.0f days before this line", s->offer,
 		    (double)(record->from - last) * 1e-9 / 86400);
-		espl__hint(diag, "add what is missing, or use only the part before or after it");
+		espl__hint(diag,
+		    "add the missing prices, or use only the part before or after the gap");
 		return ESPL_E_CONFIG;
 	}
 	if (s->count > 0 && record->from == last)

@@ -176,9 +176,10 @@ read_speeds(const struct espl__node *n, struct espl__arena *arena, struct espl_p
 	if ((*points)[0].y != 1.0) {
 		FAIL(n->children[0], "'%s' must start with (1, 1.0)", n->name);
 		espl__hint(diag,
-		    packing ? "it pairs trials on one GPU with their total throughput relative to "
-			      "one trial alone"
-			    : "it pairs GPUs with the throughput relative to one GPU");
+		    packing ? "each element is a number of trials on one GPU and their total "
+			      "throughput relative to one trial alone"
+			    : "each element is a number of GPUs and the throughput relative to one "
+			      "GPU");
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 1; i < *count; i++)

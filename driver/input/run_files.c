@@ -137,7 +137,7 @@ refuse_entry(const struct walk *w, const char *path, const char *why)
 {
 	espl__fail_at(w->diag, ESPL_E_CONFIG, w->files->file, w->files->line,
 	    "trial.files: '%s' %s", path, why);
-	espl__hint(w->diag, "leave out what trials do not need with a line in " IGNORE_FILE);
+	espl__hint(w->diag, "exclude what trials do not need with a line in " IGNORE_FILE);
 	return ESPL_E_CONFIG;
 }
 
@@ -207,8 +207,8 @@ add_file(struct walk *w, const char *path, const char *from, const struct stat *
 	w->bytes += (uint64_t)st->st_size;
 	if (++w->count > FILES_MOST || w->bytes > BYTES_MOST)
 		return refuse_entry(w, path,
-		    w->bytes > BYTES_MOST ? "is too much: all files together exceed 1 GiB"
-					  : "is too much: there are more than 100000 files");
+		    w->bytes > BYTES_MOST ? "cannot be copied: all files together exceed 1 GiB"
+					  : "cannot be copied: there are more than 100000 files");
 	if (w->to == NULL && access(from, R_OK) != 0)
 		return refuse_entry(w, path, "cannot be read");
 	if (w->to == NULL)
@@ -284,8 +284,8 @@ visit_entry(struct walk *w, const char *path, int selected, unsigned depth)
 	else if (strcmp(path, ESPL__MANIFEST) == 0)
 		; /* that of the copy of an earlier run */
 	else if (folder && depth >= DEEPEST)
-		status =
-		    refuse_entry(w, path, "is nested too deep, or a link to a directory above");
+		status = refuse_entry(w, path,
+		    "is nested too deeply, or is a link to a parent directory");
 	else if (folder)
 		status = walk_folder(w, path, fits == SELECTED, depth + 1);
 	else if (S_ISREG(st.st_mode))

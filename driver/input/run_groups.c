@@ -23,11 +23,11 @@ static const struct espl_option experiment_options[] = {
 	    .help = "Whether to minimize or maximize the metric." },
 	[EXPERIMENT_DEADLINE] = { .name = "deadline",
 	    .type = ESPL_OPT_SPAN,
-	    .help = "Time limit of the experiment, which ends cleanly when it is reached. Absent: "
+	    .help = "Time limit of the experiment, which ends cleanly when it is reached. Default: "
 		    "no limit." },
 	[EXPERIMENT_BUDGET] = { .name = "budget",
 	    .type = ESPL_OPT_MONEY,
-	    .help = "Maximum cost of the machines in US dollars. Absent: no limit." },
+	    .help = "Maximum cost of the machines in US dollars. Default: no limit." },
 	[EXPERIMENT_SEED] = { .name = "seed",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
@@ -50,7 +50,7 @@ static const struct espl_option experiment_options[] = {
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4294967294",
-	    .help = "Maximum number of GPUs of the whole experiment. Absent: no limit." },
+	    .help = "Maximum number of GPUs of the whole experiment. Default: no limit." },
 	[EXPERIMENT_INNER] = { .name = "inner",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false",
@@ -80,8 +80,8 @@ static const struct espl_option trial_options[] = {
 		    "file or a run directory. See docs/curves.md." },
 	[TRIAL_DIRECTORY] = { .name = "directory",
 	    .type = ESPL_OPT_PATH,
-	    .help =
-		"Working directory of commands. Absent: the directory of the configuration file." },
+	    .help = "Working directory of commands. Default: the directory of the configuration "
+		    "file." },
 	[TRIAL_GPUS_MIN] = { .name = "gpus_min",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
@@ -93,7 +93,7 @@ static const struct espl_option trial_options[] = {
 	    .min = "1",
 	    .max = "4294967294",
 	    .help =
-		"Maximum number of GPUs per trial. Absent: no limit; 1024 if an offer has no "
+		"Maximum number of GPUs per trial. Default: no limit; 1024 if an offer has no "
 		"nodes_max. A trial on N GPUs runs as N processes (ranks); set 1 if the program "
 		"can use only one GPU or slot." },
 	[TRIAL_PACKING_MAX] = { .name = "packing_max",
@@ -192,7 +192,7 @@ static const struct espl__core_member trial_members[] = {
 	    "Files that trials need: [ \"train.py\", \"lib/\", \"*.json\" ], relative to the "
 	    "working directory, except what .espalierignore names there. The run keeps a copy of "
 	    "them in its "
-	    "directory, and trials work in that copy; a node that does not see it is sent one. A "
+	    "directory, and trials work in that copy; nodes that do not see it receive a copy. A "
 	    "string names a directory whose contents are copied." },
 	{ "env", "group of strings",
 	    "Variables added to the environment of every rank. The values are stored in the run "
@@ -211,7 +211,8 @@ static const struct espl__core_member space_members[] = {
 	{ "NAME.quantum", "number", "Step between values, starting at low." },
 	{ "NAME.values", "array", "Labels of a choice or ordinal." },
 	{ "NAME.default", "value",
-	    "Value used if a user's configuration leaves the parameter out." },
+	    "Value used if a configuration in experiment.first or of a warm start lacks the "
+	    "parameter." },
 	{ "NAME.when", "group",
 	    "Makes the parameter active only if parameters listed before it have these values: { "
 	    "optimizer = \"sgd\"; } or { layers = [ 2, 3 ]; }." },
@@ -247,7 +248,8 @@ static const struct espl_option cloud_options[] = {
 	    .min = "1",
 	    .max = "32",
 	    .help = "Command that a node runs after that, for example to shut itself down: "
-		    "( \"sudo\", \"-n\", \"poweroff\" ). It has a minute. Needs patience above "
+		    "( \"sudo\", \"-n\", \"poweroff\" ). It is killed after one minute. Needs "
+		    "patience above "
 		    "0s." },
 	[CLOUD_GIVE_UP] = { .name = "give_up",
 	    .type = ESPL_OPT_INT,
@@ -302,7 +304,7 @@ static const struct espl_option workload_options[] = {
 	[WORKLOAD_TRACE] = { .name = "trace",
 	    .type = ESPL_OPT_PATH,
 	    .help = "CSV file of jobs with the columns job, arrives_s, work_s, nodes_min and "
-		    "nodes_max; see docs/pool.md for further columns. Absent: random jobs are "
+		    "nodes_max; see docs/pool.md for further columns. Default: random jobs are "
 		    "generated from `jobs` and the options after it." },
 	[WORKLOAD_UNIT] = { .name = "unit",
 	    .type = ESPL_OPT_INT,
@@ -432,19 +434,19 @@ static const struct espl_option entry_options[ENTRY_COUNT] = {
 	    .help = "Arrival time of the experiment after the start of the pool." },
 	[ENTRY_NAME] = { .name = "name",
 	    .type = ESPL_OPT_STRING,
-	    .help = "Name of the experiment in the pool. Absent: the name in its file." },
+	    .help = "Name of the experiment in the pool. Default: the name in its file." },
 	[ENTRY_WEIGHT] = { .name = "weight",
 	    .type = ESPL_OPT_REAL,
-	    .help = "Priority of the experiment, above 0. Absent: the weight in its file." },
+	    .help = "Priority of the experiment, above 0. Default: the weight in its file." },
 	[ENTRY_GPUS_MAX] = { .name = "gpus_max",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4294967294",
-	    .help = "Maximum number of GPUs of the experiment. Absent: gpus_max in its file." },
+	    .help = "Maximum number of GPUs of the experiment. Default: gpus_max in its file." },
 	[ENTRY_INNER] = { .name = "inner",
 	    .type = ESPL_OPT_BOOL,
 	    .help = "Whether the pool's allocator treats the experiment as a single item whose "
-		    "share the allocator of its file divides. Absent: the value in its file." },
+		    "share the allocator of its file divides. Default: the value in its file." },
 };
 
 #define COUNT(array_) ((uint32_t)(sizeof(array_) / sizeof((array_)[0])))
@@ -461,7 +463,8 @@ espl__core_groups(void)
 		[GROUP_SPACE] = { "space", "The hyperparameters; NAME is the name of one of them.",
 		    NULL, 0, COUNT(space_members), space_members },
 		[GROUP_CLOUD] = { "cloud",
-		    "Options of every cloud, beside those of the plugin. See docs/sessions.md.",
+		    "Options of every cloud, in addition to those of the plugin. See "
+		    "docs/sessions.md.",
 		    cloud_options, COUNT(cloud_options), 0, NULL },
 		[GROUP_STORE] = { "store",
 		    "Where checkpoints are kept during a run. See docs/stores.md.",

@@ -112,8 +112,8 @@ forbid_checkpoints(struct espl__run_config *config, const struct espl__node *tri
 
 	if (node != NULL && config->trial.checkpoint)
 		return refuse_setting(node, diag,
-		    "trial: 'checkpoint' cannot be true with 'metrics': a program that does not "
-		    "listen cannot be asked to save",
+		    "trial: 'checkpoint' cannot be true with 'metrics': a program that only prints "
+		    "cannot be asked to save",
 		    "remove it, or let the program report as in docs/trial-protocol.md");
 	config->trial.checkpoint = 0;
 	value->as.i = 0; /* a resumed run reads it as it is printed */

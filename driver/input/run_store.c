@@ -21,17 +21,18 @@ const struct espl_option espl__store_options[STORE_COLLECT + 1] = {
 		    "run." },
 	[STORE_REGION] = { .name = "region",
 	    .type = ESPL_OPT_STRING,
-	    .help = "Region of the bucket. Absent: AWS_REGION, or else AWS_DEFAULT_REGION." },
+	    .help = "Region of the bucket. Default: AWS_REGION, or else AWS_DEFAULT_REGION." },
 	[STORE_ENDPOINT] = { .name = "endpoint",
 	    .type = ESPL_OPT_STRING,
 	    .help = "URL of a compatible store, such as \"https://minio.example:9000\"; the bucket "
-		    "is part of the path. Absent: Amazon S3 in the region." },
+		    "is part of the path. Default: Amazon S3 in the region." },
 	[STORE_PROFILE] = { .name = "profile",
 	    .type = ESPL_OPT_STRING,
-	    .help = "Profile in ~/.aws that has the keys. Absent: as the AWS CLI finds them." },
+	    .help = "Profile in ~/.aws that contains the keys. Default: the keys that the AWS CLI "
+		    "would use." },
 	[STORE_OWNER] = { .name = "owner",
 	    .type = ESPL_OPT_STRING,
-	    .help = "Number of the AWS account that the bucket must belong to. Absent: any." },
+	    .help = "ID of the AWS account that the bucket must belong to. Default: any." },
 	[STORE_PART] = { .name = "part_mb",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "16",
@@ -87,7 +88,7 @@ check_store(const struct espl__run_config *config, struct espl__diag *diag)
 	if (!is_bucket(config->s3_bucket))
 		return refuse_store(values, STORE_BUCKET, diag,
 		    "store: 'bucket' is not the name of a bucket",
-		    "3 to 63 letters, digits, dots and hyphens, without \"s3://\"");
+		    "use 3 to 63 letters, digits, dots and hyphens, without \"s3://\"");
 	if (prefix[0] == '\0' || prefix[0] == '/' || prefix[strlen(prefix) - 1] == '/' ||
 	    strstr(prefix, "//") != NULL || strspn(prefix, PREFIX) != strlen(prefix) ||
 	    strlen(prefix) > 500)

@@ -145,7 +145,7 @@ append_log(const struct espl__ragent *agent, uint64_t trial, const void *bytes, 
 	if (fd >= 0)
 		close(fd);
 	if (diag.status != ESPL_OK && !agent->real->log_lost)
-		espl__log(ESPL_WARN, "%s; what follows of the logs may be missing", diag.text);
+		espl__log(ESPL_WARN, "%s; the rest of the logs may be missing", diag.text);
 	agent->real->log_lost |= diag.status != ESPL_OK;
 	free(path);
 	free(folder);

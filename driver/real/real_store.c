@@ -130,8 +130,8 @@ look_at(struct stored_move *s, uint64_t size, struct espl__buf *manifest)
 		return s->diag.status;
 	if (total == s->size && espl__digest(0, manifest->data, manifest->size) == s->digest)
 		return ESPL_OK;
-	return espl__fail(&s->diag, ESPL_E_REMOTE,
-	    "what is in the bucket is not what was sent ('%s')", s->data);
+	return espl__fail(&s->diag, ESPL_E_REMOTE, "'%s' in the bucket differs from what was sent",
+	    s->data);
 }
 
 static void

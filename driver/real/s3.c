@@ -131,8 +131,8 @@ espl__s3_begin(struct espl__s3 *s3, const char *key, char **upload, struct espl_
 
 	at = espl__buf_text(&call.body);
 	if (status == ESPL_OK && !espl__xml_text(&at, "UploadId", id, sizeof id))
-		status =
-		    espl__fail(diag, ESPL_E_REMOTE, "%s gave no number to an upload", s3->name);
+		status = espl__fail(diag, ESPL_E_REMOTE,
+		    "%s did not return an UploadId for an upload", s3->name);
 	if (status == ESPL_OK)
 		*upload = espl__strdup(id);
 	espl__buf_free(&call.body);
@@ -226,7 +226,7 @@ espl__s3_get(struct espl__s3 *s3, const char *key, uint64_t from, uint64_t size,
 	    from + size - 1);
 	status = espl__s3_ask(s3, &call, diag);
 	if (status == ESPL_OK && (call.status != 206 || call.body.size != size))
-		status = espl__fail(diag, ESPL_E_REMOTE, "%s: '%s' is shorter than it must be",
+		status = espl__fail(diag, ESPL_E_REMOTE, "%s: '%s' is shorter than expected",
 		    s3->name, key);
 	*total = call.total;
 	*to = call.body;
@@ -254,7 +254,7 @@ espl__s3_put_new(struct espl__s3 *s3, const char *key, const void *bytes, size_t
 	status = espl__s3_get(s3, key, 0, size, &call.body, &total, diag); /* perhaps our own */
 	if (status == ESPL_OK && (total != size || memcmp(call.body.data, bytes, size) != 0))
 		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "%s: '%s' is there already, with other content", s3->name, key);
+		    "%s: '%s' already exists, with different content", s3->name, key);
 	espl__buf_free(&call.body);
 	return status;
 }

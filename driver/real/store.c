@@ -74,7 +74,7 @@ load_secret(struct espl__real *real, struct espl__diag *diag)
 	    bytes.size == sizeof real->secret)
 		memcpy(real->secret, bytes.data, sizeof real->secret);
 	else if (getrandom(real->secret, sizeof real->secret, 0) != (ssize_t)sizeof real->secret)
-		status = espl__fail_errno(diag, "the system gives no random bytes");
+		status = espl__fail_errno(diag, "cannot get random bytes from the system");
 	else
 		status = espl__file_write_private(path, real->secret, sizeof real->secret, diag);
 	espl__buf_free(&bytes);

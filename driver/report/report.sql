@@ -272,7 +272,7 @@ SELECT substr(name, 1, 121) AS name, json_extract(param, '$.type') AS type,
   json_extract(param, '$.scale') AS scale, json_extract(param, '$.low') AS low,
   json_extract(param, '$.high') AS high, json_extract(param, '$.values') AS "values"
 FROM parameter ORDER BY n;
--- Of many trials a third of those shown are the foremost, the others a sample of all ranks.
+-- Of many trials a third of those shown are the best, the others a sample of all ranks.
 -- @sample
 SELECT rank, id, substr(state, 1, 17) AS state, iteration,
   CASE WHEN abs(metric) < 1e308 * 1.79 THEN CAST(printf('%.8g', metric) AS REAL) END AS metric,

@@ -291,7 +291,7 @@ function drawParallel(search, name) {
   note("Drag along an axis to mark a range: lines outside fade, and the table of trials shows " +
     "the others. A click on an axis clears it.", shown.length < ranked.length ||
     search.shown.length < search.of
-    ? ` Of ${search.of} trials, ${shown.length} are drawn: the foremost and an even sample of ` +
+    ? ` Of ${search.of} trials, ${shown.length} are drawn: the best and an even sample of ` +
       "the others that have a value." : ranked.length < search.of &&
       ` ${plural(search.of - ranked.length, "trial")} without a value ${
         search.of - ranked.length === 1 ? "is" : "are"} not drawn.`)];

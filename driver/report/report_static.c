@@ -240,7 +240,7 @@ send_bars(struct espl__reading *r, double end, FILE *to, struct espl__diag *diag
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
-/* ---- the foremost trials -------------------------------------------------------------------- */
+/* ---- the best trials ------------------------------------------------------------------------ */
 
 static void
 send_cell(const json_t *value, FILE *to)
@@ -398,7 +398,7 @@ espl__report_static(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 	    to, diag);
 	if (status == ESPL_OK)
 		status = send_figure(r, "Learning curves", curves, 0,
-		    " against the iteration, of the foremost trials.", to, diag);
+		    " against the iteration, of the best trials.", to, diag);
 	if (status == ESPL_OK)
 		status = send_bars(r, end, to, diag);
 	return status == ESPL_OK ? send_trials(r, to, diag) : status;

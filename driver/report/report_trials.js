@@ -101,7 +101,7 @@ function searchSection(search, what, ...inside) {
     : `${what} of ${cut(t.experiment, 60)} (experiment ${search.only})`, inside);
 }
 const sampleNote = (search) => search.of > search.shown.length && ` Of ${search.of} trials, ${
-  search.shown.length} are shown: the foremost third and an even sample of the others.`;
+  search.shown.length} are shown: the best third and an even sample of the others.`;
 const valueText = (v) => (typeof v === "number" ? metric(v) : v === null || v === undefined ? ""
   : String(v));
 function trialTip(search, t) {
@@ -185,7 +185,7 @@ function drawHistory(search, name) {
   return [controls(switches(name, "x", key, "against", [["time", "time"],
     held && ["gpu", `${unit()} hours`], totals.cost_usd > 0 && ["usd", "dollars"]]),
   axisSwitches(name, y)),
-  el("p", { class: "axis" }, search.metric, ` (${t.maximize ? "more" : "less"} is better), `,
+  el("p", { class: "axis" }, search.metric, ` (${t.maximize ? "higher" : "lower"} is better), `,
     "against ", way.text(), pool && key !== "time" && " by the whole pool"),
   svg(BOTTOM + 18, "The best value so far, and the last value of each trial",
     way.grid(x, TOP, BOTTOM), valueGrid(y, ""), dots("hd", others, search),
@@ -265,7 +265,7 @@ function drawCurves(search, name, drawn, of) {
     log ? "log" : "linear", "scale of the iterations", [["linear", "linear"], ["log", "log"]])),
   (y.positive || y.far) && el("span", null, "metric ", axisSwitches(name, y))),
   el("p", { class: "axis" }, search.metric,
-    ` (${t.maximize ? "more" : "less"} is better), against the iteration`),
+    ` (${t.maximize ? "higher" : "lower"} is better), against the iteration`),
   svg(BOTTOM + 18, "The metric of each trial against its iterations",
     iterationGrid(x, TOP, BOTTOM, rungs), valueGrid(y, ""), drawRungs(x, TOP, BOTTOM),
     el("g", { class: drawn.filter(survived).length > 20 ? "many" : "" },
@@ -322,7 +322,7 @@ function drawTrials(search, name) {
     : down ? "descending" : "ascending" }, button(name, "sort",
     `${i} ${i === sorted && !down ? "down" : "up"}`,
     c.head + (i !== sorted ? "" : down ? " \u25bc" : " \u25b2"))));
-  return [brushed && controls(`${all.length} of ${search.shown.length} trials lie in the ranges ` +
+  return [brushed && controls(`${all.length} of ${search.shown.length} trials are in the ranges ` +
     "marked in the parallel coordinates. ", button(name, "clear", search.n, "clear")),
   el("div", { class: "scroll" }, el("table", { class: "trials" }, el("thead", null,
     el("tr", null, heads)), el("tbody", null, all.slice(0, rows).map((t) =>

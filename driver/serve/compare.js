@@ -39,7 +39,7 @@ function drawLines(list, key) {
     el("path", { d: `${d}H${coordinate(x(l.end[key]))}` }));
   });
   return [controls(axisSwitches("compare", y)),
-    el("p", { class: "axis" }, name, ` (${sign < 0 ? "more" : "less"} is better), against `,
+    el("p", { class: "axis" }, name, ` (${sign < 0 ? "higher" : "lower"} is better), against `,
       way.text()),
     svg(BOTTOM + 18, "The best value so far of each run", way.grid(x, TOP, BOTTOM),
       valueGrid(y, ""), lines),

@@ -202,7 +202,7 @@ espl__request_admit(struct espl__request *r, const char *url, const char *method
 		return refuse_request(r, MHD_HTTP_NOT_FOUND, "There is no such page.\n");
 	if (espl__route_posts(r->route.place) ? !posts : !reads)
 		return refuse_request(r, MHD_HTTP_METHOD_NOT_ALLOWED,
-		    "This address does not answer to this method.\n");
+		    "This address does not support this method.\n");
 	return posts ? admit_post(r) : MHD_YES;
 }
 

@@ -251,7 +251,7 @@ espl__serve(const struct espl__serve_setup *setup, struct espl__diag *diag)
 	if (status == ESPL_OK &&
 	    (espl__access_random(server->token) != 0 || espl__access_random(server->room) != 0 ||
 		espl__access_random(server->key) != 0))
-		status = espl__fail_errno(diag, "the system has no random numbers");
+		status = espl__fail_errno(diag, "cannot get random bytes from the system");
 	server->room[16] = '\0'; /* not a secret: two servers must not have the same */
 	if (status == ESPL_OK)
 		status = listen_here(&port, &fd, diag);

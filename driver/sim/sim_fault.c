@@ -30,16 +30,16 @@
 		.name = "to", .help = "end of the fault", .type = ESPL_OPT_SPAN \
 	}
 /* clang-format off */
-#define OFFER    { .name = "offer", .help = "name of the offer; absent: all", \
+#define OFFER    { .name = "offer", .help = "name of the offer; default: all", \
                    .type = ESPL_OPT_STRING }
 /* clang-format on */
 /* clang-format off */
-#define TRIAL    { .name = "trial", .help = "number of the trial; absent: any", .min = "0", \
+#define TRIAL    { .name = "trial", .help = "number of the trial; default: any", .min = "0", \
                    .type = ESPL_OPT_INT }
 /* clang-format on */
 #define ITERATION \
 	{ \
-		.name = "iteration", .help = "absent: any", .min = "1", .type = ESPL_OPT_INT \
+		.name = "iteration", .help = "default: any", .min = "1", .type = ESPL_OPT_INT \
 	}
 /* clang-format off */
 #define TIMES(n_) { .name = "times", .help = "how many times it occurs; 0: unlimited", \
@@ -53,7 +53,7 @@
 static const struct espl_option node_lost[] = { AT, THE_NODE };
 static const struct espl_option notice[] = { AT, THE_NODE,
 	{ .name = "notice",
-	    .help = "time between the interruption notice and the end; absent: that of the offer",
+	    .help = "time between the interruption notice and the end; default: that of the offer",
 	    .type = ESPL_OPT_SPAN } };
 static const struct espl_option unreachable[] = { AT, THE_NODE,
 	{ .name = "for",
@@ -63,19 +63,19 @@ static const struct espl_option unreachable[] = { AT, THE_NODE,
 	    .flags = ESPL_OPT_REQUIRED } };
 static const struct espl_option gpu_lost[] = { AT, THE_NODE,
 	{ .name = "gpu",
-	    .help = "number of the GPU on its node; absent: all of them",
+	    .help = "number of the GPU on its node; default: all of them",
 	    .min = "0",
 	    .max = "1000000",
 	    .type = ESPL_OPT_INT } };
 static const struct espl_option slow_boot[] = { FACTOR, FROM, TO, OFFER };
 static const struct espl_option no_capacity[] = { FROM, TO, OFFER,
 	{ .name = "retry_after",
-	    .help = "when the provider asks to try again; absent: it does not say",
+	    .help = "when the provider asks to try again; default: it does not say",
 	    .type = ESPL_OPT_SPAN } };
 static const struct espl_option boot_fails[] = { FROM, TO, OFFER };
 static const struct espl_option strikes_once[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO };
 static const struct espl_option not_a_number[] = { TRIAL, ITERATION, TIMES("0"), FROM, TO,
-	{ .name = "metric", .help = "name of the metric; absent: all", .type = ESPL_OPT_STRING } };
+	{ .name = "metric", .help = "name of the metric; default: all", .type = ESPL_OPT_STRING } };
 static const struct espl_option crash_rate[] = { { .name = "probability",
 						     .help = "probability that an iteration fails",
 						     .min = "0",

@@ -149,7 +149,7 @@ ask_risk(struct espl__imds *m)
 	} asked[] = { { IMDS_INTERRUPTED, "/latest/meta-data/spot/instance-action", "\"time\"",
 			  "EC2 is about to interrupt its spot machine" },
 		{ IMDS_REBALANCE, "/latest/meta-data/events/recommendations/rebalance",
-		    "\"noticeTime\"", "EC2 recommends to replace its spot machine" } };
+		    "\"noticeTime\"", "EC2 recommends replacing its spot machine" } };
 	char header[260], answer[ANSWER_MOST], when[24];
 
 	(void)snprintf(header, sizeof header, "X-aws-ec2-metadata-token: %s", m->token);

@@ -107,7 +107,7 @@ static void
 draw_nonce(struct nonce *to)
 {
 	if (getrandom(to, sizeof *to, 0) != (ssize_t)sizeof *to)
-		ESPL__WRONG("the system gives no random bytes");
+		ESPL__WRONG("cannot get random bytes from the system");
 }
 
 static struct proof

@@ -71,7 +71,7 @@ take_url(struct espl__courier *c, const char *text)
 			return;
 		}
 	}
-	espl__courier_fail(c, 1, "a URL was received that was not asked for");
+	espl__courier_fail(c, 1, "received a URL that was not requested");
 }
 
 static void

@@ -146,7 +146,7 @@ espl__move_work(struct espl__move *v)
 {
 	ESPL__CHECK(v, MOVE);
 	if (v->place == NULL)
-		(void)espl__fail(&v->diag, ESPL_E_CONFIG, "there can be no such folder");
+		(void)espl__fail(&v->diag, ESPL_E_CONFIG, "there can be no such directory");
 	else if (v->stage == ESPL__MOVE_OPENING)
 		open_place(v);
 	else if (v->stage == ESPL__MOVE_SENDING)

@@ -280,7 +280,8 @@ espl__unpack_write(struct espl__unpack *u, const uint8_t *at, size_t size, struc
 
 		step = step < size ? step : size;
 		if (u->stage == DONE)
-			return espl__fail(diag, ESPL_E_CONFIG, "there is more than was announced");
+			return espl__fail(diag, ESPL_E_CONFIG,
+			    "received more data than was announced");
 		if (u->stage == SIZE || u->stage == MODE) {
 			espl__put(&u->head, at, step);
 			status = u->head.size == 4 ? take_head(u, diag) : ESPL_OK;

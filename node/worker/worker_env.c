@@ -157,7 +157,7 @@ read_key(struct espl__worker_env *e, struct espl__diag *diag)
 	(void)unsetenv("ESPALIER_KEY_FD");
 	return got == (ssize_t)sizeof e->key
 	    ? ESPL_OK
-	    : espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_KEY_FD: the key of the gang is not there");
+	    : espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_KEY_FD: the key of the gang is missing");
 }
 
 espl_status

@@ -36,9 +36,8 @@ static const struct espl_option options[] = {
 	    .min = "0.01",
 	    .max = "1" },
 	{ .name = "mcnt",
-	    .help = "number of trials, the best by their predictions, that continue to the end; if "
-		    "there "
-		    "are no more than these, all do",
+	    .help = "number of trials with the best predictions that continue to the end; if there "
+		    "are no more trials than this, all continue",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "3",
 	    .min = "1",

@@ -20,7 +20,7 @@
 	  .help = "maximum number of GPUs; 0: as many as the cloud offers and the " items_ \
 		  " can use", \
 	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
-	{ .name = "offer", .help = "name of the cloud offer to lease; absent: the first", \
+	{ .name = "offer", .help = "name of the cloud offer to lease; default: the first", \
 	  .type = ESPL_OPT_STRING }
 /* clang-format on */
 

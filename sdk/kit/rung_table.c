@@ -18,7 +18,8 @@ espl_rung_table_init(struct espl_rung_table *table, const struct espl_host *host
 	table->space = (const struct espl_space *)host->service(host, ESPL_SPACE);
 	table->first = (const struct espl_first *)host->service(host, ESPL_FIRST);
 	if (table->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide the search space");
 	room = (uint64_t)table->space->param_count + 1;
 	table->unit = (double *)calloc((size_t)room, sizeof *table->unit);
 	table->values = (double *)calloc((size_t)room, sizeof *table->values);
@@ -54,7 +55,8 @@ espl_rung_table_add(struct espl_rung_table *table, uint32_t trials, uint64_t unt
 	    (n > 0 &&
 		(until <= table->rungs[n - 1].until ||
 		    (trials > table->rungs[n - 1].trials && !table->grows))))
-		return espl_fail(error, ESPL_E_BUG, "rung %u does not follow from the last", n);
+		return espl_fail(error, ESPL_E_BUG, "rung %u does not continue the previous one",
+		    n);
 	rungs = (struct espl_rung *)realloc(table->rungs, ((size_t)n + 1) * sizeof *rungs);
 	if (rungs == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");

@@ -244,7 +244,7 @@ class Run:
             if self._socket in ready:
                 got = self._socket.recv(4096)
                 if not got:
-                    raise EOFError("espalier has gone away")
+                    raise EOFError("the connection to espalier was closed")
                 self._inbox += got
         line, self._inbox = self._inbox.split(b"\n", 1)
         return line.decode()
@@ -261,7 +261,7 @@ def _report_socket():
         made.setblocking(True)
         return made
     except (OSError, ValueError) as error:
-        raise RuntimeError("ESPALIER_REPORT_FD=%s is no open socket here (%s): a program between espalier "
+        raise RuntimeError("ESPALIER_REPORT_FD=%s is not an open socket here (%s): a program between espalier "
                            "and this one must leave it open, as with subprocess.run(..., pass_fds=(%s,))"
                            % (text, error, text)) from None
 
@@ -288,7 +288,7 @@ def _ready(sockets, seconds=None):
 def _whole(value):
     """Checks and returns the number of an iteration."""
     if int(value) != value or value < 1:
-        raise ValueError("iterations are counted 1, 2, 3: %r is none" % (value,))
+        raise ValueError("iterations are numbered 1, 2, 3, ...: %r is not one" % (value,))
     return int(value)
 
 

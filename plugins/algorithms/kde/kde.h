@@ -88,8 +88,8 @@ void kde_density_draw(const struct kde_density *, const struct espl_host *, doub
 	  .type = ESPL_OPT_INT, .fallback = "15", .min = "1", .max = "99" }, \
 	{ .name = "min_points", \
 	  .help = "minimum number of observations at one budget before a model " \
-	  "is built, and of good ones in it; at least the number of parameters + 1, " \
-	  "which 0 means", \
+	  "is built, and of good ones among them; at least the number of " \
+	  "parameters + 1, which is used for 0", \
 	  .type = ESPL_OPT_INT, \
 	  .fallback = (least_), .min = "0", .max = "1000000" }, \
 	{ .name = "candidates", \
@@ -103,8 +103,9 @@ void kde_density_draw(const struct kde_density *, const struct espl_host *, doub
 	{ .name = "bandwidth_min", .help = "minimum bandwidth as a fraction of a parameter's " \
 	  "range", \
 	  .type = ESPL_OPT_REAL, .fallback = "0.001", .min = "1e-6", .max = "0.5" }, \
-	{ .name = "points", .help = "maximum number of observations in a density (of more, an " \
-	  "even sample over their ranks); bounds the time of a suggestion", \
+	{ .name = "points", .help = "maximum number of observations in a density (if there are " \
+	  "more, a sample spread evenly over their ranks is used); limits the " \
+	  "time of a suggestion", \
 	  .type = ESPL_OPT_INT, .fallback = "512", \
 	  .min = "16", .max = "100000" }
 /* clang-format on */

@@ -72,7 +72,7 @@ static const struct espl_option options[] = {
 		    "false",
 	    .type = ESPL_OPT_BOOL },
 	{ .name = "keep",
-	    .help = "keep the current width of a job if the objective hardly changes; improved: "
+	    .help = "keep the number of GPUs of a job if the objective hardly changes; improved: "
 		    "true, paper: false",
 	    .type = ESPL_OPT_BOOL },
 	{ .name = "fill",
@@ -138,12 +138,13 @@ static const struct espl_option options[] = {
 	    .min = "0s",
 	    .max = "1h" },
 	{ .name = "formulation",
-	    .help = "formulation for cbc: one binary variable per width, or that of the paper",
+	    .help =
+		"formulation for cbc: one binary variable per number of GPUs, or that of the paper",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "binaries|paper",
 	    .fallback = "binaries" },
 	{ .name = "big_m",
-	    .help = "M of the paper's formulation; raised if the widths need more",
+	    .help = "M of the paper's formulation; raised if necessary",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",

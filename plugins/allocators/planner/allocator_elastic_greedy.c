@@ -14,7 +14,7 @@ static const struct espl_option options[] = {
 	    .fallback = "repaired",
 	    .choices = "repaired|literal" },
 	{ .name = "starts",
-	    .help = "number of starting points: the best static size, twice that, ...; absent: 3, "
+	    .help = "number of starting points: the best static size, twice that, ...; default: 3, "
 		    "for literal 1",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",

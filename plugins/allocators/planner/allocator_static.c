@@ -21,11 +21,12 @@ static const struct espl_option options[] = {
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "offer",
-	    .help = "name of the cloud offer to lease; absent: the best, or the first if nothing "
+	    .help = "name of the cloud offer to lease; default: the best, or the first if nothing "
 		    "can be predicted",
 	    .type = ESPL_OPT_STRING },
 	{ .name = "gpus_max",
-	    .help = "maximum number of GPUs of the cheapest size; 0: the limit of the cloud",
+	    .help = "maximum number of GPUs when the cheapest size is searched for; 0: the limit "
+		    "of the cloud",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",

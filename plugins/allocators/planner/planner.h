@@ -341,7 +341,7 @@ enum { PLANNER_GPUS_MAX, PLANNER_OFFER, PLANNER_OWN };
 	{ .name = "gpus_max", .help = "maximum number of GPUs of the cluster; 0: the limit of " \
 	  "the cloud", \
 	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
-	{ .name = "offer", .help = "name of the cloud offer to lease; absent: the best one", \
+	{ .name = "offer", .help = "name of the cloud offer to lease; default: the best one", \
 	  .type = ESPL_OPT_STRING }
 /* clang-format on */
 

@@ -39,29 +39,29 @@ static const struct espl_option options[] = {
 	    .choices = "modern|paper",
 	    .fallback = "modern" },
 	[REFUND] = { .name = "refund",
-	    .help = "count on the refund of machines interrupted in their first hour, where the "
-		    "offer has one (Eq. 2)" BY_MODE " (modern: false, paper: true)",
+	    .help = "count on the refund of machines interrupted in their first hour, if the offer "
+		    "has one (Eq. 2)" BY_MODE " (modern: false, paper: true)",
 	    .type = ESPL_OPT_BOOL },
 	[PREDICTOR] = { .name = "predictor",
-	    .help = "chance of an interruption that is refunded" BY_MODE
+	    .help = "how to predict the chance of a refunded interruption" BY_MODE
 		    " (modern: hazard, paper: empirical)",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "empirical|never|constant|hazard|adaptive" },
 	[RATE] = { .name = "rate",
-	    .help = "predictor constant: the chance",
+	    .help = "predictor constant: the probability",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1" },
 	[WINDOW] = { .name = "window",
-	    .help = "predictor empirical: how much of the past counts",
+	    .help = "predictor empirical: length of the past that is used",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "48h",
 	    .min = "1h",
 	    .max = "10000h" },
 	[MAX_PRICE] = { .name = "max_price",
-	    .help = "maximum price of a machine in a market: the on-demand price, the present "
-		    "price and a random margin, the paper's Algorithm 2, or none" BY_MODE
+	    .help = "maximum price of a machine in a market: the on-demand price, the current "
+		    "price plus a random margin, the paper's Algorithm 2, or none" BY_MODE
 		    " (modern: on_demand, paper: margin)",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "on_demand|margin|alg2|none" },
@@ -78,7 +78,7 @@ static const struct espl_option options[] = {
 	    .min = "0",
 	    .max = "1000000" },
 	[MARGIN_RELATIVE] = { .name = "margin_relative",
-	    .help = "margins are parts of the present price, not dollars",
+	    .help = "margins are fractions of the current price, not dollars",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false" },
 	[RENEW] = { .name = "renew",
@@ -88,21 +88,21 @@ static const struct espl_option options[] = {
 	    .min = "1s",
 	    .max = "100000h" },
 	[REDEPLOY] = { .name = "redeploy",
-	    .help = "then always take another machine, even of the same offer" BY_MODE
+	    .help = "after `renew`, always take another machine, even of the same offer" BY_MODE
 		    " (modern: false, paper: true)",
 	    .type = ESPL_OPT_BOOL },
 	[LOSSES] = { .name = "losses",
-	    .help = "add what an interruption loses, by the offer's hazard, to the cost of a "
-		    "step" BY_MODE " (modern: true, paper: false)",
+	    .help = "add the expected loss by interruptions, from the offer's hazard, to the cost "
+		    "of a step" BY_MODE " (modern: true, paper: false)",
 	    .type = ESPL_OPT_BOOL },
 	[HAZARD] = { .name = "hazard",
-	    .help = "interruptions per node-hour assumed of an offer of which little is known",
+	    .help = "interruptions per node-hour assumed for an offer about which little is known",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.05",
 	    .min = "0.000001",
 	    .max = "1000" },
 	[HAZARD_HOURS] = { .name = "hazard_hours",
-	    .help = "node-hours of observation that the assumed hazard counts for",
+	    .help = "weight of the assumed hazard, in node-hours of observation",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "20",
 	    .min = "0.001",

@@ -1,7 +1,7 @@
 /* aws_prices_main.c - espalier-aws-prices: makes a table of prices on demand for cloud aws from
  * AWS's public price lists.
  *
- * A list has some hundred megabytes.  It is read as it comes: of each record only the fields that
+ * A list has a few hundred megabytes.  It is read as it comes: of each record only the fields that
  * matter are kept, and of those that are prices of machines, one line.  Nothing is written before
  * all lists are complete.
  */
@@ -147,7 +147,7 @@ take_price(struct list *list)
 	struct row *more, *row;
 
 	if (strcmp(list->kept[COL_CURRENCY], "USD") != 0)
-		return fail_list(list, "its prices are in %.20s, and espalier counts in dollars",
+		return fail_list(list, "its prices are in %.20s, not in dollars",
 		    list->kept[COL_CURRENCY]);
 	if (type[0] == '\0' || strlen(type) >= sizeof row->type || strpbrk(type, ",\"\n#") != NULL)
 		return fail_list(list, "it has a type '%.60s'", type);
@@ -368,8 +368,8 @@ fetch_list(struct list *list, const char *base)
 		return fail_list(list, "%s: %s", url,
 		    error[0] != '\0' ? error : curl_easy_strerror(code));
 	if (!list->has_end)
-		return fail_list(list,
-		    "%.300s: the answer does not say how long it is, so it may be cut off", url);
+		return fail_list(list, "%.300s: the answer has no length, so it may be incomplete",
+		    url);
 	return end_list(list);
 }
 
@@ -389,9 +389,9 @@ read_region(struct table *table, const char *region, const char *base)
 	memset(list->wanted, -1, sizeof list->wanted);
 	if ((strncmp(base, "https://", 8) != 0 && strncmp(base, "http://", 7) != 0) ||
 	    strlen(base) > 500)
-		(void)fail_list(list, "'%.100s' is not an address of HTTP or HTTPS", base);
+		(void)fail_list(list, "'%.100s' is not an HTTP or HTTPS URL", base);
 	else if (strpbrk(base, "@ \n\r\t") != NULL) /* it is written into the table */
-		(void)fail_list(list, "the address may hold neither a password nor spaces");
+		(void)fail_list(list, "the URL must not contain a password or spaces");
 	else if (strncmp(region, "cn-", 3) == 0)
 		(void)fail_list(list, "prices there are not in dollars: set price_hour of offers");
 	else if (region[0] == '\0' || strlen(region) >= sizeof table->rows->region ||
@@ -464,7 +464,7 @@ static const char usage[] =
     "usage: espalier aws-prices [-o FILE] [--url URL] REGION...\n"
     "\n"
     "Makes a table of prices on demand for cloud 'aws' from the price lists that AWS publishes.\n"
-    "It needs no keys. The list of a region has some hundred megabytes; it is read as it comes.\n"
+    "It needs no keys. The list of a region has a few hundred megabytes; it is read as it comes.\n"
     "\n"
     "  -o FILE    write the table to FILE, when it is complete (default: standard output)\n"
     "  --url URL  read the lists from there (default: https://pricing.us-east-1.amazonaws.com)\n"

@@ -29,15 +29,15 @@ static const struct espl_option columns[] = {
 	    .choices = "on-demand|spot",
 	    .fallback = "on-demand" },
 	[AWS_COL_NODES] = { .name = "nodes_max",
-	    .help = "limit on machines of this offer at the same time",
+	    .help = "maximum number of machines of this offer at one time",
 	    .type = ESPL_OPT_INT,
 	    .flags = ESPL_OPT_REQUIRED,
 	    .min = "1",
 	    .max = "10000" },
 	[AWS_COL_PRICE] = { .name = "price_hour",
-	    .help = "price of the type on demand, in dollars per hour; default: that of the table "
-		    "of prices; the price of spot machines "
-		    "is asked for in a run, and is this one in a plan",
+	    .help =
+		"price of the type on demand, in dollars per hour; default: that of the table of "
+		"prices; a run requests the price of spot machines from EC2, a plan uses this one",
 	    .type = ESPL_OPT_MONEY },
 	[AWS_COL_GPUS] = { .name = "gpus",
 	    .help = "GPUs per machine, or slots if gpu_type is \"cpu\"",
@@ -77,11 +77,11 @@ static const struct espl_option options[] = {
 		"that of the profile",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_PROFILE] = { .name = "profile",
-	    .help =
-		"profile of the AWS CLI whose keys are used; default: as the AWS CLI finds them",
+	    .help = "profile of the AWS CLI whose keys are used; default: the keys that the AWS "
+		    "CLI would use",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_ENDPOINT] = { .name = "endpoint",
-	    .help = "address of another service that speaks as EC2 does; default: "
+	    .help = "address of another service with the API of EC2; default: "
 		    "AWS_ENDPOINT_URL_EC2, "
 		    "AWS_ENDPOINT_URL, that of the profile, or EC2 in the region",
 	    .type = ESPL_OPT_STRING },
@@ -99,7 +99,7 @@ static const struct espl_option options[] = {
 	    .help = "user of the image to log in as; default: from ssh_config",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_KEY] = { .name = "key",
-	    .help = "file of the private key for ssh; default: from ssh_config",
+	    .help = "private key file for ssh; default: from ssh_config",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_KEY_NAME] = { .name = "key_name",
 	    .help = "EC2 key pair of the machines",
@@ -115,7 +115,7 @@ static const struct espl_option options[] = {
 	    .choices = "public|private",
 	    .fallback = "public" },
 	[AWS_OPT_SSH] = { .name = "ssh",
-	    .help = "program to use for ssh, and arguments before all others; default: ( \"ssh\" )",
+	    .help = "program to use for ssh, with its first arguments; default: ( \"ssh\" )",
 	    .type = ESPL_OPT_TABLE,
 	    .columns = ssh_words,
 	    .column_count = 1 },
@@ -125,7 +125,7 @@ static const struct espl_option options[] = {
 		    "the same one",
 	    .type = ESPL_OPT_STRING },
 	[AWS_OPT_TAGS] = { .name = "tags",
-	    .help = "list of more tags for machines, disks and spot requests",
+	    .help = "list of additional tags for machines, disks and spot requests",
 	    .type = ESPL_OPT_TABLE,
 	    .columns = tags,
 	    .column_count = 2 },
@@ -136,12 +136,12 @@ static const struct espl_option options[] = {
 	    .min = "100ms",
 	    .max = "1m" },
 	[AWS_OPT_BOOT] = { .name = "boot_timeout",
-	    .help = "a machine that ssh does not reach after this time is ended",
+	    .help = "a machine that ssh cannot reach within this time is ended",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "10m",
 	    .min = "1s" },
 	[AWS_OPT_SETTLE] = { .name = "settle",
-	    .help = "time after which EC2 lists a new machine for certain",
+	    .help = "time after which EC2 is certain to list a new machine",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "5m",
 	    .min = "1s" },

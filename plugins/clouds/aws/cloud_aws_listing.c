@@ -196,7 +196,8 @@ cloud_aws_owned(void *self, const char *run, uint64_t what, struct espl_error *e
 	struct aws_query query;
 
 	if (cloud->asked[AWS_OWNED] != NULL)
-		return espl_fail(error, ESPL_E_BUSY, "an earlier request is not answered yet");
+		return espl_fail(error, ESPL_E_BUSY,
+		    "an earlier request has not been answered yet");
 	cloud_aws_query_listing(&query, run);
 	if (cloud_aws_pages(cloud, AWS_OWNED, &query) != 0)
 		return espl_fail(error, ESPL_E_REMOTE, "%s", cloud->warned);

@@ -75,8 +75,8 @@ read_line(const char *line, size_t size, const char *region, const char *type,
 	if (strcmp(fields[0], region) != 0 || strcmp(fields[1], type) != 0)
 		return 0;
 	if (found->usd_hour > 0 && found->usd_hour != usd) {
-		(void)snprintf(text, AWS_TEXT, "it has another price for %s than an earlier line",
-		    type);
+		(void)snprintf(text, AWS_TEXT,
+		    "its price for %s differs from that of an earlier line", type);
 		return -1;
 	}
 	found->usd_hour = usd;

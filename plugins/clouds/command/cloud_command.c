@@ -48,7 +48,7 @@ static const struct espl_option columns[] = {
 	    .choices = "on-demand|spot",
 	    .fallback = "on-demand" },
 	[COMMAND_COL_NODES] = { .name = "nodes_max",
-	    .help = "limit on machines of this offer at the same time",
+	    .help = "maximum number of machines of this offer at one time",
 	    .type = ESPL_OPT_INT,
 	    .flags = ESPL_OPT_REQUIRED,
 	    .min = "1",
@@ -76,7 +76,7 @@ static const struct espl_option words[] = {
 };
 static const struct espl_option options[] = {
 	[COMMAND_OPT_ACQUIRE] = { .name = "acquire",
-	    .help = "command that makes a machine: ( \"program\", \"argument\" )",
+	    .help = "command that creates a machine: ( \"program\", \"argument\" )",
 	    .type = ESPL_OPT_TABLE,
 	    .columns = words,
 	    .column_count = 1,
@@ -313,7 +313,8 @@ command_owned(void *self, const char *run, uint64_t what, struct espl_error *err
 	struct command_cloud *cloud = self;
 
 	if (cloud->owned_what != ESPL_NONE)
-		return espl_fail(error, ESPL_E_BUSY, "an earlier request is not answered yet");
+		return espl_fail(error, ESPL_E_BUSY,
+		    "an earlier request has not been answered yet");
 	if (spawn_list(cloud, run, COMMAND_OWNED) != ESPL_OK)
 		return espl_fail(error, ESPL_E_NOMEM, "'list' cannot be started");
 	cloud->owned_what = what;

@@ -386,7 +386,7 @@ acquire_one(struct command_cloud *cloud, const struct espl_acquire *wish)
 		struct command_machine none = { .lease = wish->lease };
 
 		report_end(cloud, &none, ESPL_BY_FAULT, 0,
-		    m != NULL ? "its offer is not configured any more" : "out of memory");
+		    m != NULL ? "its offer is no longer configured" : "out of memory");
 		if (m != NULL)
 			drop_machine(cloud, m);
 		return;

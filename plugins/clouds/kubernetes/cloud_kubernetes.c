@@ -54,7 +54,7 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_BYTES,
 	    .min = "1" },
 	[KUBE_OPT_NODES] = { .name = "nodes_max",
-	    .help = "most pods at a time",
+	    .help = "maximum number of pods at one time",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "4",
 	    .min = "1",
@@ -146,7 +146,7 @@ kube_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *si
 	uint32_t count = 0;
 
 	if (at == NULL)
-		return espl_fail(error, ESPL_E_UNKNOWN, "its pod does not run yet");
+		return espl_fail(error, ESPL_E_UNKNOWN, "its pod is not running yet");
 	(void)snprintf(namespace, sizeof namespace, "--namespace=%.*s", (int)strcspn(at + 1, " "),
 	    at + 1);
 	at += 1 + strcspn(at + 1, " ");

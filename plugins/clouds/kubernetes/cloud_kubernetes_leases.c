@@ -395,7 +395,7 @@ check_end(struct kube_cloud *cloud, struct kube_lease *lease)
 		return;
 	lease->noticed = 1;
 	cloud_kubernetes_ends_report(cloud, lease, ESPL_NODE_NOTICE, 0, NULL,
-	    now + (left > 0 ? left : 0), "the time limit of its pod comes near");
+	    now + (left > 0 ? left : 0), "the time limit of its pod is near");
 }
 
 void

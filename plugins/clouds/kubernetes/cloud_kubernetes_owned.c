@@ -17,7 +17,8 @@ cloud_kubernetes_owned(void *self, const char *run, uint64_t what, struct espl_e
 	struct kube_cloud *cloud = self;
 
 	if (cloud->owned_what != ESPL_NONE)
-		return espl_fail(error, ESPL_E_BUSY, "an earlier request is not answered yet");
+		return espl_fail(error, ESPL_E_BUSY,
+		    "an earlier request has not been answered yet");
 	(void)snprintf(cloud->owned_run, sizeof cloud->owned_run, "%s", run != NULL ? run : "");
 	cloud->owned_what = what;
 	cloud->owned_tries = 0;

@@ -31,8 +31,8 @@ static const struct espl_option options[] = {
 	    .min = "1",
 	    .max = "4096" },
 	[OPT_GPUS] = { .name = "gpus",
-	    .help = "number of GPUs per node, or without a GPU of slots, which may exceed the "
-		    "cores; default: all of the machine, divided by nodes",
+	    .help = "number of GPUs per node, or of slots if there is no GPU (they may exceed the "
+		    "cores); default: all of the machine, divided by nodes",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4096" },

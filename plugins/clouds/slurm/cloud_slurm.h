@@ -59,11 +59,11 @@ struct slurm_job {
 	int submit;        /* it is to be submitted if the controller does not know it */
 	int submitting;    /* sbatch runs */
 	uint32_t tries;    /* of sbatch without an answer from the controller */
-	int canceling;     /* scancel runs */
-	int canceled;      /* it has succeeded */
+	int cancelling;    /* scancel runs */
+	int cancelled;     /* it has succeeded */
 	uint32_t refusals; /* of scancel */
 	char second[32];   /* another job of this lease, as last told */
-	int canceling_second;
+	int cancelling_second;
 	espl_reason over; /* it is to end for this; 0: it may go on */
 	char why_over[SLURM_TEXT + 60];
 	int releasing;        /* the host wants its end */

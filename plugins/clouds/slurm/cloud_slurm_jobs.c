@@ -58,12 +58,12 @@ cancel_job(struct slurm_cloud *cloud, struct slurm_job *job)
 	struct cloud_words list = { NULL, 0, 0 };
 
 	ESPL_ASSERT(job->id[0] != '\0' && cloud->inside == NULL);
-	if (job->canceling)
+	if (job->cancelling)
 		return; /* and again with each poll, until its end is seen */
 	cloud_words_add(&list, "scancel");
 	cloud_words_add(&list, "%s", job->id);
-	job->canceling = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SCANCEL),
-			     NULL) == ESPL_OK;
+	job->cancelling = cloud_slurm_jobs_run(cloud, &list,
+			      SLURM_COOKIE(job->lease, SLURM_SCANCEL), NULL) == ESPL_OK;
 }
 
 /* sbatch was killed, but the controller took its job later: the lease has another one. */
@@ -73,19 +73,19 @@ cancel_second(struct slurm_cloud *cloud, struct slurm_job *job, const char *id)
 	struct cloud_words list = { NULL, 0, 0 };
 	char text[SLURM_TEXT];
 
-	if (job->canceling_second)
+	if (job->cancelling_second)
 		return; /* and again with each poll, until its end is seen */
 	if (strcmp(job->second, id) != 0) {
 		(void)snprintf(job->second, sizeof job->second, "%s", id);
 		(void)snprintf(text, sizeof text,
-		    "Slurm has two jobs for one node, %s and %s; canceling the second", job->id,
+		    "Slurm has two jobs for one node, %s and %s; cancelling the second", job->id,
 		    id);
 		cloud->host->log(cloud->host, ESPL_WARN, text);
 	}
 	cloud_words_add(&list, "scancel");
 	cloud_words_add(&list, "%s", id);
-	job->canceling_second = cloud_slurm_jobs_run(cloud, &list,
-				    SLURM_COOKIE(job->lease, SLURM_SECOND), NULL) == ESPL_OK;
+	job->cancelling_second = cloud_slurm_jobs_run(cloud, &list,
+				     SLURM_COOKIE(job->lease, SLURM_SECOND), NULL) == ESPL_OK;
 }
 
 static void
@@ -335,7 +335,7 @@ take_end(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_li
 		espl_reason reason;
 		const char *text;
 	} table[] = {
-		{ "CANCELLED", ESPL_BY_PROVIDER, "its job was canceled (scancel)" },
+		{ "CANCELLED", ESPL_BY_PROVIDER, "its job was cancelled (scancel)" },
 		{ "TIMEOUT", ESPL_BY_EXPIRY, "the time limit of its job is reached" },
 		{ "DEADLINE", ESPL_BY_EXPIRY, "the deadline of its job is reached" },
 		{ "PREEMPTED", ESPL_BY_PROVIDER, "its job was preempted" },
@@ -384,7 +384,8 @@ take_missing(struct slurm_cloud *cloud, struct slurm_job *job)
 	if (job->submitting)
 		return;
 	if (job->id[0] == '\0' && job->tries >= SUBMIT_MOST) {
-		end_job(cloud, job, ESPL_BY_CAPACITY, "Slurm has not taken its job in 5 tries");
+		end_job(cloud, job, ESPL_BY_CAPACITY,
+		    "Slurm has not accepted its job in 5 attempts");
 		return;
 	}
 	if (job->id[0] == '\0' && job->submit && !job->releasing) {
@@ -515,17 +516,17 @@ take_address(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl
 
 /* A failed scancel is retried at the next poll; the second failure is logged. */
 static void
-take_canceled(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
+take_cancelled(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
 {
 	char text[SLURM_TEXT], line[SLURM_TEXT + 80];
 
-	job->canceling = 0;
+	job->cancelling = 0;
 	if (cloud_slurm_answer_failed(cloud, "scancel", child, text) == 0) {
-		if (!job->canceled)
+		if (!job->cancelled)
 			ask_soon(cloud);
-		job->canceled = 1;
+		job->cancelled = 1;
 	} else if (++job->refusals == 2) { /* the first may have come too late, after its end */
-		(void)snprintf(line, sizeof line, "job %s cannot be canceled: %s; trying again",
+		(void)snprintf(line, sizeof line, "job %s cannot be cancelled: %s; trying again",
 		    job->id, text);
 		cloud->host->log(cloud->host, ESPL_WARN, line);
 	}
@@ -548,8 +549,8 @@ cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child
 	switch (child->cookie % 8) {
 	case SLURM_SBATCH: take_submitted(cloud, job, child); break;
 	case SLURM_ADDRESS: take_address(cloud, job, child); break;
-	case SLURM_SCANCEL: take_canceled(cloud, job, child); break;
-	case SLURM_SECOND: job->canceling_second = 0; break;
+	case SLURM_SCANCEL: take_cancelled(cloud, job, child); break;
+	case SLURM_SECOND: job->cancelling_second = 0; break;
 	default: break;
 	}
 }

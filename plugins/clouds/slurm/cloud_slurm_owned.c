@@ -19,7 +19,8 @@ cloud_slurm_owned_ask(void *self, const char *run, uint64_t what, struct espl_er
 		return ESPL_OK;
 	}
 	if (cloud->owned_what != ESPL_NONE)
-		return espl_fail(error, ESPL_E_BUSY, "an earlier request is not answered yet");
+		return espl_fail(error, ESPL_E_BUSY,
+		    "an earlier request has not been answered yet");
 	(void)snprintf(cloud->owned_run, sizeof cloud->owned_run, "%s", run != NULL ? run : "");
 	cloud_words_add(&list, "squeue");
 	cloud_words_add(&list, "--noheader");

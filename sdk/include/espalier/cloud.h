@@ -15,8 +15,8 @@ extern "C" {
 
 /* ---- service ESPL_IO ------------------------------------------------------------------------ */
 /* `cookie` belongs to the plugin and is returned with the answer; requests are copied.  Each is
- * answered exactly once (an espl_http with `lines` once more for each line), unless it is canceled;
- * answers come after the entry that made the request has returned. */
+ * answered exactly once (an espl_http with `lines` once more for each line), unless it is
+ * cancelled; answers come after the entry that made the request has returned. */
 
 struct espl_http {
 	uint32_t size;

@@ -103,9 +103,9 @@ part_namespace() {
 }
 part_expiry() {
 	begin notice 'time = "40s"; notice = "25s"; grace = "2s";'
-	until_said notice "the time limit of its pod comes near" 60
+	until_said notice "the time limit of its pod is near" 60
 	finish notice
-	check "the time limit comes near: trials save, and move to new pods" eval 'same notice.run && complains "the time limit of its pod comes near"'
+	check "the time limit comes near: trials save, and move to new pods" eval 'same notice.run && complains "the time limit of its pod is near"'
 	begin limit 'time = "20s"; notice = "0s"; grace = "2s";'
 	until_said limit "the time limit of its pod is reached" 120
 	finish limit
