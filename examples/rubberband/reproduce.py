@@ -423,9 +423,9 @@ def figure10(espalier):
         "figure 10: elastic is never dearer than static":
         all(p["elastic"]["cost_usd"] <= p["static"]["cost_usd"] + ROUNDING
             for by in data.values() for p in by.values()),
-        "figure 10: of the large data set, the advantage shrinks with every step of the price":
+        "figure 10: with the large data set, the advantage shrinks with every step of the price":
         all(a > b for a, b in zip(large, large[1:])),
-        "figure 10: of the small one, it is about the same at 16 cents (within 5 %)":
+        "figure 10: with the small one, it is about the same at 16 cents (within 5 %)":
         abs(small["static"]["cost_usd"] / small["elastic"]["cost_usd"] / large[0] - 1) < 0.05}
 
 

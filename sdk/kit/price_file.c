@@ -556,7 +556,7 @@ read_price(struct espl_price_reader *r, const struct espl_price_text *text, espl
 	if (read_number(text, &usd) != 0 || usd > 1e6)
 		return refuse_text(r, "the price '%.*s' is not a number of dollars", text);
 	if (usd < 0) {
-		r->hint = "remove the line; the price before it holds until the next one";
+		r->hint = "remove the line; the price before it stays valid until the next one";
 		return refuse_text(r, "the price is negative: %.*s", text);
 	}
 	*usd_hour = llround(usd * (double)ESPL_USD);

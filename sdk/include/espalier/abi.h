@@ -161,7 +161,7 @@ struct espl_value {
 		const struct espl_latency *latency;
 		const struct espl_table *table;
 	} as;
-	espl_source source; /* UNSET: no value, as is all zero */
+	espl_source source; /* UNSET: no value; the union is all zero */
 	uint32_t line;      /* line in the file; 0 unless source is FILE */
 };
 struct espl_table {
