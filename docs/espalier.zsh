@@ -41,7 +41,7 @@ _espalier() {
 		'export:export results for other programs'
 		'report:write an HTML report of what the search found and used'
 		'serve:show runs in a browser while they are running'
-		'nodes:list or release the machines that runs of yours hold'
+		'nodes:list or release the machines that your runs hold'
 		'stop:stop a running run cleanly, as Ctrl-C does'
 		'submit:add an experiment to a running pool'
 		'cancel:cancel an experiment or a plain job of a pool'
@@ -208,7 +208,7 @@ _espalier() {
 		'--zone=[only this zone]:ZONE: ' \
 		'(-p --predictor)'{-p,--predictor=}'[adaptive (default), empirical, never, constant, hazard, oracle, logistic, tributary or revpred]:KIND: ' \
 		'--train-days=[days for training at the beginning (default: 9)]:N: ' \
-		'(-m --margin)'{-m,--margin=}'[maximum price above the present price: uniform:A,B dollars or relative:X times the price (default: relative:0.1)]:MARGIN: ' \
+		'(-m --margin)'{-m,--margin=}'[maximum price above the current price: uniform:A,B dollars or relative:X times the price (default: relative:0.1)]:MARGIN: ' \
 		'--train-margin=[margins that networks are trained on: as --margin, alg2 (default of revpred) or same (default of the others)]:MARGIN: ' \
 		'--log-margin[networks see the margin'\''s logarithm, not the maximum price]' \
 		'--correct=[class weights of networks: unweight (default), paper (Eq. 3 as printed) or none]:HOW: ' \
