@@ -4,7 +4,7 @@
     ask.py [--trials N] | tee figures    one JSON object per line
     ask.py --table <figures              the table of docs/results/ask-and-tell.md
 
-wall_s is by the clock; cpu_s is the processor time of this process and of the program, which does not depend on
+wall_s is by the clock; cpu_s is the processor time of this process and of the program, which depends less on
 other load.  one_ms is what one more trial takes when `at` are known: the mean of the last 50."""
 
 import argparse
