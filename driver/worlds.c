@@ -6,9 +6,8 @@ espl__world_open(const struct espl__drive *drive, uint64_t token, struct espl__w
     struct espl__diag *diag)
 {
 	if (drive->exec.plan_only)
-		return espl__world_sold(drive->exec.session->config, drive->seed, world, diag);
+		return espl__world_sold(drive->exec.inputs->config, drive->seed, world, diag);
 	if (drive->exec.simulated)
-		return espl__world_sim(drive->exec.session, drive->seed, drive->faults, world,
-		    diag);
-	return espl__world_real(drive->exec.session, drive->dir, token, world, diag);
+		return espl__world_sim(drive->exec.inputs, drive->seed, drive->faults, world, diag);
+	return espl__world_real(drive->exec.inputs, drive->dir, token, world, diag);
 }

@@ -4,13 +4,13 @@
 #include "run/drive.h"
 
 /* real/real.c: DIR's trials run as processes; needs config->cloud.  dir is absolute. */
-espl_status espl__world_real(const struct espl__session *, const char *dir, uint64_t token,
+espl_status espl__world_real(const struct espl__inputs *, const char *dir, uint64_t token,
     struct espl__world **, struct espl__diag *);
 /* real/spool.c: requests to a pool that has ended are refused. */
 void espl__spool_close(const char *dir);
 /* sim/sim.c: virtual clock; latencies from profile and offers, metrics from trainable or curves,
  * faults from a script (NULL none; format: docs/simulation.md). */
-espl_status espl__world_sim(const struct espl__session *, uint64_t seed, const char *faults,
+espl_status espl__world_sim(const struct espl__inputs *, uint64_t seed, const char *faults,
     struct espl__world **, struct espl__diag *);
 /* The same without training, for which no trial is needed: it reports the cloud's offers, and
  * carries out the computations of policies. */

@@ -22,28 +22,28 @@ struct espl__earlier;
 struct espl__jobs;
 struct espl__search_summary;
 
-/* A configuration file with all files that it names, loaded: an experiment or a pool. The driver's
- * session.c fills it; it outlives the executor. */
-struct espl__session {
+/* What a run reads: a configuration file and the files that it names, loaded; an experiment or a
+ * pool. driver/cli/inputs.c fills it; it outlives the executor. */
+struct espl__inputs {
 	struct espl__run_config *config;
 	struct espl__space *space;
 	struct espl__profile *profile;
 	struct espl__earlier *earlier; /* a warm start's observations; NULL none */
 	struct espl__jobs *jobs;       /* a pool's plain jobs; NULL none */
 	espl_time arrives;             /* in a pool: the world decides when */
-	struct espl__session *entries; /* a pool's experiments */
+	struct espl__inputs *entries;  /* a pool's experiments */
 	uint32_t entry_count;
 	/* to a running pool, in order of number, from `dir`, the run directory; NULL: not yet */
-	struct espl__session **submitted;
+	struct espl__inputs **submitted;
 	uint32_t submitted_count, submitted_cap;
 	char *dir;
 };
 struct espl__exec_setup {
-	struct espl__session *session;
+	struct espl__inputs *inputs;
 	/* An experiment that was submitted to a running pool: the search of this number.  Asked
 	 * again at a replay, so it lies in the run's folder. */
-	espl_status (*load)(struct espl__session *pool, uint64_t number,
-	    const struct espl__session **, struct espl__diag *);
+	espl_status (*load)(struct espl__inputs *pool, uint64_t number,
+	    const struct espl__inputs **, struct espl__diag *);
 	int64_t utc_start_s;              /* calendar of time 0, journaled */
 	int simulated, verbose;           /* verbose: notes are wanted */
 	struct espl__observer *observers; /* list, may be NULL */
@@ -102,7 +102,7 @@ uint32_t espl__exec_gangs(const struct espl__exec *, struct espl__gang_info *, u
 uint64_t espl__exec_digest(const struct espl__exec *);
 /* Loads the experiment with this number, through the setup. */
 espl_status espl__exec_load(const struct espl__exec *, uint64_t number,
-    const struct espl__session **, struct espl__diag *);
+    const struct espl__inputs **, struct espl__diag *);
 
 /* ---- observers ------------------------------------------------------------------------------- */
 

@@ -93,7 +93,7 @@ sum_later_work(const struct espl__search *s)
 			work += (double)spec->brackets[b]->stages[k]->trials *
 			    (double)spec->brackets[b]->stages[k]->iterations;
 	}
-	return work * espl__profile_iteration_s(s->session->profile, (struct espl_share){ 1, 1 });
+	return work * espl__profile_iteration_s(s->inputs->profile, (struct espl_share){ 1, 1 });
 }
 
 /* ---- the item that stands for it ---------------------------------------------------------- */
@@ -103,7 +103,7 @@ sum_later_work(const struct espl__search *s)
 static double
 estimate_throughput(const struct espl__inner *inner, uint64_t gpus)
 {
-	const struct espl__profile *p = inner->search->session->profile;
+	const struct espl__profile *p = inner->search->inputs->profile;
 	uint64_t trials = inner->tier.items_count, least = inner->least, each = gpus / trials,
 		 rest = gpus % trials;
 	uint64_t widest = inner->most / trials;
@@ -134,7 +134,7 @@ draw_curve(struct espl__inner *inner, struct espl_item *i)
 	inner->curve_unit = i->unit;
 	i->scaling = inner->curve;
 	i->scaling_count = 0;
-	if (inner->search->session->profile->guessed && i->gpus_max > full)
+	if (inner->search->inputs->profile->guessed && i->gpus_max > full)
 		return;
 	for (uint64_t x = i->unit, next; x <= i->gpus_max && n < ESPL__INNER_POINTS; x = next) {
 		inner->curve[n++] =
@@ -174,10 +174,10 @@ fill_item(struct espl__inner *inner)
 	    inner->curve_unit != i->unit || i->scaling == NULL)
 		draw_curve(inner, i);
 	i->work_s = NAN;
-	if (inner->unknown == 0 && s->experiment.spec != NULL && !s->session->profile->guessed) {
+	if (inner->unknown == 0 && s->experiment.spec != NULL && !s->inputs->profile->guessed) {
 		i->work_s = (inner->work_s > 0 ? inner->work_s : 0) + sum_later_work(s);
-		i->work_s /= espl__profile_speed(s->session->profile,
-		    (struct espl_share){ inner->least, 1 });
+		i->work_s /=
+		    espl__profile_speed(s->inputs->profile, (struct espl_share){ inner->least, 1 });
 	}
 	if (isnan(i->work_total_s))
 		i->work_total_s = i->work_s;

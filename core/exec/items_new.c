@@ -48,7 +48,7 @@ fill_job(const struct espl__trial *t, struct espl_item *i)
 static void
 fill_model(const struct espl__search *s, struct espl_item *i)
 {
-	const struct espl__profile *p = s->session->profile;
+	const struct espl__profile *p = s->inputs->profile;
 
 	i->work_s = NAN;
 	i->resize_s = i->start_s = i->boundary_s = NAN;
@@ -119,7 +119,7 @@ espl__item_add(struct espl__item *item)
 void
 espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iteration)
 {
-	const struct espl__profile *p = item->trial->search->session->profile;
+	const struct espl__profile *p = item->trial->search->inputs->profile;
 	const struct espl_share one = { 1, 1 };
 	uint64_t budget = item->trial->pub.budget;
 

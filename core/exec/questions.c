@@ -44,9 +44,9 @@ digest_search(uint64_t d, const struct espl__search *s)
 	espl__print(&text, "%s %d %u %u %u %llu", s->config->metric, s->config->maximize,
 	    (unsigned)s->config->trial.gpus_min, (unsigned)s->config->trial.gpus_max,
 	    (unsigned)s->config->trial.packing_max, (unsigned long long)s->config->seed);
-	if (s->session->earlier != NULL)
+	if (s->inputs->earlier != NULL)
 		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
-		    (unsigned long long)espl__earlier_digest(s->session->earlier));
+		    (unsigned long long)espl__earlier_digest(s->inputs->earlier));
 	if (s->jobs != NULL)
 		espl__workload_print(&s->jobs->list, &text);
 	d = espl__digest(d, text.data, text.size);
@@ -310,11 +310,11 @@ espl__exec_brackets(const struct espl__exec *x, uint64_t search)
 	return spec != NULL ? spec->bracket_count : 0;
 }
 
-const struct espl__session *
+const struct espl__inputs *
 espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 {
 	ESPL__CHECK(x, EXEC);
-	return number < x->searches.count ? x->searches.list[number]->session : NULL;
+	return number < x->searches.count ? x->searches.list[number]->inputs : NULL;
 }
 
 int

@@ -23,13 +23,13 @@ espl_status
 espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
     struct espl__diag *diag)
 {
-	const struct espl__session *session = setup->session;
+	const struct espl__inputs *inputs = setup->inputs;
 	struct espl__exec *x = espl__alloc(sizeof *x);
 	espl_status status;
 
 	x->magic = ESPL__EXEC_MAGIC;
 	x->setup = *setup;
-	x->config = session->config;
+	x->config = inputs->config;
 	x->round.timer = ESPL_NEVER;
 	espl__fleet_init(&x->fleet);
 	espl__market_init(&x->market, &x->fleet, &x->now);
@@ -52,11 +52,11 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	for (struct espl__observer *o = setup->observers; o != NULL; o = o->next)
 		o->exec = x;
 	status = ESPL_OK;
-	if (!session->config->pool ||
-	    session->jobs != NULL) /* a pool's number 0 are its plain jobs */
-		status = espl__search_add(x, session, diag);
-	for (uint32_t i = 0; status == ESPL_OK && i < session->entry_count; i++)
-		status = espl__search_add(x, &session->entries[i], diag);
+	if (!inputs->config->pool ||
+	    inputs->jobs != NULL) /* a pool's number 0 are its plain jobs */
+		status = espl__search_add(x, inputs, diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < inputs->entry_count; i++)
+		status = espl__search_add(x, &inputs->entries[i], diag);
 	if (status == ESPL_OK)
 		status = espl__items_open(x, diag);
 	for (uint32_t i = 0; status == ESPL_OK && i < x->searches.count; i++)

@@ -101,7 +101,7 @@ espl__search_turn(struct espl__search *s)
 
 	ESPL__CHECK(s, SEARCH);
 	c->params = s->trials.params;
-	c->space = s->algorithm != NULL ? espl__space_view(s->session->space) : NULL;
+	c->space = s->algorithm != NULL ? espl__space_view(s->inputs->space) : NULL;
 	c->trials = &s->trials;
 	c->no_saves = !s->saves;
 }
@@ -113,13 +113,13 @@ static espl_status
 add_submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
 {
 	struct espl__diag why = ESPL__DIAG_INIT;
-	const struct espl__session *session;
+	const struct espl__inputs *inputs;
 	struct espl__search *s;
-	espl_status status = espl__exec_load(x, number, &session, diag);
+	espl_status status = espl__exec_load(x, number, &inputs, diag);
 
 	if (status != ESPL_OK)
 		return status;
-	status = espl__search_add(x, session, &why);
+	status = espl__search_add(x, inputs, &why);
 	s = x->searches.list[number];
 	if (status == ESPL_OK)
 		status = espl__search_declare(s, &why);
@@ -194,14 +194,14 @@ espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
 /* ---- limits ------------------------------------------------------------------------------- */
 
 espl_status
-espl__exec_load(const struct espl__exec *x, uint64_t number, const struct espl__session **session,
+espl__exec_load(const struct espl__exec *x, uint64_t number, const struct espl__inputs **inputs,
     struct espl__diag *diag)
 {
 	ESPL__CHECK(x, EXEC);
 	if (x->setup.load == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    "cannot read experiment %llu of the pool here", (unsigned long long)number);
-	return x->setup.load(x->setup.session, number, session, diag);
+	return x->setup.load(x->setup.inputs, number, inputs, diag);
 }
 
 const char *
@@ -237,7 +237,7 @@ first_at(const struct espl_first *f, uint32_t index)
 static int
 is_first(const struct espl__search *s, const double *values)
 {
-	const struct espl_space *view = espl__space_view(s->session->space);
+	const struct espl_space *view = espl__space_view(s->inputs->space);
 	uint64_t hash = view->hash(view, values);
 
 	for (uint32_t i = 0; i < s->first_count; i++)
@@ -254,7 +254,7 @@ best_points(struct espl__search *s)
 	const double *values;
 
 	for (uint32_t rank = 0; s->first_count - own < s->config->warm_best; rank++) {
-		values = espl__earlier_best(s->session->earlier, rank);
+		values = espl__earlier_best(s->inputs->earlier, rank);
 		if (values == NULL)
 			return;
 		if (!is_first(s, values))
@@ -274,20 +274,20 @@ first_points(struct espl__search *s, struct espl__diag *diag)
 	s->first_service.ctx = s;
 	s->first_service.at = first_at;
 	count = list != NULL ? list->child_count : 0;
-	room = s->session->earlier != NULL ? s->config->warm_best : 0;
-	if (room > 0 && room > espl__earlier_configs(s->session->earlier))
-		room = espl__earlier_configs(s->session->earlier);
+	room = s->inputs->earlier != NULL ? s->config->warm_best : 0;
+	if (room > 0 && room > espl__earlier_configs(s->inputs->earlier))
+		room = espl__earlier_configs(s->inputs->earlier);
 	s->first = espl__arena_alloc(arena, (count + room + (size_t)1) * sizeof *s->first);
 	for (uint32_t i = 0; i < count; i++) {
 		double *values = espl__arena_alloc(arena, (s->trials.params + 1) * sizeof *values);
 		espl_status status =
-		    espl__space_point(s->session->space, list->children[i], values, diag);
+		    espl__space_point(s->inputs->space, list->children[i], values, diag);
 		if (status != ESPL_OK)
 			return status;
 		s->first[i] = values;
 	}
 	s->first_count = count;
-	if (s->session->earlier != NULL)
+	if (s->inputs->earlier != NULL)
 		best_points(s);
 	s->first_service.count = s->first_count;
 	return ESPL_OK;
@@ -349,7 +349,7 @@ make_experiment(struct espl__search *s)
 
 	espl__experiment_of(c, e);
 	e->flags |= (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
-	    (s->session->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
+	    (s->inputs->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->id = s->number;
 	s->objective = c->metric[0] != '\0' ? espl__names_add(&s->exec->searches.metrics, c->metric)
 					    : ESPL_ANY;
@@ -393,7 +393,7 @@ make_algorithm(struct espl__search *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__search_add(struct espl__exec *x, const struct espl__session *session, struct espl__diag *diag)
+espl__search_add(struct espl__exec *x, const struct espl__inputs *inputs, struct espl__diag *diag)
 {
 	struct espl__search *s = espl__alloc(sizeof *s);
 	espl_status status;
@@ -403,33 +403,32 @@ espl__search_add(struct espl__exec *x, const struct espl__session *session, stru
 	s->exec = x;
 	s->number = x->searches.count;
 	x->searches.list[x->searches.count++] = s;
-	s->session = session;
-	s->come = !x->config->pool || session->jobs != NULL;
+	s->inputs = inputs;
+	s->come = !x->config->pool || inputs->jobs != NULL;
 	s->planned = x->config->pool != 0; /* plans are for one experiment alone */
 	s->ended = ESPL_NEVER;
-	s->config = session->config;
-	s->saves = session->config->trial.checkpoint != 0;
-	if (session->profile != NULL && !session->profile->guessed)
-		s->longest_s = espl__profile_iteration_s(session->profile,
-		    (struct espl_share){ session->config->trial.gpus_min, 1 });
+	s->config = inputs->config;
+	s->saves = inputs->config->trial.checkpoint != 0;
+	if (inputs->profile != NULL && !inputs->profile->guessed)
+		s->longest_s = espl__profile_iteration_s(inputs->profile,
+		    (struct espl_share){ inputs->config->trial.gpus_min, 1 });
 	s->wake_at = s->barrier_at = ESPL_NEVER;
 	s->best = s->best_failed = ESPL_NONE;
 	s->best_loss = NAN;
 	s->env = x->env;
-	s->env.seed = session->config->seed;
-	s->env.directory = session->config->directory;
+	s->env.seed = inputs->config->seed;
+	s->env.directory = inputs->config->directory;
 	s->env.ctx = s;
 	s->env.service = espl__search_service;
 	s->env.note = espl__search_plugin_note;
-	espl__trials_init(&s->trials, espl__space_count(session->space));
+	espl__trials_init(&s->trials, espl__space_count(inputs->space));
 	s->trials.search = s;
 	make_experiment(s);
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		list_metrics(x->searches.list[i]);
 	espl__exec_plan_init(s);
 	s->tier = &x->items.top;
-	status =
-	    session->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, session->jobs);
+	status = inputs->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, inputs->jobs);
 	return status == ESPL_OK ? espl__tier_new(s, &s->tier, diag) : status;
 }
 
@@ -461,7 +460,7 @@ can_resize(const struct espl__search *s)
 	const struct espl_trainable_ops *ops;
 
 	if (!trial->in_place ||
-	    (simulated && (s->session->profile == NULL || !s->session->profile->resizes)))
+	    (simulated && (s->inputs->profile == NULL || !s->inputs->profile->resizes)))
 		return 0;
 	if (simulated && s->jobs != NULL)
 		return 1;

@@ -49,8 +49,8 @@ struct espl__search {
 	uint32_t magic; /* ESPL__SEARCH_MAGIC */
 	struct espl__exec *exec;
 	uint32_t number;
-	const struct espl__session *session;
-	const struct espl__run_config *config; /* session's */
+	const struct espl__inputs *inputs;
+	const struct espl__run_config *config; /* = inputs->config */
 	struct espl__host_env env;
 	struct espl__instance *algorithm; /* NULL: the jobs of a workload */
 	struct espl__tier *tier;          /* that its trials' items are in */
@@ -161,8 +161,7 @@ void espl__searches_forgive(struct espl__exec *); /* the failures of their plugi
 int espl__search_gets_results(const struct espl__search *);
 /* Calls of an algorithm are made for its search: from here on until the next one. */
 void espl__search_turn(struct espl__search *);
-espl_status espl__search_add(struct espl__exec *, const struct espl__session *,
-    struct espl__diag *);
+espl_status espl__search_add(struct espl__exec *, const struct espl__inputs *, struct espl__diag *);
 espl_status espl__search_declare(struct espl__search *,
     struct espl__diag *); /* allocator and placer are there */
 #endif

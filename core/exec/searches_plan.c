@@ -114,7 +114,7 @@ void
 espl__exec_plan_init(struct espl__search *s)
 {
 	ESPL__CHECK(s, SEARCH);
-	espl__model_service_init(&s->model, s->config, s->session->profile, &s->experiment,
+	espl__model_service_init(&s->model, s->config, s->inputs->profile, &s->experiment,
 	    &s->exec->fleet);
 	s->model.stand = stand;
 	s->model.ctx = s;

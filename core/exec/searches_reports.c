@@ -45,7 +45,7 @@ static void
 update_pace(struct espl__trial *t, struct espl_share share, const struct espl_offer *on,
     double iteration_s)
 {
-	const struct espl__profile *p = t->search->session->profile;
+	const struct espl__profile *p = t->search->inputs->profile;
 	double expected;
 
 	if (p == NULL || p->guessed)

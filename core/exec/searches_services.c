@@ -183,14 +183,14 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 	if (i->plugin->desc->kind != ESPL_ALGORITHM)
 		return NULL;
 	if (strcmp(id, ESPL_SPACE) == 0)
-		return espl__space_view(s->session->space);
+		return espl__space_view(s->inputs->space);
 	if (strcmp(id, ESPL_EXPERIMENT) == 0)
 		return &s->experiment;
 	if (strcmp(id, ESPL_FIRST) == 0)
 		return &s->first_service;
 	if (strcmp(id, ESPL_HISTORY) == 0) {
 		if (s->history == NULL)
-			s->history = espl__history_new(&s->trials, s->session->earlier);
+			s->history = espl__history_new(&s->trials, s->inputs->earlier);
 		espl__history_first(s->history, s->first, s->first_count);
 		return espl__history_view(s->history);
 	}

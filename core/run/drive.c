@@ -320,7 +320,7 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 	espl_status status = ESPL_OK;
 	int lock = -1;
 
-	ESPL__ASSERT(drive->exec.session != NULL && summary != NULL);
+	ESPL__ASSERT(drive->exec.inputs != NULL && summary != NULL);
 	memset(&run, 0, sizeof run);
 	memset(summary, 0, sizeof *summary);
 	summary->least_s = summary->least_usd = NAN;

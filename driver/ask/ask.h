@@ -54,7 +54,7 @@ struct espl__ask_batch {
 struct espl__asking {
 	struct espl__world world; /* first */
 	uint32_t magic;           /* ESPL__ASK_MAGIC */
-	const struct espl__session *session;
+	const struct espl__inputs *inputs;
 	char *dir;
 	const volatile int *interrupt; /* not 0: the user wants to stop */
 	/* clients.c */
@@ -127,7 +127,7 @@ void espl__ask_answer(struct espl__asking *);
 espl_status espl__ask_open(const struct espl__drive *, uint64_t token, struct espl__world **,
     struct espl__diag *);
 /* A completed search that is not driven any more: answers clients until the last one leaves. */
-espl_status espl__ask_serve(struct espl__exec *, const struct espl__session *, const char *dir,
+espl_status espl__ask_serve(struct espl__exec *, const struct espl__inputs *, const char *dir,
     const volatile int *interrupt, struct espl__diag *);
 
 /* ---- relay.c */

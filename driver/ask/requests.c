@@ -69,7 +69,7 @@ put_trial(const struct espl__asking *ask, const struct espl__ask_trial *t, struc
 	espl__json_open(b, NULL, '{');
 	espl__json_int(b, "trial", (int64_t)t->trial);
 	espl__json_key(b, "params");
-	espl__space_json(ask->session->space, t->values, b);
+	espl__space_json(ask->inputs->space, t->values, b);
 	espl__json_int(b, "iteration", (int64_t)t->iteration);
 	espl__json_int(b, "until", (int64_t)t->budget);
 	if (t->iteration > 0 && t->source != t->trial)
@@ -198,7 +198,7 @@ read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const js
 {
 	const json_t *value = json_object_get(request, "value"),
 		     *others = json_object_get(request, "metrics"), *member;
-	const char *objective = ask->session->config->metric, *name;
+	const char *objective = ask->inputs->config->metric, *name;
 	struct espl__metric *list;
 	double number;
 
@@ -253,7 +253,7 @@ report_trial(struct espl__asking *ask, struct espl__ask_client *client, struct e
 	event->as.report.iteration = iteration;
 	event->as.report.metrics = metrics;
 	event->as.report.count = count;
-	if (ask->session->config->trial.checkpoint) { /* the client has its state */
+	if (ask->inputs->config->trial.checkpoint) { /* the client has its state */
 		event = espl__ask_event(ask, ESPL__EV_SAVED);
 		event->as.saved.gang = t->gang;
 		event->as.saved.iteration = iteration;
@@ -376,13 +376,13 @@ take_totals(const struct espl__asking *ask, struct espl__totals *totals)
 	struct espl__buf params = { NULL, 0, 0 };
 	const struct espl_trial *best;
 
-	espl__totals_init(totals, ask->session->config, 0);
+	espl__totals_init(totals, ask->inputs->config, 0);
 	espl__exec_summary(ask->world.exec, &summary);
 	espl__totals_take(totals, &summary);
 	best = summary.best != ESPL_NONE ? espl__exec_trial(ask->world.exec, summary.best) : NULL;
 	if (best == NULL)
 		return;
-	espl__space_json(ask->session->space, best->values, &params);
+	espl__space_json(ask->inputs->space, best->values, &params);
 	espl__totals_set(&totals->best_params, espl__buf_text(&params));
 	espl__buf_free(&params);
 }
@@ -391,7 +391,7 @@ take_totals(const struct espl__asking *ask, struct espl__totals *totals)
 static void
 hear_about(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
 {
-	const struct espl__run_config *config = ask->session->config;
+	const struct espl__run_config *config = ask->inputs->config;
 	struct espl__buf *b = &client->output;
 
 	(void)request;
@@ -444,7 +444,7 @@ hear_best(struct espl__asking *ask, struct espl__ask_client *client, const json_
 static void
 hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
 {
-	const struct espl__run_config *config = ask->session->config;
+	const struct espl__run_config *config = ask->inputs->config;
 	struct espl__buf *b = &client->output;
 	const struct espl_trial *t;
 	int64_t from = 0, count = 1000;
@@ -467,7 +467,7 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 		espl__json_int(b, "iteration", (int64_t)t->iteration);
 		espl__json_real(b, "metric", config->maximize ? -t->loss : t->loss);
 		espl__json_key(b, "params");
-		espl__space_json(ask->session->space, t->values, b);
+		espl__space_json(ask->inputs->space, t->values, b);
 		espl__print(b, "}");
 	}
 	espl__print(b, "]}\n");

@@ -291,13 +291,13 @@ static const struct espl__world_ops ask_ops = { begin_asking, next_round, apply_
 	stop_asking, close_asking };
 
 static struct espl__asking *
-make_ask(const struct espl__session *session, const char *dir)
+make_ask(const struct espl__inputs *inputs, const char *dir)
 {
 	struct espl__asking *ask = espl__alloc(sizeof *ask);
 
 	ask->magic = ESPL__ASK_MAGIC;
 	ask->world.ops = &ask_ops;
-	ask->session = session;
+	ask->inputs = inputs;
 	ask->dir = espl__strdup(dir);
 	ask->listener = ask->journal = -1;
 	ask->timer_at = ESPL_NEVER;
@@ -313,8 +313,8 @@ make_ask(const struct espl__session *session, const char *dir)
 		.provision = &ask->latency,
 		.init = &ask->latency,
 		.hazard_hour = NAN };
-	if (session->config->metric[0] != '\0') /* the executor's number 0 */
-		(void)espl__names_add(&ask->metrics, session->config->metric);
+	if (inputs->config->metric[0] != '\0') /* the executor's number 0 */
+		(void)espl__names_add(&ask->metrics, inputs->config->metric);
 	return ask;
 }
 
@@ -322,7 +322,7 @@ espl_status
 espl__ask_open(const struct espl__drive *drive, uint64_t token, struct espl__world **world,
     struct espl__diag *diag)
 {
-	struct espl__asking *ask = make_ask(drive->exec.session, drive->dir);
+	struct espl__asking *ask = make_ask(drive->exec.inputs, drive->dir);
 
 	(void)token;
 	(void)diag;
@@ -332,10 +332,10 @@ espl__ask_open(const struct espl__drive *drive, uint64_t token, struct espl__wor
 }
 
 espl_status
-espl__ask_serve(struct espl__exec *exec, const struct espl__session *session, const char *dir,
+espl__ask_serve(struct espl__exec *exec, const struct espl__inputs *inputs, const char *dir,
     const volatile int *interrupt, struct espl__diag *diag)
 {
-	struct espl__asking *ask = make_ask(session, dir);
+	struct espl__asking *ask = make_ask(inputs, dir);
 	espl_status status = espl__ask_listen(ask, diag);
 
 	ask->world.exec = exec;

@@ -117,7 +117,7 @@ read_granted(struct reader *r, const json_t *object, struct espl_item *item)
 }
 
 static void
-read_item(struct reader *r, const json_t *object, const struct espl__session *s,
+read_item(struct reader *r, const json_t *object, const struct espl__inputs *s,
     struct espl_item *item)
 {
 	static const char *const names[] = { "id", "work_s", "arrived_s", "started_s", "gpus_min",
@@ -172,7 +172,7 @@ by_arrival(const void *a, const void *b)
 }
 
 static void
-read_items(struct reader *r, const json_t *root, const struct espl__session *s,
+read_items(struct reader *r, const json_t *root, const struct espl__inputs *s,
     struct espl__alloc_view *g)
 {
 	const json_t *items = json_object_get(root, "items");
@@ -273,7 +273,7 @@ make_cluster(struct reader *r, const json_t *root, struct espl__alloc_view *g)
 }
 
 void
-espl__describe_experiment(const struct espl__session *s, struct espl_experiment *e)
+espl__describe_experiment(const struct espl__inputs *s, struct espl_experiment *e)
 {
 	memset(e, 0, sizeof *e);
 	espl__experiment_of(s->config, e);
@@ -344,7 +344,7 @@ parse_view(struct reader *r)
 }
 
 espl_status
-espl__alloc_view_load(const char *path, const struct espl__session *s, struct espl__alloc_view *g,
+espl__alloc_view_load(const char *path, const struct espl__inputs *s, struct espl__alloc_view *g,
     struct espl__diag *diag)
 {
 	static const char *const names[] = { "now_s", "event", "nodes", "gpus_per_node", "items" };

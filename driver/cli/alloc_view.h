@@ -3,7 +3,7 @@
 #ifndef ESPL__ALLOC_VIEW_H
 #define ESPL__ALLOC_VIEW_H
 #include <espalier/allocator.h>
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "model/fleet.h"
 
 struct espl__alloc_view {
@@ -17,9 +17,10 @@ struct espl__alloc_view {
 	uint8_t *mentioned; /* [item] by an answer */
 };
 /* E_CONFIG with FILE, and with the line where the file is no JSON. */
-espl_status espl__alloc_view_load(const char *path, const struct espl__session *,
+espl_status espl__alloc_view_load(const char *path, const struct espl__inputs *,
     struct espl__alloc_view *, struct espl__diag *);
-/* The experiment as an allocator knows it before anything is planned; strings are the session's. */
-void espl__describe_experiment(const struct espl__session *, struct espl_experiment *);
+/* The experiment as an allocator knows it before anything is planned; strings belong to the inputs.
+ */
+void espl__describe_experiment(const struct espl__inputs *, struct espl_experiment *);
 void espl__alloc_view_free(struct espl__alloc_view *);
 #endif

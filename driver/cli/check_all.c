@@ -150,8 +150,8 @@ pass_over(void *ctx, const struct espl_offer *offer)
 }
 
 espl_status
-espl__session_check_all(const char *path, const char *const *given, uint32_t given_count,
-    struct espl__session *s, struct espl__diag *diag)
+espl__inputs_check_all(const char *path, const char *const *given, uint32_t given_count,
+    struct espl__inputs *s, struct espl__diag *diag)
 {
 	const char **sets = espl__alloc((given_count + MISTAKES_MAX) * sizeof *sets);
 	uint32_t count = given_count, offers;
@@ -165,11 +165,11 @@ espl__session_check_all(const char *path, const char *const *given, uint32_t giv
 		char *out;
 
 		*diag = (struct espl__diag)ESPL__DIAG_INIT;
-		status = espl__session_load_auto(path, sets, count, ESPL__NEED_SEARCH, 0, s, diag);
+		status = espl__inputs_load_auto(path, sets, count, ESPL__NEED_SEARCH, 0, s, diag);
 		if (status == ESPL_OK)
-			status = espl__session_check(s, 0, diag);
+			status = espl__inputs_check(s, 0, diag);
 		if (status == ESPL_OK)
-			status = espl__session_offers(s, pass_over, NULL, &offers, diag);
+			status = espl__inputs_offers(s, pass_over, NULL, &offers, diag);
 		if (status == ESPL_OK)
 			break;
 		follows = find_follow_up(sets, given_count, count, diag);
@@ -179,7 +179,7 @@ espl__session_check_all(const char *path, const char *const *given, uint32_t giv
 				break;
 			free((void *)(uintptr_t)*follows);
 			*follows = out;
-			espl__session_free(s);
+			espl__inputs_free(s);
 			continue;
 		}
 		out = count < given_count + MISTAKES_MAX - 1 ? leave_out(path, sets, count, diag)
@@ -190,7 +190,7 @@ espl__session_check_all(const char *path, const char *const *given, uint32_t giv
 		if (out == NULL)
 			break;
 		sets[count++] = out;
-		espl__session_free(s);
+		espl__inputs_free(s);
 	}
 	/* The caller tells the last one. */
 	if (told.status != ESPL_OK) {

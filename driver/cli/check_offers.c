@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "model/jobs.h"
 #include "model/fleet.h"
 
@@ -43,7 +43,7 @@ gpus_of(const struct espl__fleet *f, const char *name)
 
 /* Allocators call the GPUs that they may hold `gpus`, and what they lease `offer`. */
 void
-espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet *f,
+espl__inputs_tell_gpus(const struct espl__inputs *s, const struct espl__fleet *f,
     const struct espl__values *values)
 {
 	const char *file = NULL, *where = NULL;
@@ -67,7 +67,7 @@ espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet 
 
 /* A job whose iterations exceed the limit for hung trials would be killed, retried and given up. */
 static void
-report_silent_jobs(const struct espl__session *s)
+report_silent_jobs(const struct espl__inputs *s)
 {
 	espl_span limit = s->config->trial.report_limit;
 
@@ -91,7 +91,7 @@ report_silent_jobs(const struct espl__session *s)
 }
 
 espl_status
-espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet *f,
+espl__inputs_jobs_suit(const struct espl__inputs *s, const struct espl__fleet *f,
     struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
@@ -112,7 +112,7 @@ espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet 
 }
 
 uint32_t
-espl__session_least(const struct espl__session *s)
+espl__inputs_least(const struct espl__inputs *s)
 {
 	uint64_t least = s->config->trial.gpus_min;
 

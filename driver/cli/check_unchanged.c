@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/fill.h"
 #include "base/mem.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "listen/listen.h"
 
 #define LOG_MAX ((size_t)256 << 20)
@@ -62,7 +62,7 @@ put_word(const char *word, struct espl__buf *b)
 
 /* The middle of every range. */
 static void
-put_example(const struct espl__session *s, struct espl__buf *b)
+put_example(const struct espl__inputs *s, struct espl__buf *b)
 {
 	const struct espl__trial_config *t = &s->config->trial;
 	const struct espl_space *space = espl__space_view(s->space);
@@ -91,7 +91,7 @@ put_example(const struct espl__session *s, struct espl__buf *b)
 }
 
 void
-espl__check_words(const struct espl__session *s, struct espl__buf *b)
+espl__check_words(const struct espl__inputs *s, struct espl__buf *b)
 {
 	const struct espl__trial_config *t = &s->config->trial;
 	int named = 0;
@@ -129,7 +129,7 @@ try_lines(struct espl__listen *listen, const struct espl__buf *log, struct espl_
 }
 
 espl_status
-espl__check_output(const struct espl__session *s, const char *path, struct espl__buf *b,
+espl__check_output(const struct espl__inputs *s, const char *path, struct espl__buf *b,
     struct espl__diag *diag)
 {
 	struct espl__buf log = { NULL, 0, 0 }, lines = { NULL, 0, 0 };

@@ -5,11 +5,11 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "plugin/registry.h"
 
 espl_status
-espl__session_first(const struct espl__session *s, struct espl__diag *diag)
+espl__inputs_first(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	const struct espl__node *list = s->config->first;
 	double *values;
@@ -37,7 +37,7 @@ espl__session_first(const struct espl__session *s, struct espl__diag *diag)
 /* The value of the algorithm's option 'trials': the configurations that it makes, by the rule of
  * all algorithms; 0: no limit, or there is no such option. */
 static uint64_t
-option_trials(const struct espl__session *s)
+option_trials(const struct espl__inputs *s)
 {
 	const struct espl__section *section = &s->config->algorithm;
 	static const char *const known[] = { "use", NULL };
@@ -84,7 +84,7 @@ spec_trials(const struct espl_spec *spec)
 }
 
 espl_status
-espl__session_first_fits(const struct espl__session *s, const struct espl_spec *spec,
+espl__inputs_first_fits(const struct espl__inputs *s, const struct espl_spec *spec,
     struct espl__diag *diag)
 {
 	const struct espl__node *list = s->config->first;

@@ -3,7 +3,7 @@
 #ifndef ESPL__PLAN_H
 #define ESPL__PLAN_H
 #include "base/mem.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "exec/questions.h"
 
 /* a stage of a plan, in the plan's order */
@@ -54,16 +54,16 @@ struct espl__plan_ask {
 };
 /* Runs the executor up to its plan, without any machines. All strings and rows go into the arena.
  */
-void espl__plan_find(struct espl__session *, const struct espl__plan_ask *, struct espl__arena *,
+void espl__plan_find(struct espl__inputs *, const struct espl__plan_ask *, struct espl__arena *,
     struct espl__plan_answer *);
 /* Prices the plan with planning.release = "idle": idle_usd. */
-void espl__plan_idle(struct espl__session *, struct espl__arena *, struct espl__plan_answer *);
-/* Simulates the session's runs, whose nodes may be interrupted; no runs: they cannot be simulated.
+void espl__plan_idle(struct espl__inputs *, struct espl__arena *, struct espl__plan_answer *);
+/* Simulates runs of the inputs, whose nodes may be interrupted; no runs: they cannot be simulated.
  */
-void espl__plan_try(struct espl__session *, struct espl__plan_answer *);
-/* Chooses another allocator for a session.  It gets those options of the file's allocator that
+void espl__plan_try(struct espl__inputs *, struct espl__plan_answer *);
+/* Chooses another allocator for these inputs.  It gets those options of the file's allocator that
  * it knows by the same name and type. */
-espl_status espl__plan_allocator(struct espl__session *, const char *name, struct espl__arena *,
+espl_status espl__plan_allocator(struct espl__inputs *, const char *name, struct espl__arena *,
     struct espl__diag *);
 /* The allocators that can plan: `static` first, then RubberBand's, then others by name. */
 uint32_t espl__plan_allocators(struct espl__arena *, const char *const **names);
@@ -77,7 +77,7 @@ struct espl__frontier {
 	struct espl__plan_answer answers[ESPL__FRONTIER_POINTS];
 	struct espl__diag diag; /* why count is 0 */
 };
-void espl__plan_frontier(struct espl__session *, const char *allocator, struct espl__arena *,
+void espl__plan_frontier(struct espl__inputs *, const char *allocator, struct espl__arena *,
     struct espl__frontier *);
 
 /* ---- plan_json.c, plan_table.c: writing ---- */

@@ -71,12 +71,12 @@ on_tick(void *ctx, struct espl__exec *exec)
 }
 
 static void
-drive_plan_only(struct espl__session *s, const struct espl__plan_ask *how,
-    struct espl__arena *arena, struct espl__plan_answer *a)
+drive_plan_only(struct espl__inputs *s, const struct espl__plan_ask *how, struct espl__arena *arena,
+    struct espl__plan_answer *a)
 {
 	struct finding f = { a, arena };
 	struct espl__exec_summary summary;
-	struct espl__drive drive = { .exec = { .session = s,
+	struct espl__drive drive = { .exec = { .inputs = s,
 					 .simulated = 1,
 					 .plan_only = 1,
 					 .plan_gpus = how->gpus,
@@ -100,8 +100,8 @@ drive_plan_only(struct espl__session *s, const struct espl__plan_ask *how,
 }
 
 void
-espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how,
-    struct espl__arena *arena, struct espl__plan_answer *a)
+espl__plan_find(struct espl__inputs *s, const struct espl__plan_ask *how, struct espl__arena *arena,
+    struct espl__plan_answer *a)
 {
 	struct espl__run_config *c = s->config;
 	struct espl__section allocator = c->allocator;
@@ -142,7 +142,7 @@ is_same_plan(const struct espl__plan_answer *a, const struct espl__plan_answer *
 #define WORTH_SAYING 0.01 /* of the cost */
 
 void
-espl__plan_idle(struct espl__session *s, struct espl__arena *arena, struct espl__plan_answer *a)
+espl__plan_idle(struct espl__inputs *s, struct espl__arena *arena, struct espl__plan_answer *a)
 {
 	struct espl__plan_ask how = { .gpus_count = a->row_count };
 	struct espl__plan_answer idle;
@@ -187,7 +187,7 @@ is_same_option(const struct espl_option *a, const struct espl_option *b)
 }
 
 espl_status
-espl__plan_allocator(struct espl__session *s, const char *name, struct espl__arena *arena,
+espl__plan_allocator(struct espl__inputs *s, const char *name, struct espl__arena *arena,
     struct espl__diag *diag)
 {
 	const struct espl__node *group = s->config->allocator.group;
@@ -297,7 +297,7 @@ seconds_now(void)
 }
 
 void
-espl__plan_try(struct espl__session *s, struct espl__plan_answer *a)
+espl__plan_try(struct espl__inputs *s, struct espl__plan_answer *a)
 {
 	struct espl__plan_tries *tries = &a->tries;
 	struct espl__exec_summary summary;
@@ -306,7 +306,7 @@ espl__plan_try(struct espl__session *s, struct espl__plan_answer *a)
 
 	espl__instance_log_from(ESPL_WARN);
 	for (uint32_t i = 0; i < RUNS && seconds_now() - began < SPENT; i++) {
-		struct espl__drive drive = { .exec = { .session = s, .simulated = 1 },
+		struct espl__drive drive = { .exec = { .inputs = s, .simulated = 1 },
 			.open_world = espl__world_open,
 			.seed = s->config->seed + i };
 
@@ -329,7 +329,7 @@ espl__plan_try(struct espl__session *s, struct espl__plan_answer *a)
 
 /* The soonest, asked for with a deadline that nothing can keep. */
 static double
-find_soonest(struct espl__session *s, struct espl__plan_ask *how, struct espl__arena *arena,
+find_soonest(struct espl__inputs *s, struct espl__plan_ask *how, struct espl__arena *arena,
     struct espl__frontier *frontier)
 {
 	struct espl__plan_answer answer;
@@ -345,7 +345,7 @@ find_soonest(struct espl__session *s, struct espl__plan_ask *how, struct espl__a
 }
 
 void
-espl__plan_frontier(struct espl__session *s, const char *allocator, struct espl__arena *arena,
+espl__plan_frontier(struct espl__inputs *s, const char *allocator, struct espl__arena *arena,
     struct espl__frontier *frontier)
 {
 	struct espl__plan_ask how = { .allocator = allocator, .limits = 1, .budget = INT64_MAX };

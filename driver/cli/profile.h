@@ -3,7 +3,7 @@
  */
 #ifndef ESPL__CLI_PROFILE_H
 #define ESPL__CLI_PROFILE_H
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "input/input.h"
 
 /* ---- profile_subject.c: the trial that is measured, and the hardware ---- */
@@ -19,7 +19,7 @@ struct espl__subject {
 	uint32_t gpus, nodes_max; /* of the offer; gpus 0: not known */
 	uint64_t digest;          /* of everything that the profile depends on */
 };
-espl_status espl__subject_find(const struct espl__session *, struct espl__subject *,
+espl_status espl__subject_find(const struct espl__inputs *, struct espl__subject *,
     struct espl__diag *);
 void espl__subject_free(struct espl__subject *);
 
@@ -74,7 +74,7 @@ espl_status espl__measure(const struct espl__measure_ask *, struct espl__measure
 /* ---- profile_write.c: all measurements as a profile, and as a table ---- */
 
 struct espl__profiled {
-	const struct espl__session *session;
+	const struct espl__inputs *inputs;
 	const struct espl__subject *subject;
 	struct espl__measurement *list; /* GPUs rising, then packings rising */
 	uint32_t wides, packs, cap;     /* how many of each */
@@ -96,12 +96,12 @@ char *espl__format_latency(double s, char to[32]); /* three digits: "1.03s", "12
 /* Where the profile of this subject is kept; E_CONFIG with a hint if there is none.
  * free() it. */
 espl_status espl__profile_place(const struct espl__subject *, char **path, struct espl__diag *);
-/* espl__session_load for what has no folder yet: `trial.profile = "auto"`, which is the default,
+/* espl__inputs_load for what has no folder yet: `trial.profile = "auto"`, which is the default,
  * becomes the kept profile of this trial on this hardware, if there is one; `tell`: says so. */
-espl_status espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_count,
-    enum espl__need, int tell, struct espl__session *, struct espl__diag *);
-/* check_all.c: loads as above and calls espl__session_check.  If there are several mistakes, all
+espl_status espl__inputs_load_auto(const char *path, const char *const *sets, uint32_t set_count,
+    enum espl__need, int tell, struct espl__inputs *, struct espl__diag *);
+/* check_all.c: loads as above and calls espl__inputs_check.  If there are several mistakes, all
  * but the last are printed to standard error; the last is left in the diag. */
-espl_status espl__session_check_all(const char *path, const char *const *sets, uint32_t set_count,
-    struct espl__session *, struct espl__diag *);
+espl_status espl__inputs_check_all(const char *path, const char *const *sets, uint32_t set_count,
+    struct espl__inputs *, struct espl__diag *);
 #endif

@@ -37,9 +37,9 @@ espl__profile_place(const struct espl__subject *subject, char **path, struct esp
 	return ESPL_OK;
 }
 
-/* The kept profile of this session's trial, if there is one that can be read; free() it. */
+/* The kept profile of the trial of these inputs, if there is one that can be read; free() it. */
 static char *
-look_up(const struct espl__session *s, struct stat *st)
+look_up(const struct espl__inputs *s, struct stat *st)
 {
 	struct espl__subject subject;
 	struct espl__profile *profile = NULL;
@@ -70,7 +70,7 @@ look_up(const struct espl__session *s, struct stat *st)
 }
 
 static int
-is_profile_wanted(const struct espl__session *s)
+is_profile_wanted(const struct espl__inputs *s)
 {
 	const struct espl__node *node = s->config->trial.profile;
 
@@ -87,17 +87,17 @@ look_up_replayed(const char *path, const char *const *sets, uint32_t set_count, 
     int *program)
 {
 	const char **all = espl__realloc(NULL, set_count + (size_t)1, sizeof *all);
-	struct espl__session s;
+	struct espl__inputs s;
 	char *profile = NULL;
 
 	for (uint32_t i = 0; i < set_count; i++)
 		all[i] = sets[i];
 	all[set_count] = ESPL__RUN_WITHOUT "trial.curves";
 	*program =
-	    espl__session_load(path, all, set_count + 1, ESPL__NEED_TRIAL, &s, NULL) == ESPL_OK;
+	    espl__inputs_load(path, all, set_count + 1, ESPL__NEED_TRIAL, &s, NULL) == ESPL_OK;
 	if (*program) {
 		profile = look_up(&s, st);
-		espl__session_free(&s);
+		espl__inputs_free(&s);
 	}
 	free(all);
 	return profile;
@@ -105,7 +105,7 @@ look_up_replayed(const char *path, const char *const *sets, uint32_t set_count, 
 
 /* What a simulation without a profile gets wrong. */
 static void
-report_none(const struct espl__session *s, const char *path, int tell, int program)
+report_none(const struct espl__inputs *s, const char *path, int tell, int program)
 {
 	if (s->config->trial.curves == NULL) {
 		if (tell && s->config->trial.profile != NULL)
@@ -130,7 +130,7 @@ report_none(const struct espl__session *s, const char *path, int tell, int progr
 /* The same configuration with the file in the place of "auto". */
 static espl_status
 load_with(const char *profile, const char *path, const char *const *sets, uint32_t set_count,
-    enum espl__need need, struct espl__session *s, struct espl__diag *diag)
+    enum espl__need need, struct espl__inputs *s, struct espl__diag *diag)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 	const char **all = espl__realloc(NULL, set_count + (size_t)1, sizeof *all);
@@ -141,18 +141,18 @@ load_with(const char *profile, const char *path, const char *const *sets, uint32
 	espl__print(&b, "trial.profile=");
 	espl__print_quoted(&b, profile);
 	all[set_count] = espl__buf_text(&b);
-	espl__session_free(s);
-	status = espl__session_load(path, all, set_count + 1, need, s, diag);
+	espl__inputs_free(s);
+	status = espl__inputs_load(path, all, set_count + 1, need, s, diag);
 	espl__buf_free(&b);
 	free(all);
 	return status;
 }
 
 espl_status
-espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_count,
-    enum espl__need need, int tell, struct espl__session *s, struct espl__diag *diag)
+espl__inputs_load_auto(const char *path, const char *const *sets, uint32_t set_count,
+    enum espl__need need, int tell, struct espl__inputs *s, struct espl__diag *diag)
 {
-	espl_status status = espl__session_load(path, sets, set_count, need, s, diag);
+	espl_status status = espl__inputs_load(path, sets, set_count, need, s, diag);
 	struct stat st;
 	char *profile, age[32];
 	int program = 1;

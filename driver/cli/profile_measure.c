@@ -43,7 +43,7 @@ struct watched {
 struct measure {
 	const struct espl__measure_ask *ask;
 	struct espl__measurement *to;
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__observer observer;
 	struct watched *gangs;
 	uint32_t count, cap;
@@ -97,7 +97,7 @@ gang_starts(struct measure *m, espl_time now, uint64_t gang, uint64_t trial)
 static void
 gang_ends(struct measure *m, espl_time now, struct watched *g, const char *text)
 {
-	if (g->over && m->wish == 0 && m->session.config->trial.checkpoint)
+	if (g->over && m->wish == 0 && m->inputs.config->trial.checkpoint)
 		espl__tally_add(&m->to->save, seconds_between(g->last, now));
 	if (g->reports > 0 && !g->over)
 		m->warm--;
@@ -269,7 +269,7 @@ write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 }
 
 static espl_status
-load_session(struct measure *m, struct espl__diag *diag)
+load_inputs(struct measure *m, struct espl__diag *diag)
 {
 	const struct espl__measure_ask *ask = m->ask;
 	struct espl__buf text = { NULL, 0, 0 };
@@ -286,12 +286,12 @@ load_session(struct measure *m, struct espl__diag *diag)
 	for (rest = (char *)text.data; (line = strsep(&rest, "\n")) != NULL;)
 		if (line[0] != '\0')
 			sets[count++] = line;
-	status = espl__session_load(ask->file, sets, count, ESPL__NEED_TRIAL, &m->session, diag);
+	status = espl__inputs_load(ask->file, sets, count, ESPL__NEED_TRIAL, &m->inputs, diag);
 	free(sets);
 	espl__buf_free(&text);
 	/* The deadline in the file applies to a search, not to a measurement. */
 	if (status == ESPL_OK)
-		m->session.config->deadline = ESPL_NEVER;
+		m->inputs.config->deadline = ESPL_NEVER;
 	return status;
 }
 
@@ -399,8 +399,7 @@ drive_measurement(struct measure *m, struct espl__exec_summary *summary, struct 
 	struct espl__drive drive;
 	char *dir = NULL;
 	int made;
-	espl_status status =
-	    espl__folder_make(&m->session, m->ask->folder, NULL, &dir, &made, diag);
+	espl_status status = espl__folder_make(&m->inputs, m->ask->folder, NULL, &dir, &made, diag);
 
 	if (status != ESPL_OK)
 		return status;
@@ -410,17 +409,17 @@ drive_measurement(struct measure *m, struct espl__exec_summary *summary, struct 
 		.gang = on_gang,
 		.resized = on_resized,
 		.failure = on_failure };
-	drive.exec.session = &m->session;
+	drive.exec.inputs = &m->inputs;
 	drive.exec.observers = &m->observer;
 	drive.open_world = espl__world_open;
-	drive.seed = m->session.config->seed;
+	drive.seed = m->inputs.config->seed;
 	drive.dir = dir;
 	drive.tick = on_tick;
 	drive.ctx = m;
 	drive.interrupt = &m->wish;
 	/* the behavior of the algorithm is not measured here */
-	espl__earlier_free(m->session.earlier);
-	m->session.earlier = NULL;
+	espl__earlier_free(m->inputs.earlier);
+	m->inputs.earlier = NULL;
 	espl__instance_log_from(ESPL_WARN);
 	status = espl__drive(&drive, summary, diag);
 	free(dir);
@@ -446,9 +445,9 @@ espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
 	m.to = to;
 	m.failed = ESPL_NONE;
 	m.paused = ask->checkpoint && ask->packing == 1 && ask->resize == ESPL__RESIZE_NONE;
-	status = load_session(&m, diag);
+	status = load_inputs(&m, diag);
 	if (status == ESPL_OK)
-		status = espl__session_check(&m.session, 0, diag);
+		status = espl__inputs_check(&m.inputs, 0, diag);
 	if (status == ESPL_OK) {
 		status =
 		    judge_measurement(&m, drive_measurement(&m, &summary, &own), &summary, diag);
@@ -459,7 +458,7 @@ espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
 	to->elapsed_s = (double)(espl__tick() - began) / 1e9;
 	to->gpu_s = summary.gpu_s;
 	to->cost = summary.cost;
-	espl__session_free(&m.session);
+	espl__inputs_free(&m.inputs);
 	free(m.gangs);
 	return status;
 }

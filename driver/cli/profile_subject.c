@@ -26,7 +26,7 @@
 
 /* The user's first one; else the middle of every parameter's range, whatever its scale. */
 static espl_status
-find_values(const struct espl__session *s, double *values, struct espl__diag *diag)
+find_values(const struct espl__inputs *s, double *values, struct espl__diag *diag)
 {
 	const struct espl_space *space = espl__space_view(s->space);
 	const struct espl__node *first = s->config->first;
@@ -137,7 +137,7 @@ count_cores(void)
 }
 
 static espl_status
-find_hardware(const struct espl__session *s, struct espl__subject *to, struct espl__buf *all,
+find_hardware(const struct espl__inputs *s, struct espl__subject *to, struct espl__buf *all,
     struct espl__diag *diag)
 {
 	const struct espl__node *wanted = espl__node_get(s->config->allocator.group, "offer");
@@ -148,7 +148,7 @@ find_hardware(const struct espl__session *s, struct espl__subject *to, struct es
 
 	if (wanted != NULL && wanted->type == ESPL__STRING)
 		seen.wanted = wanted->text;
-	status = espl__session_offers(s, take_offer, &seen, &count, diag);
+	status = espl__inputs_offers(s, take_offer, &seen, &count, diag);
 	if (status == ESPL_OK && count > 0 && to->offer == NULL)
 		status = espl__fail_at(diag, ESPL_E_CONFIG,
 		    wanted != NULL ? wanted->file : s->config->path,
@@ -220,7 +220,7 @@ put_program(const struct espl__trial_config *trial, struct espl__buf *all)
 /* ---- together ------------------------------------------------------------------------------- */
 
 espl_status
-espl__subject_find(const struct espl__session *s, struct espl__subject *to, struct espl__diag *diag)
+espl__subject_find(const struct espl__inputs *s, struct espl__subject *to, struct espl__diag *diag)
 {
 	struct espl__buf all = { NULL, 0, 0 };
 	espl_status status;

@@ -188,7 +188,7 @@ put_measured(const struct espl__profiled *p, const char *gap, struct espl__buf *
 static void
 put_who(const struct espl__profiled *p, const char *gap, struct espl__buf *b)
 {
-	const struct espl__trial_config *trial = &p->session->config->trial;
+	const struct espl__trial_config *trial = &p->inputs->config->trial;
 	char made[32] = "";
 	time_t now = time(NULL);
 	struct tm utc;
@@ -353,7 +353,7 @@ espl__profiled_text(const struct espl__profiled *p, struct espl__buf *b)
 	char took[32], gpu[32];
 
 	put_together(p, &around);
-	espl__print_clean(b, p->session->config->name);
+	espl__print_clean(b, p->inputs->config->name);
 	espl__print(b, ": a trial on ");
 	espl__print_clean(b, p->subject->device);
 	espl__print(b, "\n");

@@ -146,8 +146,8 @@ espl__folder_check(const char *dir, struct espl__diag *diag)
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-struct inputs {
-	const struct espl__session *session;
+struct input_copies {
+	const struct espl__inputs *inputs;
 	const char *dir;
 	char **names; /* "inputs/NAME", borrowed by the printer till the end */
 	char **sources;
@@ -169,7 +169,7 @@ copy_file(const char *from, const char *to, struct espl__diag *diag)
 }
 
 static int
-is_name_taken(const struct inputs *in, const char *name)
+is_name_taken(const struct input_copies *in, const char *name)
 {
 	uint32_t i;
 
@@ -183,7 +183,7 @@ is_name_taken(const struct inputs *in, const char *name)
 /* The input of a warm start is stored as it was read: it may be the directory of a run that is
  * still running. */
 static espl_status
-write_warm(const struct espl__session *s, const char *to, struct espl__diag *diag)
+write_warm(const struct espl__inputs *s, const char *to, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	espl_status status;
@@ -210,31 +210,31 @@ write_env(const struct espl__node *env, const char *to, struct espl__diag *diag)
 
 /* The curves of a run, of which there is a text. */
 static int
-is_replayed(const struct inputs *in, const struct espl__node *node, const char *absolute)
+is_replayed(const struct input_copies *in, const struct espl__node *node, const char *absolute)
 {
-	const struct espl__trial_config *trial = &in->session->config->trial;
+	const struct espl__trial_config *trial = &in->inputs->config->trial;
 
-	return node != in->session->config->warm_node && trial->curves_text != NULL &&
+	return node != in->inputs->config->warm_node && trial->curves_text != NULL &&
 	    strcmp(absolute, trial->curves) == 0;
 }
 
 static espl_status
-write_input(const struct inputs *in, const struct espl__node *node, const char *absolute,
+write_input(const struct input_copies *in, const struct espl__node *node, const char *absolute,
     const char *to)
 {
-	if (node != NULL && node == in->session->config->warm_node)
-		return write_warm(in->session, to, in->diag);
-	if (node != NULL && node == in->session->config->trial.env)
+	if (node != NULL && node == in->inputs->config->warm_node)
+		return write_warm(in->inputs, to, in->diag);
+	if (node != NULL && node == in->inputs->config->trial.env)
 		return write_env(node, to, in->diag);
 	if (is_replayed(in, node, absolute))
-		return espl__file_write_private(to, in->session->config->trial.curves_text,
-		    strlen(in->session->config->trial.curves_text), in->diag);
+		return espl__file_write_private(to, in->inputs->config->trial.curves_text,
+		    strlen(in->inputs->config->trial.curves_text), in->diag);
 	return copy_file(absolute, to, in->diag);
 }
 
 /* Takes both over. */
 static void
-add_input(struct inputs *in, char *source, char *name)
+add_input(struct input_copies *in, char *source, char *name)
 {
 	ESPL__GROW(in->sources, in->source_cap, in->count + 1);
 	ESPL__GROW(in->names, in->name_cap, in->count + 1);
@@ -246,9 +246,9 @@ add_input(struct inputs *in, char *source, char *name)
 static const char *
 map_input(void *ctx, const struct espl__node *node, const char *absolute)
 {
-	struct inputs *in = ctx;
-	int warm = node != NULL && node == in->session->config->warm_node;
-	int env = node != NULL && node == in->session->config->trial.env,
+	struct input_copies *in = ctx;
+	int warm = node != NULL && node == in->inputs->config->warm_node;
+	int env = node != NULL && node == in->inputs->config->trial.env,
 	    replayed = is_replayed(in, node, absolute);
 	const char *base = warm ? "/warm-start.csv"
 	    : env               ? "/trial.env"
@@ -310,8 +310,7 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 
 /* One of a pool's experiments: experiments/NUMBER, with its own inputs. */
 static espl_status
-write_entry(const struct espl__session *s, const char *dir, uint32_t number,
-    struct espl__diag *diag)
+write_entry(const struct espl__inputs *s, const char *dir, uint32_t number, struct espl__diag *diag)
 {
 	char *folder = espl__format("%s/experiments/%u", dir, (unsigned)number);
 	espl_status status = espl__dir_make(folder, diag);
@@ -323,10 +322,10 @@ write_entry(const struct espl__session *s, const char *dir, uint32_t number,
 }
 
 espl_status
-espl__folder_write(const struct espl__session *s, const char *dir, struct espl__diag *diag)
+espl__folder_write(const struct espl__inputs *s, const char *dir, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
-	struct inputs in;
+	struct input_copies in;
 	espl_status status = ESPL_OK;
 	uint32_t i, first = s->jobs != NULL;
 	char *to;
@@ -334,7 +333,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 	ESPL__CHECK(s->config, RUN_CONFIG);
 	ESPL__ASSERT(dir != NULL);
 	memset(&in, 0, sizeof in);
-	in.session = s;
+	in.inputs = s;
 	in.dir = dir;
 	in.diag = diag;
 	for (i = 0; i < s->entry_count && status == ESPL_OK; i++) {
@@ -383,7 +382,7 @@ refuse_used_dir(const char *dir, struct espl__diag *diag)
 
 /* NAME-YYYYMMDD-HHMMSS, made by mkdir: the one step that cannot succeed twice. */
 static espl_status
-make_named(const struct espl__session *s, char **path, struct espl__diag *diag)
+make_named(const struct espl__inputs *s, char **path, struct espl__diag *diag)
 {
 	time_t now = time(NULL);
 	struct tm local;
@@ -434,7 +433,7 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 }
 
 espl_status
-espl__folder_make(const struct espl__session *s, const char *given, const char *faults, char **dir,
+espl__folder_make(const struct espl__inputs *s, const char *given, const char *faults, char **dir,
     int *made, struct espl__diag *diag)
 {
 	char *path = espl__strdup(given), *to, full[PATH_MAX];

@@ -1,14 +1,14 @@
 /* run_folder.h - run directories: making and recognizing them. */
 #ifndef ESPL__RUN_FOLDER_H
 #define ESPL__RUN_FOLDER_H
-#include "cli/session.h"
+#include "cli/inputs.h"
 
-/* Writes run.cfg of a session into a folder that is there, with copies of its inputs. */
-espl_status espl__folder_write(const struct espl__session *, const char *dir, struct espl__diag *);
+/* Writes run.cfg, with copies of the files that it names, into a directory that exists. */
+espl_status espl__folder_write(const struct espl__inputs *, const char *dir, struct espl__diag *);
 /* The folder of a new run: `given`, or NAME-YYYYMMDD-HHMMSS here where it is NULL.  Refuses one
  * that holds a run (E_CONFIG).  Copies the input files, writes run.cfg; nothing else is begun.
  * *dir: absolute, malloc'd; *made: it did not exist before. */
-espl_status espl__folder_make(const struct espl__session *, const char *given, const char *faults,
+espl_status espl__folder_make(const struct espl__inputs *, const char *given, const char *faults,
     char **dir, int *made, struct espl__diag *);
 /* Removes what espl__folder_make and a driver that never started left there. */
 void espl__folder_undo(const char *dir, int made);

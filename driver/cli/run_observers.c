@@ -76,7 +76,7 @@ hook_observers(struct espl__show *show, struct espl__drive *drive)
 }
 
 void
-espl__show_begin(struct espl__show *show, const struct espl__session *s, enum espl__show_as as,
+espl__show_begin(struct espl__show *show, const struct espl__inputs *s, enum espl__show_as as,
     struct espl__drive *drive)
 {
 	struct espl__results_setup setup = { .dir = drive->dir,

@@ -2,7 +2,7 @@
  */
 #ifndef ESPL__RUN_OBSERVERS_H
 #define ESPL__RUN_OBSERVERS_H
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "report/view.h"
 #include "report/results.h"
 #include "run/drive.h"
@@ -18,7 +18,7 @@ struct espl__show {
 	int warned; /* that the run is being interrupted */
 };
 /* dir NULL: nothing is kept.  Hooks the observers and callbacks into *drive. */
-void espl__show_begin(struct espl__show *, const struct espl__session *, enum espl__show_as,
+void espl__show_begin(struct espl__show *, const struct espl__inputs *, enum espl__show_as,
     struct espl__drive *drive);
 /* The run has ended: copies the final numbers into view.totals and closes everything but the view.
  * `broken` and `why`: how a run ended that could not continue; NULL: as the summary says. */

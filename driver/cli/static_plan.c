@@ -46,19 +46,19 @@ look_for_plan(const char *path, FILE *to)
 {
 	struct espl__plan_ask how = { .allocator = "static" };
 	struct espl__plan_answer found;
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__arena arena = { NULL };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct answer answer;
 
 	memset(&answer, 0, sizeof answer);
 	memset(&found, 0, sizeof found);
-	if (espl__session_load(path, NULL, 0, 0, &session, &diag) != ESPL_OK) {
+	if (espl__inputs_load(path, NULL, 0, 0, &inputs, &diag) != ESPL_OK) {
 		(void)snprintf(answer.why_not, sizeof answer.why_not, "%s", diag.text);
 	} else {
 		/* no size is given: it looks for the cheapest */
-		session.config->allocator.group = NULL;
-		espl__plan_find(&session, &how, &arena, &found);
+		inputs.config->allocator.group = NULL;
+		espl__plan_find(&inputs, &how, &arena, &found);
 		if (found.status == ESPL_E_INFEASIBLE || (found.status == ESPL_OK && !found.meets))
 			(void)snprintf(answer.why_not, sizeof answer.why_not, "%s",
 			    "no static plan meets the deadline and the budget");

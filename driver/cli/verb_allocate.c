@@ -27,7 +27,7 @@ struct horizon {
 };
 
 struct decision {
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__alloc_view given;
 	struct espl__caller caller;
 	struct espl_compute compute;
@@ -170,7 +170,7 @@ run_computations(struct decision *d)
 	for (i = 0; i < c->submitted_count; i++) {
 		ESPL__GROW(d->computing, d->computing_cap, i + 1);
 		ESPL__GROW(d->outcomes, d->outcome_cap, i + 1);
-		d->computing[i] = espl__compute_start(d->session.config, ESPL_ALLOCATOR,
+		d->computing[i] = espl__compute_start(d->inputs.config, ESPL_ALLOCATOR,
 		    c->submitted[i].token, &c->submitted[i].request, 0);
 		espl__compute_wait(d->computing[i]);
 		d->outcomes[i] = espl__compute_outcome(d->computing[i]);
@@ -297,15 +297,15 @@ decision_free(struct decision *d)
 	espl__map_free(&d->by_id);
 	espl__caller_free(&d->caller);
 	espl__alloc_view_free(&d->given);
-	espl__session_free(&d->session);
+	espl__inputs_free(&d->inputs);
 }
 
 static espl_status
 prepare_decision(struct decision *d, const char *view, struct espl__host_env *env,
     struct espl__diag *diag)
 {
-	const struct espl__section *section = &d->session.config->allocator;
-	espl_status status = espl__alloc_view_load(view, &d->session, &d->given, diag);
+	const struct espl__section *section = &d->inputs.config->allocator;
+	espl_status status = espl__alloc_view_load(view, &d->inputs, &d->given, diag);
 	uint32_t i;
 
 	if (status != ESPL_OK)
@@ -319,9 +319,9 @@ prepare_decision(struct decision *d, const char *view, struct espl__host_env *en
 		.ctx = d,
 		.submit = submit,
 		.cancel = cancel };
-	env->seed = d->session.config->seed;
+	env->seed = d->inputs.config->seed;
 	env->now = &d->given.view.now;
-	env->directory = d->session.config->directory;
+	env->directory = d->inputs.config->directory;
 	env->ctx = d;
 	env->service = find_service;
 	return espl__instance_create(ESPL_ALLOCATOR, section->use, section->group, env,
@@ -343,8 +343,8 @@ espl__verb_allocate(const struct espl__args *args)
 	memset(&d, 0, sizeof d);
 	memset(&env, 0, sizeof env);
 	d.objective = d.bound = NAN;
-	status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_NOTHING,
-	    &d.session, &diag);
+	status = espl__inputs_load(args->positional[0], sets, count, ESPL__NEED_NOTHING, &d.inputs,
+	    &diag);
 	free(sets);
 	if (status == ESPL_OK)
 		status = prepare_decision(&d, args->positional[1], &env, &diag);

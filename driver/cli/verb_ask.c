@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/run_folder.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "cli/run_observers.h"
 #include "input/run_groups.h"
 #include "plugin/instance.h"
@@ -22,7 +22,7 @@
 struct opened {
 	struct espl__show show; /* first: the drive's ctx */
 	void (*replayed)(void *, struct espl__exec *, const struct espl__rest *, const char *);
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__drive drive;
 	char *dir;
 	const char *shown;
@@ -59,21 +59,21 @@ prepare_config(struct espl__run_config *config)
 
 /* Algorithm, options and first points, before anything is made. */
 static espl_status
-check_search(struct espl__session *s, struct espl__diag *diag)
+check_search(struct espl__inputs *s, struct espl__diag *diag)
 {
-	struct espl__exec_setup setup = { .session = s };
+	struct espl__exec_setup setup = { .inputs = s };
 	struct espl__exec_plan_info info;
 	struct espl__exec *exec = NULL;
-	espl_status status = espl__session_alone(s, diag);
+	espl_status status = espl__inputs_alone(s, diag);
 
 	if (status == ESPL_OK)
-		status = espl__session_first(s, diag);
+		status = espl__inputs_first(s, diag);
 	if (status == ESPL_OK)
 		status = espl__exec_new(&setup, &exec, diag);
 	if (status != ESPL_OK)
 		return status;
 	espl__exec_plan_info(exec, &info);
-	status = espl__session_first_fits(s, info.spec, diag);
+	status = espl__inputs_first_fits(s, info.spec, diag);
 	espl__exec_free(exec);
 	return status;
 }
@@ -83,15 +83,15 @@ load_file(struct opened *o, const struct espl__args *args, struct espl__diag *di
 {
 	const char **sets;
 	uint32_t count = espl__arg_all(args, "set", &sets);
-	espl_status status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_SEARCH,
-	    &o->session, diag);
+	espl_status status = espl__inputs_load(args->positional[0], sets, count, ESPL__NEED_SEARCH,
+	    &o->inputs, diag);
 
 	free(sets);
-	if (status == ESPL_OK && o->session.config->pool)
-		return espl__session_alone(&o->session, diag);
+	if (status == ESPL_OK && o->inputs.config->pool)
+		return espl__inputs_alone(&o->inputs, diag);
 	if (status == ESPL_OK)
-		prepare_config(o->session.config);
-	return status == ESPL_OK ? check_search(&o->session, diag) : status;
+		prepare_config(o->inputs.config);
+	return status == ESPL_OK ? check_search(&o->inputs, diag) : status;
 }
 
 static void
@@ -139,22 +139,22 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 static espl_status
 load_folder(struct opened *o, const char *dir, struct espl__diag *diag)
 {
-	struct espl__session given = o->session;
+	struct espl__inputs given = o->inputs;
 	const char *differs = NULL;
 	char *path;
 	espl_status status;
 
-	memset(&o->session, 0, sizeof o->session);
+	memset(&o->inputs, 0, sizeof o->inputs);
 	o->shown = dir;
 	status = espl__folder_find(dir, &o->dir, diag);
 	if (status == ESPL_OK)
 		status = espl__folder_check(o->dir, diag);
 	if (status == ESPL_OK) {
 		path = espl__format("%s/run.cfg", o->dir);
-		status = espl__session_load(path, NULL, 0, ESPL__NEED_SEARCH, &o->session, diag);
+		status = espl__inputs_load(path, NULL, 0, ESPL__NEED_SEARCH, &o->inputs, diag);
 		free(path);
 	}
-	if (status == ESPL_OK && strcmp(o->session.config->cloud.use, ESPL__ASK_CLOUD) != 0) {
+	if (status == ESPL_OK && strcmp(o->inputs.config->cloud.use, ESPL__ASK_CLOUD) != 0) {
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "'%s' contains a run whose trials are processes; it was not opened by "
 		    "`espalier ask`",
@@ -162,7 +162,7 @@ load_folder(struct opened *o, const char *dir, struct espl__diag *diag)
 		espl__hint(diag, "choose another --dir");
 	}
 	if (status == ESPL_OK && given.config != NULL)
-		differs = compare_searches(given.config, o->session.config);
+		differs = compare_searches(given.config, o->inputs.config);
 	if (differs != NULL) {
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "'%s' was opened with another configuration: the %s differs", dir, differs);
@@ -170,9 +170,9 @@ load_folder(struct opened *o, const char *dir, struct espl__diag *diag)
 		    dir);
 	}
 	if (given.config != NULL)
-		espl__session_free(&given);
+		espl__inputs_free(&given);
 	if (status == ESPL_OK)
-		prepare_config(o->session.config);
+		prepare_config(o->inputs.config);
 	return status;
 }
 
@@ -188,7 +188,7 @@ static espl_status
 make_folder(struct opened *o, const char *dir, struct espl__diag *diag)
 {
 	struct stat st;
-	espl_status status = espl__folder_make(&o->session, dir, NULL, &o->dir, &o->made, diag);
+	espl_status status = espl__folder_make(&o->inputs, dir, NULL, &o->dir, &o->made, diag);
 	int there = dir != NULL && stat(dir, &st) == 0 && S_ISDIR(st.st_mode);
 
 	for (int i = 0; status != ESPL_OK && there && i < 50; i++) {
@@ -241,7 +241,7 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 	espl__exec_summary(exec, &summary);
 	if (espl__exec_view(exec).ended && summary.how != ESPL__RUN_INTERRUPTED &&
 	    summary.how != ESPL__RUN_FAILED)
-		(void)espl__ask_serve(exec, &o->session, o->dir, &espl__interrupts, &o->served);
+		(void)espl__ask_serve(exec, &o->inputs, o->dir, &espl__interrupts, &o->served);
 }
 
 static int
@@ -254,17 +254,17 @@ drive_search(struct opened *o)
 	int result;
 
 	memset(&summary, 0, sizeof summary);
-	o->drive.exec.session = &o->session;
-	o->session.dir = espl__strdup(o->dir);
+	o->drive.exec.inputs = &o->inputs;
+	o->inputs.dir = espl__strdup(o->dir);
 	o->drive.open_world = espl__ask_open;
-	o->drive.seed = o->session.config->seed;
+	o->drive.seed = o->inputs.config->seed;
 	o->drive.dir = o->dir;
 	o->drive.locked = 1;
 	o->drive.interrupt = &espl__interrupts;
 	o->drive.resume = espl__folder_has(o->dir, "journal") && !espl__journal_is_empty(journal);
 	free(journal);
 	espl__instance_log_from(ESPL_WARN);
-	espl__show_begin(&o->show, &o->session, ESPL__SHOW_NOTHING, &o->drive);
+	espl__show_begin(&o->show, &o->inputs, ESPL__SHOW_NOTHING, &o->drive);
 	o->replayed = o->drive.replayed;
 	o->drive.replayed = on_replayed;
 	status = espl__drive(&o->drive, &summary, &diag);
@@ -323,8 +323,8 @@ espl__verb_ask(const struct espl__args *args)
 	o->lock = -1;
 	espl__interrupt_catch();
 	result = find_folder(o, args, &diag) == ESPL_OK ? open_search(o) : espl__cli_fail(&diag);
-	if (o->session.config != NULL)
-		espl__session_free(&o->session);
+	if (o->inputs.config != NULL)
+		espl__inputs_free(&o->inputs);
 	free(o->dir);
 	if (o->lock >= 0)
 		(void)close(o->lock);

@@ -11,7 +11,7 @@
 
 struct planning {
 	const struct espl__args *args;
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__arena arena;
 	struct espl__plan_answer answer;
 	struct espl__frontier frontier;
@@ -49,7 +49,7 @@ read_gpus(struct planning *p, const char *text, struct espl__diag *diag)
 
 /* Where the user would have to write something. */
 static espl_status
-fail_at(const struct espl__session *s, const char *group, const char *name, const char *text,
+fail_at(const struct espl__inputs *s, const char *group, const char *name, const char *text,
     struct espl__diag *diag)
 {
 	const struct espl__node *node = espl__node_get(espl__tree_root(s->config->tree), group);
@@ -63,15 +63,15 @@ fail_at(const struct espl__session *s, const char *group, const char *name, cons
 
 /* All that is named must be there, and there must be something to plan from. */
 static espl_status
-check_session(struct planning *p, struct espl__diag *diag)
+check_inputs(struct planning *p, struct espl__diag *diag)
 {
-	struct espl__session *s = &p->session;
-	espl_status status = espl__session_check(s, 1, diag);
+	struct espl__inputs *s = &p->inputs;
+	espl_status status = espl__inputs_check(s, 1, diag);
 	char text[200];
 
 	if (status != ESPL_OK)
 		return status;
-	if (espl__session_spec(s, &p->arena) == NULL) {
+	if (espl__inputs_spec(s, &p->arena) == NULL) {
 		(void)snprintf(text, sizeof text,
 		    "algorithm '%.60s' does not declare its stages in advance, so there is nothing "
 		    "to plan",
@@ -95,22 +95,22 @@ check_session(struct planning *p, struct espl__diag *diag)
 }
 
 static espl_status
-load_session(struct planning *p, struct espl__diag *diag)
+load_inputs(struct planning *p, struct espl__diag *diag)
 {
 	const char *allocator = espl__arg(p->args, "allocator"), *gpus = espl__arg(p->args, "gpus");
 	const char **sets;
 	uint32_t count = espl__arg_all(p->args, "set", &sets);
-	espl_status status = espl__session_load_auto(p->args->positional[0], sets, count,
-	    ESPL__NEED_SEARCH, espl__arg(p->args, "json") == NULL, &p->session, diag);
+	espl_status status = espl__inputs_load_auto(p->args->positional[0], sets, count,
+	    ESPL__NEED_SEARCH, espl__arg(p->args, "json") == NULL, &p->inputs, diag);
 
 	free(sets);
 	if (status == ESPL_OK)
-		status = espl__session_alone(&p->session, diag);
+		status = espl__inputs_alone(&p->inputs, diag);
 	if (status == ESPL_OK && allocator != NULL)
-		status = espl__plan_allocator(&p->session, allocator, &p->arena, diag);
+		status = espl__plan_allocator(&p->inputs, allocator, &p->arena, diag);
 	if (status == ESPL_OK && gpus != NULL)
 		status = read_gpus(p, gpus, diag);
-	return status == ESPL_OK ? check_session(p, diag) : status;
+	return status == ESPL_OK ? check_inputs(p, diag) : status;
 }
 
 static void
@@ -127,7 +127,7 @@ compare_allocators(struct planning *p)
 		if (p->gpus == NULL && espl__plugin_name_equal(names[i], p->answer.allocator))
 			answers[i] = p->answer;
 		else
-			espl__plan_find(&p->session, &how, &p->arena, &answers[i]);
+			espl__plan_find(&p->inputs, &how, &p->arena, &answers[i]);
 	}
 	p->view.compare = answers;
 	p->view.compare_count = count;
@@ -142,7 +142,7 @@ makes_plans(struct planning *p, struct espl__buf *list)
 	int found = 0;
 
 	for (i = 0; i < count; i++) {
-		found |= espl__plugin_name_equal(names[i], p->session.config->allocator.use);
+		found |= espl__plugin_name_equal(names[i], p->inputs.config->allocator.use);
 		espl__print(list, "%s%s", i > 0 ? ", " : "", names[i]);
 	}
 	return found;
@@ -154,7 +154,7 @@ find_plan(struct planning *p)
 {
 	struct espl__plan_ask how = { .gpus = p->gpus, .gpus_count = p->gpus_count };
 	struct espl__plan_answer *a = &p->answer;
-	struct espl__session *s = &p->session;
+	struct espl__inputs *s = &p->inputs;
 	struct espl__buf list = { NULL, 0, 0 };
 	char text[160];
 
@@ -196,13 +196,13 @@ print_answer(struct planning *p)
 		if (a->status != ESPL_E_INFEASIBLE)
 			return result;
 	}
-	p->view.config = p->session.config;
+	p->view.config = p->inputs.config;
 	p->view.answer = a;
 	p->view.given = p->gpus != NULL;
 	if (side_by_side)
 		compare_allocators(p);
 	if (frontier) {
-		espl__plan_frontier(&p->session, NULL, &p->arena, &p->frontier);
+		espl__plan_frontier(&p->inputs, NULL, &p->arena, &p->frontier);
 		p->view.frontier = &p->frontier;
 	}
 	(json ? espl__plan_json : espl__plan_text)(&p->view, &b);
@@ -225,8 +225,8 @@ espl__verb_plan(const struct espl__args *args)
 		    "--gpus cannot be combined with --allocator or --frontier");
 	p = espl__alloc(sizeof *p);
 	p->args = args;
-	result = load_session(p, &diag) == ESPL_OK ? print_answer(p) : espl__cli_fail(&diag);
-	espl__session_free(&p->session);
+	result = load_inputs(p, &diag) == ESPL_OK ? print_answer(p) : espl__cli_fail(&diag);
+	espl__inputs_free(&p->inputs);
 	espl__arena_free(&p->arena);
 	free(p->gpus);
 	free(p);

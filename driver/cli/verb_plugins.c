@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/profile.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "exec/executor.h"
 #include "model/jobs.h"
 #include "check/check.h"
@@ -160,7 +160,7 @@ print_experiment(const struct espl__run_config *c, struct espl__buf *b)
 }
 
 static void
-print_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
+print_trial(const struct espl__inputs *s, int on_cpu, struct espl__buf *b)
 {
 	const struct espl__trial_config *t = &s->config->trial;
 	uint32_t i;
@@ -293,7 +293,7 @@ warn_of_command(const struct espl__trial_config *t)
 }
 
 static void
-print_space(const struct espl__session *s, struct espl__buf *b)
+print_space(const struct espl__inputs *s, struct espl__buf *b)
 {
 	const struct espl_space *space = espl__space_view(s->space);
 	uint32_t i;
@@ -306,10 +306,10 @@ print_space(const struct espl__session *s, struct espl__buf *b)
 }
 
 static void
-print_spec(const struct espl__session *s, struct espl__buf *b)
+print_spec(const struct espl__inputs *s, struct espl__buf *b)
 {
 	struct espl__arena arena = { NULL };
-	const struct espl_spec *spec = espl__session_spec(s, &arena);
+	const struct espl_spec *spec = espl__inputs_spec(s, &arena);
 	uint32_t i, k;
 
 	espl__print(b, "  algorithm   %s\n", s->config->algorithm.use);
@@ -359,7 +359,7 @@ print_offer(void *ctx, const struct espl_offer *offer)
 /* The experiments of a pool and their arrivals; details of one experiment are printed by `check` of
  * its file. */
 static void
-print_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
+print_pool(const struct espl__inputs *s, int on_cpu, struct espl__buf *b)
 {
 	const struct espl__run_config *c = s->config;
 	uint32_t count = s->jobs != NULL ? s->jobs->list.count : 0;
@@ -389,20 +389,20 @@ espl__verb_check(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__buf b = { NULL, 0, 0 };
-	struct espl__session s;
+	struct espl__inputs s;
 	struct offers offers = { { NULL, 0, 0 }, 0, 0, 0 };
 	const char **sets;
 	uint32_t count = espl__arg_all(args, "set", &sets);
 	int on_cpu;
-	espl_status status = espl__session_check_all(args->positional[0], sets, count, &s, &diag);
+	espl_status status = espl__inputs_check_all(args->positional[0], sets, count, &s, &diag);
 	int result;
 
 	free(sets);
 	if (status == ESPL_OK) {
-		espl__session_warm_report(&s, 1);
+		espl__inputs_warm_report(&s, 1);
 		warn_of_command(&s.config->trial);
-		espl__session_env_report(&s);
-		status = espl__session_offers(&s, print_offer, &offers, &offers.count, &diag);
+		espl__inputs_env_report(&s);
+		status = espl__inputs_offers(&s, print_offer, &offers, &offers.count, &diag);
 	}
 	if (status == ESPL_OK) {
 		on_cpu = offers.count > 0 && offers.others == 0;
@@ -426,7 +426,7 @@ espl__verb_check(const struct espl__args *args)
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
 	if (status == ESPL_OK && result == 0 && espl__try_cloud(s.config, &diag) != ESPL_OK)
 		result = espl__cli_fail(&diag);
-	espl__session_free(&s);
+	espl__inputs_free(&s);
 	espl__buf_free(&offers.text);
 	espl__buf_free(&b);
 	return result;

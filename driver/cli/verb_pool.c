@@ -175,7 +175,7 @@ wait_for_answer(const char *dir, const char *request, int asker, const char *wha
 
 /* The experiment with copies of all files that it names, in a directory of the spool. */
 static espl_status
-put_experiment(const struct espl__session *s, const char *dir, const char *request,
+put_experiment(const struct espl__inputs *s, const char *dir, const char *request,
     struct espl__diag *diag)
 {
 	char *draft = espl__format("%s/spool/.%s", dir, request),
@@ -197,38 +197,38 @@ int
 espl__verb_submit(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct espl__session session;
+	struct espl__inputs inputs;
 	const char **sets;
 	uint32_t count = espl__arg_all(args, "set", &sets);
 	char *dir = NULL, *request = request_name("submit");
 	int result, asker = -1;
 	espl_status status;
 
-	memset(&session, 0, sizeof session);
+	memset(&inputs, 0, sizeof inputs);
 	status = find_pool(args->positional[0], &dir, &diag);
 	if (status == ESPL_OK)
-		status = espl__session_load(args->positional[1], sets, count, ESPL__NEED_TRIAL,
-		    &session, &diag);
+		status = espl__inputs_load(args->positional[1], sets, count, ESPL__NEED_TRIAL,
+		    &inputs, &diag);
 	if (status == ESPL_OK)
-		status = espl__session_check_entry(&session, &diag);
-	if (status == ESPL_OK && session.config->trial.curves != NULL) {
-		status = espl__fail_at(&diag, ESPL_E_CONFIG, session.config->path, 0,
+		status = espl__inputs_check_entry(&inputs, &diag);
+	if (status == ESPL_OK && inputs.config->trial.curves != NULL) {
+		status = espl__fail_at(&diag, ESPL_E_CONFIG, inputs.config->path, 0,
 		    "recorded curves can be simulated, not run");
 	}
 	if (status == ESPL_OK) {
-		espl__session_env_report(&session);
+		espl__inputs_env_report(&inputs);
 		status = begin_asking(dir, request, &asker, &diag);
 	}
 	if (status == ESPL_OK)
-		status = put_experiment(&session, dir, request, &diag);
+		status = put_experiment(&inputs, dir, request, &diag);
 	if (status == ESPL_OK) {
-		result = wait_for_answer(dir, request, asker, "submitted", session.config->name);
+		result = wait_for_answer(dir, request, asker, "submitted", inputs.config->name);
 	} else {
 		end_asking(dir, request, asker);
 		result = espl__cli_fail(&diag);
 	}
-	if (session.config != NULL)
-		espl__session_free(&session);
+	if (inputs.config != NULL)
+		espl__inputs_free(&inputs);
 	free(sets);
 	free(request);
 	free(dir);

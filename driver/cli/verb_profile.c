@@ -25,7 +25,7 @@
 
 struct profiling {
 	const struct espl__args *args;
-	struct espl__session session; /* the user's, with no profile */
+	struct espl__inputs inputs; /* the user's, with no profile */
 	struct espl__subject subject;
 	struct espl__profiled all;
 	struct espl__measure_ask ask;
@@ -64,7 +64,7 @@ read_flags(struct profiling *p, struct espl__diag *diag)
 
 /* Only what runs can be measured. */
 static espl_status
-check_real(const struct espl__session *s, struct espl__diag *diag)
+check_real(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	const struct espl__node *trial = espl__node_get(espl__tree_root(s->config->tree), "trial");
 	const struct espl__node *use = espl__node_get(s->config->cloud.group, "use");
@@ -87,31 +87,31 @@ check_real(const struct espl__session *s, struct espl__diag *diag)
 		    "use=\"local\"; }'");
 		return ESPL_E_CONFIG;
 	}
-	return espl__session_real(s, diag);
+	return espl__inputs_real(s, diag);
 }
 
 /* The configuration without a profile: the file that it names may be the one to be made. */
 static espl_status
-load_session(struct profiling *p, struct espl__diag *diag)
+load_inputs(struct profiling *p, struct espl__diag *diag)
 {
 	uint32_t count = espl__arg_all(p->args, "set", &p->sets);
 	espl_status status;
 
 	p->sets = espl__realloc(p->sets, count + (size_t)1, sizeof *p->sets);
 	p->sets[count++] = "trial.profile=\"auto\"";
-	status = espl__session_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL,
-	    &p->session, diag);
+	status = espl__inputs_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL,
+	    &p->inputs, diag);
 	if (status == ESPL_OK)
-		status = espl__session_alone(&p->session, diag);
+		status = espl__inputs_alone(&p->inputs, diag);
 	if (status != ESPL_OK)
 		return status;
 	p->ask.file = p->args->positional[0];
 	p->ask.sets = p->sets;
 	p->ask.set_count = count;
 	p->ask.subject = &p->subject;
-	p->ask.checkpoint = p->session.config->trial.checkpoint;
-	status = check_real(&p->session, diag);
-	return status == ESPL_OK ? espl__subject_find(&p->session, &p->subject, diag) : status;
+	p->ask.checkpoint = p->inputs.config->trial.checkpoint;
+	status = check_real(&p->inputs, diag);
+	return status == ESPL_OK ? espl__subject_find(&p->inputs, &p->subject, diag) : status;
 }
 
 /* The output file must be writable before time and money are spent. */
@@ -161,7 +161,7 @@ find_places(struct profiling *p, struct espl__diag *diag)
 static espl_status
 make_folder(struct profiling *p, struct espl__diag *diag)
 {
-	p->folder = espl__format("%s-profile-XXXXXX", p->session.config->name);
+	p->folder = espl__format("%s-profile-XXXXXX", p->inputs.config->name);
 	if (mkdtemp(p->folder) != NULL)
 		return ESPL_OK;
 	(void)espl__fail(diag, ESPL_E_CONFIG,
@@ -213,7 +213,7 @@ static espl_status
 measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure_end *end,
     struct espl__measurement *to, struct espl__diag *diag)
 {
-	espl_money budget = p->session.config->budget;
+	espl_money budget = p->inputs.config->budget;
 	char *folder = espl__format("%s/%u-%u", p->folder, gpus, packing);
 	espl_status status;
 
@@ -245,7 +245,7 @@ measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__me
 static uint32_t
 widest_gpus(struct profiling *p)
 {
-	const struct espl__run_config *c = p->session.config;
+	const struct espl__run_config *c = p->inputs.config;
 	const struct espl__subject *s = &p->subject;
 	uint32_t most = c->trial.gpus_max < c->gpus_limit ? c->trial.gpus_max : c->gpus_limit;
 
@@ -264,8 +264,8 @@ placeable_gpus(const struct profiling *p, uint32_t gpus)
 {
 	uint32_t node = p->subject.gpus;
 
-	return p->session.config->trial.colocate && node > 0 && gpus > node ? gpus - gpus % node
-									    : gpus;
+	return p->inputs.config->trial.colocate && node > 0 && gpus > node ? gpus - gpus % node
+									   : gpus;
 }
 
 /* Its last line is a part of the failure's text already. */
@@ -324,7 +324,7 @@ measure_warm(struct profiling *p, uint32_t gpus, double later_s, struct espl__me
 static espl_status
 measure_wide(struct profiling *p, struct espl__diag *diag)
 {
-	uint32_t least = p->session.config->trial.gpus_min, most = widest_gpus(p),
+	uint32_t least = p->inputs.config->trial.gpus_min, most = widest_gpus(p),
 		 node = p->subject.gpus;
 	uint32_t next, gpus = least;
 	enum espl__measure_end end;
@@ -373,7 +373,7 @@ measure_wide(struct profiling *p, struct espl__diag *diag)
 static espl_status
 measure_packed(struct profiling *p, struct espl__diag *diag)
 {
-	uint32_t packing, most = p->session.config->trial.packing_max;
+	uint32_t packing, most = p->inputs.config->trial.packing_max;
 	double before = 1, speed;
 	enum espl__measure_end end;
 	struct espl__measurement m;
@@ -442,7 +442,7 @@ list_halves(const struct profiling *p, uint32_t list[32])
 	for (i = 0; i < p->all.wides && count < 32; i++) {
 		uint32_t half = p->all.list[i].gpus / 2;
 
-		if (half >= p->session.config->trial.gpus_min && placeable_gpus(p, half) == half)
+		if (half >= p->inputs.config->trial.gpus_min && placeable_gpus(p, half) == half)
 			list[count++] = p->all.list[i].gpus;
 	}
 	return count;
@@ -496,7 +496,7 @@ measure_resizes(struct profiling *p, struct espl__diag *diag)
 	int goes_on = 1;
 	espl_status status = ESPL_OK;
 
-	if (count == 0 || !can_resize(&p->session.config->trial))
+	if (count == 0 || !can_resize(&p->inputs.config->trial))
 		return ESPL_OK;
 	p->all.resizes = 1;
 	for (round = 0; round < LEAST && p->all.resize.count < least; round++)
@@ -512,7 +512,7 @@ measure_resizes(struct profiling *p, struct espl__diag *diag)
 static void
 print_kept_profile(const struct profiling *p, struct espl__buf *b)
 {
-	const struct espl__node *node = p->session.config->trial.profile;
+	const struct espl__node *node = p->inputs.config->trial.profile;
 	const char *file = p->args->positional[0];
 
 	espl__print(b, "  stored as   %s\n", p->place);
@@ -569,13 +569,13 @@ run_profile(struct profiling *p)
 
 	status = read_flags(p, &diag);
 	if (status == ESPL_OK)
-		status = load_session(p, &diag);
+		status = load_inputs(p, &diag);
 	if (status == ESPL_OK)
 		status = find_places(p, &diag);
 	if (status != ESPL_OK)
 		return espl__cli_fail(&diag);
 	espl__interrupt_catch();
-	p->all.session = &p->session;
+	p->all.inputs = &p->inputs;
 	p->all.subject = &p->subject;
 	status = make_folder(p, &diag);
 	if (status == ESPL_OK)
@@ -605,7 +605,7 @@ espl__verb_profile(const struct espl__args *args)
 	p->args = args;
 	result = run_profile(p);
 	espl__subject_free(&p->subject);
-	espl__session_free(&p->session);
+	espl__inputs_free(&p->inputs);
 	espl__buf_free(&p->all.notes);
 	free(p->all.list);
 	free(p->sets);

@@ -23,7 +23,7 @@
 /* one run from folder to exit status */
 struct job {
 	const struct espl__args *args;
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__drive drive;
 	enum espl__show_as as;
 	char *dir;         /* NULL: nothing is kept */
@@ -185,20 +185,20 @@ drive_once(struct job *job)
 
 	memset(&summary, 0, sizeof summary);
 	summary.best = ESPL_NONE;
-	job->drive.exec.session = &job->session;
-	job->drive.exec.load = espl__session_submitted;
+	job->drive.exec.inputs = &job->inputs;
+	job->drive.exec.load = espl__inputs_submitted;
 	job->drive.open_world = espl__world_open;
-	free(job->session.dir);
-	job->session.dir = espl__strdup(job->dir);
-	job->drive.seed = job->session.config->seed;
+	free(job->inputs.dir);
+	job->inputs.dir = espl__strdup(job->dir);
+	job->drive.seed = job->inputs.config->seed;
 	job->drive.dir = job->dir;
 	job->drive.interrupt = &espl__interrupts;
-	espl__show_begin(&show, &job->session, job->as, &job->drive);
+	espl__show_begin(&show, &job->inputs, job->as, &job->drive);
 	status = espl__drive(&job->drive, &summary, &diag);
 	if (status == ESPL_E_INFEASIBLE)
-		espl__plan_least(&diag, job->session.config, &summary);
+		espl__plan_least(&diag, job->inputs.config, &summary);
 	espl__show_end(&show, &summary, describe_breakdown(job, status), diag.text);
-	if (status == ESPL_OK && job->session.config->pool && !job->drive.exec.simulated &&
+	if (status == ESPL_OK && job->inputs.config->pool && !job->drive.exec.simulated &&
 	    summary.how != 0 && summary.how != ESPL__RUN_INTERRUPTED &&
 	    (summary.how != ESPL__RUN_FAILED || summary.over))
 		espl__spool_close(job->dir);
@@ -215,14 +215,14 @@ drive_once(struct job *job)
 		} else if (summary.how == ESPL__RUN_INTERRUPTED) {
 			print_resume(job, summary.text);
 			result = ESPL__EXIT_INTERRUPTED;
-		} else if (!job->session.config->pool && summary.best == ESPL_NONE) {
+		} else if (!job->inputs.config->pool && summary.best == ESPL_NONE) {
 			/* the deadline or the budget came before any result */
 			result = ESPL__EXIT_FAILED;
 			fprintf(stderr,
 			    "espalier: error: %s before any trial reported a number as its '%s'\n",
 			    summary.how == ESPL__RUN_BUDGET ? "the budget was used up"
 							    : "the deadline was reached",
-			    job->session.config->metric);
+			    job->inputs.config->metric);
 		}
 	}
 	espl__show_free(&show);
@@ -252,7 +252,7 @@ job_begin(struct job *job, const struct espl__args *args)
 static void
 job_end(struct job *job)
 {
-	espl__session_free(&job->session);
+	espl__inputs_free(&job->inputs);
 	free(job->dir);
 	if (job->lock >= 0)
 		(void)close(job->lock);
@@ -260,7 +260,7 @@ job_end(struct job *job)
 
 /* extra_sets: two more --set assignments, each may be NULL. */
 static espl_status
-load_session(struct job *job, char *const *extra_sets, struct espl__diag *diag)
+load_inputs(struct job *job, char *const *extra_sets, struct espl__diag *diag)
 {
 	const char **sets;
 	uint32_t count = espl__arg_all(job->args, "set", &sets);
@@ -270,8 +270,8 @@ load_session(struct job *job, char *const *extra_sets, struct espl__diag *diag)
 	for (uint32_t i = 0; extra_sets != NULL && i < 2; i++)
 		if (extra_sets[i] != NULL)
 			sets[count++] = extra_sets[i];
-	status = espl__session_load_auto(job->args->positional[0], sets, count, ESPL__NEED_TRIAL,
-	    job->as == ESPL__SHOW_PROGRESS, &job->session, diag);
+	status = espl__inputs_load_auto(job->args->positional[0], sets, count, ESPL__NEED_TRIAL,
+	    job->as == ESPL__SHOW_PROGRESS, &job->inputs, diag);
 	free(sets);
 	return status;
 }
@@ -291,7 +291,7 @@ static espl_status
 make_folder(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
 {
 	espl_status status =
-	    espl__folder_make(&job->session, given, faults, &job->dir, &job->made, diag);
+	    espl__folder_make(&job->inputs, given, faults, &job->dir, &job->made, diag);
 
 	if (status != ESPL_OK) {
 		/* Nothing was started: whatever the system error, another --dir fixes it. */
@@ -314,16 +314,16 @@ espl__verb_run(const struct espl__args *args)
 
 	if (result != ESPL__EXIT_DONE)
 		return result;
-	status = load_session(&job, NULL, &diag);
+	status = load_inputs(&job, NULL, &diag);
 	if (status == ESPL_OK)
-		status = espl__session_real(&job.session, &diag);
+		status = espl__inputs_real(&job.inputs, &diag);
 	if (status == ESPL_OK)
-		status = espl__session_check(&job.session, 0, &diag);
+		status = espl__inputs_check(&job.inputs, 0, &diag);
 	if (status == ESPL_OK)
-		status = espl__session_env(&job.session, &diag);
+		status = espl__inputs_env(&job.inputs, &diag);
 	if (status == ESPL_OK) {
-		espl__session_env_report(&job.session);
-		espl__session_warm_report(&job.session, job.as == ESPL__SHOW_PROGRESS);
+		espl__inputs_env_report(&job.inputs);
+		espl__inputs_warm_report(&job.inputs, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch(); /* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
 	}
@@ -406,13 +406,13 @@ espl__verb_resume(const struct espl__args *args)
 		status = look_at_journal(&job, &diag);
 	if (status == ESPL_OK) {
 		config = espl__format("%s/run.cfg", job.dir);
-		status = espl__session_load(config, NULL, 0, ESPL__NEED_TRIAL, &job.session, &diag);
+		status = espl__inputs_load(config, NULL, 0, ESPL__NEED_TRIAL, &job.inputs, &diag);
 	}
 	/* Without a journal only the cloud shows whether it was simulated. */
 	if (status == ESPL_OK && !job.drive.resume)
-		status = espl__session_real(&job.session, &diag);
+		status = espl__inputs_real(&job.inputs, &diag);
 	if (status == ESPL_OK && !job.drive.exec.simulated)
-		status = espl__session_env(&job.session, &diag);
+		status = espl__inputs_env(&job.inputs, &diag);
 	if (status == ESPL_OK && espl__folder_has(job.dir, "faults"))
 		faults = espl__format("%s/faults", job.dir);
 	job.drive.faults = faults;
@@ -461,14 +461,14 @@ print_runs(struct job *job, int64_t runs)
 	if (job->json) {
 		espl__json_open(&b, NULL, '{');
 		espl__json_text(&b, "event", "runs");
-		espl__json_text(&b, "experiment", job->session.config->name);
+		espl__json_text(&b, "experiment", job->inputs.config->name);
 		espl__json_int(&b, "runs", runs);
 		put_spread(&b, "jct_s", &job->spread[0]);
 		put_spread(&b, "cost_usd", &job->spread[1]);
 		put_spread(&b, "metric", &job->spread[2]);
 		espl__print(&b, "}\n");
 	} else {
-		espl__print(&b, "%lld runs of %s\n", (long long)runs, job->session.config->name);
+		espl__print(&b, "%lld runs of %s\n", (long long)runs, job->inputs.config->name);
 		text_spread(&b, "time (s)", &job->spread[0]);
 		text_spread(&b, "cost ($)", &job->spread[1]);
 		text_spread(&b, "best metric", &job->spread[2]);
@@ -489,7 +489,7 @@ simulate_runs(struct job *job, int64_t runs)
 		espl__instance_log_from(ESPL_WARN);
 	}
 	for (i = 0; i < runs && espl__interrupts == 0; i++) {
-		if (i > 0 && espl__session_next_seed(&job->session, &diag) != ESPL_OK)
+		if (i > 0 && espl__inputs_next_seed(&job->inputs, &diag) != ESPL_OK)
 			return fail_run(job, &diag, NAN, NAN);
 		one = drive_once(job);
 		result = one > result ? one : result;
@@ -547,19 +547,19 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = set_curves_from(args, &sets[1], &diag);
 	if (status == ESPL_OK)
-		status = load_session(&job, sets, &diag);
-	if (status == ESPL_OK && sets[1] != NULL && job.session.config->pool)
+		status = load_inputs(&job, sets, &diag);
+	if (status == ESPL_OK && sets[1] != NULL && job.inputs.config->pool)
 		status = espl__fail(&diag, ESPL_E_CONFIG,
 		    "--curves-from works for a single experiment; in a pool, set trial.curves in "
 		    "the experiment's file");
 	job.drive.exec.simulated = 1;
 	job.drive.faults = espl__arg(args, "faults");
 	if (status == ESPL_OK)
-		status = espl__session_check(&job.session, 1, &diag);
+		status = espl__inputs_check(&job.inputs, 1, &diag);
 	if (status == ESPL_OK && dir != NULL)
 		status = make_folder(&job, dir, job.drive.faults, &diag);
 	if (status == ESPL_OK) {
-		espl__session_warm_report(&job.session, job.as == ESPL__SHOW_PROGRESS);
+		espl__inputs_warm_report(&job.inputs, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch();
 		result = simulate_runs(&job, runs);
 	} else {

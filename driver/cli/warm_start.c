@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "input/input.h"
 #include "model/earlier.h"
 #include "report/results_read.h"
@@ -32,7 +32,7 @@ blame_source(const struct espl__node *from, const char *what, const char *path,
 }
 
 espl_status
-espl__session_warm(struct espl__session *s, struct espl__diag *diag)
+espl__inputs_warm(struct espl__inputs *s, struct espl__diag *diag)
 {
 	const struct espl__run_config *c = s->config;
 	struct espl__diag why = ESPL__DIAG_INIT;
@@ -56,7 +56,7 @@ espl__session_warm(struct espl__session *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__session_curves(struct espl__session *s, struct espl__diag *diag)
+espl__inputs_curves(struct espl__inputs *s, struct espl__diag *diag)
 {
 	struct espl__trial_config *trial = &s->config->trial;
 	const struct espl__node *asked =
@@ -86,7 +86,7 @@ espl__session_curves(struct espl__session *s, struct espl__diag *diag)
 
 /* How many of its configurations will be tried first: the best ones, except those in `first`. */
 static uint32_t
-tried_first(const struct espl__session *s)
+tried_first(const struct espl__inputs *s)
 {
 	uint32_t count = 0;
 
@@ -96,7 +96,7 @@ tried_first(const struct espl__session *s)
 }
 
 void
-espl__session_warm_report(const struct espl__session *s, int all)
+espl__inputs_warm_report(const struct espl__inputs *s, int all)
 {
 	const char *why;
 	uint32_t configs, skipped;

@@ -72,7 +72,7 @@ report_arrivals(struct espl__real *real)
 	const struct espl__jobs *jobs = espl__exec_view(real->world.exec).workload;
 	espl_time now = espl__real_clock(real);
 	double now_s = (double)now / 1e9;
-	const struct espl__session *of;
+	const struct espl__inputs *of;
 
 	for (uint32_t i = 0; (of = espl__exec_search_of(real->world.exec, i)) != NULL; i++) {
 		ESPL__GROW(real->arrived, real->arrived_cap, i + 1);
@@ -459,7 +459,7 @@ read_wall_clock(void)
 }
 
 espl_status
-espl__world_real(const struct espl__session *session, const char *dir, uint64_t token,
+espl__world_real(const struct espl__inputs *inputs, const char *dir, uint64_t token,
     struct espl__world **out, struct espl__diag *diag)
 {
 	struct espl__real *real = espl__alloc(sizeof *real);
@@ -468,8 +468,8 @@ espl__world_real(const struct espl__session *session, const char *dir, uint64_t 
 	real->magic = ESPL__REAL_MAGIC;
 	real->world.ops = &real_ops;
 	real->agent_events = &agent_events;
-	real->config = session->config;
-	real->own = session;
+	real->config = inputs->config;
+	real->own = inputs;
 	real->dir = espl__strdup(dir);
 	real->token = token;
 	real->number = read_wall_clock();

@@ -120,7 +120,7 @@ struct espl__rmember {
 enum espl__rresize { ESPL__STEADY = 0, ESPL__PREPARING, ESPL__CHANGING };
 /* What the trials of one search run. */
 struct espl__rkind {
-	const struct espl__session *of;
+	const struct espl__inputs *of;
 	char *options;   /* trial.options as text */
 	char *directory; /* of trial.files; NULL none */
 	char **environment;
@@ -214,7 +214,7 @@ struct espl__real {
 	uint32_t magic;           /* ESPL__REAL_MAGIC */
 	const struct espl__agent_events *agent_events;
 	const struct espl__run_config *config;
-	const struct espl__session *own; /* of the run */
+	const struct espl__inputs *own; /* of the run */
 	char *dir;
 	uint64_t token;
 	uint8_t secret[32]; /* from which the keys of gangs are made */

@@ -106,7 +106,7 @@ add_libraries(struct cargo *cargo, const char *program, struct espl__diag *diag)
 }
 
 static espl_status
-add_trainable(struct cargo *cargo, const struct espl__session *search, struct espl__diag *diag)
+add_trainable(struct cargo *cargo, const struct espl__inputs *search, struct espl__diag *diag)
 {
 	const struct espl__plugin *plugin;
 	const char *trainable = search->config->trial.trainable, *slash;
@@ -130,7 +130,7 @@ add_trainable(struct cargo *cargo, const struct espl__session *search, struct es
 static espl_status
 add_trainables(struct espl__real *real, struct cargo *cargo, struct espl__diag *diag)
 {
-	const struct espl__session *search;
+	const struct espl__inputs *search;
 	espl_status status = ESPL_OK;
 
 	real->shipped = 0;

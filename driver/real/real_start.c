@@ -36,7 +36,7 @@ set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial
 	for (i = 0; i < names; i++) {
 		const char *name = from->children[i]->text, *value = getenv(name);
 
-		if (value != NULL) /* it was there when the run began: see espl__session_env */
+		if (value != NULL) /* it was there when the run began: see espl__inputs_env */
 			kind->environment[kind->environment_count++] =
 			    espl__format("%s=%s", name, value);
 	}

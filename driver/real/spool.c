@@ -86,7 +86,7 @@ check_experiment(const char *folder)
 static char *
 take_in(struct espl__real *real, uint64_t number, const char **name)
 {
-	const struct espl__session *session;
+	const struct espl__inputs *inputs;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	uint64_t other, trial;
 	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
@@ -95,13 +95,13 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 	free(folder);
 	if (why != NULL)
 		return why;
-	if (espl__exec_load(real->world.exec, number, &session, &diag) != ESPL_OK)
+	if (espl__exec_load(real->world.exec, number, &inputs, &diag) != ESPL_OK)
 		return espl__strdup(diag.text);
-	if (espl__exec_named(real->world.exec, session->config->name, &other, &trial))
+	if (espl__exec_named(real->world.exec, inputs->config->name, &other, &trial))
 		return espl__format("the pool already has an experiment or job called '%s'",
-		    session->config->name);
-	*name = session->config->name;
-	(void)espl__names_add(&real->metrics, session->config->metric);
+		    inputs->config->name);
+	*name = inputs->config->name;
+	(void)espl__names_add(&real->metrics, inputs->config->metric);
 	espl__real_event(real, ESPL__EV_EXPERIMENT)->as.number = number;
 	return NULL;
 }

@@ -60,8 +60,7 @@ write_clock(struct espl__results *r, int goes_on)
 static const struct espl__space *
 space_of(const struct espl__results *r, uint64_t trial)
 {
-	const struct espl__session *of =
-	    espl__session_of_trial(&r->observer, r->setup.config, trial);
+	const struct espl__inputs *of = espl__inputs_of_trial(&r->observer, r->setup.config, trial);
 
 	return of != NULL ? of->space : r->setup.space;
 }
@@ -95,7 +94,7 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 static double
 raw_metric(const struct espl__results *r, uint64_t trial, double loss)
 {
-	return espl__reported_metric(espl__session_of_trial(&r->observer, r->setup.config, trial),
+	return espl__reported_metric(espl__inputs_of_trial(&r->observer, r->setup.config, trial),
 	    r->setup.config, loss);
 }
 
@@ -141,8 +140,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
     const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__results *r = ctx;
-	const struct espl__session *of =
-	    espl__session_of_trial(&r->observer, r->setup.config, t->id);
+	const struct espl__inputs *of = espl__inputs_of_trial(&r->observer, r->setup.config, t->id);
 	uint32_t i,
 	    objective = of != NULL
 	    ? espl__names_find(espl__exec_view(r->observer.exec).metrics, of->config->metric)

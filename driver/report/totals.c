@@ -315,7 +315,7 @@ static void
 put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl__search_summary *s,
     int simulated, struct espl__buf *b)
 {
-	const struct espl__session *of = espl__exec_search_of(exec, number);
+	const struct espl__inputs *of = espl__exec_search_of(exec, number);
 	uint64_t id = number << ESPL__TRIAL_BITS | s->best;
 	const struct espl_trial *best = s->best == ESPL_NONE ? NULL : espl__exec_trial(exec, id);
 

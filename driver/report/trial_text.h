@@ -5,8 +5,8 @@
 #include "report/seen_trials.h"
 
 /* The search of the trial; NULL: there is one alone, the configuration's. */
-static inline const struct espl__session *
-espl__session_of_trial(const struct espl__observer *o, const struct espl__run_config *config,
+static inline const struct espl__inputs *
+espl__inputs_of_trial(const struct espl__observer *o, const struct espl__run_config *config,
     uint64_t trial)
 {
 	return config->pool && o->exec != NULL
@@ -45,7 +45,7 @@ espl__phase_word(enum espl__gang_phase phase)
 
 /* A loss as the trial reported it. */
 static inline double
-espl__reported_metric(const struct espl__session *of, const struct espl__run_config *config,
+espl__reported_metric(const struct espl__inputs *of, const struct espl__run_config *config,
     double loss)
 {
 	return (of != NULL ? of->config : config)->maximize ? 0.0 - loss : loss;

@@ -6,10 +6,10 @@
 
 #include "base/tick.h"
 
-static const struct espl__session *
+static const struct espl__inputs *
 search_of(const struct espl__view *v, uint64_t trial)
 {
-	return espl__session_of_trial(&v->observer, v->config, trial);
+	return espl__inputs_of_trial(&v->observer, v->config, trial);
 }
 
 double
@@ -21,7 +21,7 @@ espl__view_raw(const struct espl__view *v, uint64_t trial, double loss)
 const char *
 espl__view_metric(const struct espl__view *v, uint64_t trial)
 {
-	const struct espl__session *of = search_of(v, trial);
+	const struct espl__inputs *of = search_of(v, trial);
 
 	return of != NULL ? of->config->metric : v->config->metric;
 }
@@ -29,7 +29,7 @@ espl__view_metric(const struct espl__view *v, uint64_t trial)
 const struct espl__space *
 espl__view_space(const struct espl__view *v, uint64_t trial)
 {
-	const struct espl__session *of = search_of(v, trial);
+	const struct espl__inputs *of = search_of(v, trial);
 
 	return of != NULL ? of->space : v->space;
 }

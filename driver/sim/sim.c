@@ -423,16 +423,16 @@ finish_making(struct espl__sim *sim, espl_status status, struct espl__world **wo
 }
 
 espl_status
-espl__world_sim(const struct espl__session *session, uint64_t seed, const char *faults,
+espl__world_sim(const struct espl__inputs *inputs, uint64_t seed, const char *faults,
     struct espl__world **world, struct espl__diag *diag)
 {
-	struct espl__sim *sim = make_sim(session->config, seed);
+	struct espl__sim *sim = make_sim(inputs->config, seed);
 	espl_status status = ESPL_OK;
 
-	sim->own = session;
+	sim->own = inputs;
 	if (faults != NULL)
 		status = espl__sim_faults_load(faults, &sim->faults, diag);
-	if (status == ESPL_OK && !session->config->pool && espl__sim_source(sim, 0, diag) == NULL)
+	if (status == ESPL_OK && !inputs->config->pool && espl__sim_source(sim, 0, diag) == NULL)
 		status = diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	if (status == ESPL_OK)
 		status = espl__sim_describe(sim, diag);

@@ -93,7 +93,7 @@ enum espl__sim_phase {
 };
 /* The trials of one search; made when the first of them is about to train. */
 struct espl__sim_source {
-	const struct espl__session *of;
+	const struct espl__inputs *of;
 	uint64_t seed; /* of its trials */
 	struct espl__curves *curves;
 	uint32_t *curve_metrics; /* metric of the curves -> number, ESPL_ANY: not yet told */
@@ -193,7 +193,7 @@ struct espl__sim {
 	struct espl__world head;
 	uint32_t magic; /* ESPL__SIM_MAGIC */
 	const struct espl__run_config *config;
-	const struct espl__session *own; /* of the run; NULL: nothing trains */
+	const struct espl__inputs *own; /* of the run; NULL: nothing trains */
 	uint64_t seed;
 	espl_time now;
 	struct espl__sim_heap heap;

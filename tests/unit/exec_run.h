@@ -21,7 +21,7 @@
 static char run_label[40] EXEC_RUN_UNUSED;
 
 struct run {
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__world *world;
 	struct espl__exec *exec;
 	struct espl__exec_summary summary;
@@ -61,25 +61,24 @@ make_run(struct run *r, const char *text, const char *faults, struct espl__obser
 	fputs(faults != NULL ? faults : "", g);
 	fclose(g);
 	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->session.config, &r->diag),
+	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->inputs.config, &r->diag),
 	    ESPL_OK, "%s%s", run_label, r->diag.text);
-	if (r->session.config->pool)
-		cr_assert_eq(espl__jobs_load(r->session.config, &r->session.jobs, &r->diag),
-		    ESPL_OK, "%s%s", run_label, r->diag.text);
-	if (r->session.jobs != NULL)
-		cr_assert_eq(espl__jobs_space(r->session.jobs, &r->session.space, &r->diag),
-		    ESPL_OK, "%s%s", run_label, r->diag.text);
+	if (r->inputs.config->pool)
+		cr_assert_eq(espl__jobs_load(r->inputs.config, &r->inputs.jobs, &r->diag), ESPL_OK,
+		    "%s%s", run_label, r->diag.text);
+	if (r->inputs.jobs != NULL)
+		cr_assert_eq(espl__jobs_space(r->inputs.jobs, &r->inputs.space, &r->diag), ESPL_OK,
+		    "%s%s", run_label, r->diag.text);
 	else
-		cr_assert_eq(espl__space_parse(r->session.config->space, &r->session.space,
-				 &r->diag),
+		cr_assert_eq(espl__space_parse(r->inputs.config->space, &r->inputs.space, &r->diag),
 		    ESPL_OK, "%s%s", run_label, r->diag.text);
-	cr_assert_eq(espl__profile_load(r->session.config->trial.profile,
-			 r->session.config->directory, &r->session.profile, &r->diag),
+	cr_assert_eq(espl__profile_load(r->inputs.config->trial.profile,
+			 r->inputs.config->directory, &r->inputs.profile, &r->diag),
 	    ESPL_OK, "%s%s", run_label, r->diag.text);
-	setup.session = &r->session;
+	setup.inputs = &r->inputs;
 	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s%s", run_label,
 	    r->diag.text);
-	cr_assert_eq(espl__world_sim(&r->session, r->session.config->seed,
+	cr_assert_eq(espl__world_sim(&r->inputs, r->inputs.config->seed,
 			 faults != NULL ? fault_name : NULL, &r->world, &r->diag),
 	    ESPL_OK, "%s%s", run_label, r->diag.text);
 	r->world->exec = r->exec;
@@ -92,10 +91,10 @@ unmake(struct run *r)
 {
 	r->world->ops->close(r->world, 0);
 	espl__exec_free(r->exec);
-	espl__profile_free(r->session.profile);
-	espl__space_free(r->session.space);
-	espl__jobs_free(r->session.jobs);
-	espl__run_free(r->session.config);
+	espl__profile_free(r->inputs.profile);
+	espl__space_free(r->inputs.space);
+	espl__jobs_free(r->inputs.jobs);
+	espl__run_free(r->inputs.config);
 }
 
 static EXEC_RUN_UNUSED void

@@ -15,7 +15,7 @@
 #define TRIALS 16u
 
 struct run {
-	struct espl__session session, unknown; /* unknown: without the profile */
+	struct espl__inputs inputs, unknown; /* unknown: without the profile */
 	struct espl__world *world;
 	struct espl__exec *exec;
 	struct espl__exec_summary summary;
@@ -71,20 +71,20 @@ make(struct run *r, const struct scene *s, uint64_t seed)
 	    s->allocator, s->placer);
 	cr_assert_eq(fclose(f), 0);
 	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->session.config, &r->diag),
+	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->inputs.config, &r->diag),
 	    ESPL_OK, "%s", r->diag.text);
 	unlink(name);
-	r->session.config->seed = seed;
-	cr_assert_eq(espl__space_parse(r->session.config->space, &r->session.space, &r->diag),
+	r->inputs.config->seed = seed;
+	cr_assert_eq(espl__space_parse(r->inputs.config->space, &r->inputs.space, &r->diag),
 	    ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__profile_load(r->session.config->trial.profile,
-			 r->session.config->directory, &r->session.profile, &r->diag),
+	cr_assert_eq(espl__profile_load(r->inputs.config->trial.profile,
+			 r->inputs.config->directory, &r->inputs.profile, &r->diag),
 	    ESPL_OK, "%s", r->diag.text);
-	r->unknown = r->session;
+	r->unknown = r->inputs;
 	cr_assert_eq(espl__profile_load(NULL, NULL, &r->unknown.profile, &r->diag), ESPL_OK);
-	setup.session = s->unknown ? &r->unknown : &r->session;
+	setup.inputs = s->unknown ? &r->unknown : &r->inputs;
 	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__world_sim(&r->session, seed, NULL, &r->world, &r->diag), ESPL_OK, "%s",
+	cr_assert_eq(espl__world_sim(&r->inputs, seed, NULL, &r->world, &r->diag), ESPL_OK, "%s",
 	    r->diag.text);
 	r->world->exec = r->exec;
 	cr_assert_eq(r->world->ops->begin(r->world, 0, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
@@ -95,10 +95,10 @@ unmake(struct run *r)
 {
 	r->world->ops->close(r->world, 0);
 	espl__exec_free(r->exec);
-	espl__profile_free(r->session.profile);
+	espl__profile_free(r->inputs.profile);
 	espl__profile_free(r->unknown.profile);
-	espl__space_free(r->session.space);
-	espl__run_free(r->session.config);
+	espl__space_free(r->inputs.space);
+	espl__run_free(r->inputs.config);
 }
 
 /* Who is due more, by equal shares, and at rest: two iterations later it should have been seen to.

@@ -131,7 +131,7 @@ round_trip(struct espl__profiled *p, int lines, char **text)
 {
 	static struct espl__run_config config = { .name = "pear",
 		.trial = { .trainable = "sleep", .checkpoint = 1 } };
-	static struct espl__session session = { .config = &config };
+	static struct espl__inputs inputs = { .config = &config };
 	static char json[] = "{\"x\": 0.5}", device[] = "a \"GPU\"";
 	static struct espl__subject subject = { .json = json, .device = device };
 	struct espl__node node = { .type = ESPL__STRING };
@@ -144,7 +144,7 @@ round_trip(struct espl__profiled *p, int lines, char **text)
 
 	cr_assert_geq(fd, 0);
 	close(fd);
-	p->session = &session;
+	p->inputs = &inputs;
 	p->subject = &subject;
 	espl__profiled_fit(p);
 	espl__profiled_json(p, lines, &b);

@@ -32,7 +32,7 @@ Test(real, a_search_runs_to_its_end_and_resuming_it_changes_nothing)
 	b.drive.seed++;
 	cr_assert_eq(drive(&b, 1), ESPL_E_CONFIG);
 	b.drive.seed--;
-	b.session.config->trial.gpus_min++; /* another configuration than the journal's */
+	b.inputs.config->trial.gpus_min++; /* another configuration than the journal's */
 	cr_assert_eq(drive(&b, 1), ESPL_E_CONFIG);
 	cr_assert_neq(b.diag.hint[0], '\0');
 	cr_assert_eq(drive(&b, 0), ESPL_E_REMOTE); /* a folder that has a run already */
@@ -183,7 +183,7 @@ Test(real, what_a_trial_may_say)
 	begin(&b,
 	    SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 5}}") "while :; do sleep 1000; done\n",
 	    "gpus_max = 1; retries = 0; checkpoint = false;", ONE(1));
-	b.session.config->trial.grace = ESPL_SECOND / 10;
+	b.inputs.config->trial.grace = ESPL_SECOND / 10;
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_eq(b.summary.completed, 1);
 	finish(&b);

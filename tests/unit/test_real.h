@@ -22,7 +22,7 @@ extern const char good_trial[];
 
 struct bench {
 	char dir[64], run[80], config[80];
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__observer observer;
 	struct espl__drive drive;
 	struct espl__exec_summary summary;

@@ -54,22 +54,22 @@ static void
 load(struct bench *b)
 {
 	b->diag = (struct espl__diag)ESPL__DIAG_INIT;
-	cr_assert_eq(espl__run_load(b->config, NULL, 0, ESPL__NEED_TRIAL, &b->session.config,
+	cr_assert_eq(espl__run_load(b->config, NULL, 0, ESPL__NEED_TRIAL, &b->inputs.config,
 			 &b->diag),
 	    ESPL_OK, "%s", b->diag.text);
-	cr_assert_eq(espl__space_parse(b->session.config->space, &b->session.space, &b->diag),
+	cr_assert_eq(espl__space_parse(b->inputs.config->space, &b->inputs.space, &b->diag),
 	    ESPL_OK, "%s", b->diag.text);
-	cr_assert_eq(espl__profile_load(b->session.config->trial.profile, b->dir,
-			 &b->session.profile, &b->diag),
+	cr_assert_eq(espl__profile_load(b->inputs.config->trial.profile, b->dir, &b->inputs.profile,
+			 &b->diag),
 	    ESPL_OK);
 	b->observer.ctx = b;
 	b->observer.gang = saw_gang;
 	b->observer.report = saw_report;
-	b->drive.exec.session = &b->session;
+	b->drive.exec.inputs = &b->inputs;
 	b->drive.exec.observers = &b->observer;
 	b->drive.open_world = espl__world_open;
 	b->drive.dir = b->run;
-	b->drive.seed = b->session.config->seed;
+	b->drive.seed = b->inputs.config->seed;
 	b->drive.interrupt = &b->interrupt;
 }
 
@@ -119,9 +119,9 @@ void
 finish(struct bench *b)
 {
 	cr_assert_eq(children_left(), 0, "a process of the run is left");
-	espl__profile_free(b->session.profile);
-	espl__space_free(b->session.space);
-	espl__run_free(b->session.config);
+	espl__profile_free(b->inputs.profile);
+	espl__space_free(b->inputs.space);
+	espl__run_free(b->inputs.config);
 	cr_assert_eq(espl__tree_remove(b->dir, NULL), ESPL_OK);
 	espl__plugins_exit();
 }

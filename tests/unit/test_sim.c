@@ -27,7 +27,7 @@ static const char cloud[] = "cloud = { use = \"sim\"; nodes_max = 2; offers = ( 
 
 struct bench {
 	char dir[64];
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__world *world;
 	struct espl__round round;
 	struct espl__diag diag;
@@ -64,15 +64,15 @@ build(struct bench *b, const char *trial, const char *sky, const char *faults, u
 	if (faults != NULL)
 		snprintf(script, sizeof script, "%s", put_file(b, "faults.cfg", faults));
 	status = espl__run_load(put_file(b, "run.cfg", text), NULL, 0, ESPL__NEED_SEARCH,
-	    &b->session.config, &b->diag);
+	    &b->inputs.config, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s:%u: %s", b->diag.file, b->diag.line, b->diag.text);
-	status = espl__space_parse(b->session.config->space, &b->session.space, &b->diag);
+	status = espl__space_parse(b->inputs.config->space, &b->inputs.space, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s", b->diag.text);
-	status = espl__profile_load(b->session.config->trial.profile, b->session.config->directory,
-	    &b->session.profile, &b->diag);
+	status = espl__profile_load(b->inputs.config->trial.profile, b->inputs.config->directory,
+	    &b->inputs.profile, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s", b->diag.text);
 	status =
-	    espl__world_sim(&b->session, seed, faults != NULL ? script : NULL, &b->world, &b->diag);
+	    espl__world_sim(&b->inputs, seed, faults != NULL ? script : NULL, &b->world, &b->diag);
 	if (status == ESPL_OK)
 		cr_assert_eq(b->world->ops->begin(b->world, 0, 0, &b->diag), ESPL_OK);
 	return status;
@@ -83,13 +83,13 @@ clear(struct bench *b)
 {
 	if (b->world != NULL)
 		b->world->ops->close(b->world, 0);
-	espl__profile_free(b->session.profile);
-	espl__space_free(b->session.space);
-	espl__run_free(b->session.config);
+	espl__profile_free(b->inputs.profile);
+	espl__space_free(b->inputs.space);
+	espl__run_free(b->inputs.config);
 	b->world = NULL;
-	b->session.profile = NULL;
-	b->session.space = NULL;
-	b->session.config = NULL;
+	b->inputs.profile = NULL;
+	b->inputs.space = NULL;
+	b->inputs.config = NULL;
 	memset(&b->diag, 0, sizeof b->diag);
 }
 

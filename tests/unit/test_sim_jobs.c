@@ -10,7 +10,7 @@
 struct bench {
 	struct espl__job job;
 	struct espl__jobs jobs;
-	struct espl__session session;
+	struct espl__inputs inputs;
 	struct espl__sim_source source;
 	struct espl__sim sim;
 	struct espl__sim_gang gang;
@@ -36,8 +36,8 @@ make(struct bench *b, double step_s, double ratio)
 		.iteration_s = 50,
 		.step_s = step_s,
 		.doubling = 0.8 };
-	b->session.jobs = &b->jobs;
-	b->source.of = &b->session;
+	b->inputs.jobs = &b->jobs;
+	b->source.of = &b->inputs;
 	b->sim.magic = ESPL__SIM_MAGIC;
 	b->sim.workload = &b->jobs;
 	b->sim.trained_s = &b->trained_s;

@@ -1,4 +1,4 @@
-/* session_trainable.c - a C trainable before anything is started: are its options right, and does
+/* check_trainable.c - a C trainable before anything is started: are its options right, and does
  * it take the configurations of the search space?
  */
 #include <stdio.h>
@@ -9,15 +9,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "plugin/instance.h"
 
 #define SAMPLES 16u /* configurations that are tried */
 
 /* One configuration; unit: its random coordinates. */
 static espl_status
-try_one(const struct espl__session *s, struct espl__instance *instance, double *unit,
-    double *values, struct espl_error *error)
+try_one(const struct espl__inputs *s, struct espl__instance *instance, double *unit, double *values,
+    struct espl_error *error)
 {
 	const struct espl_trainable_ops *ops =
 	    (const struct espl_trainable_ops *)(const void *)instance->ops;
@@ -42,7 +42,7 @@ try_one(const struct espl__session *s, struct espl__instance *instance, double *
 
 /* No configuration suits: an error; some do not: a warning, with the first of them. */
 static espl_status
-try_samples(const struct espl__session *s, struct espl__instance *instance, struct espl__diag *diag)
+try_samples(const struct espl__inputs *s, struct espl__instance *instance, struct espl__diag *diag)
 {
 	const struct espl__node *group = s->jobs != NULL ? s->config->workload : s->config->space;
 	uint32_t params = espl__space_count(s->space), refused = 0;
@@ -74,7 +74,7 @@ try_samples(const struct espl__session *s, struct espl__instance *instance, stru
 }
 
 espl_status
-espl__session_check_trainable(const struct espl__session *s, struct espl__diag *diag)
+espl__inputs_check_trainable(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	static const espl_time zero = 0;
 	struct espl__host_env env = { .seed = s->config->seed,

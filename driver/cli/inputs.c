@@ -1,6 +1,6 @@
-/* session.c - loads a configuration and holds it against the plugins that it names. */
+/* inputs.c - loads a configuration and holds it against the plugins that it names. */
 #include "base/assert.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@
 
 /* The pool's settings for an experiment override those in its file. */
 static espl_status
-take_entry(struct espl__session *pool, const struct espl__entry *entry, struct espl__diag *diag)
+take_entry(struct espl__inputs *pool, const struct espl__entry *entry, struct espl__diag *diag)
 {
-	struct espl__session *s = &pool->entries[pool->entry_count];
-	espl_status status = espl__session_load(entry->path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
+	struct espl__inputs *s = &pool->entries[pool->entry_count];
+	espl_status status = espl__inputs_load(entry->path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
 
 	if (status != ESPL_OK)
 		return status;
@@ -62,7 +62,7 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 }
 
 static espl_status
-load_entries(struct espl__session *s, struct espl__diag *diag)
+load_entries(struct espl__inputs *s, struct espl__diag *diag)
 {
 	uint32_t count = s->config->entry_count;
 	espl_status status = ESPL_OK;
@@ -76,8 +76,8 @@ load_entries(struct espl__session *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
-    enum espl__need need, struct espl__session *s, struct espl__diag *diag)
+espl__inputs_load(const char *path, const char *const *sets, uint32_t set_count,
+    enum espl__need need, struct espl__inputs *s, struct espl__diag *diag)
 {
 	espl_status status;
 
@@ -92,9 +92,9 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 		status = espl__profile_load(s->config->trial.profile, s->config->directory,
 		    &s->profile, diag);
 	if (status == ESPL_OK)
-		status = espl__session_warm(s, diag);
+		status = espl__inputs_warm(s, diag);
 	if (status == ESPL_OK)
-		status = espl__session_curves(s, diag);
+		status = espl__inputs_curves(s, diag);
 	if (status == ESPL_OK && s->config->entry_count > 0)
 		status = load_entries(s, diag);
 	/* A file that cannot be read is the user's to mend, whatever the system calls it. */
@@ -104,12 +104,12 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 			diag->status = status;
 	}
 	if (status != ESPL_OK)
-		espl__session_free(s);
+		espl__inputs_free(s);
 	return status;
 }
 
 espl_status
-espl__session_next_seed(struct espl__session *s, struct espl__diag *diag)
+espl__inputs_next_seed(struct espl__inputs *s, struct espl__diag *diag)
 {
 	struct espl__jobs *jobs = NULL;
 	espl_status status;
@@ -123,7 +123,7 @@ espl__session_next_seed(struct espl__session *s, struct espl__diag *diag)
 	status = espl__jobs_load(s->config, &jobs, diag);
 	if (status != ESPL_OK)
 		return status;
-	jobs->tree = s->jobs->tree; /* the session's space is made of it */
+	jobs->tree = s->jobs->tree; /* the space is made of it */
 	s->jobs->tree = NULL;
 	espl__jobs_free(s->jobs);
 	s->jobs = jobs;
@@ -131,12 +131,12 @@ espl__session_next_seed(struct espl__session *s, struct espl__diag *diag)
 }
 
 void
-espl__session_free(struct espl__session *s)
+espl__inputs_free(struct espl__inputs *s)
 {
 	for (uint32_t i = 0; i < s->entry_count; i++)
-		espl__session_free(&s->entries[i]);
+		espl__inputs_free(&s->entries[i]);
 	for (uint32_t i = 0; i < s->submitted_count; i++) {
-		espl__session_free(s->submitted[i]);
+		espl__inputs_free(s->submitted[i]);
 		free(s->submitted[i]);
 	}
 	free(s->submitted);
@@ -166,13 +166,13 @@ at_use(struct espl__diag *diag, espl_status status, const struct espl__node *gro
 }
 
 static espl_status
-check_trial(const struct espl__session *s, struct espl__diag *diag)
+check_trial(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	struct espl__curves *curves = NULL;
 	espl_status status = ESPL_OK;
 
 	if (s->config->trial.trainable != NULL)
-		status = espl__session_check_trainable(s, diag);
+		status = espl__inputs_check_trainable(s, diag);
 	if (status == ESPL_OK && s->config->trial.curves != NULL && s->space != NULL) {
 		status = espl__curves_of(&s->config->trial, s->space, &curves, diag);
 		espl__curves_free(curves);
@@ -196,7 +196,7 @@ find_item(void *ctx, uint64_t id)
 
 /* A trial that is ready to start; in a pool as wide as the widest of all. */
 static void
-make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
+make_item(const struct espl__inputs *s, uint64_t gpus, struct espl_item *item)
 {
 	const struct espl__trial_config *trial = &s->config->trial;
 
@@ -208,7 +208,7 @@ make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 	item->weight = s->config->weight;
 	item->granted.packing = 1;
 	item->unit = 1;
-	item->gpus_min = espl__session_least(s);
+	item->gpus_min = espl__inputs_least(s);
 	item->gpus_max = trial->gpus_max < gpus ? trial->gpus_max : (uint32_t)gpus;
 	if (item->gpus_max < item->gpus_min) /* others of the pool are wider */
 		item->gpus_max = item->gpus_min;
@@ -223,7 +223,7 @@ make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 /* Whether the allocator accepts the offers and the needs of a trial. It is called as when the first
  * trial arrives; the rest of its answer is ignored. */
 static espl_status
-ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct espl__diag *diag)
+ask_allocator(const struct espl__inputs *s, struct espl__fleet *fleet, struct espl__diag *diag)
 {
 	static const espl_time zero = 0;
 	struct espl__host_env env = { .seed = s->config->seed,
@@ -258,7 +258,7 @@ ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct e
 	(void)espl__call_allocate(&caller, allocator, &view, &why);
 	espl__caller_free(&caller);
 	if (why.status != ESPL_E_CONFIG)
-		espl__session_tell_gpus(s, fleet, allocator->values);
+		espl__inputs_tell_gpus(s, fleet, allocator->values);
 	espl__instance_destroy(allocator);
 	if (why.status != ESPL_E_CONFIG)
 		return ESPL_OK;
@@ -269,20 +269,20 @@ ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct e
 
 /* What the cloud sells: can a trial ever run on it? */
 static espl_status
-check_offers(const struct espl__session *s, struct espl__diag *diag)
+check_offers(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	struct espl__fleet fleet;
 	uint32_t count;
 	espl_status status;
 
 	espl__fleet_init(&fleet);
-	status = espl__session_offers(s, add_offer, &fleet, &count, diag);
+	status = espl__inputs_offers(s, add_offer, &fleet, &count, diag);
 	if (status == ESPL_OK && count > 0 && !s->config->pool)
 		status = espl__sold_suits(&fleet, s->config, diag);
 	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK && count > 0; i++)
 		status = espl__sold_suits(&fleet, s->entries[i].config, diag);
 	if (status == ESPL_OK && count > 0)
-		status = espl__session_jobs_suit(s, &fleet, diag);
+		status = espl__inputs_jobs_suit(s, &fleet, diag);
 	if (status == ESPL_OK && count > 0)
 		status = ask_allocator(s, &fleet, diag);
 	espl__fleet_free(&fleet);
@@ -291,7 +291,7 @@ check_offers(const struct espl__session *s, struct espl__diag *diag)
 
 /* Is there something that a trial of this experiment, or a job, can run? */
 static espl_status
-check_trainable(const struct espl__session *s, struct espl__diag *diag)
+check_trainable(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	const struct espl__node *at = espl__node_get(espl__tree_root(s->config->tree), "trial");
 
@@ -308,7 +308,7 @@ check_trainable(const struct espl__session *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
+espl__inputs_alone(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	ESPL__CHECK(s->config, RUN_CONFIG);
 	if (!s->config->pool)
@@ -323,10 +323,10 @@ espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__session_submitted(struct espl__session *pool, uint64_t number,
-    const struct espl__session **session, struct espl__diag *diag)
+espl__inputs_submitted(struct espl__inputs *pool, uint64_t number,
+    const struct espl__inputs **inputs, struct espl__diag *diag)
 {
-	struct espl__session *s;
+	struct espl__inputs *s;
 	uint64_t first = (uint64_t)pool->entry_count + 1, at = number - first;
 	espl_status status;
 	char *path;
@@ -338,30 +338,30 @@ espl__session_submitted(struct espl__session *pool, uint64_t number,
 	/* A rejected experiment's number is used for the next one. */
 	path = espl__format("%s/experiments/%llu/run.cfg", pool->dir, (unsigned long long)number);
 	s = espl__alloc(sizeof *s);
-	status = espl__session_load(path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
+	status = espl__inputs_load(path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
 	free(path);
 	if (status == ESPL_OK)
-		status = espl__session_check_entry(s, diag);
+		status = espl__inputs_check_entry(s, diag);
 	if (status == ESPL_OK)
-		status = espl__session_env(s, diag);
+		status = espl__inputs_env(s, diag);
 	if (status != ESPL_OK) {
-		espl__session_free(s);
+		espl__inputs_free(s);
 		free(s);
 		return status;
 	}
 	if (at < pool->submitted_count) {
-		espl__session_free(pool->submitted[at]);
+		espl__inputs_free(pool->submitted[at]);
 		free(pool->submitted[at]);
 		pool->submitted_count = (uint32_t)at;
 	}
 	ESPL__GROW(pool->submitted, pool->submitted_cap, pool->submitted_count + 1);
 	pool->submitted[pool->submitted_count++] = s;
-	*session = s;
+	*inputs = s;
 	return ESPL_OK;
 }
 
 espl_status
-espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag)
+espl__inputs_check_entry(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	const struct espl__plugin *plugin;
 	espl_status status;
@@ -382,10 +382,10 @@ espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag
 }
 
 espl_status
-espl__session_check(struct espl__session *s, int simulated, struct espl__diag *diag)
+espl__inputs_check(struct espl__inputs *s, int simulated, struct espl__diag *diag)
 {
 	const struct espl__run_config *c = s->config;
-	struct espl__exec_setup setup = { .session = s, .simulated = simulated };
+	struct espl__exec_setup setup = { .inputs = s, .simulated = simulated };
 	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud,
 		&c->placer };
 	struct espl__exec *exec = NULL;
@@ -407,7 +407,7 @@ espl__session_check(struct espl__session *s, int simulated, struct espl__diag *d
 	if (status == ESPL_OK && !simulated)
 		status = espl__run_copy_files(c, NULL, diag);
 	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK; i++) {
-		const struct espl__session *e = &s->entries[i];
+		const struct espl__inputs *e = &s->entries[i];
 
 		status = espl__plugin_find(ESPL_ALGORITHM, e->config->algorithm.use, &plugin, diag);
 		(void)at_use(diag, status, e->config->algorithm.group, "use");
@@ -417,19 +417,19 @@ espl__session_check(struct espl__session *s, int simulated, struct espl__diag *d
 			status = espl__run_copy_files(e->config, NULL, diag);
 	}
 	if (status == ESPL_OK)
-		status = espl__session_first(s, diag);
+		status = espl__inputs_first(s, diag);
 	if (status == ESPL_OK)
 		status = espl__exec_new(&setup, &exec, diag);
 	if (status == ESPL_OK) {
 		espl__exec_plan_info(exec, &info);
-		status = espl__session_first_fits(s, info.spec, diag);
+		status = espl__inputs_first_fits(s, info.spec, diag);
 		espl__exec_free(exec);
 	}
 	return status == ESPL_OK ? check_offers(s, diag) : status;
 }
 
 espl_status
-espl__session_real(const struct espl__session *s, struct espl__diag *diag)
+espl__inputs_real(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	const struct espl__plugin *plugin;
 	espl_status status = espl__plugin_find(ESPL_CLOUD, s->config->cloud.use, &plugin, diag);
@@ -480,7 +480,7 @@ check_names(const struct espl__node *names, struct espl__diag *diag)
 }
 
 espl_status
-espl__session_env(const struct espl__session *s, struct espl__diag *diag)
+espl__inputs_env(const struct espl__inputs *s, struct espl__diag *diag)
 {
 	espl_status status = check_names(s->config->trial.env_from, diag);
 
@@ -533,7 +533,7 @@ looks_secret(const struct espl__node *value)
 }
 
 void
-espl__session_env_report(const struct espl__session *s)
+espl__inputs_env_report(const struct espl__inputs *s)
 {
 	const struct espl__node *env = s->config->trial.env;
 
@@ -544,5 +544,5 @@ espl__session_env_report(const struct espl__session *s)
 			    "`env_from = [ \"%s\" ]` takes it from the environment instead",
 			    env->children[i]->name, env->children[i]->name);
 	for (uint32_t i = 0; i < s->entry_count; i++)
-		espl__session_env_report(&s->entries[i]);
+		espl__inputs_env_report(&s->entries[i]);
 }

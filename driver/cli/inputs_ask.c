@@ -1,4 +1,4 @@
-/* session_ask.c - queries plugins about a configuration before anything has been started: the
+/* inputs_ask.c - queries plugins about a configuration before anything has been started: the
  * cloud's offers, the algorithm's shape. Nothing runs meanwhile, so a cloud that must
  * ask its provider for its offers is refused.
  */
@@ -6,7 +6,7 @@
 #include <espalier/cloud.h>
 
 #include "base/assert.h"
-#include "cli/session.h"
+#include "cli/inputs.h"
 #include "policy/call.h"
 
 struct offers {
@@ -106,8 +106,8 @@ cloud_service(void *ctx, struct espl__instance *instance, const char *id)
 }
 
 espl_status
-espl__session_offers(const struct espl__session *s, espl__offer_fn *each, void *ctx,
-    uint32_t *count, struct espl__diag *diag)
+espl__inputs_offers(const struct espl__inputs *s, espl__offer_fn *each, void *ctx, uint32_t *count,
+    struct espl__diag *diag)
 {
 	static const espl_time zero = 0;
 	struct espl__host_env env = { .seed = s->config->seed,
@@ -152,17 +152,17 @@ espl__session_offers(const struct espl__session *s, espl__offer_fn *each, void *
 static const void *
 algorithm_service(void *ctx, struct espl__instance *instance, const char *id)
 {
-	const struct espl__session *s = ctx;
+	const struct espl__inputs *s = ctx;
 
 	(void)instance;
 	return strcmp(id, ESPL_SPACE) == 0 ? espl__space_view(s->space) : NULL;
 }
 
 const struct espl_spec *
-espl__session_spec(const struct espl__session *s, struct espl__arena *arena)
+espl__inputs_spec(const struct espl__inputs *s, struct espl__arena *arena)
 {
 	static const espl_time zero = 0;
-	struct espl__session copy = *s;
+	struct espl__inputs copy = *s;
 	struct espl__host_env env = { .seed = s->config->seed,
 		.now = &zero,
 		.ctx = &copy,
