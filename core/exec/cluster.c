@@ -31,7 +31,7 @@ espl__cluster_take_news(struct espl__exec *x)
 }
 
 void
-espl__exec_gpu_time(struct espl__exec *x)
+espl__cluster_gpu_time(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	x->cluster.gpu_s += (double)(x->now - x->cluster.gpu_since) / 1e9 * x->fleet.gpus_held;
@@ -40,14 +40,14 @@ espl__exec_gpu_time(struct espl__exec *x)
 
 /* GPUs that could ever be held at once. */
 uint64_t
-espl__exec_potential(const struct espl__exec *x)
+espl__cluster_potential(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	return espl__sold_gpus(&x->fleet, x->config->gpus_limit);
 }
 
 void
-espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *why)
+espl__cluster_show_node(struct espl__exec *x, struct espl__machine *n, const char *why)
 {
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(n, MACHINE);
@@ -181,7 +181,7 @@ espl__cluster_blame(struct espl__exec *x, const struct espl__gang *g, uint64_t l
 	    "node %llu is set aside: %s failed there at their start, and none succeeded in between",
 	    (unsigned long long)lease,
 	    n->failed[2] == trial ? "3 attempts of 2 trials" : "3 different trials");
-	espl__exec_show_node(x, n, "quarantined");
+	espl__cluster_show_node(x, n, "quarantined");
 	x->cluster.dirty = 1;
 	return 1;
 }

@@ -46,9 +46,9 @@ void espl__cluster_init(struct espl__exec *);
 void espl__cluster_free(struct espl__exec *);
 /* 1: the offers that policies see have changed since the last call. */
 int espl__cluster_take_news(struct espl__exec *);
-void espl__exec_gpu_time(struct espl__exec *);            /* accounts up to now */
-uint64_t espl__exec_potential(const struct espl__exec *); /* GPUs that could ever be held */
-void espl__exec_show_node(struct espl__exec *, struct espl__machine *, const char *why);
+void espl__cluster_gpu_time(struct espl__exec *);            /* accounts up to now */
+uint64_t espl__cluster_potential(const struct espl__exec *); /* GPUs that could ever be held */
+void espl__cluster_show_node(struct espl__exec *, struct espl__machine *, const char *why);
 /* Targets, nodes or what they are for changed. */
 void espl__cluster_mark(struct espl__exec *);
 void espl__cluster_used(struct espl__exec *); /* a trial runs on its nodes */

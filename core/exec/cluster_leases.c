@@ -288,7 +288,7 @@ lease_one(struct espl__exec *x, uint32_t offer)
 	e->as.acquire.offer = offer;
 	e->as.acquire.max_price_hour = x->fleet.target_price[offer];
 	espl__ledger_open(x->ledger, n->pub.id, x->fleet.offers[offer], x->config->data_gb, x->now);
-	espl__exec_show_node(x, n, "requested");
+	espl__cluster_show_node(x, n, "requested");
 }
 
 void

@@ -24,7 +24,7 @@ espl__gangs_free(struct espl__exec *x)
 }
 
 struct espl__gang *
-espl__exec_gang(const struct espl__exec *x, uint64_t id)
+espl__gang_at(const struct espl__exec *x, uint64_t id)
 {
 	ESPL__CHECK(x, EXEC);
 	return espl__map_get(&x->gangs.map, id + 1);
@@ -164,7 +164,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g, const char *text)
 	ESPL__CHECK(x, EXEC);
 	ESPL__ASSERT(g->trial->gang == g);
 	espl__gang_show(x, g, ESPL__PHASE_ENDED, text);
-	espl__exec_gpu_time(x);
+	espl__cluster_gpu_time(x);
 	espl__gang_account(x, g);
 	free_onto(x, g);
 	for (uint32_t i = 0; i < g->share.gpus; i++)
@@ -199,7 +199,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g, const char *text)
 }
 
 void
-espl__exec_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace)
+espl__gangs_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace)
 {
 	struct espl__effect *e;
 
@@ -218,7 +218,7 @@ espl__gang_fault(struct espl__exec *x, struct espl__gang *g, const char *fault, 
 	if (g->fault == NULL)
 		g->fault = espl__strdup(fault);
 	g->hopeless |= (uint8_t)hopeless;
-	espl__exec_kill(x, g, g->trial->search->config->trial.grace);
+	espl__gangs_kill(x, g, g->trial->search->config->trial.grace);
 }
 
 /* ---- reports ------------------------------------------------------------------------------ */

@@ -60,11 +60,11 @@ struct espl__gangs {
 };
 
 void espl__gangs_free(struct espl__exec *);
-struct espl__gang *espl__exec_gang(const struct espl__exec *, uint64_t id);
+struct espl__gang *espl__gang_at(const struct espl__exec *, uint64_t id);
 int espl__gang_matches(const struct espl__gang *, const struct espl__item *);
 int espl__gang_on(const struct espl__gang *, uint64_t node);    /* has a slot there, or will have */
 void espl__gang_seen(struct espl__exec *, struct espl__gang *); /* it lives */
-void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace);
+void espl__gangs_kill(struct espl__exec *, struct espl__gang *, espl_span grace);
 /* Ends it as failed; hopeless: it is certain to fail again. */
 void espl__gang_fault(struct espl__exec *, struct espl__gang *, const char *fault, int hopeless);
 /* It has ended for the reason `text`: releases its slots, leaves lists and accounts. */

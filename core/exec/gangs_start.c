@@ -9,7 +9,7 @@
 #include "exec/items_place.h"
 
 void
-espl__exec_start(struct espl__exec *x, struct espl__item *item)
+espl__gangs_start(struct espl__exec *x, struct espl__item *item)
 {
 	struct espl__trial *t = item->trial;
 	struct espl__gang *g = espl__alloc(sizeof *g);
@@ -84,7 +84,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed ||
 	    g->fault != NULL || g->over || g->onto != NULL || x->round.ending != 0 ||
 	    item->target_count == 0 || item->target[0].packing != g->share.packing ||
-	    !espl__target_is_clear(x, item))
+	    !espl__item_is_clear(x, item))
 		return 0;
 	g->onto_count = item->target_count;
 	g->onto = espl__alloc(g->onto_count * sizeof *g->onto);
@@ -130,7 +130,7 @@ release_old_slots(struct espl__exec *x, struct espl__gang *g)
 int
 espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__gang *g = espl__exec_gang(x, e->as.resized.gang);
+	struct espl__gang *g = espl__gang_at(x, e->as.resized.gang);
 	struct espl__search *s;
 	struct espl__item *item;
 	double took_s = (double)e->as.resized.took / 1e9;
@@ -138,7 +138,7 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	ESPL__CHECK(x, EXEC);
 	if (g == NULL || g->onto == NULL)
 		return 0;
-	espl__exec_gpu_time(x);
+	espl__cluster_gpu_time(x);
 	espl__gang_account(x, g);
 	release_old_slots(x, g);
 	espl__gang_seen(x, g);

@@ -17,7 +17,7 @@ void espl__gangs_return(struct espl__exec *);
 void espl__gangs_rejoin(struct espl__exec *); /* those that outlived it are as any others now */
 
 /* gangs_start.c */
-void espl__exec_start(struct espl__exec *, struct espl__item *);  /* on its target, which is free */
+void espl__gangs_start(struct espl__exec *, struct espl__item *); /* on its target, which is free */
 int espl__gang_started(struct espl__exec *, struct espl__gang *); /* 1: it runs now */
 int espl__gang_resize(struct espl__exec *, struct espl__gang *,
     const struct espl__item *);                                          /* 1: it is asked for */

@@ -153,7 +153,7 @@ fill_item(struct espl__inner *inner)
 {
 	const struct espl__search *s = inner->search;
 	struct espl_item *i = &inner->item->pub;
-	uint64_t most = inner->most, potential = espl__exec_potential(s->exec);
+	uint64_t most = inner->most, potential = espl__cluster_potential(s->exec);
 
 	look_up_least(inner);
 	if (most > potential)

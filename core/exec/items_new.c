@@ -26,7 +26,7 @@ fill_job(const struct espl__trial *t, struct espl_item *i)
 {
 	const struct espl__jobs *jobs = t->search->jobs;
 	const struct espl__job *job = &jobs->list.jobs[t->pub.id];
-	uint64_t potential = espl__exec_potential(t->search->exec);
+	uint64_t potential = espl__cluster_potential(t->search->exec);
 	uint64_t most = (uint64_t)job->nodes_max * jobs->unit;
 
 	if (most > potential)
@@ -90,7 +90,7 @@ static void
 fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min, uint32_t gpus_max)
 {
 	const struct espl__trial_config *c = &s->config->trial;
-	uint64_t potential = espl__exec_potential(s->exec);
+	uint64_t potential = espl__cluster_potential(s->exec);
 
 	/* Without any limit, a trial that scales would be granted every node that can be named. */
 	if (potential >= UINT32_MAX / 2 && c->gpus_max == ESPL_ANY)

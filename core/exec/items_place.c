@@ -162,7 +162,7 @@ clear_list(struct espl__exec *x)
 }
 
 espl_status
-espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
+espl__items_place(struct espl__exec *x, struct espl__diag *diag)
 {
 	struct espl_place_view view = ESPL_INIT(struct espl_place_view);
 	struct espl__diag why;
@@ -212,7 +212,7 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 }
 
 int
-espl__target_is_clear(const struct espl__exec *x, const struct espl__item *item)
+espl__item_is_clear(const struct espl__exec *x, const struct espl__item *item)
 {
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < item->target_count; i++) {

@@ -3,11 +3,11 @@
 #define ESPL__EXEC_ITEMS_PLACE_H
 #include "exec/state.h"
 
-espl_status espl__exec_place(struct espl__exec *, struct espl__diag *);
+espl_status espl__items_place(struct espl__exec *, struct espl__diag *);
 /* Items with a target on this node, or GPU of it (ESPL_ANY: any), need a new one. */
 void espl__items_evict(struct espl__exec *, uint64_t node, uint32_t gpu, int lost);
 /* Is its whole place free for it? */
-int espl__target_is_clear(const struct espl__exec *, const struct espl__item *);
+int espl__item_is_clear(const struct espl__exec *, const struct espl__item *);
 
 static inline void
 espl__items_ask_placer(struct espl__exec *x, uint32_t why)

@@ -95,7 +95,7 @@ espl__exec_view(const struct espl__exec *x)
 	ESPL__CHECK(x, EXEC);
 	return (struct espl__exec_view){ .now = x->now,
 		.ended = x->round.ended,
-		.cut = espl__exec_cut(x),
+		.cut = espl__searches_cut(x),
 		.pool = x->config->pool,
 		.searches = x->searches.count,
 		.metrics = &x->searches.metrics,
@@ -243,7 +243,7 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	if (x->round.end_text != NULL &&
 	    !(x->round.ending == ESPL__RUN_INTERRUPTED && x->round.user_stops))
 		(void)snprintf(s->text, sizeof s->text, "%s", x->round.end_text);
-	s->over = espl__exec_idle(x) || x->searches.futile;
+	s->over = espl__searches_idle(x) || x->searches.futile;
 	if (x->searches.last_failure != NULL)
 		(void)snprintf(s->failure, sizeof s->failure, "%s", x->searches.last_failure);
 	for (uint32_t i = 0; i < x->searches.count; i++)

@@ -44,8 +44,8 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->env.now = &x->now;
 	x->env.directory = x->config->directory;
 	x->env.ctx = x;
-	x->env.service = espl__exec_service;
-	x->env.note = espl__exec_plugin_note;
+	x->env.service = espl__searches_service;
+	x->env.note = espl__searches_plugin_note;
 	espl__cluster_init(x);
 	espl__items_init(x);
 	espl__searches_init(x);
@@ -104,9 +104,9 @@ static void
 round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorded, int accept)
 {
 	ESPL__ASSERT(now >= x->now);
-	espl__exec_gpu_time(x);
+	espl__cluster_gpu_time(x);
 	x->now = now;
-	espl__exec_gpu_time(x);
+	espl__cluster_gpu_time(x);
 	x->round.effect_count = 0;
 	espl__buf_reset(&x->round.decisions);
 	espl__arena_free(&x->ops_arena);
@@ -151,28 +151,28 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	espl__panic_context_arg = x;
 	round_begin(x, now, recorded, accept);
 	for (uint32_t i = 0; i < count && status == ESPL_OK; i++)
-		status = espl__exec_event(x, &events[i], diag);
-	espl__exec_alarms(x);
+		status = espl__round_event(x, &events[i], diag);
+	espl__round_alarms(x);
 	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK && x->round.ending == 0;
 	     i++)
-		status = espl__exec_plan(x->searches.list[i], diag);
+		status = espl__search_plan(x->searches.list[i], diag);
 	if (status == ESPL_OK && x->round.ending == 0)
-		status = espl__exec_search(x, diag);
+		status = espl__searches_ask(x, diag);
 	if (x->cluster.dirty)
 		espl__cluster_let_go(x); /* release first: a node about to be replaced must not be
 					 leased again as well */
 	if (status == ESPL_OK && x->round.ending == 0)
-		status = espl__exec_allocate(x, diag);
+		status = espl__round_allocate(x, diag);
 	if (x->cluster.dirty)
-		espl__cluster_give_ups(x, !espl__exec_needs_no_nodes(x));
+		espl__cluster_give_ups(x, !espl__searches_need_no_nodes(x));
 	if (status == ESPL_OK && x->round.ending == 0)
-		status = espl__exec_place(x, diag);
+		status = espl__items_place(x, diag);
 	if (status != ESPL_OK)
 		return status;
-	espl__exec_settle(x);
-	espl__exec_collect(x);
-	espl__exec_cluster(x);
-	espl__exec_timer(x);
+	espl__round_settle(x);
+	espl__searches_collect(x);
+	espl__round_end(x);
+	espl__round_timer(x);
 	if (x->round.replaying && x->round.recorded_seq != UINT64_MAX && !x->round.accept)
 		return espl__fail(diag, ESPL_E_BUG,
 		    "replay mismatch at %.3f s: the journal contains decisions that no plugin "

@@ -36,16 +36,17 @@ struct espl__rounds {
 	uint32_t effect_count, effect_cap;
 };
 
-espl_status espl__exec_allocate(struct espl__exec *, struct espl__diag *);
-void espl__exec_settle(struct espl__exec *);
-espl_status espl__gang_ended(struct espl__exec *, const struct espl__event *, struct espl__diag *);
-void espl__exec_gpu(struct espl__exec *, const struct espl__event *);
-void espl__exec_node(struct espl__exec *, const struct espl__event *);
-void espl__exec_resume(struct espl__exec *);
-void espl__exec_cluster(struct espl__exec *); /* the end, and nodes */
-void espl__exec_alarms(struct espl__exec *);  /* what is due at x->now */
-void espl__exec_timer(struct espl__exec *);   /* when to be woken next */
-espl_status espl__exec_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
+espl_status espl__round_allocate(struct espl__exec *, struct espl__diag *);
+void espl__round_settle(struct espl__exec *);
+espl_status espl__round_gang_ended(struct espl__exec *, const struct espl__event *,
+    struct espl__diag *);
+void espl__round_gpu(struct espl__exec *, const struct espl__event *);
+void espl__round_node(struct espl__exec *, const struct espl__event *);
+void espl__round_resume(struct espl__exec *);
+void espl__round_end(struct espl__exec *);    /* the end, and nodes */
+void espl__round_alarms(struct espl__exec *); /* what is due at x->now */
+void espl__round_timer(struct espl__exec *);  /* when to be woken next */
+espl_status espl__round_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
 void espl__round_news(
     struct espl__exec *); /* brings news of the cluster to all that plan with it */
 #endif

@@ -31,13 +31,13 @@ find_budget_end(const struct espl__exec *x)
 }
 
 void
-espl__exec_alarms(struct espl__exec *x)
+espl__round_alarms(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	if (!espl__exec_needs_no_nodes(x) && x->config->deadline != ESPL_NEVER &&
+	if (!espl__searches_need_no_nodes(x) && x->config->deadline != ESPL_NEVER &&
 	    x->now > x->config->deadline)
 		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline was reached");
-	if (!espl__exec_needs_no_nodes(x) && x->config->budget != INT64_MAX &&
+	if (!espl__searches_need_no_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget was used up");
 	espl__lease_show_offers(x);
@@ -49,7 +49,7 @@ espl__exec_alarms(struct espl__exec *x)
 }
 
 void
-espl__exec_timer(struct espl__exec *x)
+espl__round_timer(struct espl__exec *x)
 {
 	espl_time next = take_earlier(espl__search_next(x), espl__tiers_next(x));
 
@@ -57,7 +57,7 @@ espl__exec_timer(struct espl__exec *x)
 	next = take_earlier(next, espl__lease_retry_at(x));
 	next = take_earlier(next, espl__gangs_next(x));
 	next = take_earlier(next, espl__search_limits_at(x));
-	if (x->round.ending == 0 && !espl__exec_needs_no_nodes(x)) {
+	if (x->round.ending == 0 && !espl__searches_need_no_nodes(x)) {
 		if (x->config->deadline != ESPL_NEVER)
 			/* finishing exactly at the deadline is in time */
 			next = take_earlier(next, x->config->deadline + 1);

@@ -105,7 +105,7 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 	espl__item_take(x, item, g);
 	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL &&
 	    !espl__gang_matches(item->trial->gang, item))
-		espl__exec_kill(x, item->trial->gang, item->trial->search->config->trial.grace);
+		espl__gangs_kill(x, item->trial->gang, item->trial->search->config->trial.grace);
 }
 
 static void
@@ -158,9 +158,9 @@ apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader 
 				espl__tier_wake(tier, op.as.at);
 			break;
 		case ESPL__OP_PLAN:
-			espl__exec_take_plan(x->searches.list[0], &op.as.plan.plan, 1);
+			espl__search_take_plan(x->searches.list[0], &op.as.plan.plan, 1);
 			break;
-		case ESPL__OP_SUBMIT: espl__exec_submit(x, NULL, tier, op.as.id); break;
+		case ESPL__OP_SUBMIT: espl__searches_submit(x, NULL, tier, op.as.id); break;
 		default: break;
 		}
 	}
@@ -213,7 +213,7 @@ divide_share(struct espl__exec *x, struct espl__search *s, struct espl__diag *di
 }
 
 espl_status
-espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
+espl__round_allocate(struct espl__exec *x, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 

@@ -38,7 +38,7 @@ pool_over(struct espl__exec *x)
 		struct espl__search *s = x->searches.list[i];
 
 		if (!s->over && espl__search_idle(s) && s->sums.count == 0 &&
-		    (s->ending != 0 || !espl__exec_salvage(s)))
+		    (s->ending != 0 || !espl__search_salvage(s)))
 			espl__search_closed(s);
 		over += s->over;
 		good += s->over && s->ending != ESPL__RUN_FAILED &&
@@ -61,8 +61,8 @@ end_if_idle(struct espl__exec *x)
 
 	if (x->round.ending == 0 && x->config->pool)
 		pool_over(x);
-	else if (x->round.ending == 0 && x->gangs.count == 0 && espl__exec_idle(x) &&
-	    !espl__exec_salvage(x->searches.list[0]))
+	else if (x->round.ending == 0 && x->gangs.count == 0 && espl__searches_idle(x) &&
+	    !espl__search_salvage(x->searches.list[0]))
 		search_over(x);
 	if (x->round.ending == 0)
 		return;
@@ -73,13 +73,13 @@ end_if_idle(struct espl__exec *x)
 	}
 	/* Also gangs that are already leaving: they might never finish. */
 	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
-		espl__exec_kill(x, g, g->trial->search->config->trial.grace);
+		espl__gangs_kill(x, g, g->trial->search->config->trial.grace);
 	if (x->gangs.count > 0 || x->fleet.live_count > 0 || x->round.ended)
 		return;
 	x->round.ended = 1;
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		if (x->round.ending == ESPL__RUN_DONE || x->round.ending == ESPL__RUN_DEADLINE ||
-		    x->round.ending == ESPL__RUN_BUDGET || espl__exec_idle(x))
+		    x->round.ending == ESPL__RUN_BUDGET || espl__searches_idle(x))
 			espl__search_settle(x->searches.list[i]);
 	e = espl__exec_effect(x, ESPL__FX_END);
 	e->as.end.how = x->round.ending;
@@ -140,7 +140,7 @@ may_change(struct espl__exec *x)
 	if (x->items.count > 0 && x->fleet.live_count > 0 &&
 	    (x->round.idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
 		return 0;
-	return espl__search_next(x) != ESPL_NEVER || espl__exec_to_come(x) ||
+	return espl__search_next(x) != ESPL_NEVER || espl__searches_to_come(x) ||
 	    (wake != ESPL_NEVER && (wake <= x->now || x->items.unplaced == 0));
 }
 
@@ -208,7 +208,7 @@ end_unplaced(struct espl__exec *x)
 			    "fails: %s finds no place for its %u %s", x->items.placer->who,
 			    (unsigned)item->pub.granted.gpus,
 			    espl__exec_unit(x, item->pub.granted.gpus));
-			(void)espl__exec_trial_over(x, t, ESPL_END_FAILED, NULL);
+			(void)espl__trial_over(x, t, ESPL_END_FAILED, NULL);
 		}
 		espl__tier_wake(&x->items.top, x->now);
 		return 1;
@@ -275,7 +275,7 @@ end_stalled(struct espl__exec *x)
 }
 
 void
-espl__exec_cluster(struct espl__exec *x)
+espl__round_end(struct espl__exec *x)
 {
 	enum espl__run_end before;
 	uint32_t open;
@@ -285,7 +285,7 @@ espl__exec_cluster(struct espl__exec *x)
 	do {
 		before = x->round.ending;
 		open = espl__searches_open(x);
-		espl__cluster_follow(x, !espl__exec_needs_no_nodes(x));
+		espl__cluster_follow(x, !espl__searches_need_no_nodes(x));
 		espl__round_news(x);
 		end_stalled(x);
 		end_if_idle(x);

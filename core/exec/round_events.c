@@ -14,14 +14,14 @@
 static void
 on_started(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__gang *g = espl__exec_gang(x, e->as.gang);
+	struct espl__gang *g = espl__gang_at(x, e->as.gang);
 
 	if (g == NULL || !espl__gang_started(x, g))
 		return;
 	if (g->trial->pub.state == ESPL_TRIAL_WAITING && g->trial->item != NULL) {
-		espl__exec_runs(g->trial);
+		espl__trial_runs(g->trial);
 		espl__item_settled(x, g->trial->item);
-		espl__exec_show(x, g->trial);
+		espl__trial_show(x, g->trial);
 	}
 	espl__gang_show(x, g, ESPL__PHASE_RUNNING, "");
 }
@@ -29,14 +29,14 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 static void
 on_saved(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__gang *g = espl__exec_gang(x, e->as.saved.gang);
+	struct espl__gang *g = espl__gang_at(x, e->as.saved.gang);
 
 	if (g == NULL)
 		return;
 	espl__gang_saved(x, g);
 	/* A checkpoint of an iteration that was not reported would hide it from the algorithm. */
 	if (e->as.saved.iteration <= g->trial->pub.iteration)
-		espl__exec_saved(x, g->trial, e->as.saved.iteration);
+		espl__trial_saved(x, g->trial, e->as.saved.iteration);
 }
 
 static void
@@ -127,19 +127,19 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 }
 
 espl_status
-espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	ESPL__CHECK(x, EXEC);
 	switch (e->type) {
 	case ESPL__EV_START: espl__searches_begun(x); return ESPL_OK;
-	case ESPL__EV_RESUME: espl__exec_resume(x); return ESPL_OK;
+	case ESPL__EV_RESUME: espl__round_resume(x); return ESPL_OK;
 	case ESPL__EV_OFFER:
 		espl__searches_stale(x, 1);
 		(void)espl__fleet_offer(&x->fleet, e->as.offer);
 		return ESPL_OK;
 	case ESPL__EV_PRICE: on_price(x, e); return ESPL_OK;
 	case ESPL__EV_CLOUD: return on_cloud(x, e, diag);
-	case ESPL__EV_NODE: espl__exec_node(x, e); return ESPL_OK;
+	case ESPL__EV_NODE: espl__round_node(x, e); return ESPL_OK;
 	case ESPL__EV_NODE_WHY:
 		espl__cluster_node_why(x, e->as.node_why.lease, e->as.node_why.text);
 		return ESPL_OK;
@@ -150,25 +150,25 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_RISK: on_risk(x, e); return ESPL_OK;
 	case ESPL__EV_HOST: on_host(x, e); return ESPL_OK;
 	case ESPL__EV_OUTLIVED:
-		if (espl__exec_gang(x, e->as.gang) != NULL)
-			espl__gang_outlived(espl__exec_gang(x, e->as.gang));
+		if (espl__gang_at(x, e->as.gang) != NULL)
+			espl__gang_outlived(espl__gang_at(x, e->as.gang));
 		return ESPL_OK;
 	case ESPL__EV_METRIC: espl__searches_metric(x, e->as.metric); return ESPL_OK;
 	case ESPL__EV_STARTED: on_started(x, e); return ESPL_OK;
 	case ESPL__EV_REPORT: return espl__search_report(x, e, diag);
 	case ESPL__EV_SAVED: on_saved(x, e); return ESPL_OK;
-	case ESPL__EV_ENDED: return espl__gang_ended(x, e, diag);
+	case ESPL__EV_ENDED: return espl__round_gang_ended(x, e, diag);
 	case ESPL__EV_RESIZED:
 		if (espl__gang_resized(x, e))
 			espl__searches_capacity(x);
 		return ESPL_OK;
-	case ESPL__EV_GPU: espl__exec_gpu(x, e); return ESPL_OK;
+	case ESPL__EV_GPU: espl__round_gpu(x, e); return ESPL_OK;
 	case ESPL__EV_JOB: espl__job_arrive(x, e); return ESPL_OK;
 	case ESPL__EV_EXPERIMENT: return espl__search_arrive(x, e->as.number, diag);
 	case ESPL__EV_CANCEL:
 		espl__search_cancel(x, e->as.cancel.number, e->as.cancel.trial);
 		return ESPL_OK;
-	case ESPL__EV_OUTCOME: espl__exec_outcome(x, e); return ESPL_OK;
+	case ESPL__EV_OUTCOME: espl__searches_outcome(x, e); return ESPL_OK;
 	case ESPL__EV_HELD: espl__gangs_held(x, e->as.late); return ESPL_OK;
 	case ESPL__EV_ASK: espl__searches_asked(x, e->as.count); return ESPL_OK;
 	case ESPL__EV_TIMER: x->round.timer = ESPL_NEVER; return ESPL_OK;

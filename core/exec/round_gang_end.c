@@ -96,7 +96,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 
 	if (t->search->saves && !t->search->saved &&
 	    (how == ESPL__END_UNSAVED ||
-		(how == ESPL__END_FAILED && t->item == NULL && espl__exec_unsaved(t))))
+		(how == ESPL__END_FAILED && t->item == NULL && espl__trial_unsaved(t))))
 		espl__search_stop_saving(t->search, t, how == ESPL__END_FAILED ? g->text : "");
 	if (how == ESPL__END_NO_CHECKPOINT) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
@@ -105,7 +105,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 		    (unsigned long long)t->pub.checkpoint);
 		t->pub.checkpoint = 0;
 		if (t->source != ESPL_NONE && t->item != NULL)
-			return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
+			return espl__trial_over(x, t, ESPL_END_FAILED, diag);
 	}
 	if (t->item == NULL) {
 		/* Its result is kept, but its last checkpoint failed: count that, or it would be
@@ -113,17 +113,17 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 		if (how == ESPL__END_FAILED)
 			status = espl__search_fault(t, g->text, g->hopeless, g->over, diag);
 		if (how != ESPL__END_DONE && how != ESPL__END_FINISHED && how != ESPL__END_UNSAVED)
-			espl__exec_mark_unsaved(t);
-		espl__exec_collect_later(x, t);
+			espl__trial_mark_unsaved(t);
+		espl__trial_collect_later(x, t);
 		return status;
 	}
 	if (how == ESPL__END_FINISHED)
-		return espl__exec_trial_over(x, t, ESPL_END_ITSELF, diag);
+		return espl__trial_over(x, t, ESPL_END_ITSELF, diag);
 	if (how == ESPL__END_FAILED)
 		status = espl__search_fault(t, g->text, g->hopeless, g->over, diag);
 	if (status != ESPL_OK || t->item == NULL)
 		return status;
-	espl__exec_wait(t, 0);
+	espl__trial_wait(t, 0);
 	if (how == ESPL__END_FAILED && t->search->algorithm != NULL && !t->search->reported)
 		go_to_back(x, t);
 	return ESPL_OK;
@@ -143,9 +143,9 @@ lost_too_often(struct espl__trial *t)
 }
 
 espl_status
-espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
-	struct espl__gang *g = espl__exec_gang(x, e->as.ended.gang);
+	struct espl__gang *g = espl__gang_at(x, e->as.ended.gang);
 	struct ended_gang ended;
 	enum espl__gang_end how;
 	struct espl__trial *t;
@@ -183,7 +183,7 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	espl__gang_free(x, g, text);
 	espl__searches_capacity(x);
 	status = after_end(x, t, &ended, diag);
-	espl__exec_show(x, t);
+	espl__trial_show(x, t);
 	free(text);
 	return status;
 }

@@ -53,7 +53,7 @@ choose_directive(struct espl__exec *x, struct espl__gang *g)
 	if (item == NULL || g->over)
 		return leave_directive(g);
 	if (!espl__gang_matches(g, item) && g->onto == NULL && !espl__gang_resize(x, g, item)) {
-		if (item->target_count == 0 || espl__target_is_clear(x, item) ||
+		if (item->target_count == 0 || espl__item_is_clear(x, item) ||
 		    blocks_other_trial(x, g)) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 			    "leaves its %s at iteration %llu: %s",
@@ -97,9 +97,9 @@ is_waiting(struct espl__exec *x, struct espl__item *item)
 	struct espl__trial *t = item->trial;
 	struct espl__gang *g = t->gang;
 
-	if (g == NULL && espl__target_is_clear(x, item)) {
-		espl__exec_start(x, item);
-		espl__exec_trains(t->search, t);
+	if (g == NULL && espl__item_is_clear(x, item)) {
+		espl__gangs_start(x, item);
+		espl__trial_trains(t->search, t);
 	} else if (g != NULL && !espl__gang_matches(g, item) && g->iteration + 1 < t->pub.budget) {
 		/* at its next boundary; if that is the last, there is nothing to change for */
 		(void)espl__gang_resize(x, g, item);
@@ -116,7 +116,7 @@ is_waiting(struct espl__exec *x, struct espl__item *item)
 
 /* Replies first (they free and claim), then everything that can start now starts. */
 void
-espl__exec_settle(struct espl__exec *x)
+espl__round_settle(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->gangs.awaiting_count; i++) {
@@ -124,7 +124,7 @@ espl__exec_settle(struct espl__exec *x)
 		/* a gang at a barrier gets its reply when the barrier has passed */
 		if (g->awaiting &&
 		    !(g->over && g->state == ESPL__GANG_RUNNING && !g->killed &&
-			espl__exec_waits_warm(x, g->trial)))
+			espl__trial_waits_warm(x, g->trial)))
 			answer_report(x, g);
 	}
 	espl__gangs_sweep(x);

@@ -42,7 +42,7 @@ kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 {
 	for (struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (espl__gang_on(g, n->pub.id))
-			espl__exec_kill(x, g, 0);
+			espl__gangs_kill(x, g, 0);
 }
 
 /* The provider's figure is charged; a difference from ours must not go unnoticed. */
@@ -84,13 +84,13 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 	if (reason != ESPL_BY_USER && !told)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s",
 		    (unsigned long long)n->pub.id, why);
-	espl__exec_show_node(x, n, why);
+	espl__cluster_show_node(x, n, why);
 	espl__lease_ended(x, n, reason, why);
 	espl__round_news(x);
 }
 
 void
-espl__exec_node(struct espl__exec *x, const struct espl__event *e)
+espl__round_node(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node.lease);
 	espl_node_state state = e->as.node.state;
@@ -98,7 +98,7 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e)
 	ESPL__CHECK(x, EXEC);
 	if (n == NULL || !n->live || (state < n->pub.state && state != ESPL_NODE_ENDED))
 		return;
-	espl__exec_gpu_time(x);
+	espl__cluster_gpu_time(x);
 	mark_nodes(x);
 	if (state == ESPL_NODE_ENDED) {
 		node_ended(x, n, e);
@@ -122,7 +122,7 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e)
 		    "node %llu has an interruption notice", (unsigned long long)n->pub.id);
 	}
 	espl__items_freed(x, 1);
-	espl__exec_show_node(x, n,
+	espl__cluster_show_node(x, n,
 	    state == ESPL_NODE_READY        ? "ready"
 		: state == ESPL_NODE_NOTICE ? "notice"
 					    : "booting");
@@ -159,11 +159,11 @@ static void
 reset_trial(struct espl__exec *x, struct espl__trial *t)
 {
 	if (t->item == NULL) {
-		espl__exec_mark_unsaved(t);
-		espl__exec_collect_later(x, t);
+		espl__trial_mark_unsaved(t);
+		espl__trial_collect_later(x, t);
 		return;
 	}
-	espl__exec_wait(t, ESPL_WHY_NODES);
+	espl__trial_wait(t, ESPL_WHY_NODES);
 }
 
 /* Ends gangs that are gone; those that outlived the driver stay as they are. */
@@ -210,7 +210,7 @@ note_return(struct espl__exec *x)
 }
 
 void
-espl__exec_resume(struct espl__exec *x)
+espl__round_resume(struct espl__exec *x)
 {
 	int forgive;
 
@@ -225,7 +225,7 @@ espl__exec_resume(struct espl__exec *x)
 		lost.status = ESPL_E_REMOTE;
 		lost.token = x->searches.computing[i].token;
 		e.as.outcome = &lost;
-		espl__exec_outcome(x, &e);
+		espl__searches_outcome(x, &e);
 		i--;
 	}
 	x->round.timer = ESPL_NEVER;
@@ -268,7 +268,7 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 {
 	if (gpu >= n->pub.gpu_count || n->gpus[gpu].pub.blocked)
 		return;
-	espl__exec_gpu_time(x);
+	espl__cluster_gpu_time(x);
 	espl__fleet_block(&x->fleet, n, gpu);
 	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %u of node %llu is set aside: %s",
 	    (unsigned)gpu, (unsigned long long)n->pub.id, why);
@@ -278,16 +278,16 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 			gpu = ESPL_ANY;
 	if (gpu != ESPL_ANY && (n->pub.flags & ESPL_NODE_QUARANTINED) == 0) {
 		espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
-		espl__exec_show_node(x, n, "quarantined");
+		espl__cluster_show_node(x, n, "quarantined");
 	}
 	mark_nodes(x);
 }
 
 void
-espl__exec_gpu(struct espl__exec *x, const struct espl__event *e)
+espl__round_gpu(struct espl__exec *x, const struct espl__event *e)
 {
 	int about_gang = e->as.gpu.what == ESPL__GPU_SHARED || e->as.gpu.what == ESPL__GPU_MEMORY;
-	struct espl__gang *g = about_gang ? espl__exec_gang(x, e->as.gpu.id) : NULL;
+	struct espl__gang *g = about_gang ? espl__gang_at(x, e->as.gpu.id) : NULL;
 	struct espl__machine *n = about_gang ? NULL : espl__machine_at(&x->fleet, e->as.gpu.id);
 
 	ESPL__CHECK(x, EXEC);

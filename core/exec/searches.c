@@ -129,7 +129,7 @@ add_submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
 	s->ending = ESPL__RUN_FAILED;
 	s->end_text = espl__strdup(why.text);
 	s->experiment.arrived = s->ended = x->now;
-	espl__exec_show_search(s);
+	espl__search_show(s);
 	return ESPL_OK;
 }
 
@@ -154,7 +154,7 @@ espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *gi
 	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' arrived", s->config->name);
 	if (x->cluster.cloud_ready && espl__search_suits(s, &diag) != ESPL_OK)
 		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", diag.text);
-	espl__exec_show_search(s);
+	espl__search_show(s);
 	return ESPL_OK;
 }
 
@@ -426,7 +426,7 @@ espl__search_add(struct espl__exec *x, const struct espl__inputs *inputs, struct
 	make_experiment(s);
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		list_metrics(x->searches.list[i]);
-	espl__exec_plan_init(s);
+	espl__search_plan_init(s);
 	s->tier = &x->items.top;
 	status = inputs->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, inputs->jobs);
 	return status == ESPL_OK ? espl__tier_new(s, &s->tier, diag) : status;
@@ -494,7 +494,7 @@ espl_status
 espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
 {
 	ESPL__CHECK(s, SEARCH);
-	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__exec_potential(s->exec),
+	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__cluster_potential(s->exec),
 				     s->exec->config->cloud.use, diag)
 			       : espl__sold_suits(&s->exec->fleet, s->config, diag);
 }
@@ -504,7 +504,7 @@ free_search(struct espl__search *s)
 {
 	espl__instance_destroy(s->algorithm);
 	espl__inner_free(s->tier->inner);
-	espl__exec_plan_free(s);
+	espl__search_plan_free(s);
 	espl__outcomes_free(&s->outcomes);
 	espl__history_free(s->history);
 	espl__trials_free(&s->trials);

@@ -17,9 +17,10 @@ will_save(struct espl__exec *x, struct espl__trial *source)
 {
 	if (source->gang != NULL || source->item != NULL || espl__clone_waits(source))
 		return 1;
-	if (!espl__exec_unsaved(source) || source->failures > source->search->config->trial.retries)
+	if (!espl__trial_unsaved(source) ||
+	    source->failures > source->search->config->trial.retries)
 		return 0;
-	espl__exec_train_again(x, source);
+	espl__trial_train_again(x, source);
 	return 1;
 }
 
@@ -46,13 +47,13 @@ look_at_clones(struct espl__search *s, struct espl__diag *diag)
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w.trial),
 			    "cannot start: trial %s has no checkpoint to clone",
 			    espl__trial_name(espl__trial_uid(source), name));
-			status = espl__exec_trial_over(x, w.trial, ESPL_END_FAILED, diag);
+			status = espl__trial_over(x, w.trial, ESPL_END_FAILED, diag);
 			i = 0;
 			continue;
 		}
 		espl__clone_gone(w.trial);
 		espl__clone_let_in(x, w.trial, kept, &w);
-		espl__exec_show(x, w.trial);
+		espl__trial_show(x, w.trial);
 	}
 	return status;
 }
@@ -70,7 +71,7 @@ count_startable(const struct espl__search *s)
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
 		gpus += (uint64_t)x->fleet.targets[i] * x->fleet.offers[i]->gpus;
 	if (gpus == 0)
-		gpus = espl__exec_potential(x);
+		gpus = espl__cluster_potential(x);
 	if (x->config->pool && gpus > s->config->gpus_limit)
 		gpus = s->config->gpus_limit;
 	places = s->config->asked ? x->searches.places
@@ -89,7 +90,7 @@ ask_algorithm(struct espl__search *s, uint32_t why, uint64_t group, struct espl_
 	struct espl__diag reason;
 	struct espl__reader answer;
 	espl_status status;
-	uint64_t potential = espl__exec_potential(x);
+	uint64_t potential = espl__cluster_potential(x);
 
 	espl__diag_clear(&reason);
 	view.want = count_startable(s);
@@ -107,7 +108,7 @@ ask_algorithm(struct espl__search *s, uint32_t why, uint64_t group, struct espl_
 	status = espl__call_next_group(&x->caller, s->algorithm, &view, &reason);
 	espl__outcomes_clear(&s->outcomes);
 	status = espl__search_answer(s, status, &reason, &answer, diag);
-	return status == ESPL_OK ? espl__exec_apply_search(x, s, &answer, diag) : status;
+	return status == ESPL_OK ? espl__search_apply(x, s, &answer, diag) : status;
 }
 
 static espl_status
@@ -118,7 +119,7 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 	uint32_t asks = 0;
 
 	while (status == ESPL_OK && x->round.ending == 0 && !s->finished) {
-		struct espl__trial_group *g = espl__exec_group_over(s);
+		struct espl__trial_group *g = espl__search_group_over(s);
 		uint32_t why = s->why;
 
 		if (g == NULL && why == 0)
@@ -142,7 +143,7 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
+espl__searches_ask(struct espl__exec *x, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 

@@ -44,7 +44,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	espl__gang_keep(x, g);
 	espl__item_keep(x, t->item, g, owner);
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_RUNNING);
-	espl__exec_trains(t->search, t);
+	espl__trial_trains(t->search, t);
 }
 
 static void
@@ -90,7 +90,7 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 		: s->how == ESPL_CLONE ? "is cloned to train"
 				       : "is continued",
 	    (unsigned long long)s->budget, (unsigned long long)group_id, search->algorithm->who);
-	espl__exec_show(x, t);
+	espl__trial_show(x, t);
 }
 
 void
@@ -144,10 +144,10 @@ drop_trial(struct espl__exec *x, struct espl__trial *t)
 		return;
 	espl__trial_drop(&t->search->trials, t);
 	if (t->pub.state == ESPL_TRIAL_RESTING)
-		espl__exec_show(x, t);
+		espl__trial_show(x, t);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 	    "is stopped early: it will not be promoted");
-	espl__exec_collect_later(x, t);
+	espl__trial_collect_later(x, t);
 }
 
 static espl_status
@@ -177,7 +177,7 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 		t = espl__trial_at(&s->trials, op->as.verdict.trial);
 		if (t != NULL && t->pub.state != ESPL_TRIAL_ENDED &&
 		    t->pub.state != ESPL_TRIAL_FAILED)
-			return espl__exec_verdict(x, t, op->as.verdict.verdict, 0, diag);
+			return espl__trial_verdict(x, t, op->as.verdict.verdict, 0, diag);
 		break;
 	case ESPL__OP_DROP:
 		t = espl__trial_at(&s->trials, op->as.id);
@@ -189,7 +189,7 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 		if (op->as.at < s->wake_at)
 			s->wake_at = op->as.at;
 		break;
-	case ESPL__OP_SUBMIT: espl__exec_submit(x, s, NULL, op->as.id); break;
+	case ESPL__OP_SUBMIT: espl__searches_submit(x, s, NULL, op->as.id); break;
 	default: break;
 	}
 	return ESPL_OK;
@@ -198,7 +198,7 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 /* Applies an answer.  A verdict's end may call the algorithm again (on_trial_end), which makes
  * a new answer: so the ops are taken out first. */
 espl_status
-espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct espl__reader *answer,
+espl__search_apply(struct espl__exec *x, struct espl__search *s, struct espl__reader *answer,
     struct espl__diag *diag)
 {
 	uint64_t groups = s->trials.groups.count;
@@ -241,13 +241,13 @@ replace_best(struct espl__exec *x, struct espl__trial *t)
 		(t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
 		s->best_failed = t->pub.id;
 		if (failed != NULL)
-			espl__exec_collect_later(x, failed);
+			espl__trial_collect_later(x, failed);
 	}
 	for (uint64_t i = 0; i < left; i++) {
 		struct espl__trial *other = espl__trial_at(&s->trials, i);
 
 		if (other->pub.iteration > 0)
-			espl__exec_best(x, other, other->pub.iteration, other->pub.loss);
+			espl__trial_best(x, other, other->pub.iteration, other->pub.loss);
 	}
 }
 
@@ -268,15 +268,14 @@ report_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct esp
 	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);
 	status = espl__search_answer(s, status, &why, &answer, diag);
 	if (status == ESPL_OK)
-		status = espl__exec_apply_search(x, s, &answer, diag);
+		status = espl__search_apply(x, s, &answer, diag);
 	return status;
 }
 
 /* The trial has nothing to train for now: remove its item and notify the algorithm. Its gang, if
  * any, gets its reply at the end of the round. */
 espl_status
-espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
-    struct espl__diag *diag)
+espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
 {
 	static const char *const words[] = { "", "reached its budget",
 		"reported that it is complete", "is paused", "is stopped",
@@ -288,7 +287,7 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	if (t->item == NULL)
 		espl__clone_gone(t);
 	espl__cluster_paid_off(x);
-	espl__exec_leave(x, t);
+	espl__trial_leave(x, t);
 	t->unsaved = 0;
 	if (t->pub.group != ESPL_NONE && s->experiment.spec != NULL) {
 		const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
@@ -315,13 +314,13 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	else
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu",
 		    words[how], (unsigned long long)t->pub.iteration);
-	espl__exec_collect_later(x, t);
-	espl__exec_show(x, t);
+	espl__trial_collect_later(x, t);
+	espl__trial_show(x, t);
 	return silent ? ESPL_OK : report_end(x, t, how, diag);
 }
 
 espl_status
-espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict verdict,
+espl__trial_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict verdict,
     int at_boundary, struct espl__diag *diag)
 {
 	int awaiting = t->gang != NULL && t->gang->awaiting && t->gang->state != ESPL__GANG_LEAVING;
@@ -335,8 +334,8 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 			espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 			    "is stopped while paused");
-			espl__exec_collect_later(x, t);
-			espl__exec_show(x, t);
+			espl__trial_collect_later(x, t);
+			espl__trial_show(x, t);
 			return report_end(x, t, ESPL_END_STOPPED, diag);
 		}
 		return ESPL_OK;
@@ -347,6 +346,6 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 		t->verdict = (uint8_t)verdict; /* at its next boundary */
 		return ESPL_OK;
 	}
-	return espl__exec_trial_over(x, t,
-	    verdict == ESPL_STOP ? ESPL_END_STOPPED : ESPL_END_PAUSED, diag);
+	return espl__trial_over(x, t, verdict == ESPL_STOP ? ESPL_END_STOPPED : ESPL_END_PAUSED,
+	    diag);
 }

@@ -9,11 +9,11 @@
 /* Takes the answer of a call of its algorithm (see espl__exec_answer). */
 espl_status espl__search_answer(struct espl__search *, espl_status, struct espl__diag *why,
     struct espl__reader *, struct espl__diag *);
-espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *,
-    struct espl__reader *, struct espl__diag *);
-espl_status espl__exec_trial_over(struct espl__exec *, struct espl__trial *, espl_end,
+espl_status espl__search_apply(struct espl__exec *, struct espl__search *, struct espl__reader *,
     struct espl__diag *);
-espl_status espl__exec_verdict(struct espl__exec *, struct espl__trial *, espl_verdict,
+espl_status espl__trial_over(struct espl__exec *, struct espl__trial *, espl_end,
+    struct espl__diag *);
+espl_status espl__trial_verdict(struct espl__exec *, struct espl__trial *, espl_verdict,
     int at_boundary, struct espl__diag *);
 void espl__group_show(const struct espl__search *s, const struct espl__trial_group *g, int ended);
 

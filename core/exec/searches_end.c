@@ -10,24 +10,24 @@
 #include "exec/searches_trials.h"
 
 int
-espl__exec_needs_no_nodes(const struct espl__exec *x)
+espl__searches_need_no_nodes(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	return x->round.ending != 0 || espl__exec_idle(x);
+	return x->round.ending != 0 || espl__searches_idle(x);
 }
 
 /* Its trials stop where they are; their processes may save. */
 void
 espl__trial_stop(struct espl__exec *x, struct espl__trial *t)
 {
-	espl__exec_leave(x, t);
+	espl__trial_leave(x, t);
 	if (t->gang != NULL)
-		espl__exec_kill(x, t->gang, t->search->config->trial.grace);
+		espl__gangs_kill(x, t->gang, t->search->config->trial.grace);
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
 	if (t->search->jobs != NULL)
 		espl__job_ended(t);
-	espl__exec_collect_later(x, t);
-	espl__exec_show(x, t);
+	espl__trial_collect_later(x, t);
+	espl__trial_show(x, t);
 }
 
 /* Those that the user cancels are stopped early; a failure or a limit leaves them unfinished. */
@@ -82,7 +82,7 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name,
 		    text);
 	stop_all(s);
-	espl__exec_show_search(s);
+	espl__search_show(s);
 }
 
 /* Every trial that was given the largest budget has failed: 1, and that budget. */
@@ -139,7 +139,7 @@ espl__search_closed(struct espl__search *s)
 	}
 	if (s->jobs == NULL)
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' finished", s->config->name);
-	espl__exec_show_search(s);
+	espl__search_show(s);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ espl__searches_open(const struct espl__exec *x)
 }
 
 int
-espl__exec_idle(const struct espl__exec *x)
+espl__searches_idle(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->searches.count; i++)
@@ -166,7 +166,7 @@ espl__exec_idle(const struct espl__exec *x)
 }
 
 int
-espl__exec_to_come(const struct espl__exec *x)
+espl__searches_to_come(const struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->searches.count; i++) {
@@ -260,7 +260,7 @@ espl__search_limits_at(const struct espl__exec *x)
 }
 
 enum espl__run_end
-espl__exec_cut(const struct espl__exec *x)
+espl__searches_cut(const struct espl__exec *x)
 {
 	return x->round.ended &&
 		(x->round.ending == ESPL__RUN_DEADLINE || x->round.ending == ESPL__RUN_BUDGET)
@@ -280,7 +280,7 @@ int
 espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__search_summary *to)
 {
 	const struct espl__search *s = number < x->searches.count ? x->searches.list[number] : NULL;
-	enum espl__run_end cut = espl__exec_cut(x);
+	enum espl__run_end cut = espl__searches_cut(x);
 
 	ESPL__CHECK(x, EXEC);
 	memset(to, 0, sizeof *to);
@@ -319,7 +319,7 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 }
 
 void
-espl__exec_show_search(const struct espl__search *s)
+espl__search_show(const struct espl__search *s)
 {
 	struct espl__exec *x = s->exec;
 	struct espl__search_summary sum;

@@ -5,8 +5,8 @@
 
 /* searches_end.c */
 /* DEADLINE or BUDGET: that ended the whole run permanently; else 0. */
-enum espl__run_end espl__exec_cut(const struct espl__exec *);
-void espl__exec_show_search(const struct espl__search *);
+enum espl__run_end espl__searches_cut(const struct espl__exec *);
+void espl__search_show(const struct espl__search *);
 /* Ends it, and with it an ordinary run; a pool continues with the others. */
 void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...)
     ESPL_PRINTF(3, 4);
@@ -21,7 +21,7 @@ espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them
 uint32_t espl__searches_alarm(struct espl__exec *);
 espl_time espl__search_next(const struct espl__exec *);  /* the first alarm of any; NEVER none */
 uint32_t espl__searches_open(const struct espl__exec *); /* number that are not ending */
-int espl__exec_to_come(const struct espl__exec *);       /* are arrivals expected? */
-int espl__exec_idle(const struct espl__exec *);          /* all are, and no arrival is expected */
-int espl__exec_needs_no_nodes(const struct espl__exec *);
+int espl__searches_to_come(const struct espl__exec *);   /* are arrivals expected? */
+int espl__searches_idle(const struct espl__exec *);      /* all are, and no arrival is expected */
+int espl__searches_need_no_nodes(const struct espl__exec *);
 #endif

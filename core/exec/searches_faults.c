@@ -129,7 +129,7 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 	struct espl_trial room;
 	char trial[48], *name, *folder;
 
-	if (t->item == NULL && !espl__exec_unsaved(t))
+	if (t->item == NULL && !espl__trial_unsaved(t))
 		return ESPL_OK; /* nothing is lost */
 	free(x->searches.last_failure);
 	folder = espl__trial_folder("", espl__trial_uid(t));
@@ -142,7 +142,7 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 	free(name);
 	free(folder);
 	t->failures = hopeless && t->failures < retries ? retries + 1 : t->failures + 1;
-	ESPL__OBSERVE(x, failure, espl__exec_shown(t, &room));
+	ESPL__OBSERVE(x, failure, espl__trial_shown(t, &room));
 	if (hopeless)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 		    "failed and is not retried: %s", text);
@@ -157,7 +157,7 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 	if (t->item == NULL)
 		return ESPL_OK;
 	if (t->failures > retries && !over)
-		status = espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
+		status = espl__trial_over(x, t, ESPL_END_FAILED, diag);
 	if (status == ESPL_OK)
 		count_alike(x, t, text);
 	return status;

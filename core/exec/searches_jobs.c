@@ -58,7 +58,7 @@ add_job(struct espl__exec *x, struct espl__search *s, uint64_t number)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "job '%s' arrived",
 		    s->jobs->list.jobs[number].name);
 	}
-	espl__exec_show(x, t);
+	espl__trial_show(x, t);
 }
 
 /* Jobs arrive in the order of the workload, each once. A cancelled job arrives and ends as soon as

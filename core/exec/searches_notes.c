@@ -55,7 +55,7 @@ spread_item(const struct espl__exec *x, const char *who, const struct espl__tier
 }
 
 void
-espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about, uint64_t id,
+espl__searches_plugin_note(void *exec, struct espl__instance *i, espl_subject about, uint64_t id,
     const char *text)
 {
 	const struct espl__exec *x = exec;

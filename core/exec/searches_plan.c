@@ -111,7 +111,7 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 }
 
 void
-espl__exec_plan_init(struct espl__search *s)
+espl__search_plan_init(struct espl__search *s)
 {
 	ESPL__CHECK(s, SEARCH);
 	espl__model_service_init(&s->model, s->config, s->inputs->profile, &s->experiment,
@@ -123,7 +123,7 @@ espl__exec_plan_init(struct espl__search *s)
 }
 
 void
-espl__exec_plan_free(struct espl__search *s)
+espl__search_plan_free(struct espl__search *s)
 {
 	ESPL__CHECK(s, SEARCH);
 	espl__model_service_free(&s->model);
@@ -209,7 +209,7 @@ find_planned(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 
 /* Makes a plan the current one; its predictions are kept for reports. */
 void
-espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int from_now)
+espl__search_take_plan(struct espl__search *s, const struct espl_plan *plan, int from_now)
 {
 	struct espl__exec *x = s->exec;
 	struct espl__forecast_stage *rows;
@@ -300,7 +300,7 @@ use_given_plan(struct espl__search *s, struct espl__diag *diag)
 			    (unsigned)stages[n].gpus, (unsigned)s->experiment.gpus_limit);
 	status = espl__forecast_plan(f, &plan, 0, 0, &result, NULL, diag);
 	if (status == ESPL_OK)
-		espl__exec_take_plan(s, &plan, 0);
+		espl__search_take_plan(s, &plan, 0);
 	return status;
 }
 
@@ -312,7 +312,7 @@ ask_planner(struct espl__search *s, struct espl__diag *diag)
 	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	struct espl__op op;
-	uint64_t potential = espl__exec_potential(x);
+	uint64_t potential = espl__cluster_potential(x);
 	espl_status status;
 
 	view.gpus_max = potential >= UINT32_MAX / 2 ? ESPL_ANY : (uint32_t)potential;
@@ -331,9 +331,9 @@ ask_planner(struct espl__search *s, struct espl__diag *diag)
 	status = espl__tier_answer(x, &x->items.top, status, &why, &answer, diag);
 	while (status == ESPL_OK && espl__exec_next_op(x, &answer, &op)) {
 		if (op.type == ESPL__OP_PLAN)
-			espl__exec_take_plan(s, &op.as.plan.plan, 0);
+			espl__search_take_plan(s, &op.as.plan.plan, 0);
 		else if (op.type == ESPL__OP_SUBMIT)
-			espl__exec_submit(x, NULL, &x->items.top, op.as.id);
+			espl__searches_submit(x, NULL, &x->items.top, op.as.id);
 	}
 	return status;
 }
@@ -341,7 +341,7 @@ ask_planner(struct espl__search *s, struct espl__diag *diag)
 /* Once, before anything is leased.  An allocator without a plan, an algorithm that declares no
  * stages and a search without a profile run without a plan. */
 espl_status
-espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
+espl__search_plan(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
 	const struct espl_allocator_ops *ops =
@@ -418,7 +418,7 @@ has_queued_trial(const struct espl__search *s, uint64_t group)
 }
 
 int
-espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
+espl__trial_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 {
 	const struct espl__search *s = t->search;
 	const struct espl__trial_group *g;
@@ -439,7 +439,7 @@ has_processes(const struct espl__search *s, const struct espl__trial_group *grou
 
 	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
 		if (g->trial->search == s && g->trial->pub.group == group->id &&
-		    !(g->awaiting && espl__exec_waits_warm(x, g->trial)))
+		    !(g->awaiting && espl__trial_waits_warm(x, g->trial)))
 			return 1;
 	return 0;
 }
@@ -471,7 +471,7 @@ bracket_over(struct espl__search *s, const struct espl__trial_group *group)
 
 /* The next group whose end is due to be reported to the algorithm. */
 struct espl__trial_group *
-espl__exec_group_over(struct espl__search *s)
+espl__search_group_over(struct espl__search *s)
 {
 	struct espl__trial_group *g;
 

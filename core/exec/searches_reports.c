@@ -18,7 +18,7 @@ report_report(struct espl__exec *x, struct espl__trial *t, const struct espl__ev
 {
 	struct espl_trial room;
 
-	ESPL__OBSERVE(x, report, espl__exec_shown(t, &room), e->as.report.iteration, loss,
+	ESPL__OBSERVE(x, report, espl__trial_shown(t, &room), e->as.report.iteration, loss,
 	    e->as.report.metrics, e->as.report.count, share);
 }
 
@@ -111,7 +111,7 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	status = espl__call_report(&x->caller, s->algorithm, &t->pub, &o, &why);
 	status = espl__search_answer(s, status, &why, &answer, diag);
 	if (status == ESPL_OK)
-		status = espl__exec_apply_search(x, s, &answer, diag);
+		status = espl__search_apply(x, s, &answer, diag);
 	return status;
 }
 
@@ -162,18 +162,18 @@ reach_boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	if (t->verdict != 0 && t->pub.state == ESPL_TRIAL_RUNNING) {
 		espl_verdict verdict = t->verdict;
 		t->verdict = 0;
-		status = espl__exec_verdict(x, t, verdict, 1, diag);
+		status = espl__trial_verdict(x, t, verdict, 1, diag);
 	}
 	if (status == ESPL_OK && t->pub.state == ESPL_TRIAL_RUNNING &&
 	    g->iteration >= t->pub.budget)
-		status = espl__exec_trial_over(x, t, ESPL_END_BUDGET, diag);
+		status = espl__trial_over(x, t, ESPL_END_BUDGET, diag);
 	return status;
 }
 
 espl_status
 espl__search_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
-	struct espl__gang *g = espl__exec_gang(x, e->as.report.gang);
+	struct espl__gang *g = espl__gang_at(x, e->as.report.gang);
 	struct espl__trial *t;
 	uint64_t iteration = e->as.report.iteration, since;
 	espl_status status = ESPL_OK;
@@ -199,7 +199,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 			espl__lease_proved(x, espl__machine_at(&x->fleet, g->slots[i].node));
 	t->search->reported = 1;
 	t->search->unstarted.count = 0;
-	espl__exec_gpu_time(x);
+	espl__cluster_gpu_time(x);
 	if (t->item != NULL)
 		espl__item_progress(x, t->item, iteration);
 	t->can_save = iteration >= t->pub.iteration;
@@ -207,7 +207,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		x->searches.reports++;
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;
-		espl__exec_best(x, t, iteration, loss);
+		espl__trial_best(x, t, iteration, loss);
 		report_report(x, t, e, loss, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
 		if (t->search->algorithm != NULL && espl__search_gets_results(t->search) &&

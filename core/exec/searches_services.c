@@ -9,7 +9,7 @@
 #include "exec/searches_plan.h"
 
 void
-espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
+espl__searches_outcome(struct espl__exec *x, const struct espl__event *e)
 {
 	const struct espl_outcome *in = e->as.outcome;
 
@@ -32,7 +32,7 @@ espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
 }
 
 void
-espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier,
+espl__searches_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier,
     uint64_t token)
 {
 	ESPL__CHECK(x, EXEC);
@@ -154,7 +154,7 @@ espl__searches_init(struct espl__exec *x)
 }
 
 const void *
-espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
+espl__searches_service(void *ctx, struct espl__instance *i, const char *id)
 {
 	struct espl__exec *x = ctx;
 

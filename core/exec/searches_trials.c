@@ -10,7 +10,7 @@
 
 /* A trial has got its GPUs: does its stage begin to train with it? */
 void
-espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
+espl__trial_trains(struct espl__search *s, const struct espl__trial *t)
 {
 	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
 
@@ -24,7 +24,7 @@ espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
 }
 
 void
-espl__exec_runs(struct espl__trial *t)
+espl__trial_runs(struct espl__trial *t)
 {
 	ESPL__ASSERT(t->item != NULL);
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_RUNNING);
@@ -32,17 +32,17 @@ espl__exec_runs(struct espl__trial *t)
 }
 
 void
-espl__exec_wait(struct espl__trial *t, uint32_t why)
+espl__trial_wait(struct espl__trial *t, uint32_t why)
 {
 	ESPL__ASSERT(t->item != NULL);
 	if (t->pub.state == ESPL_TRIAL_RUNNING)
 		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
 	espl__item_wait(t->search->exec, t->item, why);
-	espl__exec_show(t->search->exec, t);
+	espl__trial_show(t->search->exec, t);
 }
 
 void
-espl__exec_leave(struct espl__exec *x, struct espl__trial *t)
+espl__trial_leave(struct espl__exec *x, struct espl__trial *t)
 {
 	/* with a plan, the allocator learns of its end when its GPUs are free */
 	int later = t->gang != NULL && t->search->experiment.plan != NULL;
@@ -58,7 +58,7 @@ espl__exec_leave(struct espl__exec *x, struct espl__trial *t)
 
 /* As observers see it: with the ids that it has outside. */
 const struct espl_trial *
-espl__exec_shown(const struct espl__trial *t, struct espl_trial *room)
+espl__trial_shown(const struct espl__trial *t, struct espl_trial *room)
 {
 	uint64_t upper = (uint64_t)t->search->number << ESPL__TRIAL_BITS;
 
@@ -76,12 +76,12 @@ espl__exec_shown(const struct espl__trial *t, struct espl_trial *room)
 }
 
 void
-espl__exec_show(struct espl__exec *x, struct espl__trial *t)
+espl__trial_show(struct espl__exec *x, struct espl__trial *t)
 {
 	struct espl_trial room;
 
 	ESPL__CHECK(x, EXEC);
-	ESPL__OBSERVE(x, trial, espl__exec_shown(t, &room));
+	ESPL__OBSERVE(x, trial, espl__trial_shown(t, &room));
 }
 
 /* The search has ended: trials that are paused count as stopped early. */
@@ -96,7 +96,7 @@ espl__search_settle(struct espl__search *s)
 		struct espl__trial *t = espl__trial_at(&s->trials, i);
 
 		if (t->pub.state != ESPL_TRIAL_ENDED && t->pub.state != ESPL_TRIAL_FAILED)
-			espl__exec_show(s->exec, t);
+			espl__trial_show(s->exec, t);
 	}
 }
 
@@ -104,7 +104,7 @@ espl__search_settle(struct espl__search *s)
  * that any of them reached; ties to the lower id.  Independent of the order in which reports
  * arrive.  A trial that failed for good is best only where there is no other. */
 void
-espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
+espl__trial_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
 {
 	struct espl__search *s = t->search;
 	struct espl__trial *before = espl__trial_at(&s->trials, s->best);
@@ -127,13 +127,13 @@ espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration,
 	s->best_iteration = iteration;
 	s->best_loss = loss;
 	if (before != NULL && before != t)
-		espl__exec_collect_later(x, before);
+		espl__trial_collect_later(x, before);
 }
 
 /* ---- checkpoints -------------------------------------------------------------------------- */
 
 void
-espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
+espl__trial_collect_later(struct espl__exec *x, struct espl__trial *t)
 {
 	ESPL__CHECK(x, EXEC);
 	ESPL__GROW(x->searches.collect, x->searches.collect_cap, x->searches.collect_count + 1);
@@ -166,11 +166,11 @@ release_source(struct espl__exec *x, struct espl__trial *t)
 		return;
 	ESPL__ASSERT(source->clones_waiting > 0);
 	source->clones_waiting--;
-	espl__exec_collect_later(x, source);
+	espl__trial_collect_later(x, source);
 }
 
 void
-espl__exec_collect(struct espl__exec *x)
+espl__searches_collect(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->searches.collect_count; i++) {
@@ -188,13 +188,13 @@ espl__exec_collect(struct espl__exec *x)
 		e->as.collect.trial = t->pub.id;
 		e->as.collect.keep = 0;
 		t->pub.checkpoint = 0;
-		espl__exec_show(x, t);
+		espl__trial_show(x, t);
 	}
 	x->searches.collect_count = 0;
 }
 
 void
-espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration)
+espl__trial_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration)
 {
 	if (iteration < t->pub.checkpoint || iteration == 0)
 		return;
@@ -215,12 +215,12 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 		e->as.collect.trial = t->pub.id;
 		e->as.collect.keep = iteration;
 	}
-	espl__exec_show(x, t);
+	espl__trial_show(x, t);
 }
 
 /* Whether a result lacks the checkpoint that should have been kept. */
 int
-espl__exec_unsaved(const struct espl__trial *t)
+espl__trial_unsaved(const struct espl__trial *t)
 {
 	if (t->source != ESPL_NONE && espl__trial_restores(t) == 0)
 		return 0; /* a clone that never began */
@@ -229,11 +229,11 @@ espl__exec_unsaved(const struct espl__trial *t)
 }
 
 void
-espl__exec_mark_unsaved(struct espl__trial *t)
+espl__trial_mark_unsaved(struct espl__trial *t)
 {
 	struct espl__search *s = t->search;
 
-	if (t->unsaved || !espl__exec_unsaved(t))
+	if (t->unsaved || !espl__trial_unsaved(t))
 		return;
 	t->unsaved = 1;
 	ESPL__GROW(s->unsaved, s->unsaved_cap, s->unsaved_count + 1);
@@ -241,7 +241,7 @@ espl__exec_mark_unsaved(struct espl__trial *t)
 }
 
 void
-espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
+espl__trial_train_again(struct espl__exec *x, struct espl__trial *t)
 {
 	t->unsaved = 1;
 	espl__trial_again(&t->search->trials, t);
@@ -257,7 +257,7 @@ espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
  * again from the checkpoint before it, so that every result has its model. They stay in the group
  * in which they ended. */
 int
-espl__exec_salvage(struct espl__search *s)
+espl__search_salvage(struct espl__search *s)
 {
 	struct espl__exec *x = s->exec;
 	int any = 0;
@@ -266,14 +266,14 @@ espl__exec_salvage(struct espl__search *s)
 	for (uint32_t i = 0; i < s->unsaved_count; i++) {
 		struct espl__trial *t = s->unsaved[i];
 
-		if (!t->unsaved || t->item != NULL || !espl__exec_unsaved(t))
+		if (!t->unsaved || t->item != NULL || !espl__trial_unsaved(t))
 			continue;
 		if (t->failures > s->config->trial.retries) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 			    "its last checkpoint cannot be created; its result remains valid");
 			continue;
 		}
-		espl__exec_train_again(x, t);
+		espl__trial_train_again(x, t);
 		any = 1;
 	}
 	s->unsaved_count = 0;

@@ -4,23 +4,23 @@
 #include "exec/state.h"
 
 /* It got its GPUs, after which its stage may begin to train. */
-void espl__exec_trains(struct espl__search *, const struct espl__trial *);
-void espl__exec_runs(struct espl__trial *); /* its processes do */
+void espl__trial_trains(struct espl__search *, const struct espl__trial *);
+void espl__trial_runs(struct espl__trial *); /* its processes do */
 /* Its processes have ended and it has work left: `why` its allocator is called. */
-void espl__exec_wait(struct espl__trial *, uint32_t why);
+void espl__trial_wait(struct espl__trial *, uint32_t why);
 /* It has nothing to train any more: frees its item; its processes leave. */
-void espl__exec_leave(struct espl__exec *, struct espl__trial *);
-void espl__exec_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration);
-void espl__exec_collect_later(struct espl__exec *, struct espl__trial *);
-void espl__exec_collect(struct espl__exec *);
-int espl__exec_unsaved(const struct espl__trial *);
-void espl__exec_mark_unsaved(struct espl__trial *);
-int espl__exec_salvage(struct espl__search *); /* trains lost last checkpoints again: 1 if any */
-void espl__exec_show(struct espl__exec *, struct espl__trial *);
+void espl__trial_leave(struct espl__exec *, struct espl__trial *);
+void espl__trial_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration);
+void espl__trial_collect_later(struct espl__exec *, struct espl__trial *);
+void espl__searches_collect(struct espl__exec *);
+int espl__trial_unsaved(const struct espl__trial *);
+void espl__trial_mark_unsaved(struct espl__trial *);
+int espl__search_salvage(struct espl__search *); /* trains lost last checkpoints again: 1 if any */
+void espl__trial_show(struct espl__exec *, struct espl__trial *);
 void espl__search_settle(struct espl__search *);
-const struct espl_trial *espl__exec_shown(const struct espl__trial *,
+const struct espl_trial *espl__trial_shown(const struct espl__trial *,
     struct espl_trial *room); /* as observers see it */
-void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
-void espl__exec_train_again(struct espl__exec *,
+void espl__trial_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
+void espl__trial_train_again(struct espl__exec *,
     struct espl__trial *); /* a paused one that lost its checkpoint */
 #endif

@@ -144,7 +144,7 @@ run(struct run *r, const struct scene *s, uint64_t seed)
 		    r->diag.text);
 		for (uint32_t i = 0; i < round.count; i++) {
 			const struct espl__gang *g = round.events[i].type == ESPL__EV_REPORT
-			    ? espl__exec_gang(r->exec, round.events[i].as.report.gang)
+			    ? espl__gang_at(r->exec, round.events[i].as.report.gang)
 			    : NULL;
 
 			r->last = g != NULL ? g->share.gpus : r->last;
