@@ -47,6 +47,8 @@ void espl__round_end(struct espl__exec *);    /* the end, and nodes */
 void espl__round_alarms(struct espl__exec *); /* what is due at x->now */
 void espl__round_timer(struct espl__exec *);  /* when to be woken next */
 espl_status espl__round_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
-void espl__round_news(
-    struct espl__exec *); /* brings news of the cluster to all that plan with it */
+/* Brings news of the cluster to all that plan with it. */
+void espl__round_news(struct espl__exec *);
+/* Nodes have changed: all policies that decide about them are called again. */
+void espl__round_mark_nodes(struct espl__exec *);
 #endif

@@ -1,17 +1,12 @@
-/* round_nodes.c - state changes of nodes and their GPUs, and of the run when its driver is
- * restarted.
- */
+/* round_nodes.c - state changes of nodes and their GPUs. */
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "exec/gangs_start.h"
 #include "exec/items_lists.h"
 #include "exec/items_new.h"
 #include "exec/items_place.h"
 #include "exec/items_tiers.h"
-#include "exec/searches_plan.h"
-#include "exec/searches_trials.h"
 
 /* Micro-dollars in addition to the cost of a minute: a cloud is asked only now and then. */
 #define CHARGE_SLACK 5000
@@ -26,9 +21,8 @@ espl__round_news(struct espl__exec *x)
 	espl__tiers_ask(x, ESPL_WHY_NODES);
 }
 
-/* Nodes have changed: all policies that decide about them are called again. */
-static void
-mark_nodes(struct espl__exec *x)
+void
+espl__round_mark_nodes(struct espl__exec *x)
 {
 	espl__tiers_ask(x, ESPL_WHY_NODES);
 	espl__items_ask_placer(x, ESPL_WHY_NODES);
@@ -99,7 +93,7 @@ espl__round_node(struct espl__exec *x, const struct espl__event *e)
 	if (n == NULL || !n->live || (state < n->pub.state && state != ESPL_NODE_ENDED))
 		return;
 	espl__cluster_gpu_time(x);
-	mark_nodes(x);
+	espl__round_mark_nodes(x);
 	if (state == ESPL_NODE_ENDED) {
 		node_ended(x, n, e);
 		return;
@@ -126,120 +120,6 @@ espl__round_node(struct espl__exec *x, const struct espl__event *e)
 	    state == ESPL_NODE_READY        ? "ready"
 		: state == ESPL_NODE_NOTICE ? "notice"
 					    : "booting");
-}
-
-static int
-has_outlived(const struct espl__exec *x, uint64_t node)
-{
-	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
-		if (g->outlived && espl__gang_on(g, node))
-			return 1;
-	return 0;
-}
-
-/* The driver was restarted: processes have ended, and the states of nodes must be reported again.
- */
-static void
-reset_nodes(struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
-		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		n->releasing = 0;
-		/* A resume assumes that the cause was fixed: clear the failures of every node. */
-		espl__machine_forgive(n);
-		espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE);
-		if (has_outlived(x, n->pub.id))
-			continue;
-		if (n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE)
-			espl__machine_state(&x->fleet, n, ESPL_NODE_BOOTING, ESPL_ANY);
-	}
-}
-
-static void
-reset_trial(struct espl__exec *x, struct espl__trial *t)
-{
-	if (t->item == NULL) {
-		espl__trial_mark_unsaved(t);
-		espl__trial_collect_later(x, t);
-		return;
-	}
-	espl__trial_wait(t, ESPL_WHY_NODES);
-}
-
-/* Ends gangs that are gone; those that outlived the driver stay as they are. */
-static void
-drop_gangs(struct espl__exec *x)
-{
-	struct espl__gang *g, *next;
-
-	espl__gangs_return(x);
-	for (uint32_t i = x->items.gangs_count; i > 0; i--) {
-		struct espl__item *item = espl__item_of_gang(x->items.gangs_view[i - 1]);
-
-		g = item->trial != NULL ? item->trial->gang : NULL;
-		if (g == NULL || !g->outlived || !espl__gang_matches(g, item))
-			espl__item_target(x, item, NULL, 0);
-	}
-	for (g = x->gangs.first; g != NULL; g = next) {
-		struct espl__trial *t = g->trial;
-
-		next = g->next;
-		if (g->outlived) {
-			espl__gang_seen(x, g);
-			continue;
-		}
-		espl__gang_free(x, g, "lost with the driver");
-		reset_trial(x, t);
-	}
-}
-
-static void
-note_return(struct espl__exec *x)
-{
-	uint32_t kept = 0;
-
-	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
-		kept += g->outlived;
-	if (kept > 0)
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
-		    "the driver came back; %u of %u gangs kept running", (unsigned)kept,
-		    (unsigned)x->gangs.count);
-	else
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
-		    (unsigned)x->gangs.count, x->gangs.count == 1 ? " is" : "s are");
-}
-
-void
-espl__round_resume(struct espl__exec *x)
-{
-	int forgive;
-
-	ESPL__CHECK(x, EXEC);
-	note_return(x);
-	drop_gangs(x);
-	reset_nodes(x);
-	espl__gangs_rejoin(x);
-	for (uint32_t i = 0; i < x->searches.computing_count; i++) {
-		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
-		struct espl__event e = { .type = ESPL__EV_OUTCOME };
-		lost.status = ESPL_E_REMOTE;
-		lost.token = x->searches.computing[i].token;
-		e.as.outcome = &lost;
-		espl__searches_outcome(x, &e);
-		i--;
-	}
-	x->round.timer = ESPL_NEVER;
-	mark_nodes(x);
-	espl__searches_capacity(x);
-	/* The cause of a failure may have been fixed; a deadline or a budget that was reached still
-	 * is. */
-	forgive = x->round.ending == ESPL__RUN_INTERRUPTED || x->round.ending == ESPL__RUN_FAILED;
-	espl__cluster_resume(x, forgive);
-	if (forgive) {
-		x->round.ending = 0;
-		x->round.ended = 0;
-		espl__searches_forgive(x);
-	}
 }
 
 static void
@@ -280,7 +160,7 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 		espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
 		espl__cluster_show_node(x, n, "quarantined");
 	}
-	mark_nodes(x);
+	espl__round_mark_nodes(x);
 }
 
 void
