@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "base/text.h"
 #include "exec/questions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_jobs.h"

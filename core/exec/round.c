@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/text.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/items_place.h"

@@ -1,6 +1,5 @@
 /* round_gang_end.c - how a gang ended, the cause, and the next state of its trial. */
 #include "base/assert.h"
-#include "base/text.h"
 #include "exec/effects.h"
 #include "exec/items_new.h"
 #include "exec/items_place.h"

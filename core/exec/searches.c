@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/text.h"
 #include "exec/effects.h"
 #include "exec/items_inner.h"
 #include "exec/items_tiers.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/text.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/items_new.h"

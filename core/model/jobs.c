@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/file.h"
-
 #define TRACE_MAX (256u << 20) /* bytes of a trace */
 #define PARTS 200              /* iterations of a job, unless these were too short or too long */
 

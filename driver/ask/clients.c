@@ -12,7 +12,6 @@
 
 #include "ask/ask.h"
 #include "base/assert.h"
-#include "base/log.h"
 #include "base/mem.h"
 
 #define LINE_MAX_BYTES ((size_t)1 << 20)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "config/schema.h"
 #include "input/input.h"

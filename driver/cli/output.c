@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/text.h"
 
 int
 espl__cli_print(struct espl__buf *b)

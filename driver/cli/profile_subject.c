@@ -17,7 +17,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "plugin/registry.h"
 
 #define PROGRAM_MAX (1 << 20) /* files of a command beyond this are data, not programs */

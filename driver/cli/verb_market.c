@@ -10,9 +10,7 @@
 #include <espalier/kit/interrupt.h>
 
 #include "base/assert.h"
-#include "base/file.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "cli/cli.h"

@@ -14,7 +14,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "cli/run_folder.h"
 #include "report/results_read.h"
 #include "run/journal.h"

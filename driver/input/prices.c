@@ -12,7 +12,6 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/mem.h"
-#include "base/text.h"
 
 #define GAP_DAYS 30
 #define BLOCK (1u << 20)      /* bytes that are read at once */

@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "input/run_files.h"
-#include "input/run_groups.h"
+#include "input/input.h"
 #include "plugin/registry.h"
 
 struct printer {

@@ -4,7 +4,6 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "input/input.h"
 #include "input/run_groups.h"
 

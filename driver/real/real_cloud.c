@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "base/log.h"
 #include "base/mem.h"
 #include "plugin/instance.h"
 #include "plugin/registry.h"

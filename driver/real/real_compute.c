@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/log.h"
 #include "base/mem.h"
 #include "driver/compute.h"
 

@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "real/real.h"
 #include <string.h>
-#include "base/log.h"
 #include "base/mem.h"
 
 int

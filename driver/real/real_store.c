@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "node/transfer/stored.h"

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <wchar.h>
 
-#include "base/text.h"
-
 #define BOLD "\001"
 #define DIM "\002"
 #define GREEN "\003"

@@ -4,7 +4,6 @@
 
 #include "base/assert.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "report/wait_times.h"
 
 /* Both alike: kind, name, status, arrived, waits since, trials, GPUs now. */

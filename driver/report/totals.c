@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/text.h"
 
 /* clang-format off */
 #define FIELD(name_, type_) { #name_, type_, offsetof(struct espl__totals, name_) }

@@ -9,7 +9,6 @@
 #include <sys/random.h>
 
 #include "base/ids.h"
-#include "base/tick.h"
 
 /* ---- what a request must show --------------------------------------------------------------- */
 

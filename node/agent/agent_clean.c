@@ -17,7 +17,6 @@
 #include "base/file.h"
 #include "base/ids.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "base/tick.h"
 #include "agent/agent_gpu.h"
 #include "agent/sweep.h"

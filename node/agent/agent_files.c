@@ -16,7 +16,6 @@
 #include "base/assert.h"
 #include "base/ids.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "agent/agent.h"
 #include "store/store.h"

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "base/file.h"
 #include "base/ids.h"
 #include "base/mem.h"
 #include "base/tick.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "agent/agent.h"
 #include "store/store.h"
 

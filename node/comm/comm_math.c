@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "comm/comm_private.h"
 
 size_t

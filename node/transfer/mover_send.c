@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "transfer/mover_private.h"
 
 #define MS INT64_C(1000000)

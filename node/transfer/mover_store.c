@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "transfer/mover_private.h"
 
 #define LINE_MOST 8192 /* a URL with a signature and the token of a session */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "transfer/mover_private.h"
 
 #define AHEAD ((uint64_t)4 << 20) /* bytes received that need not be written yet */

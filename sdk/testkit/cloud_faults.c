@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/assert.h>
 #include "kit_cloud.h"
 
 #define LEASES 2u
