@@ -333,16 +333,10 @@ int espl__sim_body_step(struct espl__sim *, struct espl__sim_gang *,
 double espl__sim_iteration_s(struct espl__sim *, const struct espl__sim_gang *, uint64_t iteration);
 uint64_t espl__sim_last_iteration(const struct espl__sim_gang *);
 /* sim_state.c */
-/* Restores the gang's body from this checkpoint. 0, or the way the gang will end (text to
- * gang->text). */
-int espl__sim_state_restore(struct espl__sim *, struct espl__sim_gang *, uint64_t source,
-    uint64_t checkpoint);
 void espl__sim_state_free(struct espl__sim *);
 /* Saves the present state as a checkpoint. 0 and its size, or -1 (text to gang->text). */
 int espl__sim_body_save(struct espl__sim *, struct espl__sim_gang *, uint64_t *bytes);
 void espl__sim_collect(struct espl__sim *, uint32_t experiment, uint64_t trial, uint64_t keep);
-void espl__sim_collect_one(struct espl__sim *, uint32_t experiment, uint64_t trial,
-    uint64_t iteration);
 /* sim_jobs.c */
 void espl__sim_job_due(struct espl__sim *,
     uint64_t number);                        /* it comes, and the next is waited for */

@@ -42,12 +42,35 @@ take_snapshot(struct espl__sim *sim, struct espl__sim_gang *gang)
 	return blob;
 }
 
+/* others: removes all checkpoints of the trial except that one; else that one alone. */
+static void
+remove_blobs(struct espl__sim *sim, uint64_t key, uint64_t iteration, int others)
+{
+	struct espl__sim_blob *blob = espl__map_get(&sim->blobs, key), *kept = NULL, *next;
+
+	if (blob == NULL)
+		return;
+	for (; blob != NULL; blob = next) {
+		next = blob->next;
+		if ((blob->iteration == iteration) == (others != 0)) {
+			blob->next = kept;
+			kept = blob;
+		} else {
+			free(blob);
+		}
+	}
+	if (kept != NULL)
+		espl__map_set(&sim->blobs, key, kept);
+	else
+		espl__map_remove(&sim->blobs, key);
+}
+
 static void
 put_by(struct espl__sim *sim, uint32_t experiment, uint64_t trial, struct espl__sim_blob *blob)
 {
 	uint64_t key = blob_key(experiment, trial);
 
-	espl__sim_collect_one(sim, experiment, trial, blob->iteration);
+	remove_blobs(sim, key, blob->iteration, 0);
 	blob->next = espl__map_get(&sim->blobs, key);
 	espl__map_set(&sim->blobs, key, blob);
 }
@@ -81,40 +104,10 @@ restore_body(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
 	return status == ESPL_OK ? 0 : espl__sim_body_broken(gang, "restoring", status, &error);
 }
 
-/* others: removes all checkpoints of the trial except that one; else that one alone. */
-static void
-remove_blobs(struct espl__sim *sim, uint64_t key, uint64_t iteration, int others)
-{
-	struct espl__sim_blob *blob = espl__map_get(&sim->blobs, key), *kept = NULL, *next;
-
-	if (blob == NULL)
-		return;
-	for (; blob != NULL; blob = next) {
-		next = blob->next;
-		if ((blob->iteration == iteration) == (others != 0)) {
-			blob->next = kept;
-			kept = blob;
-		} else {
-			free(blob);
-		}
-	}
-	if (kept != NULL)
-		espl__map_set(&sim->blobs, key, kept);
-	else
-		espl__map_remove(&sim->blobs, key);
-}
-
 void
 espl__sim_collect(struct espl__sim *sim, uint32_t experiment, uint64_t trial, uint64_t keep)
 {
 	remove_blobs(sim, blob_key(experiment, trial), keep, 1);
-}
-
-void
-espl__sim_collect_one(struct espl__sim *sim, uint32_t experiment, uint64_t trial,
-    uint64_t iteration)
-{
-	remove_blobs(sim, blob_key(experiment, trial), iteration, 0);
 }
 
 /* ---- checkpoints that a resume has lost ---------------------------------------------- */
@@ -228,8 +221,10 @@ make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t tr
 	return blob;
 }
 
-int
-espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t source,
+/* Restores the gang's body from this checkpoint. 0, or the way the gang will end (text to
+ * gang->text). */
+static int
+restore_state(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t source,
     uint64_t checkpoint)
 {
 	const struct espl__sim_blob *blob = nearest_blob(sim, gang->experiment, source, checkpoint);
@@ -284,5 +279,5 @@ espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const do
 		return ESPL__END_FAILED;
 	if (!gang->source->stateful || checkpoint == 0)
 		return 0;
-	return espl__sim_state_restore(sim, gang, source, checkpoint);
+	return restore_state(sim, gang, source, checkpoint);
 }

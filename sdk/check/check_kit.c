@@ -72,20 +72,16 @@ espl__check_error(struct espl__check *check, const char *format, ...)
 	note_view(check, &shared->findings[i]);
 }
 
-espl_status
-espl__check_refuse(struct espl__check *check, const char *format, ...)
+/* A sink call that the host would refuse, and why: they are counted, and the first is reported. */
+static void
+note_refusal(struct espl__check *check, const char *call, const char *why)
 {
 	struct espl__check_finding *refused = &check->shared->refused;
-	va_list list;
 
 	ESPL__CHECK(check, CHECK);
-	if (refused->times == 0) {
-		va_start(list, format);
-		vsnprintf(refused->text, sizeof refused->text, format, list);
-		va_end(list);
-	}
+	if (refused->times == 0)
+		(void)snprintf(refused->text, sizeof refused->text, "%s: %s", call, why);
 	note_view(check, refused);
-	return ESPL_E_REJECTED;
 }
 
 unsigned
@@ -137,8 +133,10 @@ espl__check_call(struct espl__check *check, const char *name, const void *data, 
 	return ESPL_OK;
 }
 
-int
-espl__check_returned(struct espl__check *check, const char *what, espl_status status,
+/* An entry came back: OK, BUSY, INFEASIBLE of plan and UNKNOWN of spec and describe are answers,
+ * anything else is reported as an error. Returns 1 if the answer counts (OK). */
+static int
+check_returned(struct espl__check *check, const char *what, espl_status status,
     const struct espl_error *error)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -170,7 +168,7 @@ static void
 on_refused(void *ctx, const char *call, enum kit_weight weight, const char *why)
 {
 	if (weight == KIT_REFUSED)
-		(void)espl__check_refuse(ctx, "%s: %s", call, why);
+		note_refusal(ctx, call, why);
 	else if (weight == KIT_GRAVE)
 		espl__check_error(ctx, "%s: %s", call, why);
 }
@@ -240,7 +238,7 @@ on_returned(void *ctx, const char *entry, const void *view, espl_status status,
 	ESPL__CHECK(check, CHECK);
 	if (check->view_digest != digest_view(check, entry, view))
 		espl__check_error(check, "%s: writes into its view, which is const", entry);
-	check->counts = espl__check_returned(check, entry, status, error) && !check->kit->refusing;
+	check->counts = check_returned(check, entry, status, error) && !check->kit->refusing;
 }
 
 /* A plan counts if it keeps deadline and budget: then it is the experiment's. */

@@ -62,9 +62,6 @@ void espl__check_ok(struct espl__check *, const char *format, ...) ESPL_PRINTF(2
 /* Printed at the end, once, with where it was first seen and how often; two that differ only in
  * numbers are one. */
 void espl__check_error(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* A sink call that the host would refuse, and why: they are counted, and the first is reported.
- * Returns ESPL_E_REJECTED. */
-espl_status espl__check_refuse(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* How much was found so far, of both. */
 unsigned espl__check_found(const struct espl__check *);
 void espl__check_step(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
@@ -87,10 +84,6 @@ struct espl__instance *espl__check_create(struct espl__check *, uint64_t seed);
  * entry has called too often. */
 void espl__check_begin(struct espl__check *);
 espl_status espl__check_call(struct espl__check *, const char *name, const void *data, size_t size);
-/* An entry came back: OK, BUSY, INFEASIBLE of plan and UNKNOWN of spec and describe are answers,
- * anything else is reported as an error. Returns 1 if the answer counts (OK). */
-int espl__check_returned(struct espl__check *, const char *what, espl_status,
-    const struct espl_error *);
 
 /* The kinds. */
 void espl__check_search(struct espl__check *);

@@ -108,8 +108,8 @@ espl_inverse_at(const double a[4], double x)
 	return 1 / ((a[0] * x + a[1]) * x + a[2]) + a[3];
 }
 
-double
-espl_inverse_error(const struct espl_samples *s, const double a[4])
+static double
+sum_inverse_error(const struct espl_samples *s, const double a[4])
 {
 	double sum = 0;
 
@@ -157,10 +157,11 @@ linearize(const struct espl_samples *s, const double *a, struct normal *n)
 			n->h[i] += n->g[i][j] * a[j];
 }
 
-double
-espl_fit_inverse_from(const struct espl_samples *s, double a[4])
+/* Improves a given a by Gauss-Newton steps. */
+static double
+improve_inverse(const struct espl_samples *s, double a[4])
 {
-	double sse = espl_inverse_error(s, a);
+	double sse = sum_inverse_error(s, a);
 
 	for (int step = 0; step < STEPS_MAX && sse > 0 && isfinite(sse); step++) {
 		struct normal n;
@@ -172,7 +173,7 @@ espl_fit_inverse_from(const struct espl_samples *s, double a[4])
 		for (; halving < HALVINGS_MAX; halving++, share /= 2) {
 			for (uint32_t j = 0; j < COEFFICIENTS; j++)
 				next[j] = a[j] + share * (target[j] - a[j]);
-			less = espl_inverse_error(s, next);
+			less = sum_inverse_error(s, next);
 			if (less < sse)
 				break;
 		}
@@ -220,7 +221,7 @@ try_floor(const struct espl_samples *s, double floor, struct start *best)
 	n.g[2][1] = n.g[1][2];
 	solve_nonnegative(&n, a);
 	a[3] = floor;
-	sse = espl_inverse_error(s, a);
+	sse = sum_inverse_error(s, a);
 	if (sse < best->sse) {
 		memcpy(best->a, a, sizeof a);
 		best->sse = sse;
@@ -312,7 +313,7 @@ fit_constant(const struct espl_samples *s, double a[4])
 	a[0] = a[1] = 0;
 	a[2] = INFINITY;
 	a[3] = y / w;
-	return espl_inverse_error(s, a);
+	return sum_inverse_error(s, a);
 }
 
 double
@@ -327,8 +328,7 @@ espl_fit_inverse(const struct espl_samples *s, double a[4])
 	scan_floors(s, &starts[STARTS]);
 	scan_shapes(s, starts);
 	for (uint32_t i = 0; i <= STARTS; i++) {
-		double sse =
-		    isfinite(starts[i].sse) ? espl_fit_inverse_from(s, starts[i].a) : INFINITY;
+		double sse = isfinite(starts[i].sse) ? improve_inverse(s, starts[i].a) : INFINITY;
 
 		if (sse < least) {
 			least = sse;

@@ -13,9 +13,6 @@ struct espl_samples {
 /* 1 / (a0 x^2 + a1 x + a2) + a3.  Returns the weighted sum of squares. */
 double espl_fit_inverse(const struct espl_samples *, double a[4]);
 double espl_inverse_at(const double a[4], double x);
-double espl_inverse_error(const struct espl_samples *, const double a[4]);
-/* Improves a given a by Gauss-Newton steps. */
-double espl_fit_inverse_from(const struct espl_samples *, double a[4]);
 
 /* p0 + p1 x^-p2.  Returns the weighted sum of squares. */
 double espl_fit_power(const struct espl_samples *, double p[3]);

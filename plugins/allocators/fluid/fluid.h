@@ -184,10 +184,8 @@ espl_status allocator_fluid_floor(struct fluid_pool *, const struct espl_alloc_v
     uint32_t offer);
 /* Index of a node, FLUID_NONE. */
 uint32_t allocator_fluid_node(const struct fluid_pool *, uint64_t id);
-/* Whether all trials can be placed with their new shares. */
-int allocator_fluid_places(struct fluid_pool *);
-/* The same with that many whole GPUs for one trial, such that any trial that has to move ends
- * before `limit`. */
+/* Whether all trials can be placed with their new shares and that many whole GPUs for one trial,
+ * such that any trial that has to move ends before `limit`. */
 int allocator_fluid_places_with(struct fluid_pool *, uint32_t trial, uint32_t gpus, double limit);
 /* Applies the result of the last search: the trial that has to move pays for the move. */
 void allocator_fluid_displace(struct fluid_pool *);

@@ -223,8 +223,9 @@ place_by_move(struct fluid_pool *pool, const struct fluid_gang *gang)
 	    place_gang(pool, &(struct fluid_gang){ pool->trials[best].gpus, FLUID_NONE });
 }
 
-int
-allocator_fluid_places(struct fluid_pool *pool)
+/* Whether all trials can be placed with their new shares. */
+static int
+place_trials(struct fluid_pool *pool)
 {
 	uint32_t i, n;
 
@@ -257,7 +258,7 @@ allocator_fluid_places_with(struct fluid_pool *pool, uint32_t i, uint32_t gpus, 
 	t->packing = 1;
 	t->yields = 0;
 	t->shelf = FLUID_NONE;
-	good = allocator_fluid_places(pool);
+	good = place_trials(pool);
 	*t = was;
 	return good &&
 	    (pool->mover == FLUID_NONE ||

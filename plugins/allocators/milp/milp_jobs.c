@@ -99,6 +99,26 @@ drop_item(struct milp_case *c, uint32_t index)
 	return 1;
 }
 
+/* Work left, not below the floor; NaN: no estimate. */
+static double
+estimate_left(const struct espl_item *item, const struct milp_rules *rules)
+{
+	double least = rules->period_s / 5, floor = item->work_total_s * rules->floor;
+
+	if (floor > least)
+		least = floor;
+	return isnan(item->work_s) || item->work_s > least ? item->work_s : least;
+}
+
+/* How many times as long it takes as on its widest alone, if it has that from now on. */
+static double
+estimate_slowdown(const struct espl_item *item, double left_s, double best, espl_time now)
+{
+	double total = item->work_total_s > 0 ? item->work_total_s : left_s;
+
+	return (espl_seconds(now - item->arrived) + left_s / best) / (total / best);
+}
+
 /* ---- in order of arrival ------------------------------------------------------------------ */
 
 /* Takes out the one that started last. */
@@ -181,7 +201,7 @@ describe_candidate(const struct espl_item *item, const struct espl_entry *entry,
     uint32_t total, const struct milp_rules *rules, espl_time now, struct candidate *to)
 {
 	struct milp_job job;
-	double left = allocator_milp_left(item, rules), late;
+	double left = estimate_left(item, rules), late;
 
 	if (read_widths(item, entry, per_node, total, &job) == 0)
 		return 0;
@@ -195,7 +215,7 @@ describe_candidate(const struct espl_item *item, const struct espl_entry *entry,
 		to->first = INFINITY;
 		return 1;
 	}
-	late = allocator_milp_slowdown(item, left,
+	late = estimate_slowdown(item, left,
 	    pool_speed(item, job.width[job.count - 1], rules->doubling), now);
 	if (rules->slowdown > 0 && late > rules->slowdown)
 		to->first = late;
@@ -363,7 +383,7 @@ favour_late(struct milp_case *c, const struct espl_alloc_view *view, const struc
 	for (i = 0; i < c->problem.job_count && rules->slowdown > 0; i++) {
 		struct milp_job *job = &c->problem.jobs[i];
 		const struct espl_item *item = view->items[c->subjects[i].index];
-		double late = allocator_milp_slowdown(item, c->subjects[i].demand_s,
+		double late = estimate_slowdown(item, c->subjects[i].demand_s,
 		    best_speed(job, item, rules), view->now);
 
 		if (late > rules->slowdown)
@@ -393,24 +413,6 @@ compare_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double
-allocator_milp_left(const struct espl_item *item, const struct milp_rules *rules)
-{
-	double least = rules->period_s / 5, floor = item->work_total_s * rules->floor;
-
-	if (floor > least)
-		least = floor;
-	return isnan(item->work_s) || item->work_s > least ? item->work_s : least;
-}
-
-double
-allocator_milp_slowdown(const struct espl_item *item, double left_s, double best, espl_time now)
-{
-	double total = item->work_total_s > 0 ? item->work_total_s : left_s;
-
-	return (espl_seconds(now - item->arrived) + left_s / best) / (total / best);
-}
-
 /* Remaining work of all jobs; the median for those without an estimate. */
 static int
 fill_demands(struct milp_case *c, const struct espl_alloc_view *view,
@@ -423,7 +425,7 @@ fill_demands(struct milp_case *c, const struct espl_alloc_view *view,
 		return 0;
 	for (i = 0; i < count; i++) {
 		const struct espl_item *item = view->items[c->subjects[i].index];
-		double demand = allocator_milp_left(item, rules);
+		double demand = estimate_left(item, rules);
 
 		c->subjects[i].demand_s = demand;
 		/* it outlived it */

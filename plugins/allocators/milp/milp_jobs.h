@@ -38,10 +38,6 @@ struct milp_case {
 	uint32_t *dropped; /* indices of those to be preempted */
 };
 
-/* Work left, not below the floor; NaN: no estimate. */
-double allocator_milp_left(const struct espl_item *, const struct milp_rules *);
-/* How many times as long it takes as on its widest alone, if it has that from now on. */
-double allocator_milp_slowdown(const struct espl_item *, double left_s, double best, espl_time now);
 /* ESPL_E_NOMEM. */
 espl_status allocator_milp_case(struct milp_case *, const struct espl_alloc_view *,
     struct espl_roster *, const struct milp_rules *, uint32_t total);

@@ -127,9 +127,9 @@ allocator_milp_best(const struct milp_problem *problem, const struct milp_job *j
 	return best.found;
 }
 
-double
-allocator_milp_profit(const struct milp_problem *problem, const struct milp_job *job,
-    const double *price, const uint8_t *choice)
+static double
+sum_profit(const struct milp_problem *problem, const struct milp_job *job, const double *price,
+    const uint8_t *choice)
 {
 	double profit = allocator_milp_worth(job, choice, problem->steps);
 	uint32_t t;
@@ -360,8 +360,8 @@ improve_basis(struct master *m, uint32_t *from)
 	for (k = 0; k < count; k++, *from = *from + 1 < count ? *from + 1 : 0) {
 		const struct milp_job *job = &m->problem->jobs[*from];
 		struct milp_seq seq;
-		double key = allocator_milp_profit(m->problem, job, m->price,
-		    m->keys + (size_t)*from * m->steps);
+		double key =
+		    sum_profit(m->problem, job, m->price, m->keys + (size_t)*from * m->steps);
 
 		if (!allocator_milp_best(m->problem, job, m->price,
 			key + 1e-10 * job->weight * m->steps, &seq, NULL))

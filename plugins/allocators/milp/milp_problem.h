@@ -94,8 +94,6 @@ double allocator_milp_sequences(const struct milp_problem *, const struct milp_j
  * NULL): no sequence's profit exceeds both it and what was found. */
 int allocator_milp_best(const struct milp_problem *, const struct milp_job *, const double *price,
     double above, struct milp_seq *best, double *bound);
-double allocator_milp_profit(const struct milp_problem *, const struct milp_job *,
-    const double *price, const uint8_t *choice);
 /* An upper bound of the objective from these prices: what the nodes cost and every job's best
  * profit. */
 double allocator_milp_bound(const struct milp_problem *, const double *price);

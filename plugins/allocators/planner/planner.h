@@ -115,9 +115,6 @@ uint32_t planner_ceiling(const struct planner_task *, const struct espl_offer *)
 espl_status planner_problem_load(struct planner_problem *, const struct planner_task *,
     uint32_t offer, uint32_t bracket, uint32_t limit);
 void planner_problem_free(struct planner_problem *);
-/* The model's seconds at which each stage ends with these GPUs. */
-espl_status planner_problem_probe(const struct planner_problem *, const uint32_t *gpus,
-    double *ends_s);
 
 static inline void
 planner_spend(const struct planner_problem *p, uint64_t steps)
@@ -310,25 +307,6 @@ struct planner_greedy {
 /* A planner_solve; ctx: struct planner_greedy. */
 espl_status planner_greedy_solve(void *ctx, struct planner_problem *, double deadline_s,
     struct planner_answer *);
-
-/* ---- planning again -------------------------------------------------------------------------- */
-
-/* Re-planning when a run deviates from its plan.
- *
- * If trials were slower than profiled or nodes came late, the remaining stages are planned again
- * when the next stage begins, from the present state and with the measured speeds. The new plan is
- * adopted only if the same model rates it better than the current plan; otherwise nothing changes.
- */
-
-/* offer: number, or ESPL_ANY for the best of all.  *taken: 1 if the sink has a new plan. */
-espl_status planner_again(const struct espl_host *, const struct espl_alloc_view *,
-    struct espl_alloc_sink *, uint32_t offer, uint32_t gpus_max, uint64_t steps, planner_solve,
-    void *ctx, uint32_t *taken, struct espl_error *);
-/* A stage waits for nodes of the offer `dry` that do not arrive: the rest is planned as if that
- * offer had no more nodes. Such a plan is adopted if it keeps the deadline and the budget. */
-espl_status planner_without(const struct espl_host *, const struct espl_alloc_view *,
-    struct espl_alloc_sink *, uint32_t offer, uint32_t gpus_max, uint64_t steps, uint32_t dry,
-    planner_solve, void *ctx, uint32_t *taken, struct espl_error *);
 
 /* ---- instance -------------------------------------------------------------------------------- */
 

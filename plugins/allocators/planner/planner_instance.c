@@ -124,8 +124,12 @@ report_new_plan(const struct espl_host *host, const struct espl_prediction *now,
 	host->note(host, ESPL_ABOUT_RUN, 0, text);
 }
 
-espl_status
-planner_again(const struct espl_host *host, const struct espl_alloc_view *view,
+/* If trials were slower than profiled or nodes came late, the remaining stages are planned again
+ * when the next stage begins, from the present state and with the measured speeds. The new plan is
+ * adopted only if the same model rates it better than the current plan.
+ * offer: number, or ESPL_ANY for the best of all.  *taken: 1 if the sink has a new plan. */
+static espl_status
+plan_again(const struct espl_host *host, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, uint32_t offer, uint32_t gpus_max, uint64_t steps,
     planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
 {
@@ -186,8 +190,10 @@ report_dry(const struct espl_host *host, const char *name, const struct espl_pre
 	host->note(host, ESPL_ABOUT_RUN, 0, text);
 }
 
-espl_status
-planner_without(const struct espl_host *host, const struct espl_alloc_view *view,
+/* A stage waits for nodes of the offer `dry` that do not arrive: the rest is planned as if that
+ * offer had no more nodes. Such a plan is adopted if it keeps the deadline and the budget. */
+static espl_status
+plan_without(const struct espl_host *host, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, uint32_t offer, uint32_t gpus_max, uint64_t steps, uint32_t dry,
     planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
 {
@@ -254,10 +260,10 @@ planner_instance_allocate(struct planner_instance *self, const struct espl_alloc
 		return status;
 	offer = self->offer_name != NULL ? self->offer : ESPL_ANY;
 	if (espl_follow_strays(&self->follow, view, &bracket))
-		status = planner_again(self->host, view, sink, offer, self->gpus_max, steps, solve,
+		status = plan_again(self->host, view, sink, offer, self->gpus_max, steps, solve,
 		    ctx, &taken, error);
 	else if (espl_follow_waits(&self->follow, view, &dry))
-		status = planner_without(self->host, view, sink, offer, self->gpus_max, steps, dry,
+		status = plan_without(self->host, view, sink, offer, self->gpus_max, steps, dry,
 		    solve, ctx, &taken, error);
 	if (status != ESPL_OK)
 		return status;

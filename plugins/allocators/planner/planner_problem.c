@@ -125,6 +125,42 @@ load_before(struct planner_problem *p)
 	return ESPL_OK;
 }
 
+/* The model's seconds at which each stage ends with these GPUs. */
+static espl_status
+probe_stages(const struct planner_problem *p, const uint32_t *gpus, double *ends_s)
+{
+	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
+	struct espl_predict how = ESPL_INIT(struct espl_predict);
+	struct planner_draft draft;
+	double *ends = NULL;
+	uint32_t i, at = 0;
+	espl_status status = planner_draft_make(&draft, p->task->experiment->spec,
+	    p->task->next_stage, p->task->plan);
+
+	if (status != ESPL_OK)
+		return status;
+	ends = calloc((size_t)draft.plan.stage_count + 1, sizeof *ends);
+	if (ends == NULL) {
+		planner_draft_free(&draft);
+		return ESPL_E_NOMEM;
+	}
+	planner_draft_fill(&draft, p->number, p->limit);
+	planner_draft_put(&draft, p, gpus);
+	how.flags = p->task->flags;
+	how.experiment = p->task->experiment->id;
+	how.stage_ends_s = ends;
+	status = p->task->model->predict(p->task->model, &draft.plan, &how, &result, NULL);
+	for (i = 0; i < p->stage_count && status == ESPL_OK; i++, at++) {
+		while (draft.rows[at].bracket != p->stages[i].bracket ||
+		    draft.rows[at].stage != p->stages[i].stage)
+			at++;
+		ends_s[i] = ends[at];
+	}
+	free(ends);
+	planner_draft_free(&draft);
+	return status;
+}
+
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 static double
@@ -217,7 +253,7 @@ probe_leads(struct planner_problem *p)
 				gpus[i]++;
 		if ((planner_cell(p, 0, gpus[0])->flags & ESPL_CELL_INVALID) != 0)
 			continue;
-		status = planner_problem_probe(p, gpus, ends);
+		status = probe_stages(p, gpus, ends);
 		if (status == ESPL_E_INFEASIBLE)
 			status = ESPL_OK;
 		else if (status == ESPL_OK)
@@ -403,41 +439,6 @@ load_gains(struct planner_problem *p)
 }
 
 /* ---- together ----------------------------------------------------------------------------- */
-
-espl_status
-planner_problem_probe(const struct planner_problem *p, const uint32_t *gpus, double *ends_s)
-{
-	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
-	struct espl_predict how = ESPL_INIT(struct espl_predict);
-	struct planner_draft draft;
-	double *ends = NULL;
-	uint32_t i, at = 0;
-	espl_status status = planner_draft_make(&draft, p->task->experiment->spec,
-	    p->task->next_stage, p->task->plan);
-
-	if (status != ESPL_OK)
-		return status;
-	ends = calloc((size_t)draft.plan.stage_count + 1, sizeof *ends);
-	if (ends == NULL) {
-		planner_draft_free(&draft);
-		return ESPL_E_NOMEM;
-	}
-	planner_draft_fill(&draft, p->number, p->limit);
-	planner_draft_put(&draft, p, gpus);
-	how.flags = p->task->flags;
-	how.experiment = p->task->experiment->id;
-	how.stage_ends_s = ends;
-	status = p->task->model->predict(p->task->model, &draft.plan, &how, &result, NULL);
-	for (i = 0; i < p->stage_count && status == ESPL_OK; i++, at++) {
-		while (draft.rows[at].bracket != p->stages[i].bracket ||
-		    draft.rows[at].stage != p->stages[i].stage)
-			at++;
-		ends_s[i] = ends[at];
-	}
-	free(ends);
-	planner_draft_free(&draft);
-	return status;
-}
 
 espl_status
 planner_problem_load(struct planner_problem *p, const struct planner_task *task, uint32_t offer,

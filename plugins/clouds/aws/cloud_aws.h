@@ -368,11 +368,6 @@ struct aws_tabled {
 	char date[11];
 };
 extern const char cloud_aws_shipped[]; /* the table that comes with espalier */
-/* -1: the table cannot be read, and why. */
-int cloud_aws_table_find(const char *table, const char *region, const char *type,
-    struct aws_tabled *, char text[AWS_TEXT]);
-/* Whole days between the date and this time; -1: not a date. */
-int64_t cloud_aws_table_age(const char *date, int64_t utc_s);
 /* Of an offer without price_hour: from the record of the run, or from the table. */
 espl_status cloud_aws_table_price(struct aws_cloud *, struct aws_offer *, struct espl_error *);
 /* How old the prices are that are from a table; nothing if none is. */

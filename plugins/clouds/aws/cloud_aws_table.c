@@ -16,8 +16,9 @@
 
 static const char head[] = "region,type,usd_hour,date";
 
-int64_t
-cloud_aws_table_age(const char *date, int64_t utc_s)
+/* Whole days between the date and this time; -1: not a date. */
+static int64_t
+count_days(const char *date, int64_t utc_s)
 {
 	char text[40];
 	int64_t from_s;
@@ -68,7 +69,7 @@ read_line(const char *line, size_t size, const char *region, const char *type,
 		    fields[0], fields[2]);
 		return -1;
 	}
-	if (cloud_aws_table_age(fields[3], 0) != 0) {
+	if (count_days(fields[3], 0) != 0) {
 		(void)snprintf(text, AWS_TEXT, "'%s' is not a date like 2026-01-31", fields[3]);
 		return -1;
 	}
@@ -84,9 +85,10 @@ read_line(const char *line, size_t size, const char *region, const char *type,
 	return 1;
 }
 
-int
-cloud_aws_table_find(const char *table, const char *region, const char *type,
-    struct aws_tabled *found, char text[AWS_TEXT])
+/* -1: the table cannot be read, and why. */
+static int
+find_price(const char *table, const char *region, const char *type, struct aws_tabled *found,
+    char text[AWS_TEXT])
 {
 	char why[AWS_TEXT] = "the first line is not \"region,type,usd_hour,date\"";
 	int headed = 0;
@@ -180,8 +182,8 @@ cloud_aws_table_price(struct aws_cloud *cloud, struct aws_offer *o, struct espl_
 	if (path[0] != '\0' && cloud->table == NULL)
 		cloud->table = read_file(path, text);
 	if ((path[0] != '\0' && cloud->table == NULL) ||
-	    cloud_aws_table_find(path[0] != '\0' ? cloud->table : cloud_aws_shipped, cloud->region,
-		type, &found, text) != 0)
+	    find_price(path[0] != '\0' ? cloud->table : cloud_aws_shipped, cloud->region, type,
+		&found, text) != 0)
 		return espl_fail(error, ESPL_E_CONFIG,
 		    "the prices of %.200s cannot be read: %.300s", name, text);
 	if (found.usd_hour == 0) {
@@ -220,7 +222,7 @@ cloud_aws_table_report(const struct aws_cloud *cloud)
 	}
 	if (oldest == NULL)
 		return;
-	days = cloud_aws_table_age(oldest, (int64_t)time(NULL));
+	days = count_days(oldest, (int64_t)time(NULL));
 	if (days > OLD_DAYS && !recorded)
 		(void)snprintf(renew, sizeof renew,
 		    "; make a newer table with `espalier aws-prices -o FILE %.80s` and set "
