@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "input/run_groups.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 
 #define IGNORE_FILE ".espalierignore"
 #define IGNORE_MOST ((size_t)1 << 20)
@@ -387,7 +387,7 @@ espl__run_copy_files(const struct espl__run_config *config, const char *dir,
 	if (status == ESPL_OK)
 		status = check_hits(&w);
 	if (status == ESPL_OK && place != NULL)
-		status = espl__store_keep(part, place, &bytes, diag);
+		status = espl__checkpoint_keep(part, place, &bytes, diag);
 	if (status != ESPL_OK && part != NULL)
 		(void)espl__tree_remove(part, NULL);
 	free(part);

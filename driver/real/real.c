@@ -2,7 +2,7 @@
  * executor.
  *
  * The parts: real_cloud.c (plugin and offers), real_leases.c (machines), real_agent.c (one process
- * per machine), real_gangs.c and real_lines.c (trials), real_compute.c, store.c (files).
+ * per machine), real_gangs.c and real_lines.c (trials), real_compute.c, real_dir.c (files).
  */
 #include "real/real.h"
 #include <errno.h>
@@ -136,7 +136,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	real->job_next = run.jobs_come;
 	if (!resumed)
 		(void)espl__real_event(real, ESPL__EV_START);
-	status = espl__store_mark(real, diag);
+	status = espl__real_dir_mark(real, diag);
 	if (status == ESPL_OK)
 		status = espl__real_store_open(real, diag);
 	if (status != ESPL_OK)
@@ -148,7 +148,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 			return status;
 		espl__real_rejoin(real);
 	}
-	espl__store_clean(real);
+	espl__real_dir_clean(real);
 	if (uv_timer_start(&real->tick, on_tick, TICK_MS, TICK_MS) != 0 ||
 	    uv_prepare_start(&real->prepare, on_prepare) != 0)
 		return espl__fail(diag, ESPL_E_BUG, "cannot start the timers of the event loop");
@@ -202,7 +202,7 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 	if (real->leases_dirty) {
 		struct espl__diag own = ESPL__DIAG_INIT;
 
-		if (espl__store_save(real, &own) == ESPL_OK) {
+		if (espl__real_dir_save_leases(real, &own) == ESPL_OK) {
 			real->leases_dirty = 0;
 		} else if (!real->troubled) { /* else machines are only given back now */
 			*diag = own;
@@ -229,7 +229,7 @@ collect_checkpoints(struct espl__real *real, const struct espl__effect *fx)
 	uint64_t trial =
 	    (uint64_t)fx->as.collect.experiment << ESPL__TRIAL_BITS | fx->as.collect.trial;
 
-	espl__store_collect(real, trial, fx->as.collect.keep);
+	espl__real_dir_collect(real, trial, fx->as.collect.keep);
 	espl__real_relay_collect(real, trial, fx->as.collect.keep);
 }
 
@@ -402,7 +402,7 @@ real_close(struct espl__world *world, int kill)
 	(void)espl__reap_orphans(&real->pids, 5000, &left);
 	if (left > 0)
 		espl__log(ESPL_ERROR, "%u processes of trials could not be killed", left);
-	if (real->begun && real->leases_dirty && espl__store_save(real, &diag) != ESPL_OK)
+	if (real->begun && real->leases_dirty && espl__real_dir_save_leases(real, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	espl__real_relay_report(real);
 	if (real->begun && !kill) {
@@ -410,7 +410,7 @@ real_close(struct espl__world *world, int kill)
 		espl__real_rejoin_clean(real);
 	}
 	if (real->begun)
-		espl__store_close(real);
+		espl__real_dir_close(real);
 	real_free(real);
 }
 

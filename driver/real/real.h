@@ -261,7 +261,7 @@ struct espl__real {
 	struct espl__names metrics;
 	struct espl__rkind **kinds; /* by number of the search */
 	uint32_t kind_count, kind_cap;
-	/* store, computations, children */
+	/* removals, computations, children */
 	uint32_t works; /* removals under way */
 	uint64_t trash;
 	int rejoining;    /* agents that outlived the last driver are asked for their state */
@@ -444,16 +444,16 @@ void espl__real_collect(struct espl__real *);
 /* spool.c: requests of users to a running pool. */
 void espl__spool_tick(struct espl__real *, int64_t tick);
 
-/* store.c: DIR/leases.json and the removal of checkpoints. */
+/* real_dir.c: DIR/leases.json and the removal of checkpoints. */
 /* DIR/token: by it an agent proves that it sees the run's folder.  DIR/secret, which only the
  * user can read: gangs that outlive this driver keep their keys. */
-espl_status espl__store_mark(struct espl__real *, struct espl__diag *);
-espl_status espl__store_save(const struct espl__real *, struct espl__diag *);
+espl_status espl__real_dir_mark(struct espl__real *, struct espl__diag *);
+espl_status espl__real_dir_save_leases(const struct espl__real *, struct espl__diag *);
 /* Fills the strings of the leases that are known to the world already. */
-espl_status espl__store_load(struct espl__real *, struct espl__diag *);
-void espl__store_collect(struct espl__real *, uint64_t trial, uint64_t keep);
-void espl__store_clean(struct espl__real *); /* what a removal left behind */
-void espl__store_close(struct espl__real *); /* nothing empty is left */
+espl_status espl__real_dir_load_leases(struct espl__real *, struct espl__diag *);
+void espl__real_dir_collect(struct espl__real *, uint64_t trial, uint64_t keep);
+void espl__real_dir_clean(struct espl__real *); /* what a removal left behind */
+void espl__real_dir_close(struct espl__real *); /* nothing empty is left */
 
 /* real_compute.c: computations of policies in child processes. */
 void espl__real_compute(struct espl__real *, const struct espl__effect *);

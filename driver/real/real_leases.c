@@ -521,7 +521,7 @@ espl__real_leases_resume(struct espl__real *real, struct espl__diag *diag)
 	for (i = 0; i < count; i++)
 		(void)espl__real_lease_add(real, list[i].lease, list[i].offer,
 		    list[i].max_price_hour);
-	status = espl__store_load(real, diag);
+	status = espl__real_dir_load_leases(real, diag);
 	for (i = 0; i < count; i++) {
 		struct espl__rlease *lease = espl__real_lease(real, list[i].lease);
 

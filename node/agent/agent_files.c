@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "agent/agent.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 
 /* ---- folders in use ---------------------------------------------------------------------- */
 
@@ -287,7 +287,7 @@ run_saving(struct espl__task *job)
 {
 	struct saving *s = (struct saving *)job;
 
-	(void)espl__store_keep(s->from, s->place, &s->bytes, &s->diag);
+	(void)espl__checkpoint_keep(s->from, s->place, &s->bytes, &s->diag);
 }
 
 void
@@ -321,7 +321,7 @@ end_saving(struct espl__agent *a, struct espl__task *job)
 			(void)espl__fail(&s->diag, made.status,
 			    "cannot create a directory to save into: %s", espl__reason(&made));
 	}
-	if (espl__store_is_system(s->diag.status)) {
+	if (espl__checkpoint_is_system(s->diag.status)) {
 		char *text = espl__format("saving: %s", s->diag.text);
 
 		espl__gang_excuse(g, text);
@@ -365,7 +365,7 @@ run_verification(struct espl__task *job)
 {
 	struct verification *v = (struct verification *)job;
 
-	(void)espl__store_check(v->gang->restore, &v->diag); /* never changes while it runs */
+	(void)espl__checkpoint_check(v->gang->restore, &v->diag); /* never changes while it runs */
 }
 
 static void

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "agent/agent.h"
 #include "agent/agent_sup.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 
 /* ---- ports ------------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "base/tick.h"
 #include "agent/agent.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 #include "transfer/mover.h"
 #include "transfer/pack.h"
 #include "transfer/stored.h"
@@ -314,7 +314,7 @@ on_got(void *ctx, const char *name, const struct espl__diag *diag)
 		g->fetching = 0;
 		if (diag->status == ESPL_OK) {
 			espl__files_verify(g);
-		} else if (espl__store_is_system(diag->status)) {
+		} else if (espl__checkpoint_is_system(diag->status)) {
 			fetch_failed(g, diag);
 		} else {
 			g->steps->prepared(g, diag);

@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 #include "agent/agent.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 
 #define READ_STEP ((size_t)4 << 10)
 

@@ -1,4 +1,5 @@
-/* mover.h - sealed folders (store/store.h) that move over the channel between driver and agent.
+/* mover.h - sealed folders (checkpoint/checkpoint.h) that move over the channel between driver and
+ * agent.
  *
  * Each end has a mover.  A folder has a name, the same at both ends, and each end knows the place
  * that belongs to it.  `put` gives the other end what is here; `get` asks it for what is there.

@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 #include "transfer/mover_private.h"
 
 struct espl__move *
@@ -154,7 +154,7 @@ espl__move_tell_end(struct espl__mover *m, enum espl__message type, const struct
 
 	if (type == ESPL__MSG_TREE_GONE)
 		espl__put_str(&m->notes, v->name);
-	espl__put_u8(&m->notes, !bad ? 0 : espl__store_is_system(diag->status) ? 1 : 2);
+	espl__put_u8(&m->notes, !bad ? 0 : espl__checkpoint_is_system(diag->status) ? 1 : 2);
 	espl__put_str(&m->notes, bad ? diag->text : "");
 	espl__frame_end(&m->notes, mark);
 }

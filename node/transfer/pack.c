@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "store/manifest.h"
-#include "store/store.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 
 #define LOOSE_MOST ((size_t)8 << 20)
 #define SYNCED 64 /* entries synced one by one; syncfs() for the rest */

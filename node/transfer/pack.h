@@ -1,4 +1,4 @@
-/* pack.h - a sealed folder (store/store.h) as one stream of bytes, and back.
+/* pack.h - a sealed folder (checkpoint/checkpoint.h) as one stream of bytes, and back.
  *
  * Stream: u32 size of MANIFEST, MANIFEST; then for each file, in its order, u32 mode, content.
  * The digest of a folder is that of its MANIFEST, which holds the check sum of every file: two

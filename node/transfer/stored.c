@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "store/manifest.h"
+#include "checkpoint/manifest.h"
 #include "transfer/pack.h"
 
 #define TEXT_MOST ((size_t)4 << 10)

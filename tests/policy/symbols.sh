@@ -43,22 +43,22 @@ report 'a layer names nothing of a layer above it' "$(
 	below core/config base
 	below core/plugin core/config base
 	below core base
-	below node/store base
+	below node/checkpoint base
 	below node/listen base
 	below node/comm base
 	below node/session node/wire.o node/.libs/wire.o base
-	below node/transfer node/store node/wire.o node/.libs/wire.o base
-	below node/courier node/store node/transfer node/wire.o node/.libs/wire.o base
-	below node/agent node/session node/store node/transfer node/wire.o node/.libs/wire.o base
+	below node/transfer node/checkpoint node/wire.o node/.libs/wire.o base
+	below node/courier node/checkpoint node/transfer node/wire.o node/.libs/wire.o base
+	below node/agent node/session node/checkpoint node/transfer node/wire.o node/.libs/wire.o base
 	below node core base
 	below sdk/check sdk/testkit core base
-	below driver/input node/listen node/store core base
+	below driver/input node/listen node/checkpoint core base
 	below driver/init core/config base
 	below driver/sim sdk/check driver/input driver/compute.o driver/.libs/compute.o core base
 	below driver/real driver/compute.o driver/.libs/compute.o node/transfer node/wire.o node/.libs/wire.o core base
 	below driver/report driver/input core base
 	below driver/serve driver/report driver/input core base
-	below driver sdk/check node/listen node/store node/transfer node/wire.o node/.libs/wire.o core base)"
+	below driver sdk/check node/listen node/checkpoint node/transfer node/wire.o node/.libs/wire.o core base)"
 
 loadable=$(find plugins -path '*/.libs/*.so' -type f | LC_ALL=C sort)
 report 'a plugin file exports its descriptor alone' "$(

@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "node/wire.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 #include "transfer/mover.h"
 #include "transfer/pack.h"
 #include "transfer/stored.h"
@@ -125,7 +125,7 @@ note_got(void *ctx, const char *name, const struct espl__diag *diag)
 		e->rig->refusals++;
 		espl__mover_get(e->mover, name);
 	} else {
-		cr_assert_eq(espl__store_check(place, &check), ESPL_OK, "seed %llu: %s: %s",
+		cr_assert_eq(espl__checkpoint_check(place, &check), ESPL_OK, "seed %llu: %s: %s",
 		    (unsigned long long)e->rig->seed, name, check.text);
 		e->gets[number_of(name)] = 0;
 	}
@@ -183,7 +183,7 @@ make_sealed(struct rig *g, int index, int n, size_t most)
 	snprintf(path, sizeof path, "%s/link", saving);
 	if (draw(g, 2) == 0)
 		cr_assert_eq(symlink("a file0", path), 0);
-	cr_assert_eq(espl__store_keep(saving, place, &size, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__checkpoint_keep(saving, place, &size, &diag), ESPL_OK, "%s", diag.text);
 	free(saving);
 	free(place);
 }
@@ -285,8 +285,8 @@ check_end(struct rig *g)
 
 		cr_assert_neq(espl__stored_digest(one), 0);
 		cr_assert_eq(espl__stored_digest(one), espl__stored_digest(two));
-		cr_assert_eq(espl__store_check(one, NULL), ESPL_OK);
-		cr_assert_eq(espl__store_check(two, NULL), ESPL_OK);
+		cr_assert_eq(espl__checkpoint_check(one, NULL), ESPL_OK);
+		cr_assert_eq(espl__checkpoint_check(two, NULL), ESPL_OK);
 		cr_assert(stat(file, &a) == 0 && stat(copy, &b) == 0 && a.st_mode == b.st_mode);
 		free(one);
 		free(two);

@@ -1,4 +1,5 @@
-/* store.c - the world's own files in a run directory: leases.json, and checkpoints to be removed.
+/* real_dir.c - the world's own files in a run directory: leases.json, and checkpoints to be
+ * removed.
  *
  * leases.json contains what must not be in the journal: the provider's names of the machines and
  * how to reach them. A checkpoint to be removed is moved to DIR/trash at once and unlinked by a
@@ -31,7 +32,7 @@ put_text(struct espl__buf *out, const char *key, const char *text)
 }
 
 espl_status
-espl__store_save(const struct espl__real *real, struct espl__diag *diag)
+espl__real_dir_save_leases(const struct espl__real *real, struct espl__diag *diag)
 {
 	struct espl__buf out = { NULL, 0, 0 };
 	char *path = espl__format("%s/leases.json", real->dir);
@@ -83,7 +84,7 @@ load_secret(struct espl__real *real, struct espl__diag *diag)
 }
 
 espl_status
-espl__store_mark(struct espl__real *real, struct espl__diag *diag)
+espl__real_dir_mark(struct espl__real *real, struct espl__diag *diag)
 {
 	char *path = espl__format("%s/token", real->dir);
 	char *text = espl__format("%s\n", real->run);
@@ -113,7 +114,7 @@ take_text(const json_t *from, const char *key, char **to)
 }
 
 espl_status
-espl__store_load(struct espl__real *real, struct espl__diag *diag)
+espl__real_dir_load_leases(struct espl__real *real, struct espl__diag *diag)
 {
 	struct espl__buf in = { NULL, 0, 0 };
 	char *path = espl__format("%s/leases.json", real->dir);
@@ -237,7 +238,7 @@ number_behind(const char *name, const char *prefix)
 }
 
 void
-espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
+espl__real_dir_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 {
 	char *folder = espl__trial_folder(real->dir, trial);
 	DIR *dir = espl__dir_open(folder);
@@ -325,7 +326,7 @@ sweep_folders(const struct espl__real *real)
 }
 
 void
-espl__store_close(struct espl__real *real)
+espl__real_dir_close(struct espl__real *real)
 {
 	char *trash = espl__format("%s/trash", real->dir),
 	     *leases = espl__format("%s/leases.json", real->dir),
@@ -347,7 +348,7 @@ espl__store_close(struct espl__real *real)
 }
 
 void
-espl__store_clean(struct espl__real *real)
+espl__real_dir_clean(struct espl__real *real)
 {
 	char *trash = espl__format("%s/trash", real->dir);
 	struct espl__diag diag = ESPL__DIAG_INIT;

@@ -1,4 +1,4 @@
-/* store.c - checkpoints that are either whole or not there.
+/* checkpoint.c - checkpoints that are either whole or not there.
  *
  * A rank writes files into a saving folder; the agent seals it (check sums, all of it durable,
  * MANIFEST last) and renames it.  Before a restore every byte is read again: a damaged file is
@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 
 #define DEEPEST 32
 
@@ -50,7 +50,7 @@ put_name(struct espl__buf *b, const char *name)
 }
 
 int
-espl__store_sum(int fd, uint8_t *block, uint32_t *crc, uint64_t *size)
+espl__checkpoint_sum(int fd, uint8_t *block, uint32_t *crc, uint64_t *size)
 {
 	*crc = 0;
 	*size = 0;
@@ -152,7 +152,7 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 
 	if (fd < 0)
 		return fail_entry(s->diag, "open", path);
-	if (espl__store_sum(fd, s->block, &crc, &size) != 0 || fstat(fd, &st) != 0) {
+	if (espl__checkpoint_sum(fd, s->block, &crc, &size) != 0 || fstat(fd, &st) != 0) {
 		status = espl__fail_errno(s->diag, "cannot read '%s' of the checkpoint", path);
 	} else if ((uint64_t)st.st_size != size) {
 		status = espl__fail(s->diag, ESPL_E_CONFIG,
@@ -330,7 +330,7 @@ seal_saving(struct seal *s, int folder)
 
 	s->text.size = 0;
 	s->bytes = s->entries = s->files = 0;
-	espl__print(&s->text, ESPL__STORE_HEADER);
+	espl__print(&s->text, ESPL__CHECKPOINT_HEADER);
 	status = seal_folder(s, folder, "", 0);
 	same = compare_seal(s);
 	if (status == ESPL_OK)
@@ -481,7 +481,8 @@ keep_checkpoint(struct seal *s, const char *saving, const char *place)
 }
 
 espl_status
-espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct espl__diag *diag)
+espl__checkpoint_keep(const char *saving, const char *place, uint64_t *bytes,
+    struct espl__diag *diag)
 {
 	struct espl__diag last = ESPL__DIAG_INIT;
 	struct seal s = { .diag = &last };
@@ -489,7 +490,7 @@ espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct 
 
 	s.block = espl__alloc(ESPL__STORE_BLOCK);
 	while ((status = keep_checkpoint(&s, saving, place)) != ESPL_OK &&
-	    espl__store_is_system(status) && ++s.tries < TRIES) {
+	    espl__checkpoint_is_system(status) && ++s.tries < TRIES) {
 		long wait_ms = 100L << (2 * (s.tries - 1)); /* 0.1, 0.4, 1.6, 6.4 s */
 		struct timespec pause = { wait_ms / 1000, wait_ms % 1000 * 1000000 };
 
@@ -506,7 +507,7 @@ espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct 
 }
 
 int
-espl__store_is_system(espl_status status)
+espl__checkpoint_is_system(espl_status status)
 {
 	return status != ESPL_OK && status != ESPL_E_CONFIG && status != ESPL_E_UNKNOWN;
 }

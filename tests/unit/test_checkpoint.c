@@ -1,4 +1,4 @@
-/* test_store.c - checkpoints under faults: what fsync() and syncfs() say is decided here. */
+/* test_checkpoint.c - checkpoints under faults: what fsync() and syncfs() say is decided here. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "store/store.h"
+#include "checkpoint/checkpoint.h"
 
 static int syncs, fail_at; /* calls so far; the call that fails, 0: none */
 
@@ -92,7 +92,7 @@ entries(const char *folder)
 	return n;
 }
 
-Test(store, many_files_do_not_wait_for_the_disk_one_by_one)
+Test(checkpoint, many_files_do_not_wait_for_the_disk_one_by_one)
 {
 	struct bench b;
 	struct espl__diag d = ESPL__DIAG_INIT;
@@ -100,15 +100,15 @@ Test(store, many_files_do_not_wait_for_the_disk_one_by_one)
 
 	open_bench(&b);
 	make_saving(&b, 20000, "x");
-	cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes, &d), ESPL_OK, "%s", d.text);
+	cr_assert_eq(espl__checkpoint_keep(b.saving, b.place, &bytes, &d), ESPL_OK, "%s", d.text);
 	cr_assert(bytes == 20000 && syncs < 100, "%d", syncs);
-	cr_assert_eq(espl__store_check(b.place, &d), ESPL_OK, "%s", d.text);
+	cr_assert_eq(espl__checkpoint_check(b.place, &d), ESPL_OK, "%s", d.text);
 	(void)espl__tree_remove(b.dir, NULL);
 }
 
 /* Wherever a sync fails: the folder is as the trial left it, the older checkpoint whole, and the
  * same call succeeds later. */
-Test(store, after_a_failure_the_same_call_can_be_made_again)
+Test(checkpoint, after_a_failure_the_same_call_can_be_made_again)
 {
 	for (int files = 2; files <= 100; files += 98)
 		for (int older = 0; older < 2; older++)
@@ -120,14 +120,15 @@ Test(store, after_a_failure_the_same_call_can_be_made_again)
 				open_bench(&b);
 				if (older) {
 					make_saving(&b, 1, "old");
-					cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes,
-							 &d),
+					cr_assert_eq(espl__checkpoint_keep(b.saving, b.place,
+							 &bytes, &d),
 					    ESPL_OK);
 				}
 				make_saving(&b, files, "new");
 				syncs = 0;
 				fail_at = at;
-				done = espl__store_keep(b.saving, b.place, &bytes, &d) == ESPL_OK;
+				done =
+				    espl__checkpoint_keep(b.saving, b.place, &bytes, &d) == ESPL_OK;
 				fail_at = 0;
 				if (!done) {
 					cr_assert(strstr(d.text, "Input/output error") != NULL,
@@ -135,12 +136,12 @@ Test(store, after_a_failure_the_same_call_can_be_made_again)
 					cr_assert_eq(entries(b.saving), files, "at %d", at);
 					cr_assert_eq(has_text(&b, "checkpoint-4", "file0", "old"),
 					    older);
-					cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes,
-							 &again),
+					cr_assert_eq(espl__checkpoint_keep(b.saving, b.place,
+							 &bytes, &again),
 					    ESPL_OK, "at %d: %s", at, again.text);
 				}
 				cr_assert(has_text(&b, "checkpoint-4", "file1", "new"));
-				cr_assert_eq(espl__store_check(b.place, &again), ESPL_OK, "%s",
+				cr_assert_eq(espl__checkpoint_check(b.place, &again), ESPL_OK, "%s",
 				    again.text);
 				cr_assert_eq(entries(b.dir), 1);
 				cr_assert(at < 90, "%d", at);
@@ -148,7 +149,7 @@ Test(store, after_a_failure_the_same_call_can_be_made_again)
 			}
 }
 
-Test(store, a_folder_replaced_by_a_link_is_refused)
+Test(checkpoint, a_folder_replaced_by_a_link_is_refused)
 {
 	struct bench b;
 	struct espl__diag d = ESPL__DIAG_INIT;
@@ -159,12 +160,12 @@ Test(store, a_folder_replaced_by_a_link_is_refused)
 	away = espl__format("%s/away", b.dir);
 	make_saving(&b, 1, "x");
 	cr_assert(rename(b.saving, away) == 0 && symlink(away, b.saving) == 0);
-	cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes, &d), ESPL_E_CONFIG);
+	cr_assert_eq(espl__checkpoint_keep(b.saving, b.place, &bytes, &d), ESPL_E_CONFIG);
 	cr_assert(strstr(d.text, "symbolic link") != NULL, "%s", d.text);
 	cr_assert_eq(entries(away), 1);
 	cr_assert_eq(symlink(away, b.place), 0);
 	d = (struct espl__diag)ESPL__DIAG_INIT;
-	cr_assert_neq(espl__store_check(b.place, &d), ESPL_OK);
+	cr_assert_neq(espl__checkpoint_check(b.place, &d), ESPL_OK);
 	free(away);
 	(void)espl__tree_remove(b.dir, NULL);
 }

@@ -1,5 +1,5 @@
-/* store_check.c - is a checkpoint whole?  Every byte is read before a restore: a damaged file is
- * found here and not by the trial.
+/* checkpoint_check.c - is a checkpoint whole?  Every byte is read before a restore: a damaged file
+ * is found here and not by the trial.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "store/manifest.h"
-#include "store/store.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 
 #define LIMIT ((size_t)64 << 20) /* bytes of a MANIFEST */
 
@@ -91,14 +91,14 @@ espl__manifest_lines(struct espl__buf *from, uint64_t *entries)
 
 	while (end > text && end[-1] != '\n')
 		end--;
-	if (size < sizeof ESPL__STORE_HEADER ||
-	    memcmp(text, ESPL__STORE_HEADER, sizeof ESPL__STORE_HEADER - 1) != 0 ||
+	if (size < sizeof ESPL__CHECKPOINT_HEADER ||
+	    memcmp(text, ESPL__CHECKPOINT_HEADER, sizeof ESPL__CHECKPOINT_HEADER - 1) != 0 ||
 	    text[size - 1] != '\n' || strlen(text) != size ||
 	    sscanf(end, "end %20" SCNu64 " %8" SCNx32 "%n", entries, &crc, &at) != 2 ||
 	    end[at] != '\n' || crc != espl__crc32c(0, text, (size_t)(end - text)))
 		return NULL;
 	*end = '\0';
-	return text + sizeof ESPL__STORE_HEADER - 1;
+	return text + sizeof ESPL__CHECKPOINT_HEADER - 1;
 }
 
 int
@@ -145,7 +145,7 @@ check_file(int folder, const struct espl__sealed *e, uint8_t *block, struct espl
 
 	if (fd < 0)
 		return espl__fail_errno(diag, "'%s' cannot be opened", e->name);
-	if (espl__store_sum(fd, block, &crc, &size) != 0)
+	if (espl__checkpoint_sum(fd, block, &crc, &size) != 0)
 		status = espl__fail_errno(diag, "'%s' cannot be read", e->name);
 	else if (size != e->size)
 		status = espl__fail(diag, ESPL_E_CONFIG,
@@ -202,7 +202,7 @@ check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 }
 
 espl_status
-espl__store_check(const char *folder, struct espl__diag *diag)
+espl__checkpoint_check(const char *folder, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	espl_status status;

@@ -1,4 +1,4 @@
-/* manifest.h - the MANIFEST of a checkpoint, as store.h describes it, read line by line. */
+/* manifest.h - the MANIFEST of a checkpoint, as checkpoint.h describes it, read line by line. */
 #ifndef ESPL__MANIFEST_H
 #define ESPL__MANIFEST_H
 #include "base/buf.h"
