@@ -80,9 +80,9 @@ espl__write_all(int fd, const void *bytes, size_t size)
 	return 0;
 }
 
-/* The folder of path, so that the rename itself survives a power cut. */
+/* The directory of path, so that the rename itself survives a power cut. */
 static int
-sync_folder(const char *path)
+sync_dir(const char *path)
 {
 	char *folder = espl__strdup(path), *slash = strrchr(folder, '/');
 	int fd, rc, code;
@@ -100,7 +100,7 @@ sync_folder(const char *path)
 	code = errno;
 	close(fd);
 	errno = code;
-	/* Some file systems have nothing to do for a folder and say so. */
+	/* Some file systems have nothing to do for a directory and say so. */
 	return rc != 0 && code != EINVAL && code != ENOTSUP ? -1 : 0;
 }
 
@@ -154,7 +154,7 @@ write_durably(const char *path, mode_t mode, const void *bytes, size_t size,
 {
 	espl_status status = replace_file(AT_FDCWD, path, mode, bytes, size, diag);
 
-	if (status == ESPL_OK && sync_folder(path) != 0)
+	if (status == ESPL_OK && sync_dir(path) != 0)
 		status = espl__fail_errno(diag, "cannot sync '%s'", path);
 	return status;
 }
@@ -207,7 +207,7 @@ espl__dir_make(const char *path, struct espl__diag *diag)
 		if (mkdir(name, 0755) != 0 && errno != EEXIST) {
 			int code = errno;
 
-			/* On a read-only disk a folder that is there is still good. */
+			/* On a read-only disk a directory that is there is still good. */
 			if (stat(name, &st) != 0 || !S_ISDIR(st.st_mode)) {
 				errno = code;
 				status =

@@ -12,13 +12,13 @@ espl_status espl__file_read(const char *path, size_t limit, struct espl__buf *,
 /* The open file, from where it stands to its end; `name` is for messages. */
 espl_status espl__fd_read(int fd, const char *name, size_t limit, struct espl__buf *,
     struct espl__diag *);
-/* Temporary name beside it, fsync, rename, fsync of the folder. */
+/* Temporary name beside it, fsync, rename, fsync of the directory. */
 espl_status espl__file_write(const char *path, const void *, size_t, struct espl__diag *);
 espl_status espl__file_write_private(const char *path, const void *, size_t,
     struct espl__diag *); /* mode 0600 */
 /* E_CONFIG unless the file belongs to us or root, and no other user can write it. */
 espl_status espl__check_owner(const char *path, struct espl__diag *);
-/* espl__file_write in an open folder, which the caller syncs. */
+/* espl__file_write in an open directory, which the caller syncs. */
 espl_status espl__file_put(int folder, const char *name, const void *, size_t, struct espl__diag *);
 espl_status espl__dir_make(const char *path,
     struct espl__diag *); /* and its parents; only we can write there */

@@ -1,7 +1,8 @@
-/* ids.h - a trial's number outside its search, and the folder that it has.
+/* ids.h - a trial's number outside its search, and the directory that it has.
  *
  * The upper bits are the number of its search: an ordinary run's search is number 0, so that its
- * trials keep their numbers; those of a pool's experiments have folders below the experiment's own.
+ * trials keep their numbers; those of a pool's experiments have directories below the experiment's
+ * own.
  */
 #ifndef ESPL__IDS_H
 #define ESPL__IDS_H
@@ -38,7 +39,7 @@ espl__checkpoint_name(const char *name, uint64_t *trial, uint64_t *checkpoint)
 	return strcmp(name, again) == 0 ? 0 : -1;
 }
 
-/* The copy of a search's files, below the folder of the run: 1; else 0. */
+/* The copy of a search's files, below the directory of the run: 1; else 0. */
 static inline int
 espl__is_files_name(const char *name)
 {
@@ -70,7 +71,7 @@ espl__trial_label(const char *experiment, uint64_t trial)
 
 /* Malloc'd. */
 static inline char *
-espl__trial_folder(const char *dir, uint64_t trial)
+espl__trial_dir(const char *dir, uint64_t trial)
 {
 	const unsigned long long search = trial >> ESPL__TRIAL_BITS,
 				 number = trial & ESPL__TRIAL_NUMBER;

@@ -5,7 +5,7 @@
  * The channel's end (EOF) means: end every process at once and exit.
  *
  * driver -> agent
- *   HELLO    u32 protocol, str run folder (absolute; "" none), u64 run token, u64 node,
+ *   HELLO    u32 protocol, str run directory (absolute; "" none), u64 run token, u64 node,
  *            str address (of this node for others, such as "127.0.0.1"), u32 heartbeat_ms
  *            0: none; otherwise the driver pings, and the agent ends after 10 missed pings
  *   RESERVE  v64 gang
@@ -18,20 +18,16 @@
  *   SLOTS     struct espl__rank_slots
  *            a resize in place: the slot of each rank of this gang afterwards
  *   COLLECT  v64 trial, v64 keep
- *            remove the trial's checkpoints except `keep` (0: all), and left-over saving-* folders
- *   PING
- *   BYE      the driver is about to close the channel on purpose
- *   TAILED   v64 trial, v64 offset
- *            that much of its log has arrived
- *   LEAVE    str epoch
- *            of the keeper (session/session.h), never of a driver: none came within the linger
- *            time.  Trials are asked to pause, what they say is kept for a driver that resumes the
- *            run (agent/agent_leave.c), and the agent ends
+ *            remove the trial's checkpoints except `keep` (0: all), and left-over saving-*
+ * directories PING BYE      the driver is about to close the channel on purpose TAILED   v64 trial,
+ * v64 offset that much of its log has arrived LEAVE    str epoch of the keeper (session/session.h),
+ * never of a driver: none came within the linger time.  Trials are asked to pause, what they say is
+ * kept for a driver that resumes the run (agent/agent_leave.c), and the agent ends
  *
  * agent -> driver
  *   HELLO_BACK  u32 protocol, str version, u32 gpus, u32 cpus, v64 memory_bytes, u64 run token
  *            the token is the one in RUN/token; 0: there is none: the node is private, it works
- *            in a folder of its own, and what is to outlive it is sent to the driver
+ *            in a directory of its own, and what is to outlive it is sent to the driver
  *   PORT     v64 gang, u32 port
  *            reserved
  *   STARTED  v64 gang, u32 port
@@ -71,7 +67,7 @@
  *   TAIL     v64 trial, v64 offset, bytes
  *            more of the trial's log on a private node; the next when this was answered by TAILED
  *
- * in both directions, between the movers of both ends (transfer/mover.h); the sender of a folder
+ * in both directions, between the movers of both ends (transfer/mover.h); the sender of a directory
  * numbers its offers
  *   TREE_ASK    str name
  *   TREE_OFFER  v64 number, str name, u64 digest, v64 bytes
@@ -85,9 +81,9 @@
  *   TREE_GONE   v64 number, str name, u8 how, str why
  *            it cannot be sent
  *   TREE_LINE   v64 number, u8 offered, str line
- *            in place of TREE_DATA where folders are in a bucket (node/courier/courier.h): a line
- *            between the driver and espalier-courier on the node; offered 1: the number is of an
- *            offer of the sender of this message
+ *            in place of TREE_DATA where directories are in a bucket (node/courier/courier.h): a
+ * line between the driver and espalier-courier on the node; offered 1: the number is of an offer of
+ * the sender of this message
  *
  *   RISK        str why
  *            the provider may take the machine back: once for each HELLO
@@ -193,7 +189,7 @@ struct espl__start {
 	const char *trainable;  /* name of a C trainable, NULL: a command */
 	const char *options;    /* trial.options as libconfig text, "" none */
 	const char *params;     /* JSON object */
-	const char *directory;  /* working folder */
+	const char *directory;  /* working directory */
 	const char *const *env; /* "NAME=value" */
 	uint32_t env_count;
 	uint64_t iteration, budget, iterations_max, seed;

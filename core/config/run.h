@@ -34,7 +34,7 @@ struct espl__trial_config {
 	const struct espl__node *env;     /* GROUP of strings added to the environment, or NULL */
 	/* ARRAY of names taken from our environment, or NULL */
 	const struct espl__node *env_from;
-	const char *directory;       /* working folder of commands, absolute */
+	const char *directory;       /* working directory of commands, absolute */
 	uint32_t gpus_min, gpus_max; /* gpus_max ESPL_ANY: no limit */
 	uint32_t packing_max;
 	enum espl__sharing sharing; /* how trials share a GPU, if they do */
@@ -66,7 +66,7 @@ struct espl__run_config {
 	uint32_t magic;          /* ESPL__RUN_CONFIG_MAGIC */
 	struct espl__tree *tree; /* owns all nodes */
 	const char *path;        /* as given */
-	const char *directory;   /* absolute folder of the file: base of relative paths */
+	const char *directory;   /* absolute directory of the file: base of relative paths */
 	/* experiment */
 	const char *name;
 	const char *metric;

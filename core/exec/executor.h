@@ -41,7 +41,7 @@ struct espl__inputs {
 struct espl__exec_setup {
 	struct espl__inputs *inputs;
 	/* An experiment that was submitted to a running pool: the search of this number.  Asked
-	 * again at a replay, so it lies in the run's folder. */
+	 * again at a replay, so it lies in the run directory. */
 	espl_status (*load)(struct espl__inputs *pool, uint64_t number,
 	    const struct espl__inputs **, struct espl__diag *);
 	int64_t utc_start_s;              /* calendar of time 0, journaled */
@@ -98,7 +98,7 @@ struct espl__gang_info {
 };
 /* By number, at most `room`; returns how many there are.  Valid until the next round. */
 uint32_t espl__exec_gangs(const struct espl__exec *, struct espl__gang_info *, uint32_t room);
-/* What must hold between runs of one folder: digest of space, options, files, plugin versions. */
+/* Digest of what stays the same while a run is resumed: space, options, files, plugin versions. */
 uint64_t espl__exec_digest(const struct espl__exec *);
 /* Loads the experiment with this number, through the setup. */
 espl_status espl__exec_load(const struct espl__exec *, uint64_t number,

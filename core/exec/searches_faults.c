@@ -132,7 +132,7 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 	if (t->item == NULL && !espl__trial_unsaved(t))
 		return ESPL_OK; /* nothing is lost */
 	free(x->searches.last_failure);
-	folder = espl__trial_folder("", espl__trial_uid(t));
+	folder = espl__trial_dir("", espl__trial_uid(t));
 	name = t->search->jobs != NULL
 	    ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name)
 	    : espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));

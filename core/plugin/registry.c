@@ -29,8 +29,8 @@ struct loaded {
 	struct loaded *next;
 };
 static struct loaded *all_loaded;
-static char **folders;
-static uint32_t folder_count, folder_cap;
+static char **dirs;
+static uint32_t dir_count, dir_cap;
 static uint32_t given_count; /* the first ones: -P and ESPALIER_PLUGIN_PATH */
 static int started;
 static char *libexec;
@@ -38,7 +38,7 @@ static char *libexec;
 /* ---- where plugins are ------------------------------------------------------------- */
 
 static int
-is_folder(const char *path)
+is_dir(const char *path)
 {
 	struct stat st;
 
@@ -46,17 +46,17 @@ is_folder(const char *path)
 }
 
 static void
-add_folder(const char *path)
+add_dir(const char *path)
 {
 	char full[PATH_MAX];
 
-	if (realpath(path, full) == NULL || !is_folder(full))
+	if (realpath(path, full) == NULL || !is_dir(full))
 		return;
-	for (uint32_t i = 0; i < folder_count; i++)
-		if (strcmp(folders[i], full) == 0)
+	for (uint32_t i = 0; i < dir_count; i++)
+		if (strcmp(dirs[i], full) == 0)
 			return;
-	ESPL__GROW(folders, folder_cap, folder_count + 1);
-	folders[folder_count++] = espl__strdup(full);
+	ESPL__GROW(dirs, dir_cap, dir_count + 1);
+	dirs[dir_count++] = espl__strdup(full);
 }
 
 /* The parts of a ':'-separated list; `strict`: each must be there. */
@@ -69,12 +69,12 @@ add_list(const char *list, int strict, struct espl__diag *diag)
 	while (status == ESPL_OK && (part = strsep(&rest, ":")) != NULL) {
 		if (part[0] == '\0')
 			continue;
-		if (strict && !is_folder(part)) {
+		if (strict && !is_dir(part)) {
 			status = espl__fail(diag, ESPL_E_CONFIG,
 			    "plugin directory '%s' does not exist", part);
 			espl__hint(diag, "-P takes directories separated by ':'");
 		} else {
-			add_folder(part);
+			add_dir(part);
 		}
 	}
 	free(copy);
@@ -82,7 +82,7 @@ add_list(const char *list, int strict, struct espl__diag *diag)
 }
 
 /* Top of the build tree that this program runs from, or NULL: it is marked by config.status, and
- * has the program, or a test three folders down at most.  Malloc'd. */
+ * has the program, or a test three directories down at most.  Malloc'd. */
 static char *
 build_tree(void)
 {
@@ -103,7 +103,7 @@ build_tree(void)
 		found = access(mark, F_OK) == 0;
 		free(mark);
 		mark = espl__format("%s/plugins", path);
-		found = found && is_folder(mark);
+		found = found && is_dir(mark);
 		free(mark);
 		if (found)
 			return espl__strdup(path);
@@ -112,13 +112,13 @@ build_tree(void)
 }
 
 static void
-forget_folders(void)
+forget_dirs(void)
 {
-	for (uint32_t i = 0; i < folder_count; i++)
-		free(folders[i]);
-	free(folders);
-	folders = NULL;
-	folder_count = folder_cap = given_count = 0;
+	for (uint32_t i = 0; i < dir_count; i++)
+		free(dirs[i]);
+	free(dirs);
+	dirs = NULL;
+	dir_count = dir_cap = given_count = 0;
 }
 
 espl_status
@@ -133,23 +133,23 @@ espl__plugins_init(const char *extra_path, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	started = 1;
-	forget_folders();
+	forget_dirs();
 	if (extra_path != NULL)
 		status = add_list(extra_path, 1, diag);
 	if (status != ESPL_OK)
 		return status;
 	if (path != NULL)
 		(void)add_list(path, 0, NULL);
-	given_count = folder_count;
+	given_count = dir_count;
 	tree = build_tree();
 	if (tree != NULL) {
 		char *plugins = espl__format("%s/plugins", tree);
 
-		add_folder(plugins);
+		add_dir(plugins);
 		free(plugins);
 		free(tree);
 	}
-	add_folder(PKGLIBDIR "/plugins");
+	add_dir(PKGLIBDIR "/plugins");
 	return ESPL_OK;
 }
 
@@ -160,7 +160,7 @@ espl__plugins_given(void)
 	char *copy;
 
 	for (uint32_t i = 0; i < given_count; i++)
-		espl__print(&list, "%s%s", i > 0 ? ":" : "", folders[i]);
+		espl__print(&list, "%s%s", i > 0 ? ":" : "", dirs[i]);
 	copy = given_count > 0 ? espl__strdup(espl__buf_text(&list)) : NULL;
 	espl__buf_free(&list);
 	return copy;
@@ -178,7 +178,7 @@ espl__plugins_exit(void)
 		free(l);
 	}
 	all_loaded = NULL;
-	forget_folders();
+	forget_dirs();
 	free(libexec);
 	libexec = NULL;
 	if (started)
@@ -317,7 +317,7 @@ struct found {
 	char name[128];
 	char *path; /* NULL: builtin */
 	const struct espl_plugin *builtin;
-	uint32_t order; /* earlier folders come first */
+	uint32_t order; /* earlier directories come first */
 };
 struct catalogue {
 	struct found *list;
@@ -360,7 +360,7 @@ is_wanted(const char *file, const struct found *wanted)
 		espl__plugin_name_equal(name, wanted->name));
 }
 
-/* The folder's files in the order of their names: what readdir says first is an accident. */
+/* The directory's files in the order of their names: what readdir says first is an accident. */
 static void
 look_in(struct catalogue *c, const char *folder, const struct found *wanted)
 {
@@ -415,10 +415,10 @@ look_everywhere(struct catalogue *c, const struct found *wanted)
 	memset(c, 0, sizeof *c);
 	for (const struct espl_plugin *const *b = espl__builtin_plugins; *b != NULL; b++)
 		add_found(c, (*b)->kind, (*b)->name, NULL, *b);
-	for (uint32_t i = 0; i < folder_count; i++) {
-		char *hidden = espl__format("%s/.libs", folders[i]);
+	for (uint32_t i = 0; i < dir_count; i++) {
+		char *hidden = espl__format("%s/.libs", dirs[i]);
 
-		look_in(c, folders[i], wanted);
+		look_in(c, dirs[i], wanted);
 		look_in(c, hidden, wanted);
 		free(hidden);
 	}
@@ -453,15 +453,15 @@ report_not_found(const struct catalogue *c, espl_kind kind, const char *name,
 	for (uint32_t i = 0; i < c->count; i++)
 		if (c->list[i].kind == kind)
 			names[count++] = c->list[i].name;
-	for (uint32_t i = 0; i < folder_count; i++) {
+	for (uint32_t i = 0; i < dir_count; i++) {
 		size_t used = strlen(searched);
 
 		snprintf(searched + used, sizeof searched - used, "%s%s", i > 0 ? ", " : "",
-		    folders[i]);
+		    dirs[i]);
 	}
 	near = espl__nearest(name, names, count);
 	espl__fail(diag, ESPL_E_CONFIG, "there is no %s '%.100s' (searched: %s)",
-	    espl__kind_name(kind), name, folder_count > 0 ? searched : "builtin plugins only");
+	    espl__kind_name(kind), name, dir_count > 0 ? searched : "builtin plugins only");
 	if (near != NULL)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else

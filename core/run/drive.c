@@ -1,4 +1,4 @@
-/* drive.c - a whole run: folder, lock, journal, and the one loop over a world.
+/* drive.c - a whole run: directory, lock, journal, and the one loop over a world.
  *
  * Events are in the journal before the executor receives them, and decisions before they are
  * carried out. Effects that cost money (leasing or releasing a machine) wait until the journal is

@@ -1,4 +1,4 @@
-/* drive.h - a whole run: folder, lock, journal, replay, the loop over a world. */
+/* drive.h - a whole run: directory, lock, journal, replay, the loop over a world. */
 #ifndef ESPL__DRIVE_H
 #define ESPL__DRIVE_H
 #include "run/journal.h"
@@ -12,12 +12,12 @@ struct espl__drive {
 	 */
 	espl_status (*open_world)(const struct espl__drive *, uint64_t token, struct espl__world **,
 	    struct espl__diag *);
-	/* run's folder, absolute and existing; NULL: none (simulate) */
+	/* run directory, absolute and existing; NULL: none (simulate) */
 	const char *dir;
 	/* the caller holds espl__drive_lock: else it is taken here */
 	int locked;
 	const char *faults; /* simulate: fault script, NULL none */
-	int resume;         /* the folder has a journal: replay it first */
+	int resume;         /* the directory has a journal: replay it first */
 	int accept;    /* keep recorded decisions if plugins now decide differently, and discard
 			  everything after damage in the journal */
 	uint64_t seed; /* of the simulated world and of all instances */

@@ -13,7 +13,7 @@ struct espl__run_state {
 	espl_time last;        /* time of the last round in the journal */
 	espl_time begin;       /* where the clock of the run continues */
 	int resumed, finished; /* finished: the journal ends with the run's end */
-	/* the folder could not be locked: nothing is written */
+	/* the directory could not be locked: nothing is written */
 	int look_only;
 	int stopped;            /* the journal ends with CLOSED */
 	int unsynced;           /* written, but not yet brought to the disk */

@@ -334,7 +334,7 @@ espl__journal_open(const char *path, struct espl__journal_reader **out,
 		status = espl__fail_errno(diag, "cannot open the journal '%s'", path);
 	} else if (!S_ISREG(st.st_mode)) {
 		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is %s, not a journal", path,
-		    S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+		    S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
 	} else {
 		r->file_size = (uint64_t)st.st_size;
 		status = read_header(r, header, diag);

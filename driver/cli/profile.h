@@ -23,7 +23,7 @@ espl_status espl__subject_find(const struct espl__inputs *, struct espl__subject
     struct espl__diag *);
 void espl__subject_free(struct espl__subject *);
 
-/* ---- profile_measure.c: one measurement, an ordinary run in a folder of its own ---- */
+/* ---- profile_measure.c: one measurement, an ordinary run in a directory of its own ---- */
 
 /* how the trial is made to change in place */
 enum espl__measure_resize {
@@ -96,7 +96,7 @@ char *espl__format_latency(double s, char to[32]); /* three digits: "1.03s", "12
 /* Where the profile of this subject is kept; E_CONFIG with a hint if there is none.
  * free() it. */
 espl_status espl__profile_place(const struct espl__subject *, char **path, struct espl__diag *);
-/* espl__inputs_load for what has no folder yet: `trial.profile = "auto"`, which is the default,
+/* espl__inputs_load for what has no directory yet: `trial.profile = "auto"`, which is the default,
  * becomes the kept profile of this trial on this hardware, if there is one; `tell`: says so. */
 espl_status espl__inputs_load_auto(const char *path, const char *const *sets, uint32_t set_count,
     enum espl__need, int tell, struct espl__inputs *, struct espl__diag *);

@@ -2,7 +2,7 @@
  * are kept, and how `trial.profile = "auto"` finds one.
  *
  * A kept profile takes the place of "auto", which is the default, before anything begins, as if the
- * user had named the file: a run copies it into its folder, and resuming looks nothing up.
+ * user had named the file: a run copies it into its directory, and resuming looks nothing up.
  */
 #include <errno.h>
 #include <string.h>

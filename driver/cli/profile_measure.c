@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/tick.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "model/earlier.h"
@@ -399,7 +399,8 @@ drive_measurement(struct measure *m, struct espl__exec_summary *summary, struct 
 	struct espl__drive drive;
 	char *dir = NULL;
 	int made;
-	espl_status status = espl__folder_make(&m->inputs, m->ask->folder, NULL, &dir, &made, diag);
+	espl_status status =
+	    espl__run_dir_make(&m->inputs, m->ask->folder, NULL, &dir, &made, diag);
 
 	if (status != ESPL_OK)
 		return status;

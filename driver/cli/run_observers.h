@@ -10,7 +10,7 @@
 enum espl__show_as { ESPL__SHOW_NOTHING = 1, ESPL__SHOW_PROGRESS, ESPL__SHOW_JSON };
 struct espl__show {
 	struct espl__view view;
-	struct espl__results *results; /* NULL: no folder */
+	struct espl__results *results; /* NULL: no directory */
 	struct espl__live *live;       /* one of these three, or none */
 	struct espl__lines *lines;
 	struct espl__events *events;

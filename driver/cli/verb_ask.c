@@ -10,7 +10,7 @@
 #include "ask/ask.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 #include "cli/inputs.h"
 #include "cli/run_observers.h"
 #include "input/run_groups.h"
@@ -132,12 +132,12 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 	return what;
 }
 
-/* ---- the folder --------------------------------------------------------------------------- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 /* An existing run directory, with its own configuration; `given`: the configuration that the user
  * asked for, or not loaded. */
 static espl_status
-load_folder(struct opened *o, const char *dir, struct espl__diag *diag)
+load_dir(struct opened *o, const char *dir, struct espl__diag *diag)
 {
 	struct espl__inputs given = o->inputs;
 	const char *differs = NULL;
@@ -146,9 +146,9 @@ load_folder(struct opened *o, const char *dir, struct espl__diag *diag)
 
 	memset(&o->inputs, 0, sizeof o->inputs);
 	o->shown = dir;
-	status = espl__folder_find(dir, &o->dir, diag);
+	status = espl__run_dir_find(dir, &o->dir, diag);
 	if (status == ESPL_OK)
-		status = espl__folder_check(o->dir, diag);
+		status = espl__run_dir_check(o->dir, diag);
 	if (status == ESPL_OK) {
 		path = espl__format("%s/run.cfg", o->dir);
 		status = espl__inputs_load(path, NULL, 0, ESPL__NEED_SEARCH, &o->inputs, diag);
@@ -185,16 +185,16 @@ sleep_ms(long ms)
 /* Creates the run directory. If several processes do so at once, one wins and the others open its
  * directory. */
 static espl_status
-make_folder(struct opened *o, const char *dir, struct espl__diag *diag)
+make_dir(struct opened *o, const char *dir, struct espl__diag *diag)
 {
 	struct stat st;
-	espl_status status = espl__folder_make(&o->inputs, dir, NULL, &o->dir, &o->made, diag);
+	espl_status status = espl__run_dir_make(&o->inputs, dir, NULL, &o->dir, &o->made, diag);
 	int there = dir != NULL && stat(dir, &st) == 0 && S_ISDIR(st.st_mode);
 
 	for (int i = 0; status != ESPL_OK && there && i < 50; i++) {
-		if (espl__folder_has(dir, "run.cfg")) {
+		if (espl__run_dir_has(dir, "run.cfg")) {
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
-			return load_folder(o, dir, diag);
+			return load_dir(o, dir, diag);
 		}
 		sleep_ms(TRY_AGAIN_MS);
 	}
@@ -218,14 +218,14 @@ find_folder(struct opened *o, const struct espl__args *args, struct espl__diag *
 			    "--dir and --set go with a configuration file, not with the run "
 			    "directory '%s'",
 			    first);
-		return load_folder(o, first, diag);
+		return load_dir(o, first, diag);
 	}
 	status = load_file(o, args, diag);
 	if (status != ESPL_OK)
 		return status;
-	if (dir != NULL && espl__folder_has(dir, "run.cfg"))
-		return load_folder(o, dir, diag);
-	return make_folder(o, dir, diag);
+	if (dir != NULL && espl__run_dir_has(dir, "run.cfg"))
+		return load_dir(o, dir, diag);
+	return make_dir(o, dir, diag);
 }
 
 /* ---- driving ------------------------------------------------------------------------------ */
@@ -261,7 +261,7 @@ drive_search(struct opened *o)
 	o->drive.dir = o->dir;
 	o->drive.locked = 1;
 	o->drive.interrupt = &espl__interrupts;
-	o->drive.resume = espl__folder_has(o->dir, "journal") && !espl__journal_is_empty(journal);
+	o->drive.resume = espl__run_dir_has(o->dir, "journal") && !espl__journal_is_empty(journal);
 	free(journal);
 	espl__instance_log_from(ESPL_WARN);
 	espl__show_begin(&o->show, &o->inputs, ESPL__SHOW_NOTHING, &o->drive);
@@ -277,7 +277,7 @@ drive_search(struct opened *o)
 	if (status != ESPL_OK) {
 		result = espl__cli_fail(&diag);
 		if (o->begun && summary.trials == 0 && result == ESPL__EXIT_USAGE)
-			espl__folder_undo(o->dir, o->made); /* nothing was begun */
+			espl__run_dir_undo(o->dir, o->made); /* nothing was begun */
 		return result;
 	}
 	if (summary.how == ESPL__RUN_FAILED)

@@ -57,7 +57,7 @@ read_script(const char *path, struct espl__script *s, struct espl__diag *diag)
 	return status;
 }
 
-/* A relative path is looked up in the folder of the configuration. */
+/* A relative path is looked up in the directory of the configuration. */
 static char *
 path_from(const char *script, const char *output, struct espl__diag *diag)
 {

@@ -1,4 +1,4 @@
-/* verb_list.c - list: the runs in a folder, and how far each is. */
+/* verb_list.c - list: the runs in a directory, and how far each is. */
 #include <string.h>
 
 #include "base/buf.h"

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 #include "input/input.h"
 #include "real/try_cloud.h"
 #include "report/results_read.h"
@@ -42,7 +42,7 @@ read_label(const char *dir, char label[20])
 	char *path = espl__format("%s/journal", dir);
 	struct espl__journal_reader *reader = NULL;
 	struct espl__journal_header header;
-	int found = espl__folder_has(dir, "run.cfg") &&
+	int found = espl__run_dir_has(dir, "run.cfg") &&
 	    espl__journal_open(path, &reader, &header, NULL) == ESPL_OK;
 
 	free(path);
@@ -340,11 +340,11 @@ load_config(const char *dir, const char *file, struct known_runs *runs,
 
 	if (dir == NULL)
 		return espl__run_load(file, NULL, 0, ESPL__NEED_NOTHING, config, diag);
-	status = espl__folder_find(dir, &full, diag);
+	status = espl__run_dir_find(dir, &full, diag);
 	if (status != ESPL_OK)
 		return status;
 	path = espl__format("%s/run.cfg", full);
-	status = espl__folder_check(full, diag);
+	status = espl__run_dir_check(full, diag);
 	if (status == ESPL_OK)
 		status = espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, config, diag);
 	free(path);

@@ -1,8 +1,8 @@
 /* verb_pool.c - submit, cancel, queue: requests to a pool, and its state.
  *
- * A request is put into the pool's folder and answered there by its driver (real/spool.c); if there
- * is none, it waits for `espalier resume`.  The command holds a lock beside the request while it
- * waits for the answer, so that the driver knows whether anything waits.
+ * A request is put into the pool's directory and answered there by its driver (real/spool.c); if
+ * there is none, it waits for `espalier resume`.  The command holds a lock beside the request while
+ * it waits for the answer, so that the driver knows whether anything waits.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 #include "report/results_read.h"
 #include "run/journal.h"
 
@@ -40,7 +40,7 @@ goes_on(const char *given, const char *dir, struct espl__diag *diag)
 	return status;
 }
 
-/* A real pool's folder: E_CONFIG with a hint where it is none. */
+/* A real pool's directory: E_CONFIG with a hint where it is none. */
 static espl_status
 find_pool(const char *given, char **dir, struct espl__diag *diag)
 {
@@ -48,7 +48,7 @@ find_pool(const char *given, char **dir, struct espl__diag *diag)
 	struct espl__journal_reader *reader = NULL;
 	struct espl__journal_header header = { .simulated = 0 };
 	char *path, *journal;
-	espl_status status = espl__folder_find(given, dir, diag);
+	espl_status status = espl__run_dir_find(given, dir, diag);
 
 	if (status != ESPL_OK)
 		return status;
@@ -182,7 +182,7 @@ put_experiment(const struct espl__inputs *s, const char *dir, const char *reques
 	espl_status status = espl__dir_make_private(draft, diag);
 
 	if (status == ESPL_OK)
-		status = espl__folder_write(s, draft, diag);
+		status = espl__run_dir_write(s, draft, diag);
 	if (status == ESPL_OK && rename(draft, to) != 0)
 		status = espl__fail_errno(diag, "cannot create '%s'", to);
 	if (status != ESPL_OK)

@@ -157,9 +157,9 @@ find_places(struct profiling *p, struct espl__diag *diag)
 	return ESPL_E_CONFIG;
 }
 
-/* Here, where a run's folder would be: checkpoints are to be written to the same disk. */
+/* Here, where a run directory would be: checkpoints are to be written to the same disk. */
 static espl_status
-make_folder(struct profiling *p, struct espl__diag *diag)
+make_dir(struct profiling *p, struct espl__diag *diag)
 {
 	p->folder = espl__format("%s-profile-XXXXXX", p->inputs.config->name);
 	if (mkdtemp(p->folder) != NULL)
@@ -577,7 +577,7 @@ run_profile(struct profiling *p)
 	espl__interrupt_catch();
 	p->all.inputs = &p->inputs;
 	p->all.subject = &p->subject;
-	status = make_folder(p, &diag);
+	status = make_dir(p, &diag);
 	if (status == ESPL_OK)
 		status = measure_wide(p, &diag);
 	if (status == ESPL_OK)

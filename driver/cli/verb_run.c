@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "cli/profile.h"
@@ -20,17 +20,17 @@
 #include "run/journal.h"
 #include "driver/worlds.h"
 
-/* one run from folder to exit status */
+/* one run from directory to exit status */
 struct job {
 	const struct espl__args *args;
 	struct espl__inputs inputs;
 	struct espl__drive drive;
 	enum espl__show_as as;
 	char *dir;         /* NULL: nothing is kept */
-	const char *shown; /* the folder as the user would write it */
+	const char *shown; /* the directory as the user would write it */
 	int made, json, quiet;
-	int begun; /* what is in the folder was put there by this command */
-	int lock;  /* of the folder; -1 none */
+	int begun; /* what is in the directory was put there by this command */
+	int lock;  /* of the directory; -1 none */
 	int many;  /* --runs: no events, numbers gather in `spread` */
 	struct spread {
 		uint64_t count;
@@ -87,7 +87,7 @@ print_failure(const struct job *job, const struct espl__totals *totals)
 	if (job->dir == NULL || job->drive.exec.simulated)
 		return;
 	fprintf(stderr, "hint: ");
-	if (espl__folder_has(job->dir, "trials") || espl__folder_has(job->dir, "experiments"))
+	if (espl__run_dir_has(job->dir, "trials") || espl__run_dir_has(job->dir, "experiments"))
 		fprintf(stderr, "see the output of trials in %s/%s; ", job->shown,
 		    espl__totals_logs(totals));
 	if (totals->over) {
@@ -103,8 +103,8 @@ print_failure(const struct job *job, const struct espl__totals *totals)
 static const char *
 describe_breakdown(const struct job *job, espl_status status)
 {
-	int resumable =
-	    job->dir != NULL && !job->drive.exec.simulated && espl__folder_has(job->dir, "run.cfg");
+	int resumable = job->dir != NULL && !job->drive.exec.simulated &&
+	    espl__run_dir_has(job->dir, "run.cfg");
 
 	if (status == ESPL_OK || espl__cli_exit(status) != ESPL__EXIT_FAILED)
 		return NULL;
@@ -142,7 +142,7 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
 	if (job->begun && summary->running == 0 && summary->reports == 0 &&
 	    (status == ESPL_E_CONFIG || status == ESPL_E_INFEASIBLE ||
 		status == ESPL_E_UNSUPPORTED)) {
-		espl__folder_undo(job->dir, job->made); /* nothing was begun */
+		espl__run_dir_undo(job->dir, job->made); /* nothing was begun */
 		return espl__cli_exit(status);
 	}
 	if (how == NULL)
@@ -276,9 +276,9 @@ load_inputs(struct job *job, char *const *extra_sets, struct espl__diag *diag)
 	return status;
 }
 
-/* Before anything in the folder is read or changed: two commands for one folder must not mix. */
+/* Before anything in the directory is read or changed: two commands must not mix there. */
 static espl_status
-lock_folder(struct job *job, struct espl__diag *diag)
+lock_dir(struct job *job, struct espl__diag *diag)
 {
 	espl_status status = espl__drive_lock(job->dir, &job->lock, diag);
 
@@ -288,10 +288,10 @@ lock_folder(struct job *job, struct espl__diag *diag)
 
 /* Creates the run directory, and prints its name unless the user chose it. */
 static espl_status
-make_folder(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
+make_dir(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
 {
 	espl_status status =
-	    espl__folder_make(&job->inputs, given, faults, &job->dir, &job->made, diag);
+	    espl__run_dir_make(&job->inputs, given, faults, &job->dir, &job->made, diag);
 
 	if (status != ESPL_OK) {
 		/* Nothing was started: whatever the system error, another --dir fixes it. */
@@ -299,7 +299,7 @@ make_folder(struct job *job, const char *given, const char *faults, struct espl_
 		return ESPL_E_CONFIG;
 	}
 	job->shown = given != NULL ? given : strrchr(job->dir, '/') + 1;
-	status = lock_folder(job, diag);
+	status = lock_dir(job, diag);
 	job->begun = status == ESPL_OK; /* a `resume` that was faster has begun, not we */
 	return status;
 }
@@ -325,7 +325,7 @@ espl__verb_run(const struct espl__args *args)
 		espl__inputs_env_report(&job.inputs);
 		espl__inputs_warm_report(&job.inputs, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch(); /* from here on something is left behind */
-		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
+		status = make_dir(&job, espl__arg(args, "dir"), NULL, &diag);
 	}
 	if (status == ESPL_OK) {
 		if (job.as == ESPL__SHOW_PROGRESS && !espl__live_possible())
@@ -338,7 +338,7 @@ espl__verb_run(const struct espl__args *args)
 	return result;
 }
 
-/* What kind of run the folder holds; a driver killed before it wrote a journal left none, or an
+/* What kind of run the directory holds; a driver killed before it wrote a journal left none, or an
  * empty one. */
 static espl_status
 look_at_journal(struct job *job, struct espl__diag *diag)
@@ -348,17 +348,17 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 	char *path = espl__format("%s/journal", job->dir);
 	espl_status status = ESPL_OK;
 
-	job->drive.resume = espl__folder_has(job->dir, "journal") && !espl__journal_is_empty(path);
+	job->drive.resume = espl__run_dir_has(job->dir, "journal") && !espl__journal_is_empty(path);
 	if (job->drive.resume) {
 		status = espl__journal_open(path, &reader, &header, diag);
 		if (status == ESPL_OK) {
 			job->drive.exec.simulated = header.simulated;
 			espl__journal_reader_free(reader);
 		}
-	} else if (espl__folder_has(job->dir, "journal")) {
+	} else if (espl__run_dir_has(job->dir, "journal")) {
 		espl__log(ESPL_WARN, "the journal in '%s' is empty; starting from the beginning",
 		    job->shown);
-	} else if (espl__folder_has(job->dir, "trials")) {
+	} else if (espl__run_dir_has(job->dir, "trials")) {
 		espl__log(ESPL_WARN, "the journal in '%s' is missing; starting from the beginning",
 		    job->shown);
 	}
@@ -370,7 +370,7 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 static espl_status
 refuse_asked(const struct job *job, struct espl__diag *diag)
 {
-	if (!espl__folder_asked(job->dir))
+	if (!espl__run_dir_asked(job->dir))
 		return ESPL_OK;
 	(void)espl__fail(diag, ESPL_E_CONFIG, "the trials of '%s' are evaluated by clients",
 	    job->shown);
@@ -391,14 +391,14 @@ espl__verb_resume(const struct espl__args *args)
 		return result;
 	job.shown = args->positional[0];
 	job.drive.accept = espl__arg(args, "accept") != NULL;
-	status = espl__folder_find(args->positional[0], &job.dir, &diag);
+	status = espl__run_dir_find(args->positional[0], &job.dir, &diag);
 	if (status == ESPL_OK)
-		status = espl__folder_check(job.dir, &diag);
+		status = espl__run_dir_check(job.dir, &diag);
 	if (status == ESPL_OK)
 		status = refuse_asked(&job, &diag);
 	/* A finished run can be shown without a lock (read-only disk).  Only the driver knows if it
 	 * is finished. */
-	if (status == ESPL_OK && lock_folder(&job, &locking) == ESPL_E_BUSY) {
+	if (status == ESPL_OK && lock_dir(&job, &locking) == ESPL_E_BUSY) {
 		status = ESPL_E_BUSY;
 		diag = locking;
 	}
@@ -413,7 +413,7 @@ espl__verb_resume(const struct espl__args *args)
 		status = espl__inputs_real(&job.inputs, &diag);
 	if (status == ESPL_OK && !job.drive.exec.simulated)
 		status = espl__inputs_env(&job.inputs, &diag);
-	if (status == ESPL_OK && espl__folder_has(job.dir, "faults"))
+	if (status == ESPL_OK && espl__run_dir_has(job.dir, "faults"))
 		faults = espl__format("%s/faults", job.dir);
 	job.drive.faults = faults;
 	if (status == ESPL_OK) {
@@ -557,7 +557,7 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__inputs_check(&job.inputs, 1, &diag);
 	if (status == ESPL_OK && dir != NULL)
-		status = make_folder(&job, dir, job.drive.faults, &diag);
+		status = make_dir(&job, dir, job.drive.faults, &diag);
 	if (status == ESPL_OK) {
 		espl__inputs_warm_report(&job.inputs, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch();

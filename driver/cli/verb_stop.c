@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 #include "report/results_read.h"
 
 #define WITHIN 100 /* tenths of a second that its end is waited for */
@@ -47,7 +47,7 @@ espl__verb_stop(const struct espl__args *args)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	const char *given = args->positional[0];
 	char *dir, *lock, *command;
-	espl_status status = espl__folder_find(given, &dir, &diag);
+	espl_status status = espl__run_dir_find(given, &dir, &diag);
 	int held = 1;
 
 	lock = espl__format("%s/lock", dir);

@@ -11,7 +11,7 @@
 #include "base/calling.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 #include "config.h"
 #include "plugin/registry.h"
 
@@ -443,7 +443,7 @@ espl__cli_resume(const struct espl__args *args, const char *dir)
 	struct espl__buf b = { NULL, 0, 0 }, folders = { NULL, 0, 0 };
 	char *copy = espl__strdup(args->plugin_path), *rest = copy, *part, *full, *text;
 
-	espl__print(&b, "espalier %s ", espl__folder_asked(dir) ? "ask" : "resume");
+	espl__print(&b, "espalier %s ", espl__run_dir_asked(dir) ? "ask" : "resume");
 	put_word(&b, dir);
 	while (rest != NULL && (part = strsep(&rest, ":")) != NULL) {
 		/* An absolute path may be used from any directory, so the plugins' path must be
@@ -466,7 +466,7 @@ espl__cli_resume(const struct espl__args *args, const char *dir)
 	return text;
 }
 
-/* espalier-WORD from the libexec folder or PATH; returns where there is none. */
+/* espalier-WORD from the libexec directory or PATH; returns where there is none. */
 static void
 try_external(char **argv)
 {

@@ -30,8 +30,9 @@ void espl__run_free(struct espl__run_config *);
 void espl__run_print(const struct espl__run_config *, struct espl__buf *);
 /* The same; `map` is called for each input file (trial.curves, a profile's file, warm_start.from,
  * PATH options of plugins; trial.env, with "" for a path; not trial.directory) and returns the path
- * to write in its place (borrowed until the next call; relative: to the folder of the file that is
- * printed), or NULL for `absolute`.  So a run's folder can hold copies of its inputs and be moved.
+ * to write in its place (borrowed until the next call; relative: to the directory of the file that
+ * is printed), or NULL for `absolute`.  So a run directory can hold copies of its inputs and be
+ * moved.
  */
 typedef const char *espl__run_map_fn(void *ctx, const struct espl__node *, const char *absolute);
 void espl__run_print_mapped(const struct espl__run_config *, espl__run_map_fn *, void *ctx,

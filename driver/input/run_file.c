@@ -300,7 +300,7 @@ read_nodes(struct espl__trial_config *trial, const struct espl__node *group,
 
 enum { A_FILE, A_FOLDER, EITHER };
 
-/* A file or folder named by the user: it must be there and of the kind wanted. */
+/* A file or directory named by the user: it must be there and of the kind wanted. */
 static espl_status
 check_file(const char *path, int kind, const char *what, const char *file, uint32_t line,
     struct espl__diag *diag)

@@ -258,7 +258,7 @@ is_run(const char *folder)
 	return is;
 }
 
-static espl_status walk_folder(struct walk *, const char *path, int selected, unsigned depth);
+static espl_status walk_dir(struct walk *, const char *path, int selected, unsigned depth);
 
 static espl_status
 visit_entry(struct walk *w, const char *path, int selected, unsigned depth)
@@ -287,7 +287,7 @@ visit_entry(struct walk *w, const char *path, int selected, unsigned depth)
 		status = refuse_entry(w, path,
 		    "is nested too deeply, or is a link to a parent directory");
 	else if (folder)
-		status = walk_folder(w, path, fits == SELECTED, depth + 1);
+		status = walk_dir(w, path, fits == SELECTED, depth + 1);
 	else if (S_ISREG(st.st_mode))
 		status = add_file(w, path, from, &st);
 	else
@@ -297,7 +297,7 @@ visit_entry(struct walk *w, const char *path, int selected, unsigned depth)
 }
 
 static espl_status
-walk_folder(struct walk *w, const char *path, int selected, unsigned depth)
+walk_dir(struct walk *w, const char *path, int selected, unsigned depth)
 {
 	char *from = path[0] == '\0' ? espl__strdup(w->base) : espl__format("%s/%s", w->base, path);
 	DIR *list = opendir(from);
@@ -383,7 +383,7 @@ espl__run_copy_files(const struct espl__run_config *config, const char *dir,
 	if (status == ESPL_OK && part != NULL)
 		status = espl__dir_make(part, diag);
 	if (status == ESPL_OK)
-		status = walk_folder(&w, "", 0, 0);
+		status = walk_dir(&w, "", 0, 0);
 	if (status == ESPL_OK)
 		status = check_hits(&w);
 	if (status == ESPL_OK && place != NULL)

@@ -3,7 +3,8 @@
 #define ESPL__RUN_FILES_H
 #include "config/run.h"
 
-#define ESPL__RUN_FILES "files" /* its name in the folder of a run, or of a pool's experiment */
+/* Its name in the directory of a run, or of a pool's experiment. */
+#define ESPL__RUN_FILES "files"
 /* Copies what trial.files selects to DIR/files, sealed; nothing without trial.files.  DIR NULL:
  * only checks that it could be.  E_CONFIG: a pattern matches nothing, a link leads out, too much.
  */

@@ -106,7 +106,7 @@ enum {
 /* The experiment group of a pool, which has a name and limits but no metric of its own. */
 const struct espl_option *espl__pool_experiment(void);
 
-/* A name that was given, of whomever: can it name a folder? */
+/* A name that was given, of whomever: can it name a directory? */
 espl_status espl__run_check_name(const struct espl__values *, uint32_t option, const char *who,
     struct espl__diag *);
 /* run_pool.c: workload and experiments. */

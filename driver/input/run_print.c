@@ -1,4 +1,4 @@
-/* run_print.c - the resolved configuration as a file: run.cfg of a run's folder.
+/* run_print.c - the resolved configuration as a file: run.cfg of a run directory.
  *
  * The core's groups are printed with all their values, defaults included, so that a later version
  * with other defaults resumes the same run; the plugins' groups as the user wrote them, paths made
@@ -183,7 +183,7 @@ print_profile(struct printer *p, const struct espl__node *profile)
 	espl__node_print(profile, 1, p->buf);
 }
 
-/* The values may be secrets: a run's folder keeps them in a file of their own. */
+/* The values may be secrets: a run directory keeps them in a file of their own. */
 static void
 print_env(struct printer *p, const struct espl__node *env)
 {
@@ -203,7 +203,7 @@ print_trial(struct printer *p, const struct espl__node *group)
 
 	espl__print(p->buf, "trial = {\n");
 	print_values(p, p->config->trial_values, group);
-	/* A C trainable works anywhere: its run needs no other folder than its own. */
+	/* A C trainable works anywhere: its run needs no other directory than its own. */
 	if (command != NULL || espl__node_get(group, "directory") != NULL) {
 		espl__print(p->buf, "\tdirectory = ");
 		espl__print_quoted(p->buf, trial->directory);

@@ -24,7 +24,7 @@ const struct espl_option espl__warm_options[WARM_COUNT] = {
 	    .help = "How many of its best configurations to try first." },
 };
 
-/* A run's folder or a file, there and readable. */
+/* A run directory or a file, there and readable. */
 static espl_status
 check_source(const struct espl__node *from, const char *path, struct espl__diag *diag)
 {

@@ -91,7 +91,7 @@ struct espl__ragent {
 	int session;     /* outlives its channel: see node/session/session.h */
 	int64_t lost_at; /* session: no connection since this tick; 0: there is one */
 	uint32_t gpus, cpus;
-	struct espl__mover *mover; /* of a node that does not see the run's folder, or NULL */
+	struct espl__mover *mover; /* of a node that does not see the run directory, or NULL */
 	struct espl__buf in, out, flight, text, late;
 	char why[512];       /* of the failure */
 	char last_line[300]; /* the last line of its standard error */
@@ -265,7 +265,7 @@ struct espl__real {
 	uint32_t works; /* removals under way */
 	uint64_t trash;
 	int rejoining;    /* agents that outlived the last driver are asked for their state */
-	int agents_lost;  /* in this run: they may have left folders */
+	int agents_lost;  /* in this run: they may have left directories */
 	int log_lost;     /* a log could not be written, and the warning was given */
 	int64_t gangs_at; /* tick of the last look at the gangs */
 	struct espl__moved moved[2]; /* from and to private nodes that are gone */
@@ -418,7 +418,7 @@ int espl__real_gpu_fault(const struct espl__rgang *);
 const struct espl__rank_end *espl__real_end_with(const struct espl__rgang *, const char *prefix);
 const char *espl__real_gpu_trouble(const struct espl__rgang *); /* NULL: no */
 
-/* real_relay.c: nodes that do not see the run's folder. */
+/* real_relay.c: nodes that do not see the run directory. */
 void espl__real_relay_begin(struct espl__ragent *);
 int espl__real_relay_receive(struct espl__ragent *, uint8_t type, struct espl__reader *);
 void espl__real_relay_end(struct espl__ragent *);
@@ -436,7 +436,7 @@ void espl__real_store_line(void *agent, struct espl__move *, const char *line);
 void espl__real_store_gone(void *agent, struct espl__move *);
 /* Is the bucket fit for it?  Nothing if none is configured. */
 espl_status espl__real_store_open(struct espl__real *, struct espl__diag *);
-/* In a thread: removes the objects of the checkpoint in this folder, if it has any. */
+/* In a thread: removes the objects of the checkpoint in this directory, if it has any. */
 espl_status espl__real_store_remove(struct espl__s3 *, const char *folder, struct espl__diag *);
 /* real_collect.c: when a run is over */
 void espl__real_collect(struct espl__real *);
@@ -445,7 +445,7 @@ void espl__real_collect(struct espl__real *);
 void espl__spool_tick(struct espl__real *, int64_t tick);
 
 /* real_dir.c: DIR/leases.json and the removal of checkpoints. */
-/* DIR/token: by it an agent proves that it sees the run's folder.  DIR/secret, which only the
+/* DIR/token: by it an agent proves that it sees the run directory.  DIR/secret, which only the
  * user can read: gangs that outlive this driver keep their keys. */
 espl_status espl__real_dir_mark(struct espl__real *, struct espl__diag *);
 espl_status espl__real_dir_save_leases(const struct espl__real *, struct espl__diag *);

@@ -1,5 +1,5 @@
 /* real_collect.c - at the end of a run that used a bucket: the checkpoints come into the run's
- * folder, and what nothing needs any more leaves the bucket.
+ * directory, and what nothing needs any more leaves the bucket.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -111,7 +111,7 @@ collect_trials(struct collecting *c, const char *folder, const char *best)
 	free(trials);
 }
 
-/* The name of the folder of a search's best trial; "" none. */
+/* The name of the directory of a search's best trial; "" none. */
 static char *
 find_best(const struct espl__real *real, uint64_t search)
 {
@@ -128,14 +128,14 @@ find_best(const struct espl__real *real, uint64_t search)
 }
 
 static void
-collect_folders(struct collecting *c)
+collect_dirs(struct collecting *c)
 {
 	const struct espl__real *real = c->real;
 	uint64_t searches = real->config->pool ? espl__exec_view(real->world.exec).searches : 1;
 
 	for (uint64_t i = 0; i < searches; i++) {
 		char *best = real->config->s3_best ? find_best(real, i) : NULL;
-		char *first = espl__trial_folder(real->dir, i << ESPL__TRIAL_BITS);
+		char *first = espl__trial_dir(real->dir, i << ESPL__TRIAL_BITS);
 		char *end = strstr(first, "/trials/");
 
 		if (end != NULL)
@@ -211,7 +211,7 @@ espl__real_collect(struct espl__real *real)
 	espl__exec_summary(real->world.exec, &sum);
 	if (!sum.over || real->stop_wanted) /* it will be resumed */
 		return;
-	collect_folders(&c);
+	collect_dirs(&c);
 	if (c.count > 0)
 		espl__log(ESPL_INFO, "fetched %" PRIu64 " checkpoint%s (%.1f MB) from %s in %s",
 		    c.count, c.count == 1 ? "" : "s", (double)c.bytes / 1e6,

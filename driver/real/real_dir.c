@@ -197,7 +197,7 @@ on_removed(uv_work_t *work, int status)
 
 /* Moves the directory away now; its contents are removed later. */
 static void
-discard_folder(struct espl__real *real, const char *path)
+discard_dir(struct espl__real *real, const char *path)
 {
 	struct removal *removal = espl__alloc(sizeof *removal);
 	char *trash;
@@ -240,7 +240,7 @@ number_behind(const char *name, const char *prefix)
 void
 espl__real_dir_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 {
-	char *folder = espl__trial_folder(real->dir, trial);
+	char *folder = espl__trial_dir(real->dir, trial);
 	DIR *dir = espl__dir_open(folder);
 	struct dirent *entry;
 	char name[48];
@@ -264,7 +264,7 @@ espl__real_dir_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 		    (gang < 0 || espl__real_gang(real, (uint64_t)gang) != NULL))
 			continue;
 		path = espl__format("%s/%s", folder, entry->d_name);
-		discard_folder(real, path);
+		discard_dir(real, path);
 		free(path);
 	}
 	(void)closedir(dir);
@@ -307,7 +307,7 @@ sweep_trials(const char *folder)
 /* An agent that ends in good order leaves nothing; when all have ended nothing is in use any more.
  */
 static void
-sweep_folders(const struct espl__real *real)
+sweep_dirs(const struct espl__real *real)
 {
 	char *experiments = espl__format("%s/experiments", real->dir), *path;
 	DIR *all = espl__dir_open(experiments);
@@ -337,7 +337,7 @@ espl__real_dir_close(struct espl__real *real)
 	(void)unlink(token);
 	(void)unlink(secret);
 	if (real->agents_lost)
-		sweep_folders(real);
+		sweep_dirs(real);
 	(void)rmdir(trash); /* stays if something is still in it */
 	if (real->lease_count == 0)
 		(void)unlink(leases);

@@ -31,7 +31,7 @@ find_place(void *ctx, const char *name)
 		return espl__format("%s/%s", agent->real->dir, name);
 	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
 		return NULL;
-	folder = espl__trial_folder(agent->real->dir, trial);
+	folder = espl__trial_dir(agent->real->dir, trial);
 	path = espl__format("%s/checkpoint-%" PRIu64, folder, checkpoint);
 	free(folder);
 	return path;
@@ -127,7 +127,7 @@ append_log(const struct espl__ragent *agent, uint64_t trial, const void *bytes, 
 {
 	int64_t limit = find_log_limit(agent->real, trial);
 	struct stat st;
-	char *folder = espl__trial_folder(agent->real->dir, trial);
+	char *folder = espl__trial_dir(agent->real->dir, trial);
 	char *path = espl__format("%s/log", folder);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	int fd = -1;

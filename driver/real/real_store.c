@@ -2,7 +2,7 @@
  * here, in threads, one line after another for each move (node/courier/courier.h).
  *
  * A checkpoint is two objects, KEY/data and, when that is complete and was looked at, KEY/MANIFEST;
- * then STORED takes its place in the run's folder (node/transfer/stored.h), and it is saved.
+ * then STORED takes its place in the run directory (node/transfer/stored.h), and it is saved.
  */
 #include "base/assert.h"
 #include "real/real.h"

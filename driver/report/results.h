@@ -13,7 +13,7 @@ struct espl__results;
 
 /* borrowed until close */
 struct espl__results_setup {
-	const char *dir; /* the run's folder */
+	const char *dir; /* the run directory */
 	const struct espl__run_config *config;
 	const struct espl__space *space;
 	int simulated;

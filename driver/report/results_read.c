@@ -23,7 +23,7 @@ espl__run_held(const char *dir)
 	return busy;
 }
 
-/* file:...?immutable=1 of a path: for a folder where SQLite may not make its helper files. */
+/* file:...?immutable=1 of a path: for a directory where SQLite may not make its helper files. */
 static char *
 immutable_uri(const char *path)
 {

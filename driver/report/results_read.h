@@ -12,14 +12,14 @@ struct espl__reading {
 	sqlite3 *db;
 	char *dir;
 	char *algorithm; /* its name, or NULL */
-	int running;     /* a driver holds the folder */
+	int running;     /* a driver holds the directory */
 	/* status "interrupted" where the driver is gone; jct_s: now, while it is not.  Queries see
 	 * what ran with a driver that is gone as waiting, as these totals do. */
 	struct espl__totals totals;
 };
-/* Does a driver hold this folder now? */
+/* Does a driver hold this directory now? */
 int espl__run_held(const char *dir);
-/* E_CONFIG with a hint: no run's folder, no results, results of another version. */
+/* E_CONFIG with a hint: no run directory, no results, results of another version. */
 espl_status espl__reading_open(const char *dir, struct espl__reading **, struct espl__diag *);
 void espl__reading_free(struct espl__reading *);
 
@@ -63,7 +63,7 @@ espl_status espl__export_tensorboard(struct espl__reading *, const char *dir, st
 
 /* What the trials of a run reported, as a CSV of curves (docs/curves.md). */
 
-/* One line a report, in order of time, with the one metric.  E_CONFIG: no run's folder, or a run
+/* One line a report, in order of time, with the one metric.  E_CONFIG: no run directory, or a run
  * that knows no such metric (with a hint). */
 espl_status espl__recorded_curves(const char *dir, const char *metric, struct espl__buf *,
     struct espl__diag *);

@@ -1,4 +1,4 @@
-/* runs.h - the run directories in a folder, as `list` and `serve` show them. */
+/* runs.h - the run directories in a directory, as `list` and `serve` show them. */
 #ifndef ESPL__RUNS_H
 #define ESPL__RUNS_H
 #include <stdint.h>
@@ -8,7 +8,7 @@ struct espl__runs {
 	char **names;
 	uint32_t count, cap;
 };
-/* Adds the folder itself, if it is a run directory, or the run directories in it, by name. */
+/* Adds the directory itself, if it is a run directory, or the run directories in it, by name. */
 espl_status espl__runs_find(struct espl__runs *, const char *folder, struct espl__diag *);
 void espl__runs_free(struct espl__runs *);
 #endif

@@ -1,4 +1,4 @@
-/* tensorboard.c - a run as event files of TensorBoard: a folder for each trial with its metrics
+/* tensorboard.c - a run as event files of TensorBoard: a directory for each trial with its metrics
  * over iterations, its parameters and its end for the HParams page.
  *
  * An event file is a sequence of records (TFRecord) that hold messages of protocol buffers.  Few

@@ -44,11 +44,11 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(makespan_s, ESPL__TOTAL_REAL) };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
 
-/* A folder within the run's. */
+/* A directory within the run's. */
 void
 espl__totals_put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration)
 {
-	char *folder = espl__trial_folder("", trial);
+	char *folder = espl__trial_dir("", trial);
 
 	espl__print(b, "%s/checkpoint-%lld", folder + 1, (long long)iteration);
 	free(folder);

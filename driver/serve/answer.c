@@ -181,7 +181,7 @@ send_data(struct espl__request *r)
 static int
 open_log(const char *dir, uint64_t trial)
 {
-	char *path = espl__trial_folder(".", trial), *rest = path, *part;
+	char *path = espl__trial_dir(".", trial), *rest = path, *part;
 	int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), next;
 
 	while (at >= 0 && (part = strsep(&rest, "/")) != NULL) {

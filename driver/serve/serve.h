@@ -6,7 +6,7 @@
 
 /* borrowed until espl__serve returns */
 struct espl__serve_setup {
-	const char *const *dirs; /* run directories, and folders of them */
+	const char *const *dirs; /* run directories, and directories of them */
 	uint32_t count;
 	uint16_t port;             /* 0: any free port */
 	int control;               /* may the page cancel, submit and stop? */

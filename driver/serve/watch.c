@@ -329,7 +329,7 @@ espl__watch_tick(struct espl__watch *w)
 	ESPL__CHECK(w, WATCH);
 	all = w->watched != 0 && now - w->watched < WATCHED;
 	if (all && now - w->scanned >= SCAN)
-		(void)scan_dirs(w, NULL); /* a folder may have gone; its runs say so */
+		(void)scan_dirs(w, NULL); /* a directory may have gone; its runs say so */
 	for (uint32_t i = 0; i < w->count; i++) {
 		struct run *run = &w->runs[i];
 

@@ -12,7 +12,7 @@
 #include "serve/serve.h"
 
 struct espl__watch;
-/* E_CONFIG: a folder cannot be read. */
+/* E_CONFIG: a directory cannot be read. */
 espl_status espl__watch_open(const struct espl__serve_setup *, struct espl__watch **,
     struct espl__diag *);
 void espl__watch_free(struct espl__watch *);

@@ -2,8 +2,8 @@
 """Turns published learning curves into the CSV that `espalier simulate` replays (trial.curves).
 
     convert.py taskset    FILE.csv|FILE.json            TaskSet: losses of 1,000 Adams on a task
-    convert.py deepcave   FOLDER                        a run recorded by DeepCAVE
-    convert.py hpbandster FOLDER                        a run recorded by HpBandSter
+    convert.py deepcave   DIR                           a run recorded by DeepCAVE
+    convert.py hpbandster DIR                           a run recorded by HpBandSter
     convert.py nmt        nmtlc.jsonl --select NAME     hpo_nmt: perplexities of translation systems
     convert.py algoperf   curves.csv hparams.jsonl --select WORKLOAD[/SUBMISSION]
 

@@ -11,9 +11,9 @@
  *   agent_report.c    rank 0's report socket: lines out, replies in, {"saved": n}
  *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
  *   agent_last_line.c the last line of a trial's log
- *   agent_files.c     a trial's folder: working files, checkpoints, collecting
+ *   agent_files.c     a trial's directory: working files, checkpoints, collecting
  *   agent_leave.c     the end of an agent that no driver has come back to
- *   agent_home.c      the folder of an agent that does not see the run's
+ *   agent_home.c      the directory of an agent that does not see the run's
  *   agent_relay.c     ... whose checkpoints and logs are sent to the driver
  *   agent_courier.c   ... or in a bucket, to and from which they are carried
  *   agent_env.c       what a rank finds in its environment
@@ -51,7 +51,7 @@ struct espl__task {
 struct espl__held {
 	int fd;
 	char *path;
-}; /* a folder locked while it is in use; fd -1 none */
+}; /* a directory locked while it is in use; fd -1 none */
 
 enum espl__rank_state {
 	ESPL__RANK_NONE,
@@ -86,7 +86,7 @@ struct espl__gang_steps {
 	void (*prepared)(struct espl__agent_gang *, const struct espl__diag *);
 	/* NULL: its GPUs are its own */
 	void (*claimed)(struct espl__agent_gang *, const char *why_not);
-	/* a checkpoint is complete in its folder */
+	/* a checkpoint is complete in its directory */
 	void (*sealed)(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
 	/* rank 0 can be read again */
 	void (*saved)(struct espl__agent_gang *, uint64_t iteration, const struct espl__diag *);
@@ -102,7 +102,7 @@ struct espl__agent_gang {
 	struct espl__agent_rank *ranks; /* start.rank_count of them */
 	char *folder;                   /* DIR/trials/ID */
 	char *params;                   /* path */
-	char *restore;                  /* checkpoint's folder, "" fresh */
+	char *restore;                  /* checkpoint's directory, "" fresh */
 	uint32_t port;
 	uint32_t running, gone;    /* ranks */
 	uint32_t leader;           /* index of the rank behind `report` */
@@ -115,7 +115,7 @@ struct espl__agent_gang {
 	int64_t linger_until; /* rank 0 is done, the others have until then; 0 none */
 	int64_t give_up_at;   /* what does not die by then is reported */
 	int culprit;          /* index of the rank that failed first, -1 none */
-	int probed;           /* it failed, and its folder was looked at */
+	int probed;           /* it failed, and its directory was looked at */
 	int lingered;         /* rank 0 was done and others had to be ended */
 	int jobs;             /* threads that work for it */
 	int64_t log_from;     /* where in the trial's log its own part begins */
@@ -142,7 +142,7 @@ struct espl__agent_gang {
 	unsigned fetches;   /* begun */
 	int64_t fetch_at;   /* when it is fetched again; 0: it need not be */
 	int lacks_files;    /* for the files of the search */
-	const char *wanted; /* its working folder as the driver knows it */
+	const char *wanted; /* its working directory as the driver knows it */
 	char *files;        /* the search's files, on a private node; NULL none */
 };
 
@@ -171,7 +171,7 @@ struct espl__agent {
 	char *dir, *address; /* of HELLO */
 	int own_dir;         /* dir was made by us and goes with us */
 	char *run_dir;       /* of HELLO, if dir is another one */
-	/* NULL: the run's folder is seen here */
+	/* NULL: the run directory is seen here */
 	struct espl__mover *mover;
 	struct espl__courier_run *couriers;
 	struct espl__tail *tails;
@@ -184,13 +184,13 @@ struct espl__agent {
 	int64_t gpu_limit;         /* for a GPU to come clean */
 	struct espl__map suspects; /* trials that keep away from MPS for now */
 	int swept;                 /* for what dead agents have left */
-	char *libexec;             /* folder of espalier-worker */
+	char *libexec;             /* directory of espalier-worker */
 	struct espl__map by_id;
 	struct espl__agent_gang **gangs;
 	uint32_t gang_count, gang_cap;
 	struct espl__reserved *reserved;
 	uint32_t reserved_count, reserved_cap;
-	int folder_reported;     /* that the run's folder cannot be written */
+	int dir_reported;        /* that the run directory cannot be written */
 	int strays;              /* a supervisor was killed: look for its orphans */
 	int changed;             /* what is to be polled */
 	struct espl__imds *imds; /* agent_imds.c; NULL: not looked for yet */
@@ -261,7 +261,7 @@ espl_status espl__files_lead(struct espl__agent_gang *,
 void espl__files_leave(struct espl__agent_gang *); /* removes what is of no more use */
 void espl__files_save(struct espl__agent_gang *, uint64_t iteration);
 void espl__files_verify(struct espl__agent_gang *); /* then steps->prepared */
-/* Can the run's folder be written at all?  If not, that is why the gang failed. */
+/* Can the run directory be written at all?  If not, that is why the gang failed. */
 void espl__files_probe(struct espl__agent_gang *);
 void espl__files_collect(struct espl__agent *, uint64_t trial, uint64_t keep);
 void espl__files_tell_saved(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
@@ -288,7 +288,7 @@ void espl__relay_fetch(struct espl__agent_gang *); /* then espl__files_verify */
 int espl__relay_settled(struct espl__agent_gang *);
 /* agent_courier.c: for movers */
 struct espl__move;
-/* How a folder was not fetched: its courier died; the bucket did not give it. */
+/* How a directory was not fetched: its courier died; the bucket did not give it. */
 #define ESPL__COURIER_DIED ESPL_E_BUSY
 #define ESPL__COURIER_REFUSED ESPL_E_PEER
 void espl__courier_line(void *agent, struct espl__move *, const char *line);

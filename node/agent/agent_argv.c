@@ -93,7 +93,7 @@ is_runnable(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* argv[0] with a slash is taken from the working folder on; else PATH is searched.  NULL: it
+/* argv[0] with a slash is taken from the working directory on; else PATH is searched.  NULL: it
  * is nowhere. */
 char *
 espl__find_program(const char *name, const char *folder, const char *path)

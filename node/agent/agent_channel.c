@@ -37,7 +37,7 @@ get_string(struct espl__reader *r)
 	return text;
 }
 
-/* What the driver wrote into the run's folder; 0 if this node has another disk at its path. */
+/* What the driver wrote into the run directory; 0 if this node has another disk at its path. */
 static uint64_t
 read_token(const struct espl__agent *a)
 {
@@ -47,7 +47,8 @@ read_token(const struct espl__agent *a)
 
 	if (a->mover != NULL)
 		token = 0;
-	else if (a->dir == NULL || a->own_dir) /* it has not come, or is no folder of the driver */
+	else if (a->dir == NULL ||
+	    a->own_dir) /* it has not come, or is no directory of the driver */
 		token = a->token;
 	else if (espl__file_read(path, 64, &text, NULL) == ESPL_OK)
 		token = strtoull(espl__buf_text(&text), NULL, 16);

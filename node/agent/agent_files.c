@@ -20,11 +20,11 @@
 #include "agent/agent.h"
 #include "checkpoint/checkpoint.h"
 
-/* ---- folders in use ---------------------------------------------------------------------- */
+/* ---- directories in use ---------------------------------------------------------------------- */
 
 /* A file system without locks is no failure: collecting is then the driver's care alone. */
 static int
-lock_folder(const char *path)
+lock_dir(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -44,7 +44,7 @@ let_go(struct espl__held *h)
 	h->fd = -1;
 }
 
-/* A new, empty folder of this name, held. */
+/* A new, empty directory of this name, held. */
 static espl_status
 hold_new(struct espl__held *h, struct espl__diag *diag)
 {
@@ -56,7 +56,7 @@ hold_new(struct espl__held *h, struct espl__diag *diag)
 		if (mkdir(h->path, 0777) != 0)
 			return espl__fail_errno(diag, "cannot create directory '%s'", h->path);
 	}
-	h->fd = lock_folder(h->path);
+	h->fd = lock_dir(h->path);
 	if (h->fd < 0)
 		return espl__fail_errno(diag, "cannot open directory '%s'", h->path);
 	return ESPL_OK;
@@ -173,7 +173,7 @@ remove_later(struct removal **r, char *path)
 }
 
 static void
-leave_folder(struct espl__held *h, struct removal **r)
+leave_dir(struct espl__held *h, struct removal **r)
 {
 	if (h->fd >= 0 && rmdir(h->path) != 0 && errno != ENOENT)
 		remove_later(r, espl__strdup(h->path));
@@ -186,9 +186,9 @@ espl__files_leave(struct espl__agent_gang *g)
 	struct removal *r = NULL;
 
 	ESPL__CHECK(g, AGENT_GANG);
-	leave_folder(&g->saving, &r);
+	leave_dir(&g->saving, &r);
 	for (uint32_t i = 0; i < g->start.rank_count; i++)
-		leave_folder(&g->ranks[i].scratch, &r);
+		leave_dir(&g->ranks[i].scratch, &r);
 	if (r != NULL)
 		espl__agent_job(g->agent, &r->head);
 }
@@ -247,7 +247,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 	static unsigned number;
 	struct removal *r = NULL;
 	struct dirent *e;
-	char *folder = espl__trial_folder(a->dir, trial);
+	char *folder = espl__trial_dir(a->dir, trial);
 	DIR *dir = espl__dir_open(folder);
 
 	ESPL__CHECK(a, AGENT);
@@ -393,7 +393,7 @@ espl__files_verify(struct espl__agent_gang *g)
 	espl__agent_job(g->agent, &v->head);
 }
 
-/* ---- is it the folder's fault? ----------------------------------------------------------- */
+/* ---- is it the directory's fault? ----------------------------------------------------------- */
 
 #define PROBE_BYTES ((size_t)1 << 20)
 
@@ -440,9 +440,9 @@ end_probe(struct espl__agent *a, struct espl__task *job)
 		free(g->ranks[i].text);
 		g->ranks[i].text = NULL;
 		espl__rank_fail(&g->ranks[i], "run folder: %s", espl__reason(&p->diag));
-		if (!a->folder_reported) /* where it is, which the text above must not tell */
+		if (!a->dir_reported) /* where it is, which the text above must not tell */
 			espl__agent_log(a, ESPL_ERROR, "%s", p->diag.text);
-		a->folder_reported = 1;
+		a->dir_reported = 1;
 	}
 	free(p->folder);
 	free(p->path);

@@ -116,7 +116,7 @@ static const struct espl__gang_steps steps = { .begin = gang_begin,
 static char *
 restored_from(const char *dir, const struct espl__start *start)
 {
-	char *folder = espl__trial_folder(dir, start->source);
+	char *folder = espl__trial_dir(dir, start->source);
 	char *path = espl__format("%s/checkpoint-%" PRIu64, folder, start->checkpoint);
 
 	free(folder);
@@ -136,7 +136,7 @@ make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 	g->culprit = -1;
 	g->report = g->saving.fd = -1;
 	g->leads = start->ranks[0].rank == 0;
-	g->folder = espl__trial_folder(a->dir, start->trial);
+	g->folder = espl__trial_dir(a->dir, start->trial);
 	g->params = espl__format("%s/params.json", g->folder);
 	g->saving.path = espl__format("%s/saving-%" PRIu64, g->folder, start->gang);
 	if (start->checkpoint != 0)

@@ -5,7 +5,7 @@
  *   agent_clean.c       observations by NVML: the proof that it is clean, memory in use
  *   agent_gpu_verdict.c decides from what NVML and MPS reported
  *   agent_mps.c         the private MPS daemon of one GPU
- *   mps_directory.c     its folder, and the folders that a killed agent left
+ *   mps_directory.c     its directory, and the directories that a killed agent left
  *   mps_ask.c           a question to nvidia-cuda-mps-control
  *
  * All of it runs in the agent's one thread, except for the calls of NVML, which are jobs.

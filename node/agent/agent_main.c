@@ -114,7 +114,7 @@ find_devices(struct espl__agent *a)
 	return 0;
 }
 
-/* ESPALIER_LIBEXEC, or the folder this program is in (of a build tree: the one above .libs). */
+/* ESPALIER_LIBEXEC, or the directory this program is in (of a build tree: the one above .libs). */
 static void
 find_libexec(struct espl__agent *a)
 {

@@ -57,7 +57,7 @@ find_place(void *ctx, const char *name)
 		return espl__format("%s/%s", a->dir, name);
 	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
 		return NULL;
-	folder = espl__trial_folder(a->dir, trial);
+	folder = espl__trial_dir(a->dir, trial);
 	path = espl__format("%s/checkpoint-%" PRIu64, folder, checkpoint);
 	free(folder);
 	return path;
@@ -198,7 +198,7 @@ espl__relay_fetch(struct espl__agent_gang *g)
 
 /* ---- the files of the search -------------------------------------------------------------- */
 
-/* The name of what a gang works in, if that is below the run's folder; else NULL. */
+/* The name of what a gang works in, if that is below the run directory; else NULL. */
 static const char *
 find_files(const struct espl__agent_gang *g)
 {

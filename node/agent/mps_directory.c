@@ -24,7 +24,7 @@
 #define ROOM 60
 
 static const char *
-base_folder(void)
+base_dir(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -33,7 +33,7 @@ base_folder(void)
 
 /* -1: it cannot be opened, or another agent holds it (errno EWOULDBLOCK). */
 static int
-lock_folder(const char *path)
+lock_dir(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), high;
 
@@ -58,14 +58,14 @@ try_make(struct espl__mps_directory *d)
 	int made;
 
 	d->lock = -1;
-	d->path = espl__format("%s/" NAME "XXXXXX", base_folder());
+	d->path = espl__format("%s/" NAME "XXXXXX", base_dir());
 	if (mkdtemp(d->path) == NULL) {
 		free(d->path);
 		d->path = NULL;
 		return -1;
 	}
 	log = espl__format("%s/log", d->path);
-	d->lock = lock_folder(d->path);
+	d->lock = lock_dir(d->path);
 	made = d->lock >= 0 && mkdir(log, 0700) == 0;
 	free(log);
 	if (!made)
@@ -100,7 +100,7 @@ espl__mps_directory_remove(struct espl__mps_directory *d)
 size_t
 espl__mps_directories_sweep(void)
 {
-	const char *base = base_folder();
+	const char *base = base_dir();
 	DIR *dir = opendir(base);
 	struct dirent *entry;
 	size_t ended = 0;
@@ -113,7 +113,7 @@ espl__mps_directories_sweep(void)
 		if (strncmp(entry->d_name, NAME, strlen(NAME)) != 0)
 			continue;
 		d.path = espl__format("%s/%s", base, entry->d_name);
-		d.lock = lock_folder(d.path);
+		d.lock = lock_dir(d.path);
 		if (d.lock < 0 || fstat(d.lock, &st) != 0 || st.st_uid != geteuid()) {
 			if (d.lock >= 0)
 				close(d.lock);

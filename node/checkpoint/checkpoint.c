@@ -1,9 +1,9 @@
 /* checkpoint.c - checkpoints that are either whole or not there.
  *
- * A rank writes files into a saving folder; the agent seals it (check sums, all of it durable,
+ * A rank writes files into a saving directory; the agent seals it (check sums, all of it durable,
  * MANIFEST last) and renames it.  Before a restore every byte is read again: a damaged file is
- * found here and not by the trial.  Names in these folders are the trial's: everything is reached
- * through descriptors, and no symbolic link is followed.
+ * found here and not by the trial.  Names in these directories are the trial's: everything is
+ * reached through descriptors, and no symbolic link is followed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -81,7 +81,7 @@ fail_entry(struct espl__diag *diag, const char *what, const char *path)
 	return espl__fail_errno(diag, "cannot %s '%s' of the checkpoint", what, path);
 }
 
-/* A file system that cannot sync a folder says EINVAL: there is nothing more to do then. */
+/* A file system that cannot sync a directory says EINVAL: there is nothing more to do then. */
 static int
 sync_fd(int fd)
 {
@@ -203,9 +203,9 @@ free_names(char **names, size_t count)
 	free(names);
 }
 
-/* The names in a folder, sorted, "." and ".." left out.  -1 with errno. */
+/* The names in a directory, sorted, "." and ".." left out.  -1 with errno. */
 static int
-list_folder(int fd, char ***names, size_t *count)
+list_dir(int fd, char ***names, size_t *count)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), failed;
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
@@ -237,7 +237,7 @@ list_folder(int fd, char ***names, size_t *count)
 	return 0;
 }
 
-static espl_status seal_folder(struct seal *, int fd, const char *path, unsigned depth);
+static espl_status seal_dir(struct seal *, int fd, const char *path, unsigned depth);
 
 static espl_status
 seal_entry(struct seal *s, int folder, const char *name, const char *path, unsigned depth)
@@ -268,20 +268,20 @@ seal_entry(struct seal *s, int folder, const char *name, const char *path, unsig
 	fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return fail_entry(s->diag, "open", path);
-	status = seal_folder(s, fd, path, depth + 1);
+	status = seal_dir(s, fd, path, depth + 1);
 	close(fd);
 	return status;
 }
 
 static espl_status
-seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
+seal_dir(struct seal *s, int fd, const char *path, unsigned depth)
 {
 	espl_status status = ESPL_OK;
 	char **names;
 	size_t count;
 
 	ESPL__ASSERT(fd >= 0);
-	if (list_folder(fd, &names, &count) != 0)
+	if (list_dir(fd, &names, &count) != 0)
 		return espl__fail_errno(s->diag, "cannot list the checkpoint's directory '%s'",
 		    path);
 	for (size_t i = 0; i < count && status == ESPL_OK; i++) {
@@ -331,7 +331,7 @@ seal_saving(struct seal *s, int folder)
 	s->text.size = 0;
 	s->bytes = s->entries = s->files = 0;
 	espl__print(&s->text, ESPL__CHECKPOINT_HEADER);
-	status = seal_folder(s, folder, "", 0);
+	status = seal_dir(s, folder, "", 0);
 	same = compare_seal(s);
 	if (status == ESPL_OK)
 		status = same;
@@ -361,13 +361,13 @@ seal_saving(struct seal *s, int folder)
 /* ---- publish ----------------------------------------------------------------------------- */
 
 struct publication {
-	int parent, folder;   /* the trial's folder; what was sealed in it */
+	int parent, folder;   /* the trial's directory; what was sealed in it */
 	char *saving, *ready; /* names in parent */
 	const char *place;
 	int exchanged; /* an older one of the same iteration is `ready` */
 };
 
-/* Is the name still that of the folder that was opened?  A trial's process can rename anything
+/* Is the name still that of the directory that was opened?  A trial's process can rename anything
  * there. */
 static int
 is_same(int parent, const char *name, int folder)
@@ -379,7 +379,7 @@ is_same(int parent, const char *name, int folder)
 }
 
 /* An older one of the same iteration makes room at once, so that there is a whole one at any
- * moment. The new one leaves `saving` first: nothing but an empty folder may ever be seen there
+ * moment. The new one leaves `saving` first: nothing but an empty directory may ever be seen there
  * again. */
 static int
 take_place(struct publication *p)

@@ -1,4 +1,5 @@
-/* checkpoint.h - a checkpoint folder: sealed with check sums, put in place at once, proven whole.
+/* checkpoint.h - a checkpoint directory: sealed with check sums, put in place at once, proven
+ * whole.
  *
  * MANIFEST is text: "espalier-manifest 1", one line an entry ("f CRC32C SIZE NAME", "d NAME",
  * "l TARGET NAME"; names %-escaped, by name), then "end COUNT CRC32C" over all lines before.
@@ -9,12 +10,12 @@
 
 #define ESPL__MANIFEST "MANIFEST"
 
-/* Makes a checkpoint of the folder `saving`: MANIFEST for all that is in it, all of it durable,
- * then renamed to `place`, a name in the same folder; an older one there is replaced at once and
+/* Makes a checkpoint of the directory `saving`: MANIFEST for all that is in it, all of it durable,
+ * then renamed to `place`, a name in the same directory; an older one there is replaced at once and
  * removed, and is never seen at `saving`.  *bytes: sum of the files' sizes.  A symbolic link in
- * place of `saving` or of the folder above it is refused.  E_CONFIG: what the trial left there is
- * not a checkpoint (empty, a special file, ...).  Errors of the system are tried again, with pauses
- * of 8.5 s in all; after any failure `saving` holds what the trial left there. */
+ * place of `saving` or of the directory above it is refused.  E_CONFIG: what the trial left there
+ * is not a checkpoint (empty, a special file, ...).  Errors of the system are tried again, with
+ * pauses of 8.5 s in all; after any failure `saving` holds what the trial left there. */
 espl_status espl__checkpoint_keep(const char *saving, const char *place, uint64_t *bytes,
     struct espl__diag *);
 /* Whether it was an error of the system, not of the trial's files. */

@@ -49,7 +49,7 @@ get_name(char *text)
 	return text[0] != '\0' ? 0 : -1;
 }
 
-/* A path that stays in its folder. */
+/* A path that stays in its directory. */
 static int
 is_inside(const char *name)
 {

@@ -6,12 +6,12 @@
 
 struct espl__sealed {
 	char kind;    /* 'f', 'd', 'l' */
-	char *name;   /* relative to the folder, never outside it */
+	char *name;   /* relative to the directory, never outside it */
 	char *target; /* of a link */
 	uint32_t crc; /* of a file */
 	uint64_t size;
 };
-/* The MANIFEST in an open folder. */
+/* The MANIFEST in an open directory. */
 espl_status espl__manifest_read(int folder, struct espl__buf *text, struct espl__diag *);
 /* Its entries, with the last line cut off; NULL: it is damaged.  The text ends with a NUL that is
  * not counted. */

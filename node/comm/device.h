@@ -39,7 +39,7 @@ struct espl__device_module {
 };
 extern const struct espl__device_module espl__device_module;
 
-/* Of another device than the CPU the module is loaded, from ESPALIER_LIBEXEC's folder .libs (a
+/* Of another device than the CPU the module is loaded, from ESPALIER_LIBEXEC's directory .libs (a
  * build tree) or where it is installed.  E_UNSUPPORTED: there is none, or it finds nothing to
  * compute on. ordinal, packing and threads of `view` are the caller's to fill before. */
 espl_status espl__device_open(const char *name, struct espl__device *, struct espl__diag *);

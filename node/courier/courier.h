@@ -1,6 +1,6 @@
-/* courier.h - espalier-courier: carries one sealed folder from a node to a bucket, or back.
+/* courier.h - espalier-courier: carries one sealed directory from a node to a bucket, or back.
  *
- * The agent starts it for one move, with the folder's path as its argument.  It has no keys: for
+ * The agent starts it for one move, with the directory's path as its argument.  It has no keys: for
  * each request it asks the driver for a URL that is signed, over its standard streams, which the
  * agent joins with the driver (wire.h, TREE_LINE).  What moves is the stream of transfer/pack.h.
  *
@@ -15,7 +15,7 @@
  *   part NUMBER ETAG CRC               this part is there
  *   sent MANIFEST_SIZE                 all parts are
  *   moved BYTES                        so far; at most once a second
- *   done                               the folder is here, whole and durable
+ *   done                               the directory is here, whole and durable
  *   failed HOW TEXT                    1: the system or the store; 2: it is not there, or damaged;
  *                                      3: it cannot be written here
  *

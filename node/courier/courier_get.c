@@ -1,4 +1,4 @@
-/* courier_get.c - a folder from the bucket, checked while it is written; one that was cut
+/* courier_get.c - a directory from the bucket, checked while it is written; one that was cut
  * continues where it was. */
 #include "courier/courier.h"
 

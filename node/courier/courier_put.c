@@ -1,4 +1,5 @@
-/* courier_put.c - a folder to the bucket: parts are read one after another and sent side by side.
+/* courier_put.c - a directory to the bucket: parts are read one after another and sent side by
+ * side.
  */
 #include "courier/courier.h"
 

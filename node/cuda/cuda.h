@@ -1,4 +1,4 @@
-/* cuda.h - what the files of the CUDA module share.  Nothing outside this folder includes CUDA.
+/* cuda.h - what the files of the CUDA module share.  Nothing outside this directory includes CUDA.
  *
  *   cuda_device.c  one GPU and its stream behind struct espl__device
  *   cuda_comm.c    NCCL behind struct espl__comm

@@ -52,7 +52,7 @@ on_term(int number)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* In the abstract name space: nothing is left behind, and no folder needs to be shared. */
+/* In the abstract name space: nothing is left behind, and no directory needs to be shared. */
 static socklen_t
 name_socket(struct sockaddr_un *address, const char *lease)
 {

@@ -1,9 +1,10 @@
-/* mover.h - sealed folders (checkpoint/checkpoint.h) that move over the channel between driver and
- * agent.
+/* mover.h - sealed directories (checkpoint/checkpoint.h) that move over the channel between driver
+ * and agent.
  *
- * Each end has a mover.  A folder has a name, the same at both ends, and each end knows the place
- * that belongs to it.  `put` gives the other end what is here; `get` asks it for what is there.
- * Whatever has the digest already is not sent again, so that both can be repeated at any time.
+ * Each end has a mover.  A directory has a name, the same at both ends, and each end knows the
+ * place that belongs to it.  `put` gives the other end what is here; `get` asks it for what is
+ * there. Whatever has the digest already is not sent again, so that both can be repeated at any
+ * time.
  *
  * What moves is cut into chunks, which wait until the other end has taken those before.  How much
  * may be on its way follows from how long that takes: a chunk never waits behind more than a
@@ -11,7 +12,7 @@
  * and everything else on the channel, come before chunks.
  *
  * The channel loses nothing while both ends live.  An end whose other end is a new process calls
- * restart: what had not come to its end begins again, and partial folders are removed.
+ * restart: what had not come to its end begins again, and partial directories are removed.
  *
  * Nothing here waits: files are read and written by tasks that the user runs in threads.
  */
@@ -25,19 +26,19 @@ struct espl__mover;
 
 struct espl__mover_ops {
 	void *ctx;
-	/* Malloc'd path of the folder of this name; NULL: there can be none. */
+	/* Malloc'd path of the directory of this name; NULL: there can be none. */
 	char *(*place)(void *ctx, const char *name);
 	/* Calls espl__move_work in a thread, then espl__move_done in the loop. */
 	void (*work)(void *ctx, struct espl__move *);
-	/* The folder is durable at the other end, or never will be (diag). */
+	/* The directory is durable at the other end, or never will be (diag). */
 	void (*put)(void *ctx, const char *name, const struct espl__diag *);
 	/* It is durable here, because it was asked for or put by the other end; or it was asked
 	 * for and cannot be had (diag). */
 	void (*got)(void *ctx, const char *name, const struct espl__diag *);
-	/* NULL: the content goes over the channel. Otherwise the folder is in a bucket, or will be,
-	 * and lines are exchanged (espl__move_send_line) until espl__move_stored. */
+	/* NULL: the content goes over the channel. Otherwise the directory is in a bucket, or will
+	 * be, and lines are exchanged (espl__move_send_line) until espl__move_stored. */
 	void (*store)(void *ctx, struct espl__move *);
-	/* A line of the other end.  The first one moves a folder that is not ours to send on. */
+	/* A line of the other end.  The first one moves a directory that is not ours to send on. */
 	void (*line)(void *ctx, struct espl__move *, const char *text);
 	/* The move ends: frees what espl__move_slot holds.  Also after espl__mover_free. */
 	void (*gone)(void *ctx, struct espl__move *);
@@ -73,7 +74,7 @@ struct espl__move_view {
 struct espl__move_view espl__move_view(const struct espl__move *);
 void **espl__move_slot(struct espl__move *); /* the user's, at first NULL */
 void espl__move_send_line(struct espl__move *, const char *line);
-/* The taker of the folder has it, durable, or never will (diag): the last word about the move. */
+/* The taker has the directory, durable, or never will (diag): the last word about the move. */
 void espl__move_stored(struct espl__move *, const struct espl__diag *, int64_t now);
 void espl__move_work(struct espl__move *);
 void espl__move_done(struct espl__move *, int64_t now);

@@ -80,7 +80,7 @@ espl__move_end(struct espl__move *v)
 		free_move(v);
 }
 
-/* The same, and reports the outcome to the user, who may want the folder again at once. */
+/* The same, and reports the outcome to the user, who may want the directory again at once. */
 void
 espl__move_finish(struct espl__move *v, int tell, const struct espl__diag *how)
 {

@@ -1,4 +1,4 @@
-/* mover_send.c - the end that has a folder: offers it, and sends chunks as they are taken. */
+/* mover_send.c - the end that has a directory: offers it, and sends chunks as they are taken. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define DELAY (MS / 8) /* and a quarter of the least: chunks queue */
 #define ALONE_EVERY (2000 * MS)
 #define ROUND 8   /* measurements that count */
-#define SENDERS 4 /* folders on their way at once */
+#define SENDERS 4 /* directories on their way at once */
 
 void
 espl__mover_open(struct espl__mover *m)

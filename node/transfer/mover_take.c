@@ -1,4 +1,4 @@
-/* mover_take.c - the end that gets a folder: writes chunks, and puts it in place. */
+/* mover_take.c - the end that gets a directory: writes chunks, and puts it in place. */
 #include <stdlib.h>
 #include <string.h>
 

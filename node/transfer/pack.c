@@ -36,7 +36,7 @@ close_file(int *fd)
 	*fd = -1;
 }
 
-/* ---- from a folder ------------------------------------------------------------------------ */
+/* ---- from a directory ------------------------------------------------------------------------ */
 
 /* A copy of MANIFEST to be cut into lines. */
 static char *
@@ -154,7 +154,7 @@ espl__pack_close(struct espl__pack *p)
 	espl__buf_free(&p->lines);
 }
 
-/* ---- to a folder -------------------------------------------------------------------------- */
+/* ---- to a directory -------------------------------------------------------------------------- */
 
 char *
 espl__pack_part(const char *place)
@@ -198,8 +198,8 @@ end_file(struct espl__unpack *u, struct espl__diag *diag)
 	return status;
 }
 
-/* Makes folders up to the next file, which it creates.  Links come last: nothing is ever written
- * through one. */
+/* Makes directories up to the next file, which it creates.  Links come last: nothing is ever
+ * written through one. */
 static espl_status
 next_file(struct espl__unpack *u, struct espl__diag *diag)
 {
@@ -306,7 +306,7 @@ espl__unpack_write(struct espl__unpack *u, const uint8_t *at, size_t size, struc
 	return status;
 }
 
-/* Links, and every folder to the disk. */
+/* Links, and every directory to the disk. */
 static espl_status
 finish_tree(struct espl__unpack *u, struct espl__diag *diag)
 {

@@ -1,8 +1,8 @@
-/* pack.h - a sealed folder (checkpoint/checkpoint.h) as one stream of bytes, and back.
+/* pack.h - a sealed directory (checkpoint/checkpoint.h) as one stream of bytes, and back.
  *
  * Stream: u32 size of MANIFEST, MANIFEST; then for each file, in its order, u32 mode, content.
- * The digest of a folder is that of its MANIFEST, which holds the check sum of every file: two
- * folders of one digest have the same content.
+ * The digest of a directory is that of its MANIFEST, which holds the check sum of every file: two
+ * directories of one digest have the same content.
  *
  * All of it works with files: it belongs into a thread.
  */
@@ -26,7 +26,7 @@ espl_status espl__pack_read(struct espl__pack *, size_t most, struct espl__buf *
 void espl__pack_close(struct espl__pack *);
 
 struct espl__unpack {
-	char *place, *part; /* part: the folder being filled, beside `place` */
+	char *place, *part; /* part: the directory being filled, beside `place` */
 	int folder, file;
 	uint64_t digest, left;
 	uint64_t entries, seen; /* as MANIFEST says; so far */
@@ -36,7 +36,7 @@ struct espl__unpack {
 	char *line;
 	int stage;
 };
-/* A new folder for the content of `digest`. `place` keeps its content until close. */
+/* A new directory for the content of `digest`. `place` keeps its content until close. */
 espl_status espl__unpack_open(struct espl__unpack *, const char *place, uint64_t digest,
     struct espl__diag *);
 espl_status espl__unpack_write(struct espl__unpack *, const uint8_t *, size_t, struct espl__diag *);
@@ -45,10 +45,10 @@ espl_status espl__unpack_write(struct espl__unpack *, const uint8_t *, size_t, s
 espl_status espl__unpack_close(struct espl__unpack *, struct espl__diag *);
 /* Frees it, and removes what was not put in place. */
 void espl__unpack_drop(struct espl__unpack *);
-/* Name of a new folder beside `place`, malloc'd; and what is in it into place, durable when its
+/* Name of a new directory beside `place`, malloc'd; and what is in it into place, durable when its
  * parent is synced: then `part` holds what was there, or is gone.  -1 with errno. */
 char *espl__pack_part(const char *place);
 int espl__pack_place(const char *part, const char *place);
-/* Names of folders being filled begin with this; those of dead processes may be removed. */
+/* Names of directories being filled begin with this; those of dead processes may be removed. */
 #define ESPL__UNPACK_PREFIX ".incoming-"
 #endif

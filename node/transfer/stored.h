@@ -1,5 +1,5 @@
-/* stored.h - a checkpoint whose content is in a bucket: its place contains a folder with the file
- * STORED, which describes where. Text: "espalier-stored 1", DIGEST SIZE KEY.
+/* stored.h - a checkpoint whose content is in a bucket: its place contains a directory with the
+ * file STORED, which describes where. Text: "espalier-stored 1", DIGEST SIZE KEY.
  */
 #ifndef ESPL__STORED_H
 #define ESPL__STORED_H
@@ -16,6 +16,6 @@ void espl__stored_free(struct espl__stored *);
 espl_status espl__stored_read(const char *place, struct espl__stored *, struct espl__diag *);
 /* In place at once, and durable; what was there is removed. */
 espl_status espl__stored_write(const char *place, const struct espl__stored *, struct espl__diag *);
-/* 0: there is no sealed folder at this place, nor one that is in a bucket. */
+/* 0: there is no sealed directory at this place, nor one that is in a bucket. */
 uint64_t espl__stored_digest(const char *folder);
 #endif

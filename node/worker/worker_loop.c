@@ -122,10 +122,10 @@ send_report(struct espl__worker *w, const struct report *r, struct espl__diag *d
 	return espl__worker_send_line(w, diag);
 }
 
-/* The last checkpoint may still be on its way to its place: then the folder is not empty, or is
+/* The last checkpoint may still be on its way to its place: then the directory is not empty, or is
  * not there.  Only after SIGTERM is that not settled already by the answer to a report. */
 static void
-wait_for_folder(const struct espl__worker *w)
+wait_for_dir(const struct espl__worker *w)
 {
 	for (int ms = 1;; ms = ms < 50 ? ms * 2 : 50) {
 		DIR *folder = opendir(w->env.save);
@@ -147,7 +147,7 @@ save_checkpoint(struct espl__worker *w, struct espl__diag *diag)
 	espl_status status;
 
 	ESPL__ASSERT(w->env.rank == 0);
-	wait_for_folder(w);
+	wait_for_dir(w);
 	status = espl__worker_save(w, diag);
 	if (status != ESPL_OK)
 		return status;

@@ -2,7 +2,7 @@
  * runs.
  *
  * An iteration lasts iteration_s divided by the gang's width; the loss follows from the parameter
- * x alone. In simulation (no scratch folder) nothing is slept: the virtual clock does it.
+ * x alone. In simulation (no scratch directory) nothing is slept: the virtual clock does it.
  */
 #include <errno.h>
 #include <time.h>

@@ -1,12 +1,12 @@
 #!/bin/bash
 # golden.sh - notices when the behavior of espalier changes.
 #
-#	golden.sh [--quick] [--files] save FOLDER [NAME...]
-#	golden.sh [--quick] compare FOLDER [NAME...]
+#	golden.sh [--quick] [--files] save DIR [NAME...]
+#	golden.sh [--quick] compare DIR [NAME...]
 #
 # It simulates every configuration of `cases` with five seeds and records what espalier prints and keeps.  `save`
-# writes FOLDER/hashes, a line for each record, and with --files the records themselves to FOLDER/files.  `compare`
-# runs everything again, names every record that differs and exits with 1 if there is one.  Where FOLDER/files is
+# writes DIR/hashes, a line for each record, and with --files the records themselves to DIR/files.  `compare`
+# runs everything again, names every record that differs and exits with 1 if there is one.  Where DIR/files is
 # there, it prints the `diff` command that shows the change.  --quick takes the cases marked `quick`, with seeds 1
 # and 2: `golden.sh --quick compare tests/golden` compares with the hashes kept here, and `save` accepts a change.
 # With NAMEs only those cases run, and `compare` looks at no others.

@@ -61,7 +61,7 @@ report 'files that pages for contributors name exist' "$(
 	done)"
 report 'words that docs/style.md rules out' "$(
 	# shellcheck disable=SC2086
-	grep -n -i -w -E 'anew|for ever|in good order|whoever|so many|nobody|in vain|besides|(is|are) told|is said|to be had|goes on' $(echo "$written" | grep -v '^docs/style.md$'))"
+	grep -n -i -w -E 'anew|for ever|in good order|whoever|so many|nobody|in vain|besides|(is|are) told|is said|to be had|goes on|folders?' $(echo "$written" | grep -v '^docs/style.md$'))"
 version=$(sed -n 's/^AC_INIT(\[espalier\], \[\(.*\)\])$/\1/p' configure.ac)
 report 'packages have the version of configure.ac' "$(
 	# The tarball has no debian/.

@@ -175,7 +175,7 @@ Test(journal, damage_is_told_from_a_cut)
 	unlink(name);
 	cr_assert_eq(mkdir(name, 0777), 0);
 	cr_expect_eq(espl__journal_open(name, &r, &h, &diag), ESPL_E_CONFIG);
-	cr_expect(strstr(diag.text, "is a folder, not a journal") != NULL, "%s", diag.text);
+	cr_expect(strstr(diag.text, "is a directory, not a journal") != NULL, "%s", diag.text);
 	cr_assert_eq(rmdir(name), 0);
 }
 

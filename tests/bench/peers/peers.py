@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """peers.py - the throughput of our search algorithms beside other tuners', on the same loads in one go.
 
-    peers.py --venv FOLDER [--install] [--trials N] [--observations N] [--table FILE] [--json FILE]
+    peers.py --venv DIR [--install] [--trials N] [--observations N] [--table FILE] [--json FILE]
 
-FOLDER, outside this tree, holds a virtual environment for each peer; --install makes what is missing there from
+DIR, outside this tree, holds a virtual environment for each peer; --install makes what is missing there from
 the Python package index.  Each load is an ask/tell loop (common.py) over N trials with a trivial objective; ours is
 bench_algorithms (BENCH names it; it finds the plugins through ESPALIER_PLUGIN_PATH).  All figures are of the processor,
 one thread.  What is compared is the fastest peer: exit status 1 where we are not 100 times as fast on random, sha,

@@ -1,10 +1,10 @@
-/* run_folder.c - a run's folder: its name, the copies of all input files, run.cfg.
+/* run_dir.c - a run directory: its name, the copies of all input files, run.cfg.
  *
  * run.cfg appears last and by one atomic, exclusive step, so that two drivers cannot begin in
- * one folder and a driver killed before that leaves nothing that looks like a run.
+ * one directory and a driver killed before that leaves nothing that looks like a run.
  */
 #include "base/assert.h"
-#include "cli/run_folder.h"
+#include "cli/run_dir.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -23,7 +23,7 @@
 #define INPUT_MAX ((size_t)1 << 30)
 
 int
-espl__folder_has(const char *dir, const char *name)
+espl__run_dir_has(const char *dir, const char *name)
 {
 	char *path = espl__format("%s/%s", dir, name);
 	struct stat st;
@@ -34,7 +34,7 @@ espl__folder_has(const char *dir, const char *name)
 }
 
 int
-espl__folder_asked(const char *dir)
+espl__run_dir_asked(const char *dir)
 {
 	struct espl__run_config *config;
 	char *path = espl__format("%s/run.cfg", dir);
@@ -49,7 +49,7 @@ espl__folder_asked(const char *dir)
 }
 
 espl_status
-espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
+espl__run_dir_find(const char *given, char **dir, struct espl__diag *diag)
 {
 	char full[PATH_MAX];
 
@@ -57,7 +57,7 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 	if (realpath(given, full) == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", given,
 		    strerror(errno));
-	if (!espl__folder_has(full, "run.cfg")) {
+	if (!espl__run_dir_has(full, "run.cfg")) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a run directory (no run.cfg)",
 		    given);
 		espl__hint(diag, "give the directory that `espalier run` created");
@@ -67,7 +67,7 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-/* A link, or a folder in which others can write, leads to what they wrote. */
+/* A link, or a directory in which others can write, leads to what they wrote. */
 static espl_status
 check_place(const char *path, struct espl__diag *diag)
 {
@@ -107,7 +107,7 @@ check_all(const char *folder, espl_status check(const char *, struct espl__diag 
 	return status;
 }
 
-/* The folder of a run or of an experiment in it: run.cfg, and what that includes. */
+/* The directory of a run or of an experiment in it: run.cfg, and what that includes. */
 static espl_status
 check_experiment(const char *folder, struct espl__diag *diag)
 {
@@ -116,11 +116,11 @@ check_experiment(const char *folder, struct espl__diag *diag)
 	     *files = espl__format("%s/" ESPL__RUN_FILES, folder);
 	espl_status status = check_place(folder, diag);
 
-	if (status == ESPL_OK && espl__folder_has(folder, "run.cfg"))
+	if (status == ESPL_OK && espl__run_dir_has(folder, "run.cfg"))
 		status = espl__check_owner(path, diag);
 	if (status == ESPL_OK)
 		status = check_all(inputs, espl__check_owner, diag);
-	if (status == ESPL_OK && espl__folder_has(folder, ESPL__RUN_FILES))
+	if (status == ESPL_OK && espl__run_dir_has(folder, ESPL__RUN_FILES))
 		status = check_place(files, diag);
 	free(path);
 	free(inputs);
@@ -129,7 +129,7 @@ check_experiment(const char *folder, struct espl__diag *diag)
 }
 
 espl_status
-espl__folder_check(const char *dir, struct espl__diag *diag)
+espl__run_dir_check(const char *dir, struct espl__diag *diag)
 {
 	char *experiments = espl__format("%s/experiments", dir);
 	espl_status status = check_experiment(dir, diag);
@@ -262,7 +262,7 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 		if (strcmp(in->sources[i], absolute) == 0)
 			return in->names[i];
 	}
-	/* What is no file (a folder of data, a device) stays where it is. */
+	/* What is no file (a directory of data, a device) stays where it is. */
 	if (in->status != ESPL_OK ||
 	    (!warm && !env && !replayed && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
 		return NULL;
@@ -294,7 +294,7 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 	if (status == ESPL_OK) {
 		rc = link(temporary, path);
 		/* Some filesystems know no links. */
-		if (rc < 0 && errno != EEXIST && !espl__folder_has(dir, "run.cfg"))
+		if (rc < 0 && errno != EEXIST && !espl__run_dir_has(dir, "run.cfg"))
 			rc = rename(temporary, path);
 		if (rc < 0 && errno == EEXIST)
 			status = espl__fail(diag, ESPL_E_BUSY,
@@ -316,13 +316,13 @@ write_entry(const struct espl__inputs *s, const char *dir, uint32_t number, stru
 	espl_status status = espl__dir_make(folder, diag);
 
 	if (status == ESPL_OK)
-		status = espl__folder_write(s, folder, diag);
+		status = espl__run_dir_write(s, folder, diag);
 	free(folder);
 	return status;
 }
 
 espl_status
-espl__folder_write(const struct espl__inputs *s, const char *dir, struct espl__diag *diag)
+espl__run_dir_write(const struct espl__inputs *s, const char *dir, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	struct input_copies in;
@@ -364,7 +364,7 @@ espl__folder_write(const struct espl__inputs *s, const char *dir, struct espl__d
 	return status;
 }
 
-/* ---- the folder ----------------------------------------------------------------------------- */
+/* ---- the directory ------------------------------------------------------------------------ */
 
 /* Files that a run creates, and that are removed if the run is undone. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
@@ -413,11 +413,11 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 	*made = stat(given, &st) < 0;
 	if (!*made && !S_ISDIR(st.st_mode))
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a directory", given);
-	if (!*made && (espl__folder_has(given, "run.cfg") || espl__folder_has(given, "journal")))
+	if (!*made && (espl__run_dir_has(given, "run.cfg") || espl__run_dir_has(given, "journal")))
 		return refuse_used_dir(given, diag);
 	/* Files with these names belong to others: neither overwrite nor remove them. */
 	for (i = 0; !*made && i < OWN_NAMES; i++) {
-		if (strcmp(own_names[i], "lock") == 0 || !espl__folder_has(given, own_names[i]))
+		if (strcmp(own_names[i], "lock") == 0 || !espl__run_dir_has(given, own_names[i]))
 			continue;
 		(void)espl__fail(diag, ESPL_E_CONFIG,
 		    "'%s' already contains '%s', which a run would create", given, own_names[i]);
@@ -433,7 +433,7 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 }
 
 espl_status
-espl__folder_make(const struct espl__inputs *s, const char *given, const char *faults, char **dir,
+espl__run_dir_make(const struct espl__inputs *s, const char *given, const char *faults, char **dir,
     int *made, struct espl__diag *diag)
 {
 	char *path = espl__strdup(given), *to, full[PATH_MAX];
@@ -456,11 +456,11 @@ espl__folder_make(const struct espl__inputs *s, const char *given, const char *f
 		free(to);
 	}
 	if (status == ESPL_OK)
-		status = espl__folder_write(s, *dir, diag);
+		status = espl__run_dir_write(s, *dir, diag);
 	if (status != ESPL_OK) {
 		/* BUSY: what is there now belongs to the other driver. */
 		if (status != ESPL_E_BUSY)
-			espl__folder_undo(*dir, *made);
+			espl__run_dir_undo(*dir, *made);
 		free(*dir);
 		*dir = NULL;
 	}
@@ -468,7 +468,7 @@ espl__folder_make(const struct espl__inputs *s, const char *given, const char *f
 }
 
 void
-espl__folder_undo(const char *dir, int made)
+espl__run_dir_undo(const char *dir, int made)
 {
 	size_t i;
 	char *path;
