@@ -9,6 +9,7 @@
 #include <string.h>
 #include <espalier/kit/extrapolate.h>
 #include <espalier/kit/rung_table.h>
+#include <espalier/kit/array.h>
 #include "combinations.h"
 #include "shared.h"
 
@@ -225,19 +226,16 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 {
 	struct spottune *search = self;
 	struct course *course = find_course(search, trial);
+	struct espl_point *points;
 
 	ESPL_ASSERT(search != NULL && search->magic == SPOTTUNE_MAGIC);
 	if (course == NULL)
 		return ESPL_OK;
-	if (course->count == course->room) {
-		uint32_t room = course->room + course->room / 2 + 8;
-		struct espl_point *points = realloc(course->points, room * sizeof *points);
-
-		if (points == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u reports", room);
-		course->points = points;
-		course->room = room;
-	}
+	points = espl_array_grow(course->points, &course->room, course->count + 1, sizeof *points);
+	if (points == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u reports",
+		    course->count + 1);
+	course->points = points;
 	course->points[course->count].x = (double)seen->iteration;
 	course->points[course->count].y = search->maximize ? -seen->loss : seen->loss;
 	course->count++;

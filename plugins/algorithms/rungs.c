@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/array.h>
 #include "rungs.h"
 
 #define RUNGS_MOST 64u /* 2^63 iterations are more than there are */
@@ -104,17 +105,12 @@ pop_place(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
 static espl_status
 reserve_places(struct rungs_heap *heap, uint32_t more)
 {
-	uint64_t room = (uint64_t)heap->count + more;
-	struct rungs_place *places;
+	struct rungs_place *places =
+	    espl_array_grow(heap->places, &heap->room, heap->count + more, sizeof *places);
 
-	if (room <= heap->room)
-		return ESPL_OK;
-	room += room / 2 + 8;
-	places = realloc(heap->places, (size_t)room * sizeof *places);
 	if (places == NULL)
 		return ESPL_E_NOMEM;
 	heap->places = places;
-	heap->room = (uint32_t)room;
 	return ESPL_OK;
 }
 
@@ -162,18 +158,14 @@ static espl_status
 make_room(struct rungs_rung *rung, struct espl_error *error)
 {
 	struct rungs_result *results;
-	uint64_t room = (uint64_t)rung->count + rung->count / 2 + 8;
 
 	if (rung->count >= UINT32_MAX / 4)
 		return espl_fail(error, ESPL_E_LIMIT, "a rung holds at most %u results",
 		    UINT32_MAX / 4);
-	if (rung->count == rung->room) {
-		results = realloc(rung->results, (size_t)room * sizeof *results);
-		if (results == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		rung->results = results;
-		rung->room = (uint32_t)room;
-	}
+	results = espl_array_grow(rung->results, &rung->room, rung->count + 1, sizeof *results);
+	if (results == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	rung->results = results;
 	if (reserve_places(&rung->top, 1) != ESPL_OK ||
 	    reserve_places(&rung->others, 1) != ESPL_OK ||
 	    reserve_places(&rung->ready, 2) != ESPL_OK)

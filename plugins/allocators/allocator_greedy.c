@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/array.h>
 #include "pool.h"
 
 enum { GPUS, OFFER, PERIOD, HALVINGS, EVENTS };
@@ -92,15 +93,12 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 static int
 add_runner(struct greedy *greedy, uint32_t index, uint32_t gpus, espl_time started, int whole)
 {
-	if (greedy->count == greedy->room) {
-		uint32_t room = 2 * greedy->room + 32;
-		struct runner *more = realloc(greedy->runners, room * sizeof *more);
+	struct runner *more =
+	    espl_array_grow(greedy->runners, &greedy->room, greedy->count + 1, sizeof *more);
 
-		if (more == NULL)
-			return 0;
-		greedy->runners = more;
-		greedy->room = room;
-	}
+	if (more == NULL)
+		return 0;
+	greedy->runners = more;
 	greedy->runners[greedy->count++] = (struct runner){ .index = index,
 		.gpus = gpus,
 		.started = started,

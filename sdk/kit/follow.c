@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include <espalier/kit/array.h>
 #include <espalier/kit/assert.h>
 #include <espalier/kit/follow.h>
 
@@ -55,6 +56,7 @@ static espl_status
 espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 {
 	struct espl_follow_at *at = &f->at[item->bracket];
+	struct espl_followed *items;
 
 	ESPL_ASSERT(item->bracket < f->count);
 	if (at->stage != item->stage) { /* a stage begins: the one before is over */
@@ -65,16 +67,11 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 		at->keep = ESPL_ANY;
 		at->strewn = 0;
 	}
-	if (at->count == at->size) {
-		uint32_t size = at->size > 0 ? at->size * 2 : 64;
-		struct espl_followed *items =
-		    (struct espl_followed *)realloc(at->items, size * sizeof *items);
-
-		if (items == NULL)
-			return ESPL_E_NOMEM;
-		at->items = items;
-		at->size = size;
-	}
+	items = (struct espl_followed *)espl_array_grow(at->items, &at->size, at->count + 1,
+	    sizeof *items);
+	if (items == NULL)
+		return ESPL_E_NOMEM;
+	at->items = items;
 	/* espl_follow_gone searches by id. */
 	ESPL_ASSERT(at->count == 0 || at->items[at->count - 1].id < item->id);
 	at->items[at->count].id = item->id;

@@ -14,23 +14,6 @@ espl_node_map_free(struct espl_node_map *map)
 	memset(map, 0, sizeof *map);
 }
 
-void *
-espl_array_grow(void *at, uint32_t *room, uint32_t count, size_t size)
-{
-	uint32_t more = *room > 0 ? *room : 16;
-	void *bigger;
-
-	ESPL_ASSERT(size > 0);
-	if (count <= *room)
-		return at;
-	while (more < count)
-		more = more > UINT32_MAX / 2 ? count : more * 2;
-	bigger = realloc(at, more * size);
-	if (bigger != NULL)
-		*room = more;
-	return bigger;
-}
-
 static void
 espl_node_map_link(struct espl_node_map *map, uint32_t i)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include <espalier/kit/array.h>
 #include <espalier/kit/assert.h>
 #include <espalier/kit/roster.h>
 
@@ -303,13 +304,11 @@ espl_roster_append(struct espl_roster *roster, const struct espl_item *item)
 			    roster->count * sizeof *roster->room);
 			roster->head = 0;
 		} else {
-			uint32_t size = roster->size > 0 ? roster->size * 2 : 64;
-
-			entry = (struct espl_entry *)realloc(roster->room, size * sizeof *entry);
+			entry = (struct espl_entry *)espl_array_grow(roster->room, &roster->size,
+			    roster->size + 1, sizeof *entry);
 			if (entry == NULL)
 				return ESPL_E_NOMEM;
 			roster->room = entry;
-			roster->size = size;
 		}
 	}
 	entry = espl_roster_at(roster, roster->count);
@@ -458,21 +457,17 @@ espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, u
     uint32_t gpus, uint32_t packing, uint32_t flags)
 {
 	struct espl_entry *entry = espl_roster_at(roster, index);
+	struct espl_touch *more;
 	struct espl_grant grant;
 	espl_status status;
 
 	ESPL_ASSERT(index < roster->count && !roster->broken);
 	ESPL_ASSERT(packing > 0 || gpus == 0);
-	if (roster->touched_count == roster->touched_size) {
-		uint32_t size = roster->touched_size > 0 ? roster->touched_size * 2 : 64;
-		struct espl_touch *more =
-		    (struct espl_touch *)realloc(roster->touched, size * sizeof *more);
-
-		if (more == NULL)
-			return ESPL_E_NOMEM;
-		roster->touched = more;
-		roster->touched_size = size;
-	}
+	more = (struct espl_touch *)espl_array_grow(roster->touched, &roster->touched_size,
+	    roster->touched_count + 1, sizeof *more);
+	if (more == NULL)
+		return ESPL_E_NOMEM;
+	roster->touched = more;
 	memset(&grant, 0, sizeof grant);
 	grant.size = (uint32_t)sizeof grant;
 	grant.flags = flags;

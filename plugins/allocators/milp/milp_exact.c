@@ -1,6 +1,7 @@
 /* milp_exact.c - the best plan, proven: prices, then all plans that lose little at them. */
 #include <math.h>
 #include <string.h>
+#include <espalier/kit/array.h>
 #include "milp_problem.h"
 
 /* ---- core ------------------------------------------------------------------------------------ */
@@ -81,23 +82,19 @@ take_sequence(void *ctx, const uint8_t *choice, double profit, double least)
 {
 	struct search *s = ctx;
 	struct member *m = &s->members[s->count];
+	struct option *options;
 
 	s->spent++;
 	if (m->count >= s->core->states || s->spent >= s->core->effort) {
 		s->core->cut = 1;
 		return INFINITY;
 	}
-	if (m->count == m->room) {
-		uint32_t room = m->room > 0 ? 2 * m->room : 16;
-		struct option *more = realloc(m->options, room * sizeof *more);
-
-		if (more == NULL) {
-			s->nomem = 1;
-			return INFINITY;
-		}
-		m->options = more;
-		m->room = room;
+	options = espl_array_grow(m->options, &m->room, m->count + 1, sizeof *options);
+	if (options == NULL) {
+		s->nomem = 1;
+		return INFINITY;
 	}
+	m->options = options;
 	memcpy(m->options[m->count].choice, choice, s->steps);
 	m->options[m->count++].loss = s->top > profit ? s->top - profit : 0;
 	return least;

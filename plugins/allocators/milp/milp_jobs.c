@@ -1,6 +1,7 @@
 /* milp_jobs.c - turns the view into a problem: which jobs take part, and with what weight. */
 #include <math.h>
 #include <string.h>
+#include <espalier/kit/array.h>
 #include "../pool.h"
 #include "milp_jobs.h"
 
@@ -86,15 +87,12 @@ join_job(struct milp_case *c, const struct espl_alloc_view *view, struct espl_ro
 static int
 drop_item(struct milp_case *c, uint32_t index)
 {
-	if (c->dropped_count == c->dropped_room) {
-		uint32_t room = 2 * c->dropped_room + 16;
-		uint32_t *more = realloc(c->dropped, room * sizeof *more);
+	uint32_t *more =
+	    espl_array_grow(c->dropped, &c->dropped_room, c->dropped_count + 1, sizeof *more);
 
-		if (more == NULL)
-			return 0;
-		c->dropped = more;
-		c->dropped_room = room;
-	}
+	if (more == NULL)
+		return 0;
+	c->dropped = more;
 	c->dropped[c->dropped_count++] = index;
 	return 1;
 }

@@ -1,4 +1,5 @@
 /* milp_steps.c - a knapsack for each step (milp_problem.h). */
+#include <espalier/kit/array.h>
 #include "milp_problem.h"
 #include <math.h>
 #include <string.h>
@@ -45,15 +46,12 @@ allocator_milp_steps_fits(const struct milp_problem *problem, const struct milp_
 int
 allocator_milp_steps_add(struct milp_steps *steps, uint32_t job)
 {
-	if (steps->count == steps->room) {
-		uint32_t room = steps->room > 0 ? 2 * steps->room : 64;
-		uint32_t *more = realloc(steps->members, room * sizeof *more);
+	uint32_t *more =
+	    espl_array_grow(steps->members, &steps->room, steps->count + 1, sizeof *more);
 
-		if (more == NULL)
-			return 0;
-		steps->members = more;
-		steps->room = room;
-	}
+	if (more == NULL)
+		return 0;
+	steps->members = more;
 	steps->members[steps->count++] = job;
 	return 1;
 }

@@ -1,5 +1,6 @@
 /* planner_net.c - the useful choices of every stage, and improving a path through them by small
  * changes. */
+#include <espalier/kit/array.h>
 #include "planner_private.h"
 
 #define NO_WAY 1e30 /* seconds until nodes come that are not sold */
@@ -52,18 +53,12 @@ is_needless(const struct planner_net *net, const struct planner_choice *a,
 static espl_status
 room_for(struct planner_row *row, uint32_t count)
 {
-	struct planner_choice *choices;
-	uint32_t room = row->room > 0 ? row->room : 32;
+	struct planner_choice *choices =
+	    espl_array_grow(row->choices, &row->room, count, sizeof *choices);
 
-	if (count <= row->room)
-		return ESPL_OK;
-	while (room < count)
-		room *= 2;
-	choices = realloc(row->choices, room * sizeof *choices);
 	if (choices == NULL)
 		return ESPL_E_NOMEM;
 	row->choices = choices;
-	row->room = room;
 	return ESPL_OK;
 }
 

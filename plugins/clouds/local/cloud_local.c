@@ -14,6 +14,7 @@
 #include <espalier/cloud.h>
 #include <espalier/host.h>
 #include <espalier/util.h>
+#include <espalier/kit/array.h>
 #include <espalier/kit/assert.h>
 
 #include "cloud_local_slots.h"
@@ -382,16 +383,13 @@ report_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state stat
 static espl_status
 answer_later(struct local *l, uint64_t lease, uint32_t node, espl_span after)
 {
-	ESPL_ASSERT(l->io != NULL);
-	if (l->pending_count == l->pending_cap) {
-		uint32_t cap = l->pending_cap > 0 ? l->pending_cap * 2 : 16;
-		struct pending *more = realloc(l->pending, cap * sizeof *more);
+	struct pending *more =
+	    espl_array_grow(l->pending, &l->pending_cap, l->pending_count + 1, sizeof *more);
 
-		if (more == NULL)
-			return ESPL_E_NOMEM;
-		l->pending = more;
-		l->pending_cap = cap;
-	}
+	ESPL_ASSERT(l->io != NULL);
+	if (more == NULL)
+		return ESPL_E_NOMEM;
+	l->pending = more;
 	l->pending[l->pending_count].lease = lease;
 	l->pending[l->pending_count++].node = node;
 	return l->io->timer(l->io, after, lease);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/array.h>
 #include <espalier/kit/assert.h>
 
 #include "cloud_slurm.h"
@@ -202,21 +203,16 @@ job_of(const struct slurm_cloud *cloud, const char *token)
 static struct slurm_job *
 add_job(struct slurm_cloud *cloud, uint64_t lease, const char *token)
 {
-	struct slurm_job *job = calloc(1, sizeof *job);
+	struct slurm_job *job = calloc(1, sizeof *job),
+			 **list = espl_array_grow(cloud->jobs, &cloud->capacity, cloud->count + 1,
+			     sizeof *list);
 
-	if (job != NULL && cloud->count == cloud->capacity) {
-		uint32_t capacity = 2 * cloud->capacity + 8;
-		struct slurm_job **list = realloc(cloud->jobs, capacity * sizeof(*list));
-
-		if (list == NULL) {
-			free(job);
-			return NULL;
-		}
+	if (list != NULL)
 		cloud->jobs = list;
-		cloud->capacity = capacity;
-	}
-	if (job == NULL)
+	if (list == NULL || job == NULL) {
+		free(job);
 		return NULL;
+	}
 	job->lease = lease;
 	job->since = cloud->polls + 1;
 	job->completing = ESPL_NEVER;

@@ -10,6 +10,7 @@
  */
 #ifndef ESPALIER_KIT_NODE_MAP_H
 #define ESPALIER_KIT_NODE_MAP_H
+#include <espalier/kit/array.h>
 #include <espalier/placer.h>
 #ifdef __cplusplus
 extern "C" {
@@ -43,9 +44,6 @@ struct espl_node_map {
 };
 
 void espl_node_map_free(struct espl_node_map *map);
-/* Makes room for `count` elements of `size` bytes; NULL: out of memory, and the old array is still
- * valid. */
-void *espl_array_grow(void *at, uint32_t *room, uint32_t count, size_t size);
 /* Begins a call: nodes are the view's, by id.  ESPL_E_NOMEM. */
 espl_status espl_node_map_load(struct espl_node_map *map, const struct espl_node *const *nodes,
     uint32_t count);
