@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 
@@ -79,5 +80,23 @@ espl__trial_dir(const char *dir, uint64_t trial)
 	if (search == 0)
 		return espl__format("%s/trials/%llu", dir, number);
 	return espl__format("%s/experiments/%llu/trials/%llu", dir, search, number);
+}
+
+/* Where the directory of this name, a checkpoint's or that of a search's files, is below the run
+ * directory.  Malloc'd; NULL: it is no such name. */
+static inline char *
+espl__named_place(const char *dir, const char *name)
+{
+	uint64_t trial, checkpoint;
+	char *trial_dir, *place;
+
+	if (espl__is_files_name(name))
+		return espl__format("%s/%s", dir, name);
+	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
+		return NULL;
+	trial_dir = espl__trial_dir(dir, trial);
+	place = espl__format("%s/checkpoint-%" PRIu64, trial_dir, checkpoint);
+	free(trial_dir);
+	return place;
 }
 #endif

@@ -67,7 +67,7 @@ fits_all(const struct espl__exec *x, const struct espl__item *item, const struct
 		struct espl__machine *n;
 		struct espl__gpu *g = espl__gpu_at(&x->fleet, &slots[i], &n);
 		if (g == NULL || !n->live || n->pub.owner != item->view.owner ||
-		    !espl__gpu_fits(g, item->trial, slots[i].packing))
+		    !espl__gpu_fits(g, item->trial, slots[i].packing, 0))
 			return 0;
 	}
 	return count == 0 || count == item->pub.granted.gpus;
@@ -219,7 +219,7 @@ espl__item_is_clear(const struct espl__exec *x, const struct espl__item *item)
 		struct espl__machine *n;
 		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
 		if (gpu == NULL || n->pub.state != ESPL_NODE_READY ||
-		    !espl__gpu_is_clear_for(gpu, item->trial, item->target[i].packing))
+		    !espl__gpu_fits(gpu, item->trial, item->target[i].packing, 1))
 			return 0;
 	}
 	return item->target_count > 0;

@@ -114,14 +114,8 @@ submit(const struct espl_compute *c, const struct espl_compute_request *request,
     struct espl_error *error)
 {
 	struct espl__exec *x = c->ctx;
-	struct espl__diag diag = ESPL__DIAG_INIT;
-	espl_status status = espl__caller_submit(&x->caller, request, token, &diag);
 
-	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
-		error->status = status;
-		(void)snprintf(error->text, sizeof error->text, "%.200s", diag.text);
-	}
-	return status;
+	return espl__caller_submit(&x->caller, request, token, error);
 }
 
 static void

@@ -283,33 +283,18 @@ espl__gpu_at(const struct espl__fleet *f, const struct espl_slot *slot, struct e
 }
 
 int
-espl__gpu_fits(const struct espl__gpu *g, const void *owner, uint32_t packing)
+espl__gpu_fits(const struct espl__gpu *g, const void *owner, uint32_t packing, int held)
 {
 	uint32_t others = 0;
 
 	if (g->pub.blocked)
 		return 0;
 	for (uint32_t i = 0; i < g->occupant_count; i++) {
-		if (g->occupants[i].owner == owner || !g->occupants[i].reserved)
-			continue;
-		if (g->occupants[i].packing != packing)
-			return 0;
-		others++;
-	}
-	return others < packing;
-}
+		const struct espl__occupant *o = &g->occupants[i];
 
-int
-espl__gpu_is_clear_for(const struct espl__gpu *g, const void *owner, uint32_t packing)
-{
-	uint32_t others = 0;
-
-	if (g->pub.blocked)
-		return 0;
-	for (uint32_t i = 0; i < g->occupant_count; i++) {
-		if (g->occupants[i].owner == owner || !g->occupants[i].held)
+		if (o->owner == owner || !(held ? o->held : o->reserved))
 			continue;
-		if (g->occupants[i].held_packing != packing)
+		if ((held ? o->held_packing : o->packing) != packing)
 			return 0;
 		others++;
 	}

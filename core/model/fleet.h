@@ -86,10 +86,10 @@ uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer,
 /* Does the slot exist on a node that can be used? */
 struct espl__gpu *espl__gpu_at(const struct espl__fleet *, const struct espl_slot *,
     struct espl__machine **);
-/* Whether trial `owner` could reserve it: room among the other slots, same packing, not blocked. */
-int espl__gpu_fits(const struct espl__gpu *, const void *owner, uint32_t packing);
-/* Could `owner`'s processes start there now: the other occupants that hold a slot leave room? */
-int espl__gpu_is_clear_for(const struct espl__gpu *, const void *owner, uint32_t packing);
+/* Whether trial `owner` could reserve it: room among the other slots, same packing, not blocked.
+ * held: whether its processes could start there now, so that only occupants that hold a slot count.
+ */
+int espl__gpu_fits(const struct espl__gpu *, const void *owner, uint32_t packing, int held);
 void espl__gpu_occupy(struct espl__fleet *, const struct espl_slot *, const void *owner, int held,
     int reserved);
 void espl__gpu_vacate(struct espl__fleet *, const struct espl_slot *, const void *owner, int held,

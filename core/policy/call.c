@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <espalier/kit/rules.h>
+#include <espalier/util.h>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -113,7 +114,7 @@ espl__call_end(struct espl__call *call, espl_status status, struct espl__diag *d
 
 espl_status
 espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *request,
-    uint64_t *token, struct espl__diag *diag)
+    uint64_t *token, struct espl_error *error)
 {
 	struct espl__submission *s;
 	struct espl__op op = { .type = ESPL__OP_SUBMIT };
@@ -121,7 +122,7 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 
 	if (request->limit <= 0 || request->assumed < 0 ||
 	    (request->input == NULL && request->input_size > 0))
-		return espl__fail(diag, ESPL_E_REJECTED,
+		return espl_fail(error, ESPL_E_REJECTED,
 		    "a computation needs an input and a limit above 0");
 	ESPL__GROW(c->submitted, c->submitted_cap, c->submitted_count + 1);
 	s = &c->submitted[c->submitted_count++];

@@ -72,5 +72,5 @@ espl_status espl__call_place(struct espl__caller *, struct espl__instance *,
     const struct espl_place_view *, struct espl__diag *);
 /* Service ESPL_COMPUTE for an instance: requests of a call become SUBMIT ops and `submitted`. */
 espl_status espl__caller_submit(struct espl__caller *, const struct espl_compute_request *,
-    uint64_t *token, struct espl__diag *);
+    uint64_t *token, struct espl_error *);
 #endif

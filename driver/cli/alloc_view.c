@@ -223,7 +223,7 @@ place_items(struct reader *r, struct espl__alloc_view *g, uint32_t nodes, uint32
 			    (gpu->pub.residents == 0 ||
 				(item->granted.packing > 1 &&
 				    gpu->pub.packing == item->granted.packing &&
-				    espl__gpu_fits(gpu, item, item->granted.packing)));
+				    espl__gpu_fits(gpu, item, item->granted.packing, 0)));
 			if (!room)
 				continue;
 			espl__gpu_occupy(&g->fleet, &slot, item, 1, 1);

@@ -56,14 +56,8 @@ submit(const struct espl_compute *compute, const struct espl_compute_request *re
     uint64_t *token, struct espl_error *error)
 {
 	struct decision *d = compute->ctx;
-	struct espl__diag diag = ESPL__DIAG_INIT;
-	espl_status status = espl__caller_submit(&d->caller, request, token, &diag);
 
-	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
-		error->status = status;
-		(void)snprintf(error->text, sizeof error->text, "%.200s", diag.text);
-	}
-	return status;
+	return espl__caller_submit(&d->caller, request, token, error);
 }
 
 static void

@@ -24,17 +24,8 @@ static char *
 find_place(void *ctx, const char *name)
 {
 	const struct espl__ragent *agent = ctx;
-	uint64_t trial, checkpoint;
-	char *folder, *path;
 
-	if (espl__is_files_name(name))
-		return espl__format("%s/%s", agent->real->dir, name);
-	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
-		return NULL;
-	folder = espl__trial_dir(agent->real->dir, trial);
-	path = espl__format("%s/checkpoint-%" PRIu64, folder, checkpoint);
-	free(folder);
-	return path;
+	return espl__named_place(agent->real->dir, name);
 }
 
 /* ---- tasks -------------------------------------------------------------------------------- */

@@ -50,17 +50,8 @@ static char *
 find_place(void *ctx, const char *name)
 {
 	const struct espl__agent *a = ctx;
-	uint64_t trial, checkpoint;
-	char *folder, *path;
 
-	if (espl__is_files_name(name))
-		return espl__format("%s/%s", a->dir, name);
-	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
-		return NULL;
-	folder = espl__trial_dir(a->dir, trial);
-	path = espl__format("%s/checkpoint-%" PRIu64, folder, checkpoint);
-	free(folder);
-	return path;
+	return espl__named_place(a->dir, name);
 }
 
 /* ---- tasks -------------------------------------------------------------------------------- */
