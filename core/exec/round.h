@@ -36,17 +36,19 @@ struct espl__rounds {
 	uint32_t effect_count, effect_cap;
 };
 
-espl_status espl__round_allocate(struct espl__exec *, struct espl__diag *);
-void espl__round_settle(struct espl__exec *);
+/* Events of an instant, one by one; the first calls the others (round_events.c). */
+espl_status espl__round_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
+void espl__round_node(struct espl__exec *, const struct espl__event *);
+void espl__round_gpu(struct espl__exec *, const struct espl__event *);
 espl_status espl__round_gang_ended(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
-void espl__round_gpu(struct espl__exec *, const struct espl__event *);
-void espl__round_node(struct espl__exec *, const struct espl__event *);
-void espl__round_resume(struct espl__exec *);
-void espl__round_end(struct espl__exec *);    /* the end, and nodes */
+void espl__round_resume(struct espl__exec *); /* a new driver */
+/* The steps after them, in this order. */
 void espl__round_alarms(struct espl__exec *); /* what is due at x->now */
+espl_status espl__round_allocate(struct espl__exec *, struct espl__diag *);
+void espl__round_settle(struct espl__exec *); /* replies to reports; what can start starts */
+void espl__round_end(struct espl__exec *);    /* the end of the run; nodes follow targets */
 void espl__round_timer(struct espl__exec *);  /* when to be woken next */
-espl_status espl__round_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
 /* Brings news of the cluster to all that plan with it. */
 void espl__round_news(struct espl__exec *);
 /* Nodes have changed: all policies that decide about them are called again. */
