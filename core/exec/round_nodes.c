@@ -116,10 +116,7 @@ espl__round_node(struct espl__exec *x, const struct espl__event *e)
 		    "node %llu has an interruption notice", (unsigned long long)n->pub.id);
 	}
 	espl__items_freed(x, 1);
-	espl__cluster_show_node(x, n,
-	    state == ESPL_NODE_READY        ? "ready"
-		: state == ESPL_NODE_NOTICE ? "notice"
-					    : "booting");
+	espl__cluster_show_node(x, n, espl__node_state_word(state));
 }
 
 static void

@@ -215,6 +215,15 @@ espl__machine_at(const struct espl__fleet *f, uint64_t lease)
 				      : NULL;
 }
 
+const char *
+espl__node_state_word(espl_node_state state)
+{
+	static const char *const words[] = { "unknown", "requested", "booting", "ready", "notice",
+		"ended" };
+
+	return words[state <= ESPL_NODE_ENDED ? state : 0];
+}
+
 void
 espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_state state,
     uint32_t gpus)

@@ -73,6 +73,7 @@ struct espl__machine *espl__machine_lease(struct espl__fleet *, uint32_t offer,
 struct espl__machine *espl__machine_at(const struct espl__fleet *,
     uint64_t lease);                                /* NULL unknown */
 void espl__machine_forgive(struct espl__machine *); /* no trial has failed there */
+const char *espl__node_state_word(espl_node_state); /* "requested", ...; "unknown" */
 /* States only advance, but a resume may take READY and NOTICE back to BOOTING (all trials gone).
  * gpus: found; ESPL_ANY as offered. */
 void espl__machine_state(struct espl__fleet *, struct espl__machine *, espl_node_state,

@@ -20,6 +20,7 @@
 #include "report/totals.h"
 #include "run/drive.h"
 #include "run/journal.h"
+#include "model/fleet.h"
 
 #define RELEASE_LIMIT (600 * ESPL_SECOND)
 
@@ -124,16 +125,6 @@ lease_of(const struct espl__owned *o)
 	    : NULL;
 }
 
-static const char *
-state_of(const struct espl__owned *o)
-{
-	static const char *const names[] = { "requested", "booting", "ready", "notice", "ended" };
-
-	return o->state >= ESPL_NODE_REQUESTED && o->state <= ESPL_NODE_ENDED
-	    ? names[o->state - ESPL_NODE_REQUESTED]
-	    : "unknown";
-}
-
 /* Seconds since it is billed; -1: unknown. */
 static int64_t
 age_of(const struct espl__owned *o, int64_t now_s)
@@ -168,7 +159,8 @@ put_row(const struct espl__owned *o, const struct known_runs *runs, int64_t now_
 	espl__print_clean(b, text_of(o->run)); /* a tag, which others may set */
 	espl__print(b, "%*s", b->size - at < 16 ? (int)(16 - (b->size - at)) : 0, "");
 	espl__print(b, "  %-7s  %5s  %-7s  %8s  %10s  %12s  ", driver_of(find_run(runs, o->run)),
-	    lease_of(o) != NULL ? lease_of(o) : "-", state_of(o), age, price, cost);
+	    lease_of(o) != NULL ? lease_of(o) : "-", espl__node_state_word(o->state), age, price,
+	    cost);
 	espl__print_clean(b, o->id != NULL ? o->id : text_of(o->token));
 	espl__print(b, "\n");
 }
@@ -190,7 +182,7 @@ put_json(const struct espl__owned *o, const struct known_runs *runs, int64_t now
 	const struct known_run *run = find_run(runs, o->run);
 	int64_t age = age_of(o, now_s);
 
-	espl__print(b, "{\"state\": \"%s\"", state_of(o));
+	espl__print(b, "{\"state\": \"%s\"", espl__node_state_word(o->state));
 	put_member("run", o->run, b);
 	put_member("dir", run != NULL ? run->dir : NULL, b);
 	put_member("driver", driver_of(run), b);

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/tick.h"
+#include "model/fleet.h"
 
 #define ESPL__EVENTS_MAGIC 0x63706368u
 struct espl__events {
@@ -157,14 +158,12 @@ static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
     const char *host, espl_money charged, const char *why)
 {
-	static const char *const names[] = { "?", "requested", "booting", "ready", "notice",
-		"ended" };
 	struct espl__events *e = ctx;
 
 	if (!begin_event(e, "node", now))
 		return;
 	put_number(e, "node", node->id);
-	put_text(e, "state", names[node->state <= ESPL_NODE_ENDED ? node->state : 0]);
+	put_text(e, "state", espl__node_state_word(node->state));
 	if (offer != NULL) {
 		put_text(e, "offer", offer->name);
 		put_text(e, "market", offer->market);

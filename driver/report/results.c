@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/tick.h"
 #include "report/results_impl.h"
+#include "model/fleet.h"
 
 #define COMMIT_NS INT64_C(200000000)
 #define COMMIT_ROWS 10000u
@@ -217,8 +218,6 @@ static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
     const char *host, espl_money charged, const char *why)
 {
-	static const char *const names[] = { "?", "requested", "booting", "ready", "notice",
-		"ended" };
 	struct espl__results *r = ctx;
 
 	espl__results_begin(r);
@@ -231,7 +230,7 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 	espl__results_put(r, PUT_NODE, "nttitrrrrrrrrtt", node->id,
 	    offer != NULL ? offer->name : NULL, offer != NULL ? offer->market : NULL,
 	    (int64_t)(node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus),
-	    names[node->state <= ESPL_NODE_ENDED ? node->state : 0], espl__results_s(now),
+	    espl__node_state_word(node->state), espl__results_s(now),
 	    node->state == ESPL_NODE_BOOTING ? espl__results_s(now) : NAN,
 	    node->state == ESPL_NODE_READY ? espl__results_s(now) : NAN,
 	    node->state == ESPL_NODE_NOTICE ? espl__results_s(now) : NAN,
