@@ -84,16 +84,16 @@ espl__write_all(int fd, const void *bytes, size_t size)
 static int
 sync_dir(const char *path)
 {
-	char *folder = espl__strdup(path), *slash = strrchr(folder, '/');
+	char *dir = espl__strdup(path), *slash = strrchr(dir, '/');
 	int fd, rc, code;
 
 	if (slash == NULL)
 		fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	else {
-		slash[slash == folder ? 1 : 0] = '\0';
-		fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		slash[slash == dir ? 1 : 0] = '\0';
+		fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
-	free(folder);
+	free(dir);
 	if (fd < 0)
 		return -1;
 	rc = fsync(fd);
@@ -105,12 +105,12 @@ sync_dir(const char *path)
 }
 
 static int
-write_new(int folder, const char *name, mode_t mode, const void *bytes, size_t size)
+write_new(int dir, const char *name, mode_t mode, const void *bytes, size_t size)
 {
-	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), rc, code;
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), rc, code;
 
-	if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
-		fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0)
+		fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0)
 		return -1;
 	rc = espl__write_all(fd, bytes, size);
@@ -126,26 +126,24 @@ write_new(int folder, const char *name, mode_t mode, const void *bytes, size_t s
 }
 
 static espl_status
-replace_file(int folder, const char *name, mode_t mode, const void *bytes, size_t size,
+replace_file(int dir, const char *name, mode_t mode, const void *bytes, size_t size,
     struct espl__diag *diag)
 {
 	char *draft = espl__format("%s.tmp-%ld", name, (long)getpid());
 	espl_status status = ESPL_OK;
 
-	if (write_new(folder, draft, mode, bytes, size) != 0 ||
-	    renameat(folder, draft, folder, name) != 0) {
+	if (write_new(dir, draft, mode, bytes, size) != 0 || renameat(dir, draft, dir, name) != 0) {
 		status = espl__fail_errno(diag, "cannot write '%s'", name);
-		(void)unlinkat(folder, draft, 0); /* may never have been made */
+		(void)unlinkat(dir, draft, 0); /* may never have been made */
 	}
 	free(draft);
 	return status;
 }
 
 espl_status
-espl__file_put(int folder, const char *name, const void *bytes, size_t size,
-    struct espl__diag *diag)
+espl__file_put(int dir, const char *name, const void *bytes, size_t size, struct espl__diag *diag)
 {
-	return replace_file(folder, name, 0666, bytes, size, diag);
+	return replace_file(dir, name, 0666, bytes, size, diag);
 }
 
 static espl_status
@@ -324,10 +322,10 @@ remove_at(int parent, const char *name, unsigned depth)
 }
 
 int
-espl__tree_remove_at(int folder, const char *name)
+espl__tree_remove_at(int dir, const char *name)
 {
 	ESPL__ASSERT(name != NULL && name[0] != '\0');
-	return remove_at(folder, name, 0);
+	return remove_at(dir, name, 0);
 }
 
 espl_status

@@ -19,16 +19,16 @@ espl_status espl__file_write_private(const char *path, const void *, size_t,
 /* E_CONFIG unless the file belongs to us or root, and no other user can write it. */
 espl_status espl__check_owner(const char *path, struct espl__diag *);
 /* espl__file_write in an open directory, which the caller syncs. */
-espl_status espl__file_put(int folder, const char *name, const void *, size_t, struct espl__diag *);
+espl_status espl__file_put(int dir, const char *name, const void *, size_t, struct espl__diag *);
 espl_status espl__dir_make(const char *path,
     struct espl__diag *); /* and its parents; only we can write there */
 espl_status espl__dir_make_private(const char *path,
     struct espl__diag *);              /* new, mode 0700; parents as usual */
 DIR *espl__dir_open(const char *path); /* opendir() that follows no link at the end of path */
 espl_status espl__tree_remove(const char *path,
-    struct espl__diag *);                               /* absent is fine; follows no link */
-int espl__tree_remove_at(int folder, const char *name); /* 0, or -1 with errno */
-int espl__write_all(int fd, const void *, size_t);      /* 0, or -1 with errno */
+    struct espl__diag *);                            /* absent is fine; follows no link */
+int espl__tree_remove_at(int dir, const char *name); /* 0, or -1 with errno */
+int espl__write_all(int fd, const void *, size_t);   /* 0, or -1 with errno */
 /* Exclusive lock on a file (no link) for the life of the returned descriptor; -1 and E_BUSY if
  * held. */
 espl_status espl__lock(const char *path, int *fd, struct espl__diag *);

@@ -127,20 +127,20 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 	uint32_t retries = t->search->config->trial.retries;
 	espl_status status = ESPL_OK;
 	struct espl_trial room;
-	char trial[48], *name, *folder;
+	char trial[48], *name, *dir;
 
 	if (t->item == NULL && !espl__trial_unsaved(t))
 		return ESPL_OK; /* nothing is lost */
 	free(x->searches.last_failure);
-	folder = espl__trial_dir("", espl__trial_uid(t));
+	dir = espl__trial_dir("", espl__trial_uid(t));
 	name = t->search->jobs != NULL
 	    ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name)
 	    : espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));
 	x->searches.last_failure = x->setup.simulated || x->config->asked
 	    ? espl__format("%s: %s", name, text)
-	    : espl__format("%s: %s (see %s/log)", name, text, folder + 1);
+	    : espl__format("%s: %s (see %s/log)", name, text, dir + 1);
 	free(name);
-	free(folder);
+	free(dir);
 	t->failures = hopeless && t->failures < retries ? retries + 1 : t->failures + 1;
 	ESPL__OBSERVE(x, failure, espl__trial_shown(t, &room));
 	if (hopeless)

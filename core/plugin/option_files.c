@@ -22,11 +22,11 @@ struct file {
 static char *
 full_path(const struct espl__instance *instance, const char *path)
 {
-	const char *folder = instance->env->directory;
+	const char *dir = instance->env->directory;
 
-	if (path[0] == '/' || folder == NULL || folder[0] == '\0')
+	if (path[0] == '/' || dir == NULL || dir[0] == '\0')
 		return espl__strdup(path);
-	return espl__format("%s/%s", folder, path);
+	return espl__format("%s/%s", dir, path);
 }
 
 static espl_status

@@ -292,7 +292,7 @@ espl__plugin_open(const char *path, const struct espl__plugin **plugin, struct e
 	espl_status status = need_start(diag);
 	size_t size = strlen(path);
 	const char *slash = strrchr(path, '/');
-	int folder = slash != NULL ? (int)(slash - path) + 1 : 0;
+	int dir = slash != NULL ? (int)(slash - path) + 1 : 0;
 	char *beside, *hidden;
 
 	*plugin = NULL;
@@ -301,8 +301,7 @@ espl__plugin_open(const char *path, const struct espl__plugin **plugin, struct e
 	if (size < 4 || strcmp(path + size - 3, ".la") != 0)
 		return open_file(path, plugin, diag);
 	beside = espl__format("%.*sso", (int)size - 2, path);
-	hidden =
-	    espl__format("%.*s.libs/%.*sso", folder, path, (int)size - 2 - folder, path + folder);
+	hidden = espl__format("%.*s.libs/%.*sso", dir, path, (int)size - 2 - dir, path + dir);
 	status = open_file(access(beside, F_OK) == 0 ? beside : hidden, plugin, diag);
 	free(beside);
 	free(hidden);

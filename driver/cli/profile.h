@@ -36,7 +36,7 @@ struct espl__measure_ask {
 	const char *const *sets;
 	uint32_t set_count;
 	const struct espl__subject *subject;
-	const char *folder;               /* does not exist yet; is removed */
+	const char *dir;                  /* does not exist yet; is removed */
 	uint32_t gpus, packing;           /* packing > 1: trials on one GPU */
 	enum espl__measure_resize resize; /* nothing else is measured then */
 	int checkpoint;                   /* trials can save: pause one in between */

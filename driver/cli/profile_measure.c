@@ -301,8 +301,7 @@ load_inputs(struct measure *m, struct espl__diag *diag)
 static void
 keep_log(const struct measure *m)
 {
-	char *path =
-	    espl__format("%s/trials/%llu/log", m->ask->folder, (unsigned long long)m->failed);
+	char *path = espl__format("%s/trials/%llu/log", m->ask->dir, (unsigned long long)m->failed);
 	FILE *file = fopen(path, "re");
 	char room[sizeof m->to->log];
 	size_t size = 0, from;
@@ -399,8 +398,7 @@ drive_measurement(struct measure *m, struct espl__exec_summary *summary, struct 
 	struct espl__drive drive;
 	char *dir = NULL;
 	int made;
-	espl_status status =
-	    espl__run_dir_make(&m->inputs, m->ask->folder, NULL, &dir, &made, diag);
+	espl_status status = espl__run_dir_make(&m->inputs, m->ask->dir, NULL, &dir, &made, diag);
 
 	if (status != ESPL_OK)
 		return status;
@@ -454,7 +452,7 @@ espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
 		    judge_measurement(&m, drive_measurement(&m, &summary, &own), &summary, diag);
 		if (status != ESPL_OK && diag != NULL && diag->status == ESPL_OK)
 			*diag = own;
-		(void)espl__tree_remove(ask->folder, NULL);
+		(void)espl__tree_remove(ask->dir, NULL);
 	}
 	to->elapsed_s = (double)(espl__tick() - began) / 1e9;
 	to->gpu_s = summary.gpu_s;

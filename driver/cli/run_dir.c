@@ -80,7 +80,7 @@ check_place(const char *path, struct espl__diag *diag)
 }
 
 static espl_status
-check_all(const char *folder, espl_status check(const char *, struct espl__diag *),
+check_all(const char *dir, espl_status check(const char *, struct espl__diag *),
     struct espl__diag *diag)
 {
 	DIR *list;
@@ -88,16 +88,16 @@ check_all(const char *folder, espl_status check(const char *, struct espl__diag 
 	struct stat st;
 	espl_status status;
 
-	if (lstat(folder, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (lstat(dir, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
 		return ESPL_OK;
-	status = check_place(folder, diag);
+	status = check_place(dir, diag);
 	if (status != ESPL_OK)
 		return status;
-	list = espl__dir_open(folder);
+	list = espl__dir_open(dir);
 	if (list == NULL)
-		return espl__fail_errno(diag, "cannot open '%s'", folder);
+		return espl__fail_errno(diag, "cannot open '%s'", dir);
 	while (status == ESPL_OK && (entry = readdir(list)) != NULL) {
-		char *path = espl__format("%s/%s", folder, entry->d_name);
+		char *path = espl__format("%s/%s", dir, entry->d_name);
 
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			status = check(path, diag);
@@ -109,18 +109,17 @@ check_all(const char *folder, espl_status check(const char *, struct espl__diag 
 
 /* The directory of a run or of an experiment in it: run.cfg, and what that includes. */
 static espl_status
-check_experiment(const char *folder, struct espl__diag *diag)
+check_experiment(const char *dir, struct espl__diag *diag)
 {
-	char *path = espl__format("%s/run.cfg", folder),
-	     *inputs = espl__format("%s/inputs", folder),
-	     *files = espl__format("%s/" ESPL__RUN_FILES, folder);
-	espl_status status = check_place(folder, diag);
+	char *path = espl__format("%s/run.cfg", dir), *inputs = espl__format("%s/inputs", dir),
+	     *files = espl__format("%s/" ESPL__RUN_FILES, dir);
+	espl_status status = check_place(dir, diag);
 
-	if (status == ESPL_OK && espl__run_dir_has(folder, "run.cfg"))
+	if (status == ESPL_OK && espl__run_dir_has(dir, "run.cfg"))
 		status = espl__check_owner(path, diag);
 	if (status == ESPL_OK)
 		status = check_all(inputs, espl__check_owner, diag);
-	if (status == ESPL_OK && espl__run_dir_has(folder, ESPL__RUN_FILES))
+	if (status == ESPL_OK && espl__run_dir_has(dir, ESPL__RUN_FILES))
 		status = check_place(files, diag);
 	free(path);
 	free(inputs);

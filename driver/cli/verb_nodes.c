@@ -79,14 +79,14 @@ add_run(struct known_runs *runs, char *dir)
 }
 
 static void
-add_runs_in(struct known_runs *runs, const char *folder)
+add_runs_in(struct known_runs *runs, const char *dir)
 {
-	DIR *list = opendir(folder);
+	DIR *list = opendir(dir);
 	const struct dirent *entry;
 
 	while (list != NULL && (entry = readdir(list)) != NULL)
 		if (entry->d_name[0] != '.')
-			add_run(runs, espl__format("%s/%s", folder, entry->d_name));
+			add_run(runs, espl__format("%s/%s", dir, entry->d_name));
 	if (list != NULL)
 		(void)closedir(list);
 }

@@ -30,8 +30,8 @@ struct profiling {
 	struct espl__profiled all;
 	struct espl__measure_ask ask;
 	const char **sets;
-	char *folder; /* of all measurements; NULL: not made */
-	char *place;  /* in the cache; NULL: none */
+	char *dir;   /* of all measurements; NULL: not made */
+	char *place; /* in the cache; NULL: none */
 	int quiet;
 };
 
@@ -120,28 +120,28 @@ find_places(struct profiling *p, struct espl__diag *diag)
 {
 	const char *out = espl__arg(p->args, "output"), *slash;
 	struct espl__diag own = ESPL__DIAG_INIT;
-	char *folder;
+	char *dir;
 	espl_status status = ESPL_OK;
 
 	if (out != NULL) {
 		slash = strrchr(out, '/');
-		folder = slash == NULL ? espl__strdup(".")
-				       : espl__format("%.*s", (int)(slash - out) + 1, out);
-		if (out[0] == '\0' || access(folder, W_OK | X_OK) != 0)
+		dir = slash == NULL ? espl__strdup(".")
+				    : espl__format("%.*s", (int)(slash - out) + 1, out);
+		if (out[0] == '\0' || access(dir, W_OK | X_OK) != 0)
 			status = espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out,
 			    out[0] == '\0' ? "the file name is empty" : strerror(errno));
-		free(folder);
+		free(dir);
 	}
 	if (status != ESPL_OK)
 		return status;
 	status = espl__profile_place(&p->subject, &p->place, &own);
 	if (status == ESPL_OK) {
-		folder = espl__format("%.*s", (int)(strrchr(p->place, '/') - p->place), p->place);
-		status = espl__dir_make(folder, &own);
-		if (status == ESPL_OK && access(folder, W_OK | X_OK) != 0)
-			status = espl__fail(&own, ESPL_E_CONFIG, "cannot write to '%s': %s", folder,
+		dir = espl__format("%.*s", (int)(strrchr(p->place, '/') - p->place), p->place);
+		status = espl__dir_make(dir, &own);
+		if (status == ESPL_OK && access(dir, W_OK | X_OK) != 0)
+			status = espl__fail(&own, ESPL_E_CONFIG, "cannot write to '%s': %s", dir,
 			    strerror(errno));
-		free(folder);
+		free(dir);
 	}
 	if (status == ESPL_OK)
 		return ESPL_OK;
@@ -161,16 +161,16 @@ find_places(struct profiling *p, struct espl__diag *diag)
 static espl_status
 make_dir(struct profiling *p, struct espl__diag *diag)
 {
-	p->folder = espl__format("%s-profile-XXXXXX", p->inputs.config->name);
-	if (mkdtemp(p->folder) != NULL)
+	p->dir = espl__format("%s-profile-XXXXXX", p->inputs.config->name);
+	if (mkdtemp(p->dir) != NULL)
 		return ESPL_OK;
 	(void)espl__fail(diag, ESPL_E_CONFIG,
 	    "cannot create a directory for the measurements here: %s", strerror(errno));
 	espl__hint(diag,
 	    "run the command in a directory that you can write to, on the disk where the runs will "
 	    "be");
-	free(p->folder);
-	p->folder = NULL;
+	free(p->dir);
+	p->dir = NULL;
 	return ESPL_E_CONFIG;
 }
 
@@ -214,10 +214,10 @@ measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__me
     struct espl__measurement *to, struct espl__diag *diag)
 {
 	espl_money budget = p->inputs.config->budget;
-	char *folder = espl__format("%s/%u-%u", p->folder, gpus, packing);
+	char *dir = espl__format("%s/%u-%u", p->dir, gpus, packing);
 	espl_status status;
 
-	p->ask.folder = folder;
+	p->ask.dir = dir;
 	p->ask.gpus = gpus;
 	p->ask.packing = packing;
 	p->ask.iteration_s = packing > 1 ? p->all.list[0].iteration.mean : 0;
@@ -232,7 +232,7 @@ measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__me
 		p->all.gpu_s += to->gpu_s;
 		p->all.elapsed_s += to->elapsed_s;
 	}
-	free(folder);
+	free(dir);
 	if (*end != ESPL__MEASURED || p->ask.resize != ESPL__RESIZE_NONE)
 		return status;
 	ESPL__GROW(p->all.list, p->all.cap, p->all.wides + p->all.packs + 1);
@@ -584,8 +584,8 @@ run_profile(struct profiling *p)
 		status = measure_packed(p, &diag);
 	if (status == ESPL_OK)
 		status = measure_resizes(p, &diag);
-	if (p->folder != NULL)
-		(void)espl__tree_remove(p->folder, NULL);
+	if (p->dir != NULL)
+		(void)espl__tree_remove(p->dir, NULL);
 	if (espl__interrupts > 0) {
 		fprintf(stderr, "espalier: interrupted; no profile was written\n");
 		return ESPL__EXIT_INTERRUPTED;
@@ -609,7 +609,7 @@ espl__verb_profile(const struct espl__args *args)
 	espl__buf_free(&p->all.notes);
 	free(p->all.list);
 	free(p->sets);
-	free(p->folder);
+	free(p->dir);
 	free(p->place);
 	free(p);
 	return result;

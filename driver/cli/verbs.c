@@ -440,7 +440,7 @@ put_word(struct espl__buf *b, const char *word)
 char *
 espl__cli_resume(const struct espl__args *args, const char *dir)
 {
-	struct espl__buf b = { NULL, 0, 0 }, folders = { NULL, 0, 0 };
+	struct espl__buf b = { NULL, 0, 0 }, dirs = { NULL, 0, 0 };
 	char *copy = espl__strdup(args->plugin_path), *rest = copy, *part, *full, *text;
 
 	espl__print(&b, "espalier %s ", espl__run_dir_asked(dir) ? "ask" : "resume");
@@ -451,17 +451,17 @@ espl__cli_resume(const struct espl__args *args, const char *dir)
 		 */
 		full = dir[0] == '/' ? realpath(part, NULL) : NULL;
 		if (part[0] != '\0')
-			espl__print(&folders, "%s%s", folders.size > 0 ? ":" : "",
+			espl__print(&dirs, "%s%s", dirs.size > 0 ? ":" : "",
 			    full != NULL ? full : part);
 		free(full);
 	}
-	if (folders.size > 0) {
+	if (dirs.size > 0) {
 		espl__print(&b, " -P ");
-		put_word(&b, espl__buf_text(&folders));
+		put_word(&b, espl__buf_text(&dirs));
 	}
 	text = espl__strdup(espl__buf_text(&b));
 	espl__buf_free(&b);
-	espl__buf_free(&folders);
+	espl__buf_free(&dirs);
 	free(copy);
 	return text;
 }

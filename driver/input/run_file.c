@@ -95,18 +95,18 @@ static espl_status
 find_directory(struct espl__run_config *config, struct espl__diag *diag)
 {
 	const char *slash = strrchr(config->path, '/');
-	char *folder, full[PATH_MAX];
+	char *dir, full[PATH_MAX];
 
 	if (slash == NULL)
-		folder = espl__strdup(".");
+		dir = espl__strdup(".");
 	else
-		folder = espl__format("%.*s", (int)(slash - config->path) + 1, config->path);
-	if (realpath(folder, full) == NULL) {
-		espl__fail_errno(diag, "cannot resolve directory '%s'", folder);
-		free(folder);
+		dir = espl__format("%.*s", (int)(slash - config->path) + 1, config->path);
+	if (realpath(dir, full) == NULL) {
+		espl__fail_errno(diag, "cannot resolve directory '%s'", dir);
+		free(dir);
 		return ESPL_E_CONFIG;
 	}
-	free(folder);
+	free(dir);
 	config->directory = espl__strdup(full);
 	return ESPL_OK;
 }
@@ -308,9 +308,9 @@ check_file(const char *path, int kind, const char *what, const char *file, uint3
 	struct stat st;
 	struct espl__diag inner = ESPL__DIAG_INIT;
 	int there = stat(path, &st) == 0,
-	    folder = kind == A_FOLDER || (kind == EITHER && there && S_ISDIR(st.st_mode));
+	    dir = kind == A_FOLDER || (kind == EITHER && there && S_ISDIR(st.st_mode));
 
-	if (!there || access(path, folder ? X_OK : R_OK) != 0) {
+	if (!there || access(path, dir ? X_OK : R_OK) != 0) {
 		espl__fail_errno(&inner, "%s: '%s'", what, path);
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
 		espl__hint(diag,
@@ -320,10 +320,10 @@ check_file(const char *path, int kind, const char *what, const char *file, uint3
 				     "comments in the configuration and docs/curves.md");
 		return ESPL_E_CONFIG;
 	}
-	if (folder && !S_ISDIR(st.st_mode))
+	if (dir && !S_ISDIR(st.st_mode))
 		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is not a directory",
 		    what, path);
-	if (!folder && S_ISDIR(st.st_mode))
+	if (!dir && S_ISDIR(st.st_mode))
 		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is a directory",
 		    what, path);
 	return ESPL_OK;

@@ -84,13 +84,13 @@ espl__run_read_files(struct espl__trial_config *trial, const struct espl__node *
 
 /* Without a slash, but at its end, a pattern is about names at any depth. */
 static int
-fits_ignore(char *pattern, const char *path, int folder)
+fits_ignore(char *pattern, const char *path, int dir)
 {
 	size_t size = strlen(pattern);
 	const char *name = strrchr(path, '/');
 
 	if (size > 1 && pattern[size - 1] == '/') {
-		if (!folder)
+		if (!dir)
 			return 0;
 		pattern[size - 1] = '\0';
 	}
@@ -100,7 +100,7 @@ fits_ignore(char *pattern, const char *path, int folder)
 }
 
 int
-espl__files_ignored(const char *rules, const char *path, int folder)
+espl__files_ignored(const char *rules, const char *path, int dir)
 {
 	while (*rules != '\0') {
 		size_t size = strcspn(rules, "\n"), end = size;
@@ -110,7 +110,7 @@ espl__files_ignored(const char *rules, const char *path, int folder)
 		while (end > 0 && strchr(" \t\r", rules[end - 1]) != NULL)
 			end--;
 		line = espl__format("%.*s", (int)end, rules);
-		fits = line[0] != '\0' && line[0] != '#' && fits_ignore(line, path, folder);
+		fits = line[0] != '\0' && line[0] != '#' && fits_ignore(line, path, dir);
 		free(line);
 		if (fits)
 			return 1;
@@ -145,7 +145,7 @@ enum { APART, ABOVE, SELECTED };
 
 /* Is the path what the pattern selects, or a directory that leads there? */
 static int
-fit_pattern(const char *pattern, const char *path, int folder)
+fit_pattern(const char *pattern, const char *path, int dir)
 {
 	size_t parts = 1, at, size;
 	char *first;
@@ -163,20 +163,20 @@ fit_pattern(const char *pattern, const char *path, int folder)
 	fits = fnmatch(first, path, FNM_PATHNAME | FNM_PERIOD) == 0;
 	free(first);
 	size = at + strspn(pattern + at, "/");
-	if (!fits || (size > at && !folder))
+	if (!fits || (size > at && !dir))
 		return APART;
 	return pattern[size] == '\0' ? SELECTED : ABOVE;
 }
 
 static int
-fit_patterns(struct walk *w, const char *path, int folder)
+fit_patterns(struct walk *w, const char *path, int dir)
 {
 	int best = APART;
 
 	if (w->files->type == ESPL__STRING)
 		return SELECTED;
 	for (uint32_t i = 0; i < w->files->child_count; i++) {
-		int fits = fit_pattern(w->files->children[i]->text, path, folder);
+		int fits = fit_pattern(w->files->children[i]->text, path, dir);
 
 		w->hit[i] |= fits == SELECTED;
 		best = fits > best ? fits : best;
@@ -248,9 +248,9 @@ is_inside(const struct walk *w, const char *from)
 
 /* Runs beside the configuration are not part of it. */
 static int
-is_run(const char *folder)
+is_run(const char *dir)
 {
-	char *path = espl__format("%s/run.cfg", folder), *part = espl__format("%s/" PART, folder);
+	char *path = espl__format("%s/run.cfg", dir), *part = espl__format("%s/" PART, dir);
 	int is = access(path, F_OK) == 0 || access(part, F_OK) == 0;
 
 	free(path);
@@ -266,14 +266,14 @@ visit_entry(struct walk *w, const char *path, int selected, unsigned depth)
 	char *from = espl__format("%s/%s", w->base, path);
 	espl_status status = ESPL_OK;
 	struct stat st, own;
-	int there = lstat(from, &own) == 0 && stat(from, &st) == 0, folder, ignored, fits;
+	int there = lstat(from, &own) == 0 && stat(from, &st) == 0, dir, ignored, fits;
 
-	folder = there && S_ISDIR(st.st_mode);
-	ignored = espl__files_ignored(espl__buf_text(&w->rules), path, folder);
-	fits = ignored ? APART : fit_patterns(w, path, folder);
+	dir = there && S_ISDIR(st.st_mode);
+	ignored = espl__files_ignored(espl__buf_text(&w->rules), path, dir);
+	fits = ignored ? APART : fit_patterns(w, path, dir);
 	if (!ignored && selected)
 		fits = SELECTED;
-	if (fits == APART || (fits == ABOVE && !folder) || (folder && is_run(from)))
+	if (fits == APART || (fits == ABOVE && !dir) || (dir && is_run(from)))
 		; /* it is not wanted */
 	else if (!there)
 		status = refuse_entry(w, path, "is a link to something that does not exist");
@@ -283,10 +283,10 @@ visit_entry(struct walk *w, const char *path, int selected, unsigned depth)
 		status = refuse_entry(w, path, "has a name that is reserved by espalier");
 	else if (strcmp(path, ESPL__MANIFEST) == 0)
 		; /* that of the copy of an earlier run */
-	else if (folder && depth >= DEEPEST)
+	else if (dir && depth >= DEEPEST)
 		status = refuse_entry(w, path,
 		    "is nested too deeply, or is a link to a parent directory");
-	else if (folder)
+	else if (dir)
 		status = walk_dir(w, path, fits == SELECTED, depth + 1);
 	else if (S_ISREG(st.st_mode))
 		status = add_file(w, path, from, &st);

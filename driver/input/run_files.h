@@ -11,5 +11,5 @@
 espl_status espl__run_copy_files(const struct espl__run_config *, const char *dir,
     struct espl__diag *);
 /* Is a path, relative and without a slash at its end, left out by rules as in .espalierignore? */
-int espl__files_ignored(const char *rules, const char *path, int folder);
+int espl__files_ignored(const char *rules, const char *path, int dir);
 #endif

@@ -437,7 +437,7 @@ void espl__real_store_gone(void *agent, struct espl__move *);
 /* Is the bucket fit for it?  Nothing if none is configured. */
 espl_status espl__real_store_open(struct espl__real *, struct espl__diag *);
 /* In a thread: removes the objects of the checkpoint in this directory, if it has any. */
-espl_status espl__real_store_remove(struct espl__s3 *, const char *folder, struct espl__diag *);
+espl_status espl__real_store_remove(struct espl__s3 *, const char *dir, struct espl__diag *);
 /* real_collect.c: when a run is over */
 void espl__real_collect(struct espl__real *);
 

@@ -82,9 +82,9 @@ collect_one(struct collecting *c, const char *place, int wanted)
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static void
-collect_trials(struct collecting *c, const char *folder, const char *best)
+collect_trials(struct collecting *c, const char *dir, const char *best)
 {
-	char *trials = espl__format("%s/trials", folder);
+	char *trials = espl__format("%s/trials", dir);
 	DIR *all = espl__dir_open(trials), *one;
 	struct dirent *trial, *entry;
 

@@ -282,9 +282,9 @@ is_scratch(const char *name)
 }
 
 static void
-sweep_trials(const char *folder)
+sweep_trials(const char *dir)
 {
-	char *trials = espl__format("%s/trials", folder);
+	char *trials = espl__format("%s/trials", dir);
 	DIR *all = espl__dir_open(trials), *one;
 	struct dirent *trial, *entry;
 

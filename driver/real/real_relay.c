@@ -118,12 +118,12 @@ append_log(const struct espl__ragent *agent, uint64_t trial, const void *bytes, 
 {
 	int64_t limit = find_log_limit(agent->real, trial);
 	struct stat st;
-	char *folder = espl__trial_dir(agent->real->dir, trial);
-	char *path = espl__format("%s/log", folder);
+	char *dir = espl__trial_dir(agent->real->dir, trial);
+	char *path = espl__format("%s/log", dir);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	int fd = -1;
 
-	if (espl__dir_make(folder, &diag) == ESPL_OK) {
+	if (espl__dir_make(dir, &diag) == ESPL_OK) {
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
 		if (fd >= 0 && limit > 0 && fstat(fd, &st) == 0 &&
 		    st.st_size + (int64_t)size > limit + LAST_LINE)
@@ -139,7 +139,7 @@ append_log(const struct espl__ragent *agent, uint64_t trial, const void *bytes, 
 		espl__log(ESPL_WARN, "%s; the rest of the logs may be missing", diag.text);
 	agent->real->log_lost |= diag.status != ESPL_OK;
 	free(path);
-	free(folder);
+	free(dir);
 }
 
 static int

@@ -24,15 +24,15 @@ set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial
 	uint32_t given = env != NULL ? env->child_count : 0,
 		 names = from != NULL ? from->child_count : 0, i;
 
-	char *folders = trial->trainable != NULL ? espl__plugins_given() : NULL;
+	char *dirs = trial->trainable != NULL ? espl__plugins_given() : NULL;
 
 	kind->environment = espl__alloc((size_t)(given + names + 3) * sizeof *kind->environment);
 	kind->environment[kind->environment_count++] =
 	    espl__format("ESPALIER_EXPERIMENT=%s", kind->of->config->name);
-	if (folders != NULL) /* the worker looks for the trainable where we found it */
+	if (dirs != NULL) /* the worker looks for the trainable where we found it */
 		kind->environment[kind->environment_count++] =
-		    espl__format("ESPALIER_PLUGIN_PATH=%s", folders);
-	free(folders);
+		    espl__format("ESPALIER_PLUGIN_PATH=%s", dirs);
+	free(dirs);
 	for (i = 0; i < names; i++) {
 		const char *name = from->children[i]->text, *value = getenv(name);
 

@@ -359,13 +359,13 @@ espl__real_store_open(struct espl__real *real, struct espl__diag *diag)
 /* In a thread: removes the objects of the checkpoint that this directory points to; nothing if its
  * content is here. */
 espl_status
-espl__real_store_remove(struct espl__s3 *s3, const char *folder, struct espl__diag *diag)
+espl__real_store_remove(struct espl__s3 *s3, const char *dir, struct espl__diag *diag)
 {
 	struct espl__stored at;
 	char *seal_name, *data;
 	espl_status status;
 
-	if (s3 == NULL || espl__stored_read(folder, &at, NULL) != ESPL_OK)
+	if (s3 == NULL || espl__stored_read(dir, &at, NULL) != ESPL_OK)
 		return ESPL_OK;
 	seal_name = espl__format("%s/MANIFEST", at.key);
 	data = espl__format("%s/data", at.key);

@@ -69,12 +69,12 @@ is_a(const char *path, mode_t kind)
 /* Files written by other users would run with our rights. NULL, or the reason for refusing it,
  * malloc'd. */
 static char *
-check_experiment(const char *folder)
+check_experiment(const char *dir)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char *file = espl__format("%s/run.cfg", folder);
+	char *file = espl__format("%s/run.cfg", dir);
 
-	if (espl__check_owner(folder, &diag) == ESPL_OK)
+	if (espl__check_owner(dir, &diag) == ESPL_OK)
 		(void)espl__check_owner(file, &diag);
 	free(file);
 	return diag.status == ESPL_OK
@@ -89,10 +89,10 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 	const struct espl__inputs *inputs;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	uint64_t other, trial;
-	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
-	char *why = check_experiment(folder);
+	char *dir = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *why = check_experiment(dir);
 
-	free(folder);
+	free(dir);
 	if (why != NULL)
 		return why;
 	if (espl__exec_load(real->world.exec, number, &inputs, &diag) != ESPL_OK)
@@ -211,8 +211,8 @@ static void
 look_for_lost(struct espl__real *real)
 {
 	uint64_t number = espl__exec_view(real->world.exec).searches;
-	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
-	char *path = espl__format("%s/run.cfg", folder), *why;
+	char *dir = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *path = espl__format("%s/run.cfg", dir), *why;
 	const char *name;
 
 	if (access(path, R_OK) == 0) {
@@ -220,12 +220,12 @@ look_for_lost(struct espl__real *real)
 		if (why != NULL) { /* the next submission takes its place */
 			espl__log(ESPL_WARN, "skipping the submitted experiment in '%s': %s", path,
 			    why);
-			(void)espl__tree_remove(folder, NULL);
+			(void)espl__tree_remove(dir, NULL);
 		}
 		free(why);
 	}
 	free(path);
-	free(folder);
+	free(dir);
 }
 
 /* Whether an arrival has not reached the executor yet. Its number is then taken. */

@@ -266,7 +266,7 @@ espl__visit_end(struct espl__visit *v)
 }
 
 static espl_status
-begin_visit(const struct espl__run_config *config, int lists, const char *folder,
+begin_visit(const struct espl__run_config *config, int lists, const char *dir,
     struct espl__visit **visit, struct espl__diag *diag)
 {
 	const struct espl__section *section = &config->cloud;
@@ -282,7 +282,7 @@ begin_visit(const struct espl__run_config *config, int lists, const char *folder
 	v = espl__alloc(sizeof *v);
 	v->config = config;
 	v->lists = lists;
-	v->about = (struct espl_visit){ (uint32_t)sizeof v->about, 0, folder };
+	v->about = (struct espl_visit){ (uint32_t)sizeof v->about, 0, dir };
 	setup.loop = &v->loop;
 	setup.pids = &v->pids;
 	setup.ctx = v;
@@ -316,10 +316,10 @@ begin_visit(const struct espl__run_config *config, int lists, const char *folder
 }
 
 espl_status
-espl__visit_begin(const struct espl__run_config *config, const char *folder,
+espl__visit_begin(const struct espl__run_config *config, const char *dir,
     struct espl__visit **visit, struct espl__diag *diag)
 {
-	return begin_visit(config, 1, folder, visit, diag);
+	return begin_visit(config, 1, dir, visit, diag);
 }
 
 espl_status

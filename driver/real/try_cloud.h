@@ -22,7 +22,7 @@ struct espl__owned {
 struct espl__visit;
 /* folder: of the run whose machines are meant, absolute, or NULL; it must stay until the end.
  * *visit NULL: machines of this cloud never outlive a run, so there is nothing to visit. */
-espl_status espl__visit_begin(const struct espl__run_config *, const char *folder,
+espl_status espl__visit_begin(const struct espl__run_config *, const char *dir,
     struct espl__visit **, struct espl__diag *);
 void espl__visit_end(struct espl__visit *);
 /* All machines of this user's runs (run NULL), or of one; valid until the next call. */

@@ -32,25 +32,24 @@ compare_names(const void *a, const void *b)
 }
 
 espl_status
-espl__runs_find(struct espl__runs *runs, const char *folder, struct espl__diag *diag)
+espl__runs_find(struct espl__runs *runs, const char *dir, struct espl__diag *diag)
 {
-	ESPL__ASSERT(runs != NULL && folder != NULL);
-	DIR *list = opendir(folder);
+	ESPL__ASSERT(runs != NULL && dir != NULL);
+	DIR *list = opendir(dir);
 	const struct dirent *entry;
 	uint32_t before = runs->count;
 	int own;
 
 	if (list == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", folder,
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", dir,
 		    strerror(errno));
-	add_run(runs, espl__strdup(folder));
+	add_run(runs, espl__strdup(dir));
 	own = runs->count > before;
 	while (!own && (entry = readdir(list)) != NULL)
 		if (entry->d_name[0] != '.')
 			add_run(runs,
-			    strcmp(folder, ".") == 0
-				? espl__strdup(entry->d_name)
-				: espl__format("%s/%s", folder, entry->d_name));
+			    strcmp(dir, ".") == 0 ? espl__strdup(entry->d_name)
+						  : espl__format("%s/%s", dir, entry->d_name));
 	(void)closedir(list);
 	if (runs->count > before)
 		qsort(runs->names + before, runs->count - before, sizeof *runs->names,

@@ -9,6 +9,6 @@ struct espl__runs {
 	uint32_t count, cap;
 };
 /* Adds the directory itself, if it is a run directory, or the run directories in it, by name. */
-espl_status espl__runs_find(struct espl__runs *, const char *folder, struct espl__diag *);
+espl_status espl__runs_find(struct espl__runs *, const char *dir, struct espl__diag *);
 void espl__runs_free(struct espl__runs *);
 #endif

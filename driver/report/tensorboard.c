@@ -211,10 +211,10 @@ put_metrics(struct espl__reading *r, sqlite3_stmt *st, int more, int64_t trial, 
 
 /* Not made durable: it can be made again, and there may be 100,000 of them. */
 static espl_status
-write_events(const char *folder, const struct espl__buf *file, struct espl__diag *diag)
+write_events(const char *dir, const struct espl__buf *file, struct espl__diag *diag)
 {
-	char *path = espl__format("%s/events.out.tfevents.espalier", folder);
-	espl_status status = espl__dir_make(folder, diag);
+	char *path = espl__format("%s/events.out.tfevents.espalier", dir);
+	espl_status status = espl__dir_make(dir, diag);
 	FILE *to = status == ESPL_OK ? fopen(path, "we") : NULL;
 	int broken = to == NULL || fwrite(file->data, 1, file->size, to) != file->size;
 

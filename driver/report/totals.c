@@ -48,10 +48,10 @@ const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl
 void
 espl__totals_put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration)
 {
-	char *folder = espl__trial_dir("", trial);
+	char *dir = espl__trial_dir("", trial);
 
-	espl__print(b, "%s/checkpoint-%lld", folder + 1, (long long)iteration);
-	free(folder);
+	espl__print(b, "%s/checkpoint-%lld", dir + 1, (long long)iteration);
+	free(dir);
 }
 
 void

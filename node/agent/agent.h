@@ -100,7 +100,7 @@ struct espl__agent_gang {
 	struct espl__start start;
 	void *start_memory;
 	struct espl__agent_rank *ranks; /* start.rank_count of them */
-	char *folder;                   /* DIR/trials/ID */
+	char *dir;                      /* DIR/trials/ID */
 	char *params;                   /* path */
 	char *restore;                  /* checkpoint's directory, "" fresh */
 	uint32_t port;
@@ -311,9 +311,8 @@ void espl__env_make(const struct espl__agent_rank *, int reports, int listens,
 /* agent_argv.c */
 const char *espl__env_get(const struct espl__strings *, const char *name); /* NULL absent */
 void espl__strings_free(struct espl__strings *);
-void espl__words_add(struct espl__strings *, char *text); /* takes it over */
-char *espl__find_program(const char *name, const char *folder,
-    const char *path); /* NULL: nowhere */
+void espl__words_add(struct espl__strings *, char *text);                      /* takes it over */
+char *espl__find_program(const char *name, const char *dir, const char *path); /* NULL: nowhere */
 /* Appends the words to run, with values for their names; through espalier-listen if
  * the rank's output is read.  Returns the program, or NULL if it is nowhere. */
 char *espl__agent_words(const struct espl__agent_rank *, const struct espl__strings *env,

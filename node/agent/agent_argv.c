@@ -96,9 +96,9 @@ is_runnable(const char *path)
 /* argv[0] with a slash is taken from the working directory on; else PATH is searched.  NULL: it
  * is nowhere. */
 char *
-espl__find_program(const char *name, const char *folder, const char *path)
+espl__find_program(const char *name, const char *dir, const char *path)
 {
-	ESPL__ASSERT(name != NULL && folder != NULL);
+	ESPL__ASSERT(name != NULL && dir != NULL);
 	if (strchr(name, '/') != NULL)
 		return espl__strdup(name);
 	if (path == NULL || path[0] == '\0')
@@ -110,7 +110,7 @@ espl__find_program(const char *name, const char *folder, const char *path)
 		if (path[0] == '/')
 			try = espl__format("%.*s/%s", (int)length, path, name);
 		else
-			try = espl__format("%s/%.*s/%s", folder, length > 0 ? (int)length : 1,
+			try = espl__format("%s/%.*s/%s", dir, length > 0 ? (int)length : 1,
 			    length > 0 ? path : ".", name);
 		if (is_runnable(try))
 			return try;

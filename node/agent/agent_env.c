@@ -29,14 +29,14 @@ set_own_variables(struct espl__strings *s, const struct espl__agent_rank *rank, 
 	SET("ESPALIER_BUDGET=%" PRIu64, t->budget);
 	SET("ESPALIER_ITERATIONS_MAX=%" PRIu64, t->iterations_max);
 	SET("ESPALIER_CHECKPOINT=%s", g->restore);
-	SET("ESPALIER_SAVE=%s/saving-%" PRIu64, g->folder, t->gang);
+	SET("ESPALIER_SAVE=%s/saving-%" PRIu64, g->dir, t->gang);
 	if (t->packing > 1)
 		SET("ESPALIER_SHARE=1/%" PRIu32, t->packing);
 	else
 		SET("ESPALIER_SHARE=%" PRIu32, t->world);
 	SET("ESPALIER_SEED=%" PRIu64, t->seed);
 	SET("ESPALIER_RUN=%s", g->agent->dir != NULL ? g->agent->dir : "");
-	SET("ESPALIER_OUTPUT=%s/output", g->folder);
+	SET("ESPALIER_OUTPUT=%s/output", g->dir);
 	SET("ESPALIER_GANG=%" PRIu64, t->join.generation > 0 ? t->of : t->gang);
 	SET("ESPALIER_ATTEMPT=%" PRIu32, t->attempt);
 	SET("ESPALIER_SCRATCH=%s", rank->scratch.path);

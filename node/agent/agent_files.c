@@ -89,13 +89,13 @@ write_params(const struct espl__agent_gang *g, struct espl__diag *diag)
 espl_status
 espl__files_make(struct espl__agent_gang *g, struct espl__diag *diag)
 {
-	espl_status status = espl__dir_make(g->folder, diag);
+	espl_status status = espl__dir_make(g->dir, diag);
 
 	ESPL__CHECK(g, AGENT_GANG);
 	if (status == ESPL_OK)
 		status = write_params(g, diag);
 	if (status == ESPL_OK) {
-		char *output = espl__format("%s/output", g->folder); /* ESPALIER_OUTPUT */
+		char *output = espl__format("%s/output", g->dir); /* ESPALIER_OUTPUT */
 
 		status = espl__dir_make(output, diag);
 		free(output);
@@ -117,7 +117,7 @@ espl__files_lead(struct espl__agent_gang *g, struct espl__diag *diag)
 int
 espl__files_log(const struct espl__agent_gang *g)
 {
-	char *path = espl__format("%s/log", g->folder);
+	char *path = espl__format("%s/log", g->dir);
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), high, code;
 
 	ESPL__CHECK(g, AGENT_GANG);
@@ -213,7 +213,7 @@ is_needed(const struct espl__agent *a, uint64_t trial, uint64_t checkpoint, uint
 
 /* Is it a name of something that can be removed when no process holds it? checkpoint-KEEP stays. */
 static int
-is_collectable(const struct espl__agent *a, uint64_t trial, int folder, const char *name,
+is_collectable(const struct espl__agent *a, uint64_t trial, int dir, const char *name,
     uint64_t keep)
 {
 	char *end;
@@ -229,7 +229,7 @@ is_collectable(const struct espl__agent *a, uint64_t trial, int folder, const ch
 	}
 	if (strncmp(name, "saving-", 7) != 0 && strncmp(name, "scratch-", 8) != 0)
 		return 0;
-	fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -344,7 +344,7 @@ espl__files_save(struct espl__agent_gang *g, uint64_t iteration)
 	s->head.done = end_saving;
 	s->gang = g;
 	s->from = espl__strdup(g->saving.path);
-	s->place = espl__format("%s/checkpoint-%" PRIu64, g->folder, iteration);
+	s->place = espl__format("%s/checkpoint-%" PRIu64, g->dir, iteration);
 	s->iteration = iteration;
 	g->jobs++;
 	g->saving_now = 1;
@@ -400,7 +400,7 @@ espl__files_verify(struct espl__agent_gang *g)
 struct probe {
 	struct espl__task head;
 	struct espl__agent_gang *gang;
-	char *folder, *path;
+	char *dir, *path;
 	struct espl__diag diag;
 };
 
@@ -412,8 +412,8 @@ run_probe(struct espl__task *job)
 	struct probe *p = (struct probe *)job;
 	int fd, bad = 0;
 
-	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST) { /* not what is above it */
-		(void)espl__fail_errno(&p->diag, "cannot create directory '%s'", p->folder);
+	if (mkdir(p->dir, 0777) != 0 && errno != EEXIST) { /* not what is above it */
+		(void)espl__fail_errno(&p->diag, "cannot create directory '%s'", p->dir);
 		return;
 	}
 	fd = open(p->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -422,7 +422,7 @@ run_probe(struct espl__task *job)
 	for (size_t n = 0; fd >= 0 && !bad && n < PROBE_BYTES; n += sizeof block)
 		bad = espl__write_all(fd, block, sizeof block);
 	if (fd < 0 || bad || fsync(fd) != 0)
-		(void)espl__fail_errno(&p->diag, "cannot write to '%s'", p->folder);
+		(void)espl__fail_errno(&p->diag, "cannot write to '%s'", p->dir);
 	if (fd >= 0)
 		close(fd);
 }
@@ -444,7 +444,7 @@ end_probe(struct espl__agent *a, struct espl__task *job)
 			espl__agent_log(a, ESPL_ERROR, "%s", p->diag.text);
 		a->dir_reported = 1;
 	}
-	free(p->folder);
+	free(p->dir);
 	free(p->path);
 	free(p);
 }
@@ -458,8 +458,8 @@ espl__files_probe(struct espl__agent_gang *g)
 	p->head.run = run_probe;
 	p->head.done = end_probe;
 	p->gang = g;
-	p->folder = espl__format("%s/trials", g->agent->dir);
-	p->path = espl__format("%s/.probe-%ld-%" PRIu64, p->folder, (long)getpid(), g->start.gang);
+	p->dir = espl__format("%s/trials", g->agent->dir);
+	p->path = espl__format("%s/.probe-%ld-%" PRIu64, p->dir, (long)getpid(), g->start.gang);
 	g->jobs++;
 	espl__agent_job(g->agent, &p->head);
 }

@@ -136,9 +136,9 @@ make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 	g->culprit = -1;
 	g->report = g->saving.fd = -1;
 	g->leads = start->ranks[0].rank == 0;
-	g->folder = espl__trial_dir(a->dir, start->trial);
-	g->params = espl__format("%s/params.json", g->folder);
-	g->saving.path = espl__format("%s/saving-%" PRIu64, g->folder, start->gang);
+	g->dir = espl__trial_dir(a->dir, start->trial);
+	g->params = espl__format("%s/params.json", g->dir);
+	g->saving.path = espl__format("%s/saving-%" PRIu64, g->dir, start->gang);
 	if (start->checkpoint != 0)
 		g->restore = restored_from(a->dir, start);
 	else
@@ -151,7 +151,7 @@ make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 		r->index = i;
 		r->link = r->scratch.fd = r->control = -1;
 		r->rank = r->was = start->ranks[i].rank;
-		r->scratch.path = espl__format("%s/scratch-%" PRIu64 ".%" PRIu32, g->folder,
+		r->scratch.path = espl__format("%s/scratch-%" PRIu64 ".%" PRIu32, g->dir,
 		    start->gang, start->ranks[i].rank);
 	}
 	ESPL__GROW(a->gangs, a->gang_cap, a->gang_count + 1);
@@ -415,7 +415,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	espl__buf_free(&g->out);
 	espl__backlog_free(&g->backlog);
 	free(g->saving.path);
-	free(g->folder);
+	free(g->dir);
 	free(g->params);
 	free(g->restore);
 	free(g->files);

@@ -101,7 +101,7 @@ espl__last_line(const char *text, size_t size, char *to, size_t room)
 void
 espl__gang_last_line(const struct espl__agent_gang *g, char to[ESPL__LAST_LINE_MAX])
 {
-	char *path = espl__format("%s/log", g->folder), *text = espl__alloc(WINDOW + 1);
+	char *path = espl__format("%s/log", g->dir), *text = espl__alloc(WINDOW + 1);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int64_t from = g->log_from;
 	ssize_t got = 0;

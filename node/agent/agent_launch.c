@@ -233,7 +233,7 @@ key_pipe(const struct espl__agent_gang *g)
 static void
 launch_ranks(struct espl__agent_gang *g, int listen_fd)
 {
-	struct espl__sup s = { .folder = g->start.directory,
+	struct espl__sup s = { .dir = g->start.directory,
 		.report = -1,
 		.listen = -1,
 		.key = -1,

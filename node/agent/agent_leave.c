@@ -71,15 +71,15 @@ espl__leave_tend(struct espl__agent *a, int64_t now)
 void
 espl__leave_write(const struct espl__agent *a)
 {
-	char *folder, *path;
+	char *dir, *path;
 
 	ESPL__CHECK(a, AGENT);
 	if (a->leaving == NULL || a->past.size == 0 || a->mover != NULL || a->own_dir)
 		return;
-	folder = espl__format("%s/left", a->dir);
-	path = espl__format("%s/%" PRIu64 "-%s", folder, a->node, a->leaving);
-	if (espl__dir_make(folder, NULL) == ESPL_OK) /* else that is lost: nobody can be told */
+	dir = espl__format("%s/left", a->dir);
+	path = espl__format("%s/%" PRIu64 "-%s", dir, a->node, a->leaving);
+	if (espl__dir_make(dir, NULL) == ESPL_OK) /* else that is lost: nobody can be told */
 		(void)espl__file_write(path, a->past.data, a->past.size, NULL);
 	free(path);
-	free(folder);
+	free(dir);
 }

@@ -152,7 +152,7 @@ static void
 start_daemon(struct espl__mps *m)
 {
 	char *const argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "-d", NULL };
-	struct espl__sup s = { .folder = "/",
+	struct espl__sup s = { .dir = "/",
 		.argv = argv,
 		.report = -1,
 		.listen = -1,

@@ -320,7 +320,7 @@ static void
 send_tail(struct espl__agent_gang *g, struct espl__tail *t)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	char *path = espl__format("%s/log", g->folder);
+	char *path = espl__format("%s/log", g->dir);
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	char block[TAIL_SIZE];
 	ssize_t got = fd < 0 ? 0 : pread(fd, block, sizeof block, (off_t)t->arrived);

@@ -33,7 +33,7 @@ struct espl__sup_note {
 struct espl__sup {
 	const char *path; /* of the program */
 	char *const *argv, *const *env;
-	const char *folder;           /* working directory, "" the agent's */
+	const char *dir;              /* working directory, "" the agent's */
 	int log, report, listen, key; /* descriptors >= 10, CLOEXEC; -1 none */
 	/* the agent's, from the driver: only its end is looked for; CLOEXEC */
 	int channel;

@@ -99,11 +99,11 @@ sync_entry(const struct seal *s, int fd)
 /* What a failed fsync() left behind is marked as written and will not be written again: a copy
  * will. */
 static int
-write_copy(const struct seal *s, int folder, const char *name, int from)
+write_copy(const struct seal *s, int dir, const char *name, int from)
 {
 	struct stat st;
 	ssize_t got = -1;
-	int to = openat(folder, COPY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), code;
+	int to = openat(dir, COPY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), code;
 
 	ESPL__ASSERT(from >= 0);
 	if (to < 0)
@@ -116,12 +116,12 @@ write_copy(const struct seal *s, int folder, const char *name, int from)
 				got = -1;
 				break;
 			}
-	if (got == 0 && sync_fd(to) == 0 && renameat(folder, COPY, folder, name) == 0) {
+	if (got == 0 && sync_fd(to) == 0 && renameat(dir, COPY, dir, name) == 0) {
 		close(to);
 		return 0;
 	}
 	code = errno;
-	(void)unlinkat(folder, COPY, 0);
+	(void)unlinkat(dir, COPY, 0);
 	close(to);
 	errno = code;
 	return -1;
@@ -129,12 +129,12 @@ write_copy(const struct seal *s, int folder, const char *name, int from)
 
 /* Brings the file's content to the disk. */
 static int
-sync_file(struct seal *s, int folder, const char *name, int fd)
+sync_file(struct seal *s, int dir, const char *name, int fd)
 {
 	int again = s->tries > 0 && s->entries > s->durable;
 
 	ESPL__ASSERT(s->durable <= s->entries);
-	if ((again ? write_copy(s, folder, name, fd) : sync_entry(s, fd)) != 0)
+	if ((again ? write_copy(s, dir, name, fd) : sync_entry(s, fd)) != 0)
 		return -1;
 	if ((again || s->entries <= SYNCED) && s->durable < s->entries)
 		s->durable = s->entries;
@@ -142,9 +142,9 @@ sync_file(struct seal *s, int folder, const char *name, int fd)
 }
 
 static espl_status
-seal_file(struct seal *s, int folder, const char *name, const char *path)
+seal_file(struct seal *s, int dir, const char *name, const char *path)
 {
-	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	espl_status status = ESPL_OK;
 	struct stat st;
 	uint32_t crc;
@@ -163,7 +163,7 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 		espl__put_u8(&s->text, '\n');
 		s->bytes += size;
 		s->files++;
-		if (sync_file(s, folder, name, fd) != 0)
+		if (sync_file(s, dir, name, fd) != 0)
 			status =
 			    espl__fail_errno(s->diag, "cannot store '%s' of the checkpoint", path);
 	}
@@ -172,10 +172,10 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 }
 
 static espl_status
-seal_link(struct seal *s, int folder, const char *name, const char *path)
+seal_link(struct seal *s, int dir, const char *name, const char *path)
 {
 	char target[4096];
-	ssize_t size = readlinkat(folder, name, target, sizeof target - 1);
+	ssize_t size = readlinkat(dir, name, target, sizeof target - 1);
 
 	if (size <= 0)
 		return espl__fail_errno(s->diag, "cannot read the link '%s' of the checkpoint",
@@ -240,20 +240,20 @@ list_dir(int fd, char ***names, size_t *count)
 static espl_status seal_dir(struct seal *, int fd, const char *path, unsigned depth);
 
 static espl_status
-seal_entry(struct seal *s, int folder, const char *name, const char *path, unsigned depth)
+seal_entry(struct seal *s, int dir, const char *name, const char *path, unsigned depth)
 {
 	espl_status status;
 	struct stat st;
 	int fd;
 
 	ESPL__ASSERT(name[0] != '\0' && depth <= DEEPEST);
-	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return fail_entry(s->diag, "look at", path);
 	s->entries++;
 	if (S_ISREG(st.st_mode))
-		return seal_file(s, folder, name, path);
+		return seal_file(s, dir, name, path);
 	if (S_ISLNK(st.st_mode))
-		return seal_link(s, folder, name, path);
+		return seal_link(s, dir, name, path);
 	if (!S_ISDIR(st.st_mode))
 		return espl__fail(s->diag, ESPL_E_CONFIG,
 		    "a checkpoint may contain only files, directories and links, but '%s' is "
@@ -265,7 +265,7 @@ seal_entry(struct seal *s, int folder, const char *name, const char *path, unsig
 	espl__print(&s->text, "d ");
 	put_name(&s->text, path);
 	espl__put_u8(&s->text, '\n');
-	fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return fail_entry(s->diag, "open", path);
 	status = seal_dir(s, fd, path, depth + 1);
@@ -323,7 +323,7 @@ compare_seal(struct seal *s)
 
 /* After a failure MANIFEST is not there. */
 static espl_status
-seal_saving(struct seal *s, int folder)
+seal_saving(struct seal *s, int dir)
 {
 	struct espl__diag inner = ESPL__DIAG_INIT, *diag = s->diag;
 	espl_status status, same;
@@ -331,29 +331,29 @@ seal_saving(struct seal *s, int folder)
 	s->text.size = 0;
 	s->bytes = s->entries = s->files = 0;
 	espl__print(&s->text, ESPL__CHECKPOINT_HEADER);
-	status = seal_dir(s, folder, "", 0);
+	status = seal_dir(s, dir, "", 0);
 	same = compare_seal(s);
 	if (status == ESPL_OK)
 		status = same;
 	if (status == ESPL_OK && s->files == 0)
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "the directory ESPALIER_SAVE contains no files");
-	if (status == ESPL_OK && s->entries > SYNCED && syncfs(folder) != 0)
+	if (status == ESPL_OK && s->entries > SYNCED && syncfs(dir) != 0)
 		status = espl__fail_errno(diag, "cannot sync the checkpoint");
 	if (status == ESPL_OK) {
 		uint32_t crc = espl__crc32c(0, s->text.data, s->text.size);
 
 		s->durable = s->entries;
 		espl__print(&s->text, "end %" PRIu64 " %08" PRIx32 "\n", s->entries, crc);
-		status = espl__file_put(folder, ESPL__MANIFEST, s->text.data, s->text.size, &inner);
+		status = espl__file_put(dir, ESPL__MANIFEST, s->text.data, s->text.size, &inner);
 		if (status != ESPL_OK)
 			(void)espl__fail(diag, status,
 			    "cannot write the checkpoint's " ESPL__MANIFEST ": %s",
 			    espl__reason(&inner));
-		else if (sync_fd(folder) != 0)
+		else if (sync_fd(dir) != 0)
 			status = espl__fail_errno(diag, "cannot sync the checkpoint's directory");
 		if (status != ESPL_OK)
-			(void)unlinkat(folder, ESPL__MANIFEST, 0);
+			(void)unlinkat(dir, ESPL__MANIFEST, 0);
 	}
 	return status;
 }
@@ -361,7 +361,7 @@ seal_saving(struct seal *s, int folder)
 /* ---- publish ----------------------------------------------------------------------------- */
 
 struct publication {
-	int parent, folder;   /* the trial's directory; what was sealed in it */
+	int parent, dir;      /* the trial's directory; what was sealed in it */
 	char *saving, *ready; /* names in parent */
 	const char *place;
 	int exchanged; /* an older one of the same iteration is `ready` */
@@ -370,11 +370,11 @@ struct publication {
 /* Is the name still that of the directory that was opened?  A trial's process can rename anything
  * there. */
 static int
-is_same(int parent, const char *name, int folder)
+is_same(int parent, const char *name, int dir)
 {
 	struct stat a, b;
 
-	return fstatat(parent, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(folder, &b) == 0 &&
+	return fstatat(parent, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(dir, &b) == 0 &&
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
@@ -421,7 +421,7 @@ publish_checkpoint(struct publication *p, struct espl__diag *diag)
 
 	if (take_place(p) != 0)
 		return espl__fail_errno(diag, "cannot move the checkpoint into place");
-	if (!is_same(p->parent, p->place, p->folder))
+	if (!is_same(p->parent, p->place, p->dir))
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "the directory ESPALIER_SAVE was replaced while the checkpoint was saved");
 	else if (sync_fd(p->parent) != 0)
@@ -442,8 +442,8 @@ open_saving(struct publication *p, const char *trial, struct espl__diag *diag)
 	p->parent = open(trial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (p->parent < 0)
 		return espl__fail_errno(diag, "cannot open the trial's directory");
-	p->folder = openat(p->parent, p->saving, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (p->folder >= 0)
+	p->dir = openat(p->parent, p->saving, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (p->dir >= 0)
 		return ESPL_OK;
 	if (fstatat(p->parent, p->saving, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
 		return espl__fail(diag, ESPL_E_CONFIG,
@@ -455,7 +455,7 @@ open_saving(struct publication *p, const char *trial, struct espl__diag *diag)
 static espl_status
 keep_checkpoint(struct seal *s, const char *saving, const char *place)
 {
-	struct publication p = { .parent = -1, .folder = -1 };
+	struct publication p = { .parent = -1, .dir = -1 };
 	char *trial = espl__strdup(saving), *slash = strrchr(trial, '/');
 	espl_status status;
 
@@ -465,14 +465,14 @@ keep_checkpoint(struct seal *s, const char *saving, const char *place)
 	p.place = strrchr(place, '/') + 1;
 	status = open_saving(&p, trial, s->diag);
 	if (status == ESPL_OK)
-		status = seal_saving(s, p.folder);
+		status = seal_saving(s, p.dir);
 	if (status == ESPL_OK) {
 		status = publish_checkpoint(&p, s->diag);
 		if (status != ESPL_OK)
-			(void)unlinkat(p.folder, ESPL__MANIFEST, 0);
+			(void)unlinkat(p.dir, ESPL__MANIFEST, 0);
 	}
-	if (p.folder >= 0)
-		close(p.folder);
+	if (p.dir >= 0)
+		close(p.dir);
 	if (p.parent >= 0)
 		close(p.parent);
 	free(p.ready);

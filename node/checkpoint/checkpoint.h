@@ -22,7 +22,7 @@ espl_status espl__checkpoint_keep(const char *saving, const char *place, uint64_
 int espl__checkpoint_is_system(espl_status);
 /* Checks that every entry of MANIFEST exists, with its size and checksum. Other files are ignored.
  * The message begins with the missing or damaged one. */
-espl_status espl__checkpoint_check(const char *folder, struct espl__diag *);
+espl_status espl__checkpoint_check(const char *dir, struct espl__diag *);
 /* Reads an open file to its end; block: room for reading.  0, or -1 with errno. */
 #define ESPL__STORE_BLOCK ((size_t)1 << 18)
 #define ESPL__CHECKPOINT_HEADER "espalier-manifest 1\n"

@@ -64,10 +64,10 @@ is_inside(const char *name)
 }
 
 espl_status
-espl__manifest_read(int folder, struct espl__buf *text, struct espl__diag *diag)
+espl__manifest_read(int dir, struct espl__buf *text, struct espl__diag *diag)
 {
 	struct espl__diag inner = ESPL__DIAG_INIT;
-	int fd = openat(folder, ESPL__MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = openat(dir, ESPL__MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	espl_status status;
 
 	if (fd < 0)
@@ -136,9 +136,9 @@ espl__manifest_next(char **lines, struct espl__sealed *e)
 /* ---- the check ---------------------------------------------------------------------------- */
 
 static espl_status
-check_file(int folder, const struct espl__sealed *e, uint8_t *block, struct espl__diag *diag)
+check_file(int dir, const struct espl__sealed *e, uint8_t *block, struct espl__diag *diag)
 {
-	int fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = openat(dir, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	espl_status status = ESPL_OK;
 	uint32_t crc;
 	uint64_t size;
@@ -158,19 +158,19 @@ check_file(int folder, const struct espl__sealed *e, uint8_t *block, struct espl
 }
 
 static espl_status
-check_other(int folder, const struct espl__sealed *e, struct espl__diag *diag)
+check_other(int dir, const struct espl__sealed *e, struct espl__diag *diag)
 {
 	char target[4096];
 	struct stat st;
 	ssize_t size;
 
 	if (e->kind == 'd') {
-		if (fstatat(folder, e->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
+		if (fstatat(dir, e->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
 			return espl__fail(diag, ESPL_E_CONFIG, "the directory '%s' is missing",
 			    e->name);
 		return ESPL_OK;
 	}
-	size = readlinkat(folder, e->name, target, sizeof target - 1);
+	size = readlinkat(dir, e->name, target, sizeof target - 1);
 	if (size < 0)
 		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' is missing", e->name);
 	target[size] = '\0';
@@ -181,7 +181,7 @@ check_other(int folder, const struct espl__sealed *e, struct espl__diag *diag)
 }
 
 static espl_status
-check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
+check_entries(int dir, struct espl__buf *text, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 	uint64_t entries = 0, seen = 0;
@@ -191,8 +191,8 @@ check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 	int got = -1;
 
 	while (lines != NULL && status == ESPL_OK && (got = espl__manifest_next(&lines, &e)) == 1) {
-		status = e.kind == 'f' ? check_file(folder, &e, block, diag)
-				       : check_other(folder, &e, diag);
+		status =
+		    e.kind == 'f' ? check_file(dir, &e, block, diag) : check_other(dir, &e, diag);
 		seen++;
 	}
 	free(block);
@@ -202,11 +202,11 @@ check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 }
 
 espl_status
-espl__checkpoint_check(const char *folder, struct espl__diag *diag)
+espl__checkpoint_check(const char *dir, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	espl_status status;
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return espl__fail_errno(diag, "its directory cannot be opened");

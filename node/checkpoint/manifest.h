@@ -12,7 +12,7 @@ struct espl__sealed {
 	uint64_t size;
 };
 /* The MANIFEST in an open directory. */
-espl_status espl__manifest_read(int folder, struct espl__buf *text, struct espl__diag *);
+espl_status espl__manifest_read(int dir, struct espl__buf *text, struct espl__diag *);
 /* Its entries, with the last line cut off; NULL: it is damaged.  The text ends with a NUL that is
  * not counted. */
 char *espl__manifest_lines(struct espl__buf *text, uint64_t *entries);

@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint.h"
 #include "transfer/pack.h"
 
-static struct espl__unpack unpack = { .folder = -1, .file = -1 };
+static struct espl__unpack unpack = { .dir = -1, .file = -1 };
 
 static void
 fail_writing(struct espl__courier *c, const struct espl__diag *diag)
@@ -15,7 +15,7 @@ fail_writing(struct espl__courier *c, const struct espl__diag *diag)
 	espl__courier_fail(c, espl__checkpoint_is_system(diag->status) ? 3 : 2, diag->text);
 	espl__unpack_drop(&unpack);
 	memset(&unpack, 0, sizeof unpack);
-	unpack.folder = unpack.file = -1;
+	unpack.dir = unpack.file = -1;
 }
 
 void

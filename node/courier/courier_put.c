@@ -9,7 +9,7 @@
 #include "transfer/pack.h"
 #include "transfer/s3_text.h"
 
-static struct espl__pack pack = { .folder = -1, .file = -1 };
+static struct espl__pack pack = { .dir = -1, .file = -1 };
 static struct espl__buf ahead; /* read beyond a part */
 static uint64_t parts, parts_done;
 static int read_all;

@@ -20,7 +20,7 @@ espl__move_add(struct espl__mover *m, const char *name, int outgoing, int asked,
 	v->outgoing = outgoing;
 	v->asked = asked;
 	v->stage = stage;
-	v->pack.folder = v->pack.file = v->unpack.folder = v->unpack.file = -1;
+	v->pack.dir = v->pack.file = v->unpack.dir = v->unpack.file = -1;
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = v;

@@ -49,7 +49,7 @@ cut_lines(const struct espl__buf *text, struct espl__buf *copy, uint64_t *entrie
 }
 
 espl_status
-espl__pack_open(struct espl__pack *p, const char *folder, struct espl__diag *diag)
+espl__pack_open(struct espl__pack *p, const char *dir, struct espl__diag *diag)
 {
 	struct espl__sealed e;
 	uint64_t entries;
@@ -58,10 +58,10 @@ espl__pack_open(struct espl__pack *p, const char *folder, struct espl__diag *dia
 
 	memset(p, 0, sizeof *p);
 	p->file = -1;
-	p->folder = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (p->folder < 0)
+	p->dir = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (p->dir < 0)
 		return espl__fail_errno(diag, "its directory cannot be opened");
-	status = espl__manifest_read(p->folder, &p->text, diag);
+	status = espl__manifest_read(p->dir, &p->text, diag);
 	if (status != ESPL_OK)
 		return status;
 	p->digest = espl__digest(0, p->text.data, p->text.size);
@@ -90,7 +90,7 @@ open_next(struct espl__pack *p, struct espl__buf *to, struct espl__diag *diag)
 		;
 	if (got <= 0)
 		return got == 0 ? ESPL_OK : fail_damaged(diag);
-	p->file = openat(p->folder, e.name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	p->file = openat(p->dir, e.name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (p->file < 0 || fstat(p->file, &st) != 0)
 		return espl__fail_errno(diag, "'%s' cannot be opened", e.name);
 	if ((uint64_t)st.st_size != e.size)
@@ -148,7 +148,7 @@ espl__pack_read(struct espl__pack *p, size_t most, struct espl__buf *to, struct 
 void
 espl__pack_close(struct espl__pack *p)
 {
-	close_file(&p->folder);
+	close_file(&p->dir);
 	close_file(&p->file);
 	espl__buf_free(&p->text);
 	espl__buf_free(&p->lines);
@@ -171,7 +171,7 @@ espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest,
     struct espl__diag *diag)
 {
 	memset(u, 0, sizeof *u);
-	u->folder = u->file = -1;
+	u->dir = u->file = -1;
 	if (strchr(place, '/') == NULL)
 		return espl__fail(diag, ESPL_E_BUG, "'%s' is not a place", place);
 	u->place = espl__strdup(place);
@@ -180,9 +180,9 @@ espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest,
 	if (espl__tree_remove(u->part, diag) != ESPL_OK ||
 	    espl__dir_make_private(u->part, diag) != ESPL_OK)
 		return diag != NULL ? diag->status : ESPL_E_REMOTE;
-	u->folder = open(u->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return u->folder >= 0 ? ESPL_OK
-			      : espl__fail_errno(diag, "cannot open directory '%s'", u->part);
+	u->dir = open(u->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return u->dir >= 0 ? ESPL_OK
+			   : espl__fail_errno(diag, "cannot open directory '%s'", u->part);
 }
 
 static espl_status
@@ -208,11 +208,11 @@ next_file(struct espl__unpack *u, struct espl__diag *diag)
 
 	while ((got = espl__manifest_next(&u->line, &e)) == 1) {
 		u->seen++;
-		if (e.kind == 'd' && mkdirat(u->folder, e.name, 0777) != 0)
+		if (e.kind == 'd' && mkdirat(u->dir, e.name, 0777) != 0)
 			return espl__fail_errno(diag, "cannot create directory '%s'", e.name);
 		if (e.kind != 'f')
 			continue;
-		u->file = openat(u->folder, e.name,
+		u->file = openat(u->dir, e.name,
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (u->file < 0)
 			return espl__fail_errno(diag, "cannot create '%s'", e.name);
@@ -316,16 +316,16 @@ finish_tree(struct espl__unpack *u, struct espl__diag *diag)
 	while (u->line != NULL && espl__manifest_next(&u->line, &e) == 1) {
 		int fd;
 
-		if (e.kind == 'l' && symlinkat(e.target, u->folder, e.name) != 0)
+		if (e.kind == 'l' && symlinkat(e.target, u->dir, e.name) != 0)
 			return espl__fail_errno(diag, "cannot create the link '%s'", e.name);
 		if (e.kind != 'd' || u->entries > SYNCED)
 			continue;
-		fd = openat(u->folder, e.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(u->dir, e.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL))
 			return espl__fail_errno(diag, "cannot sync directory '%s'", e.name);
 		close(fd);
 	}
-	if (u->entries > SYNCED && syncfs(u->folder) != 0)
+	if (u->entries > SYNCED && syncfs(u->dir) != 0)
 		return espl__fail_errno(diag, "cannot sync it");
 	return ESPL_OK;
 }
@@ -345,7 +345,7 @@ espl__pack_place(const char *part, const char *place)
 static int
 take_place(const struct espl__unpack *u)
 {
-	return fchmod(u->folder, 0777 & ~022) != 0 ? -1 : espl__pack_place(u->part, u->place);
+	return fchmod(u->dir, 0777 & ~022) != 0 ? -1 : espl__pack_place(u->part, u->place);
 }
 
 espl_status
@@ -361,11 +361,11 @@ espl__unpack_close(struct espl__unpack *u, struct espl__diag *diag)
 	status = finish_tree(u, diag);
 	if (status != ESPL_OK)
 		return status;
-	status = espl__file_put(u->folder, ESPL__MANIFEST, u->text.data, u->text.size, &inner);
+	status = espl__file_put(u->dir, ESPL__MANIFEST, u->text.data, u->text.size, &inner);
 	if (status != ESPL_OK)
 		return espl__fail(diag, status, "cannot write its " ESPL__MANIFEST ": %s",
 		    espl__reason(&inner));
-	if ((fsync(u->folder) != 0 && errno != EINVAL) || take_place(u) != 0)
+	if ((fsync(u->dir) != 0 && errno != EINVAL) || take_place(u) != 0)
 		return espl__fail_errno(diag, "cannot move it into place");
 	*slash = '\0';
 	parent = open(u->part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -379,7 +379,7 @@ espl__unpack_close(struct espl__unpack *u, struct espl__diag *diag)
 void
 espl__unpack_drop(struct espl__unpack *u)
 {
-	close_file(&u->folder);
+	close_file(&u->dir);
 	close_file(&u->file);
 	if (u->part != NULL)
 		(void)espl__tree_remove(u->part, NULL);

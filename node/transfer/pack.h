@@ -12,14 +12,14 @@
 #include "base/diag.h"
 
 struct espl__pack {
-	int folder, file;      /* -1: not open */
+	int dir, file;         /* -1: not open */
 	uint64_t digest, size; /* size: of the stream */
 	uint64_t left;         /* of the file at hand */
 	struct espl__buf text, lines;
 	char *line; /* the next in `lines` */
 	int begun;  /* `text` was put into the stream */
 };
-espl_status espl__pack_open(struct espl__pack *, const char *folder, struct espl__diag *);
+espl_status espl__pack_open(struct espl__pack *, const char *dir, struct espl__diag *);
 /* Appends about `most` bytes; nothing at the end.  A file that is no longer as sealed fails. */
 espl_status espl__pack_read(struct espl__pack *, size_t most, struct espl__buf *,
     struct espl__diag *);
@@ -27,7 +27,7 @@ void espl__pack_close(struct espl__pack *);
 
 struct espl__unpack {
 	char *place, *part; /* part: the directory being filled, beside `place` */
-	int folder, file;
+	int dir, file;
 	uint64_t digest, left;
 	uint64_t entries, seen; /* as MANIFEST says; so far */
 	uint32_t crc, want;     /* of the file at hand */

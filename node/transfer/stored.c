@@ -74,16 +74,16 @@ espl__stored_write(const char *place, const struct espl__stored *at, struct espl
 }
 
 uint64_t
-espl__stored_digest(const char *folder)
+espl__stored_digest(const char *dir)
 {
 	struct espl__buf text = { NULL, 0, 0 };
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct espl__stored at = { 0, 0, NULL };
 	uint64_t digest = 0;
 
 	if (fd >= 0 && espl__manifest_read(fd, &text, NULL) == ESPL_OK)
 		digest = espl__digest(0, text.data, text.size);
-	else if (fd >= 0 && espl__stored_read(folder, &at, NULL) == ESPL_OK)
+	else if (fd >= 0 && espl__stored_read(dir, &at, NULL) == ESPL_OK)
 		digest = at.digest;
 	espl__stored_free(&at);
 	if (fd >= 0)

@@ -17,5 +17,5 @@ espl_status espl__stored_read(const char *place, struct espl__stored *, struct e
 /* In place at once, and durable; what was there is removed. */
 espl_status espl__stored_write(const char *place, const struct espl__stored *, struct espl__diag *);
 /* 0: there is no sealed directory at this place, nor one that is in a bucket. */
-uint64_t espl__stored_digest(const char *folder);
+uint64_t espl__stored_digest(const char *dir);
 #endif

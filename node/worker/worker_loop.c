@@ -128,14 +128,14 @@ static void
 wait_for_dir(const struct espl__worker *w)
 {
 	for (int ms = 1;; ms = ms < 50 ? ms * 2 : 50) {
-		DIR *folder = opendir(w->env.save);
+		DIR *dir = opendir(w->env.save);
 		int entries = 0;
 
-		while (folder != NULL && entries < 3 && readdir(folder) != NULL)
+		while (dir != NULL && entries < 3 && readdir(dir) != NULL)
 			entries++; /* "." and ".." are in an empty one */
-		if (folder != NULL)
-			closedir(folder);
-		if (folder != NULL && entries < 3)
+		if (dir != NULL)
+			closedir(dir);
+		if (dir != NULL && entries < 3)
 			return;
 		(void)poll(NULL, 0, ms);
 	}

@@ -88,10 +88,10 @@ struct file {
 };
 
 static espl_status
-open_file(struct file *f, const char *folder, const char *name, const char *mode,
+open_file(struct file *f, const char *dir, const char *name, const char *mode,
     struct espl__diag *diag)
 {
-	f->path = espl__format("%s/%s", folder, name);
+	f->path = espl__format("%s/%s", dir, name);
 	f->diag = diag;
 	f->f = fopen(f->path, mode);
 	f->status = f->f != NULL ? ESPL_OK : espl__fail_errno(diag, "cannot open '%s'", f->path);
