@@ -251,6 +251,9 @@ print_latency(struct espl__buf *buf, const struct espl_latency *latency)
 	espl__print(buf, "; }");
 }
 
+static void print_value(const struct espl_option *, uint32_t stride, const struct espl_value *,
+    struct espl__buf *);
+
 static void
 print_row(const struct espl_option *option, uint32_t stride, const struct espl_value *cells,
     struct espl__buf *buf)
@@ -262,7 +265,7 @@ print_row(const struct espl_option *option, uint32_t stride, const struct espl_v
 		if (cells[c].source == ESPL_UNSET || (column->flags & ESPL_OPT_SECRET))
 			continue;
 		espl__print(buf, "%s = ", column->name);
-		espl__value_print(column, stride, &cells[c], buf);
+		print_value(column, stride, &cells[c], buf);
 		espl__print(buf, "; ");
 	}
 	espl__print(buf, "}");
@@ -281,8 +284,9 @@ print_money(struct espl__buf *buf, espl_money money)
 		espl__print(buf, "\"%s\"", text);
 }
 
-void
-espl__value_print(const struct espl_option *option, uint32_t stride, const struct espl_value *value,
+/* One value as libconfig text. */
+static void
+print_value(const struct espl_option *option, uint32_t stride, const struct espl_value *value,
     struct espl__buf *buf)
 {
 	char text[256];
@@ -324,6 +328,6 @@ espl__values_print(const struct espl__values *values, uint32_t option, struct es
 	ESPL__CHECK(values, VALUES);
 	if ((desc->flags & ESPL_OPT_SECRET) || value->source == ESPL_UNSET)
 		return 0;
-	espl__value_print(desc, values->option_size, value, buf);
+	print_value(desc, values->option_size, value, buf);
 	return 1;
 }

@@ -25,7 +25,4 @@ int espl__choice_find(const char *choices, const char *text);
 uint32_t espl__choice_count(const char *choices);
 void espl__choice_at(const char *choices, uint32_t index, char *to, size_t room);
 const char *espl__option_type_name(espl_option_type); /* "span", ...; NULL unknown */
-/* One value as libconfig text. */
-void espl__value_print(const struct espl_option *, uint32_t stride, const struct espl_value *,
-    struct espl__buf *);
 #endif

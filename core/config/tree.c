@@ -524,6 +524,8 @@ print_tabs(struct espl__buf *buf, int count)
 		espl__put_u8(buf, '\t');
 }
 
+static void print_value(const struct espl__node *, int indent, struct espl__buf *);
+
 static void
 print_elements(const struct espl__node *node, int indent, struct espl__buf *buf)
 {
@@ -540,7 +542,7 @@ print_elements(const struct espl__node *node, int indent, struct espl__buf *buf)
 		} else {
 			espl__put_u8(buf, ' ');
 		}
-		espl__node_print_value(node->children[i], indent + 1, buf);
+		print_value(node->children[i], indent + 1, buf);
 		if (i + 1 < node->child_count)
 			espl__put_u8(buf, ',');
 	}
@@ -553,8 +555,9 @@ print_elements(const struct espl__node *node, int indent, struct espl__buf *buf)
 	espl__print(buf, node->type == ESPL__LIST ? ")" : "]");
 }
 
-void
-espl__node_print_value(const struct espl__node *node, int indent, struct espl__buf *buf)
+/* Its value alone, no newline after it. */
+static void
+print_value(const struct espl__node *node, int indent, struct espl__buf *buf)
 {
 	switch (node->type) {
 	case ESPL__GROUP:
@@ -584,6 +587,6 @@ espl__node_print(const struct espl__node *node, int indent, struct espl__buf *bu
 	print_tabs(buf, indent);
 	if (node->name != NULL)
 		espl__print(buf, "%s = ", node->name);
-	espl__node_print_value(node, indent, buf);
+	print_value(node, indent, buf);
 	espl__print(buf, ";\n");
 }

@@ -52,8 +52,6 @@ const struct espl__node *espl__node_get(const struct espl__node *, const char *n
 /* The node as libconfig text that parses back to the same (indent: tabs to begin with):
  * "name = value;" and a newline; of a root: its settings. */
 void espl__node_print(const struct espl__node *, int indent, struct espl__buf *);
-/* Its value alone, no newline after it. */
-void espl__node_print_value(const struct espl__node *, int indent, struct espl__buf *);
 void espl__print_quoted(struct espl__buf *, const char *text); /* a libconfig string */
 void espl__print_real(struct espl__buf *, double);      /* a libconfig real: "1.0", "1e-05" */
 const char *espl__node_kind(const struct espl__node *); /* "a string", "a list", ... */

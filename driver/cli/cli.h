@@ -116,7 +116,6 @@ int espl__verb_help(const struct espl__args *);
 int espl__verb_init(const struct espl__args *);
 int espl__verb_nodes(const struct espl__args *);
 int espl__verb_list(const struct espl__args *);
-int espl__verb_version(const struct espl__args *);
 
 /* ---- interrupt.c ----------------------------------------------------------------------------- */
 

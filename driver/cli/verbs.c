@@ -153,6 +153,19 @@ static const struct espl__flag init_flags[] = {
 	END_FLAGS
 };
 
+static int
+verb_version(const struct espl__args *args)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	int status;
+
+	(void)args;
+	espl__print(&text, "espalier %s\n", PACKAGE_VERSION);
+	status = espl__cli_print(&text);
+	espl__buf_free(&text);
+	return status;
+}
+
 const struct espl__verb espl__verbs[] = {
 	{ "init", "[SCRIPT] [--output FILE]", "write a first configuration, for a script",
 	    "Reads the options of a Python script (argparse, click) and the lines that it prints, "
@@ -368,7 +381,7 @@ const struct espl__verb espl__verbs[] = {
 	    "there are\n"
 	    "errors.\n",
 	    NULL, 1, 1, espl__verb_check_plugin },
-	{ "version", "", "print the version of espalier", "", NULL, 0, 0, espl__verb_version },
+	{ "version", "", "print the version of espalier", "", NULL, 0, 0, verb_version },
 	{ NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 };
 
@@ -512,19 +525,6 @@ unknown_verb(const char *word)
 	return status;
 }
 
-int
-espl__verb_version(const struct espl__args *args)
-{
-	struct espl__buf text = { NULL, 0, 0 };
-	int status;
-
-	(void)args;
-	espl__print(&text, "espalier %s\n", PACKAGE_VERSION);
-	status = espl__cli_print(&text);
-	espl__buf_free(&text);
-	return status;
-}
-
 static int
 run_verb(const struct espl__verb *verb, int argc, char **argv, const char *plugin_path)
 {
@@ -578,7 +578,7 @@ espl__main(int argc, char **argv)
 	if (verb != NULL) {
 		status = run_verb(verb, argc - i - 1, argv + i + 1, plugin_path);
 	} else if (i < argc && strcmp(argv[i], "--version") == 0) {
-		status = espl__verb_version(NULL);
+		status = verb_version(NULL);
 	} else if (i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
 		espl__help_overview(&text);
 		status = espl__cli_print(&text);

@@ -233,6 +233,65 @@ csv_plain(struct espl__reading *r, const char *sql, FILE *to, struct espl__diag 
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
+/* ---- GPU map --------------------------------------------------------------------------------- */
+
+/* The GPU map as CSV: which trial used which part of which GPU, and when.
+ *
+ * A row for each GPU of each stay: a trial that is resized in place, or starts again, has several.
+ */
+
+/* The stay's GPUs in order of rank; none if the text is not a list of pairs. */
+static void
+put_stay(sqlite3_stmt *st, FILE *to, struct espl__buf *b)
+{
+	const char *text = (const char *)sqlite3_column_text(st, 6);
+	json_t *slots = text != NULL ? json_loads(text, 0, NULL) : NULL, *slot;
+	size_t rank;
+	int i;
+
+	json_array_foreach (slots, rank, slot) {
+		const json_t *node = json_array_get(slot, 0), *gpu = json_array_get(slot, 1);
+
+		if (!json_is_integer(node) || !json_is_integer(gpu))
+			continue;
+		espl__print(b, "%lld,%lld,%lld", (long long)json_integer_value(node),
+		    (long long)json_integer_value(gpu), sqlite3_column_int64(st, 3));
+		for (i = 4; i < 6; i++) {
+			espl__print(b, ",");
+			if (sqlite3_column_type(st, i) != SQLITE_NULL)
+				espl__print_number(b, sqlite3_column_double(st, i));
+		}
+		for (i = 0; i < 3; i++)
+			espl__print(b, ",%lld", sqlite3_column_int64(st, i));
+		espl__print(b, ",%lld\n", (long long)rank);
+		(void)fwrite(b->data, 1, b->size, to);
+		espl__buf_clear(b);
+	}
+	json_decref(slots);
+}
+
+static espl_status
+export_map(struct espl__reading *r, FILE *to, struct espl__diag *diag)
+{
+	sqlite3_stmt *st = espl__reading_query(r,
+	    "SELECT trial, gang, number, packing, from_s, until_s, slots"
+	    " FROM stays ORDER BY from_s, gang, number",
+	    -1, -1, diag);
+	struct espl__buf b = { NULL, 0, 0 };
+	int more;
+
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	(void)fputs("node,gpu,packing,from_s,until_s,trial,gang,stay,rank\n", to);
+	while ((more = espl__reading_next(r, st, diag)) == 1)
+		put_stay(st, to, &b);
+	(void)sqlite3_finalize(st);
+	espl__buf_free(&b);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
 espl_status
 espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct espl__diag *diag)
 {
@@ -244,7 +303,7 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 	if (strcmp(table, "schedule") == 0)
 		return csv_params(r, schedule_sql, -1, to, diag);
 	if (strcmp(table, "gpu_map") == 0)
-		return espl__export_map(r, to, diag);
+		return export_map(r, to, diag);
 	if (strcmp(table, "importance") == 0)
 		return espl__importances_csv(r, to, diag);
 	for (i = 0; i < count && strcmp(tables[i], table) != 0; i++)
@@ -384,61 +443,4 @@ espl__export_json(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 		status = espl__importances_json(r, to, diag);
 	(void)fputs("}\n", to);
 	return status;
-}
-
-/* ---- GPU map --------------------------------------------------------------------------------- */
-
-/* The GPU map as CSV: which trial used which part of which GPU, and when.
- *
- * A row for each GPU of each stay: a trial that is resized in place, or starts again, has several.
- */
-
-/* The stay's GPUs in order of rank; none if the text is not a list of pairs. */
-static void
-put_stay(sqlite3_stmt *st, FILE *to, struct espl__buf *b)
-{
-	const char *text = (const char *)sqlite3_column_text(st, 6);
-	json_t *slots = text != NULL ? json_loads(text, 0, NULL) : NULL, *slot;
-	size_t rank;
-	int i;
-
-	json_array_foreach (slots, rank, slot) {
-		const json_t *node = json_array_get(slot, 0), *gpu = json_array_get(slot, 1);
-
-		if (!json_is_integer(node) || !json_is_integer(gpu))
-			continue;
-		espl__print(b, "%lld,%lld,%lld", (long long)json_integer_value(node),
-		    (long long)json_integer_value(gpu), sqlite3_column_int64(st, 3));
-		for (i = 4; i < 6; i++) {
-			espl__print(b, ",");
-			if (sqlite3_column_type(st, i) != SQLITE_NULL)
-				espl__print_number(b, sqlite3_column_double(st, i));
-		}
-		for (i = 0; i < 3; i++)
-			espl__print(b, ",%lld", sqlite3_column_int64(st, i));
-		espl__print(b, ",%lld\n", (long long)rank);
-		(void)fwrite(b->data, 1, b->size, to);
-		espl__buf_clear(b);
-	}
-	json_decref(slots);
-}
-
-espl_status
-espl__export_map(struct espl__reading *r, FILE *to, struct espl__diag *diag)
-{
-	sqlite3_stmt *st = espl__reading_query(r,
-	    "SELECT trial, gang, number, packing, from_s, until_s, slots"
-	    " FROM stays ORDER BY from_s, gang, number",
-	    -1, -1, diag);
-	struct espl__buf b = { NULL, 0, 0 };
-	int more;
-
-	if (st == NULL)
-		return ESPL_E_REMOTE;
-	(void)fputs("node,gpu,packing,from_s,until_s,trial,gang,stay,rank\n", to);
-	while ((more = espl__reading_next(r, st, diag)) == 1)
-		put_stay(st, to, &b);
-	(void)sqlite3_finalize(st);
-	espl__buf_free(&b);
-	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }

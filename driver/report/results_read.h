@@ -54,7 +54,6 @@ espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__b
 /* export.c */
 espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *,
     struct espl__diag *);
-espl_status espl__export_map(struct espl__reading *, FILE *, struct espl__diag *);
 espl_status espl__export_json(struct espl__reading *, FILE *, struct espl__diag *);
 /* tensorboard.c: an event file for each trial in DIR/NAME, NAME as in ESPALIER_TRIAL_NAME. */
 espl_status espl__export_tensorboard(struct espl__reading *, const char *dir, struct espl__diag *);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""TAP: no file calls upward between folders, and the files of a folder call each other in no circle
-but those that cycles.txt lists with a reason."""
+"""TAP: no file calls upward between directories, the files of a directory call each other in no circle
+but those that cycles.txt lists with a reason, and a function that no other file uses is static."""
+import collections
 import os
 import re
 import sys
@@ -25,14 +26,30 @@ def read_sources():
     return sources
 
 
-def find_calls(sources):
-    """file -> files that define what it names; a definition's name is in the first column."""
-    owner = {}
-    for file, text in sources.items():
-        for match in re.finditer(r'^(espl__\w+)\([^;{]*\)\n\{', text, flags=re.M):
-            owner[match.group(1)] = file
+def find_owners(sources):
+    """function -> the file that defines it; a definition's name is in the first column."""
+    return {name: file for file, text in sources.items()
+            for name in re.findall(r'^(espl__\w+)\([^;{]*\)\n\{', text, flags=re.M)}
+
+
+def find_calls(sources, owner):
+    """file -> files that define what it names"""
     return {file: {owner[w] for w in WORD.findall(text) if w in owner} - {file}
             for file, text in sources.items()}
+
+
+def find_private(sources, owner):
+    """Functions that only a header names besides their own file, once: to declare them."""
+    used = collections.Counter()
+    for part in ('base', 'core', 'node', 'driver', 'sdk', 'plugins', 'tests'):
+        for directory, _, names in os.walk(os.path.join(TOP, part)):
+            for name in names:
+                path = os.path.relpath(os.path.join(directory, name), TOP)
+                if name.endswith(('.c', '.h', '.cu', '.cc')):
+                    with open(os.path.join(TOP, path), encoding='utf-8') as file:
+                        words = WORD.findall(re.sub(r'/\*.*?\*/', '', file.read(), flags=re.S))
+                    used.update(w for w in words if owner.get(w) != path)
+    return ['%s: %s' % (owner[w], w) for w in sorted(owner) if used[w] <= 1]
 
 
 def rank(file):
@@ -97,7 +114,8 @@ def report(number, name, offenders):
 def main():
     sys.setrecursionlimit(10000)
     sources = read_sources()
-    calls = find_calls(sources)
+    owner = find_owners(sources)
+    calls = find_calls(sources, owner)
     listed, wrong = read_listed()
     cycles = []
     for folder in sorted({os.path.dirname(file) for file in sources}):
@@ -106,17 +124,18 @@ def main():
         for group in cycles:
             print(os.path.dirname(group[0]), *map(os.path.basename, group))
         return 0
-    print('1..4')
+    print('1..5')
     edges = sum(map(len, calls.values()))
     failed = report(1, 'the sources and their calls are found',
                     [] if edges > 300 else ['only %d calls between files' % edges])
     up = ['%s calls %s' % (f, o) for f in sorted(calls) for o in sorted(calls[f]) if rank(o) > rank(f)]
-    failed |= report(2, 'no call goes upward between folders', up)
+    failed |= report(2, 'no call goes upward between directories', up)
     failed |= report(3, 'no circle of calls but those listed',
                      [' '.join(g) for g in cycles if not any(set(g) <= few for few in listed)])
     wrong += ['no such circle: ' + ' '.join(sorted(few)) for few in listed
               if not any(set(g) <= few for g in cycles)]
     failed |= report(4, 'what is listed has a reason and is there', wrong)
+    failed |= report(5, 'a function that no other file uses is static', find_private(sources, owner))
     return 1 if failed else 0
 
 
