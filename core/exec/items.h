@@ -15,6 +15,8 @@ struct espl__outcomes {
 	struct espl__arena arena;
 };
 
+#define ESPL__PARTS_MOST 64u /* trials that may share a GPU */
+
 /* What one allocator decides about: the cluster, or, of a pool's experiment with an allocator of
  * its own, that experiment's share. */
 struct espl__tier {
@@ -30,9 +32,9 @@ struct espl__tier {
 	uint32_t changed_count, changed_cap;
 	uint64_t *gone, *gone_of; /* items, and the trials (espl__trial_uid) they stood for */
 	uint32_t gone_count, gone_cap;
-	uint64_t granted_whole;     /* GPUs of grants in force */
-	uint32_t granted_parts[65]; /* grants of 1/c, by c */
-	uint32_t parts_most;        /* the largest c that was ever granted */
+	uint64_t granted_whole;                        /* GPUs of grants in force */
+	uint32_t granted_parts[ESPL__PARTS_MOST + 1u]; /* grants of 1/c, by c */
+	uint32_t parts_most;                           /* the largest c that was ever granted */
 };
 
 struct espl__item {

@@ -163,7 +163,7 @@ check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__read
 	const char *who = tier->allocator->who,
 		   *limit = tier->inner != NULL ? "the share of its experiment is"
 						: "the nodes it asked for have";
-	uint32_t parts[65];
+	uint32_t parts[ESPL__PARTS_MOST + 1u];
 	uint32_t *targets =
 	    espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
 	struct espl__op op;
@@ -194,7 +194,7 @@ check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__read
 			parts[op.as.grant.share.packing]++;
 	}
 	asked = whole;
-	for (uint32_t c = 2; c <= 64; c++)
+	for (uint32_t c = 2; c <= ESPL__PARTS_MOST; c++)
 		asked += (parts[c] + c - 1) / c;
 	for (uint32_t o = 0; o < x->fleet.offer_count && tier->inner == NULL; o++)
 		capacity += (uint64_t)targets[o] * x->fleet.offers[o]->gpus;

@@ -18,6 +18,8 @@
 #include "policy/call_private.h"
 
 #define REFUSALS_TOLD 20u /* one line each; a plugin that is wrong is wrong often */
+#define PLAN_STAGES_MOST 1000000u
+#define HORIZON_MOST 10000u /* steps */
 #define ANSWERS_MAX \
 	4000000u /* limit per call, so that a plugin in a loop does not use up all memory */
 
@@ -226,7 +228,7 @@ alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 static int
 well_formed(const struct espl_plan *plan)
 {
-	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > 1000000 ||
+	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > PLAN_STAGES_MOST ||
 	    plan->stages == NULL)
 		return 0;
 	for (uint32_t i = 0; i < plan->stage_count; i++)
@@ -316,7 +318,7 @@ alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus,
 	const struct espl__op op = { .type = ESPL__OP_HORIZON,
 		.as.horizon = { item, steps, gpus } };
 
-	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > 10000)
+	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > HORIZON_MOST)
 		return espl__call_refuse(&a->call,
 		    "a horizon of %u steps for item %llu, which does not exist, or a horizon that "
 		    "is too long",

@@ -9,6 +9,9 @@
 #include "base/assert.h"
 #include "policy/call_private.h"
 
+#define FEW_PARAMS 64u /* a copy of their values is on the stack */
+#define SPEC_BRACKETS_MOST 100000u
+
 struct search_call {
 	struct espl_search_sink sink;
 	struct espl__call call;
@@ -62,13 +65,13 @@ group_takes(const struct search_call *s, uint64_t id)
 static int
 values_good(const struct espl__caller *c, const double *values)
 {
-	double room[64], *copy = room;
+	double room[FEW_PARAMS], *copy = room;
 	uint32_t missing;
 	int good;
 
 	if (c->space == NULL)
 		return 1;
-	if (c->params > 64)
+	if (c->params > FEW_PARAMS)
 		copy = espl__alloc(c->params * sizeof *copy);
 	memcpy(copy, values, c->params * sizeof *copy);
 	good = c->space->snap(c->space, copy, &missing) == ESPL_OK;
@@ -345,8 +348,10 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 	struct spec_call *s = (struct spec_call *)sink;
 	const struct espl_bracket **brackets;
 
-	if (spec->bracket_count == 0 || spec->bracket_count > 100000)
-		return espl__call_refuse(&s->call, "a spec without brackets");
+	if (spec->bracket_count == 0 || spec->bracket_count > SPEC_BRACKETS_MOST)
+		return espl__call_refuse(&s->call,
+		    "a spec of %u brackets, which must be between 1 and %u",
+		    (unsigned)spec->bracket_count, SPEC_BRACKETS_MOST);
 	brackets = espl__arena_alloc(s->arena, spec->bracket_count * sizeof *brackets);
 	for (uint32_t b = 0; b < spec->bracket_count; b++) {
 		struct espl_bracket *copy = espl__arena_alloc(s->arena, sizeof *copy);

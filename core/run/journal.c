@@ -63,7 +63,7 @@ frame_record(struct espl__buf *b, uint32_t *chain, enum espl__record type, const
 static void
 put_header(struct espl__buf *b, const struct espl__journal_header *h)
 {
-	espl__put(b, "espalier journal\n", 17);
+	espl__put(b, ESPL__JOURNAL_TITLE, ESPL__JOURNAL_TITLE_SIZE);
 	espl__put_u32(b, h->format);
 	espl__put_str(b, h->version);
 	espl__put_u64(b, h->seed);
@@ -293,11 +293,12 @@ read_header(struct espl__journal_reader *r, struct espl__journal_header *h, stru
 	if (got < 0)
 		return ESPL_E_REMOTE;
 	memset(h, 0, sizeof *h);
-	if (got == 0 || type != ESPL__REC_HEADER || p.end - p.at < 17 ||
-	    memcmp(p.at, "espalier journal\n", 17) != 0)
+	if (got == 0 || type != ESPL__REC_HEADER ||
+	    (size_t)(p.end - p.at) < ESPL__JOURNAL_TITLE_SIZE ||
+	    memcmp(p.at, ESPL__JOURNAL_TITLE, ESPL__JOURNAL_TITLE_SIZE) != 0)
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    "'%s' is not an espalier journal, or its header is damaged", r->path);
-	p.at += 17;
+	p.at += ESPL__JOURNAL_TITLE_SIZE;
 	h->format = espl__get_u32(&p);
 	if (h->format != ESPL__JOURNAL_FORMAT) {
 		(void)espl__fail(diag, ESPL_E_CONFIG,

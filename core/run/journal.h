@@ -25,6 +25,8 @@ struct espl__journal_header {
 	int64_t utc_start_s;          /* 0 in simulation */
 	int simulated;
 };
+#define ESPL__JOURNAL_TITLE "espalier journal\n" /* begins the header */
+#define ESPL__JOURNAL_TITLE_SIZE (sizeof ESPL__JOURNAL_TITLE - 1)
 #define ESPL__JOURNAL_HEAD 5u  /* bytes of a record before its payload */
 #define ESPL__JOURNAL_FRAME 9u /* and with the checksum behind it */
 enum espl__record { ESPL__REC_HEADER = 1, ESPL__REC_ROUND, ESPL__REC_DECISIONS, ESPL__REC_CLOSED };

@@ -190,7 +190,6 @@ espl__journal_keep_rest(const char *path, uint64_t from, char **kept, struct esp
 static int
 is_hollow(const uint8_t *bytes, size_t size)
 {
-	static const char magic[] = "espalier journal\n";
 	struct espl__reader r = espl__reader(bytes, size);
 	uint64_t length;
 	size_t i, shown;
@@ -200,9 +199,9 @@ is_hollow(const uint8_t *bytes, size_t size)
 	if (i == size || size < HEAD)
 		return 1;
 	length = espl__get_u32(&r);
-	shown = size - HEAD < sizeof magic - 1 ? size - HEAD : sizeof magic - 1;
+	shown = size - HEAD < ESPL__JOURNAL_TITLE_SIZE ? size - HEAD : ESPL__JOURNAL_TITLE_SIZE;
 	return espl__get_u8(&r) == ESPL__REC_HEADER && length + FRAME <= HEADER_MAX &&
-	    size < length + FRAME && memcmp(bytes + HEAD, magic, shown) == 0;
+	    size < length + FRAME && memcmp(bytes + HEAD, ESPL__JOURNAL_TITLE, shown) == 0;
 }
 
 int
