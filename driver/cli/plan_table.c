@@ -398,7 +398,7 @@ espl__plan_text(const struct espl__plan_view *v, struct espl__buf *b)
 	if (v->answer->status == ESPL_OK)
 		print_answer(v, b);
 	else if (v->answer->status == ESPL_E_UNSUPPORTED)
-		espl__print(b, "%s; allocators that do:\n", v->answer->diag.text);
+		espl__print(b, "%s; allocators that can:\n", v->answer->diag.text);
 	if (v->compare != NULL)
 		print_compare(v, b);
 	if (v->frontier != NULL)
