@@ -475,7 +475,7 @@ def figure12(espalier):
         "figure 12: the advantage is largest at the tightest deadline":
         all(tight[i] > max(by[d]["static"] / by[d]["elastic"] for d in deadlines if d > 90)
             for i, by in data.items()),
-        "figure 12: there it shrinks with the latency": tight[1] > tight[10] > tight[100]}
+        "figure 12: at that deadline it shrinks with the latency": tight[1] > tight[10] > tight[100]}
 
 
 # ---- the report ----------------------------------------------------------------------------------

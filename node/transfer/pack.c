@@ -112,9 +112,9 @@ read_file(struct espl__pack *p, size_t most, struct espl__buf *to, struct espl__
 	if (got < 0 && errno == EINTR)
 		return ESPL_OK;
 	if (got < 0)
-		return espl__fail_errno(diag, "a file of it cannot be read");
+		return espl__fail_errno(diag, "one of its files cannot be read");
 	if (got == 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "a file of it has become shorter");
+		return espl__fail(diag, ESPL_E_CONFIG, "one of its files has become shorter");
 	to->size += (size_t)got;
 	p->left -= (uint64_t)got;
 	return ESPL_OK;

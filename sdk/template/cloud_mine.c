@@ -233,7 +233,7 @@ take_list(struct mine *mine, const char *at)
 	for (m = mine->machines; m != NULL; m = next) {
 		next = m->next;
 		if (m->missing >= MISSING)
-			end_machine(mine, m, ESPL_BY_FAULT, 0, "it is not listed any more");
+			end_machine(mine, m, ESPL_BY_FAULT, 0, "it is no longer listed");
 	}
 }
 

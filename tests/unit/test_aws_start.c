@@ -212,7 +212,7 @@ Test(aws_start, forgotten)
 	ec2_driver_be_away(kit, &w, 3 * HOUR);
 	ec2_driver_wait_up(kit);
 	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR), "%s", ec2_driver_log(kit));
-	cr_assert_not_null(strstr(ec2_driver_log(kit), "does not list its machine any more"));
+	cr_assert_not_null(strstr(ec2_driver_log(kit), "no longer lists its machine"));
 	ec2_driver_end(kit, &w, 0);
 }
 

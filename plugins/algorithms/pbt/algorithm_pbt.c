@@ -528,8 +528,8 @@ report_first(const struct pbt *pbt)
 {
 	if (pbt->first != NULL && pbt->fresh_max > 0 && pbt->first->count > pbt->fresh_max)
 		espl_logf(pbt->host, ESPL_WARN,
-		    "of the %u configurations to try first, %llu become members", pbt->first->count,
-		    (unsigned long long)pbt->fresh_max);
+		    "only %llu of the %u configurations to try first become members",
+		    (unsigned long long)pbt->fresh_max, pbt->first->count);
 }
 
 static espl_status

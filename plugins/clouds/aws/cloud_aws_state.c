@@ -306,7 +306,7 @@ cloud_aws_state_terminated(struct aws_lease *lease, enum aws_class class, const 
 	lease->busy = 0;
 	lease->unbilled |= !lease->running && strcmp(before, "pending") == 0;
 	if (lease->doubted && gone) {
-		end_lease(lease, ESPL_BY_FAULT, "EC2 does not list its machine any more");
+		end_lease(lease, ESPL_BY_FAULT, "EC2 no longer lists its machine");
 		return;
 	}
 	if (!lease->releasing && class == AWS_FINE)

@@ -442,7 +442,7 @@ miss_machine(struct command_cloud *cloud, struct command_machine *m)
 		drop_machine(cloud, m);
 	else if (!m->over && m->lists >= COMMAND_MISSING)
 		end_machine(cloud, m, m->releasing ? ESPL_BY_USER : ESPL_BY_FAULT, -1,
-		    m->releasing ? NULL : "it is not in the list any more");
+		    m->releasing ? NULL : "it is no longer in the list");
 }
 
 static void

@@ -388,7 +388,7 @@ take_missing(struct slurm_cloud *cloud, struct slurm_job *job)
 		submit_job(cloud, job);
 		return;
 	}
-	end_job(cloud, job, ESPL_BY_FAULT, "Slurm does not know its job any more");
+	end_job(cloud, job, ESPL_BY_FAULT, "Slurm no longer knows its job");
 }
 
 /* The line of a job; one that has ended only if there is no other. */

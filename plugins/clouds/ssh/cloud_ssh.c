@@ -515,7 +515,7 @@ ssh_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
 
 		if (host == NULL || !host->usable || host->wish.lease != ESPL_NONE) {
 			report_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_FAULT,
-			    "its host cannot be used any more");
+			    "its host can no longer be used");
 			continue;
 		}
 		host->wish.lease = list[i]->lease;
