@@ -4,8 +4,10 @@
  * Prices may come from a CSV file: a record holds until the next one of its market.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <espalier/host.h>
 #include <espalier/util.h>
 #include <espalier/kit/assert.h>
@@ -347,10 +349,16 @@ present_price(struct cloud_sim_offer *sold)
 		sold->offer.price_hour = best->usd_hour;
 }
 
-/* *first: the first instant in it; *calendar as the reader has it. */
+/* Of the lines of a file that are of offers. */
+struct file_span {
+	espl_time first, last;
+	int some;
+};
+
+/* *calendar as the reader has it. */
 static espl_status
 read_file(const struct espl_host *host, struct cloud *cloud, uint32_t option, const char *what,
-    espl_time *first, int32_t *calendar, struct espl_error *error)
+    struct file_span *span, int32_t *calendar, struct espl_error *error)
 {
 	struct cloud_sim_reading r = { .list = cloud->list,
 		.offers = cloud->count,
@@ -364,7 +372,7 @@ read_file(const struct espl_host *host, struct cloud *cloud, uint32_t option, co
 	if (status != ESPL_OK)
 		return status;
 	status = cloud_sim_read(&r, bytes, size, option == OPT_INTERRUPTIONS);
-	*first = r.first;
+	*span = (struct file_span){ r.first, r.last, r.used };
 	if (status == ESPL_OK && *calendar >= 0 && r.reader.calendar >= 0 &&
 	    r.reader.calendar != *calendar)
 		status = espl_blame(error, option,
@@ -373,6 +381,36 @@ read_file(const struct espl_host *host, struct cloud *cloud, uint32_t option, co
 		*calendar = r.reader.calendar;
 	cloud_sim_read_end(&r);
 	return status;
+}
+
+static void
+format_instant(espl_time at, int32_t calendar, char text[40])
+{
+	time_t seconds = (time_t)(at / ESPL_SECOND);
+	struct tm tm;
+
+	if (calendar == 1 && gmtime_r(&seconds, &tm) != NULL)
+		(void)strftime(text, 40, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	else
+		(void)snprintf(text, 40, "%.15g", espl_seconds(at));
+}
+
+/* Outside of the recorded prices there would be one price for ever. */
+static espl_status
+check_start(const struct file_span *prices, int32_t calendar, espl_time zero,
+    struct espl_error *error)
+{
+	char first[40], last[40];
+
+	if (!prices->some || (zero >= prices->first && zero <= prices->last))
+		return ESPL_OK;
+	format_instant(prices->first, calendar, first);
+	format_instant(prices->last, calendar, last);
+	return espl_hint(error,
+	    espl_blame(error, OPT_START,
+		zero < prices->first ? "start is before the first of the prices"
+				     : "start is after the last of the prices"),
+	    "the prices of these offers are from %s to %s", first, last);
 }
 
 /* The instant of the files at which the run begins. */
@@ -399,7 +437,8 @@ read_files(const struct espl_host *host, struct cloud *cloud, const struct espl_
 	const struct espl_value *start = &config->values[OPT_START];
 	int prices = config->values[OPT_PRICES].source != ESPL_UNSET;
 	int log = config->values[OPT_INTERRUPTIONS].source != ESPL_UNSET;
-	espl_time first = 0, logged = 0, zero = 0;
+	struct file_span priced = { 0, 0, 0 }, logged = { 0, 0, 0 };
+	espl_time zero = 0;
 	int32_t calendar = -1;
 	espl_status status = ESPL_OK;
 
@@ -408,12 +447,15 @@ read_files(const struct espl_host *host, struct cloud *cloud, const struct espl_
 		    ? ESPL_OK
 		    : espl_blame(error, OPT_START, "start requires prices or interruptions");
 	if (prices)
-		status = read_file(host, cloud, OPT_PRICES, "prices", &first, &calendar, error);
+		status = read_file(host, cloud, OPT_PRICES, "prices", &priced, &calendar, error);
 	if (status == ESPL_OK && log)
 		status = read_file(host, cloud, OPT_INTERRUPTIONS, "interruptions", &logged,
 		    &calendar, error);
 	if (status == ESPL_OK)
-		status = find_start(start, prices ? first : logged, calendar, &zero, error);
+		status =
+		    find_start(start, prices ? priced.first : logged.first, calendar, &zero, error);
+	if (status == ESPL_OK && start->source != ESPL_UNSET)
+		status = check_start(&priced, calendar, zero, error);
 	return status == ESPL_OK ? cloud_sim_begin_at(cloud->list, cloud->count, zero) : status;
 }
 

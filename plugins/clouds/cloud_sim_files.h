@@ -44,9 +44,9 @@ struct cloud_sim_reading {
 	uint32_t series_count;
 	uint32_t *belong; /* numbers of offers */
 	uint32_t belong_count;
-	int used; /* a line belonged to an offer */
-	espl_time first;
-	const char *what; /* the option, to blame */
+	int used;              /* a line belonged to an offer */
+	espl_time first, last; /* of these lines */
+	const char *what;      /* the option, to blame */
 	uint32_t option;
 	struct espl_error *error;
 };
@@ -194,6 +194,8 @@ read_one(struct cloud_sim_reading *r)
 	price.from = r->reader.log ? seen.at : price.from;
 	if (!r->used || price.from < r->first)
 		r->first = price.from;
+	if (!r->used || price.from > r->last)
+		r->last = price.from;
 	r->used = 1;
 	for (uint32_t i = s->first; i < s->first + s->count && status == ESPL_OK; i++) {
 		struct cloud_sim_offer *sold = &r->list[r->belong[i]];
