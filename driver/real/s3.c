@@ -123,6 +123,7 @@ espl__s3_begin(struct espl__s3 *s3, const char *key, char **upload, struct espl_
 	struct espl__s3_call call = { .method = "POST",
 		.key = key,
 		.query = "uploads=",
+		.holds = "</UploadId>",
 		.headers = algorithm,
 		.header_count = s3->checksums ? 1 : 0 };
 	char id[KEY_MOST];
@@ -337,7 +338,11 @@ espl__s3_list(struct espl__s3 *s3, int uploads, espl__s3_each *each, void *ctx,
 	espl_status status = ESPL_OK;
 
 	while (status == ESPL_OK && query != NULL) {
-		struct espl__s3_call call = { .method = "GET", .key = "", .query = query };
+		struct espl__s3_call call = { .method = "GET",
+			.key = "",
+			.query = query,
+			.holds =
+			    uploads ? "</ListMultipartUploadsResult>" : "</ListBucketResult>" };
 		const char *at, *body;
 
 		status = espl__s3_ask(s3, &call, diag);

@@ -323,6 +323,10 @@ try_call(struct espl__s3 *s3, struct espl__s3_call *call, const char *url, struc
 			call->status = strstr(text, "<Code>NoSuchUpload<") != NULL ? 404 : 500;
 			if (call->status != call->pass)
 				status = explain_failure(s3, call, &answer, text, diag);
+		} else if (call->holds != NULL && strstr(text, call->holds) == NULL) {
+			status = espl__fail(diag, ESPL_E_BUSY,
+			    "%s: the answer (HTTP status %ld) is not one of S3, or it is cut off",
+			    s3->name, call->status);
 		}
 	}
 	curl_slist_free_all(list);

@@ -21,6 +21,7 @@ struct espl__s3_call {
 	const void *send;
 	size_t send_size;
 	long pass;           /* a status that is no failure either */
+	const char *holds;   /* a text of each whole answer; NULL: any will do */
 	espl__s3_sink *sink; /* NULL: to body */
 	void *sink_ctx;
 	/* the answer */

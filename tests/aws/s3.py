@@ -4,8 +4,8 @@ conditional writes, listings, and faults, after the published API.
     s3.py [SETTING=VALUE]...    prints its URL; buckets are in the path
 
 For tests, under /_/ and without signature: GET state; POST rules [...] and settings {...}. A rule is {"op", "nth", "do"};
-"op" as in `Handler.name_of`, or "all"; "do" is "error CODE STATUS", "expired", "cut before", "cut after", "half", "slow S", or
-"kill before" and "kill after": the process whose number is in the file `pidfile`."""
+"op" as in `Handler.name_of`, or "all"; "do" is "error CODE STATUS", "expired", "cut before", "cut after", "half", "garbage",
+"slow S", or "kill before" and "kill after": the process whose number is in the file `pidfile`."""
 import base64
 import functools
 import hashlib
@@ -208,6 +208,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.kill()
             if do in ("cut after", "kill after"):
                 return self.cut()
+            if do == "garbage":  # of something that is not S3
+                return self.answer(200, b"<html>Sorry</html>")
             return self.answer(status, answer, more, len(answer) // 2 if do == "half" and len(answer) > 1 else None)
         except (Failed, sigv4.Refused) as error:
             return self.fail(error)
