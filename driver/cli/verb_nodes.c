@@ -405,7 +405,7 @@ espl__verb_nodes(const struct espl__args *args)
 		    hold_run(&runs, label, release, espl__arg(args, "force") != NULL, &lock, &diag);
 	visited = find_visited(&runs, label, visited);
 	if (status == ESPL_OK)
-		status = espl__visit_begin(config, visited, &visit, &diag);
+		status = espl__visit_begin(config, visited, lock >= 0, &visit, &diag);
 	if (status == ESPL_OK && release != NULL)
 		status = release_run(visit, label, json, &b, &diag);
 	else if (status == ESPL_OK)

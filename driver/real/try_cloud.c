@@ -266,7 +266,7 @@ espl__visit_end(struct espl__visit *v)
 }
 
 static espl_status
-begin_visit(const struct espl__run_config *config, int lists, const char *dir,
+begin_visit(const struct espl__run_config *config, int lists, const char *dir, int idle,
     struct espl__visit **visit, struct espl__diag *diag)
 {
 	const struct espl__section *section = &config->cloud;
@@ -282,7 +282,9 @@ begin_visit(const struct espl__run_config *config, int lists, const char *dir,
 	v = espl__alloc(sizeof *v);
 	v->config = config;
 	v->lists = lists;
-	v->about = (struct espl_visit){ (uint32_t)sizeof v->about, 0, dir };
+	v->about = (struct espl_visit){ .size = (uint32_t)sizeof v->about,
+		.folder = dir,
+		.idle = idle != 0 };
 	setup.loop = &v->loop;
 	setup.pids = &v->pids;
 	setup.ctx = v;
@@ -316,17 +318,17 @@ begin_visit(const struct espl__run_config *config, int lists, const char *dir,
 }
 
 espl_status
-espl__visit_begin(const struct espl__run_config *config, const char *dir,
+espl__visit_begin(const struct espl__run_config *config, const char *dir, int idle,
     struct espl__visit **visit, struct espl__diag *diag)
 {
-	return begin_visit(config, 1, dir, visit, diag);
+	return begin_visit(config, 1, dir, idle, visit, diag);
 }
 
 espl_status
 espl__try_cloud(const struct espl__run_config *config, struct espl__diag *diag)
 {
 	struct espl__visit *v;
-	espl_status status = begin_visit(config, 0, NULL, &v, diag);
+	espl_status status = begin_visit(config, 0, NULL, 0, &v, diag);
 
 	espl__visit_end(v);
 	return status;

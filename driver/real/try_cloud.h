@@ -20,9 +20,10 @@ struct espl__owned {
 
 /* A cloud that was started to look at machines or to release them. */
 struct espl__visit;
-/* folder: of the run whose machines are meant, absolute, or NULL; it must stay until the end.
+/* dir: of the run whose machines are meant, absolute, or NULL; it must stay until the end.
+ * idle: that run does not run meanwhile, and its machines are to be released.
  * *visit NULL: machines of this cloud never outlive a run, so there is nothing to visit. */
-espl_status espl__visit_begin(const struct espl__run_config *, const char *dir,
+espl_status espl__visit_begin(const struct espl__run_config *, const char *dir, int idle,
     struct espl__visit **, struct espl__diag *);
 void espl__visit_end(struct espl__visit *);
 /* All machines of this user's runs (run NULL), or of one; valid until the next call. */

@@ -220,6 +220,7 @@ static const struct line lines[] = {
 	F(espl_io, secret)
 	S(espl_run) F(espl_run, size) F(espl_run, gpus_min) F(espl_run, folder)
 	S(espl_visit) F(espl_visit, size) F(espl_visit, zero) F(espl_visit, folder)
+	F(espl_visit, idle) F(espl_visit, zero2)
 	S(espl_acquire) F(espl_acquire, size) F(espl_acquire, zero) F(espl_acquire, lease)
 	F(espl_acquire, token) F(espl_acquire, run) F(espl_acquire, offer) F(espl_acquire, market)
 	F(espl_acquire, max_price_hour)

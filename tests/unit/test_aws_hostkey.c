@@ -30,14 +30,30 @@ count_logged(struct espl_kit *kit, const char *text)
 	return count;
 }
 
-/* Each machine has a key of its own; ssh knows it, and only while its lease lasts is it in RUN. */
+static int
+has_key(const struct ec2_world *w, const char *token)
+{
+	char command[200];
+
+	(void)snprintf(command, sizeof command, "[ -e aws.keys/%s ]", token);
+	return holds(w, command);
+}
+
+/* Each machine has a key of its own; ssh knows it, and it is in RUN until the machine is known. */
 Test(aws_hostkey, given)
 {
 	struct ec2_world w;
 	struct espl_kit *kit = ec2_driver_begin_started(&w);
 
 	(void)ec2_driver_acquire_ready(kit, SPOT);
-	(void)ec2_driver_acquire_ready(kit, ON_DEMAND);
+	cr_assert(!has_key(&w, "espl-kit-0"));
+	(void)espl_kit_acquire(kit, ON_DEMAND, 1);
+	for (int i = 0; i < 1000 && w.runs < 2; i++)
+		espl_kit_wait(kit, S / 100);
+	cr_assert(holds(&w, "! grep private aws known_hosts && grep -q private2 aws.keys/*"));
+	cr_assert(holds(&w, "[ $(stat -c %a aws.keys) = 700 ]"));
+	ec2_driver_wait_ready(kit, 1);
+	cr_assert(holds(&w, "[ -z \"$(ls aws.keys)\" ]"));
 	cr_assert_eq(w.keys, 2);
 	cr_assert(w.strict);
 	cr_assert_not_null(strstr(w.machines[0].user_data,
@@ -49,12 +65,59 @@ Test(aws_hostkey, given)
 	cr_assert(holds(&w,
 	    "[ \"$(cat known_hosts)\" = 'espl-kit-0 ssh-ed25519 public1\n"
 	    "espl-kit-1 ssh-ed25519 public2' ]"));
-	cr_assert(holds(&w, "! grep private aws known_hosts && grep -q private2 aws.keys/*"));
-	cr_assert(holds(&w, "[ $(stat -c %a aws.keys) = 700 ]"));
 	cr_assert_null(strstr(espl_kit_log(kit), "private"));
+	cr_assert(holds(&w, "! grep private aws known_hosts"));
 	(void)espl_kit_release(kit, 0);
+	(void)espl_kit_release(kit, 1);
 	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR));
-	cr_assert(holds(&w, "[ \"$(ls aws.keys | grep -c espl-kit-0)\" = 0 ]"));
+	cr_assert(espl_kit_wait_node(kit, 1, ESPL_NODE_ENDED, HOUR));
+	cr_assert(holds(&w, "[ ! -e aws.keys ]"));
+	ec2_driver_end(kit, &w, 0);
+}
+
+/* The driver is killed while a request is under way, and does not come back: whoever releases the
+ * machines of the run removes the keys, also if there are no machines. */
+Test(aws_hostkey, abandoned)
+{
+	for (int releases = 0; releases < 3; releases++) {
+		struct ec2_world w;
+		struct espl_visit visit = ESPL_INIT(struct espl_visit);
+		struct espl_kit *kit = ec2_driver_begin_started(&w);
+
+		espl_kit_set_fault(kit, releases == 1 ? 2 : 3,
+		    releases == 1 ? ESPL_KIT_KILL_BEFORE : ESPL_KIT_LOSE_ANSWER);
+		(void)espl_kit_acquire(kit, SPOT, 1);
+		espl_kit_wait(kit, S / 2);
+		cr_assert(has_key(&w, "espl-kit-0"), "%s", ec2_driver_log(kit));
+		visit.folder = w.folder;
+		visit.idle = releases > 0;
+		espl_kit_set_service(kit, ESPL_RUN, NULL);
+		espl_kit_set_service(kit, ESPL_VISIT, &visit);
+		ec2_driver_open(kit, EC2_OPTIONS);
+		ec2_driver_start(kit);
+		cr_assert_eq(espl_kit_owned(kit, "kit"), ESPL_OK);
+		cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_OK);
+		cr_assert_eq(has_key(&w, "espl-kit-0"), releases == 0);
+		espl_kit_free(kit);
+		ec2_world_free(&w);
+	}
+}
+
+/* It is removed before the end of the lease is saved: a driver that dies between the two finds out
+ * that the machine has ended all the same. */
+Test(aws_hostkey, end_is_not_saved)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin_started(&w);
+
+	ec2_driver_acquire_fault(kit, &w, ESPL_KIT_LOSE_ANSWER);
+	cr_assert(has_key(&w, "espl-kit-0"));
+	ec2_world_end(&w, &w.machines[0], "Client.UserInitiatedShutdown");
+	cr_assert(holds(&w, "rm -r aws.keys"));
+	ec2_driver_be_away(kit, &w, MINUTE);
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR), "%s", ec2_driver_log(kit));
+	cr_assert_eq(w.count, 1);
+	cr_assert_eq(w.keys, 1);
 	ec2_driver_end(kit, &w, 0);
 }
 
@@ -88,7 +151,7 @@ Test(aws_hostkey, older)
 	struct espl_kit *kit = ec2_driver_begin_started(&w);
 
 	(void)ec2_driver_acquire_ready(kit, SPOT);
-	cr_assert(holds(&w, "sed -i '/^host_key/d' aws && rm -r aws.keys known_hosts"));
+	cr_assert(holds(&w, "sed -i '/^host_key/d' aws && rm -rf aws.keys known_hosts"));
 	cr_assert(holds(&w, "sed -i '/^token/{p;s/kit-0/kit-1/}' aws"));
 	for (int i = 0; i < 2; i++) {
 		w.strict = 1;
@@ -177,10 +240,11 @@ Test(aws_hostkey, another)
 		w.other_keys = 1;
 		(void)espl_kit_acquire(kit, SPOT, 1);
 		cr_assert(espl_kit_wait_node(kit, (uint32_t)i, ESPL_NODE_BOOTING, MINUTE));
-		espl_kit_wait(kit, 5 * MINUTE);
+		espl_kit_wait(kit, 20 * S);
 		cr_assert_eq(espl_kit_lease(kit, (uint32_t)i)->state, ESPL_NODE_BOOTING);
 		cr_assert_eq(count_logged(kit,
-				 "that espalier gave it; it is ended unless it has that key"),
+				 "that espalier gave it; it is ended unless it has that key "
+				 "within 30 s"),
 		    1 + i, "%s", ec2_driver_log(kit));
 		w.other_keys = i;
 		ec2_driver_wait_ready(kit, (uint32_t)i);
@@ -189,10 +253,31 @@ Test(aws_hostkey, another)
 	cr_assert_eq(espl_kit_reason(kit, 1), ESPL_BY_FAULT);
 	cr_assert_eq(ec2_world_left(&w), 1);
 	cr_assert(espl_kit_wait_node(kit, 1, ESPL_NODE_ENDED, 0));
+	cr_assert_leq(espl_kit_time(kit), 2 * MINUTE);
 	cr_assert_eq(count_logged(kit,
 			 ": machine i-2 at 10.9.0.2 does not have the ssh host key that espalier "
 			 "gave it\n"),
 	    1, "%s", ec2_driver_log(kit));
+	ec2_driver_end(kit, &w, 0);
+}
+
+/* A machine that was used had the right key before: the other one is not that machine. */
+Test(aws_hostkey, another_later)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin_started(&w);
+	espl_time back;
+
+	(void)ec2_driver_acquire_ready(kit, SPOT);
+	w.other_keys = 1;
+	ec2_driver_be_away(kit, &w, MINUTE);
+	ec2_driver_wait_up(kit);
+	back = espl_kit_time(kit);
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR), "%s", ec2_driver_log(kit));
+	cr_assert_leq(espl_kit_time(kit), back + 15 * S);
+	cr_assert_eq(espl_kit_reason(kit, 0), ESPL_BY_FAULT);
+	cr_assert_eq(count_logged(kit, "that espalier gave it; it is ended\n"), 1, "%s",
+	    ec2_driver_log(kit));
 	ec2_driver_end(kit, &w, 0);
 }
 

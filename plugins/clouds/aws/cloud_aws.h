@@ -17,6 +17,8 @@
 #define AWS_DRIVER 220           /* who runs it, as a tag: a user, a machine and a folder */
 #define AWS_RESEND_S (12 * 3600) /* a token is not sent again when it is older */
 #define AWS_FILTER 200u          /* values of a filter at most */
+/* A machine that boots may answer with the key of its image before cloud-init has replaced it. */
+#define AWS_STRANGE (30 * ESPL_SECOND)
 
 enum {
 	AWS_OPT_REGION = 0,
@@ -175,7 +177,8 @@ struct aws_lease {
 	espl_time asked_at;     /* TerminateInstances was first sent; ESPL_NEVER: not yet */
 	uint32_t warnings;      /* that it has not ended */
 	int counted;            /* its next RunInstances, by cloud_aws_count_run */
-	int strange;            /* it has another host key than it was given, and that was said */
+	int keyless;            /* its private host key was removed */
+	espl_time strange_at;   /* another host key than it was given answered; ESPL_NEVER: none */
 	char trouble[AWS_TEXT]; /* why TerminateInstances failed last; "": it did not */
 	/* UTC by EC2's clock; 0 unknown. EC2 charges from the time at which the machine runs, but
 	 * does not report it: billed_s is the last time at which it was not running yet. */
@@ -212,6 +215,8 @@ void cloud_aws_state_terminated(struct aws_lease *, enum aws_class, const char *
 espl_span cloud_aws_state_patience(uint32_t warnings);
 void cloud_aws_state_reached(struct aws_lease *, int answers, const char *text,
     const struct aws_limits *, espl_time now);
+/* It answered with another host key: it is ended, now or (1) if it goes on with that. */
+int cloud_aws_state_strange(struct aws_lease *, const char *text, espl_time now);
 enum aws_duty cloud_aws_state_duty(const struct aws_lease *, espl_time now);
 
 struct aws_price {
@@ -389,9 +394,13 @@ char *cloud_aws_hostkey_user_data(const struct aws_cloud *, const char *token);
 espl_status cloud_aws_hostkey_pin(const struct aws_cloud *, const char *token, struct espl_error *);
 /* ssh ended because it does not accept the key of the machine. */
 int cloud_aws_hostkey_refused(const struct espl_child *);
-void cloud_aws_hostkey_forget(const struct aws_cloud *, const char *token); /* the private key */
+/* The private key is removed: the request is not repeated, or not with it. */
+void cloud_aws_hostkey_forget(const struct aws_cloud *, const char *token);
+void cloud_aws_hostkey_forget_all(const struct aws_cloud *); /* those of all tokens */
 
 /* cloud_aws_record.c: facts that hold for all processes of the run.  -1: why not. */
+/* The directory of the run, also of one that is only visited; NULL: there is none. */
+const char *cloud_aws_record_folder(const struct aws_cloud *);
 int cloud_aws_record_read(struct aws_cloud *, char text[AWS_TEXT]);
 int cloud_aws_record_put(struct aws_cloud *, const char *kind, const char *key, const char *value,
     char text[AWS_TEXT]);

@@ -2,11 +2,14 @@
  *
  * ssh-keygen generates the key, user data passes it to the machine (cloud-init, ssh_keys), and ssh
  * accepts no other, so an attacker on the network cannot impersonate the machine. The public key is
- * recorded in RUN/aws. The private key stays in RUN/aws.keys until the lease ends, because a
- * repeated request must be identical. A token first sent without a key stays without one.
+ * recorded in RUN/aws. The private key stays in RUN/aws.keys until the id of the machine is known
+ * and saved, because a repeated request must be identical; without it the machine is looked for in
+ * listings. A token first sent without a key stays without one.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +24,8 @@
 static void
 name_key(const struct aws_cloud *cloud, const char *token, const char *more, char path[PATH])
 {
-	(void)snprintf(path, PATH, "%.4100s/aws.keys/%.64s%s", cloud->run->folder, token, more);
+	(void)snprintf(path, PATH, "%.4100s/aws.keys/%.64s%s", cloud_aws_record_folder(cloud),
+	    token, more);
 }
 
 int
@@ -127,17 +131,49 @@ cloud_aws_hostkey_take(struct aws_cloud *cloud, const char *token, const struct 
 									      : AWS_AGAIN;
 }
 
+/* The driver of the run may, and a visitor only while the run does not run. */
+static int
+may_remove(const struct aws_cloud *cloud)
+{
+	const struct espl_visit *visit = cloud->visit;
+
+	if (visit == NULL)
+		return cloud->run != NULL;
+	return visit->folder != NULL &&
+	    visit->size >= offsetof(struct espl_visit, idle) + sizeof visit->idle &&
+	    visit->idle != 0;
+}
+
 void
 cloud_aws_hostkey_forget(const struct aws_cloud *cloud, const char *token)
 {
 	char path[PATH];
 
-	if (cloud->run == NULL || cloud->visit != NULL)
+	if (!may_remove(cloud))
 		return;
 	name_key(cloud, token, "", path);
 	(void)unlink(path);
 	name_key(cloud, token, ".pub", path);
 	(void)unlink(path);
+}
+
+void
+cloud_aws_hostkey_forget_all(const struct aws_cloud *cloud)
+{
+	char path[PATH];
+	const struct dirent *entry;
+	DIR *list;
+
+	if (!may_remove(cloud))
+		return;
+	name_key(cloud, "", "", path);
+	list = opendir(path);
+	while (list != NULL && (entry = readdir(list)) != NULL)
+		if (entry->d_name[0] != '.')
+			(void)unlinkat(dirfd(list), entry->d_name, 0);
+	if (list != NULL)
+		(void)closedir(list);
+	(void)rmdir(path);
 }
 
 /* ---- what it is for ---- */

@@ -186,6 +186,8 @@ report_end(struct aws_cloud *cloud, struct aws_lease *lease)
 	(void)cloud->events->node(cloud->events, &event);
 	cloud_aws_hostkey_forget(cloud, lease->token);
 	drop_lease(cloud, lease);
+	if (cloud->leases == NULL) /* also what a crash has left of others */
+		cloud_aws_hostkey_forget_all(cloud);
 }
 
 void
@@ -491,23 +493,32 @@ take_key(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_chi
 	cloud_aws_do(cloud, lease);
 }
 
+/* Another host key than it was given: nothing was sent there. */
+static void
+take_stranger(struct aws_cloud *cloud, struct aws_lease *lease, char text[AWS_TEXT])
+{
+	int first = lease->strange_at == ESPL_NEVER && !lease->releasing && !lease->ending, waits;
+	char warning[AWS_TEXT];
+
+	(void)snprintf(text, AWS_TEXT,
+	    "machine %s at %s does not have the ssh host key that espalier gave it", lease->id,
+	    lease->address);
+	waits = cloud_aws_state_strange(lease, text, cloud->host->now(cloud->host));
+	(void)snprintf(warning, sizeof warning, "%.300s; it is ended%s", text,
+	    waits ? " unless it has that key within 30 s" : "");
+	if (first)
+		cloud->host->log(cloud->host, ESPL_WARN, warning);
+}
+
 /* Why a probe has failed. */
 static void
 explain_probe(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_child *child,
     char text[AWS_TEXT])
 {
 	const char *end = child->err != NULL ? child->err : "";
-	char warning[AWS_TEXT];
 
 	if (cloud_aws_hostkey_refused(child) && cloud_aws_hostkey_pinned(cloud, lease->token)) {
-		(void)snprintf(text, AWS_TEXT,
-		    "machine %s at %s does not have the ssh host key that espalier gave it",
-		    lease->id, lease->address);
-		(void)snprintf(warning, sizeof warning,
-		    "%.300s; it is ended unless it has that key within cloud.boot_timeout", text);
-		if (!lease->strange && !lease->releasing && !lease->ending)
-			cloud->host->log(cloud->host, ESPL_WARN, warning);
-		lease->strange = 1;
+		take_stranger(cloud, lease, text);
 		return;
 	}
 	for (const char *line; (line = strchr(end, '\n')) != NULL && line[1] != '\0';)

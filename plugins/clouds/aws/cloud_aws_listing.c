@@ -64,6 +64,15 @@ find_machine(const struct aws_cloud *cloud, const struct aws_lease *lease)
 	return NULL;
 }
 
+/* The host has saved the machine's id, or will find it in a listing again. */
+static void
+remove_key(const struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	if (!lease->keyless)
+		cloud_aws_hostkey_forget(cloud, lease->token);
+	lease->keyless = 1;
+}
+
 /* Complete: every page came. */
 static void
 take_listing(struct aws_cloud *cloud)
@@ -78,8 +87,10 @@ take_listing(struct aws_cloud *cloud)
 			continue;
 		lease->listed = 0;
 		cloud_aws_state_listed(lease, find_machine(cloud, lease), &limits, now);
-		if (lease->step == AWS_KNOWN && !lease->over)
+		if (lease->step == AWS_KNOWN && !lease->over) {
 			cloud_aws_tell_state(cloud, lease);
+			remove_key(cloud, lease);
+		}
 		cloud_aws_do(cloud, lease);
 	}
 	cloud->found_count = 0;
@@ -246,5 +257,8 @@ cloud_aws_owned_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 		return;
 	cloud_aws_pages_end(cloud, AWS_OWNED);
 	fine &= more == 0;
-	cloud->events->done(cloud->events, cloud->owned_what, fine ? ESPL_OK : ESPL_E_REMOTE, text);
+	if (fine && cloud->visit != NULL)
+		cloud_aws_hostkey_forget_all(cloud);
+	cloud->events->done(cloud->events, cloud->owned_what, fine ? ESPL_OK : ESPL_E_REMOTE,
+	    more < 0 ? cloud->warned : text);
 }

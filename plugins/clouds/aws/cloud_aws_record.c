@@ -16,9 +16,8 @@
 
 #include "cloud_aws.h"
 
-/* Directory of the run, or NULL if there is none (espalier check). */
-static const char *
-get_folder(const struct aws_cloud *cloud)
+const char *
+cloud_aws_record_folder(const struct aws_cloud *cloud)
 {
 	if (cloud->visit != NULL && cloud->visit->folder != NULL)
 		return cloud->visit->folder;
@@ -28,7 +27,7 @@ get_folder(const struct aws_cloud *cloud)
 static void
 name_file(const struct aws_cloud *cloud, char path[4200])
 {
-	(void)snprintf(path, 4200, "%s/aws", get_folder(cloud));
+	(void)snprintf(path, 4200, "%s/aws", cloud_aws_record_folder(cloud));
 }
 
 static int
@@ -72,7 +71,7 @@ cloud_aws_record_read(struct aws_cloud *cloud, char text[AWS_TEXT])
 	FILE *file;
 
 	cloud_aws_record_free(cloud);
-	if (get_folder(cloud) == NULL)
+	if (cloud_aws_record_folder(cloud) == NULL)
 		return 0;
 	name_file(cloud, path);
 	file = fopen(path, "r");

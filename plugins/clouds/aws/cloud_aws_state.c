@@ -19,7 +19,7 @@ cloud_aws_state_begin(struct aws_lease *lease, espl_time now)
 {
 	lease->step = AWS_WANTED;
 	lease->due = lease->since = now;
-	lease->missing = lease->ends_at = lease->asked_at = ESPL_NEVER;
+	lease->missing = lease->ends_at = lease->asked_at = lease->strange_at = ESPL_NEVER;
 }
 
 static void
@@ -335,9 +335,21 @@ cloud_aws_state_reached(struct aws_lease *lease, int answers, const char *text,
     const struct aws_limits *limits, espl_time now)
 {
 	lease->busy = 0;
-	lease->due = now + PROBE_PAUSE;
+	if (!lease->releasing && !lease->ending) /* else its end is not put off */
+		lease->due = now + PROBE_PAUSE;
 	if (!answers && now - lease->since >= limits->boot)
 		give_up(lease, ESPL_BY_FAULT, text, now);
+}
+
+int
+cloud_aws_state_strange(struct aws_lease *lease, const char *text, espl_time now)
+{
+	if (lease->strange_at == ESPL_NEVER)
+		lease->strange_at = now;
+	if (!lease->used && now - lease->strange_at < AWS_STRANGE)
+		return 1;
+	give_up(lease, ESPL_BY_FAULT, text, now);
+	return 0;
 }
 
 /* A machine that EC2 ends within the first hour costs nothing; ended by us it would be paid for. */

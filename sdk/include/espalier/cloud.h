@@ -107,9 +107,14 @@ struct espl_run {
 struct espl_visit {
 	uint32_t size, zero;
 	/* Directory of the run whose machines are concerned, as an absolute path.  It may be read
-	 * but not written, since the run may be using it.  NULL: there is none, or it is not known.
-	 */
+	 * but, unless idle is set, not written, since the run may be using it.  NULL: there is
+	 * none, or it is not known. */
 	const char *folder;
+	/* 1: the machines of this run will be released, and it cannot run at the same time: files
+	 * that are kept there for its machines may be removed.  A host that is older than this
+	 * member sets a smaller size. */
+	uint32_t idle;
+	uint32_t zero2;
 };
 
 /* ---- leases ---------------------------------------------------------------------------------- */
