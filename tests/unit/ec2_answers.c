@@ -546,7 +546,8 @@ ec2_world_answer(void *ctx, const struct espl_http *request, struct espl_http_re
 	static const char *const codes[] = { [EC2_ERROR] = "InternalError",
 		[EC2_ERROR_AFTER] = "InternalError",
 		[EC2_THROTTLED] = "RequestLimitExceeded",
-		[EC2_EXPIRED] = "ExpiredToken" };
+		[EC2_EXPIRED] = "ExpiredToken",
+		[EC2_SKEWED] = "AuthFailure" };
 	struct ec2_world *w = ctx;
 	time_t utc = (time_t)(EC2_UTC_START + now_of(w) / S);
 	struct tm tm;
@@ -578,12 +579,13 @@ ec2_world_answer(void *ctx, const struct espl_http *request, struct espl_http_re
 	}
 	if (fault == EC2_ERROR || fault == EC2_ERROR_AFTER)
 		refuse(w, reply, 500, codes[fault]);
-	else if (fault == EC2_THROTTLED || fault == EC2_EXPIRED)
-		refuse(w, reply, fault == EC2_EXPIRED ? 400 : 503, codes[fault]);
+	else if (fault == EC2_THROTTLED || fault == EC2_EXPIRED || fault == EC2_SKEWED)
+		refuse(w, reply, fault == EC2_THROTTLED ? 503 : 400, codes[fault]);
 	else if (fault == EC2_UNAVAILABLE || fault == EC2_GARBAGE)
 		put(w, "<html>Sorry</html");
 	if (fault == EC2_UNAVAILABLE)
 		reply->code = 503;
+	utc += fault == EC2_SKEWED ? 900 : 0;
 	(void)gmtime_r(&utc, &tm);
 	(void)strftime(w->date, sizeof w->date, "Date: %a, %d %b %Y %H:%M:%S GMT", &tm);
 	w->headers[0] = w->date;

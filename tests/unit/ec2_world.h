@@ -24,7 +24,8 @@ enum ec2_fault {
 	EC2_HALF, /* it is done, and half of the answer comes */
 	EC2_GARBAGE,
 	EC2_EXPIRED, /* the keys have expired */
-	EC2_FAULTS
+	EC2_FAULTS,
+	EC2_SKEWED /* the driver's clock is a quarter of an hour behind; not one of random faults */
 };
 /* `fault` befalls the nth request of this action (0: each), or of all (NULL), until this time. */
 struct ec2_script {

@@ -87,6 +87,27 @@ Test(aws, machine)
 	cr_assert_eq(m.state, AWS_ENDED);
 	cr_assert_eq(m.end_s, 1767323045);
 	cr_assert_str_eq(m.id, "");
+	m = read_machine("<R><instancesSet><item><instanceId>i-1</instanceId></item></instancesSet>"
+			 "</R>");
+	cr_assert_eq(m.state, 0);
+}
+
+/* As slowly as its size demands: ten megabytes of lines in one element. */
+Test(aws, long_text, .timeout = 20)
+{
+	static const char line[] = "and so on and so on and so on and so on\n";
+	size_t lines = 10000000 / (sizeof line - 1), size = lines * (sizeof line - 1);
+	char *xml = malloc(size + 20), *at = xml;
+	struct aws_element *e;
+
+	at += sprintf(at, "<a>");
+	for (size_t i = 0; i < lines; i++, at += sizeof line - 1)
+		memcpy(at, line, sizeof line - 1);
+	at += sprintf(at, "</a>");
+	e = cloud_aws_answer_parse(xml, (size_t)(at - xml));
+	cr_assert_eq(strlen(cloud_aws_answer_text(e, "")), size - 1);
+	cloud_aws_answer_free(e);
+	free(xml);
 }
 
 Test(aws, bad_xml)
@@ -147,6 +168,27 @@ class_of(espl_status status, uint32_t http, const char *body)
 	cr_assert(class == AWS_FINE || text[0] != '\0');
 	cloud_aws_answer_free(document);
 	return class;
+}
+
+/* A listing without a list says nothing of machines. */
+Test(aws, no_list)
+{
+	static const char *const bodies[] = { "<DescribeInstancesResponse/>",
+		"<DescribeInstancesResponse><requestId>1</requestId></DescribeInstancesResponse>",
+		"<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>" };
+
+	for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+		struct espl_http_reply reply = ESPL_INIT(struct espl_http_reply);
+		struct aws_element *document;
+		char text[AWS_TEXT];
+
+		reply.code = 200;
+		reply.body = bodies[i];
+		reply.body_size = strlen(bodies[i]);
+		cr_assert_eq(cloud_aws_answer_reply(&reply, "DescribeInstances", &document, text),
+		    i < 2 ? AWS_UNKNOWN : AWS_FINE);
+		cloud_aws_answer_free(document);
+	}
 }
 
 #define ERROR(code_) \
@@ -323,6 +365,18 @@ Test(aws, on_demand_in_place_of_spot)
 	cr_assert_eq(lease.end_reason, ESPL_BY_CAPACITY);
 }
 
+/* A state that the answer does not tell, or that is new, is not an end. */
+Test(aws, no_state)
+{
+	struct aws_lease lease = begin_ready();
+	struct aws_machine m = machine(AWS_RUNNING);
+
+	m.state = 0;
+	cloud_aws_state_listed(&lease, &m, &limits, 9 * S);
+	cr_assert(!lease.over && !lease.ending);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 9 * S), AWS_NOTHING);
+}
+
 /* Missing from listings is not ended: TerminateInstances, which ends it, must not know it either.
  */
 Test(aws, missing)
@@ -388,11 +442,24 @@ Test(aws, notice)
 		cr_assert_eq(lease.ends_at, 160 * S);
 		cr_assert(!cloud_aws_state_spot(&lease, "instance-terminated-no-capacity", at,
 		    at + 25, 65 * S));
+		/* An answer without a status says nothing. */
+		cr_assert(!cloud_aws_state_spot(&lease, "", 0, at + 26, 66 * S));
 		cloud_aws_state_release(&lease, 70 * S);
 		cr_assert_eq(cloud_aws_state_duty(&lease, 70 * S), table[i].duty);
 		/* It still runs five minutes after its end. */
 		cr_assert_eq(cloud_aws_state_duty(&lease, 460 * S), AWS_SEND_TERMINATE);
 	}
+}
+
+/* A notice whose time cannot be read is one of now. */
+Test(aws, notice_without_a_time)
+{
+	struct aws_lease lease = begin_ready();
+
+	cr_assert(cloud_aws_state_spot(&lease, "instance-terminated-by-price", 0, 1500, 60 * S));
+	cr_assert_eq(lease.ends_at, 180 * S);
+	cloud_aws_state_release(&lease, 70 * S);
+	cr_assert_eq(cloud_aws_state_duty(&lease, 70 * S), AWS_NOTHING);
 }
 
 Test(aws, charge)

@@ -312,3 +312,40 @@ Test(aws_start, bill_of_released)
 		ec2_driver_end(kit, &w, 0);
 	}
 }
+
+/* A clock that goes wrong while the run goes on is named, and costs no lease. */
+Test(aws_start, clock)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin_started(&w);
+
+	w.scripts[w.script_count++] =
+	    (struct ec2_script){ "RunInstances", 0, EC2_SKEWED, espl_kit_time(kit) + 10 * MINUTE };
+	(void)espl_kit_acquire(kit, SPOT, 1);
+	espl_kit_wait(kit, 5 * MINUTE);
+	cr_assert_lt(espl_kit_lease(kit, 0)->state, ESPL_NODE_ENDED, "%s", ec2_driver_log(kit));
+	cr_assert_not_null(strstr(espl_kit_log(kit),
+			       "the clock of this machine is 15 minutes behind that of AWS, so its "
+			       "requests are refused (RunInstances: AuthFailure"),
+	    "%s", ec2_driver_log(kit));
+	ec2_driver_wait_ready(kit, 0);
+	cr_assert_eq(espl_kit_lease(kit, 0)->state, ESPL_NODE_READY);
+	ec2_driver_end(kit, &w, 0);
+}
+
+/* What is not an answer is not recorded as the account of the run. */
+Test(aws_start, no_account)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin(&w, 1);
+
+	w.account = "";
+	(void)espl_kit_start(kit);
+	cr_assert_neq(espl_kit_wait_done(kit, HOUR), ESPL_OK);
+	cr_assert_not_null(strstr(espl_kit_log(kit), "the answer names no account"), "%s",
+	    ec2_driver_log(kit));
+	w.account = "123456789012";
+	espl_kit_restart(kit);
+	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_OK, "%s", ec2_driver_log(kit));
+	ec2_driver_end(kit, &w, 0);
+}

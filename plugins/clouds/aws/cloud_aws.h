@@ -88,6 +88,7 @@ char *cloud_aws_query_switch(int64_t orphan_s, int64_t most_s);
 /* An element; the text is that of leaves, trimmed. */
 struct aws_element {
 	char *name, *text;
+	size_t size, room; /* of the text */
 	struct aws_element *first, *last, *next;
 };
 struct aws_element *cloud_aws_answer_parse(const void *xml, size_t size); /* NULL: it is no XML */
@@ -100,6 +101,7 @@ espl_money cloud_aws_answer_money(const char *text); /* "1.006000"; -1: not a pr
 /* EC2's own clock, of the header Date, in UTC seconds; 0: there is none. */
 int64_t cloud_aws_answer_date(const struct espl_http_reply *);
 
+/* 0: the answer does not tell, and nothing follows from that. */
 enum aws_state { AWS_PENDING = 1, AWS_RUNNING, AWS_STOPPED, AWS_ENDED };
 struct aws_machine {
 	char id[AWS_ID], token[AWS_TOKEN], run[AWS_TOKEN], type[AWS_ID], zone[AWS_ID];
@@ -358,6 +360,9 @@ void cloud_aws_region_endpoint(const struct aws_cloud *, const char *service, ch
 
 /* cloud_aws_check.c: what a start finds wrong.  The text may get a second line, a hint. */
 int cloud_aws_check_clock(const struct aws_cloud *, const char *text); /* 1: that is why */
+/* As cloud_aws_answer_reply; what a wrong clock has failed is done later. */
+enum aws_class cloud_aws_check_reply(const struct aws_cloud *, const struct espl_http_reply *,
+    const char *action, struct aws_element **, char text[AWS_TEXT]);
 espl_status cloud_aws_check_failed(struct aws_cloud *, const struct espl_http_reply *,
     const char *offer, char text[AWS_TEXT]);
 void cloud_aws_check_offerings(struct aws_cloud *, struct aws_query *);

@@ -59,7 +59,7 @@ end_element(void *ctx, const char *name)
 {
 	struct parsing *p = ctx;
 	struct aws_element *e = p->stack[--p->depth];
-	size_t size = e->text != NULL ? strlen(e->text) : 0, skip = 0;
+	size_t size = e->size, skip;
 
 	(void)name;
 	if (size == 0)
@@ -75,16 +75,21 @@ take_text(void *ctx, const char *text, int size)
 {
 	struct parsing *p = ctx;
 	struct aws_element *e = p->stack[p->depth - 1];
-	size_t had = e->text != NULL ? strlen(e->text) : 0;
-	char *longer = realloc(e->text, had + (size_t)size + 1);
 
-	if (longer == NULL) {
-		stop_parsing(p);
-		return;
+	if (e->room - e->size <= (size_t)size) { /* it comes line by line */
+		size_t room = 2 * e->room + (size_t)size + 1;
+		char *longer = realloc(e->text, room);
+
+		if (longer == NULL) {
+			stop_parsing(p);
+			return;
+		}
+		e->text = longer;
+		e->room = room;
 	}
-	memcpy(longer + had, text, (size_t)size);
-	longer[had + (size_t)size] = '\0';
-	e->text = longer;
+	memcpy(e->text + e->size, text, (size_t)size);
+	e->size += (size_t)size;
+	e->text[e->size] = '\0';
 }
 
 struct aws_element *
@@ -222,7 +227,9 @@ read_state(const char *name)
 		return AWS_RUNNING;
 	if (strcmp(name, "stopping") == 0 || strcmp(name, "stopped") == 0)
 		return AWS_STOPPED;
-	return AWS_ENDED; /* shutting-down, terminated */
+	if (strcmp(name, "shutting-down") == 0 || strcmp(name, "terminated") == 0)
+		return AWS_ENDED;
+	return 0;
 }
 
 void
@@ -349,7 +356,10 @@ cloud_aws_answer_reply(const struct espl_http_reply *reply, const char *action,
 		(void)snprintf(text, AWS_TEXT, "%s: %.80s: %.400s", action, code,
 		    cloud_aws_answer_text(error, "Message"));
 		class = cloud_aws_answer_class(code, reply->code);
-	} else if (reply->code != 200 || root == NULL || strncmp(root->name, action, size) != 0) {
+	} else if (reply->code != 200 || root == NULL || strncmp(root->name, action, size) != 0 ||
+	    /* A list that is not there does not say that there are no machines. */
+	    (strcmp(action, "DescribeInstances") == 0 &&
+		cloud_aws_answer_find(root, "reservationSet") == NULL)) {
 		(void)snprintf(text, AWS_TEXT, "%s: the answer (HTTP status %u) cannot be read",
 		    action, reply->code);
 	} else {

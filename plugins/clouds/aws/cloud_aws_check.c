@@ -94,6 +94,30 @@ hint_permission(char *text, const char *action)
 	add_hint(text, hint);
 }
 
+static void
+explain_clock(const struct aws_cloud *cloud, const char *what, const char *between,
+    char text[AWS_TEXT])
+{
+	(void)snprintf(text, AWS_TEXT,
+	    "the clock of this machine is %lld minutes %s that of AWS, so its requests are refused "
+	    "(%.200s)%sset the clock, for example with `timedatectl set-ntp true`",
+	    llabs(cloud->ahead_s) / 60, cloud->ahead_s > 0 ? "behind" : "ahead of", what, between);
+}
+
+enum aws_class
+cloud_aws_check_reply(const struct aws_cloud *cloud, const struct espl_http_reply *reply,
+    const char *action, struct aws_element **document, char text[AWS_TEXT])
+{
+	enum aws_class class = cloud_aws_answer_reply(reply, action, document, text);
+	char what[AWS_TEXT];
+
+	if (class == AWS_FINE || !cloud_aws_check_clock(cloud, text))
+		return class;
+	(void)snprintf(what, sizeof what, "%.300s", text);
+	explain_clock(cloud, what, "; ", text);
+	return AWS_AGAIN;
+}
+
 /* Of keys, permissions and settings: the user can fix it, and trying again does not. */
 espl_status
 cloud_aws_check_failed(struct aws_cloud *cloud, const struct espl_http_reply *reply,
@@ -101,17 +125,11 @@ cloud_aws_check_failed(struct aws_cloud *cloud, const struct espl_http_reply *re
 {
 	static const char *const denied[] = { "UnauthorizedOperation", "AccessDenied", NULL };
 	static const char *const fixed[] = { "ExpiredToken", "RequestExpired", NULL };
-	int off = cloud_aws_check_clock(cloud, text);
-	char what[AWS_TEXT], minutes[40];
+	char what[AWS_TEXT];
 
 	(void)snprintf(what, sizeof what, "%.300s", text);
-	if (off) {
-		(void)snprintf(minutes, sizeof minutes, "%lld minutes %s",
-		    llabs(cloud->ahead_s) / 60, cloud->ahead_s > 0 ? "behind" : "ahead of");
-		(void)snprintf(text, AWS_TEXT,
-		    "the clock of this machine is %s that of AWS, so its requests are refused "
-		    "(%.200s)\nset the clock, for example with `timedatectl set-ntp true`",
-		    minutes, what);
+	if (cloud_aws_check_clock(cloud, what)) {
+		explain_clock(cloud, what, "\n", text);
 		return ESPL_E_CONFIG;
 	}
 	(void)snprintf(text, AWS_TEXT, "%s%s%.300s", offer, offer[0] != '\0' ? ": " : "", what);

@@ -425,7 +425,7 @@ take_run(struct aws_cloud *cloud, struct aws_lease *lease, const struct espl_htt
 	espl_time now = cloud->host->now(cloud->host);
 	struct aws_element *document;
 	char text[AWS_TEXT];
-	enum aws_class class = cloud_aws_answer_reply(reply, "RunInstances", &document, text);
+	enum aws_class class = cloud_aws_check_reply(cloud, reply, "RunInstances", &document, text);
 	struct aws_machine m = { .id = "" };
 
 	if (class == AWS_FINE)
@@ -468,7 +468,7 @@ cloud_aws_leases_reply(struct aws_cloud *cloud, const struct espl_http_reply *re
 		take_run(cloud, lease, reply);
 		return;
 	}
-	class = cloud_aws_answer_reply(reply, "TerminateInstances", &document, text);
+	class = cloud_aws_check_reply(cloud, reply, "TerminateInstances", &document, text);
 	if (class != AWS_FINE && class != AWS_MISSING)
 		cloud_aws_warn(cloud, text); /* and again, until its end is seen */
 	(void)snprintf(lease->trouble, sizeof lease->trouble, "%s", class != AWS_FINE ? text : "");

@@ -272,6 +272,10 @@ check_same(struct aws_cloud *cloud, const char *kind, const char *value, char te
 static int
 check_account(struct aws_cloud *cloud, const char *account, char text[AWS_TEXT])
 {
+	if (account[0] == '\0') {
+		(void)snprintf(text, AWS_TEXT, "GetCallerIdentity: the answer names no account");
+		return -1;
+	}
 	return check_same(cloud, "account", account, text) != 0
 	    ? -1
 	    : check_same(cloud, "region", cloud->region, text);
@@ -488,6 +492,8 @@ end_step(struct aws_cloud *cloud, const struct espl_http_reply *reply, enum aws_
 		ask_step(cloud, step + 1);
 		return;
 	}
+	if (text[0] == '\0')
+		(void)snprintf(text, AWS_TEXT, "%s", cloud->warned);
 	if (step == AWS_DRY_RUN)
 		(void)snprintf(name, sizeof name, "offer %s (%s)", o->name, aws_market(o));
 	if (step == AWS_CALLER && class == AWS_FINE)

@@ -260,8 +260,13 @@ int
 cloud_aws_state_spot(struct aws_lease *lease, const char *code, int64_t update_s, int64_t utc_s,
     espl_time now)
 {
-	int64_t left = update_s + AWS_NOTICE_S - utc_s;
+	int64_t left;
 
+	if (code[0] == '\0') /* it does not tell */
+		return 0;
+	if (update_s == 0)
+		update_s = utc_s;
+	left = update_s + AWS_NOTICE_S - utc_s;
 	if (strncmp(code, "instance-terminated", 19) == 0)
 		lease->status_s = update_s;
 	if (strcmp(code, "marked-for-termination") != 0 && !ends_with(code, "-by-price") &&
