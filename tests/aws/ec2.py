@@ -51,6 +51,7 @@ SETTINGS = {
     "images": "ami-00000001", "faults": 0.0,   # share of requests with a random fault
     "pidfile": "", "port": 0, "spot_as": "spot",
     "sshd": "", "deaf": 0,    # see machines.py
+    "billed": "",         # "shown": from when an answer last showed the machine pending, so that the bill can be known exactly
     "missing": "",        # TYPE/ZONE,...: this zone does not have the type
     "denied": "",         # ACTION,...: without permission
 }
@@ -223,7 +224,8 @@ class Cloud:
     def bill(self, m):
         """(gross, refund) in micro-dollars: whole seconds, at least 60, at the prices of the time."""
         end = m["end"] if m["end"] is not None else int(self.now())
-        return self.charge(m, m["running"], end) if end >= m["running"] else (0, 0)
+        begin = m["shown"].get("pending", m["launch"]) if self.set["billed"] == "shown" else m["running"]
+        return self.charge(m, begin, end) if end >= m["running"] else (0, 0)
 
     def as_shown(self, m):
         """The same as far as answers showed it: from the last that showed the machine pending, until the first that
