@@ -471,7 +471,7 @@ estimate_hazard(struct cloud *cloud, uint32_t row, const struct espl_value *cell
 	if (sold->seen_count > 0 && !(o->flags & ESPL_OFFER_REVOCABLE))
 		return blame_row(error, row,
 		    "offer '%s' has interruptions in the log but is not revocable", o->name);
-	sum_log(sold, &logged, &hours);
+	cloud_sim_sum_log(sold, &logged, &hours);
 	o->hazard_hour = cell[COL_ESTIMATE].source != ESPL_UNSET ? cell[COL_ESTIMATE].as.r
 	    : sold->seen_count > 0                               ? logged
 								 : sold->hazard_hour;

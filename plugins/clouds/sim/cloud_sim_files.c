@@ -1,55 +1,11 @@
-/* cloud_sim_files.h - the sim cloud's price file and log of interruptions (docs/simulation.md):
- * which lines are of which offer.
- *
- * Part of cloud_sim.c: a plugin has one global symbol, so all here is static.
- */
-#ifndef CLOUD_SIM_FILES_H
-#define CLOUD_SIM_FILES_H
+/* cloud_sim_files.c - reads the price file and the log: which lines are of which offer. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/cloud.h>
+#include <espalier/kit/array.h>
 #include <espalier/util.h>
-#include <espalier/kit/prices.h>
-
-/* A line of the log: how many of the nodes held until then were interrupted. */
-struct cloud_sim_seen {
-	espl_time at;
-	double nodes, interrupted;
-};
-
-struct cloud_sim_offer {
-	struct espl_offer offer;
-	struct espl_price *prices; /* malloc'ed, relative to the run's start */
-	uint32_t price_count, price_cap;
-	struct cloud_sim_seen *seen; /* likewise, by time */
-	uint32_t seen_count, seen_cap;
-	struct espl_interruption *log; /* what of it is still to come */
-	uint32_t log_count;
-	double hazard_hour; /* at random; NaN: not configured */
-	int priced;         /* the configuration has a price */
-	char zone_seen[64]; /* of the lines; "": none yet */
-};
-
-/* The offers that a series of the file belongs to. */
-struct cloud_sim_series {
-	uint32_t first, count; /* in `belong` */
-};
-struct cloud_sim_reading {
-	struct espl_price_reader reader;
-	struct cloud_sim_offer *list;
-	uint32_t offers;
-	struct cloud_sim_series *series; /* [series_count], as the reader's */
-	uint32_t series_count;
-	uint32_t *belong; /* numbers of offers */
-	uint32_t belong_count;
-	int used;              /* a line belonged to an offer */
-	espl_time first, last; /* of these lines */
-	const char *what;      /* the option, to blame */
-	uint32_t option;
-	struct espl_error *error;
-};
+#include "cloud_sim_files.h"
 
 static espl_status
 refuse_line(struct cloud_sim_reading *r, const char *text)
@@ -133,15 +89,12 @@ add_series(struct cloud_sim_reading *r)
 static espl_status
 keep_price(struct cloud_sim_offer *sold, const struct espl_price *record)
 {
-	if (sold->price_count == sold->price_cap) {
-		uint32_t cap = sold->price_cap > 0 ? sold->price_cap * 2 : 64;
-		struct espl_price *more = realloc(sold->prices, cap * sizeof *more);
+	struct espl_price *more =
+	    espl_array_grow(sold->prices, &sold->price_cap, sold->price_count + 1, sizeof *more);
 
-		if (more == NULL)
-			return ESPL_E_NOMEM;
-		sold->prices = more;
-		sold->price_cap = cap;
-	}
+	if (more == NULL)
+		return ESPL_E_NOMEM;
+	sold->prices = more;
 	sold->prices[sold->price_count++] = *record;
 	return ESPL_OK;
 }
@@ -150,19 +103,16 @@ static espl_status
 keep_seen(struct cloud_sim_reading *r, struct cloud_sim_offer *sold,
     const struct cloud_sim_seen *seen)
 {
+	struct cloud_sim_seen *more;
+
 	if (sold->seen_count > 0 && seen->at < sold->seen[sold->seen_count - 1].at) {
 		r->reader.hint = "sort the file by time";
 		return refuse_line(r, "the time of its offer goes back");
 	}
-	if (sold->seen_count == sold->seen_cap) {
-		uint32_t cap = sold->seen_cap > 0 ? sold->seen_cap * 2 : 64;
-		struct cloud_sim_seen *more = realloc(sold->seen, cap * sizeof *more);
-
-		if (more == NULL)
-			return ESPL_E_NOMEM;
-		sold->seen = more;
-		sold->seen_cap = cap;
-	}
+	more = espl_array_grow(sold->seen, &sold->seen_cap, sold->seen_count + 1, sizeof *more);
+	if (more == NULL)
+		return ESPL_E_NOMEM;
+	sold->seen = more;
 	sold->seen[sold->seen_count++] = *seen;
 	return ESPL_OK;
 }
@@ -205,8 +155,7 @@ read_one(struct cloud_sim_reading *r)
 	return status;
 }
 
-/* Reads a file and gives its lines to the offers they belong to; errors blame the option. */
-static espl_status
+espl_status
 cloud_sim_read(struct cloud_sim_reading *r, const void *bytes, uint64_t size, uint32_t log)
 {
 	espl_status status = log ? espl_interruptions_open(&r->reader, bytes, size)
@@ -219,7 +168,7 @@ cloud_sim_read(struct cloud_sim_reading *r, const void *bytes, uint64_t size, ui
 	return status == ESPL_E_UNKNOWN ? ESPL_OK : status;
 }
 
-static void
+void
 cloud_sim_read_end(struct cloud_sim_reading *r)
 {
 	espl_price_reader_close(&r->reader);
@@ -227,9 +176,8 @@ cloud_sim_read_end(struct cloud_sim_reading *r)
 	free(r->belong);
 }
 
-/* Of the log before the start: interruptions per node-hour, and the node-hours. */
-static void
-sum_log(const struct cloud_sim_offer *sold, double *rate_hour, double *hours)
+void
+cloud_sim_sum_log(const struct cloud_sim_offer *sold, double *rate_hour, double *hours)
 {
 	double interrupted = 0;
 
@@ -260,8 +208,7 @@ cut_log(struct cloud_sim_offer *sold)
 	return ESPL_OK;
 }
 
-/* Times become those of the run. */
-static espl_status
+espl_status
 cloud_sim_begin_at(struct cloud_sim_offer *list, uint32_t count, espl_time zero)
 {
 	espl_status status = ESPL_OK;
@@ -277,4 +224,3 @@ cloud_sim_begin_at(struct cloud_sim_offer *list, uint32_t count, espl_time zero)
 	}
 	return status;
 }
-#endif
