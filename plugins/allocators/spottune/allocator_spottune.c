@@ -11,6 +11,8 @@
 #include <string.h>
 #include "spottune.h"
 
+#define REVIEW_AGAIN (5 * ESPL_SECOND) /* of a trial that was starting, or changing */
+
 enum {
 	MODE,
 	REFUND,
@@ -458,12 +460,14 @@ watch_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl
 		return leave_node(st, view, sink, i);
 	if (t->node != n->id) {
 		espl_time from = n->billed_from != ESPL_NEVER ? n->billed_from : view->now;
-		espl_time look = spottune_choose(st, view, item, t->offer).look;
+		struct spottune_choice c = spottune_choose(st, view, item, t->offer);
 
 		t->node = n->id;
 		t->review = from + st->options.renew + 1;
-		if (look < t->review && look > view->now)
-			t->review = look;
+		if (isnan(c.stays)) /* the deadline has come too close for this offer */
+			t->review = view->now;
+		else if (c.look < t->review && c.look > view->now)
+			t->review = c.look;
 	}
 	if (t->onto != ESPL_ANY && st->offers[t->onto].spare > 0)
 		return go_over(st, view, sink, i);
@@ -474,9 +478,12 @@ watch_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl
 		t->review = view->now;
 	}
 	if (view->now >= t->review && t->onto == ESPL_ANY &&
-	    (item->flags & ESPL_ITEM_RUNNING) != 0 &&
-	    (item->flags & (ESPL_ITEM_CHANGING | ESPL_ITEM_NO_SAVE)) == 0)
-		review_trial(st, view, i);
+	    (item->flags & ESPL_ITEM_NO_SAVE) == 0) {
+		if ((item->flags & (ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING)) == ESPL_ITEM_RUNNING)
+			review_trial(st, view, i);
+		else /* no call comes when it runs */
+			t->review = view->now + REVIEW_AGAIN;
+	}
 	if (t->onto == ESPL_ANY && t->review > view->now && t->review < st->wake_at)
 		st->wake_at = t->review;
 	return ESPL_OK;

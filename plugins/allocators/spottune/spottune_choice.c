@@ -159,11 +159,26 @@ cost_there(const struct spottune *st, const struct prospect *t, const struct esp
 	return cost;
 }
 
+/* What can be lost beside the step that is under way: if the notice is too short for that and a
+ * save, or the trial cannot save, what it has trained since it saved or began there. */
+static double
+unsaved_there(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer)
+{
+	double step = step_seconds(st, t, offer);
+	int saves = (t->item->flags & ESPL_ITEM_NO_SAVE) == 0;
+
+	if (saves && step + t->save_s <= espl_seconds(offer->notice))
+		return 0;
+	return saves && t->every_s > 0 ? t->every_s + step + t->save_s
+				       : t->steps * pace_there(st, t, offer);
+}
+
 /* A loss here must leave room for the fastest machine on demand, or to finish here. */
 static double
 loss_there(const struct spottune *st, const struct prospect *t, const struct espl_offer *offer)
 {
-	return st->offers[offer->number].boot_s + t->away_s + pace_there(st, t, offer);
+	return st->offers[offer->number].boot_s + t->away_s + pace_there(st, t, offer) +
+	    unsaved_there(st, t, offer);
 }
 
 /* Are machines on demand compared with the others? */
