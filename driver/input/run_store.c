@@ -9,8 +9,9 @@ const struct espl_option espl__store_options[STORE_COLLECT + 1] = {
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "auto|s3",
 	    .fallback = "auto",
-	    .help = "auto: the run directory, to which private nodes send over the connection. s3: "
-		    "a bucket of Amazon S3 or of a compatible store, for all nodes." },
+	    .help =
+		"auto: the run directory; nodes that do not see it send over the connection. s3: "
+		"a bucket of Amazon S3 or of a compatible store, for all nodes." },
 	[STORE_BUCKET] = { .name = "bucket",
 	    .type = ESPL_OPT_STRING,
 	    .help = "Name of the bucket. It must exist." },
