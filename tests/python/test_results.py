@@ -1,5 +1,7 @@
 """Searches run from Python, and what is read from them."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -37,8 +39,10 @@ except ImportError:
 
 class Config(unittest.TestCase):
     def test_values(self):
-        self.assertEqual(config.text({"a": {"b": [1, 2], "c": (1, "x"), "d": [1, 2.5], "e": [{"f": 1e-9}]}, "g": True}),
-                         'a = { b = [ 1, 2 ]; c = ( 1, "x" ); d = ( 1, 2.5 ); e = ( { f = 1e-09; } ); };\ng = true;\n')
+        self.assertEqual(config.text({"a": {"b": [1, 2], "c": (1, "x"), "d": {"e": [{"f": 1e-9}], "h": {}}}, "g": True}),
+                         'a = {\n  b = [ 1, 2 ];\n  c = ( 1, "x" );\n  d = {\n    e = ( { f = 1e-09; } );\n'
+                         '    h = {\n    };\n  };\n};\ng = true;\n')
+        self.assertEqual(config.value_text({"d": [1, 2.5]}), "{ d = ( 1, 2.5 ); }")
         self.assertEqual(config.value_text(3.0), "3.0")
         self.assertEqual(config.value_text('a"\\\n'), '"a\\"\\\\\\x0a"')
         for wrong in (float("nan"), "a\0b", {"a b": 1}, {"": 1}):
@@ -113,6 +117,35 @@ class Search(unittest.TestCase):
         self.assertEqual(caught.exception.status, 2)
         with self.assertRaises(FileNotFoundError):
             espalier.load("wrong")
+        self.assertFalse([name for name in os.listdir(".") if name.endswith(".cfg")])
+
+    def test_damaged(self):
+        with self.assertRaisesRegex(FileNotFoundError, "there is no directory .*/nowhere"):
+            espalier.load("nowhere")
+        with espalier.open({**SEARCH, "trial": {}}, "study") as study:
+            study.tell(study.ask(), 1, 1)
+        path = "study/results.db"
+        for spoil, words in ((lambda: os.unlink(path), "has no results.db"), (lambda: os.truncate(path, 0), "has no tables"),
+                             (lambda: os.truncate(path, 5000), "malformed.*if it is damaged"),
+                             (lambda: open(path, "w").close() or os.truncate(path, 4096), "has no tables|not a database")):
+            spoil()
+            with self.assertRaisesRegex((FileNotFoundError, ValueError), words + ".*espalier.open.. that of a study"):
+                espalier.load("study")
+            espalier.open("study").close()
+            self.assertEqual(len(espalier.load("study").rows("reports")), 1)
+
+    def test_wrong_dict(self):
+        named = {**SEARCH, "experiment": "apple"}, "experiment: error: 'experiment' must be a group, not a string"
+        wrong = {**SEARCH, "space": {**SEARCH["space"], "x": (3, 1)}}, "space.x.low: error: low of 'x' is not below its high"
+        for config_, words in (named, wrong):
+            for progress in (False, True):
+                shown = io.StringIO()
+                with self.assertRaises(espalier.Error) as caught, contextlib.redirect_stderr(shown):
+                    espalier.run(config_, progress=progress)
+                self.assertEqual(str(caught.exception).splitlines()[0], words)
+                self.assertEqual(words in shown.getvalue(), progress)
+        with self.assertRaisesRegex(TypeError, "^experiment: None cannot be written"):
+            espalier.run({"experiment": None})
         self.assertFalse([name for name in os.listdir(".") if name.endswith(".cfg")])
 
     def test_notebook(self):

@@ -1,16 +1,71 @@
 """Converts a dict to the text of a configuration file."""
 
 import math
+import os
 import re
-from typing import Any, Dict, List, Mapping
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
+
+
+class File:
+    """A dict as a configuration file in the working directory, from write() to remove()."""
+
+    def __init__(self, config: Mapping[str, Any], prefix: str):
+        self._lines = list(_lines(config))
+        self.path = os.path.join(os.getcwd(), "%s%s.cfg" % (prefix, os.urandom(6).hex()))
+
+    def write(self) -> str:
+        """The path of the file."""
+        with open(self.path, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.writelines(line + "\n" for _, line in self._lines)
+        return self.path
+
+    def remove(self) -> None:
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:              # interrupted before it was written
+            pass
+
+    def named(self, message: str) -> str:
+        """The message, with keys of the dict in place of lines of the file: "space.x: error: ..."."""
+        return re.sub(re.escape(self.path) + r"(?::(\d+))?", self._name_of, message)
+
+    def _name_of(self, found: "re.Match[str]") -> str:
+        line = int(found.group(1) or 0)
+        return self._lines[line - 1][0] if 0 < line <= len(self._lines) else "the configuration"
 
 
 def text(config: Mapping[str, Any]) -> str:
-    """{"experiment": {"name": "x"}} as `experiment = { name = "x"; };` and so on."""
+    """{"experiment": {"name": "x"}} as a group `experiment` with `name = "x";` on a line of its own."""
+    return "".join(line + "\n" for _, line in _lines(config))
+
+
+def _lines(config: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
+    """The lines of the file, each with its key: "experiment.name"."""
     space = config.get("space")
     if isinstance(space, Mapping):
-        config = {**config, "space": {name: _parameter(given) for name, given in space.items()}}
-    return "".join("%s = %s;\n" % (_name(name), value_text(value)) for name, value in config.items())
+        config = {**config, "space": {name: _of("space.%s" % name, _parameter, given)
+                                      for name, given in space.items()}}
+    return _members(config, "", "")
+
+
+def _members(group: Mapping[str, Any], within: str, indent: str) -> Iterator[Tuple[str, str]]:
+    for name, value in group.items():
+        key = "%s%s" % (within, name)
+        start = "%s%s = " % (indent, _name(name))
+        if isinstance(value, Mapping):
+            yield key, start + "{"
+            yield from _members(value, key + ".", indent + "  ")
+            yield key, indent + "};"
+        else:
+            yield key, start + _of(key, value_text, value) + ";"
+
+
+def _of(key: str, make: Callable[[Any], Any], given: Any) -> Any:
+    """make(given); an error names the key."""
+    try:
+        return make(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)("%s: %s" % (key, error)) from None
 
 
 def _parameter(given: Any) -> Any:
@@ -38,7 +93,10 @@ def _own(value: Any) -> Any:
 
 def _name(name: str) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z*][-A-Za-z0-9_*]*", name):
-        raise ValueError("%r cannot be a name in a configuration" % (name,))
+        raise ValueError("%r cannot be a name in a configuration: a name is a letter, then letters, digits, "
+                         "'-' and '_'" % (name,))
+    if name.lower() in ("true", "false"):
+        raise ValueError("%r cannot be a name in a configuration: it is a value there" % (name,))
     return name
 
 
@@ -54,6 +112,10 @@ def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("%r cannot be written into a configuration: it is not valid Unicode" % value) from None
         return '"%s"' % re.sub(r'[\\"\x00-\x1f]', _escape, value)
     if isinstance(value, int):
         return str(value)

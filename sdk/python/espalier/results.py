@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pandas
 
 _oldest = 3    # PRAGMA user_version of the first results.db that has all that is read here
+_remedy = "`espalier resume` makes it again, or espalier.open() that of a study"
 
 
 def load(directory: Union[str, "os.PathLike[str]"]) -> "Run":
@@ -24,16 +25,20 @@ class Run:
     def __init__(self, directory: Union[str, "os.PathLike[str]"]):
         self.directory = os.path.abspath(directory)
         self._path = os.path.join(self.directory, "results.db")
+        if not os.path.isdir(self.directory):
+            raise FileNotFoundError("there is no directory %s" % self.directory)
         if not os.path.exists(self._path):
-            raise FileNotFoundError("%s has no results.db: is it a run directory? `espalier resume` makes it again"
-                                    % directory)
+            raise FileNotFoundError("%s has no results.db: is it a run directory? %s" % (self.directory, _remedy))
         for _ in range(50):
             (found,) = self._query("PRAGMA user_version")[0].values()
             if found != 0:
                 break
             time.sleep(0.02)                   # the run has only begun
+        if found == 0:
+            raise ValueError("%s has no tables: the run has only begun, or it was killed then; %s"
+                             % (self._path, _remedy))
         if found < _oldest:
-            raise ValueError("%s was written by an older espalier; `espalier resume` makes it again" % self._path)
+            raise ValueError("%s was written by an older espalier; %s" % (self._path, _remedy))
 
     def __repr__(self) -> str:
         meta, best = self.meta(), self.best()
@@ -43,11 +48,16 @@ class Run:
 
     def _query(self, text: str, *values: Any) -> List[Dict[str, Any]]:
         uri = pathlib.Path(self._path).as_uri() + "?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, timeout=30)
+        try:
+            connection = sqlite3.connect(uri, uri=True, timeout=30)
+        except sqlite3.DatabaseError as error:
+            raise ValueError("cannot open %s: %s" % (self._path, error)) from error
         try:
             cursor = connection.execute(text, values)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row)) for row in cursor]
+        except sqlite3.DatabaseError as error:
+            raise ValueError("cannot read %s: %s; if it is damaged, %s" % (self._path, error, _remedy)) from error
         finally:
             connection.close()
 

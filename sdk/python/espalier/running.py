@@ -4,16 +4,20 @@ import collections
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from typing import IO, Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import IO, Any, Dict, List, Mapping, Optional, Tuple, Union, cast
 
 from espalier import config as _config
 from espalier import program
 from espalier.results import Run
+
+Path = Union[str, "os.PathLike[str]"]
 
 
 class Error(RuntimeError):
@@ -27,8 +31,7 @@ class Error(RuntimeError):
         return Error, (str(self), self.status)  # pickled: from a worker of a pool
 
 
-def run(config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
-        dir: Optional[Union[str, "os.PathLike[str]"]] = None, *,
+def run(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
         set: Optional[Mapping[str, Any]] = None, progress: bool = True) -> Run:
     """Runs a search to its end and returns its results.
 
@@ -37,48 +40,47 @@ def run(config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
     run directory (default: the experiment's or the file's name, and the time).  set overrides
     values, for example {"algorithm.trials": 9}.  If it is interrupted (Ctrl-C, the notebook's stop
     button) the run stops cleanly, and resume(dir) continues it."""
-    written = None
+    written = _config.File(config, "search-") if isinstance(config, Mapping) else None
     try:
         if isinstance(config, Mapping):
-            name = str(config.get("experiment", {}).get("name", "run"))
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.getcwd(), prefix="search-", suffix=".cfg",
-                                             delete=False) as file:
-                written = file_name = file.name
-                file.write(_config.text(config))
+            experiment = config.get("experiment")
+            name = str(experiment.get("name", "run")) if isinstance(experiment, Mapping) else "run"
         else:
-            file_name = os.fspath(config)
-            name = os.path.splitext(os.path.basename(file_name))[0]
+            name = os.path.splitext(os.path.basename(os.fspath(config)))[0]
         if dir is None:
             dir = stem = "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S"))
             number = 1
             while os.path.exists(dir):
                 number += 1
                 dir = "%s-%d" % (stem, number)
-        arguments = ["run", file_name, "--dir", os.fspath(dir)]
+        file = written.write() if written else os.fspath(cast(Path, config))
+        arguments = ["run", file, "--dir", os.fspath(dir)]
         for path, value in (set or {}).items():
             arguments += ["--set", "%s=%s" % (path, _config.value_text(value))]
-        return _follow(arguments, dir, progress)
+        return _follow(arguments, dir, progress, written)
     finally:
         if written is not None:
-            os.unlink(written)
+            written.remove()
 
 
-def resume(dir: Union[str, "os.PathLike[str]"], *, progress: bool = True) -> Run:
+def resume(dir: Path, *, progress: bool = True) -> Run:
     """Continues a run that was stopped or killed."""
     return _follow(["resume", os.fspath(dir)], dir, progress)
 
 
-def _follow(arguments: List[str], dir: Union[str, "os.PathLike[str]"], progress: bool) -> Run:
+def _follow(arguments: List[str], dir: Path, progress: bool, written: Optional[_config.File] = None) -> Run:
     notebook = _in_notebook()
     board = _Board() if notebook and progress else None
     option = ["--json"] if board else [] if progress else ["--quiet"]
+    shown = progress and not board
     with tempfile.TemporaryFile() as errors:
         # We and our processes may be interrupted together (a terminal) or not (kill, a notebook):
         # the program ignores SIGINT, and is told by us alone.
         child = subprocess.Popen(program.command(*arguments, *option), env=program.environment(),
                                  preexec_fn=_ignore_interrupts, stdin=subprocess.DEVNULL, start_new_session=notebook,
                                  stdout=subprocess.PIPE if board else None if progress else subprocess.DEVNULL,
-                                 stderr=errors if board or not progress else None)
+                                 stderr=None if shown and not written else subprocess.PIPE if shown else errors)
+        pump = _Pump(child.stderr, written) if written and child.stderr else None
         interrupted = False
         while True:
             try:
@@ -96,12 +98,40 @@ def _follow(arguments: List[str], dir: Union[str, "os.PathLike[str]"], progress:
         if child.stdout:
             child.stdout.close()
         errors.seek(0)
-        message = errors.read().decode(errors="replace").strip()
+        message = pump.end() if pump else errors.read().decode(errors="replace").strip()
     if status == 4 and interrupted:
         raise KeyboardInterrupt("stopped; espalier.resume(%r) continues" % os.fspath(dir))
     if status != 0:
-        raise Error(message or "espalier %s ended with status %d" % (arguments[0], status), status)
+        message = message or "espalier %s ended with status %d" % (arguments[0], status)
+        raise Error(written.named(message) if written else message, status)
     return Run(dir)
+
+
+class _Pump(threading.Thread):
+    """Shows what the program says about a dict, with its keys in place of lines of a file."""
+
+    def __init__(self, stream: IO[bytes], written: _config.File):
+        super().__init__(daemon=True)
+        self._stream, self._written = stream, written
+        self._error: List[str] = []            # its last lines, if they are an error and its hints
+        self.start()
+
+    def run(self) -> None:
+        for line in self._stream:
+            text = self._written.named(line.decode(errors="replace"))
+            if re.match(r"(\S.*: )?error: ", text):
+                self._error = [text]
+            elif self._error and re.match(r"\s*hint: ", text):
+                self._error.append(text)
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+    def end(self) -> str:
+        """What went wrong, if anything did."""
+        self.join(1)                           # a process that outlives the program may hold its end
+        if not self.is_alive():
+            self._stream.close()
+        return "".join(self._error).strip()
 
 
 def _ignore_interrupts() -> None:

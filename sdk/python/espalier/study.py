@@ -363,22 +363,21 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
     for minimize()), or the directory of a study.  dir is the run directory (default: a new one,
     named after the experiment and the time); if it exists, the study in it is continued.  set
     overrides values, for example {"algorithm.trials": 9}."""
-    written = None
+    written = _config.File(config, "study-") if isinstance(config, Mapping) else None
     try:
-        if isinstance(config, Mapping):
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.getcwd(), prefix="study-",
-                                             suffix=".cfg", delete=False) as file:
-                written = file.name
-                file.write(_config.text(config))
-        arguments = [os.fspath(written or cast(Path, config))]
+        arguments = [written.write() if written else os.fspath(cast(Path, config))]
         if dir is not None:
             arguments += ["--dir", os.fspath(dir)]
         for path, value in (set or {}).items():
             arguments += ["--set", "%s=%s" % (path, _config.value_text(value))]
         return Study(arguments)
+    except Error as error:
+        if written is None:
+            raise
+        raise Error(written.named(str(error)), error.status) from None
     finally:
         if written is not None:
-            os.unlink(written)
+            written.remove()
 
 
 def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: int,
