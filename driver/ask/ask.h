@@ -14,8 +14,9 @@
 #include "base/map.h"
 #include "run/drive.h"
 
-#define ESPL__ASK_CLOUD "ask"       /* cloud.use in run.cfg, which no plugin is called */
-#define ESPL__ASK_SOCKET "ask.sock" /* in the run directory */
+#define ESPL__ASK_CLOUD "ask"                /* cloud.use in run.cfg, which no plugin is called */
+#define ESPL__ASK_SOCKET "ask.sock"          /* in the run directory */
+#define ESPL__ASK_LINE_MAX ((size_t)1 << 20) /* bytes of a request */
 
 struct espl__ask_client;
 
@@ -102,10 +103,12 @@ struct espl__ask_client {
 	struct espl__buf input, output;
 	size_t parsed, sent; /* of them */
 	struct espl__ask_list held;
-	int hung_up; /* no more will come */
+	int hung_up;  /* no more will come */
+	int too_long; /* the line of which the end has not come yet: nothing of it is kept */
 };
 espl_status espl__ask_listen(struct espl__asking *, struct espl__diag *);
-/* The next whole line, of the clients in turn; NULL: there is none.  It ends with a NUL. */
+/* The next whole line, of the clients in turn; NULL: there is none.  It ends with a NUL; it is NULL
+ * if it was longer than ESPL__ASK_LINE_MAX. */
 struct espl__ask_client *espl__ask_line(struct espl__asking *, char **line, size_t *size);
 /* Syncs the journal if any result arrived, then sends the answers and removes clients that have
  * disconnected. */
@@ -115,7 +118,7 @@ void espl__ask_hang_up(struct espl__asking *);
 
 /* ---- requests.c: what a line asks for, and the answers */
 
-/* Answers at once, or leaves events for a round and ask->request. */
+/* Answers at once, or leaves events for a round and ask->request. NULL: the line was too long. */
 void espl__ask_handle(struct espl__asking *, struct espl__ask_client *, const char *line,
     size_t size);
 /* The rounds of ask->request are over. */

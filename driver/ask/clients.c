@@ -14,7 +14,6 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
-#define LINE_MAX_BYTES ((size_t)1 << 20)
 #define READ_BYTES 65536u
 /* A client that does not read its answers is not read from either. */
 #define OUTPUT_MAX ((size_t)4 << 20)
@@ -108,20 +107,25 @@ espl__ask_listen(struct espl__asking *ask, struct espl__diag *diag)
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* A complete line, or the last partial line of a client that has disconnected. */
-static char *
-take_line(struct espl__ask_client *client, size_t *size)
+/* A complete line, or the last partial line of a client that has disconnected. 0: there is none.
+ * Of a line that is too long nothing is kept: *line is NULL once its end has come. */
+static int
+take_line(struct espl__ask_client *client, char **line, size_t *size)
 {
 	char *from = (char *)client->input.data + client->parsed, *end;
 	size_t left = client->input.size - client->parsed;
 
-	if (left == 0)
-		return NULL;
-	end = memchr(from, '\n', left);
+	end = left > 0 ? memchr(from, '\n', left) : NULL;
+	if (end == NULL && !client->hung_up) {
+		if (left > ESPL__ASK_LINE_MAX || client->too_long) {
+			client->too_long = 1;
+			client->parsed = client->input.size;
+		}
+		return 0;
+	}
+	if (end == NULL && left == 0 && !client->too_long)
+		return 0;
 	if (end == NULL) {
-		if (!client->hung_up && left <= LINE_MAX_BYTES)
-			return NULL;
-		client->hung_up = 1; /* a line without an end: there is no way on */
 		espl__put_u8(&client->input, 0);
 		from = (char *)client->input.data + client->parsed;
 		end = from + left;
@@ -129,7 +133,9 @@ take_line(struct espl__ask_client *client, size_t *size)
 	*end = '\0';
 	*size = (size_t)(end - from);
 	client->parsed += *size + 1;
-	return from;
+	*line = client->too_long || *size > ESPL__ASK_LINE_MAX ? NULL : from;
+	client->too_long = 0;
+	return 1;
 }
 
 struct espl__ask_client *
@@ -142,8 +148,7 @@ espl__ask_line(struct espl__asking *ask, char **line, size_t *size)
 	if (first == NULL)
 		return NULL;
 	do {
-		*line = take_line(client, size);
-		if (*line != NULL) {
+		if (take_line(client, line, size)) {
 			ask->turn = client->next;
 			return client;
 		}
@@ -208,7 +213,8 @@ write_client(struct espl__ask_client *client)
 static int
 has_gone(const struct espl__ask_client *client)
 {
-	return client->hung_up && client->parsed == client->input.size && client->output.size == 0;
+	return client->hung_up && client->parsed == client->input.size && !client->too_long &&
+	    client->output.size == 0;
 }
 
 espl_status

@@ -344,21 +344,31 @@ espl__ask_answer(struct espl__asking *ask)
 
 /* ---- what is known ------------------------------------------------------------------------ */
 
-/* A client that reconnects: these trials are its own again. */
+/* A client that reconnects, or that has lost answers: it has these trials, as far as no other
+ * client has them, and no others. */
 static void
 hear_hold(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
 {
-	const json_t *list = json_object_get(request, "trials");
+	const json_t *list = json_object_get(request, "trials"), *member;
 	struct espl__buf *b = &client->output;
+	int64_t number = 0;
+	int numbered = read_count(client, request, "number", 0, INT64_MAX, &number);
+	int wrong = !json_is_array(list);
+	size_t i;
 
-	if (!json_is_array(list)) {
+	if (numbered < 0)
+		return;
+	json_array_foreach (list, i, member)
+		wrong |= !json_is_integer(member) || json_integer_value(member) < 0;
+	if (wrong) {
 		refuse_request(client, "'trials' must be a list of numbers of trials");
 		return;
 	}
+	espl__ask_return(ask, client);
 	espl__json_open(b, NULL, '{');
 	espl__json_open(b, "held", '[');
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		json_int_t id = json_integer_value(json_array_get(list, i));
+	json_array_foreach (list, i, member) {
+		json_int_t id = json_integer_value(member);
 		struct espl__ask_trial *t = espl__map_get(&ask->by_trial, (uint64_t)id + 1);
 
 		if (t == NULL || t->holder != NULL)
@@ -366,7 +376,10 @@ hear_hold(struct espl__asking *ask, struct espl__ask_client *client, const json_
 		espl__ask_hold(ask, t, client);
 		espl__json_int(b, NULL, id);
 	}
-	espl__print(b, "]}\n");
+	espl__print(b, "]");
+	if (numbered)
+		espl__json_int(b, "number", number);
+	espl__print(b, "}\n");
 }
 
 static void
@@ -483,7 +496,7 @@ static const struct verb {
 	{ "ask", { "n" }, hear_ask },
 	{ "tell", { "trial", "value", "iteration", "metrics", "again" }, hear_tell },
 	{ "fail", { "trial", "text", "again" }, hear_fail },
-	{ "hold", { "trials" }, hear_hold },
+	{ "hold", { "trials", "number" }, hear_hold },
 	{ "about", { NULL }, hear_about },
 	{ "best", { NULL }, hear_best },
 	{ "status", { NULL }, hear_status },
@@ -540,6 +553,12 @@ espl__ask_handle(struct espl__asking *ask, struct espl__ask_client *client, cons
 	const struct verb *verb;
 
 	ESPL__CHECK(ask, ASK);
+	if (line == NULL) {
+		refuse_request(client,
+		    "the request is longer than %zu bytes, the most that one line may have",
+		    ESPL__ASK_LINE_MAX);
+		return;
+	}
 	if (line[strspn(line, " \t\r")] == '\0')
 		return;
 	request = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);

@@ -4,6 +4,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -98,6 +99,9 @@ class Studies(unittest.TestCase):
             self.assertTrue(os.path.basename(study.directory).startswith("pear-"))
 
     def test_refusals(self):
+        for name, words in (("true", "it is a value"), ("a b", "a name is a letter"), (3, "a name is a letter")):
+            with self.assertRaisesRegex(ValueError, words):
+                espalier.open({**SEARCH, "space": {name: (0, 1)}}, "t")
         with espalier.open(SEARCH, "s") as study:
             trial = study.ask()
             for value in ("low", None, [1.0]):
@@ -105,6 +109,8 @@ class Studies(unittest.TestCase):
                     study.tell(trial, value)
             with self.assertRaisesRegex(ValueError, "no such trial: 99"):
                 study.tell(99, 1)
+            with self.assertRaisesRegex(ValueError, "the request is longer than 1048576 bytes"):
+                study.tell(trial, 1, metrics={"m%d" % number: number for number in range(70000)})
             with self.assertRaisesRegex(ValueError, "until iteration 1, not 2"):
                 study.tell(trial, 1, iteration=2)
             self.assertEqual(study.tell(trial, float("nan")).state, "completed")
@@ -117,7 +123,10 @@ class Studies(unittest.TestCase):
                 study.tell_all([(others[0], 1), (99, 1), (others[1], 2)])
             self.assertEqual([trial.state for trial in others], ["completed", "completed", "running"])
         self.assertIn("1 waiting", subprocess.run(program.command("status", "s"), stdout=subprocess.PIPE, text=True).stdout)
-        for config, words in (({**SEARCH, "algorithm": {"use": "rondom"}}, "did you mean 'random'"),
+        for config, words in (({**SEARCH, "algorithm": {"use": "rondom"}}, "^algorithm.use: error: .*\n.* mean 'random'"),
+                              ({**SEARCH, "space": {"x": (2.0, 1.0)}}, "^space.x.low: error: low of 'x' is not below"),
+                              ({**SEARCH, "experiment": "x"}, "^experiment: error: 'experiment' must be a group"),
+                              ({"space": {}}, "^the configuration: error: the group 'experiment' is missing"),
                               ({**SEARCH, "space": {}}, "space is empty"), ("absent.cfg", "absent.cfg")):
             with self.assertRaisesRegex(espalier.Error, words):
                 espalier.open(config, "t")
@@ -137,8 +146,8 @@ class Studies(unittest.TestCase):
             self.assertEqual([trial.id for trial in study.ask(2)], [0, 3])
         infinite = [row for row in study.results().rows("reports") if row["trial"] == 1]
         self.assertEqual(infinite[0]["metric"], float("inf"))
-        for wrong, words in (((1,), "neither"), (("a", "b"), "a choice is a list"), ((1, 8, "log", 2), "neither"),
-                             (None, "None cannot be written"), ([None], "None cannot be written")):
+        for wrong, words in (((1,), "space.x: .* is neither"), (["\udcff", "a"], "space.x.values: .* not valid Unicode"), (("a", "b"), "a choice is a list"), ((1, 8, "log", 2), "neither"),
+                             (None, "None cannot be written"), ([None], "space.x.values: None cannot be written")):
             with self.assertRaisesRegex((TypeError, ValueError), words):
                 espalier.open({**SEARCH, "space": {"x": wrong}}, "t")
 
@@ -161,12 +170,66 @@ class Studies(unittest.TestCase):
             try:
                 with self.assertRaises(KeyboardInterrupt):
                     study.ask()
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                with self.assertRaises(KeyboardInterrupt):
+                    study.status()
             finally:
                 os.kill(engine, signal.SIGCONT)
             self.assertEqual(study.tell(mine, 0.5).state, "completed")
+            self.assertEqual(study._process.pid, engine)    # or slow ones would start again and again
             study._let_go()                    # as if it was interrupted while it is started again
             self.assertEqual(study.status()["completed"], 1)
             self.assertEqual([trial[0] for trial in evaluate(study)], list(range(1, 40)))
+
+    def test_interrupts_without_end(self):
+        calling, more = False, True
+
+        def interrupt(*_):
+            nonlocal calling
+            if calling:
+                calling = False
+                raise KeyboardInterrupt
+
+        with espalier.open(SEARCH, "s") as study:
+            engine = study._process.pid
+            signal.signal(signal.SIGALRM, interrupt)
+            signal.setitimer(signal.ITIMER_REAL, 0.003, 0.003)
+            while more:
+                blocked = None
+                try:
+                    try:
+                        calling = True
+                        trial = study.ask()
+                        if trial is not None:
+                            study.tell(trial, square(trial.params))
+                        more, calling = trial is not None, False
+                    except RuntimeError as error:      # interrupted when it had a trial
+                        calling, blocked = False, error
+                except KeyboardInterrupt:
+                    pass
+                if blocked:
+                    self.assertRegex(str(blocked), "until open ones are told")
+                    for number in list(study._open):
+                        study.tell(number, 1)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self.assertEqual((study.status()["completed"], study._process.pid), (40, engine))
+        self.assertEqual([row["state"] for row in espalier.load("s").rows("trials")], 40 * ["completed"])
+
+    def test_a_fork_that_lives_on(self):
+        with espalier.open(SEARCH, "s") as study:
+            read, write = os.pipe()
+            child = os.fork()
+            if child == 0:                     # as the workers of a pool or of a data loader
+                os.close(write)
+                select.select([read], [], [], 20)
+                os._exit(0)
+            os.close(read)
+            before = time.monotonic()
+            self.assertEqual(study.tell(study.ask(), 1).state, "completed")
+            study.close()
+            self.assertLess(time.monotonic() - before, 15)
+            os.close(write)
+            os.waitpid(child, 0)
 
     def test_waiting(self):
         with espalier.open({**SEARCH, "algorithm": HALVING}, "s") as study:
@@ -260,6 +323,7 @@ class Studies(unittest.TestCase):
             self.assertEqual([t.params for t in long.ask(9)], [t.params for t in study.ask(9)])
 
     def test_functions(self):
+        self.assertIs(type(espalier.minimize(lambda params: 1, {"x": (0, 9)}, trials=2).value), float)
         best = espalier.minimize(square, {"x": (-1.0, 1.0)}, trials=30, seed=1)
         self.assertLess(best.value, 0.1)
         self.assertAlmostEqual(best.value, square(best.params), 14)

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import weakref
 from types import TracebackType
 from typing import (IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
                     Type, Union, cast, overload)
@@ -21,8 +22,10 @@ from espalier.running import Error
 Path = Union[str, "os.PathLike[str]"]
 
 _RESTARTS = 5      # of the process that drives the search, while one request waits
+_HELD = 100000     # trials that `hold` may name: a request has at most 1 MiB
 _AT_ONCE = 1000    # pending requests: their answers fit into buffers
 _serving: List["subprocess.Popen[bytes]"] = []    # processes that still serve other clients
+_studies: "weakref.WeakSet[Study]" = weakref.WeakSet()
 
 
 class Verdict(NamedTuple):
@@ -78,6 +81,10 @@ class Study:
         self._lock = threading.RLock()
         self._closed = False
         self._open: Dict[int, Trial] = {}
+        self._in_step = True                   # False: answers may be on their way that no one waits for
+        self._resyncs = 0
+        self._process: Optional["subprocess.Popen[bytes]"] = None
+        _studies.add(self)
         self._start(arguments)
         about = self._request({"op": "about"})
         self.directory: str = about["dir"]
@@ -105,8 +112,7 @@ class Study:
         delay = 0.001
         while True:
             reply = self._request({"op": "ask", "n": 1 if n is None else n})
-            trials = [Trial(given) for given in reply["trials"]]
-            self._open.update((trial.id, trial) for trial in trials)
+            trials: List[Trial] = reply["trials"]
             if trials or reply["status"] != "waiting" or not wait:
                 break
             self._check_blocked(reply["open"])
@@ -144,9 +150,9 @@ class Study:
         verdicts = []
         for (trial, *_), request, reply in zip(told, requests, replies):
             if "error" not in reply:
-                known = self._open.get(_id(trial), trial)
-                if isinstance(known, Trial):
-                    known.iteration = request.get("iteration", known.until)
+                for known in (self._open.get(_id(trial)), trial):
+                    if isinstance(known, Trial):
+                        known.iteration = request.get("iteration", known.until)
                 verdicts.append(self._settle(trial, reply))
         _check(replies)                        # those that were accepted are settled
         return verdicts
@@ -158,8 +164,6 @@ class Study:
 
     def _settle(self, trial: Union[Trial, int], reply: Mapping[str, Any]) -> Verdict:
         verdict = Verdict(reply["verdict"], reply["state"], reply.get("until"), reply.get("save", False))
-        if verdict.end:
-            self._open.pop(_id(trial), None)
         if isinstance(trial, Trial):
             trial.state = "running" if not verdict.end else verdict.state if verdict.state != "running" else "paused"
             trial.until = verdict.until or trial.until
@@ -169,14 +173,15 @@ class Study:
 
     def best(self) -> Optional[Dict[str, Any]]:
         """The best trial so far: trial, metric, iteration, params; None if there is no result."""
-        return cast(Optional[Dict[str, Any]], self._request({"op": "best"})["best"])
+        best = cast(Optional[Dict[str, Any]], self._request({"op": "best"})["best"])
+        return best if best is None else {**best, "metric": _real(best["metric"])}
 
     def trials(self) -> List[Dict[str, Any]]:
         """All trials: trial, state, iteration, metric (None if there is none, or it is NaN), params."""
         found: List[Dict[str, Any]] = []
         while True:
             page = self._request({"op": "trials", "from": len(found), "n": 1000})["trials"]
-            found += page
+            found += [{**trial, "metric": _real(trial["metric"])} for trial in page]
             if len(page) < 1000:
                 return found
 
@@ -194,20 +199,12 @@ class Study:
         for old in list(_serving):
             if old.poll() is not None:
                 _serving.remove(old)
-        self._owner, self._in_step = os.getpid(), True
+        self._owner = os.getpid()
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         # A session of its own: Ctrl-C is for us, and other clients may need it longer than we do.
-        self._process: Optional["subprocess.Popen[bytes]"] = subprocess.Popen(
+        self._process = subprocess.Popen(
             program.command("ask", *arguments), env=self._environment, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
-
-    def _restart(self) -> None:
-        """Starts the process again (it was killed, or this is a fork), and takes back our trials
-        unless another client has them."""
-        self._let_go()
-        self._start([self.directory])
-        if self._open:
-            self._exchange([{"op": "hold", "trials": list(self._open)}])
 
     def _let_go(self) -> None:
         process, self._process = self._process, None
@@ -235,19 +232,20 @@ class Study:
                 raise ValueError("the study is closed")
             if self._owner != os.getpid():
                 self._open = {}                # the parent's
-                self._restart()
-            elif not self._in_step or self._process is None:    # None: interrupted in _restart()
-                self._leave()
-                self._restart()
+                self._let_go()
             while len(replies) < len(requests):
-                part = requests[len(replies):len(replies) + _AT_ONCE]
-                # What was on its way when the process was killed may have been taken.
-                replies += self._exchange([{**request, "again": True} if restarts and "trial" in request or
-                                           self._is_new(request) else request for request in part])
+                if self._process is None:      # it was killed, or this is a fork
+                    self._in_step = False
+                    self._start([self.directory])
+                if self._in_step or self._resync():
+                    part = requests[len(replies):len(replies) + _AT_ONCE]
+                    # What was on its way when the process was killed may have been taken.
+                    replies += self._exchange([{**request, "again": True} if restarts and "trial" in request or
+                                               self._is_new(request) else request for request in part])
                 if len(replies) < len(requests) and self._process and self._process.poll() is not None:
                     restarts += 1
                     self._check_killed(restarts)
-                    self._restart()
+                    self._let_go()
         return replies
 
     def _is_new(self, request: Mapping[str, Any]) -> bool:
@@ -259,23 +257,55 @@ class Study:
 
     def _exchange(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
         """Returns the answers; fewer if the process has ended meanwhile."""
-        process = self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
-        replies = []
+        replies: List[Dict[str, Any]] = []
         self._in_step = False                  # until all is read: an interrupt leaves answers behind
-        try:
-            process.stdin.write(b"".join(json.dumps(request, default=operator.index).encode() + b"\n" for request in requests))
-            process.stdin.flush()
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-        for _ in requests:
-            line = process.stdout.readline()
-            if not line.endswith(b"\n"):
-                process.wait()
-                break
-            replies.append(json.loads(line))
+        self._send(b"".join(json.dumps(request, default=operator.index).encode() + b"\n" for request in requests))
+        for request in requests:
+            line = self._receive()
+            if line is None:
+                return replies
+            reply = json.loads(line)
+            if request["op"] == "ask" and "trials" in reply:
+                reply["trials"] = [Trial(given) for given in reply["trials"]]
+                self._open.update((trial.id, trial) for trial in reply["trials"])
+            elif reply.get("verdict", "continue") != "continue":
+                self._open.pop(request["trial"], None)
+            replies.append(reply)
         self._in_step = True
         return replies
+
+    def _resync(self) -> bool:
+        """After an interrupt, or with a new process: skips the answers that no call waits for, and
+        says which trials this client has.  Returns False if the process has ended."""
+        self._resyncs += 1
+        hold = {"op": "hold", "trials": list(self._open)[-_HELD:], "number": self._resyncs}
+        self._send(b"\n" + json.dumps(hold).encode() + b"\n")    # \n: a request may have been cut off
+        while not self._in_step:
+            line = self._receive()
+            if line is None:
+                return False
+            try:
+                self._in_step = json.loads(line).get("number") == self._resyncs
+            except ValueError:                 # of this answer the beginning was read already
+                pass
+        return True
+
+    def _send(self, lines: bytes) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(lines)
+            self._process.stdin.flush()
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def _receive(self) -> Optional[bytes]:
+        """Reads a line; returns None if the process has ended."""
+        assert self._process is not None and self._process.stdout is not None
+        line: bytes = self._process.stdout.readline()
+        if line.endswith(b"\n"):
+            return line
+        self._process.wait()
+        return None
 
     def _check_killed(self, restarts: int) -> None:
         """Raises an error unless the process was killed and may be started again."""
@@ -326,8 +356,29 @@ class Study:
         return "<espalier.Study %s: %s %s, %s>" % (self.experiment, self.goal, self.metric, self.directory)
 
 
+def _forked() -> None:
+    """Lets go of its parent's pipes and locks in a child process."""
+    for study in list(_studies):
+        study._lock = threading.RLock()
+        process = study._process
+        if process is None or process.stdin is None or process.stdout is None or process.stdin.closed:
+            continue
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, process.stdin.fileno(), inheritable=False)
+        os.dup2(nothing, process.stdout.fileno(), inheritable=False)
+        os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 def _id(trial: Union[Trial, int]) -> int:
     return trial.id if isinstance(trial, Trial) else trial
+
+
+def _real(number: Union[int, float, None]) -> Optional[float]:
+    """JSON does not tell 1.0 from 1."""
+    return float(number) if number is not None else None
 
 
 def _check(replies: Iterable[Mapping[str, Any]]) -> None:
@@ -405,7 +456,7 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
         if dir is None:
             shutil.rmtree(os.path.dirname(kept), ignore_errors=True)
     if best is None or best["metric"] is None:
-        raise RuntimeError("no call of the function returned a number")
+        raise RuntimeError("no call of the function returned a finite number")
     return Best(best["params"], best["metric"], best["trial"])
 
 
