@@ -20,6 +20,7 @@
 #define NAME_LENGTH 128u   /* of a metric, as in the protocol */
 #define PATTERN_MAX 10000u /* bytes */
 #define ITERATION_MAX 9007199254740992.0
+#define ESCAPE '\x1b'
 #define NUMBER \
 	"(?<%.*s>[-+]?(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:[eE][-+]?[0-9]+)?" \
 	"|[-+]?(?i:nan|inf(?:inity)?))"
@@ -36,6 +37,8 @@ struct espl__listen {
 	uint32_t count;
 	double seen; /* the iteration that the output named last; negative: none */
 	int from_zero;
+	int escapes;           /* the pattern matches escape sequences itself */
+	struct espl__buf line; /* without its escape sequences */
 	uint64_t last, budget, hard;
 };
 
@@ -81,6 +84,8 @@ compile_pattern(struct espl__listen *l, const char *pattern, struct espl__diag *
 	PCRE2_SIZE at = 0;
 	int code = 0;
 
+	l->escapes = strchr(pattern, ESCAPE) != NULL || strstr(pattern, "\\e") != NULL ||
+	    strcasestr(pattern, "\\x1b") != NULL || strstr(pattern, "\\033") != NULL;
 	expand_numbers(pattern, &text);
 	if (compiling != NULL)
 		(void)pcre2_set_max_pattern_length(compiling, PATTERN_MAX);
@@ -184,6 +189,7 @@ espl__listen_free(struct espl__listen *l)
 	if (l == NULL)
 		return;
 	drop_values(l);
+	espl__buf_free(&l->line);
 	pcre2_code_free(l->code);
 	pcre2_match_data_free(l->match);
 	pcre2_match_context_free(l->limits);
@@ -219,13 +225,18 @@ espl__listen_hard(const struct espl__listen *l)
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-/* "nan", "inf" and "-inf" as the protocol writes them; NULL: it is none of them. */
+/* "nan", "inf" and "-inf" as the protocol writes them, the latter also for numbers beyond those of
+ * a double; NULL: it is none of them. */
 static const char *
 special_of(const char *text)
 {
 	int minus = text[0] == '-';
 	const char *word = text + (text[0] == '-' || text[0] == '+');
+	char *end;
 
+	if (text[0] != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0' &&
+	    isinf(strtod(text, &end)) && *end == '\0')
+		return minus ? "-inf" : "inf";
 	if (strcasecmp(word, "nan") == 0)
 		return "nan";
 	if (strcasecmp(word, "inf") == 0 || strcasecmp(word, "infinity") == 0)
@@ -391,6 +402,48 @@ take_object(struct espl__listen *l, const char *line, size_t size)
 	return found;
 }
 
+/* The end of the escape sequence at p: a control sequence, as for colors, a string for the
+ * terminal, as a title or a link, or two bytes. */
+static const char *
+skip_escape(const char *p, const char *end)
+{
+	char kind = ++p < end ? *p : '\0';
+
+	p += p < end;
+	if (kind == '[' || (kind >= ' ' && kind < '0')) {
+		while (p < end && *p >= ' ' && *p < (kind == '[' ? '@' : '0'))
+			p++;
+		return p + (p < end);
+	}
+	if (kind == '\0' || strchr("]PX^_", kind) == NULL)
+		return p;
+	while (p < end && *p != '\a' && *p != ESCAPE)
+		p++;
+	return p + (p < end && *p == '\a');
+}
+
+/* The line as it is read on a terminal. */
+static const char *
+drop_escapes(struct espl__listen *l, const char *line, size_t *size)
+{
+	const char *end = line + *size;
+
+	if (l->escapes || memchr(line, ESCAPE, *size) == NULL)
+		return line;
+	espl__buf_clear(&l->line);
+	while (line < end) {
+		const char *from = line;
+
+		line = memchr(from, ESCAPE, (size_t)(end - from));
+		line = line != NULL ? line : end;
+		espl__put(&l->line, from, (size_t)(line - from));
+		if (line < end)
+			line = skip_escape(line, end);
+	}
+	*size = l->line.size;
+	return espl__buf_text(&l->line);
+}
+
 int
 espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct espl__buf *to)
 {
@@ -399,6 +452,7 @@ espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct 
 	espl__buf_clear(to);
 	if (size > ESPL__LISTEN_LINE)
 		size = ESPL__LISTEN_LINE;
+	line = drop_escapes(l, line, &size);
 	if (l->code != NULL)
 		found = match_line(l, line, size);
 	else

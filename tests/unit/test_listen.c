@@ -145,6 +145,41 @@ Test(listen, patterns)
 	espl__listen_free(l);
 }
 
+Test(listen, escapes)
+{
+	struct espl__listen *l = listen_to("loss.*?{loss}", 50);
+
+	hears(l, "\x1b[1;31mloss\x1b[0m: \x1b[38;5;120m0.5\x1b[K",
+	    "{\"iteration\": 1, \"metrics\": {\"loss\": 0.5}}\n");
+	hears(l, "\x1b]0;epoch 7\a\x1b]8;;http://x\x1b\\los\x1b(Bs\x1b=\x1b[?25l 1\x1b[2m.5",
+	    "{\"iteration\": 2, \"metrics\": {\"loss\": 1.5}}\n");
+	hears(l, "loss \x1b", NULL);
+	hears(l, "loss \x1b[", NULL);
+	hears(l, "loss \x1b[31", NULL);
+	hears(l, "loss \x1b]9", NULL);
+	hears(l, "\x1b[1m", NULL);
+	espl__listen_free(l);
+	l = listen_to("\\e\\[32m{loss}", 50); /* it says what it wants */
+	hears(l, "\x1b[31m1 \x1b[32m2", "{\"iteration\": 1, \"metrics\": {\"loss\": 2}}\n");
+	espl__listen_free(l);
+	l = listen_to("", 50);
+	hears(l, "\x1b[32m{\"loss\": 2}\x1b[0m",
+	    "{\"iteration\": 1, \"metrics\": {\"loss\": 2}}\n");
+	espl__listen_free(l);
+}
+
+Test(listen, large_numbers)
+{
+	struct espl__listen *l = listen_to("loss={loss}", 50);
+
+	hears(l, "loss=1e400", "{\"iteration\": 1, \"metrics\": {\"loss\": \"inf\"}}\n");
+	hears(l, "loss=-1e400", "{\"iteration\": 2, \"metrics\": {\"loss\": \"-inf\"}}\n");
+	hears(l, "loss=1e-400", "{\"iteration\": 3, \"metrics\": {\"loss\": 0}}\n");
+	hears(l, "loss=5.", "{\"iteration\": 4, \"metrics\": {\"loss\": 5}}\n");
+	hears(l, "loss=+.5", "{\"iteration\": 5, \"metrics\": {\"loss\": 0.5}}\n");
+	espl__listen_free(l);
+}
+
 Test(listen, iterations)
 {
 	struct espl__listen *l = listen_to("step {iteration}|loss={loss}|acc={acc}", 50);
