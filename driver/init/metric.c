@@ -240,7 +240,8 @@ try_line(const char *line, const struct espl__py_line *of, int comma, struct esp
 
 	memset(holes, 0, sizeof holes);
 	count = find_holes(line, holes, 31);
-	if (count == 0 && comma && strpbrk(line, ":=") != NULL) { /* print("loss:", loss) */
+	/* print("loss:", loss) */
+	if (count == 0 && comma && (of->print || strpbrk(line, ":=") != NULL)) {
 		holes[0].from = holes[0].to = strlen(line);
 		holes[0].padded = 1;
 		last_word(line, holes[0].from, holes[0].word);

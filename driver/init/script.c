@@ -4,6 +4,7 @@
 #include "init/script.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,9 @@ struct reader {
 	struct parser parsers[NAMES_MAX];
 	uint32_t parser_count;
 	const char *err_end, *log_end; /* of a call that prints to standard error, or logs */
+	const char *print_end;         /* of a call of print */
+	int clicks;                    /* click.group() was called */
+	char *command;                 /* of click, that has its options but not yet its name */
 };
 
 /* ---- pieces ------------------------------------------------------------------------------ */
@@ -221,6 +225,8 @@ static void
 read_choices(struct reader *r, const char *p, struct espl__py_option *o)
 {
 	p = skip_space(p);
+	if (strncmp(p, "list(", 5) == 0)
+		p += 5;
 	if (*p != '[' && *p != '(')
 		return;
 	o->choices = espl__arena_alloc(&r->s->arena, CHOICES_MAX * sizeof *o->choices);
@@ -236,6 +242,41 @@ read_choices(struct reader *r, const char *p, struct espl__py_option *o)
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
+
+/* click.FloatRange(0, 1) or (min=0, max=1): from behind the bracket on. */
+static void
+read_bounds(struct reader *r, const char *p, struct espl__py_option *o)
+{
+	struct espl__py_value *const bounds[2] = { &o->low, &o->high };
+
+	for (int i = 0;; i++) {
+		const char *end = skip_value(p);
+
+		p = skip_space(p);
+		if (strncmp(p, "min=", 4) == 0 || strncmp(p, "max=", 4) == 0)
+			read_value(r, p + 4, end, bounds[p[1] == 'a']);
+		else if (i < 2)
+			read_value(r, p, end, bounds[i]);
+		if (*end != ',')
+			return;
+		p = end + 1;
+	}
+}
+
+static void
+take_type(struct reader *r, const char *p, struct espl__py_option *o)
+{
+	size_t n;
+
+	p = skip_space(p);
+	n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.");
+	if (p[n] != '(' || n < 6)
+		return;
+	if (strncmp(p + n - 6, "Choice", 6) == 0)
+		read_choices(r, p + n + 1, o);
+	else if (strncmp(p + n - 5, "Range", 5) == 0)
+		read_bounds(r, p + n + 1, o);
+}
 
 static void
 take_name(struct reader *r, const char *p, const char *end, struct espl__py_option *o)
@@ -258,9 +299,10 @@ take_keyword(struct reader *r, const char *name, const char *p, const char *end,
 	read_value(r, p, end, &v);
 	if (strcmp(name, "default") == 0)
 		o->fallback = v;
-	else if (strcmp(name, "type") == 0 && v.kind == ESPL__LIT_OTHER)
+	else if (strcmp(name, "type") == 0 && v.kind == ESPL__LIT_OTHER) {
 		o->type = v.text;
-	else if (strcmp(name, "action") == 0)
+		take_type(r, p, o);
+	} else if (strcmp(name, "action") == 0)
 		o->action = v.text;
 	else if (strcmp(name, "is_flag") == 0 && v.kind == ESPL__LIT_BOOL && v.number > 0)
 		o->action = "store_true";
@@ -341,6 +383,42 @@ parser_of(const struct reader *r, const char *variable)
 	return &whole;
 }
 
+/* @cli.command("train") or @cli.command(), which is named after its function. */
+static void
+begin_command(struct reader *r, const char *p)
+{
+	struct espl__py_value v;
+	const char *end;
+
+	if (r->s->group_count == sizeof r->s->groups / sizeof r->s->groups[0])
+		return;
+	p = skip_space(p);
+	if (strncmp(p, "name", 4) == 0 && skip_space(p + 4)[0] == '=')
+		p = skip_space(p + 4) + 1;
+	end = skip_value(p);
+	read_value(r, p, end, &v);
+	if (v.kind == ESPL__LIT_TEXT && v.text[0] != '\0') {
+		r->command = copy_utf8(r, v.text, strlen(v.text));
+	} else {
+		r->command = espl__arena_alloc(&r->s->arena, 64);
+		(void)snprintf(r->command, 64, "\n%u", r->s->group_count); /* not yet named */
+	}
+	r->s->groups[r->s->group_count++] = r->command;
+}
+
+static void
+name_command(struct reader *r, const char *function)
+{
+	size_t n = 0;
+
+	if (r->command != NULL && r->command[0] == '\n') {
+		for (; is_word(function[n]) && n < 63; n++)
+			r->command[n] = function[n] == '_' ? '-' : function[n];
+		r->command[n] = '\0';
+	}
+	r->command = NULL;
+}
+
 static void
 add_parser(struct reader *r, const char *variable, const char *group, uint32_t rivals)
 {
@@ -387,8 +465,8 @@ read_print(struct reader *r, const char *p, const char *object, const char *word
 		if (end > from && strncmp(from, "file", 4) == 0)
 			to_err |= memmem(from, (size_t)(end - from), "stderr", 6) != NULL;
 		if (*end != ',') {
-			if (to_err && strcmp(word, "print") == 0)
-				r->err_end = end;
+			if (strcmp(word, "print") == 0)
+				*(to_err ? &r->err_end : &r->print_end) = end;
 			else if (strcasestr(object, "log") != NULL && is_one_of(word, levels))
 				r->log_end = end;
 			return;
@@ -408,6 +486,7 @@ take_line(struct reader *r, const char *at, struct espl__buf *text, const char *
 	s->lines[s->line_count++] = (struct espl__py_line){
 		.text = copy_utf8(r, espl__buf_text(text), text->size),
 		.comma = *skip_space(after) == ',',
+		.print = at < r->err_end || at < r->print_end,
 		.to_err = at < r->err_end || (at < r->log_end && !s->logs_to_stdout),
 	};
 }
@@ -440,15 +519,23 @@ take_word(struct reader *r, const char *p, struct words *w)
 	r->s->distributed |= strcmp(w->word, "DistributedDataParallel") == 0;
 	r->s->reports |= strcmp(w->word, "espalier_trial") == 0 || strcmp(w->word, "espalier") == 0;
 	r->s->logs_to_stdout |= strcmp(w->word, "stdout") == 0;
+	if (strcmp(w->word, "def") == 0)
+		name_command(r, next);
 	if (*next != '(')
 		return p;
+	r->s->hydra |= strcmp(w->object, "hydra") == 0 && strcmp(w->word, "main") == 0;
+	r->clicks |= strcmp(w->object, "click") == 0 && strcmp(w->word, "group") == 0;
 	r->s->writes_json |= strcmp(w->word, "dumps") == 0;
 	read_print(r, next + 1, w->object, w->word);
 	if (strcmp(w->word, "add_argument") == 0 && member)
 		read_option(r, next + 1, parser_of(r, w->object));
 	else if ((strcmp(w->word, "option") == 0 || strcmp(w->word, "argument") == 0) &&
 	    strcmp(w->object, "click") == 0)
-		read_option(r, next + 1, parser_of(r, ""));
+		read_option(r, next + 1,
+		    &(struct parser){ "", r->command != NULL ? r->command : "", 0 });
+	else if (strcmp(w->word, "command") == 0 && member && r->clicks &&
+	    strcmp(w->object, "click") != 0)
+		begin_command(r, next + 1);
 	else if (strcmp(w->word, "add_parser") == 0 && member)
 		read_parser(r, next + 1, w->variable);
 	else if (strcmp(w->word, "add_argument_group") == 0 && member)

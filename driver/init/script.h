@@ -2,7 +2,7 @@
  * the lines that it prints.
  *
  * Calls of add_argument (argparse) and of click.option are read, and string literals.  What is not
- * a literal there is left alone.
+ * a literal there is left alone, except the types of click that have values or bounds.
  */
 #ifndef ESPL__SCRIPT_H
 #define ESPL__SCRIPT_H
@@ -38,11 +38,13 @@ struct espl__py_option {
 	struct espl__py_value fallback;
 	struct espl__py_value *choices;
 	uint32_t choice_count;
+	struct espl__py_value low, high; /* of click.FloatRange and IntRange */
 	int positional, required;
 };
 struct espl__py_line { /* a string literal, and what follows it */
 	const char *text;
 	int comma;  /* print("loss:", loss) */
+	int print;  /* in a call of print */
 	int to_err; /* it goes to standard error */
 };
 struct espl__script {
@@ -58,6 +60,7 @@ struct espl__script {
 	int writes_json;    /* it calls json.dumps() */
 	int logs_to_stdout; /* it mentions stdout: so its loggers may print there */
 	int reports;        /* it imports espalier_trial or the package espalier */
+	int hydra;          /* it calls hydra.main() */
 };
 /* `text` ends with a NUL. */
 void espl__script_read(struct espl__script *, const char *text);

@@ -89,11 +89,34 @@ real_text(double value, char to[40])
 	return to;
 }
 
-static void
-put_real(struct espl__buf *to, double low, double high, const char *scale, double fallback)
+static int
+is_number(const struct espl__py_value *v)
 {
+	return v->kind == ESPL__LIT_INT || v->kind == ESPL__LIT_REAL;
+}
+
+/* Is there room for its default between its bounds? */
+static int
+is_within(const struct espl__py_option *o)
+{
+	double d = o->fallback.number, low = is_number(&o->low) ? o->low.number : -HUGE_VAL,
+	       high = is_number(&o->high) ? o->high.number : HUGE_VAL;
+
+	return low <= d && d <= high && low < high;
+}
+
+/* Within the bounds of the option, if it has any. */
+static void
+put_real(const struct espl__py_option *o, struct espl__buf *to, double low, double high,
+    const char *scale)
+{
+	double fallback = o->fallback.number;
 	char a[40], b[40], c[40];
 
+	if (is_number(&o->low) && o->low.number > low)
+		low = o->low.number;
+	if (is_number(&o->high) && o->high.number < high)
+		high = o->high.number;
 	espl__print(to, "{ type = \"real\"; low = %s; high = %s;%s%s%s default = %s; }",
 	    real_text(low, a), real_text(high, b), scale[0] != '\0' ? " scale = \"" : "", scale,
 	    scale[0] != '\0' ? "\";" : "", real_text(fallback, c));
@@ -104,23 +127,23 @@ propose_real(const struct espl__py_option *o, struct espl__buf *to)
 {
 	double d = o->fallback.number;
 
-	if (d < 0 || d > 1e12 || (d > 0 && d < 1e-12))
+	if (d < 0 || d > 1e12 || (d > 0 && d < 1e-12) || !is_within(o))
 		return 0;
 	if (d < 1 && has_word(o->name, decays) && !has_word(o->name, logs) && d > 0) {
 		if (d > 0.9)
-			put_real(to, 0.5, d > 0.99 ? 1 - (1 - d) / 10 : 0.99, "reverse-log", d);
+			put_real(o, to, 0.5, d > 0.99 ? 1 - (1 - d) / 10 : 0.99, "reverse-log");
 		else
-			put_real(to, d / 2, d + (1 - d) * 0.9, "", d);
+			put_real(o, to, d / 2, d + (1 - d) * 0.9, "");
 	} else if (d < 1 && has_word(o->name, units) && !has_word(o->name, logs)) {
-		put_real(to, 0, d > 0.4 ? d + (1 - d) / 2 : 0.5, "", d);
+		put_real(o, to, 0, d > 0.4 ? d + (1 - d) / 2 : 0.5, "");
 	} else if (d == 0) {
 		if (!has_word(o->name, logs))
 			return 0;
-		put_real(to, 0, 0.01, "", 0);
+		put_real(o, to, 0, 0.01, "");
 	} else if (d <= 1 || has_word(o->name, logs)) {
-		put_real(to, d / 10, d * 10, "log", d);
+		put_real(o, to, d / 10, d * 10, "log");
 	} else {
-		put_real(to, d / 2, d * 2, "", d);
+		put_real(o, to, d / 2, d * 2, "");
 	}
 	return 1;
 }
@@ -145,17 +168,24 @@ put_powers(long long d, struct espl__buf *to)
 static int
 propose_int(const struct espl__py_option *o, struct espl__buf *to)
 {
-	long long d = (long long)o->fallback.number, low;
+	long long d = (long long)o->fallback.number, low, high;
 
 	if (d < 1 || d > 1000000000)
 		return 0;
-	if (has_word(o->name, powers)) {
+	if (has_word(o->name, powers) && !is_number(&o->low) && !is_number(&o->high)) {
 		put_powers(d, to);
 		return 1;
 	}
 	low = d > 3 ? d / 2 : 1;
-	espl__print(to, "{ type = \"int\"; low = %lld; high = %lld;%s default = %lld; }", low,
-	    d * 2, d >= 32 ? " scale = \"log\";" : "", d);
+	high = d * 2;
+	if (is_number(&o->low) && (double)low < o->low.number)
+		low = (long long)o->low.number;
+	if (is_number(&o->high) && (double)high > o->high.number)
+		high = (long long)o->high.number;
+	if (!is_within(o))
+		return 0;
+	espl__print(to, "{ type = \"int\"; low = %lld; high = %lld;%s default = %lld; }", low, high,
+	    d >= 32 ? " scale = \"log\";" : "", d);
 	return 1;
 }
 

@@ -187,8 +187,12 @@ example_option(struct writer *w)
 	    "  lr = { type = \"real\"; low = 1e-4; high = 0.1; scale = \"log\"; default = 0.01; "
 	    "};\n");
 	w->tuned = 1;
-	if (!w->s->reports) /* else it has run.params */
+	if (w->s->hydra) {
+		put_word(w, "lr={lr}");
+		put_word(w, "hydra.run.dir={output}");
+	} else if (!w->s->reports) { /* else it has run.params */
 		put_option(w, "--lr", "{lr}");
+	}
 }
 
 /* ---- the groups -------------------------------------------------------------------------- */
@@ -256,6 +260,9 @@ write_trial(struct writer *w)
 	    "trial = {\n"
 	    "  # {NAME} is replaced by the value of a parameter of the space%s.\n",
 	    w->iterations > 0 ? ", {iterations} by the last iteration" : "");
+	if (w->s->hydra)
+		espl__print(w->to,
+		    "  # Hydra takes NAME=VALUE, with the names of the script's configuration.\n");
 	if (w->missing)
 		espl__print(w->to, "  # CHANGE-ME stands for what the script requires.\n");
 	if (w->s->group_count > 1)
