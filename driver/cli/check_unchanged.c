@@ -6,6 +6,7 @@
 #include "base/fill.h"
 #include "base/mem.h"
 #include "cli/inputs.h"
+#include "input/run_groups.h"
 #include "listen/listen.h"
 
 #define LOG_MAX ((size_t)256 << 20)
@@ -14,7 +15,7 @@
 struct example {
 	struct espl__settings settings;
 	const struct espl__run_config *config;
-	char iterations[32];
+	char iterations[32], trial[160];
 };
 
 /* What is known only when a trial starts is made up. */
@@ -35,6 +36,10 @@ find_setting(void *ctx, const char *name)
 			return made_up[i][1];
 	if (strcmp(name, "experiment") == 0)
 		return e->config->name;
+	if (strcmp(name, "trial_name") == 0) {
+		(void)snprintf(e->trial, sizeof e->trial, "%s-trial-0", e->config->name);
+		return e->trial;
+	}
 	if (strcmp(name, "iterations") != 0)
 		return NULL;
 	(void)snprintf(e->iterations, sizeof e->iterations, "%lld",
@@ -68,7 +73,7 @@ put_example(const struct espl__inputs *s, struct espl__buf *b)
 	const struct espl_space *space = espl__space_view(s->space);
 	double *unit = espl__alloc((space->param_count + 1) * sizeof *unit),
 	       *values = espl__alloc((space->param_count + 1) * sizeof *values);
-	struct example e = { { NULL, 0, NULL }, s->config, "" };
+	struct example e = { { NULL, 0, NULL }, s->config, "", "" };
 	struct espl__buf word = { NULL, 0, 0 };
 
 	for (uint32_t i = 0; i < space->param_count; i++)
@@ -94,6 +99,7 @@ void
 espl__check_words(const struct espl__inputs *s, struct espl__buf *b)
 {
 	const struct espl__trial_config *t = &s->config->trial;
+	struct espl__arena arena = { NULL };
 	int named = 0;
 
 	for (uint32_t i = 0; i < t->command_count; i++)
@@ -102,10 +108,10 @@ espl__check_words(const struct espl__inputs *s, struct espl__buf *b)
 		put_example(s, b);
 	if (t->metrics != NULL)
 		espl__print(b,
-		    "  metrics     read from the output; no checkpoints, so a trial that is paused "
-		    "and "
-		    "promoted\n"
-		    "              later trains again from iteration 0\n");
+		    "  metrics     read from the output; no checkpoints, so a trial that is %s\n"
+		    "              trains again from iteration 0\n",
+		    espl__unsaved_trials(espl__inputs_spec(s, &arena)));
+	espl__arena_free(&arena);
 }
 
 static uint64_t

@@ -2,6 +2,8 @@
  * run_print.c. */
 #ifndef ESPL__RUN_GROUPS_H
 #define ESPL__RUN_GROUPS_H
+#include <espalier/model.h>
+
 #include "input/input.h"
 
 enum {
@@ -125,6 +127,17 @@ espl_status espl__run_read_store(struct espl__run_config *, struct espl__diag *)
 espl_status espl__run_read_metrics(struct espl__run_config *, const struct espl__node *trial,
     struct espl__diag *);
 espl_status espl__run_check_words(const struct espl__run_config *, struct espl__diag *);
+/* Which trials lose their work without checkpoints, if the algorithm has this shape (NULL: it is
+ * not known): "promoted or retried", or "retried". */
+static inline const char *
+espl__unsaved_trials(const struct espl_spec *spec)
+{
+	uint32_t i = 0;
+
+	while (spec != NULL && i < spec->bracket_count && spec->brackets[i]->stage_count == 1)
+		i++;
+	return spec != NULL && i == spec->bracket_count ? "retried" : "promoted or retried";
+}
 /* run_files.c: what trial.files may say; what it selects is looked at later. */
 espl_status espl__run_read_files(struct espl__trial_config *, const struct espl__node *trial,
     struct espl__diag *);

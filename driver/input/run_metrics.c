@@ -208,8 +208,8 @@ espl__run_check_words(const struct espl__run_config *config, struct espl__diag *
 			else
 				espl__hint(diag,
 				    "the parameters are %.200s; the other names are trial, "
-				    "experiment, run, output, seed and iterations; write {{ for a "
-				    "brace",
+				    "trial_name, experiment, run, output, seed and iterations; "
+				    "write {{ for a brace",
 				    espl__buf_text(&text));
 		}
 		espl__buf_free(&text);

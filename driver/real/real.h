@@ -126,6 +126,7 @@ struct espl__rkind {
 	char **environment;
 	uint32_t environment_count;
 	uint64_t iterations_max; /* 0: the budget of each start */
+	int started;             /* a trial has been */
 };
 #define ESPL__RGANG_MAGIC 0x7762646bu
 struct espl__rgang {

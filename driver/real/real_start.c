@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "real/real.h"
 #include "input/run_files.h"
+#include "input/run_groups.h"
 #include <inttypes.h>
 #include <nettle/hmac.h>
 #include <stdio.h>
@@ -79,10 +80,6 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 		espl__node_print(trial->options->children[i], 0, &text);
 	kind->options = espl__strdup(espl__buf_text(&text));
 	espl__buf_free(&text);
-	if (trial->metrics != NULL)
-		espl__log(ESPL_INFO,
-		    "trials whose metrics are read from their output save no checkpoints: "
-		    "one that is paused and promoted later trains again from iteration 0");
 	return set_environment(kind, trial, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
 }
 
@@ -100,7 +97,7 @@ free_kind(struct espl__rkind *kind)
 }
 
 /* What a search's trials run; made when the first of them starts. */
-static const struct espl__rkind *
+static struct espl__rkind *
 kind_of(struct espl__real *real, uint32_t number, struct espl__diag *diag)
 {
 	struct espl__rkind *kind;
@@ -364,16 +361,34 @@ espl__real_gang_again(struct espl__real *real, const struct espl__gang_info *inf
 	return gang;
 }
 
+static void
+note_unsaved(const struct espl__real *real, const struct espl__rkind *kind)
+{
+	struct espl__exec_plan_info info = { .spec = NULL };
+
+	if (kind->of->config->trial.metrics == NULL)
+		return;
+	if (!real->config->pool)
+		espl__exec_plan_info(real->world.exec, &info);
+	espl__log(ESPL_INFO,
+	    "trials whose metrics are read from their output save no checkpoints: one that is %s "
+	    "trains again from iteration 0",
+	    espl__unsaved_trials(info.spec));
+}
+
 espl_status
 espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct espl__diag *diag)
 {
-	const struct espl__rkind *kind = kind_of(real, fx->as.start.experiment, diag);
+	struct espl__rkind *kind = kind_of(real, fx->as.start.experiment, diag);
 	struct espl__rgang *gang;
 	uint32_t p;
 
 	ESPL__CHECK(real, REAL);
 	if (kind == NULL)
 		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	if (!kind->started)
+		note_unsaved(real, kind);
+	kind->started = 1;
 	gang = espl__alloc(sizeof *gang);
 	gang->magic = ESPL__RGANG_MAGIC;
 	gang->kind = kind;
