@@ -68,6 +68,7 @@ class Run:
         self.name = os.environ.get("ESPALIER_TRIAL_NAME", "by-hand")  #: "EXPERIMENT-trial-7"
         self.directory = os.environ.get("ESPALIER_RUN", "")  #: of the run
         self.ended = False
+        self._reported = 0                     # the last iteration; 0: none since the start
         self._save = os.environ.get("ESPALIER_SAVE", "")
         self._sealing = False
         self._store = None                     # that of torch.distributed, once it was used
@@ -152,13 +153,19 @@ class Run:
     def report(self, iteration, metrics, finished=False):
         """Reports the metrics of an iteration and returns what to do next.
 
-        Waits for the answer.  finished=True: the trial is complete before its budget.  Only rank
+        Waits for the answer.  Iterations increase: one that is not above the last that this process
+        reported is an error.  finished=True: the trial is complete before its budget.  Only rank
         0's metrics count.  If torch.distributed is initialized, the other ranks call this, too, and
         get rank 0's verdict. Otherwise send it to them yourself (for example with MPI), and call
         follow() there.
         """
         iteration = _whole(iteration)
-        self.iteration = iteration
+        if not hasattr(metrics, "items"):
+            raise TypeError('metrics must be a dict like {"loss": 0.5}, not %r' % (metrics,))
+        if iteration < self._reported or (iteration == self._reported and not finished):
+            raise ValueError("iteration %d is reported after iteration %d: report each iteration once, with all "
+                             "its metrics, by the number that run.iterations() gives" % (iteration, self._reported))
+        self.iteration = self._reported = iteration
         self._store = _torch_store() if self.inside and self.world > 1 else None
         if self._store is not None and self.rank != 0:
             return self.follow(self._fetch(iteration))
@@ -287,9 +294,13 @@ def _ready(sockets, seconds=None):
 
 def _whole(value):
     """Checks and returns the number of an iteration."""
-    if int(value) != value or value < 1:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = 0
+    if number != value or number < 1:
         raise ValueError("iterations are numbered 1, 2, 3, ...: %r is not one" % (value,))
-    return int(value)
+    return number
 
 
 def _plain(name, value):
