@@ -58,6 +58,16 @@ class Figures(unittest.TestCase):
             self.assertTrue(all(0 <= y <= 1 for y in line.get_ydata()))
         ax.figure.savefig(self.results.directory + "/parallel.png")
 
+    def test_dollars(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with espalier.open({"experiment": {"name": r"$\frac$", "metric": r"$\loss$", "goal": "minimize"},
+                                "space": {"word": [r"$\a$", r"$\b$"], "x": (0, 9)},
+                                "algorithm": {"use": "random", "trials": 4, "iterations_max": 1}}, folder + "/s") as study:
+                for trial in study:
+                    study.tell(trial, trial.id)
+            for draw in (espalier.figures.history, espalier.figures.curves, espalier.figures.parallel):
+                draw(espalier.load(folder + "/s")).figure.savefig(folder + "/figure.png")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -23,7 +23,7 @@ def history(run: Run, ax: Any = None) -> Any:
     for value in values:
         best.append(better(best[-1], value) if best else value)
     ax.step(times, best, where="post", label="best so far")
-    ax.set(xlabel="seconds", ylabel=meta["metric"], title=meta["experiment"])
+    ax.set(xlabel="seconds", ylabel=_plain(meta["metric"]), title=_plain(meta["experiment"]))
     ax.legend()
     return ax
 
@@ -40,7 +40,7 @@ def curves(run: Run, ax: Any = None) -> Any:
             ax.plot(*zip(*points), marker=".", linewidth=2.5, zorder=3, label="trial %d, the best" % trial)
         else:
             ax.plot(*zip(*points), marker=".", linewidth=0.8, alpha=0.5, color="gray")
-    ax.set(xlabel="iteration", ylabel=meta["metric"], title=meta["experiment"])
+    ax.set(xlabel="iteration", ylabel=_plain(meta["metric"]), title=_plain(meta["experiment"]))
     if best is not None:
         ax.legend()
     return ax
@@ -63,11 +63,16 @@ def parallel(run: Run, ax: Any = None) -> Any:
     for x, (_, ticks) in enumerate(scales):
         ax.axvline(x, color="gray", linewidth=0.5)
         for height, text in ticks:
-            ax.annotate(text, (x, height), xytext=(3, 2), textcoords="offset points", fontsize="small")
-    ax.set_xticks(range(len(names)), [name or meta["metric"] for name in names])
+            ax.annotate(_plain(text), (x, height), xytext=(3, 2), textcoords="offset points", fontsize="small")
+    ax.set_xticks(range(len(names)), [_plain(name or meta["metric"]) for name in names])
     ax.set_yticks([])
-    ax.set_title(meta["experiment"])
+    ax.set_title(_plain(meta["experiment"]))
     return ax
+
+
+def _plain(text: str) -> str:
+    """A name as it is: between two dollars matplotlib expects a formula."""
+    return text.replace("$", r"\$")
 
 
 def _axes(ax: Any) -> Any:
