@@ -57,8 +57,15 @@ is_formula(const char *text)
 static void
 csv_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 {
-	const char *text = plain_cell(b, st, column, "");
+	double number =
+	    sqlite3_column_type(st, column) == SQLITE_FLOAT ? sqlite3_column_double(st, column) : 0;
+	const char *text;
 
+	if (isinf(number)) {
+		espl__print(b, number > 0 ? "inf" : "-inf");
+		return;
+	}
+	text = plain_cell(b, st, column, "");
 	if (text != NULL)
 		espl__print_csv(b, text, is_formula(text) ? "'" : "");
 }
@@ -150,7 +157,11 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
 		for (i = 0; i < last; i++)
 			espl__print(&b, "%s%s", i > 0 ? "," : "", sqlite3_column_name(st, i));
 		for (n = 0; n < names.count; n++) {
-			espl__print(&b, ",");
+			for (i = 0;
+			     i < last && strcmp(sqlite3_column_name(st, i), names.names[n]) != 0;
+			     i++)
+				;
+			espl__print(&b, i < last && sql != schedule_sql ? ",params_" : ",");
 			espl__print_csv(&b, names.names[n], "");
 		}
 		send_line(&b, to);
@@ -181,6 +192,7 @@ reports_sql(struct espl__reading *r, struct espl__diag *diag)
 {
 	sqlite3_stmt *st =
 	    espl__reading_query(r, "SELECT id, name FROM metric_names ORDER BY id", -1, -1, diag);
+	static const char columns[] = " trial iteration at_s gpus packing ";
 	struct espl__buf b = { NULL, 0, 0 };
 	const char *p;
 	char *sql;
@@ -189,6 +201,10 @@ reports_sql(struct espl__reading *r, struct espl__diag *diag)
 		return NULL;
 	espl__print(&b, "SELECT trial, iteration, at_s, gpus, packing");
 	while (espl__reading_next(r, st, diag) == 1) {
+		char *word = espl__format(" %s ", (const char *)sqlite3_column_text(st, 1));
+		int taken = strstr(columns, word) != NULL;
+
+		free(word);
 		if (sqlite3_column_int64(st, 0) == 0)
 			espl__print(&b, ", metric AS \"");
 		else
@@ -196,6 +212,7 @@ reports_sql(struct espl__reading *r, struct espl__diag *diag)
 			    ", (SELECT value FROM metrics m WHERE m.trial = r.trial AND"
 			    " m.iteration = r.iteration AND name_id = %lld) AS \"",
 			    sqlite3_column_int64(st, 0));
+		espl__print(&b, taken ? "metrics_" : "");
 		for (p = (const char *)sqlite3_column_text(st, 1); *p != '\0'; p++)
 			espl__print(&b, *p == '"' ? "\"\"" : "%c", *p);
 		espl__print(&b, "\"");
