@@ -78,11 +78,16 @@ static const char step_script[] =
     "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
     "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
 
-/* Runs on this machine: $1 is the job, the rest are arguments of srun. When a run is resumed,
+/* Runs on this machine: $1 is the job, the rest are arguments of srun. What the environment sets for
+ * other jobs and steps, for example because espalier runs in a job itself, must not be taken for
+ * options of this step; what names the cluster stays. When a run is resumed,
  * checks first that the job has not ended; exit status 3 means that its session is gone, and that
  * retrying is pointless. */
 static const char reach_script[] =
-    "job=$1; shift; for last do :; done; [ \"$last\" != rejoin ] || "
+    "job=$1; shift; for name in $(env | sed -n 's/^\\(S[A-Z]*_[A-Za-z0-9_]*\\)=.*/\\1/p'); do "
+    "case $name in SLURM_CONF* | SLURM_CLUSTER* | SLURM_WORKING_CLUSTER | SLURM_JWT) ;; "
+    "SLURM_* | SRUN_* | SQUEUE_*) unset \"$name\";; esac; done; "
+    "for last do :; done; [ \"$last\" != rejoin ] || "
     "case $(timeout 5 squeue --noheader --jobs=\"$job\" --states=all --format=%T 2>&1) in "
     "BOOT_FAIL | CANCELLED | COMPLETED | COMPLETING | DEADLINE | FAILED | NODE_FAIL | "
     "OUT_OF_MEMORY | PREEMPTED | TIMEOUT | *'Invalid job id'*) "
@@ -192,6 +197,10 @@ cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const 
 	cloud_words_add(&words, "--nodelist=%s", node);
 	if (cloud->inside != NULL) /* else the agent is not in the step */
 		cloud_words_add(&words, "--cpu-bind=none");
+	/* A step of a job with --gpus=ALL would ask for all of them on this node. */
+	if (cloud->inside != NULL && has_gpus(cloud) && getenv("SLURM_GPUS") != NULL)
+		cloud_words_add(&words, "--gres=gpu:%lld",
+		    (long long)slurm_number(cloud, SLURM_OPT_GPUS));
 	cloud_words_add(&words, "--unbuffered");
 	cloud_words_add(&words, "--quiet");
 	cloud_words_add(&words, "--chdir=/");

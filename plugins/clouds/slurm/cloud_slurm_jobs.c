@@ -14,6 +14,29 @@
 
 /* ---- commands ---- */
 
+/* Variables of the user's environment that would hide a job from squeue, or keep it from scancel,
+ * or let sbatch do something else. */
+static struct cloud_words
+begin_words(void)
+{
+	static const char *const names[] = { "SQUEUE_ACCOUNT", "SQUEUE_LICENSES",
+		"SQUEUE_PARTITION", "SQUEUE_QOS", "SINFO_PARTITION", "SCANCEL_ACCOUNT",
+		"SCANCEL_INTERACTIVE", "SCANCEL_NAME", "SCANCEL_PARTITION", "SCANCEL_QOS",
+		"SCANCEL_STATE", "SCANCEL_USER", "SCANCEL_WCKEY", "SBATCH_ARRAY_INX",
+		"SBATCH_WAIT" };
+	struct cloud_words words = { NULL, 0, 0 };
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (getenv(names[i]) == NULL)
+			continue;
+		if (words.count == 0)
+			cloud_words_add(&words, "env");
+		cloud_words_add(&words, "-u");
+		cloud_words_add(&words, "%s", names[i]);
+	}
+	return words;
+}
+
 /* Takes over the words. */
 espl_status
 cloud_slurm_jobs_run(struct slurm_cloud *cloud, struct cloud_words *list, uint64_t cookie,
@@ -21,12 +44,15 @@ cloud_slurm_jobs_run(struct slurm_cloud *cloud, struct cloud_words *list, uint64
 {
 	static const char *const env[] = { "SLURM_TIME_FORMAT=standard" };
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
+	struct cloud_words all = begin_words();
 	espl_status status = ESPL_E_NOMEM;
 
-	if (!list->failed) {
+	for (uint32_t i = 0; i < list->count; i++)
+		cloud_words_add(&all, "%s", list->list[i]);
+	if (!list->failed && !all.failed) {
 		ESPL_ASSERT(list->count > 0);
-		spawn.argc = list->count;
-		spawn.argv = (const char *const *)list->list;
+		spawn.argc = all.count;
+		spawn.argv = (const char *const *)all.list;
 		spawn.env = env;
 		spawn.env_count = 1;
 		spawn.input = input;
@@ -35,6 +61,7 @@ cloud_slurm_jobs_run(struct slurm_cloud *cloud, struct cloud_words *list, uint64
 		spawn.cookie = cookie;
 		status = cloud->io->spawn(cloud->io, &spawn, NULL);
 	}
+	cloud_words_free(&all);
 	cloud_words_free(list);
 	return status;
 }
