@@ -78,11 +78,11 @@ static const char step_script[] =
     "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
     "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
 
-/* Runs on this machine: $1 is the job, the rest are arguments of srun. What the environment sets for
- * other jobs and steps, for example because espalier runs in a job itself, must not be taken for
- * options of this step; what names the cluster stays. When a run is resumed,
- * checks first that the job has not ended; exit status 3 means that its session is gone, and that
- * retrying is pointless. */
+/* Runs on this machine: $1 is the job, the rest are arguments of srun. What the environment sets
+ * for other jobs and steps, for example because espalier runs in a job itself, must not be taken
+ * for options of this step; what names the cluster stays. When a run is resumed, checks first that
+ * the job has not ended; exit status 3 means that its session is gone, and that retrying is
+ * pointless. */
 static const char reach_script[] =
     "job=$1; shift; for name in $(env | sed -n 's/^\\(S[A-Z]*_[A-Za-z0-9_]*\\)=.*/\\1/p'); do "
     "case $name in SLURM_CONF* | SLURM_CLUSTER* | SLURM_WORKING_CLUSTER | SLURM_JWT) ;; "

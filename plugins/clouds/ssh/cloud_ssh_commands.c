@@ -17,9 +17,13 @@
 
 /* $1: the agent; $2: a name to look for in PATH if the first is not there, or "" */
 #define FIND_AGENT "a=$(command -v \"$1\" || command -v \"$2\"); "
-/* The folder of a user may be shared by several hosts, so the file is named after the host. */
+/* The folder of a user may be shared by several hosts, so the file is named after the host. Without
+ * lingering, /run/user/UID is removed when the last connection of the user is gone, while a keeper
+ * still holds the file: the next run would find a new one. */
 #define FIND_LOCK \
-	"d=$XDG_RUNTIME_DIR; { [ -n \"$d\" ] && [ -w \"$d\" ]; } || d=$HOME/.cache/espalier; " \
+	"d=$XDG_RUNTIME_DIR; case $d in /run/user/*) " \
+	"[ -e \"/var/lib/systemd/linger/$(id -un)\" ] || d=;; esac; " \
+	"{ [ -n \"$d\" ] && [ -w \"$d\" ]; } || d=$HOME/.cache/espalier; " \
 	"(umask 077; mkdir -p \"$d\"); f=$d/espalier-$(uname -n).lock; "
 
 static const char probe_script[] =
@@ -36,9 +40,10 @@ static const char probe_script[] =
  * agent takes the lock: otherwise two runs that look at the same time would both find it free. */
 static const char look_script[] =
     "echo espalier-look; " FIND_LOCK "exec 9>>\"$f\" || exit 74; "
-    "flock -n 9 || { echo used $(head -c 300 \"$f\"); exit; }; "
+    "flock -n 9; case $? in 0) ;; 1) echo used $(head -c 300 \"$f\"); exit;; *) exit 74;; esac; "
     "n=$(date +%s); at=0; of=; [ -f \"$f.next\" ] && read at of rest <\"$f.next\"; "
-    "if [ \"$of\" != \"$1,\" ] && [ $((n - at)) -lt 30 ]; then echo used $of $rest; "
+    "if [ \"$of\" != \"$1,\" ] && [ $((n - at)) -lt 30 ] && [ $((n - at)) -ge 0 ]; "
+    "then echo used $of $rest; "
     "else echo $n \"$2\" >\"$f.next\" && echo free; fi";
 
 /* $1: cloud.agent, or ""; $3: who holds the lock from now on, its first word the lease. Then come
@@ -122,6 +127,8 @@ begin_words(const struct ssh_cloud *cloud, const struct ssh_host *host)
 	cloud_words_add(&words, "-oServerAliveInterval=10");
 	cloud_words_add(&words, "-oServerAliveCountMax=3");
 	cloud_words_add(&words, "-oClearAllForwardings=yes");
+	cloud_words_add(&words, "-oRemoteCommand=none");    /* such as: tmux attach */
+	cloud_words_add(&words, "-oPermitLocalCommand=no"); /* its output would mix with ours */
 	if (row[SSH_COL_PORT].source != ESPL_UNSET)
 		cloud_words_add(&words, "-oPort=%lld", (long long)row[SSH_COL_PORT].as.i);
 	if (row[SSH_COL_USER].source != ESPL_UNSET)
