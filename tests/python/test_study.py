@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import espalier
 from espalier import program
@@ -271,6 +272,19 @@ class Studies(unittest.TestCase):
             self.assertEqual(study.status()["completed"], 20)
             self.assertEqual(len(evaluate(study)), 20)
             self.assertEqual(study.status()["completed"], 40)
+
+    def test_killed_as_it_opens(self):
+        with open("once", "w") as file:
+            file.write("#!/bin/sh\nif mkdir begun 2>/dev/null; then kill -9 $$; fi\n"
+                       "if mkdir again 2>/dev/null; then exit 4; fi\nexec '%s' \"$@\"\n" % program.find())
+        os.chmod("once", 0o755)
+        with mock.patch.dict(os.environ, ESPALIER=os.path.abspath("once")):
+            with espalier.open(SEARCH, "s") as study:
+                self.assertEqual(len(evaluate(study)), 40)
+            self.assertTrue(os.path.isdir("again"))
+            os.environ["ESPALIER"] = "/bin/false"
+            with self.assertRaisesRegex(espalier.Error, "ended with status 1"):
+                espalier.open(SEARCH, "t")
 
     def test_several_clients(self):
         with espalier.open(SEARCH, "s") as study, espalier.open("s") as other:

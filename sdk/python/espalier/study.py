@@ -85,9 +85,11 @@ class Study:
         self._resyncs = 0
         self._process: Optional["subprocess.Popen[bytes]"] = None
         _studies.add(self)
+        self._arguments = list(arguments)
         self._start(arguments)
         about = self._request({"op": "about"})
         self.directory: str = about["dir"]
+        self._arguments = [self.directory]     # from now on
         self.experiment: str = about["experiment"]
         self.metric: str = about["metric"]
         self.goal: str = about["goal"]
@@ -236,7 +238,7 @@ class Study:
             while len(replies) < len(requests):
                 if self._process is None:      # it was killed, or this is a fork
                     self._in_step = False
-                    self._start([self.directory])
+                    self._start(self._arguments)
                 if self._in_step or self._resync():
                     part = requests[len(replies):len(replies) + _AT_ONCE]
                     # What was on its way when the process was killed may have been taken.
@@ -313,7 +315,7 @@ class Study:
         status = self._process.returncode
         self._errors.seek(0)
         message = self._errors.read().decode(errors="replace").strip()
-        if restarts > _RESTARTS or not hasattr(self, "directory") or status >= 0 and status != 4:
+        if restarts > _RESTARTS or status >= 0 and status != 4:
             self._let_go()
             raise Error(message or "espalier ask ended with status %d" % status, status)
 
