@@ -166,8 +166,10 @@ load_dir(struct opened *o, const char *dir, struct espl__diag *diag)
 	if (differs != NULL) {
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "'%s' was opened with another configuration: the %s differs", dir, differs);
-		espl__hint(diag, "open it as it is with `espalier ask %s`, or choose another --dir",
-		    dir);
+		espl__hint(diag,
+		    "open it as it is with `espalier ask %s`, or choose another --dir; with "
+		    "experiment.warm_start = { from = \"%s\"; } the new study uses its results",
+		    dir, dir);
 	}
 	if (given.config != NULL)
 		espl__inputs_free(&given);
