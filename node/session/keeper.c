@@ -22,7 +22,9 @@
 #define MS ESPL__SESSION_MS
 #define STEP ((size_t)256 << 10)
 #define WORD ESPL__KEEP_WORD
-#define HANDSHAKE 2000         /* ms for a line between relay and keeper */
+#define HANDSHAKE 2000         /* ms for a line from a relay */
+#define ANSWER 20000           /* ms for the keeper's, whose node may be swapping */
+#define LATE (-2)              /* no such line came in that time */
 #define OLD_LIMIT (25000 * MS) /* for the keeper of an earlier session to end */
 #define SAVING_LIMIT (ESPL__SESSION_LEAVE + ESPL__SESSION_AGENT + ESPL__SESSION_CLOSE)
 #define LAST_LIMIT (60000 * MS) /* for the command of an orphaned session */
@@ -75,18 +77,18 @@ is_own(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == getuid();
 }
 
-/* A line from a socket, without its newline; -1: none in time, or too long. */
+/* A line from a socket, without its newline; -1: its end, or too long; or LATE. */
 static int
-read_line(int fd, char *to, size_t room)
+read_line(int fd, char *to, size_t room, int limit_ms)
 {
 	size_t size = 0;
-	int64_t until = espl__tick() + HANDSHAKE * MS;
+	int64_t until = espl__tick() + limit_ms * MS;
 
 	while (size + 1 < room && espl__tick() < until) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		ssize_t got;
 
-		if (poll(&p, 1, HANDSHAKE) <= 0)
+		if (poll(&p, 1, limit_ms) <= 0)
 			continue;
 		got = read(fd, to + size, 1); /* what follows the line is not ours */
 		if (got <= 0)
@@ -97,7 +99,7 @@ read_line(int fd, char *to, size_t room)
 		}
 		size++;
 	}
-	return -1;
+	return size + 1 < room ? LATE : -1;
 }
 
 /* ---- terms -------------------------------------------------------------------------------- */
@@ -197,7 +199,7 @@ admit_relay(struct keeper *k)
 
 	if (fd < 0)
 		return;
-	if (!is_own(fd) || read_line(fd, line, sizeof line) != 0 ||
+	if (!is_own(fd) || read_line(fd, line, sizeof line, HANDSHAKE) != 0 ||
 	    !espl__keep_admit(&k->keep, line, espl__tick())) {
 		if (k->keep.kill_at != 0)
 			(void)espl__write_all(fd,
@@ -323,7 +325,7 @@ refuse_relay(int door)
 
 	if (fd < 0)
 		return;
-	if (is_own(fd) && read_line(fd, line, sizeof line) == 0)
+	if (is_own(fd) && read_line(fd, line, sizeof line, HANDSHAKE) == 0)
 		(void)espl__write_all(fd, "last\n", 5);
 	close(fd);
 }
@@ -413,16 +415,19 @@ find_keeper(const char *lease)
 	return -1;
 }
 
-enum answer { NONE, GO, ENDING, SAVING, LAST };
+enum answer { NONE, GO, ENDING, SAVING, LAST, HUNG };
 
 static enum answer
 ask_keeper(int fd, const char *id, const char *what)
 {
 	char line[WORD + 10];
-	int length = snprintf(line, sizeof line, "%s %s\n", id, what);
+	int length = snprintf(line, sizeof line, "%s %s\n", id, what), got;
 
-	if (espl__write_all(fd, line, (size_t)length) != 0 || read_line(fd, line, sizeof line) != 0)
+	if (espl__write_all(fd, line, (size_t)length) != 0)
 		return NONE;
+	got = read_line(fd, line, sizeof line, ANSWER);
+	if (got != 0)
+		return got == LATE ? HUNG : NONE;
 	return strcmp(line, "go") == 0    ? GO
 	    : strcmp(line, "ending") == 0 ? ENDING
 	    : strcmp(line, "saving") == 0 ? SAVING
@@ -430,7 +435,8 @@ ask_keeper(int fd, const char *id, const char *what)
 					  : NONE;
 }
 
-/* Connects to the session's keeper, and starts it if the session is new; -1: not available. */
+/* Connects to the session's keeper, and starts it if the session is new; -1: not available; LATE:
+ * there is a keeper, but it does not answer, for example because the node swaps. */
 static int
 join_session(const char *lease, const char *id, struct terms *terms, const char *what)
 {
@@ -438,11 +444,12 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 	int fresh = strcmp(what, "new") == 0, end = strcmp(what, "end") == 0;
 	int rejoin = strcmp(what, "rejoin") == 0, saves = 0;
 	struct pollfd driver = { .fd = STDIN_FILENO };
+	enum answer answer;
 
 	do {
-		enum answer answer = NONE;
 		int fd = find_keeper(lease);
 
+		answer = NONE;
 		if (fd >= 0 && !is_own(fd)) {
 			fprintf(stderr, "another user holds the name of this session\n");
 			close(fd);
@@ -481,6 +488,10 @@ join_session(const char *lease, const char *id, struct terms *terms, const char 
 	} while (espl__tick() < until);
 	if ((end || saves) && espl__tick() < until)
 		return -1;
+	if (answer == HUNG && !fresh && !end) {
+		fprintf(stderr, "the session on this node does not answer\n");
+		return LATE;
+	}
 	fprintf(stderr, "%s\n",
 	    fresh || end || saves ? "an earlier session on this node does not end"
 				  : "the session on this node is gone (was it restarted?)");
@@ -505,7 +516,7 @@ espl__session_keep(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	fd = join_session(argv[0], argv[1], &terms, argv[3]);
 	if (fd < 0)
-		return strcmp(argv[3], "end") == 0 ? 0 : ESPL__SESSION_GONE;
+		return strcmp(argv[3], "end") == 0 ? 0 : fd == LATE ? 1 : ESPL__SESSION_GONE;
 	while (open) {
 		struct pollfd fds[2] = { { .fd = 0, .events = POLLIN },
 			{ .fd = fd, .events = POLLIN } };
