@@ -296,12 +296,30 @@ is_plain(const char *text)
 	return text[0] != '-';
 }
 
+/* Jobs of an array have other numbers than the one that sbatch prints. */
+static int
+wants_array(const struct slurm_cloud *cloud)
+{
+	const struct espl_table *more = slurm_is_set(cloud, SLURM_OPT_ARGUMENTS)
+	    ? cloud->config->values[SLURM_OPT_ARGUMENTS].as.table
+	    : NULL;
+
+	for (uint32_t i = 0; more != NULL && i < more->row_count; i++)
+		if (strncmp(more->cells[i].as.s, "--array", 7) == 0 ||
+		    strncmp(more->cells[i].as.s, "-a", 2) == 0)
+			return 1;
+	return 0;
+}
+
 static espl_status
 check_options(const struct slurm_cloud *cloud, struct espl_error *error)
 {
 	static const uint32_t plain[] = { SLURM_OPT_PARTITION, SLURM_OPT_QOS, SLURM_OPT_ACCOUNT,
 		SLURM_OPT_GRES, SLURM_OPT_TYPE };
 
+	if (wants_array(cloud))
+		return espl_blame(error, SLURM_OPT_ARGUMENTS,
+		    "an array of jobs cannot be used: each node is a job of its own");
 	for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
 		if (!is_plain(slurm_text(cloud, plain[i])))
 			return espl_blame(error, plain[i], "it must be one word");

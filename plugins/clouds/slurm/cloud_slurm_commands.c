@@ -143,8 +143,6 @@ cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job
 	struct cloud_words words = { NULL, 0, 0 };
 
 	cloud_words_add(&words, "sbatch");
-	cloud_words_add(&words, "--parsable");
-	cloud_words_add(&words, "--job-name=%s", job->token);
 	cloud_words_add(&words, "--comment=%s", job->token);
 	cloud_words_add(&words, "--nodes=1");
 	cloud_words_add(&words, "--ntasks=1");
@@ -172,6 +170,8 @@ cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job
 			(60 * ESPL_SECOND)));
 	for (uint32_t i = 0; more != NULL && i < more->row_count; i++)
 		cloud_words_add(&words, "%s", more->cells[i].as.s);
+	cloud_words_add(&words, "--parsable"); /* the last ones count: a job is found by its name */
+	cloud_words_add(&words, "--job-name=%s", job->token);
 	if (words.failed)
 		cloud_words_free(&words);
 	return words;
