@@ -94,6 +94,14 @@ fits_ignore(char *pattern, const char *path, int dir)
 			return 0;
 		pattern[size - 1] = '\0';
 	}
+	if (strncmp(pattern, "**/", 3) == 0) {
+		for (; path != NULL; path = strchr(path, '/')) {
+			path += path[0] == '/';
+			if (fnmatch(pattern + 3, path, FNM_PATHNAME) == 0)
+				return 1;
+		}
+		return 0;
+	}
 	if (strchr(pattern, '/') != NULL)
 		return fnmatch(pattern + (pattern[0] == '/'), path, FNM_PATHNAME) == 0;
 	return fnmatch(pattern, name != NULL ? name + 1 : path, 0) == 0;
@@ -117,6 +125,25 @@ espl__files_ignored(const char *rules, const char *path, int dir)
 		rules += size + (rules[size] == '\n');
 	}
 	return 0;
+}
+
+/* A rule that nothing would follow: what it should bring back would be missing in trials. */
+static espl_status
+check_rules(const char *rules, const char *path, struct espl__diag *diag)
+{
+	for (uint32_t line = 1; *rules != '\0'; line++) {
+		size_t size = strcspn(rules, "\n");
+
+		if (rules[0] == '!') {
+			espl__fail_at(diag, ESPL_E_CONFIG, path, line,
+			    "patterns that begin with '!' are not supported");
+			espl__hint(diag,
+			    "a file is sent if no line fits it; write narrower patterns");
+			return ESPL_E_CONFIG;
+		}
+		rules += size + (rules[size] == '\n');
+	}
+	return ESPL_OK;
 }
 
 /* ---- the walk ---------------------------------------------------------------------------- */
@@ -251,10 +278,12 @@ static int
 is_run(const char *dir)
 {
 	char *path = espl__format("%s/run.cfg", dir), *part = espl__format("%s/" PART, dir);
-	int is = access(path, F_OK) == 0 || access(part, F_OK) == 0;
+	char *journal = espl__format("%s/journal", dir);
+	int is = (access(path, F_OK) == 0 && access(journal, F_OK) == 0) || access(part, F_OK) == 0;
 
 	free(path);
 	free(part);
+	free(journal);
 	return is;
 }
 
@@ -341,6 +370,8 @@ open_walk(struct walk *w, const struct espl__run_config *config)
 	rules = espl__format("%s/" IGNORE_FILE, w->base);
 	if (access(rules, F_OK) == 0)
 		status = espl__file_read(rules, IGNORE_MOST, &w->rules, w->diag);
+	if (status == ESPL_OK)
+		status = check_rules(espl__buf_text(&w->rules), rules, w->diag);
 	free(rules);
 	return status;
 }
