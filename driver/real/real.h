@@ -146,6 +146,7 @@ struct espl__rgang {
 	enum espl__directive directive; /* PAUSE or STOP, once sent */
 	/* tick at which a rank that is to leave is killed; 0 none */
 	int64_t stay_until;
+	int64_t asked_at;      /* tick of the last reply */
 	char *broken;          /* how it broke the protocol; NULL: it did not */
 	struct espl__buf held; /* lines that came before the reply to the one before */
 	uint32_t held_count;

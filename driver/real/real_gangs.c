@@ -79,11 +79,12 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 	if (gang == NULL || gang->killed || gang->broken != NULL)
 		return;
 	gang->waiting = 0;
+	gang->asked_at = espl__tick();
 	if (fx->as.reply.directive == ESPL__STOP) /* nothing to save */
-		gang->stay_until = espl__tick() + gang->kind->of->config->trial.grace;
+		gang->stay_until = gang->asked_at + gang->kind->of->config->trial.grace;
 	else if (fx->as.reply.directive == ESPL__PAUSE &&
 	    gang->kind->of->config->trial.save_limit > 0)
-		gang->stay_until = espl__tick() + gang->kind->of->config->trial.save_limit;
+		gang->stay_until = gang->asked_at + gang->kind->of->config->trial.save_limit;
 	if (fx->as.reply.directive == ESPL__PAUSE || fx->as.reply.directive == ESPL__STOP)
 		gang->directive = fx->as.reply.directive;
 	else if (fx->as.reply.budget > 0)
@@ -136,13 +137,14 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 static void
 end_overstay(struct espl__real *real, struct espl__rgang *gang)
 {
+	int64_t stayed = gang->stay_until - gang->asked_at;
 	char span[32], name[48];
 
 	gang->stay_until = 0;
 	if (gang->directive == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
 		espl__real_gang_break(real, gang,
 		    "no checkpoint within %s after the request to pause",
-		    espl__format_short(gang->kind->of->config->trial.save_limit, span));
+		    espl__format_short(stayed, span));
 		return;
 	}
 	gang->killed = 1;
