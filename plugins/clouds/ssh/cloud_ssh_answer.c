@@ -233,6 +233,7 @@ cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
 {
 	const char *line = after_marker(cloud, host, child, "espalier-probe\n", text);
 	struct found found = { .disk_kb = -1 };
+	char disk[40] = "free space at home unknown";
 	int failed = 0;
 
 	if (line == NULL)
@@ -251,9 +252,11 @@ cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
 	}
 	if (judge_host(cloud, host, &found, text) != 0)
 		return -1;
-	(void)snprintf(text, SSH_TEXT, "%s, %u GPUs%s%s, %.1f GB free at home, %s", found.machine,
-	    found.gpus, found.driver[0] != '\0' ? " with driver " : "", found.driver,
-	    (double)found.disk_kb * 1024 / 1e9,
+	if (found.disk_kb >= 0)
+		(void)snprintf(disk, sizeof disk, "%.1f GB free at home",
+		    (double)found.disk_kb * 1024 / 1e9);
+	(void)snprintf(text, SSH_TEXT, "%s, %u GPUs%s%s, %s, %s", found.machine, found.gpus,
+	    found.driver[0] != '\0' ? " with driver " : "", found.driver, disk,
 	    strncmp(found.agent, "espalier-agent ", 15) == 0 ? found.agent
 							     : "no espalier-agent: it is sent");
 	return 0;
