@@ -173,6 +173,7 @@ struct espl__agent {
 	char *run_dir;       /* of HELLO, if dir is another one */
 	/* NULL: the run directory is seen here */
 	struct espl__mover *mover;
+	int output_told; /* that ESPALIER_OUTPUT is lost with this node */
 	struct espl__courier_run *couriers;
 	struct espl__tail *tails;
 	uint32_t tail_count, tail_cap;
