@@ -358,6 +358,7 @@ open_walk(struct walk *w, const struct espl__run_config *config)
 						    : espl__strdup(config->trial.directory),
 	     *rules, full[PATH_MAX];
 	espl_status status = ESPL_OK;
+	struct stat st;
 
 	if (realpath(base, full) == NULL)
 		status = espl__fail_at(w->diag, ESPL_E_CONFIG, w->files->file, w->files->line,
@@ -368,7 +369,9 @@ open_walk(struct walk *w, const struct espl__run_config *config)
 	w->base = espl__strdup(full);
 	w->hit = espl__alloc(w->files->child_count + 1);
 	rules = espl__format("%s/" IGNORE_FILE, w->base);
-	if (access(rules, F_OK) == 0)
+	if (stat(rules, &st) == 0 && !S_ISREG(st.st_mode)) /* reading a pipe could block forever */
+		status = espl__fail(w->diag, ESPL_E_CONFIG, "'%s' is not a file", rules);
+	else if (access(rules, F_OK) == 0)
 		status = espl__file_read(rules, IGNORE_MOST, &w->rules, w->diag);
 	if (status == ESPL_OK)
 		status = check_rules(espl__buf_text(&w->rules), rules, w->diag);
