@@ -148,7 +148,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 			return status;
 		espl__real_rejoin(real);
 	}
-	espl__real_dir_clean(real);
+	espl__real_dir_clean(real, "trash"); /* what a removal left behind */
 	if (uv_timer_start(&real->tick, on_tick, TICK_MS, TICK_MS) != 0 ||
 	    uv_prepare_start(&real->prepare, on_prepare) != 0)
 		return espl__fail(diag, ESPL_E_BUG, "cannot start the timers of the event loop");
@@ -407,7 +407,7 @@ real_close(struct espl__world *world, int kill)
 	espl__real_relay_report(real);
 	if (real->begun && !kill) {
 		espl__real_collect(real);
-		espl__real_rejoin_clean(real);
+		espl__real_dir_clean(real, "left"); /* the journal has it */
 	}
 	if (real->begun)
 		espl__real_dir_close(real);

@@ -296,8 +296,6 @@ void espl__real_enter(struct espl__real *); /* before every call into the plugin
  * messages of gangs that no driver reclaimed in time.  Takes 20 s at most,
  * or as long as nodes say that trials save. */
 void espl__real_rejoin(struct espl__real *);
-/* Removes what agents have left: it is in the journal. */
-void espl__real_rejoin_clean(struct espl__real *);
 /* A line that an agent repeats: a report that the journal does not have; or one that it has, with
  * (REPLY) or without a reply that may not have arrived. */
 enum espl__rejoin_line { ESPL__REJOIN_NEW, ESPL__REJOIN_KNOWN, ESPL__REJOIN_REPLY };
@@ -454,7 +452,8 @@ espl_status espl__real_dir_save_leases(const struct espl__real *, struct espl__d
 /* Fills the strings of the leases that are known to the world already. */
 espl_status espl__real_dir_load_leases(struct espl__real *, struct espl__diag *);
 void espl__real_dir_collect(struct espl__real *, uint64_t trial, uint64_t keep);
-void espl__real_dir_clean(struct espl__real *); /* what a removal left behind */
+/* Removes the directory of this name from the run directory, or warns. */
+void espl__real_dir_clean(struct espl__real *, const char *name);
 void espl__real_dir_close(struct espl__real *); /* nothing empty is left */
 
 /* real_compute.c: computations of policies in child processes. */

@@ -348,13 +348,13 @@ espl__real_dir_close(struct espl__real *real)
 }
 
 void
-espl__real_dir_clean(struct espl__real *real)
+espl__real_dir_clean(struct espl__real *real, const char *name)
 {
-	char *trash = espl__format("%s/trash", real->dir);
+	char *path = espl__format("%s/%s", real->dir, name);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	ESPL__CHECK(real, REAL);
-	if (espl__tree_remove(trash, &diag) != ESPL_OK)
+	if (espl__tree_remove(path, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
-	free(trash);
+	free(path);
 }

@@ -321,15 +321,3 @@ espl__real_rejoin(struct espl__real *real)
 	espl__real_relay_rejoined(real);
 	free(list);
 }
-
-void
-espl__real_rejoin_clean(struct espl__real *real)
-{
-	char *path = espl__format("%s/left", real->dir);
-	struct espl__diag diag = ESPL__DIAG_INIT;
-
-	ESPL__CHECK(real, REAL);
-	if (espl__tree_remove(path, &diag) != ESPL_OK)
-		espl__log(ESPL_WARN, "%s", diag.text);
-	free(path);
-}
