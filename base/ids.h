@@ -83,7 +83,7 @@ espl__trial_dir(const char *dir, uint64_t trial)
 }
 
 /* Where the directory of this name, a checkpoint's or that of a search's files, is below the run
- * directory.  Malloc'd; NULL: it is no such name. */
+ * directory.  Malloc'd; NULL if it is not such a name. */
 static inline char *
 espl__named_place(const char *dir, const char *name)
 {

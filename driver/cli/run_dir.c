@@ -261,7 +261,7 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 		if (strcmp(in->sources[i], absolute) == 0)
 			return in->names[i];
 	}
-	/* What is no file (a directory of data, a device) stays where it is. */
+	/* Only files are copied, not directories of data or devices. */
 	if (in->status != ESPL_OK ||
 	    (!warm && !env && !replayed && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
 		return NULL;

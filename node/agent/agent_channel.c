@@ -48,7 +48,7 @@ read_token(const struct espl__agent *a)
 	if (a->mover != NULL)
 		token = 0;
 	else if (a->dir == NULL ||
-	    a->own_dir) /* it has not come, or is no directory of the driver */
+	    a->own_dir) /* not known yet, or not the directory of the driver */
 		token = a->token;
 	else if (espl__file_read(path, 64, &text, NULL) == ESPL_OK)
 		token = strtoull(espl__buf_text(&text), NULL, 16);

@@ -16,6 +16,6 @@ void espl__stored_free(struct espl__stored *);
 espl_status espl__stored_read(const char *place, struct espl__stored *, struct espl__diag *);
 /* In place at once, and durable; what was there is removed. */
 espl_status espl__stored_write(const char *place, const struct espl__stored *, struct espl__diag *);
-/* 0: there is no sealed directory at this place, nor one that is in a bucket. */
+/* 0 if neither a sealed directory nor a record of one in a bucket is there. */
 uint64_t espl__stored_digest(const char *dir);
 #endif

@@ -395,7 +395,7 @@ format_instant(espl_time at, int32_t calendar, char text[40])
 		(void)snprintf(text, 40, "%.15g", espl_seconds(at));
 }
 
-/* Outside of the recorded prices there would be one price for ever. */
+/* Outside the recorded prices, the first or the last one would always apply. */
 static espl_status
 check_start(const struct file_span *prices, int32_t calendar, espl_time zero,
     struct espl_error *error)

@@ -35,7 +35,7 @@ cloud_slurm_owned_ask(void *self, const char *run, uint64_t what, struct espl_er
 	return ESPL_OK;
 }
 
-/* The run in "espl-RUN-LEASE"; 0, or -1: it is no such name. */
+/* The run in "espl-RUN-LEASE"; 0, or -1 if it is not such a name. */
 static int
 run_of(const char *name, char run[65])
 {

@@ -3,8 +3,8 @@
  * One instance per experiment.  Order of calls: the events of one instant first (on_report,
  * on_trial_end, in event order), then one next_group for all of them (a *round*).  So simultaneous
  * arrivals reach the allocator together, and a trial that is continued in the round in which it
- * reached its budget can keep its gang (planning.warm).  There is no save or restore: at resume the
- * host replays the events.
+ * reached its budget can keep its gang (planning.warm).  An algorithm does not save its
+ * state: to resume a run, the host replays the events.
  */
 #ifndef ESPALIER_ALGORITHM_H
 #define ESPALIER_ALGORITHM_H

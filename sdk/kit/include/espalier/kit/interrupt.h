@@ -103,7 +103,7 @@ espl_status espl_predictor_train(struct espl_predictor *predictor, const struct 
     uint32_t count, espl_time from, espl_time until);
 
 /* Returns the probability.  NaN: not known (the kind is not trained, there is less than an hour of
- * history, the prices that the oracle needs are missing, or there is no memory).  1 if the current
+ * history, the prices that the oracle needs are missing, or memory is exhausted).  1 if the current
  * price exceeds max_price. */
 double espl_predictor_ask(struct espl_predictor *predictor, const struct espl_market_case *ask);
 
