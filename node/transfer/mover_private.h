@@ -63,7 +63,8 @@ struct espl__mover {
 	struct espl__buf notes;
 	size_t window, flying;
 	int64_t least, mean; /* ns until a chunk is taken: one alone, lately */
-	int alone;           /* the next one is */
+	int64_t best;        /* of the chunks that go alone now */
+	int alone;           /* so many of them to go */
 	int64_t alone_at;    /* not before */
 	int64_t moved_at;
 	struct espl__moved sums[2]; /* [outgoing] */

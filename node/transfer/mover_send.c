@@ -10,8 +10,9 @@
 #define WINDOW_MOST ((size_t)8 << 20)
 #define CHUNK_LEAST ((size_t)4 << 10)
 #define CHUNK_MOST ((size_t)64 << 10)
-#define DELAY (MS / 8) /* and a quarter of the least: chunks queue */
+#define DELAY (MS / 2) /* and half of the least: chunks queue */
 #define ALONE_EVERY (2000 * MS)
+#define ALONE 4   /* chunks, one by one: the soonest counts */
 #define ROUND 8   /* measurements that count */
 #define SENDERS 4 /* directories on their way at once */
 
@@ -85,16 +86,15 @@ espl__move_opened(struct espl__move *v, int64_t now)
 static void
 measure_trip(struct espl__mover *m, int64_t took)
 {
-	if (m->alone) {
-		m->alone = 0;
-		m->least = m->least == 0 || took < m->least
-		    ? took
-		    : m->least + (took - m->least) / ROUND; /* it may be one late chunk, too */
-		m->mean = m->least;
+	if (m->alone > 0) {
+		if (m->alone == ALONE || took < m->best)
+			m->best = took;
+		if (--m->alone == 0)
+			m->least = m->mean = m->best;
 		return;
 	}
 	m->mean += (took - m->mean) / ROUND;
-	if (m->mean <= m->least + m->least / 4 + DELAY)
+	if (m->mean <= m->least + m->least / 2 + DELAY)
 		m->window += m->window / 4;
 	else
 		m->window -= m->window / 16;
@@ -175,17 +175,18 @@ put_chunk(struct espl__mover *m, struct espl__move *v, struct espl__buf *out, in
 	read_ahead(v);
 }
 
-/* Now and then nothing is sent until all has been taken: the next chunk is alone, and shows how
- * long the way is at present.  Chunks are never cut to fit into the window: once small,
- * they would stay small. */
+/* Now and then nothing is sent until all has been taken: the next chunks go one by one, and the
+ * soonest shows how long the way is at present.  Chunks are never cut to fit into the window: once
+ * small, they would stay small. */
 static int
 may_send(struct espl__mover *m, int64_t now)
 {
 	if (m->flying == 0 && now >= m->alone_at) {
-		m->alone = 1;
+		m->alone = ALONE;
 		m->alone_at = now + ALONE_EVERY;
-		return 1;
 	}
+	if (m->alone > 0)
+		return m->flying == 0;
 	return now < m->alone_at && m->flying + chunk_of(m) <= m->window;
 }
 
