@@ -61,6 +61,7 @@ struct espalier_trial {
 	int ended;
 	/* private */
 	int fd, sealing;
+	uint64_t reported; /* the last iteration; 0: none since the start */
 	const char *save;
 	char *params; /* text of the JSON object */
 	char inbox[256];
@@ -465,8 +466,9 @@ espalier_print_metrics_(char *line, size_t room, uint64_t iteration, const char 
 }
 
 /* Reports several metrics at once.  Returns ESPALIER_SAVE and ESPALIER_END as they apply, 0 to
- * continue, -1 on failure (printed on standard error).  Only rank 0 reports and gets answers: send
- * its verdict and budget to the other ranks by your own means. */
+ * continue, -1 on failure (printed on standard error).  Iterations increase: one that is not above
+ * the last that this process reported is an error.  Only rank 0 reports and gets answers: send its
+ * verdict and budget to the other ranks by your own means. */
 static inline int
 espalier_report_all(struct espalier_trial *t, uint64_t iteration, const char *const *names,
     const double *values, unsigned count)
@@ -476,7 +478,14 @@ espalier_report_all(struct espalier_trial *t, uint64_t iteration, const char *co
 
 	if (size < 0)
 		return -1;
-	t->iteration = iteration;
+	if (iteration <= t->reported) {
+		fprintf(stderr,
+		    "espalier_trial: iteration %llu is reported after iteration %llu: report each "
+		    "iteration once, with all its metrics, from 1 on\n",
+		    (unsigned long long)iteration, (unsigned long long)t->reported);
+		return -1;
+	}
+	t->iteration = t->reported = iteration;
 	if (t->fd < 0) {
 		if (!t->inside && t->rank == 0)
 			fputs(line, stdout);

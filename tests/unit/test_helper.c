@@ -94,6 +94,9 @@ Test(helper, reports_are_json_whatever_the_names)
 	    "0.10000000000000001}}\n");
 	cr_assert_eq(espalier_report(&t, 2, "inf", -INFINITY), ESPALIER_END);
 	cr_assert_str_eq(heard(), "{\"iteration\": 2, \"metrics\": {\"inf\": \"-inf\"}}\n");
+	cr_assert_eq(espalier_report(&t, 2, "other", 1), -1, "once, with all its metrics");
+	cr_assert_eq(espalier_report(&t, 1, "a", 1), -1);
+	cr_assert_eq(t.iteration, 2);
 	for (int i = 0; i < 2000; i++) {
 		names[i] = "a metric with a long name";
 		values[i] = i;
