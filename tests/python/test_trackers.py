@@ -7,8 +7,10 @@ import math
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import espalier
 from espalier import program
@@ -165,6 +167,33 @@ class Trackers(unittest.TestCase):
         group = found["fig-trial-%d" % best["trial"]]
         self.assertEqual(group.hparams["x"].number_value, best["params"]["x"])
         self.assertEqual(group.sessions[0].status, api_pb2.STATUS_SUCCESS)
+
+    def test_ids_are_kept_whole(self):
+        stand_in = mock.MagicMock()
+        stand_in.MlflowException = KeyError
+        stand_in.MlflowClient().create_run().info.run_id = "id"
+        names = ("mlflow", "mlflow.entities", "mlflow.exceptions", "wandb")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        run = mock.Mock(rank=0, inside=True, output=folder.name, experiment="e", params={})
+        with mock.patch.dict(sys.modules, {name: stand_in for name in names}):
+            import espalier.mlflow
+            import espalier.wandb
+            for log, name in ((espalier.mlflow.log, "mlflow-run-id"), (espalier.wandb.log, "wandb-run-id")):
+                path = os.path.join(folder.name, name)
+                with mock.patch("os.replace", side_effect=InterruptedError), self.assertRaises(InterruptedError):
+                    log(run)                   # killed as it writes
+                self.assertFalse(os.path.exists(path))
+                open(path, "w").close()        # as if killed by an earlier version
+                log(run)
+                with open(path) as file:
+                    kept = file.read()
+                self.assertRegex(kept, "^(id|[0-9a-f]{12})$")
+                log(run)
+                with open(path) as file:
+                    self.assertEqual(file.read(), kept)
+            self.assertEqual(stand_in.MlflowClient().update_run.call_args, mock.call("id", status="RUNNING"))
+            self.assertEqual(stand_in.init.call_args[1]["id"], kept)
 
     def test_mlflow(self):
         if importlib.util.find_spec("mlflow") is None:

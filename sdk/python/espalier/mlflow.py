@@ -13,7 +13,7 @@ import mlflow
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from espalier.trial import Run
+from espalier.trial import Run, _keep, _recall
 
 
 def log(run: Run, tracking_uri: Optional[str] = None) -> Optional[str]:
@@ -26,16 +26,14 @@ def log(run: Run, tracking_uri: Optional[str] = None) -> Optional[str]:
         return None
     client = mlflow.MlflowClient(tracking_uri=tracking_uri)
     kept = os.path.join(run.output, "mlflow-run-id")
-    if run.inside and os.path.exists(kept):
-        with open(kept, encoding="utf-8") as file:
-            number = file.read()
+    number = _recall(kept) if run.inside else ""
+    if number:
         client.update_run(number, status="RUNNING")
     else:
         number = client.create_run(_experiment(client, run.experiment or "Default"), run_name=run.name).info.run_id
         client.log_batch(number, params=[Param(name, str(value)) for name, value in run.params.items()])
         if run.inside:
-            with open(kept, "w", encoding="utf-8") as file:
-                file.write(number)
+            _keep(kept, number)
 
     def listener(iteration: int, metrics: Mapping[str, Any]) -> None:
         now = int(time.time() * 1000)

@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import wandb
 
-from espalier.trial import Run
+from espalier.trial import Run, _keep, _recall
 
 
 def log(run: Run, **options: Any) -> Optional[Any]:
@@ -25,11 +25,9 @@ def log(run: Run, **options: Any) -> Optional[Any]:
         return None
     if run.inside:
         kept = os.path.join(run.output, "wandb-run-id")
-        if not os.path.exists(kept):
-            with open(kept, "w", encoding="utf-8") as file:
-                file.write(uuid.uuid4().hex[:12])
-        with open(kept, encoding="utf-8") as file:
-            options = {"id": file.read(), "resume": "allow", **options}
+        if not _recall(kept):
+            _keep(kept, uuid.uuid4().hex[:12])
+        options = {"id": _recall(kept), "resume": "allow", **options}
     made = wandb.init(**{"project": run.experiment or None, "group": run.experiment or None, "name": run.name,
                          "dir": run.output, "config": dict(run.params), **options})
     run.listen(lambda iteration, metrics: made.log(dict(metrics), step=iteration))
