@@ -48,7 +48,7 @@ struct espl__effect {
 			espl_money max_price_hour;
 		} acquire;
 		struct {
-			uint64_t gang, trial;
+			uint64_t gang, trial, item; /* items are numbered as they are made */
 			uint32_t experiment;
 			uint32_t attempt;           /* starts of this trial so far, from 0 */
 			uint64_t iteration, budget; /* done so far; train up to */

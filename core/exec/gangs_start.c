@@ -41,6 +41,7 @@ espl__gangs_start(struct espl__exec *x, struct espl__item *item)
 	espl__cluster_used(x);
 	e = espl__exec_effect(x, ESPL__FX_START);
 	e->as.start.gang = g->id;
+	e->as.start.item = item->pub.id;
 	e->as.start.experiment = t->search->number;
 	e->as.start.trial = t->pub.id;
 	e->as.start.attempt = t->attempts++;

@@ -97,14 +97,13 @@ espl__round_resume(struct espl__exec *x)
 	drop_gangs(x);
 	reset_nodes(x);
 	espl__gangs_rejoin(x);
-	for (uint32_t i = 0; i < x->searches.computing_count; i++) {
+	while (x->searches.computing_count > 0) {
 		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
 		struct espl__event e = { .type = ESPL__EV_OUTCOME };
 		lost.status = ESPL_E_REMOTE;
-		lost.token = x->searches.computing[i].token;
+		lost.token = x->searches.computing[0].token;
 		e.as.outcome = &lost;
 		espl__searches_outcome(x, &e);
-		i--;
 	}
 	x->round.timer = ESPL_NEVER;
 	espl__round_mark_nodes(x);

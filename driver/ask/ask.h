@@ -22,7 +22,7 @@ struct espl__ask_client;
 
 /* A trial that the executor has started: a client has it, or it is queued for one. */
 struct espl__ask_trial {
-	uint64_t trial, gang;
+	uint64_t trial, gang, item;
 	uint64_t iteration, budget; /* last result so far; train up to */
 	uint64_t source;      /* trial whose state to restore, at `iteration`; its own, or none */
 	const double *values; /* the trial's */
@@ -30,6 +30,7 @@ struct espl__ask_trial {
 	struct espl__ask_trial *prev, *next;
 	int started; /* EV_STARTED was given */
 };
+/* In order of items, that is, as the algorithm chose what to train. */
 struct espl__ask_list {
 	struct espl__ask_trial *first, *last;
 	uint64_t count;

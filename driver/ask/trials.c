@@ -48,16 +48,26 @@ espl__ask_give_round(struct espl__asking *ask, struct espl__round *round)
 
 /* ---- trials ------------------------------------------------------------------------------- */
 
+/* Which process had a trial, and whether the engine was started again, must not change the order in
+ * which trials are handed out. Looks from the end that is nearer. */
 static void
-append_trial(struct espl__ask_list *list, struct espl__ask_trial *t)
+insert_trial(struct espl__ask_list *list, struct espl__ask_trial *t)
 {
-	t->prev = list->last;
-	t->next = NULL;
-	if (list->last != NULL)
-		list->last->next = t;
-	else
-		list->first = t;
-	list->last = t;
+	struct espl__ask_trial *next = list->first, *prev = list->last;
+
+	if (next != NULL && t->item < next->item + (prev->item - next->item) / 2) {
+		while (next->item < t->item)
+			next = next->next;
+		prev = next->prev;
+	} else {
+		while (prev != NULL && prev->item > t->item)
+			prev = prev->prev;
+		next = prev != NULL ? prev->next : list->first;
+	}
+	t->prev = prev;
+	t->next = next;
+	*(prev != NULL ? &prev->next : &list->first) = t;
+	*(next != NULL ? &next->prev : &list->last) = t;
 	list->count++;
 }
 
@@ -87,13 +97,14 @@ espl__ask_add(struct espl__asking *ask, const struct espl__effect *fx)
 	ESPL__ASSERT(espl__map_get(&ask->by_trial, fx->as.start.trial + 1) == NULL);
 	t->trial = fx->as.start.trial;
 	t->gang = fx->as.start.gang;
+	t->item = fx->as.start.item;
 	t->iteration = fx->as.start.iteration;
 	t->budget = fx->as.start.budget;
 	t->source = fx->as.start.source;
 	t->values = fx->as.start.values;
 	espl__map_set(&ask->by_trial, t->trial + 1, t);
 	espl__map_set(&ask->by_gang, t->gang + 1, t);
-	append_trial(&ask->queue, t);
+	insert_trial(&ask->queue, t);
 	ask->open++;
 	return t;
 }
@@ -104,7 +115,7 @@ espl__ask_hold(struct espl__asking *ask, struct espl__ask_trial *t, struct espl_
 	ESPL__CHECK(ask, ASK);
 	unlink_trial(ask, t);
 	t->holder = client;
-	append_trial(client != NULL ? &client->held : &ask->queue, t);
+	insert_trial(client != NULL ? &client->held : &ask->queue, t);
 	if (t->started || client == NULL)
 		return;
 	t->started = 1;
@@ -125,8 +136,8 @@ espl__ask_hand(struct espl__asking *ask, struct espl__ask_client *client)
 void
 espl__ask_return(struct espl__asking *ask, struct espl__ask_client *client)
 {
-	while (client->held.first != NULL)
-		espl__ask_hold(ask, client->held.first, NULL);
+	while (client->held.last != NULL)
+		espl__ask_hold(ask, client->held.last, NULL);
 }
 
 void
