@@ -246,6 +246,21 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 		(void)espl__ask_serve(exec, &o->inputs, o->dir, &espl__interrupts, &o->served);
 }
 
+/* The clock is written after the journal. To begin anew would replace the results of the study. */
+static espl_status
+check_journal(const struct opened *o, struct espl__diag *diag)
+{
+	if (espl__run_dir_has(o->dir, "journal") || !espl__run_dir_has(o->dir, "clock"))
+		return ESPL_OK;
+	(void)espl__fail(diag, ESPL_E_CONFIG,
+	    "the journal in '%s' is missing: the study cannot be continued", o->shown);
+	espl__hint(diag,
+	    "restore it from a copy, or choose another --dir; `espalier export %s` prints the "
+	    "results that are left",
+	    o->shown);
+	return ESPL_E_CONFIG;
+}
+
 static int
 drive_search(struct opened *o)
 {
@@ -256,6 +271,10 @@ drive_search(struct opened *o)
 	int result;
 
 	memset(&summary, 0, sizeof summary);
+	if (check_journal(o, &diag) != ESPL_OK) {
+		free(journal);
+		return espl__cli_fail(&diag);
+	}
 	o->drive.exec.inputs = &o->inputs;
 	o->inputs.dir = espl__strdup(o->dir);
 	o->drive.open_world = espl__ask_open;
