@@ -1,9 +1,12 @@
 """Ask and tell from Python: threads, processes, and processes that are killed."""
 
 import concurrent.futures
+import errno
 import multiprocessing
 import os
+import pathlib
 import pickle
+import random
 import select
 import signal
 import subprocess
@@ -63,6 +66,55 @@ def kill(study):
     os.kill(study._process.pid, signal.SIGKILL)
 
 
+def drive(config, restart=lambda step: None):
+    """Two clients ask and tell by a schedule; what they were answered.  restart(step): "kill" the
+    process that drives the search before this step, "close" the study, or None."""
+    random_ = random.Random(2)
+    folder = "study-%s" % random.random()
+    clients, mine = [espalier.open(config, folder), espalier.open(folder)], [{}, {}]
+    log = []
+    while True:
+        how = restart(len(log))
+        if how == "kill":
+            kill(clients[0])
+            clients[0]._process.wait()
+            for client in clients:             # they hold what they have
+                client.status()
+        elif how == "close":
+            for client in reversed(clients):
+                client.close()
+            clients = [espalier.open(folder), espalier.open(folder)]
+            order = sorted((trial.asked, number) for number in (0, 1) for trial in mine[number].values())
+            mine = [{}, {}]
+            for asked, number in order:        # they ask again for what they had
+                trial = clients[number].ask(wait=False)
+                trial.asked = asked
+                mine[number][trial.id] = trial
+        number = random_.randrange(2)
+        choice, pick, most = random_.random(), random_.random(), random_.choice([1, 1, 2, 3, 5])
+        if choice < 0.4 or not mine[number]:
+            trials = clients[number].ask(most, wait=False)
+            for position, trial in enumerate(trials):
+                trial.asked = (len(log), position)
+                mine[number][trial.id] = trial
+            log.append([(trial.id, trial.iteration, trial.until, trial.source, trial.params) for trial in trials])
+            if not trials and clients[number].status()["status"] != "running":
+                break
+        else:
+            trial = mine[number][sorted(mine[number])[int(pick * len(mine[number]))]]
+            if choice > 0.97:
+                verdict = clients[number].fail(trial)
+            else:
+                iteration = trial.iteration + 1 if choice < 0.8 else trial.until
+                verdict = clients[number].tell(trial, square(trial.params) + 1 / iteration, iteration)
+            log.append((trial.id, trial.iteration, verdict))
+            if verdict.end:
+                del mine[number][trial.id]
+    for client in reversed(clients):
+        client.close()
+    return log
+
+
 class Studies(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -105,9 +157,24 @@ class Studies(unittest.TestCase):
                 espalier.open({**SEARCH, "space": {name: (0, 1)}}, "t")
         with espalier.open(SEARCH, "s") as study:
             trial = study.ask()
-            for value in ("low", None, [1.0]):
+            for value in ("low", None, [1.0], 10 ** 400):
                 with self.assertRaisesRegex(TypeError, "the value must be a number, not "):
                     study.tell(trial, value)
+            for wrong, words in ((lambda: study.tell(trial, 1, metrics=[1]), "metrics must be a dict .*, not .1.$"),
+                                 (lambda: study.tell(trial, 1, metrics={"a": None}), "a must be a number, not None"),
+                                 (lambda: study.tell(trial, 1, iteration=1.5), "iteration must be a whole number, not 1.5"),
+                                 (lambda: study.tell([trial], 1), "trial must be what ask.. returned, or its number, not"),
+                                 (lambda: study.fail(None), "trial must be what ask.. returned, or its number, not None"),
+                                 (lambda: study.tell_all([trial]), r"a result is a tuple \(trial, value\).*, not <Trial 0"),
+                                 (lambda: espalier.open(None), "config must be a file, a dict or the directory.*, not None"),
+                                 (lambda: espalier.open(SEARCH, 3), "dir must be a path, not 3"),
+                                 (lambda: espalier.open(SEARCH, "t", set=[1]), "set must be a dict .*, not .1.$"),
+                                 (lambda: espalier.run(None), "config must be a file or a dict, not None"),
+                                 (lambda: espalier.run(SEARCH, 3), "dir must be a path, not 3"),
+                                 (lambda: espalier.resume(None), "dir must be a path, not None"),
+                                 (lambda: espalier.load(None), "directory must be a path, not None")):
+                with self.assertRaisesRegex(TypeError, words):
+                    wrong()
             with self.assertRaisesRegex(ValueError, "no such trial: 99"):
                 study.tell(99, 1)
             with self.assertRaisesRegex(ValueError, "the request is longer than 1048576 bytes"):
@@ -147,6 +214,9 @@ class Studies(unittest.TestCase):
             self.assertEqual([trial.id for trial in study.ask(2)], [0, 3])
         infinite = [row for row in study.results().rows("reports") if row["trial"] == 1]
         self.assertEqual(infinite[0]["metric"], float("inf"))
+        warm = {"from": pathlib.Path("absent")}
+        with self.assertRaisesRegex(espalier.Error, "absent"):
+            espalier.open({**SEARCH, "experiment": {**SEARCH["experiment"], "warm_start": warm}}, "t")
         for wrong, words in (((1,), "space.x: .* is neither"), (["\udcff", "a"], "space.x.values: .* not valid Unicode"), (("a", "b"), "a choice is a list"), ((1, 8, "log", 2), "neither"),
                              (None, "None cannot be written"), ([None], "space.x.values: None cannot be written")):
             with self.assertRaisesRegex((TypeError, ValueError), words):
@@ -232,6 +302,18 @@ class Studies(unittest.TestCase):
             os.close(write)
             os.waitpid(child, 0)
 
+    def test_a_fork_while_a_thread_waits(self):
+        with espalier.open(SEARCH, "s") as study, concurrent.futures.ThreadPoolExecutor() as pool:
+            os.kill(study._process.pid, signal.SIGSTOP)
+            asked = pool.submit(study.ask)
+            time.sleep(0.2)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                os._exit(study.ask().id)
+            os.kill(study._process.pid, signal.SIGCONT)
+            self.assertEqual(os.waitpid(child, 0)[1] >> 8, 1 - asked.result(20).id)
+
     def test_waiting(self):
         with espalier.open({**SEARCH, "algorithm": HALVING}, "s") as study:
             trials = study.ask(9)
@@ -260,6 +342,18 @@ class Studies(unittest.TestCase):
             parts += evaluate(study)
         self.assertEqual(whole, parts)
 
+    def test_the_same_order(self):
+        rungs = {"iterations_min": 1, "iterations_max": 4, "eta": 2}
+        for algorithm in ({"use": "asha", "trials": 7, **rungs}, {"use": "sha", "trials": 8, **rungs},
+                          {"use": "hyperband", **rungs}, {"use": "bohb", "trials": 10, **rungs},
+                          {"use": "pbt", "population": 4, "interval": 2, "iterations_max": 6},
+                          {"use": "median", "trials": 5, "iterations_max": 4}):
+            config = {**SEARCH, "algorithm": algorithm}
+            whole = drive(config)
+            for first in (1, 2):               # a restart before each step: in one run this kind, in one that
+                with self.subTest(algorithm=algorithm["use"], first=first):
+                    self.assertEqual(drive(config, lambda step: ("kill", "close")[(step + first) % 2]), whole)
+
     def test_killed(self):
         with espalier.open(SEARCH, "s") as study:
             for number in range(4):
@@ -285,6 +379,39 @@ class Studies(unittest.TestCase):
             os.environ["ESPALIER"] = "/bin/false"
             with self.assertRaisesRegex(espalier.Error, "ended with status 1"):
                 espalier.open(SEARCH, "t")
+
+    def test_killed_before_the_answer(self):
+        with espalier.open({**SEARCH, "algorithm": HALVING}, "s") as study:
+            trials = study.ask(4)
+            study.tell_all((trial, trial.id) for trial in trials[1:])
+            study._send(b'{"op": "tell", "trial": 0, "value": 0}\n')
+            self.assertIn(b'"pause"', study._process.stdout.readline())
+            kill(study)                        # when it has been promoted
+            self.assertEqual(study.tell(trials[0], 0).verdict, "pause")
+            self.assertEqual([(trial.id, trial.until) for trial in study.ask(3)], [(0, 2), (1, 2)])
+
+    def test_killed_where_children_are_ignored(self):
+        before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        try:
+            with espalier.open(SEARCH, "s") as study:
+                trial = study.ask()
+                kill(study)
+                self.assertEqual(study.tell(trial, 1).state, "completed")
+        finally:
+            signal.signal(signal.SIGCHLD, before)
+
+    def test_without_its_journal(self):
+        with espalier.open(SEARCH, "s") as study:
+            study.tell(study.ask(), 1)
+        os.rename("s/journal", "kept")
+        with self.assertRaisesRegex(espalier.Error, "the journal in 's' is missing"):
+            espalier.open("s")
+        with self.assertRaisesRegex(espalier.Error, "the journal in 's' is missing"):
+            espalier.open(SEARCH, "s")
+        self.assertEqual(len(espalier.load("s").rows("trials")), 1)
+        os.rename("kept", "s/journal")
+        with espalier.open("s") as study:
+            self.assertEqual(study.status()["completed"], 1)
 
     def test_several_clients(self):
         with espalier.open(SEARCH, "s") as study, espalier.open("s") as other:
@@ -335,6 +462,18 @@ class Studies(unittest.TestCase):
         short = {**SEARCH, "space": {"x": (-1.0, 1.0), "word": ['a"b', "c"]}}
         with espalier.open(SEARCH, "long") as long, espalier.open(short, "short") as study:
             self.assertEqual([t.params for t in long.ask(9)], [t.params for t in study.ask(9)])
+
+    def test_where_nothing_can_be_written(self):
+        opened = os.open
+
+        def refuse(path, *more):
+            if os.path.dirname(path) == os.getcwd():
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return opened(path, *more)
+
+        with mock.patch("espalier.config.os.open", refuse):
+            self.assertEqual(espalier.minimize(lambda params: 1, {"x": (0, 9)}, trials=2).value, 1)
+        self.assertEqual(os.listdir("."), [])
 
     def test_functions(self):
         self.assertIs(type(espalier.minimize(lambda params: 1, {"x": (0, 9)}, trials=2).value), float)

@@ -1,13 +1,16 @@
 """Converts a dict to the text of a configuration file."""
 
+import errno
 import math
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
+import tempfile
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 
 class File:
-    """A dict as a configuration file in the working directory, from write() to remove()."""
+    """A dict as a configuration file in the working directory, from write() to remove(); in the
+    directory for temporary files where the working directory cannot be written to."""
 
     def __init__(self, config: Mapping[str, Any], prefix: str):
         self._lines = list(_lines(config))
@@ -15,6 +18,16 @@ class File:
 
     def write(self) -> str:
         """The path of the file."""
+        try:
+            return self._write()
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EROFS):
+                raise
+        # Only a configuration that names files by relative paths needs the working directory.
+        self.path = os.path.join(tempfile.gettempdir(), os.path.basename(self.path))
+        return self._write()
+
+    def _write(self) -> str:
         with open(self.path, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.writelines(line + "\n" for _, line in self._lines)
         return self.path
@@ -100,9 +113,26 @@ def _name(name: str) -> str:
     return name
 
 
+def path_text(name: str, given: Any, what: str = "a path") -> str:
+    """A path that a caller has given, as text."""
+    try:
+        return os.fsdecode(given)
+    except TypeError:
+        raise TypeError("%s must be %s, not %r" % (name, what, given)) from None
+
+
+def sets(given: Optional[Mapping[str, Any]]) -> List[str]:
+    """The arguments `--set` for {"algorithm.trials": 9}."""
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError('set must be a dict like {"algorithm.trials": 9}, not %r' % (given,))
+    return [word for path, value in (given or {}).items() for word in ("--set", "%s=%s" % (path, value_text(value)))]
+
+
 def value_text(value: Any) -> str:
     """A value in the syntax of configuration files and of `--set`."""
     value = _own(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if isinstance(value, Mapping):
         return "{ %s}" % "".join("%s = %s; " % (_name(name), value_text(inner)) for name, inner in value.items())
     if isinstance(value, list):

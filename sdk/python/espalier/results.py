@@ -7,6 +7,8 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 
+from espalier import config as _config
+
 if TYPE_CHECKING:
     import pandas
 
@@ -23,7 +25,7 @@ class Run:
     """A run directory.  Every call reads the tables as they are now."""
 
     def __init__(self, directory: Union[str, "os.PathLike[str]"]):
-        self.directory = os.path.abspath(directory)
+        self.directory = os.path.abspath(_config.path_text("directory", directory))
         self._path = os.path.join(self.directory, "results.db")
         if not os.path.isdir(self.directory):
             raise FileNotFoundError("there is no directory %s" % self.directory)

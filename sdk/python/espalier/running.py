@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import IO, Any, Dict, List, Mapping, Optional, Tuple, Union, cast
+from typing import IO, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from espalier import config as _config
 from espalier import program
@@ -46,18 +46,18 @@ def run(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
             experiment = config.get("experiment")
             name = str(experiment.get("name", "run")) if isinstance(experiment, Mapping) else "run"
         else:
-            name = os.path.splitext(os.path.basename(os.fspath(config)))[0]
+            file = _config.path_text("config", config, "a file or a dict")
+            name = os.path.splitext(os.path.basename(file))[0]
         if dir is None:
             dir = stem = "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S"))
             number = 1
             while os.path.exists(dir):
                 number += 1
                 dir = "%s-%d" % (stem, number)
-        file = written.write() if written else os.fspath(cast(Path, config))
-        arguments = ["run", file, "--dir", os.fspath(dir)]
-        for path, value in (set or {}).items():
-            arguments += ["--set", "%s=%s" % (path, _config.value_text(value))]
-        return _follow(arguments, dir, progress, written)
+        if written is not None:
+            file = written.write()
+        dir = _config.path_text("dir", dir)
+        return _follow(["run", file, "--dir", dir, *_config.sets(set)], dir, progress, written)
     finally:
         if written is not None:
             written.remove()
@@ -65,10 +65,11 @@ def run(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
 
 def resume(dir: Path, *, progress: bool = True) -> Run:
     """Continues a run that was stopped or killed."""
-    return _follow(["resume", os.fspath(dir)], dir, progress)
+    dir = _config.path_text("dir", dir)
+    return _follow(["resume", dir], dir, progress)
 
 
-def _follow(arguments: List[str], dir: Path, progress: bool, written: Optional[_config.File] = None) -> Run:
+def _follow(arguments: List[str], dir: str, progress: bool, written: Optional[_config.File] = None) -> Run:
     notebook = _in_notebook()
     board = _Board() if notebook and progress else None
     option = ["--json"] if board else [] if progress else ["--quiet"]
@@ -100,7 +101,7 @@ def _follow(arguments: List[str], dir: Path, progress: bool, written: Optional[_
         errors.seek(0)
         message = pump.end() if pump else errors.read().decode(errors="replace").strip()
     if status == 4 and interrupted:
-        raise KeyboardInterrupt("stopped; espalier.resume(%r) continues" % os.fspath(dir))
+        raise KeyboardInterrupt("stopped; espalier.resume(%r) continues" % dir)
     if status != 0:
         message = message or "espalier %s ended with status %d" % (arguments[0], status)
         raise Error(written.named(message) if written else message, status)

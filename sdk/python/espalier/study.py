@@ -1,5 +1,6 @@
 """Ask and tell: espalier chooses trials, Python evaluates them (docs/ask-and-tell.md)."""
 
+import collections
 import json
 import math
 import operator
@@ -11,7 +12,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import (IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
+from typing import (IO, Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
                     Type, Union, cast, overload)
 
 from espalier import config as _config
@@ -24,6 +25,7 @@ Path = Union[str, "os.PathLike[str]"]
 _RESTARTS = 5      # of the process that drives the search, while one request waits
 _HELD = 100000     # trials that `hold` may name: a request has at most 1 MiB
 _AT_ONCE = 1000    # pending requests: their answers fit into buffers
+_PIECE = 1 << 16   # bytes to read at once
 _serving: List["subprocess.Popen[bytes]"] = []    # processes that still serve other clients
 _studies: "weakref.WeakSet[Study]" = weakref.WeakSet()
 
@@ -84,6 +86,8 @@ class Study:
         self._in_step = True                   # False: answers may be on their way that no one waits for
         self._resyncs = 0
         self._process: Optional["subprocess.Popen[bytes]"] = None
+        self._rest = b""                       # of what was read: the beginning of a line
+        self._lines: Deque[bytes] = collections.deque()    # ... and whole ones before it
         _studies.add(self)
         self._arguments = list(arguments)
         self._start(arguments)
@@ -146,8 +150,8 @@ class Study:
 
     def tell_all(self, results: Iterable[Tuple[Any, ...]]) -> List[Verdict]:
         """Tells several results, each a tuple of arguments of tell(): much faster than one by one."""
-        told = list(results)
-        requests = [_report(*result) for result in told]
+        told = [_result(result) for result in results]
+        requests = [self._dated(_report(*result), result[0]) for result in told]
         replies = self._requests(requests)
         verdicts = []
         for (trial, *_), request, reply in zip(told, requests, replies):
@@ -155,9 +159,16 @@ class Study:
                 for known in (self._open.get(_id(trial)), trial):
                     if isinstance(known, Trial):
                         known.iteration = request.get("iteration", known.until)
+                        known.until = reply.get("until") or known.until
                 verdicts.append(self._settle(trial, reply))
         _check(replies)                        # those that were accepted are settled
         return verdicts
+
+    def _dated(self, request: Dict[str, Any], trial: Union[Trial, int]) -> Dict[str, Any]:
+        """With its iteration: said again, a request without one would be about a later iteration if
+        the trial was promoted meanwhile."""
+        known = trial if isinstance(trial, Trial) else self._open.get(request["trial"])
+        return {"iteration": known.until, **request} if known else request
 
     def fail(self, trial: Union[Trial, int], text: str = "") -> Verdict:
         """Says that the trial cannot be evaluated, and why."""
@@ -168,7 +179,6 @@ class Study:
         verdict = Verdict(reply["verdict"], reply["state"], reply.get("until"), reply.get("save", False))
         if isinstance(trial, Trial):
             trial.state = "running" if not verdict.end else verdict.state if verdict.state != "running" else "paused"
-            trial.until = verdict.until or trial.until
         return verdict
 
     # ---- what is known
@@ -202,10 +212,12 @@ class Study:
             if old.poll() is not None:
                 _serving.remove(old)
         self._owner = os.getpid()
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._rest, self._lines = b"", collections.deque()
+        # Unbuffered: a buffer has a lock, which a fork may find locked by a thread that it lacks.
+        self._errors: IO[bytes] = tempfile.TemporaryFile(buffering=0)
         # A session of its own: Ctrl-C is for us, and other clients may need it longer than we do.
         self._process = subprocess.Popen(
-            program.command("ask", *arguments), env=self._environment, stdin=subprocess.PIPE,
+            program.command("ask", *arguments), bufsize=0, env=self._environment, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
 
     def _let_go(self) -> None:
@@ -239,7 +251,7 @@ class Study:
                 if self._process is None:      # it was killed, or this is a fork
                     self._in_step = False
                     self._start(self._arguments)
-                if self._in_step or self._resync():
+                if self._in_step or self._resync(requests[len(replies):]):
                     part = requests[len(replies):len(replies) + _AT_ONCE]
                     # What was on its way when the process was killed may have been taken.
                     replies += self._exchange([{**request, "again": True} if restarts and "trial" in request or
@@ -256,6 +268,11 @@ class Study:
         it."""
         trial = self._open.get(request.get("trial", -1))
         return trial is not None and request.get("iteration", trial.until) > trial.iteration
+
+    def _is_last(self, request: Mapping[str, Any]) -> bool:
+        """Does our trial end with this report?"""
+        trial = self._open.get(request.get("trial", -1))
+        return trial is not None and (request["op"] == "fail" or request.get("iteration", trial.until) >= trial.until)
 
     def _exchange(self, requests: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
         """Returns the answers; fewer if the process has ended meanwhile."""
@@ -276,11 +293,15 @@ class Study:
         self._in_step = True
         return replies
 
-    def _resync(self) -> bool:
+    def _resync(self, pending: Sequence[Mapping[str, Any]]) -> bool:
         """After an interrupt, or with a new process: skips the answers that no call waits for, and
         says which trials this client has.  Returns False if the process has ended."""
+        # Not those that end with what it is about to say again: if that was heard before, it may
+        # have been promoted since, and is handed out in its turn.
+        ends = {request["trial"] for request in pending if self._is_last(request)}
         self._resyncs += 1
-        hold = {"op": "hold", "trials": list(self._open)[-_HELD:], "number": self._resyncs}
+        hold = {"op": "hold", "trials": [trial for trial in self._open if trial not in ends][-_HELD:],
+                "number": self._resyncs}
         self._send(b"\n" + json.dumps(hold).encode() + b"\n")    # \n: a request may have been cut off
         while not self._in_step:
             line = self._receive()
@@ -295,19 +316,22 @@ class Study:
     def _send(self, lines: bytes) -> None:
         assert self._process is not None and self._process.stdin is not None
         try:
-            self._process.stdin.write(lines)
-            self._process.stdin.flush()
+            while lines:
+                lines = lines[self._process.stdin.write(lines):]
         except (BrokenPipeError, ConnectionResetError):
             pass
 
     def _receive(self) -> Optional[bytes]:
         """Reads a line; returns None if the process has ended."""
         assert self._process is not None and self._process.stdout is not None
-        line: bytes = self._process.stdout.readline()
-        if line.endswith(b"\n"):
-            return line
-        self._process.wait()
-        return None
+        while not self._lines:
+            piece = self._process.stdout.read(_PIECE)
+            if not piece:
+                self._process.wait()
+                return None
+            *lines, self._rest = (self._rest + piece).split(b"\n")
+            self._lines.extend(lines)
+        return self._lines.popleft()
 
     def _check_killed(self, restarts: int) -> None:
         """Raises an error unless the process was killed and may be started again."""
@@ -315,7 +339,8 @@ class Study:
         status = self._process.returncode
         self._errors.seek(0)
         message = self._errors.read().decode(errors="replace").strip()
-        if restarts > _RESTARTS or status >= 0 and status != 4:
+        # 0: nobody knows how it ended, where SIGCHLD is ignored; it ends by itself after its input.
+        if restarts > _RESTARTS or status > 0 and status != 4:
             self._let_go()
             raise Error(message or "espalier ask ended with status %d" % status, status)
 
@@ -375,7 +400,12 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def _id(trial: Union[Trial, int]) -> int:
-    return trial.id if isinstance(trial, Trial) else trial
+    if isinstance(trial, Trial):
+        return trial.id
+    try:
+        return operator.index(trial)
+    except TypeError:
+        raise TypeError("trial must be what ask() returned, or its number, not %r" % (trial,)) from None
 
 
 def _real(number: Union[int, float, None]) -> Optional[float]:
@@ -393,17 +423,30 @@ def _number(name: str, value: Any) -> Union[float, str]:
     """A number of any library as a float, or as a string if JSON cannot express it."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError("%s must be a number, not %r" % (name, value)) from None
     return number if math.isfinite(number) else str(number)
+
+
+def _result(given: Any) -> Tuple[Any, ...]:
+    """The arguments of tell() for one of the results of tell_all()."""
+    if not isinstance(given, (tuple, list)) or not 2 <= len(given) <= 4:
+        raise TypeError("a result is a tuple (trial, value), (trial, value, iteration) or (trial, value, iteration, "
+                        "metrics), not %r" % (given,))
+    return tuple(given)
 
 
 def _report(trial: Union[Trial, int], value: Any, iteration: Optional[int] = None,
             metrics: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
     request: Dict[str, Any] = {"op": "tell", "trial": _id(trial), "value": _number("the value", value)}
     if iteration is not None:
-        request["iteration"] = operator.index(iteration)
-    if metrics:
+        try:
+            request["iteration"] = operator.index(iteration)
+        except TypeError:
+            raise TypeError("iteration must be a whole number, not %r" % (iteration,)) from None
+    if metrics is not None:
+        if not hasattr(metrics, "items"):
+            raise TypeError('metrics must be a dict like {"seconds": 2.5}, not %r' % (metrics,))
         request["metrics"] = {name: _number(name, number) for name, number in metrics.items()}
     return request
 
@@ -418,12 +461,11 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
     overrides values, for example {"algorithm.trials": 9}."""
     written = _config.File(config, "study-") if isinstance(config, Mapping) else None
     try:
-        arguments = [written.write() if written else os.fspath(cast(Path, config))]
+        arguments = [written.write() if written else
+                     _config.path_text("config", config, "a file, a dict or the directory of a study")]
         if dir is not None:
-            arguments += ["--dir", os.fspath(dir)]
-        for path, value in (set or {}).items():
-            arguments += ["--set", "%s=%s" % (path, _config.value_text(value))]
-        return Study(arguments)
+            arguments += ["--dir", _config.path_text("dir", dir)]
+        return Study(arguments + _config.sets(set))
     except Error as error:
         if written is None:
             raise
