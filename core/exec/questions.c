@@ -127,9 +127,9 @@ espl__exec_trial_info(const struct espl__exec *x, uint64_t trial)
 	const struct espl__trial *t = find_trial(x, trial);
 
 	if (t == NULL)
-		return (struct espl__trial_info){ NULL, 0, 0 };
+		return (struct espl__trial_info){ NULL, 0, 0, 0 };
 	return (struct espl__trial_info){ espl__trial_word(&t->search->trials, t),
-		espl__trial_restores(t), t->began };
+		espl__trial_restores(t), t->began, t->save_asked };
 }
 
 const struct espl_offer *

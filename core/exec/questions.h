@@ -29,6 +29,7 @@ struct espl__trial_info {
 	const char *word;  /* "running", "paused", "completed", "unfinished", ...; NULL unknown */
 	uint64_t restores; /* the iteration from which a start trains */
 	uint64_t began;    /* iteration of its parent; 0: no clone */
+	int save_asked;    /* its state at the last iteration is wanted */
 };
 struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
 

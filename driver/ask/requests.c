@@ -279,7 +279,11 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 		return;
 	if ((uint64_t)iteration <= t->iteration) {
 		if (json_is_true(json_object_get(request, "again")))
-			answer_tell(ask, client, t->trial, 0);
+			answer_tell(ask, client, t->trial,
+			    (uint64_t)iteration == t->iteration &&
+				    espl__exec_trial_info(ask->world.exec, t->trial).save_asked
+				? ESPL__CHECKPOINT
+				: 0);
 		else
 			refuse_request(client,
 			    "trial %llu already has a result at iteration %llu; the next is %llu",

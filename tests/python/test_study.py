@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import errno
+import json
 import multiprocessing
 import os
 import pathlib
@@ -389,6 +390,18 @@ class Studies(unittest.TestCase):
             kill(study)                        # when it has been promoted
             self.assertEqual(study.tell(trials[0], 0).verdict, "pause")
             self.assertEqual([(trial.id, trial.until) for trial in study.ask(3)], [(0, 2), (1, 2)])
+        population = {"use": "pbt", "population": 4, "interval": 2, "iterations_max": 6}
+        with espalier.open({**SEARCH, "algorithm": population}, "p") as study:
+            answer, trials = {}, study.ask(4)
+            for iteration in (1, 2):
+                for trial in trials:
+                    if not answer.get("save"):
+                        told = {"op": "tell", "trial": trial.id, "iteration": iteration, "value": trial.id}
+                        study._send(json.dumps(told).encode() + b"\n")
+                        answer = json.loads(study._process.stdout.readline())
+            self.assertTrue(answer["save"])
+            kill(study)
+            self.assertTrue(study.tell(answer["trial"], answer["trial"], 2).save)
 
     def test_killed_where_children_are_ignored(self):
         before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
