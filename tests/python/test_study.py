@@ -421,7 +421,7 @@ class Studies(unittest.TestCase):
             espalier.open("s")
         with self.assertRaisesRegex(espalier.Error, "the journal in 's' is missing"):
             espalier.open(SEARCH, "s")
-        self.assertEqual(len(espalier.load("s").rows("trials")), 1)
+        self.assertEqual([row["trial"] for row in espalier.load("s").rows("reports")], [0])
         os.rename("kept", "s/journal")
         with espalier.open("s") as study:
             self.assertEqual(study.status()["completed"], 1)
