@@ -260,8 +260,7 @@ espl__sim_tell_offers(struct espl__sim *sim)
 	for (uint32_t i = 0; i < sim->offer_count; i++) {
 		struct espl__sim_offer *o = &sim->offers[i];
 
-		for (uint32_t p = 0;
-		     p < o->price_count && (p == 0 || o->prices[p].from <= sim->now); p++)
+		for (uint32_t p = 0; p < o->price_count && o->prices[p].from <= sim->now; p++)
 			o->terms.price_hour = o->prices[p].usd_hour;
 		espl__sim_add_event(sim, ESPL__EV_OFFER)->as.offer = &o->terms;
 	}

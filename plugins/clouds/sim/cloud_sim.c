@@ -61,7 +61,9 @@ static const struct espl_option columns[COL_COUNT] = { [COL_NAME] = { .name = "n
 	    .min = "0",
 	    .max = "65536" },
 	[COL_PRICE] = { .name = "price",
-	    .help = "price in dollars per node-hour; needed unless `prices` has it",
+	    .help =
+		"price in dollars per node-hour, until the first one in `prices`; needed unless "
+		"that is at the start or before",
 	    .type = ESPL_OPT_MONEY,
 	    .min = "0" },
 	[COL_MARKET] = { .name = "market",
@@ -181,8 +183,8 @@ static const struct espl_option options[] = { [OPT_OFFERS] = { .name = "offers",
 		    "and, if needed, market and zone",
 	    .type = ESPL_OPT_PATH },
 	[OPT_START] = { .name = "start",
-	    .help = "time in these files at which the run starts; default: 0, or the first "
-		    "calendar time",
+	    .help = "time in these files at which the run starts; default: 0, or with dates the "
+		    "first at which all offers have prices",
 	    .type = ESPL_OPT_STRING },
 	[OPT_ONLY] = { .name = "only",
 	    .help = "use only the offers with this name or market",
@@ -331,7 +333,7 @@ cloud_sim_destroy(void *self)
 	free(cloud);
 }
 
-/* The price in force at the start: the last record before it, or the first one at all. */
+/* The price in force at the start: that of the last record until then. */
 static void
 present_price(struct cloud_sim_offer *sold)
 {
@@ -340,13 +342,19 @@ present_price(struct cloud_sim_offer *sold)
 	for (uint32_t i = 0; i < sold->price_count; i++) {
 		const struct espl_price *p = &sold->prices[i];
 
-		if (best == NULL ||
-		    (p->from <= 0 ? best->from > 0 || p->from >= best->from
-				  : p->from < best->from && best->from > 0))
+		if (p->from <= 0 && (best == NULL || p->from >= best->from))
 			best = p;
 	}
 	if (best != NULL)
 		sold->offer.price_hour = best->usd_hour;
+}
+
+/* Option `only` is not set, or is the offer's name or market. */
+static int
+is_used(const struct cloud_sim_offer *sold, const struct espl_value *only)
+{
+	return only->source == ESPL_UNSET || strcmp(sold->offer.name, only->as.s) == 0 ||
+	    strcmp(sold->offer.market, only->as.s) == 0;
 }
 
 /* Of the lines of a file that are of offers. */
@@ -413,6 +421,29 @@ check_start(const struct file_span *prices, int32_t calendar, espl_time zero,
 	    "the prices of these offers are from %s to %s", first, last);
 }
 
+/* A later price must not be used at the start: it is not known yet. */
+static espl_status
+check_priced(const struct cloud *cloud, const struct espl_value *only, int32_t calendar,
+    espl_time zero, struct espl_error *error)
+{
+	char text[40];
+
+	for (uint32_t i = 0; i < cloud->count; i++) {
+		const struct cloud_sim_offer *sold = &cloud->list[i];
+		espl_time first = cloud_sim_first_price(sold);
+
+		if (sold->priced || first == ESPL_NEVER || first <= zero || !is_used(sold, only))
+			continue;
+		format_instant(first, calendar, text);
+		return espl_hint(error,
+		    blame_row(error, i, "offer '%s' has no price at the start yet",
+			sold->offer.name),
+		    "its first price is at %s: start at that time or later, or give it a price",
+		    text);
+	}
+	return ESPL_OK;
+}
+
 /* The instant of the files at which the run begins. */
 static espl_status
 find_start(const struct espl_value *start, espl_time first, int32_t calendar, espl_time *zero,
@@ -452,10 +483,13 @@ read_files(const struct espl_host *host, struct cloud *cloud, const struct espl_
 		status = read_file(host, cloud, OPT_INTERRUPTIONS, "interruptions", &logged,
 		    &calendar, error);
 	if (status == ESPL_OK)
-		status =
-		    find_start(start, prices ? priced.first : logged.first, calendar, &zero, error);
+		status = find_start(start,
+		    prices ? cloud_sim_all_priced(cloud->list, cloud->count) : logged.first,
+		    calendar, &zero, error);
 	if (status == ESPL_OK && start->source != ESPL_UNSET)
 		status = check_start(&priced, calendar, zero, error);
+	if (status == ESPL_OK)
+		status = check_priced(cloud, &config->values[OPT_ONLY], calendar, zero, error);
 	return status == ESPL_OK ? cloud_sim_begin_at(cloud->list, cloud->count, zero) : status;
 }
 
@@ -493,8 +527,7 @@ keep_only(struct cloud *cloud, const struct espl_value *only, struct espl_error 
 	for (uint32_t i = 0; i < cloud->count; i++) {
 		struct cloud_sim_offer *sold = &cloud->list[i], dropped = *sold;
 
-		if (strcmp(sold->offer.name, only->as.s) != 0 &&
-		    strcmp(sold->offer.market, only->as.s) != 0)
+		if (!is_used(sold, only))
 			continue;
 		*sold = cloud->list[kept];
 		cloud->list[kept++] = dropped;

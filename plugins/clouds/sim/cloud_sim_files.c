@@ -37,20 +37,36 @@ belongs_to_offer(const struct cloud_sim_offer *sold, const struct espl_price_tex
 	    espl_price_text_is(&name[ESPL_PRICE_ZONE], o->zone);
 }
 
-/* An offer without a zone takes the records of one. */
-static espl_status
-check_zone(struct cloud_sim_reading *r, struct cloud_sim_offer *sold,
-    const struct espl_price_text *zone)
+/* The first text that is seen (or its beginning), or the same again. */
+static int
+is_same(char seen[64], const struct espl_price_text *text)
 {
-	char text[200];
+	size_t length = text->length < 63 ? text->length : 63;
 
-	if (zone->length == 0 || sold->offer.zone[0] != '\0')
-		return ESPL_OK;
-	if (sold->zone_seen[0] == '\0')
-		(void)snprintf(sold->zone_seen, sizeof sold->zone_seen, "%.*s",
-		    (int)(zone->length < 63 ? zone->length : 63), zone->at);
-	if (strncmp(sold->zone_seen, zone->at, zone->length < 63 ? zone->length : 63) == 0 &&
-	    strlen(sold->zone_seen) == (zone->length < 63 ? zone->length : 63))
+	if (seen[0] == '\0')
+		(void)snprintf(seen, 64, "%.*s", (int)length, text->at);
+	return strlen(seen) == length && memcmp(seen, text->at, length) == 0;
+}
+
+/* An offer without a zone takes the records of one, and any offer those of one system: exports of
+ * AWS list the prices of Windows and others beside those of Linux. */
+static espl_status
+check_names(struct cloud_sim_reading *r, struct cloud_sim_offer *sold,
+    const struct espl_price_text name[ESPL_PRICE_NAMES])
+{
+	const struct espl_price_text *zone = &name[ESPL_PRICE_ZONE];
+	const struct espl_price_text *product = &name[ESPL_PRICE_PRODUCT];
+	char text[240];
+
+	if (product->length > 0 && !is_same(sold->product_seen, product)) {
+		(void)snprintf(text, sizeof text,
+		    "offer '%.60s' has lines of '%.60s' and of '%.*s'", sold->offer.name,
+		    sold->product_seen, (int)(product->length < 60 ? product->length : 60),
+		    product->at);
+		r->reader.hint = "keep the lines of one product_description";
+		return refuse_line(r, text);
+	}
+	if (zone->length == 0 || sold->offer.zone[0] != '\0' || is_same(sold->zone_seen, zone))
 		return ESPL_OK;
 	(void)snprintf(text, sizeof text,
 	    "offer '%.60s' has lines of several zones; give it one with zone = \"%.*s\"",
@@ -81,7 +97,7 @@ add_series(struct cloud_sim_reading *r)
 		if (belongs_to_offer(&r->list[i], name)) {
 			belong[r->belong_count++] = i;
 			to->count++;
-			status = check_zone(r, &r->list[i], &name[ESPL_PRICE_ZONE]);
+			status = check_names(r, &r->list[i], name);
 		}
 	return status;
 }
@@ -174,6 +190,31 @@ cloud_sim_read_end(struct cloud_sim_reading *r)
 	espl_price_reader_close(&r->reader);
 	free(r->series);
 	free(r->belong);
+}
+
+espl_time
+cloud_sim_first_price(const struct cloud_sim_offer *sold)
+{
+	espl_time first = ESPL_NEVER;
+
+	for (uint32_t i = 0; i < sold->price_count; i++)
+		first = sold->prices[i].from < first ? sold->prices[i].from : first;
+	return first;
+}
+
+espl_time
+cloud_sim_all_priced(const struct cloud_sim_offer *list, uint32_t count)
+{
+	espl_time all = 0, first = ESPL_NEVER;
+
+	for (uint32_t i = 0; i < count; i++) {
+		espl_time own = cloud_sim_first_price(&list[i]);
+
+		first = own < first ? own : first;
+		if (!list[i].priced && own != ESPL_NEVER && own > all)
+			all = own;
+	}
+	return all > 0 || first == ESPL_NEVER ? all : first;
 }
 
 void

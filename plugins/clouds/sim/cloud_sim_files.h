@@ -18,9 +18,9 @@ struct cloud_sim_offer {
 	uint32_t seen_count, seen_cap;
 	struct espl_interruption *log; /* what of it is still to come */
 	uint32_t log_count;
-	double hazard_hour; /* at random; NaN: not configured */
-	int priced;         /* the configuration has a price */
-	char zone_seen[64]; /* of the lines; "": none yet */
+	double hazard_hour;                   /* at random; NaN: not configured */
+	int priced;                           /* the configuration has a price */
+	char zone_seen[64], product_seen[64]; /* of the lines; "": none yet */
 };
 
 /* The offers that a series of the file belongs to. */
@@ -47,6 +47,11 @@ struct cloud_sim_reading {
 espl_status cloud_sim_read(struct cloud_sim_reading *, const void *bytes, uint64_t size,
     uint32_t log);
 void cloud_sim_read_end(struct cloud_sim_reading *);
+/* From when on the offer has a price; ESPL_NEVER: the file has none of it. */
+espl_time cloud_sim_first_price(const struct cloud_sim_offer *);
+/* From when on all of them have one, those with a price of the configuration aside; the first of
+ * all prices if they are only of these. */
+espl_time cloud_sim_all_priced(const struct cloud_sim_offer *list, uint32_t count);
 /* Of the log before the start: interruptions per node-hour, and the node-hours. */
 void cloud_sim_sum_log(const struct cloud_sim_offer *, double *rate_hour, double *hours);
 /* Times become those of the run, which starts at `zero`. */
