@@ -1,8 +1,7 @@
 /* test_extrapolate.c - learning-curve extrapolation: fits against a slow dense search, invariances,
- * prefixes drawn at random, the published cases. */
+ * prefixes drawn at random.  test_spottune.c has the published cases. */
 #include <criterion/criterion.h>
 #include <float.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -404,85 +403,4 @@ Test(extrapolate, stages_with_noise)
 	cr_assert_geq(found, 149);
 	cr_assert_gt(good, 75, "only %u of 150 within 1 %%", good); /* the median is */
 	cr_assert_lt(found_published, 75); /* the published constants find few */
-}
-
-/* ---- published cases --------------------------------------------------------------------------
- */
-
-static struct espl_point *
-read_metric(const json_t *input, uint32_t *count)
-{
-	const json_t *list = json_object_get(input, "metric");
-	double first = json_number_value(json_object_get(input, "first_step"));
-	struct espl_point *points = calloc(json_array_size(list) + 1, sizeof *points);
-
-	*count = (uint32_t)json_array_size(list);
-	for (uint32_t i = 0; i < *count; i++)
-		points[i] = (struct espl_point){ i + (first > 0 ? first : 1),
-			json_number_value(json_array_get(list, i)) };
-	return points;
-}
-
-static void
-check_case(const json_t *item)
-{
-	const json_t *input = json_object_get(item, "input"), *starts;
-	const json_t *expected = json_object_get(item, "expected");
-	const char *name = json_string_value(json_object_get(item, "name"));
-	const char *transform = json_string_value(json_object_get(input, "transform"));
-	double tolerance = json_number_value(json_object_get(item, "tolerance_rel")), p, want;
-	struct espl_extrapolator e = reads("earlycurve");
-	uint32_t count, got[16];
-	struct espl_point *points = read_metric(input, &count);
-
-	e.xi = json_number_value(json_object_get(input, "xi"));
-	e.eps = json_number_value(json_object_get(input, "eps"));
-	if (strcmp(json_string_value(json_object_get(item, "kind")), "stages") == 0) {
-		starts = json_object_get(expected, "starts");
-		cr_assert_eq(espl_curve_stages(&e, points, count, got, 16), json_array_size(starts),
-		    "%s", name);
-		for (uint32_t i = 0; i < json_array_size(starts); i++)
-			cr_assert_eq(got[i], json_integer_value(json_array_get(starts, i)), "%s",
-			    name);
-	} else {
-		want = json_number_value(json_object_get(expected, "prediction"));
-		cr_assert(transform == NULL || strcmp(transform, "none") == 0 ||
-		    strcmp(transform, "1-x") == 0 || strcmp(transform, "one_minus") == 0);
-		e.ceiling = transform != NULL && strcmp(transform, "none") != 0;
-		(void)espl_extrapolate(&e, points, count,
-		    json_number_value(json_object_get(input, "max_trial_steps")), &p);
-		cr_assert_float_eq(p, want, tolerance * fabs(want), "%s: %.9g, not %.9g", name, p,
-		    want);
-	}
-	free(points);
-}
-
-Test(extrapolate, published_cases)
-{
-	const char *file = getenv("ESPALIER_SPOTTUNE_CASES"), *top = getenv("abs_top_srcdir");
-	const char *kind;
-	char path[4096];
-	json_error_t error;
-	json_t *all, *list, *item;
-	size_t i, done = 0;
-
-	(void)snprintf(path, sizeof path, "%s%s",
-	    file != NULL      ? file
-		: top != NULL ? top
-			      : ".",
-	    file != NULL ? "" : "/../shared/golden/spottune.json");
-	all = json_load_file(path, 0, &error);
-	if (all == NULL && file == NULL)
-		cr_skip("%s is absent; ESPALIER_SPOTTUNE_CASES names another file", path);
-	cr_assert_not_null(all, "%s: %s", path, error.text);
-	list = json_object_get(all, "cases");
-	json_array_foreach (list, i, item) {
-		kind = json_string_value(json_object_get(item, "kind"));
-		if (strcmp(kind, "stages") != 0 && strcmp(kind, "earlycurve") != 0)
-			continue;
-		check_case(item);
-		done++;
-	}
-	cr_assert_gt(done, 0);
-	json_decref(all);
 }

@@ -1,9 +1,9 @@
-/* Interruption predictors of the kit: those that do not learn, and what all share. */
+/* Interruption predictors of the kit: those that do not learn, and what all share.  test_spottune.c
+ * has the golden cases. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <jansson.h>
 #include <espalier/kit/interrupt.h>
 
 #define MINUTE (60 * ESPL_SECOND)
@@ -212,45 +212,4 @@ Test(interrupt, algorithm_2_from_records)
 	    1e-12);
 	cr_expect_gt(espl_alg2_at(prices, 62, 61 * MINUTE), dollars[60]);
 	cr_expect(isnan(espl_alg2_at(prices, 62, 60 * MINUTE)));
-}
-
-static json_t *
-load_cases(void)
-{
-	const char *path = getenv("ESPALIER_SPOTTUNE_CASES"), *top = getenv("abs_top_srcdir");
-	char text[4096];
-
-	(void)snprintf(text, sizeof text, "%s/../shared/golden/spottune.json",
-	    top != NULL ? top : ".");
-	return json_load_file(path != NULL ? path : text, 0, NULL);
-}
-
-Test(interrupt, golden_weights)
-{
-	json_t *all = load_cases(), *entry;
-	uint32_t count = 0;
-	size_t i;
-
-	if (all == NULL)
-		cr_skip("no golden cases: set ESPALIER_SPOTTUNE_CASES");
-	json_array_foreach (json_object_get(all, "cases"), i, entry) {
-		json_t *in = json_object_get(entry, "input"),
-		       *out = json_object_get(entry, "expected");
-		double raw, share, printed, divided;
-
-		if (strcmp(json_string_value(json_object_get(entry, "kind")), "eq3") != 0)
-			continue;
-		raw = json_number_value(json_object_get(in, "p_hat"));
-		share = json_number_value(json_object_get(in, "phi_plus"));
-		printed = json_number_value(json_object_get(out, "printed"));
-		divided = json_number_value(json_object_get(out, "unweighted"));
-		cr_expect_float_eq(espl_correct_weights(raw, share, ESPL_CORRECT_PAPER), printed,
-		    1e-9 * printed);
-		cr_expect_float_eq(espl_correct_weights(raw, share, ESPL_CORRECT_UNWEIGHT), divided,
-		    1e-9 * divided);
-		cr_expect_eq(espl_correct_weights(raw, share, ESPL_CORRECT_NONE), raw);
-		count++;
-	}
-	cr_expect_gt(count, 1);
-	json_decref(all);
 }

@@ -1,6 +1,7 @@
-/* Golden cases of SpotTune, from the file that ESPALIER_SPOTTUNE_CASES names: one function for each
- * kind of case. */
+/* All golden cases of SpotTune, from the file that ESPALIER_SPOTTUNE_CASES names: one function for
+ * each kind of case. */
 #include <criterion/criterion.h>
+#include <espalier/kit/extrapolate.h>
 #include <espalier/kit/interrupt.h>
 #include <jansson.h>
 #include <math.h>
@@ -34,11 +35,30 @@ check_alg2(const char *name, const json_t *in, const json_t *out, double toleran
 	size_t count = json_array_size(list);
 	double *prices = espl__alloc((count + 1) * sizeof *prices);
 
+	double most;
+
+	cr_assert_geq(count, 61, "%s", name);
 	for (size_t i = 0; i < count; i++)
 		prices[i] = strtod(json_string_value(json_array_get(list, i)), NULL);
-	expect_close(name, espl_alg2_max_price(prices, (uint32_t)count),
-	    number_at(out, "max_price"), tolerance);
+	most = espl_alg2_max_price(prices, (uint32_t)count);
+	expect_close(name, most, number_at(out, "max_price"), tolerance);
+	if (json_object_get(out, "kept_sum") != NULL) /* what is left of 59 changes */
+		expect_close(name, (most - prices[count - 1]) * 0.6 * 59,
+		    number_at(out, "kept_sum"), tolerance);
 	free(prices);
+}
+
+/* Eq. 3, as printed and as it undoes the weights. */
+static void
+check_eq3(const char *name, const json_t *in, const json_t *out, double tolerance)
+{
+	double raw = number_at(in, "p_hat"), share = number_at(in, "phi_plus");
+
+	expect_close(name, espl_correct_weights(raw, share, ESPL_CORRECT_PAPER),
+	    number_at(out, "printed"), tolerance);
+	expect_close(name, espl_correct_weights(raw, share, ESPL_CORRECT_UNWEIGHT),
+	    number_at(out, "unweighted"), tolerance);
+	cr_expect_eq(espl_correct_weights(raw, share, ESPL_CORRECT_NONE), raw, "%s", name);
 }
 
 /* Eq. 2, and which type is chosen. */
@@ -49,6 +69,7 @@ check_step_cost(const char *name, const json_t *in, const json_t *out, double to
 	size_t count = json_array_size(wanted);
 	double *cost = espl__alloc((count + 1) * sizeof *cost);
 
+	cr_assert_gt(count, 0, "%s", name);
 	for (size_t i = 0; i < count; i++) {
 		cost[i] =
 		    spottune_step_cost(json_number_value(
@@ -62,6 +83,62 @@ check_step_cost(const char *name, const json_t *in, const json_t *out, double to
 	cr_expect_eq(spottune_least(cost, (uint32_t)count), (uint32_t)number_at(out, "choice"),
 	    "%s", name);
 	free(cost);
+}
+
+/* A learning curve, and EarlyCurve with the case's constants; points are to be freed. */
+static struct espl_point *
+read_curve(const json_t *in, uint32_t *count, struct espl_extrapolator *e)
+{
+	const json_t *list = json_object_get(in, "metric");
+	double first = json_number_value(json_object_get(in, "first_step")); /* 0: not given */
+	struct espl_point *points = espl__alloc((json_array_size(list) + 1) * sizeof *points);
+	char text[200];
+
+	cr_assert_null(espl_extrapolator_read(e, "earlycurve", text, sizeof text), "%s", text);
+	e->xi = number_at(in, "xi");
+	e->eps = number_at(in, "eps");
+	*count = (uint32_t)json_array_size(list);
+	for (uint32_t i = 0; i < *count; i++)
+		points[i] = (struct espl_point){ i + (first > 0 ? first : 1),
+			json_number_value(json_array_get(list, i)) };
+	return points;
+}
+
+/* Eq. 7. */
+static void
+check_stages(const char *name, const json_t *in, const json_t *out, double tolerance)
+{
+	const json_t *starts = json_object_get(out, "starts");
+	struct espl_extrapolator e;
+	uint32_t count, got[16];
+	struct espl_point *points = read_curve(in, &count, &e);
+
+	(void)tolerance;
+	cr_assert_gt(json_array_size(starts), 0, "%s", name);
+	cr_assert_eq(espl_curve_stages(&e, points, count, got, 16), json_array_size(starts), "%s",
+	    name);
+	for (uint32_t i = 0; i < json_array_size(starts); i++)
+		cr_expect_eq(got[i], json_integer_value(json_array_get(starts, i)), "%s", name);
+	free(points);
+}
+
+static void
+check_earlycurve(const char *name, const json_t *in, const json_t *out, double tolerance)
+{
+	const char *transform = json_string_value(json_object_get(in, "transform"));
+	struct espl_extrapolator e;
+	uint32_t count;
+	double got;
+	struct espl_point *points = read_curve(in, &count, &e);
+
+	cr_assert_not_null(transform, "%s", name);
+	cr_assert(strcmp(transform, "none") == 0 || strcmp(transform, "1-x") == 0, "%s: %s", name,
+	    transform);
+	e.ceiling = strcmp(transform, "none") != 0;
+	cr_expect_eq(espl_extrapolate(&e, points, count, number_at(in, "max_trial_steps"), &got),
+	    ESPL_EXTRAPOLATED_FIT, "%s", name);
+	expect_close(name, got, number_at(out, "prediction"), tolerance);
+	free(points);
 }
 
 static espl_time
@@ -112,18 +189,23 @@ check_billing(const char *name, const json_t *in, const json_t *out, double tole
 static const struct {
 	const char *kind;
 	void (*check)(const char *name, const json_t *in, const json_t *out, double tolerance);
-	uint32_t least; /* cases of it that the file has */
 } kinds[] = {
-	{ "alg2", check_alg2, 2 },
-	{ "step_cost", check_step_cost, 3 },
-	{ "billing", check_billing, 3 },
+	{ "alg2", check_alg2 },
+	{ "eq3", check_eq3 },
+	{ "step_cost", check_step_cost },
+	{ "stages", check_stages },
+	{ "earlycurve", check_earlycurve },
+	{ "billing", check_billing },
 };
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 Test(spottune, golden)
 {
 	const char *path = getenv("ESPALIER_SPOTTUNE_CASES"), *top = getenv("abs_top_srcdir");
+	uint32_t of[KINDS] = { 0 };
 	char text[4096];
-	json_t *all;
+	json_t *all, *entry;
+	size_t i, k;
 
 	(void)snprintf(text, sizeof text, "%s/../shared/golden/spottune.json",
 	    top != NULL ? top : ".");
@@ -132,22 +214,21 @@ Test(spottune, golden)
 		cr_skip("no golden cases: ESPALIER_SPOTTUNE_CASES is not set, and there is no %s",
 		    text);
 	cr_assert_not_null(all, "%s cannot be read", path);
-	for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-		uint32_t count = 0;
-		json_t *entry;
-		size_t i;
+	json_array_foreach (json_object_get(all, "cases"), i, entry) {
+		const char *kind = json_string_value(json_object_get(entry, "kind"));
+		const char *name = json_string_value(json_object_get(entry, "name"));
 
-		json_array_foreach (json_object_get(all, "cases"), i, entry) {
-			if (strcmp(json_string_value(json_object_get(entry, "kind")),
-				kinds[k].kind) != 0)
-				continue;
-			kinds[k].check(json_string_value(json_object_get(entry, "name")),
-			    json_object_get(entry, "input"), json_object_get(entry, "expected"),
-			    number_at(entry, "tolerance_rel"));
-			count++;
-		}
-		cr_expect_geq(count, kinds[k].least, "only %u cases of %s", count, kinds[k].kind);
+		cr_assert(kind != NULL && name != NULL, "case %zu has no kind or no name", i + 1);
+		for (k = 0; k < KINDS && strcmp(kind, kinds[k].kind) != 0; k++)
+			;
+		cr_assert_lt(k, KINDS, "%s: '%s' is not a known kind", name, kind);
+		kinds[k].check(name, json_object_get(entry, "input"),
+		    json_object_get(entry, "expected"), number_at(entry, "tolerance_rel"));
+		of[k]++;
 	}
+	for (k = 0; k < KINDS; k++)
+		cr_expect_geq(of[k], 2, "only %u cases of %s", of[k], kinds[k].kind);
+	cr_expect_geq(i, 14, "only %zu cases", i);
 	json_decref(all);
 }
 
