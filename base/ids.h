@@ -40,6 +40,18 @@ espl__checkpoint_name(const char *name, uint64_t *trial, uint64_t *checkpoint)
 	return strcmp(name, again) == 0 ? 0 : -1;
 }
 
+/* Parses "TRIAL/output", as movers name a trial's own output directory. 0; -1: it is not one. */
+static inline int
+espl__output_name(const char *name, uint64_t *trial)
+{
+	char again[64];
+
+	if (sscanf(name, "%20" SCNu64 "/output", trial) != 1)
+		return -1;
+	(void)snprintf(again, sizeof again, "%" PRIu64 "/output", *trial);
+	return strcmp(name, again) == 0 ? 0 : -1;
+}
+
 /* The copy of a search's files, below the directory of the run: 1; else 0. */
 static inline int
 espl__is_files_name(const char *name)
@@ -82,8 +94,8 @@ espl__trial_dir(const char *dir, uint64_t trial)
 	return espl__format("%s/experiments/%llu/trials/%llu", dir, search, number);
 }
 
-/* Where the directory of this name, a checkpoint's or that of a search's files, is below the run
- * directory.  Malloc'd; NULL if it is not such a name. */
+/* Where the directory of this name, a checkpoint's, a trial's output or a search's files, is below
+ * the run directory.  Malloc'd; NULL if it is not such a name. */
 static inline char *
 espl__named_place(const char *dir, const char *name)
 {
@@ -92,6 +104,12 @@ espl__named_place(const char *dir, const char *name)
 
 	if (espl__is_files_name(name))
 		return espl__format("%s/%s", dir, name);
+	if (espl__output_name(name, &trial) == 0) {
+		trial_dir = espl__trial_dir(dir, trial);
+		place = espl__format("%s/output", trial_dir);
+		free(trial_dir);
+		return place;
+	}
 	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
 		return NULL;
 	trial_dir = espl__trial_dir(dir, trial);

@@ -270,7 +270,8 @@ struct espl__real {
 	int agents_lost;  /* in this run: they may have left directories */
 	int log_lost;     /* a log could not be written, and the warning was given */
 	int64_t gangs_at; /* tick of the last look at the gangs */
-	struct espl__moved moved[2]; /* from and to private nodes that are gone */
+	/* from and to private nodes that are gone; output files from there */
+	struct espl__moved moved[ESPL__MOVED_KINDS];
 	struct espl__compute_job *jobs;
 	int s3_said;
 	struct espl__s3 *s3; /* NULL: no bucket is used */

@@ -22,10 +22,11 @@ espl__mover_new(const struct espl__mover_ops *ops, uint64_t first)
 }
 
 const struct espl__moved *
-espl__mover_sums(const struct espl__mover *m, int outgoing)
+espl__mover_sums(const struct espl__mover *m, int kind)
 {
 	ESPL__CHECK(m, MOVER);
-	return &m->sums[outgoing != 0];
+	ESPL__ASSERT(kind >= 0 && kind < ESPL__MOVED_KINDS);
+	return &m->sums[kind];
 }
 
 void
@@ -57,6 +58,24 @@ espl__mover_put(struct espl__mover *m, const char *name)
 	ESPL__CHECK(m, MOVER);
 	ESPL__ASSERT(strlen(name) < ESPL__MOVE_NAME);
 	(void)espl__move_add(m, name, 1, 0, ESPL__MOVE_WAITING);
+	espl__mover_open(m);
+}
+
+void
+espl__mover_cancel(struct espl__mover *m, const char *name)
+{
+	struct espl__move *v = espl__move_by_name(m, name, 1);
+
+	ESPL__CHECK(m, MOVER);
+	if (v == NULL || !v->loose || v->asked)
+		return;
+	if (v->stage == ESPL__MOVE_OFFERED || v->stage == ESPL__MOVE_SENDING) {
+		struct espl__diag diag = ESPL__DIAG_INIT;
+
+		(void)espl__fail(&diag, ESPL_E_CONFIG, "it took too long");
+		espl__move_tell_end(m, ESPL__MSG_TREE_GONE, v, &diag);
+	}
+	espl__move_end(v);
 	espl__mover_open(m);
 }
 
@@ -114,8 +133,12 @@ espl__mover_busy(const struct espl__mover *m, const char *prefix, int64_t since)
 static void
 check_place(struct espl__move *v)
 {
-	v->same = espl__stored_digest(v->place) == v->digest;
-	if (!v->same)
+	if (v->loose && v->size > ESPL__OUTPUT_STREAM)
+		(void)espl__fail(&v->diag, ESPL_E_CONFIG, "it is too large");
+	else if (v->loose)
+		(void)espl__output_unpack_open(&v->output_unpack, v->place, &v->diag);
+	v->same = !v->loose && espl__stored_digest(v->place) == v->digest;
+	if (!v->same && !v->loose)
 		(void)espl__unpack_open(&v->unpack, v->place, v->digest, &v->diag);
 }
 
@@ -124,6 +147,12 @@ open_place(struct espl__move *v)
 {
 	struct espl__stored at = { 0 };
 
+	if (v->loose) {
+		(void)espl__output_pack_open(&v->output_pack, v->place, &v->diag);
+		v->pack.digest = v->output_pack.digest;
+		v->pack.size = v->output_pack.size;
+		return;
+	}
 	v->stored =
 	    v->mover->ops.store != NULL && espl__stored_read(v->place, &at, NULL) == ESPL_OK;
 	v->pack.digest = at.digest;
@@ -134,8 +163,20 @@ open_place(struct espl__move *v)
 }
 
 static void
+write_outputs(struct espl__move *v)
+{
+	(void)espl__output_unpack_write(&v->output_unpack, v->block.data, v->block.size, &v->diag);
+	if (v->diag.status == ESPL_OK && v->known + v->block.size == v->size)
+		(void)espl__output_unpack_close(&v->output_unpack, &v->diag);
+}
+
+static void
 write_block(struct espl__move *v)
 {
+	if (v->loose) {
+		write_outputs(v);
+		return;
+	}
 	(void)espl__unpack_write(&v->unpack, v->block.data, v->block.size, &v->diag);
 	if (v->diag.status == ESPL_OK && v->known + v->block.size == v->size)
 		(void)espl__unpack_close(&v->unpack, &v->diag);
@@ -145,10 +186,12 @@ void
 espl__move_work(struct espl__move *v)
 {
 	ESPL__CHECK(v, MOVE);
-	if (v->place == NULL)
+	if (v->place == NULL || (v->loose && v->asked))
 		(void)espl__fail(&v->diag, ESPL_E_CONFIG, "there can be no such directory");
 	else if (v->stage == ESPL__MOVE_OPENING)
 		open_place(v);
+	else if (v->stage == ESPL__MOVE_SENDING && v->loose)
+		(void)espl__output_pack_read(&v->output_pack, READ_STEP, &v->block, &v->diag);
 	else if (v->stage == ESPL__MOVE_SENDING)
 		(void)espl__pack_read(&v->pack, READ_STEP, &v->block, &v->diag);
 	else if (v->stage == ESPL__MOVE_CHECKING)

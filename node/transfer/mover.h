@@ -1,10 +1,13 @@
-/* mover.h - sealed directories (checkpoint/checkpoint.h) that move over the channel between driver
- * and agent.
+/* mover.h - sealed directories (checkpoint/checkpoint.h), and output directories of trials
+ * (transfer/outputs.h), that move over the channel between driver and agent.
  *
  * Each end has a mover.  A directory has a name, the same at both ends, and each end knows the
  * place that belongs to it.  `put` gives the other end what is here; `get` asks it for what is
  * there. Whatever has the digest already is not sent again, so that both can be repeated at any
  * time.
+ *
+ * An output directory can only be put.  Its chunks come after those of all sealed ones, and it
+ * never goes to a bucket.
  *
  * What moves is cut into chunks, which wait until the other end has taken those before.  How much
  * may be on its way follows from how long that takes: a chunk never waits behind more than a
@@ -30,7 +33,8 @@ struct espl__mover_ops {
 	char *(*place)(void *ctx, const char *name);
 	/* Calls espl__move_work in a thread, then espl__move_done in the loop. */
 	void (*work)(void *ctx, struct espl__move *);
-	/* The directory is durable at the other end, or never will be (diag). */
+	/* The directory is durable at the other end, or never will be (diag).  Of an output
+	 * directory, the text says what is missing there although the status is ESPL_OK. */
 	void (*put)(void *ctx, const char *name, const struct espl__diag *);
 	/* It is durable here, because it was asked for or put by the other end; or it was asked
 	 * for and cannot be had (diag). */
@@ -55,6 +59,8 @@ struct espl__mover *espl__mover_new(const struct espl__mover_ops *, uint64_t fir
 /* Calls none of the ops from now on; freed when the last task is done. */
 void espl__mover_free(struct espl__mover *);
 void espl__mover_put(struct espl__mover *, const char *name);
+/* An output directory need not be put any more.  What has arrived of it stays. */
+void espl__mover_cancel(struct espl__mover *, const char *name);
 void espl__mover_get(struct espl__mover *, const char *name); /* once, if asked for twice */
 void espl__mover_restart(struct espl__mover *);
 /* Takes a message; -1: it is not one of a mover. */
@@ -63,7 +69,8 @@ int espl__mover_receive(struct espl__mover *, uint8_t type, struct espl__reader 
 size_t espl__mover_pump(struct espl__mover *, struct espl__buf *out, size_t most, int64_t now);
 /* Whether anything moves whose name begins like this, and has made progress since the tick. */
 int espl__mover_busy(const struct espl__mover *, const char *prefix, int64_t since);
-const struct espl__moved *espl__mover_sums(const struct espl__mover *, int outgoing);
+enum { ESPL__MOVED_IN = 0, ESPL__MOVED_OUT, ESPL__MOVED_OUTPUTS, ESPL__MOVED_KINDS };
+const struct espl__moved *espl__mover_sums(const struct espl__mover *, int kind);
 
 /* For callers that use a bucket. */
 struct espl__move_view {

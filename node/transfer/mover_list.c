@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/ids.h"
 #include "base/mem.h"
 #include "checkpoint/checkpoint.h"
 #include "transfer/mover_private.h"
@@ -12,11 +13,13 @@ espl__move_add(struct espl__mover *m, const char *name, int outgoing, int asked,
     enum espl__move_stage stage)
 {
 	struct espl__move *v = espl__alloc(sizeof *v), **at = &m->moves;
+	uint64_t trial;
 
 	v->magic = ESPL__MOVE_MAGIC;
 	v->mover = m;
 	v->name = espl__strdup(name);
 	v->place = m->ops.place(m->ops.ctx, name);
+	v->loose = espl__output_name(name, &trial) == 0;
 	v->outgoing = outgoing;
 	v->asked = asked;
 	v->stage = stage;
@@ -60,6 +63,8 @@ free_move(struct espl__move *v)
 		m->ops.gone(m->ops.ctx, v);
 	espl__pack_close(&v->pack);
 	espl__unpack_drop(&v->unpack);
+	espl__output_pack_close(&v->output_pack);
+	espl__output_unpack_drop(&v->output_unpack);
 	espl__buf_free(&v->ready);
 	espl__buf_free(&v->block);
 	free(v->name);
@@ -173,7 +178,8 @@ espl__move_read_end(struct espl__reader *r, struct espl__diag *diag)
 void
 espl__move_sum(const struct espl__move *v, int64_t now)
 {
-	struct espl__moved *sum = &v->mover->sums[v->outgoing];
+	struct espl__moved *sum =
+	    &v->mover->sums[v->loose ? (int)ESPL__MOVED_OUTPUTS : v->outgoing != 0];
 
 	sum->count++;
 	sum->bytes += v->size;

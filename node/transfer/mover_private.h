@@ -10,6 +10,7 @@
 #define ESPL__MOVER_PRIVATE_H
 #include "node/wire.h"
 #include "transfer/mover.h"
+#include "transfer/outputs.h"
 #include "transfer/pack.h"
 
 #define ESPL__MOVE_WINDOW ((size_t)16 << 10) /* the smallest */
@@ -33,6 +34,7 @@ struct espl__move {
 	struct espl__mover *mover;
 	char *name, *place;
 	int outgoing;
+	int loose; /* a trial's output directory: not sealed */
 	int asked; /* outgoing: by the other end; incoming: by us */
 	enum espl__move_stage stage;
 	int working, over; /* a task has it; it is of no more use */
@@ -40,12 +42,14 @@ struct espl__move {
 	int stored;        /* outgoing: it is in a bucket */
 	void *slot;        /* the user's */
 	uint64_t serial, digest, size;
-	uint64_t passed, known;        /* sent and taken there; or received and written here */
-	uint64_t told;                 /* incoming: taken, as the sender knows */
-	uint64_t probe;                /* when that much is taken there: a measurement */
-	int64_t probe_at, since;       /* since: of the offer */
-	struct espl__pack pack;        /* outgoing */
-	struct espl__unpack unpack;    /* incoming */
+	uint64_t passed, known;     /* sent and taken there; or received and written here */
+	uint64_t told;              /* incoming: taken, as the sender knows */
+	uint64_t probe;             /* when that much is taken there: a measurement */
+	int64_t probe_at, since;    /* since: of the offer */
+	struct espl__pack pack;     /* outgoing */
+	struct espl__unpack unpack; /* incoming */
+	struct espl__output_pack output_pack; /* the same, of one that is loose */
+	struct espl__output_unpack output_unpack;
 	struct espl__buf ready, block; /* block: the task's */
 	size_t at;                     /* in ready */
 	int read_all;
@@ -67,7 +71,7 @@ struct espl__mover {
 	int alone;           /* so many of them to go */
 	int64_t alone_at;    /* not before */
 	int64_t moved_at;
-	struct espl__moved sums[2]; /* [outgoing] */
+	struct espl__moved sums[ESPL__MOVED_KINDS]; /* by espl__mover_sums */
 };
 
 /* mover_list.c */

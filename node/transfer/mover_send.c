@@ -1,4 +1,5 @@
 /* mover_send.c - the end that has a directory: offers it, and sends chunks as they are taken. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,24 +13,27 @@
 #define CHUNK_MOST ((size_t)64 << 10)
 #define DELAY (MS / 2) /* and half of the least: chunks queue */
 #define ALONE_EVERY (2000 * MS)
-#define ALONE 4   /* chunks, one by one: the soonest counts */
-#define ROUND 8   /* measurements that count */
-#define SENDERS 4 /* directories on their way at once */
+#define ALONE 4         /* chunks, one by one: the soonest counts */
+#define ROUND 8         /* measurements that count */
+#define SENDERS 4       /* directories on their way at once */
+#define LOOSE_SENDERS 8 /* and those that are loose: a large one must not stop the others */
 
 void
 espl__mover_open(struct espl__mover *m)
 {
-	unsigned count = 0;
+	static const unsigned most[] = { SENDERS, LOOSE_SENDERS };
+	unsigned counts[2] = { 0, 0 }; /* [loose] */
 
 	for (struct espl__move *v = m->moves; v != NULL; v = v->next)
-		count += v->outgoing && !v->over && v->stage != ESPL__MOVE_WAITING;
-	for (struct espl__move *v = m->moves; v != NULL && count < SENDERS; v = v->next) {
-		if (!v->outgoing || v->over || v->stage != ESPL__MOVE_WAITING)
+		counts[v->loose] += v->outgoing && !v->over && v->stage != ESPL__MOVE_WAITING;
+	for (struct espl__move *v = m->moves; v != NULL; v = v->next) {
+		if (!v->outgoing || v->over || v->stage != ESPL__MOVE_WAITING ||
+		    counts[v->loose] >= most[v->loose])
 			continue;
 		v->stage = ESPL__MOVE_OPENING;
 		v->serial = ++m->serial;
+		counts[v->loose]++;
 		espl__move_start(v);
-		count++;
 	}
 }
 
@@ -42,6 +46,18 @@ fail_sending(struct espl__move *v)
 	if (v->asked || v->stage != ESPL__MOVE_OPENING)
 		espl__move_tell_end(m, ESPL__MSG_TREE_GONE, v, &v->diag);
 	espl__move_finish(v, !v->asked, &v->diag);
+	espl__mover_open(m);
+}
+
+/* The other end has all of it, or nothing was to be sent. */
+static void
+finish_loose(struct espl__move *v)
+{
+	struct espl__mover *m = v->mover;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	(void)snprintf(diag.text, sizeof diag.text, "%s", v->output_pack.note);
+	espl__move_finish(v, 1, &diag);
 	espl__mover_open(m);
 }
 
@@ -58,6 +74,10 @@ espl__move_opened(struct espl__move *v, int64_t now)
 {
 	if (v->diag.status != ESPL_OK) {
 		fail_sending(v);
+		return;
+	}
+	if (v->stage == ESPL__MOVE_OPENING && v->loose && v->pack.size == 0) {
+		finish_loose(v); /* nothing is new */
 		return;
 	}
 	if (v->stage == ESPL__MOVE_OPENING) {
@@ -126,6 +146,11 @@ take_kept(struct espl__move *v, const struct espl__diag *diag, int64_t now)
 	m->moved_at = now;
 	if (diag->status == ESPL_OK && v->stage != ESPL__MOVE_OFFERED)
 		espl__move_sum(v, now);
+	if (diag->status == ESPL_OK && v->loose) {
+		espl__output_sent(v->place);
+		finish_loose(v);
+		return;
+	}
 	espl__move_finish(v, !v->asked, diag);
 	espl__mover_open(m);
 }
@@ -140,18 +165,26 @@ chunk_of(const struct espl__mover *m)
 	return size < CHUNK_LEAST || m->alone ? CHUNK_LEAST : size > CHUNK_MOST ? CHUNK_MOST : size;
 }
 
-/* The next sender that has something, each in its turn. */
+/* The next sender of this kind that has something, each in its turn. */
 static struct espl__move *
-next_sender(struct espl__mover *m)
+find_sender(struct espl__mover *m, int loose)
 {
 	struct espl__move *v = m->turn != NULL ? m->turn->next : m->moves;
 
 	for (int wrapped = 0; wrapped < 2; wrapped++, v = m->moves)
 		for (; v != NULL; v = v->next)
 			if (v->outgoing && !v->over && v->stage == ESPL__MOVE_SENDING &&
-			    v->at < v->ready.size)
+			    v->at < v->ready.size && v->loose == loose)
 				return v;
 	return NULL;
+}
+
+static struct espl__move *
+next_sender(struct espl__mover *m)
+{
+	struct espl__move *v = find_sender(m, 0);
+
+	return v != NULL ? v : find_sender(m, 1);
 }
 
 static void

@@ -73,7 +73,7 @@ espl__move_written(struct espl__move *v, int64_t now)
 	}
 	if (v->stage == ESPL__MOVE_CHECKING) {
 		v->stage = ESPL__MOVE_TAKING;
-		if (m->ops.store != NULL) {
+		if (m->ops.store != NULL && !v->loose) {
 			espl__move_store(v);
 			return;
 		}
