@@ -68,7 +68,8 @@
  *            more of the trial's log on a private node; the next when this was answered by TAILED
  *
  * in both directions, between the movers of both ends (transfer/mover.h); the sender of a directory
- * numbers its offers
+ * numbers its offers. Names: "files", "experiments/N/files", "TRIAL/checkpoint-N", and from agents
+ * "TRIAL/output", whose content is that of transfer/outputs.h
  *   TREE_ASK    str name
  *   TREE_OFFER  v64 number, str name, u64 digest, v64 bytes
  *   TREE_WANT   v64 number

@@ -1,5 +1,5 @@
-/* real_relay.c - nodes with private disks: copies their checkpoints and logs into the run
- * directory, and checkpoints from there to them.
+/* real_relay.c - nodes with private disks: copies their checkpoints, logs and output files into the
+ * run directory, and checkpoints from there to them.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -224,8 +224,8 @@ espl__real_relay_begin(struct espl__ragent *agent)
 		return;
 	}
 	espl__log(ESPL_INFO,
-	    "node %llu%s%s does not see the run directory: its checkpoints and logs are sent over "
-	    "the connection",
+	    "node %llu%s%s does not see the run directory: its checkpoints, logs and output files "
+	    "are sent over the connection",
 	    (unsigned long long)lease->id, lease->provider_id != NULL ? ", " : "",
 	    lease->provider_id != NULL ? lease->provider_id : "");
 }
@@ -234,7 +234,7 @@ void
 espl__real_relay_end(struct espl__ragent *agent)
 {
 	ESPL__CHECK(agent, RAGENT);
-	for (int i = 0; agent->mover != NULL && i < 2; i++) {
+	for (int i = 0; agent->mover != NULL && i < ESPL__MOVED_KINDS; i++) {
 		const struct espl__moved *sum = espl__mover_sums(agent->mover, i);
 
 		agent->real->moved[i].count += sum->count;
@@ -306,6 +306,9 @@ espl__real_relay_report(const struct espl__real *real)
 		files |= real->kinds[i] != NULL && real->kinds[i]->directory != NULL;
 	print_moved(&real->moved[0], "checkpoint", "from", &text);
 	print_moved(&real->moved[1], files ? "transfer" : "checkpoint", "to", &text);
+	if (real->s3 == NULL)
+		print_moved(&real->moved[ESPL__MOVED_OUTPUTS], "transfer", "of output files from",
+		    &text);
 	if (text.size > 0)
 		espl__log(ESPL_INFO, "%s: %s",
 		    real->s3 != NULL ? "sent through the bucket" : "sent over connections",

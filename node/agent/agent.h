@@ -15,6 +15,7 @@
  *   agent_leave.c     the end of an agent that no driver has come back to
  *   agent_home.c      the directory of an agent that does not see the run's
  *   agent_relay.c     ... whose checkpoints and logs are sent to the driver
+ *   agent_outputs.c   ... and what trials write to ESPALIER_OUTPUT, too
  *   agent_courier.c   ... or in a bucket, to and from which they are carried
  *   agent_env.c       what a rank finds in its environment
  *   agent_sup.c       the supervisor of each rank
@@ -92,6 +93,14 @@ struct espl__gang_steps {
 	void (*saved)(struct espl__agent_gang *, uint64_t iteration, const struct espl__diag *);
 };
 
+/* Files of ESPALIER_OUTPUT on a private node. */
+enum espl__agent_outputs {
+	ESPL__OUTPUTS_NOW_AND_THEN = 0, /* sent while the trial runs */
+	ESPL__OUTPUTS_WAIT,             /* it has ended; an earlier way of them has not */
+	ESPL__OUTPUTS_LAST,             /* sent for the last time */
+	ESPL__OUTPUTS_DONE
+};
+
 #define ESPL__AGENT_GANG_MAGIC 0x6b6d6f64u
 struct espl__agent_gang {
 	uint32_t magic; /* ESPL__AGENT_GANG_MAGIC */
@@ -144,6 +153,10 @@ struct espl__agent_gang {
 	int lacks_files;    /* for the files of the search */
 	const char *wanted; /* its working directory as the driver knows it */
 	char *files;        /* the search's files, on a private node; NULL none */
+	enum espl__agent_outputs outputs;
+	/* when they were last sent, or their last way began; when they are sent next, 0: after
+	 * those that are being sent */
+	int64_t outputs_begun, outputs_at;
 };
 
 struct espl__reserved {
@@ -173,7 +186,7 @@ struct espl__agent {
 	char *run_dir;       /* of HELLO, if dir is another one */
 	/* NULL: the run directory is seen here */
 	struct espl__mover *mover;
-	int output_told; /* that ESPALIER_OUTPUT is lost with this node */
+	int outputs_told; /* kinds of losses of output files that were reported */
 	struct espl__courier_run *couriers;
 	struct espl__tail *tails;
 	uint32_t tail_count, tail_cap;
@@ -287,6 +300,13 @@ int espl__relay_files(struct espl__agent_gang *);
 void espl__relay_fetch(struct espl__agent_gang *); /* then espl__files_verify */
 /* Nothing of it is still to be sent.  Anywhere. */
 int espl__relay_settled(struct espl__agent_gang *);
+/* agent_outputs.c: only where the run directory is not visible */
+/* A put has ended: 1, if it was one of output files. */
+int espl__outputs_put(struct espl__agent *, const char *name, const struct espl__diag *);
+/* The gang has ended otherwise: 1, if its end need not wait for its output files. */
+int espl__outputs_settled(struct espl__agent_gang *);
+/* Of a gang that was launched.  Sends what is due; returns the next deadline (0 none). */
+int64_t espl__outputs_tend(struct espl__agent_gang *, int64_t now);
 /* agent_courier.c: for movers */
 struct espl__move;
 /* How a directory was not fetched: its courier died; the bucket did not give it. */

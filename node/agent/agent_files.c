@@ -180,35 +180,12 @@ leave_dir(struct espl__held *h, struct removal **r)
 	let_go(h);
 }
 
-/* On a private node nothing sends them. */
-static void
-warn_output(const struct espl__agent_gang *g)
-{
-	struct espl__agent *a = g->agent;
-	char *path = espl__format("%s/output", g->dir);
-	DIR *dir = a->mover != NULL && !a->output_told ? espl__dir_open(path) : NULL;
-	struct dirent *e;
-
-	while (dir != NULL && !a->output_told && (e = readdir(dir)) != NULL)
-		a->output_told = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-	if (dir != NULL && a->output_told)
-		espl__agent_log(a, ESPL_WARN,
-		    "trial %" PRIu64 " has written files to ESPALIER_OUTPUT, which are removed at "
-		    "the end of the run: from a node that does not see the run directory only "
-		    "checkpoints and logs are sent; let it write them to a disk that stays",
-		    g->start.trial);
-	if (dir != NULL)
-		closedir(dir);
-	free(path);
-}
-
 void
 espl__files_leave(struct espl__agent_gang *g)
 {
 	struct removal *r = NULL;
 
 	ESPL__CHECK(g, AGENT_GANG);
-	warn_output(g);
 	leave_dir(&g->saving, &r);
 	for (uint32_t i = 0; i < g->start.rank_count; i++)
 		leave_dir(&g->ranks[i].scratch, &r);

@@ -1,5 +1,5 @@
 /* agent_relay.c - an agent with a private disk: checkpoints and logs are sent to the driver, and
- * checkpoints are received from it.
+ * checkpoints are received from it.  Output files: agent_outputs.c.
  *
  * {"saved": n} reaches the driver when the checkpoint is durable there. A trial never waits for
  * this; but it has not ended before its last checkpoint and the end of its log have arrived.
@@ -148,7 +148,8 @@ on_put(void *ctx, const char *name, const struct espl__diag *diag)
 	struct espl__agent *a = ctx;
 	uint64_t trial, checkpoint;
 
-	if (espl__checkpoint_name(name, &trial, &checkpoint) != 0)
+	if (espl__outputs_put(a, name, diag) ||
+	    espl__checkpoint_name(name, &trial, &checkpoint) != 0)
 		return;
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
@@ -369,7 +370,7 @@ espl__relay_settled(struct espl__agent_gang *g)
 	t = find_tail(g->agent, g->start.trial);
 	if (!t->waiting && g->launched)
 		send_tail(g, t);
-	return !t->waiting;
+	return !t->waiting && espl__outputs_settled(g);
 }
 
 /* ---- the agent's turns -------------------------------------------------------------------- */
@@ -384,6 +385,7 @@ espl__relay_tend(struct espl__agent *a, int64_t now)
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 		struct espl__tail *t;
+		int64_t outputs_at;
 
 		if (g->fetch_at != 0 && now >= g->fetch_at)
 			espl__relay_fetch(g);
@@ -398,6 +400,9 @@ espl__relay_tend(struct espl__agent *a, int64_t now)
 		}
 		if (!t->waiting && (next == 0 || t->at < next))
 			next = t->at;
+		outputs_at = espl__outputs_tend(g, now);
+		if (outputs_at != 0 && (next == 0 || outputs_at < next))
+			next = outputs_at;
 	}
 	for (;;) {
 		size_t unsent;
