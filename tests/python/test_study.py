@@ -330,6 +330,23 @@ class Studies(unittest.TestCase):
                 self.assertFalse(later.done())
                 study.tell(trials[0], 0)
                 self.assertEqual(later.result(20).until, 2)
+        # What another Study of this thread has, as one of an interrupted cell that a traceback keeps.
+        with espalier.open({**SEARCH, "algorithm": HALVING}, "t") as study, espalier.open("t") as other:
+            study.tell_all((trial, 1) for trial in study.ask(3))
+            self.assertEqual(other.ask().id, 3)
+            self.assertEqual(study.ask().id, 3)
+            with self.assertRaisesRegex(RuntimeError, "until open ones are told: 3 "):
+                study.ask()
+            self.assertEqual(other.status()["waiting"], 0)
+        with espalier.open("t") as study:      # one thread asks, and others evaluate
+            with concurrent.futures.ThreadPoolExecutor(3) as pool:
+                jobs = [pool.submit(self.late, study, trial) for trial in study]
+        self.assertEqual([job.result().verdict for job in jobs][-1], "stop")
+
+    @staticmethod
+    def late(study, trial):
+        time.sleep(0.1)
+        return study.tell(trial, square(trial.params))
 
     def test_the_same_seed(self):
         config = {**SEARCH, "algorithm": {"use": "tpe", "trials": 25, "iterations_max": 1}}

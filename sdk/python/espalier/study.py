@@ -83,6 +83,7 @@ class Study:
         self._lock = threading.RLock()
         self._closed = False
         self._open: Dict[int, Trial] = {}
+        self._told = self._told_elsewhere = False    # a result, and by another thread than asked
         self._in_step = True                   # False: answers may be on their way that no one waits for
         self._resyncs = 0
         self._process: Optional["subprocess.Popen[bytes]"] = None
@@ -127,10 +128,28 @@ class Study:
         return trials if n is not None else trials[0] if trials else None
 
     def _check_blocked(self, everywhere: int) -> None:
-        own = list(self._open.values())
-        if len(own) >= everywhere and all(trial._thread == threading.get_ident() for trial in own):
-            raise RuntimeError("the algorithm has no trial until open ones are told: %s (tell or fail them, or open "
-                               "the study again)" % ", ".join(str(trial.id) for trial in own[:10]))
+        """Raises an error if this thread waits for what only itself can tell.  What another Study of
+        this thread has is handed out again: that of a cell that was interrupted, for example."""
+        mine = _studies_of(self.directory)
+        own = [trial for study in mine for trial in list(study._open.values())]
+        if len(own) < everywhere or any(trial._thread != threading.get_ident() for trial in own):
+            return
+        # Before the first result it is not known whether other threads tell what this one asked for.
+        others = (thread for thread in threading.enumerate() if not thread.daemon and
+                  thread not in (threading.main_thread(), threading.current_thread()))
+        if self._told_elsewhere or not self._told and any(others):
+            return
+        given_back = [study._give_back() for study in mine if study is not self and study._open]
+        if given_back:
+            return
+        raise RuntimeError("the algorithm has no trial until open ones are told: %s (tell or fail them, or open "
+                           "the study again)" % ", ".join(str(trial.id) for trial in own[:10]))
+
+    def _give_back(self) -> None:
+        """Leaves its trials to others; it is opened again when it is used."""
+        with self._lock:
+            self._open = {}
+            self._let_go()
 
     def __iter__(self) -> Iterator[Trial]:
         """Yields trials until the search is complete."""
@@ -152,6 +171,7 @@ class Study:
         """Tells several results, each a tuple of arguments of tell(): much faster than one by one."""
         told = [_result(result) for result in results]
         requests = [self._dated(_report(*result), result[0]) for result in told]
+        self._note(requests)
         replies = self._requests(requests)
         verdicts = []
         for (trial, *_), request, reply in zip(told, requests, replies):
@@ -173,7 +193,16 @@ class Study:
     def fail(self, trial: Union[Trial, int], text: str = "") -> Verdict:
         """Says that the trial cannot be evaluated, and why."""
         text = str(text or "failed").replace("\0", " ").encode(errors="replace").decode()
-        return self._settle(trial, self._request({"op": "fail", "trial": _id(trial), "text": text[:4000]}))
+        request = {"op": "fail", "trial": _id(trial), "text": text[:4000]}
+        self._note([request])
+        return self._settle(trial, self._request(request))
+
+    def _note(self, requests: Sequence[Mapping[str, Any]]) -> None:
+        """Do threads tell what others have asked for?"""
+        for request in requests:
+            known = self._open.get(request["trial"])
+            self._told = True
+            self._told_elsewhere |= known is not None and known._thread != threading.get_ident()
 
     def _settle(self, trial: Union[Trial, int], reply: Mapping[str, Any]) -> Verdict:
         verdict = Verdict(reply["verdict"], reply["state"], reply.get("until"), reply.get("save", False))
@@ -381,6 +410,16 @@ class Study:
 
     def __repr__(self) -> str:
         return "<espalier.Study %s: %s %s, %s>" % (self.experiment, self.goal, self.metric, self.directory)
+
+
+def _studies_of(directory: str) -> List[Study]:
+    """Those of this process that have the study in this directory open."""
+    try:
+        known = list(_studies)
+    except RuntimeError:                       # another thread opens one just now
+        return []
+    return [study for study in known if getattr(study, "directory", None) == directory and
+            not study._closed and study._owner == os.getpid()]
 
 
 def _forked() -> None:
