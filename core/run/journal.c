@@ -177,10 +177,10 @@ espl__journal_commit(struct espl__journal *j, int sync, struct espl__diag *diag)
 			if (ftruncate(j->fd, (off_t)j->size) != 0 ||
 			    lseek(j->fd, (off_t)j->size, SEEK_SET) < 0)
 				espl__hint(diag,
-				    "its end may be incomplete; `espalier resume` truncates it");
+				    "its end may be incomplete; it is truncated when the run is "
+				    "continued");
 			else
-				espl__hint(diag,
-				    "free some disk space, then continue with `espalier resume`");
+				espl__hint(diag, "free some disk space, then continue the run");
 			j->gathered.size = 0;
 			return status;
 		}

@@ -217,16 +217,31 @@ has_gone(const struct espl__ask_client *client)
 	    client->output.size == 0;
 }
 
+static espl_status
+sync_journal(struct espl__asking *ask, struct espl__diag *diag)
+{
+	struct stat st;
+
+	if (!ask->unsynced || ask->journal < 0)
+		return ESPL_OK;
+	if (fdatasync(ask->journal) != 0 && errno != EINVAL && errno != EROFS)
+		return espl__fail_errno(diag, "cannot sync the journal");
+	if (fstat(ask->journal, &st) == 0 && st.st_nlink == 0)
+		return espl__fail(diag, ESPL_E_REMOTE,
+		    "the journal in '%s' was deleted, so that results cannot be kept", ask->dir);
+	ask->unsynced = 0;
+	return ESPL_OK;
+}
+
 espl_status
 espl__ask_flush(struct espl__asking *ask, struct espl__diag *diag)
 {
 	struct espl__ask_client *client, *next;
+	espl_status status = sync_journal(ask, diag);
 
 	ESPL__CHECK(ask, ASK);
-	if (ask->unsynced && ask->journal >= 0 && fdatasync(ask->journal) != 0 && errno != EINVAL &&
-	    errno != EROFS)
-		return espl__fail_errno(diag, "cannot sync the journal");
-	ask->unsynced = 0;
+	if (status != ESPL_OK)
+		return status;
 	if (ask->clients == NULL)
 		return ESPL_OK;
 	client = ask->clients->next;

@@ -77,8 +77,8 @@ espl__results_give_up(struct espl__results *r, const char *what)
 	if (r->db == NULL)
 		return;
 	espl__log(ESPL_WARN,
-	    "cannot write results.db: %s; the run continues without it, and `espalier resume` "
-	    "rebuilds it",
+	    "cannot write results.db: %s; the run continues without it, and it is rebuilt when "
+	    "the run is resumed, or the study opened again",
 	    what);
 	espl__results_db_close(r);
 }

@@ -307,7 +307,7 @@ def _plain(name, value):
     """A metric as a value of strict JSON: a number that is not finite becomes a string."""
     try:
         value = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError("metric %r must be a number, not %r" % (name, value)) from None
     if math.isfinite(value):
         return value

@@ -442,6 +442,9 @@ class Studies(unittest.TestCase):
         os.rename("kept", "s/journal")
         with espalier.open("s") as study:
             self.assertEqual(study.status()["completed"], 1)
+            os.unlink("s/journal")
+            with self.assertRaisesRegex(espalier.Error, "the journal in '.*/s' was deleted"):
+                study.tell(study.ask(), 1)
 
     def test_several_clients(self):
         with espalier.open(SEARCH, "s") as study, espalier.open("s") as other:
@@ -487,6 +490,14 @@ class Studies(unittest.TestCase):
                 os._exit(0 if study.ask().id == 1 else 1)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
             self.assertEqual(study.tell(mine, 1).state, "completed")
+
+    def test_a_name_that_is_not_utf8(self):
+        for arguments in ((SEARCH, b"\xe9"), (b"\xe9",)):
+            with espalier.open(*arguments) as study:
+                trial = study.ask()
+                kill(study)
+                self.assertEqual(study.tell(trial, 1).state, "completed")
+        self.assertEqual(len(study.results().rows("reports")), 2)
 
     def test_a_short_space(self):
         short = {**SEARCH, "space": {"x": (-1.0, 1.0), "word": ['a"b', "c"]}}

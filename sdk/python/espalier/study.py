@@ -94,6 +94,8 @@ class Study:
         self._start(arguments)
         about = self._request({"op": "about"})
         self.directory: str = about["dir"]
+        if not os.path.isdir(self.directory):  # its name is not UTF-8
+            self.directory = os.path.abspath(arguments[2] if "--dir" in arguments else arguments[0])
         self._arguments = [self.directory]     # from now on
         self.experiment: str = about["experiment"]
         self.metric: str = about["metric"]
