@@ -1,5 +1,6 @@
 """Searches run from Python, and what is read from them."""
 
+import concurrent.futures
 import contextlib
 import io
 import json
@@ -135,6 +136,7 @@ class Search(unittest.TestCase):
             self.assertEqual(len(espalier.load("study").rows("reports")), 1)
 
     def test_wrong_dict(self):
+        before = set(os.listdir("."))
         named = {**SEARCH, "experiment": "apple"}, "experiment: error: 'experiment' must be a group, not a string"
         wrong = {**SEARCH, "space": {**SEARCH["space"], "x": (3, 1)}}, "space.x.low: error: low of 'x' is not below its high"
         for config_, words in (named, wrong):
@@ -146,7 +148,26 @@ class Search(unittest.TestCase):
                 self.assertEqual(words in shown.getvalue(), progress)
         with self.assertRaisesRegex(TypeError, "^experiment: None cannot be written"):
             espalier.run({"experiment": None})
-        self.assertFalse([name for name in os.listdir(".") if name.endswith(".cfg")])
+        self.assertEqual(set(os.listdir(".")), before)
+
+    def test_several_at_once(self):
+        before = set(os.listdir("."))
+        with concurrent.futures.ThreadPoolExecutor(3) as pool, mock.patch("time.strftime", return_value="now"):
+            runs = [pool.submit(espalier.run, SEARCH, progress=False) for _ in range(3)]
+            self.assertEqual({job.result().meta()["status"] for job in runs}, {"done"})
+        self.assertEqual(set(os.listdir(".")) - before, {"apple-now", "apple-now-2", "apple-now-3"})
+
+    def test_where_children_are_ignored(self):
+        failing = {**SEARCH, "trial": {"command": ["false"], "gpus_max": 1}}
+        before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        try:
+            self.assertEqual(espalier.run(SEARCH, "ignored", progress=False).meta()["status"], "done")
+            with self.assertRaisesRegex(espalier.Error, "before their first report"):
+                espalier.run(failing, "failing", progress=False)
+            with self.assertRaisesRegex(espalier.Error, "did you mean"):
+                espalier.run(SEARCH, set={"algorithm.use": "randon"}, progress=False)
+        finally:
+            signal.signal(signal.SIGCHLD, before)
 
     def test_notebook(self):
         shown = []

@@ -41,6 +41,7 @@ def run(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
     values, for example {"algorithm.trials": 9}.  If it is interrupted (Ctrl-C, the notebook's stop
     button) the run stops cleanly, and resume(dir) continues it."""
     written = _config.File(config, "search-") if isinstance(config, Mapping) else None
+    made = None
     try:
         if isinstance(config, Mapping):
             experiment = config.get("experiment")
@@ -48,19 +49,42 @@ def run(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
         else:
             file = _config.path_text("config", config, "a file or a dict")
             name = os.path.splitext(os.path.basename(file))[0]
-        if dir is None:
-            dir = stem = "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S"))
-            number = 1
-            while os.path.exists(dir):
-                number += 1
-                dir = "%s-%d" % (stem, number)
+        made = _make_directory(name) if dir is None else None
         if written is not None:
             file = written.write()
-        dir = _config.path_text("dir", dir)
+        dir = made or _config.path_text("dir", dir)
         return _follow(["run", file, "--dir", dir, *_config.sets(set)], dir, progress, written)
     finally:
         if written is not None:
             written.remove()
+        if made:
+            try:
+                os.rmdir(made)                 # nothing was begun
+            except OSError:
+                pass
+
+
+def _make_directory(name: str) -> str:
+    """A new directory with this name and the time, also if others are made at the same moment."""
+    stem = made = "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S"))
+    number = 1
+    while True:
+        try:
+            os.mkdir(made, 0o700)
+            return made
+        except FileExistsError:
+            number += 1
+            made = "%s-%d" % (stem, number)
+        except OSError:                        # the program says what is wrong with it
+            return made
+
+
+def _failed(dir: str) -> bool:
+    """How a run ended, where its status is not known."""
+    try:
+        return bool(Run(dir).meta()["status"] == "failed")
+    except (FileNotFoundError, ValueError):
+        return True
 
 
 def resume(dir: Path, *, progress: bool = True) -> Run:
@@ -100,6 +124,8 @@ def _follow(arguments: List[str], dir: str, progress: bool, written: Optional[_c
             child.stdout.close()
         errors.seek(0)
         message = pump.end() if pump else errors.read().decode(errors="replace").strip()
+    if status == 0 and signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN and _failed(dir):
+        status = 1
     if status == 4 and interrupted:
         raise KeyboardInterrupt("stopped; espalier.resume(%r) continues" % dir)
     if status != 0:

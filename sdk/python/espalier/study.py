@@ -141,8 +141,10 @@ class Study:
                   thread not in (threading.main_thread(), threading.current_thread()))
         if self._told_elsewhere or not self._told and any(others):
             return
-        given_back = [study._give_back() for study in mine if study is not self and study._open]
-        if given_back:
+        others_of_mine = [study for study in mine if study is not self and study._open]
+        for study in others_of_mine:
+            study._give_back()
+        if others_of_mine:
             return
         raise RuntimeError("the algorithm has no trial until open ones are told: %s (tell or fail them, or open "
                            "the study again)" % ", ".join(str(trial.id) for trial in own[:10]))
