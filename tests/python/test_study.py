@@ -50,6 +50,15 @@ def worker(directory):
         return [trial[0] for trial in evaluate(study)]
 
 
+def evaluated(trial):
+    time.sleep(0.1)
+    return trial, square(trial.params)
+
+
+def tell(study, trial):
+    return study.tell(*evaluated(trial)).verdict
+
+
 class Scalar:
     """A number as NumPy's are: no int, no float."""
 
@@ -342,6 +351,13 @@ class Studies(unittest.TestCase):
             with concurrent.futures.ThreadPoolExecutor(3) as pool:
                 jobs = [pool.submit(self.late, study, trial) for trial in study]
         self.assertEqual([job.result().verdict for job in jobs][-1], "stop")
+        with espalier.open({**SEARCH, "algorithm": HALVING}, "u") as study, multiprocessing.Pool(2) as pool:
+            for trial, value in pool.imap_unordered(evaluated, study):    # a thread of the pool asks
+                study.tell(trial, value)
+            self.assertEqual(study.status()["status"], "done")
+        with espalier.open({**SEARCH, "algorithm": HALVING}, "v") as study, multiprocessing.Pool(2) as pool:
+            jobs = [pool.apply_async(tell, (study, trial)) for trial in study]    # processes tell
+            self.assertEqual(jobs[-1].get(20), "stop")
 
     @staticmethod
     def late(study, trial):

@@ -7,6 +7,7 @@ import operator
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -136,10 +137,7 @@ class Study:
         own = [trial for study in mine for trial in list(study._open.values())]
         if len(own) < everywhere or any(trial._thread != threading.get_ident() for trial in own):
             return
-        # Before the first result it is not known whether other threads tell what this one asked for.
-        others = (thread for thread in threading.enumerate() if not thread.daemon and
-                  thread not in (threading.main_thread(), threading.current_thread()))
-        if self._told_elsewhere or not self._told and any(others):
+        if self._told_elsewhere or not self._told and _others_work():
             return
         others_of_mine = [study for study in mine if study is not self and study._open]
         for study in others_of_mine:
@@ -424,6 +422,14 @@ def _studies_of(directory: str) -> List[Study]:
         return []
     return [study for study in known if getattr(study, "directory", None) == directory and
             not study._closed and study._owner == os.getpid()]
+
+
+def _others_work() -> bool:
+    """May another thread, or a process of a pool, tell the results of what this thread asked for?
+    Before the first result nothing else is known."""
+    processes = sys.modules.get("multiprocessing")
+    return any(not thread.daemon and thread is not threading.current_thread() for thread in threading.enumerate()) or (
+        processes is not None and bool(processes.active_children()))
 
 
 def _forked() -> None:
