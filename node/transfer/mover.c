@@ -74,6 +74,8 @@ espl__mover_cancel(struct espl__mover *m, const char *name)
 
 		(void)espl__fail(&diag, ESPL_E_CONFIG, "it took too long");
 		espl__move_tell_end(m, ESPL__MSG_TREE_GONE, v, &diag);
+		if (v->known > ESPL__MOVE_UNWRITTEN)
+			v->output_pack.arrived = v->known - ESPL__MOVE_UNWRITTEN;
 	}
 	espl__move_end(v);
 	espl__mover_open(m);

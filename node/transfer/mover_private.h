@@ -14,7 +14,9 @@
 #include "transfer/pack.h"
 
 #define ESPL__MOVE_WINDOW ((size_t)16 << 10) /* the smallest */
-#define ESPL__MOVE_NAME 200                  /* bytes of the longest name */
+#define ESPL__MOVE_UNWRITTEN \
+	((uint64_t)4 << 20) /* bytes that were taken and need not be written yet */
+#define ESPL__MOVE_NAME 200 /* bytes of the longest name */
 
 enum espl__move_stage {
 	ESPL__MOVE_WAITING = 1,

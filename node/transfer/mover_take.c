@@ -5,8 +5,6 @@
 #include "base/assert.h"
 #include "transfer/mover_private.h"
 
-#define AHEAD ((uint64_t)4 << 20) /* bytes received that need not be written yet */
-
 static void
 end_taking(struct espl__move *v, const struct espl__diag *diag, int64_t now)
 {
@@ -40,7 +38,8 @@ espl__move_stored(struct espl__move *v, const struct espl__diag *diag, int64_t n
 static void
 tell_taken(struct espl__move *v)
 {
-	uint64_t most = v->known + AHEAD, taken = v->passed < most ? v->passed : most;
+	uint64_t most = v->known + ESPL__MOVE_UNWRITTEN,
+		 taken = v->passed < most ? v->passed : most;
 
 	if (taken <= v->told)
 		return;

@@ -367,6 +367,7 @@ end_file(struct espl__output_pack *p, struct espl__output_file *f, struct espl__
 		fstat(p->file, &st) == 0 && make_print(f->name, &st) == f->print;
 	if (p->file >= 0)
 		close(p->file);
+	f->known = f->known ? 2 : 0;
 	p->file = -1;
 	p->begun = 0;
 	espl__put_u64(to, p->good);
@@ -403,11 +404,36 @@ espl__output_pack_read(struct espl__output_pack *p, size_t most, struct espl__bu
 	return ESPL_OK;
 }
 
+/* What has arrived of a stream that was given up. */
+static void
+record_arrived(struct espl__output_pack *p)
+{
+	char *from = espl__format("%s" SENDING, p->record),
+	     *to = espl__format("%s" SENT, p->record);
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < p->count; i++) {
+		struct espl__output_file *f = &p->files[i];
+
+		if (f->known == 1 || f->name == NULL)
+			continue;
+		end += HEAD + strlen(f->name) + f->size;
+		if (end > p->arrived)
+			f->known = 0;
+	}
+	write_record(p);
+	(void)rename(from, to);
+	free(from);
+	free(to);
+}
+
 void
 espl__output_pack_close(struct espl__output_pack *p)
 {
 	if (!p->opened)
 		return;
+	if (p->arrived > 0)
+		record_arrived(p);
 	if (p->dir >= 0)
 		close(p->dir);
 	if (p->file >= 0)

@@ -28,7 +28,7 @@ struct espl__output_file {
 	uint64_t size, print; /* print: changes when the file does */
 	uint32_t mode;
 	char kind;
-	int known; /* the other end has it */
+	int known; /* the other end has it: 1 before this stream, 2 because of it */
 };
 
 struct espl__output_pack {
@@ -39,6 +39,7 @@ struct espl__output_pack {
 	size_t count, cap, at; /* at: the file at hand, or the next */
 	uint64_t left, good;   /* of the file at hand: bytes to come; that were read */
 	int begun;             /* its head was put into the stream */
+	uint64_t arrived;      /* bytes that the other end has, if the stream is given up */
 	char *record;          /* path of the list of what the other end has */
 	char note[400];        /* what is not in the stream, and why; "": nothing */
 };
@@ -48,6 +49,7 @@ espl_status espl__output_pack_open(struct espl__output_pack *, const char *dir,
 /* Appends about `most` bytes; nothing at the end. */
 espl_status espl__output_pack_read(struct espl__output_pack *, size_t most, struct espl__buf *,
     struct espl__diag *);
+/* Files that have `arrived` are not in the next stream. */
 void espl__output_pack_close(struct espl__output_pack *);
 /* The other end has all that the last stream contained: the next one will not contain it. */
 void espl__output_sent(const char *dir);

@@ -72,7 +72,7 @@ holds(const char *dir, const char *name, const char *text)
 {
 	char *path = espl__format("%s/%s", dir, name);
 	struct espl__buf b = { NULL, 0, 0 };
-	int same = espl__file_read(path, 1 << 20, &b, NULL) == ESPL_OK &&
+	int same = espl__file_read(path, 2 << 20, &b, NULL) == ESPL_OK &&
 	    strcmp(espl__buf_text(&b), text) == 0;
 
 	espl__buf_free(&b);
@@ -627,4 +627,40 @@ Test(outputs, a_put_is_cancelled_at_any_step_and_can_be_repeated)
 		close_ends(ends);
 		close_rig(&g);
 	}
+}
+
+Test(outputs, what_has_arrived_of_a_cancelled_put_is_not_sent_again)
+{
+	struct end ends[2];
+	struct rig g;
+	int64_t now = 1000 * MS;
+	char name[16], *text = espl__alloc((1 << 20) + 1);
+	uint64_t bytes;
+
+	open_rig(&g);
+	memset(text, 'x', 1 << 20);
+	for (int i = 0; i < 16; i++) {
+		snprintf(name, sizeof name, "%02d", i);
+		write_in(g.out, name, text);
+	}
+	open_ends(ends, &g);
+	espl__mover_put(ends[0].mover, "0/output");
+	for (int i = 0; i < 100000 && !is_there(g.place, "11"); i++)
+		turn(ends, &now);
+	espl__mover_cancel(ends[0].mover, "0/output");
+	turn(ends, &now);
+	espl__mover_put(ends[0].mover, "0/output");
+	for (int i = 0; i < 100000 && ends[0].puts == 0; i++)
+		turn(ends, &now);
+	cr_assert_eq(ends[0].how.status, ESPL_OK, "%s", ends[0].how.text);
+	bytes = espl__mover_sums(ends[0].mover, ESPL__MOVED_OUTPUTS)->bytes;
+	cr_assert(bytes > (uint64_t)4 << 20 && bytes < (uint64_t)12 << 20, "%llu bytes",
+	    (unsigned long long)bytes);
+	for (int i = 0; i < 16; i++) {
+		snprintf(name, sizeof name, "%02d", i);
+		cr_assert(holds(g.place, name, text), "%s", name);
+	}
+	free(text);
+	close_ends(ends);
+	close_rig(&g);
 }
