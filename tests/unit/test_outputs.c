@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/ids.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "node/wire.h"
@@ -307,6 +308,26 @@ take_one(struct rig *g, const char *name, size_t length, char kind, const char *
 	status = take_all(g->place, &b, b.size, &diag);
 	espl__buf_free(&b);
 	return status;
+}
+
+Test(outputs, a_directory_has_one_name)
+{
+	static const char *const bad[] = { "output", "/output", "1/output/", "1/output/x",
+		"01/output", "-1/output", " 1/output", "1/../output", "99999999999999999999/output",
+		"1/outputs" };
+	uint64_t trial;
+	char *place;
+
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		cr_assert_eq(espl__output_name(bad[i], &trial), -1, "%s", bad[i]);
+		cr_assert_null(espl__named_place("/run", bad[i]), "%s", bad[i]);
+	}
+	place = espl__named_place("/run", "12/output");
+	cr_assert_str_eq(place, "/run/trials/12/output");
+	free(place);
+	place = espl__named_place("/run", "2199023255555/output"); /* 2 << 40 | 3 */
+	cr_assert_str_eq(place, "/run/experiments/2/trials/3/output");
+	free(place);
 }
 
 Test(outputs, no_name_leads_out_of_the_directory)
