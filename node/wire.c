@@ -138,6 +138,9 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_str(b, s->options);
 	espl__put_str(b, s->params);
 	espl__put_str(b, s->directory);
+	espl__put_v64(b, s->setup_count);
+	for (uint32_t i = 0; i < s->setup_count; i++)
+		espl__put_str(b, s->setup[i]);
 	espl__put_v64(b, s->env_count);
 	for (uint32_t i = 0; i < s->env_count; i++)
 		espl__put_str(b, s->env[i]);
@@ -286,6 +289,7 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	s->options = get_text(r, k);
 	s->params = get_text(r, k);
 	s->directory = get_text(r, k);
+	s->setup = get_list(r, k, &s->setup_count);
 	s->env = get_list(r, k, &s->env_count);
 	s->iteration = espl__get_v64(r);
 	s->budget = espl__get_v64(r);
@@ -325,7 +329,8 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 	if (!r->bad &&
 	    (r->at != r->end || s->packing == 0 || s->file_max < 0 || s->log_limit < 0 ||
 		(s->join.generation > 0 && s->trainable == NULL) ||
-		(s->argc > 0) == (s->trainable != NULL) || (s->argc > 0 && s->argv[0][0] == '\0')))
+		(s->argc > 0) == (s->trainable != NULL) || (s->argc > 0 && s->argv[0][0] == '\0') ||
+		(s->setup_count > 0 && s->setup[0][0] == '\0')))
 		r->bad = 1;
 	for (uint32_t i = 0; !r->bad && i < s->env_count; i++)
 		if (strchr(s->env[i], '=') == NULL || s->env[i][0] == '=')

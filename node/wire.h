@@ -56,6 +56,7 @@
  *              "run folder: "     nothing can be written there (a full disk)
  *              "store: "          the bucket did not give the checkpoint to restore
  *              "saving: "         a system error prevented a checkpoint
+ *              "setup: "          trial.setup failed
  *              "gpu: "            sharing of its GPU failed, or the GPU is set aside
  *              "sharing: "        the configuration wants MPS, but there is none
  *   GPU      u8 what, v64 gang, v64 number, str text
@@ -103,8 +104,8 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 9: the key of a gang is proved; 10: an agent may report a machine at risk. */
-#define ESPL__WIRE_PROTOCOL 10u
+/* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup. */
+#define ESPL__WIRE_PROTOCOL 11u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -186,12 +187,14 @@ struct espl__start {
 	uint32_t threads;        /* CPU threads a rank may use */
 	const char *const *argv; /* command, or NULL with `trainable` */
 	uint32_t argc;
-	const char *metrics;    /* of a command that does not report: listen/listen.h; else "" */
-	const char *trainable;  /* name of a C trainable, NULL: a command */
-	const char *options;    /* trial.options as libconfig text, "" none */
-	const char *params;     /* JSON object */
-	const char *directory;  /* working directory */
-	const char *const *env; /* "NAME=value" */
+	const char *metrics;      /* of a command that does not report: listen/listen.h; else "" */
+	const char *trainable;    /* name of a C trainable, NULL: a command */
+	const char *options;      /* trial.options as libconfig text, "" none */
+	const char *params;       /* JSON object */
+	const char *directory;    /* working directory */
+	const char *const *setup; /* what runs there first, once for each agent */
+	uint32_t setup_count;     /* 0 none */
+	const char *const *env;   /* "NAME=value" */
 	uint32_t env_count;
 	uint64_t iteration, budget, iterations_max, seed;
 	/* restore trials/SOURCE/checkpoint-CHECKPOINT; 0 none */

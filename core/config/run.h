@@ -31,6 +31,7 @@ struct espl__trial_config {
 	const struct espl__node *options; /* trial.options: for the trainable; NULL none */
 	const struct espl__node *profile; /* STRING "auto" or path; GROUP; NULL */
 	const struct espl__node *files;   /* trial.files, as given: patterns; NULL none */
+	const struct espl__node *setup;   /* trial.setup: strings; NULL none */
 	const struct espl__node *env;     /* GROUP of strings added to the environment, or NULL */
 	/* ARRAY of names taken from our environment, or NULL */
 	const struct espl__node *env_from;

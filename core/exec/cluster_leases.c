@@ -168,6 +168,7 @@ static void
 close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, int refused)
 {
 	const char *name = x->fleet.offers[offer]->name;
+	char *text;
 	int last;
 
 	r->closed = 1;
@@ -178,20 +179,16 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	x->cluster.offers_changed = 1;
 	last = is_last(x);
 	espl__lease_show_offers(x);
-	if (refused && last)
-		espl__exec_interrupt(x, "%s", r->reason);
-	else if (refused)
-		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer, "offer '%s' is disabled: %s", name,
-		    r->reason);
-	else if (last)
-		espl__exec_interrupt(x,
-		    "%u node%s of offer '%s' in a row failed before any trial on them reported: %s",
-		    (unsigned)r->lost, r->lost == 1 ? "" : "s", name, r->reason);
+	text = refused ? espl__strdup(r->reason)
+		       : espl__format("%u node%s of offer '%s' in a row failed before any trial on "
+				      "them reported: %s",
+			     (unsigned)r->lost, r->lost == 1 ? "" : "s", name, r->reason);
+	if (last)
+		espl__exec_interrupt(x, "%s", text);
 	else
-		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
-		    "offer '%s' is disabled: %u node%s in a row failed before any trial on them "
-		    "reported: %s",
-		    name, (unsigned)r->lost, r->lost == 1 ? "" : "s", r->reason);
+		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer, "offer '%s' is disabled: %s", name,
+		    text);
+	free(text);
 }
 
 static void

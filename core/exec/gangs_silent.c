@@ -21,12 +21,20 @@ is_unreachable(const struct espl__exec *x, const struct espl__gang *g)
 	return 0;
 }
 
+/* The gangs are in the order of their last reports: in an ordinary run, the first that runs is the
+ * next.  What starts has no limit: its node may have to fetch files, or to be set up. */
+static int
+in_order(const struct espl__exec *x, const struct espl__gang *g)
+{
+	return x->searches.count == 1 && g->state != ESPL__GANG_STARTING;
+}
+
 static espl_time
 silent_until(const struct espl__gang *g)
 {
 	espl_span limit = g->trial->search->config->trial.report_limit;
 
-	return limit > 0 ? g->last_seen + limit : ESPL_NEVER;
+	return limit > 0 && g->state != ESPL__GANG_STARTING ? g->last_seen + limit : ESPL_NEVER;
 }
 
 /* When to warn that the gang has not reported; NEVER: already done, or the gang is killed before
@@ -37,7 +45,7 @@ quiet_until(const struct espl__gang *g)
 	const struct espl__search *s = g->trial->search;
 	espl_span quiet = QUIET_LEAST, limit = s->config->trial.report_limit;
 
-	if (g->quiet_reported || s->config->asked)
+	if (g->quiet_reported || g->state == ESPL__GANG_STARTING || s->config->asked)
 		return ESPL_NEVER;
 	if (s->longest_s * QUIET_TIMES > (double)QUIET_LEAST / 1e9)
 		quiet = s->longest_s * QUIET_TIMES < 1e9
@@ -55,7 +63,7 @@ report_quiet(struct espl__exec *x)
 		char since[32], limit[32], name[48];
 
 		if (x->now < quiet_until(g)) {
-			if (x->searches.count == 1 && !g->quiet_reported)
+			if (in_order(x, g) && !g->quiet_reported)
 				return; /* the others reported later */
 			continue;
 		}
@@ -63,16 +71,16 @@ report_quiet(struct espl__exec *x)
 		if (g->awaiting || g->state == ESPL__GANG_LEAVING || is_unreachable(x, g))
 			continue;
 		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
-		    s->config->trial.report_limit > 0
-			? "trial %s: no report for %s%s; trial.report_limit is %s"
-			: "trial %s: no report for %s%s; trial.report_limit is not set",
+		    "trial %s: no report for %s%s; trial.report_limit is %s",
 		    espl__trial_name(espl__trial_uid(g->trial), name),
 		    espl__format_short(x->now - g->last_seen, since),
 		    s->reported ? ""
 			: s->config->trial.metrics
 			? " (no line of its output matched trial.metrics)"
 			: " (does the program call run.report()?)",
-		    espl__format_short(s->config->trial.report_limit, limit));
+		    s->config->trial.report_limit > 0
+			? espl__format_short(s->config->trial.report_limit, limit)
+			: "not set");
 	}
 }
 
@@ -87,7 +95,7 @@ end_hung(struct espl__exec *x)
 
 		newer = g->newer;
 		if (x->now < silent_until(g)) {
-			if (x->searches.count == 1)
+			if (in_order(x, g))
 				return; /* the others reported later */
 			continue;
 		}
@@ -117,20 +125,17 @@ espl__gangs_alarm(struct espl__exec *x)
 	end_hung(x);
 }
 
-/* The gangs are in the order of their last reports: in an ordinary run, where all have the same
- * limits, the first is the next. */
 espl_time
 espl__gangs_next(const struct espl__exec *x)
 {
 	espl_time at = ESPL_NEVER;
-	int one = x->searches.count == 1;
 
 	for (const struct espl__gang *g = x->gangs.oldest; g != NULL; g = g->newer) {
 		espl_time quiet = quiet_until(g), silent = silent_until(g);
 
 		at = quiet < at ? quiet : at;
 		at = silent < at ? silent : at;
-		if (one && !g->quiet_reported)
+		if (in_order(x, g) && !g->quiet_reported)
 			break;
 	}
 	return at;

@@ -241,6 +241,36 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 
 /* ---- trial ------------------------------------------------------------------------- */
 
+/* `argv`: NULL, or where its words go. */
+static espl_status
+read_words(const struct espl__node *node, const char *example, const char **argv,
+    struct espl__diag *diag)
+{
+	if ((node->type != ESPL__ARRAY && node->type != ESPL__LIST) || node->child_count == 0 ||
+	    (node->children[0]->type == ESPL__STRING && node->children[0]->text[0] == '\0')) {
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
+		    node->type == ESPL__ARRAY || node->type == ESPL__LIST
+			? "trial: '%s' is empty"
+			: "trial: '%s' must be an array of strings",
+		    node->name);
+		espl__hint(diag, "for example %s", example);
+		return ESPL_E_CONFIG;
+	}
+	for (uint32_t i = 0; i < node->child_count; i++) {
+		const struct espl__node *word = node->children[i];
+
+		if (word->type != ESPL__STRING) {
+			(void)espl__fail_at(diag, ESPL_E_CONFIG, word->file, word->line,
+			    "trial: every word of '%s' must be a string", node->name);
+			espl__hint(diag, "write numbers in quotes as well");
+			return ESPL_E_CONFIG;
+		}
+		if (argv != NULL)
+			argv[i] = word->text;
+	}
+	return ESPL_OK;
+}
+
 static espl_status
 read_command(struct espl__trial_config *trial, const struct espl__node *node,
     struct espl__diag *diag)
@@ -249,28 +279,10 @@ read_command(struct espl__trial_config *trial, const struct espl__node *node,
 
 	if (node == NULL)
 		return ESPL_OK;
-	if ((node->type != ESPL__ARRAY && node->type != ESPL__LIST) || node->child_count == 0 ||
-	    (node->children[0]->type == ESPL__STRING && node->children[0]->text[0] == '\0')) {
-		refuse_node(node, diag,
-		    node->type == ESPL__ARRAY || node->type == ESPL__LIST
-			? "trial: 'command' is empty"
-			: "trial: 'command' must be an array of strings");
-		espl__hint(diag, "for example command = [ \"python3\", \"train.py\" ];");
-		return ESPL_E_CONFIG;
-	}
 	argv = espl__alloc((node->child_count + 1) * sizeof *argv);
 	trial->command = argv;
 	trial->command_count = node->child_count;
-	for (uint32_t i = 0; i < node->child_count; i++) {
-		if (node->children[i]->type != ESPL__STRING) {
-			refuse_node(node->children[i], diag,
-			    "trial: every word of 'command' must be a string");
-			espl__hint(diag, "write numbers in quotes as well");
-			return ESPL_E_CONFIG;
-		}
-		argv[i] = node->children[i]->text;
-	}
-	return ESPL_OK;
+	return read_words(node, "command = [ \"python3\", \"train.py\" ];", argv, diag);
 }
 
 static espl_status
@@ -279,6 +291,10 @@ read_nodes(struct espl__trial_config *trial, const struct espl__node *group,
 {
 	trial->options = espl__node_get(group, "options");
 	trial->profile = espl__node_get(group, "profile");
+	trial->setup = espl__node_get(group, "setup");
+	if (trial->setup != NULL &&
+	    read_words(trial->setup, "setup = [ \"sh\", \"setup.sh\" ];", NULL, diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
 	if (trial->options != NULL && trial->options->type != ESPL__GROUP)
 		return refuse_node(trial->options, diag, "trial: 'options' must be a group");
 	if (trial->options != NULL && trial->trainable == NULL) {
@@ -413,7 +429,7 @@ static espl_status
 read_trial(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
 	static const char *const known[] = { "command", "metrics", "options", "profile", "files",
-		"env", "env_from", NULL };
+		"setup", "env", "env_from", NULL };
 	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "trial");
 	struct espl__trial_config *trial = &config->trial;
 	struct espl__values *values;

@@ -194,6 +194,10 @@ static const struct espl__core_member trial_members[] = {
 	    "them in its "
 	    "directory, and trials work in that copy; nodes that do not see it receive a copy. A "
 	    "string names a directory whose contents are copied." },
+	{ "setup", "array of strings",
+	    "Command that prepares a node, such as [ \"sh\", \"setup.sh\" ]. It runs in the "
+	    "working directory before the node's first trial, and the node's trials wait for it. "
+	    "If it fails or takes longer than 30 minutes, the node is given up." },
 	{ "env", "group of strings",
 	    "Variables added to the environment of every rank. The values are stored in the run "
 	    "directory in a file that only you can read; put secrets into env_from." },

@@ -226,6 +226,8 @@ print_trial(struct printer *p, const struct espl__node *group)
 		espl__print(p->buf, "\tfiles = \"" ESPL__RUN_FILES "\";\n");
 	else if (trial->files != NULL)
 		espl__node_print(trial->files, 1, p->buf);
+	if (trial->setup != NULL)
+		espl__node_print(trial->setup, 1, p->buf);
 	if (trial->env != NULL)
 		print_env(p, trial->env);
 	if (trial->env_from != NULL)

@@ -82,6 +82,7 @@ struct espl__ragent {
 	int eof, exited, writing;
 	int broken;             /* its messages are ignored */
 	int refused;            /* another one on this node would be no better */
+	int unfit;              /* nor a trial: trial.setup failed */
 	int signalled;          /* by us */
 	int kills;              /* times that SIGKILL was sent */
 	int64_t born, deadline; /* ticks; deadline 0: none */
@@ -124,7 +125,8 @@ struct espl__rkind {
 	char *options;   /* trial.options as text */
 	char *directory; /* of trial.files; NULL none */
 	char **environment;
-	uint32_t environment_count;
+	const char **setup; /* words of trial.setup */
+	uint32_t environment_count, setup_count;
 	uint64_t iterations_max; /* 0: the budget of each start */
 	int started;             /* a trial has been */
 };

@@ -17,6 +17,7 @@
 #define FOLDER "run folder: "
 #define STORE "store: "
 #define SAVING "saving: "
+#define SETUP "setup: "
 
 /* How likely this rank is the cause: what could not start, then what failed by itself, then what
  * may only have been ended because another one failed. */
@@ -130,6 +131,19 @@ report_trouble(struct espl__real *real, const struct espl__rgang *gang)
 	event->as.text = espl__arena_strdup(espl__real_arena(real), text);
 }
 
+/* A node that cannot be set up is of no use to a search.  In a pool the others may still use it, so
+ * there it is a failure of the trial. */
+static void
+give_up_node(const struct espl__real *real, const struct espl__rank_end *end)
+{
+	struct espl__rlease *lease = end != NULL ? espl__real_lease(real, end->lease) : NULL;
+
+	if (lease == NULL || lease->agent == NULL || real->config->pool)
+		return;
+	lease->agent->unfit = 1;
+	espl__agent_break(lease->agent, "trial.setup failed: %s", end->text + strlen(SETUP));
+}
+
 static void
 add_said(const struct espl__rank_end *end, char *text, size_t room)
 {
@@ -186,6 +200,8 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 	event->as.ended.text = "";
 	if (espl__real_end_with(gang, SAVING) != NULL)
 		event->as.ended.node = espl__real_end_with(gang, SAVING)->lease;
+	if (espl__real_end_with(gang, SETUP) != NULL && !real->config->pool)
+		return;
 	if (espl__real_end_with(gang, FOLDER) != NULL || espl__real_end_with(gang, STORE) != NULL ||
 	    espl__real_end_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang))
 		return; /* no fault of the trial's */
@@ -213,6 +229,12 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 	}
 	if (gang->killed)
 		return; /* it did not end as asked, but ended by us */
+	if (strncmp(end->text, SETUP, strlen(SETUP)) == 0) {
+		(void)snprintf(text, sizeof text, "trial.setup failed: %s",
+		    end->text + strlen(SETUP));
+		fail_event(event, ESPL__END_FAILED, end->lease, text, arena);
+		return;
+	}
 	if (end->text[0] != '\0')
 		(void)snprintf(text, sizeof text, "rank %u: %s", end->rank, end->text);
 	else if (end->code > 0)
@@ -231,6 +253,7 @@ espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
 	struct espl__event *event;
 
 	report_trouble(real, gang); /* before the end: nothing starts in between */
+	give_up_node(real, espl__real_end_with(gang, SETUP));
 	event = espl__real_event(real, ESPL__EV_ENDED);
 	word_end(real, gang, event);
 	espl__real_gang_free(real, gang);

@@ -474,10 +474,14 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 	if (tick - agent->born > AGENT_LIVED)
 		lease->tries = 0;
 	lease->tries++;
-	espl__log(ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id,
-	    agent->why);
-	report_why(real, lease, "agent lost: ", agent->why);
-	if (agent->refused)
+	if (!agent->unfit) {
+		espl__log(ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id,
+		    agent->why);
+		report_why(real, lease, "agent lost: ", agent->why);
+	}
+	if (agent->unfit)
+		give_up(real, lease, agent->why, ESPL__BY_GIVING_UP);
+	else if (agent->refused)
 		give_up(real, lease, agent->why, ESPL__BY_REFUSAL);
 	else if (lease->tries >= ESPL__REAL_AGENT_TRIES)
 		give_up(real, lease, agent->why, ESPL__BY_GIVING_UP);

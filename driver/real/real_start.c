@@ -79,6 +79,10 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 	for (i = 0; trial->options != NULL && i < trial->options->child_count; i++)
 		espl__node_print(trial->options->children[i], 0, &text);
 	kind->options = espl__strdup(espl__buf_text(&text));
+	kind->setup_count = trial->setup != NULL ? trial->setup->child_count : 0;
+	kind->setup = espl__alloc((kind->setup_count + 1) * sizeof *kind->setup);
+	for (i = 0; i < kind->setup_count; i++)
+		kind->setup[i] = trial->setup->children[i]->text;
 	espl__buf_free(&text);
 	return set_environment(kind, trial, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
 }
@@ -91,6 +95,7 @@ free_kind(struct espl__rkind *kind)
 	for (uint32_t i = 0; i < kind->environment_count; i++)
 		free(kind->environment[i]);
 	free(kind->environment);
+	free(kind->setup);
 	free(kind->options);
 	free(kind->directory);
 	free(kind);
@@ -236,6 +241,8 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->directory = kind->directory != NULL ? kind->directory
 	    : trial->directory != NULL             ? trial->directory
 						   : config->directory;
+	start->setup = kind->setup;
+	start->setup_count = kind->setup_count;
 	start->env = (const char *const *)kind->environment;
 	start->env_count = kind->environment_count;
 	start->budget = gang->budget;

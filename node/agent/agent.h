@@ -13,6 +13,7 @@
  *   agent_last_line.c the last line of a trial's log
  *   agent_files.c     a trial's directory: working files, checkpoints, collecting
  *   agent_leave.c     the end of an agent that no driver has come back to
+ *   agent_setup.c     trial.setup, once for each agent and directory
  *   agent_home.c      the directory of an agent that does not see the run's
  *   agent_relay.c     ... whose checkpoints and logs are sent to the driver
  *   agent_outputs.c   ... and what trials write to ESPALIER_OUTPUT, too
@@ -42,6 +43,7 @@ struct espl__card; /* agent_gpu.h */
 struct espl__mover;
 struct espl__courier_run;
 struct espl__tail;
+struct espl__setup;
 
 /* head of a larger struct */
 struct espl__task {
@@ -157,6 +159,7 @@ struct espl__agent_gang {
 	/* when they were last sent, or their last way began; when they are sent next, 0: after
 	 * those that are being sent */
 	int64_t outputs_begun, outputs_at;
+	const struct espl__setup *setup; /* waits for it; NULL: does not */
 };
 
 struct espl__reserved {
@@ -188,6 +191,7 @@ struct espl__agent {
 	struct espl__mover *mover;
 	int outputs_told; /* kinds of losses of output files that were reported */
 	struct espl__courier_run *couriers;
+	struct espl__setup *setups;
 	struct espl__tail *tails;
 	uint32_t tail_count, tail_cap;
 	uint64_t token, node;
@@ -267,6 +271,14 @@ void espl__gang_tell_left(struct espl__agent_gang *);
 /* One line, as a rank understands it; `local` among the node's ranks. */
 void espl__rank_slot_line(const struct espl__meeting *, uint32_t rank, uint32_t local,
     struct espl__buf *);
+/* agent_setup.c */
+/* Its node must be set up first: 1, then steps->begin, or steps->claimed with the reason. */
+int espl__setup_awaited(struct espl__agent_gang *);
+int espl__setup_fd(const struct espl__agent *, uint32_t index);    /* -1: there are no more */
+pid_t espl__setup_pid(const struct espl__agent *, uint32_t index); /* 0: no more */
+void espl__setup_receive(struct espl__agent *, int fd);
+int64_t espl__setup_tend(struct espl__agent *, int64_t now); /* the next deadline (0 none) */
+void espl__setup_free(struct espl__agent *);
 /* agent_files.c */
 espl_status espl__files_make(struct espl__agent_gang *, struct espl__diag *);
 int espl__files_log(const struct espl__agent_gang *); /* descriptor, -1 with errno */

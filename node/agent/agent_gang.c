@@ -73,6 +73,8 @@ static void
 gang_begin(struct espl__agent_gang *g)
 {
 	ESPL__CHECK(g, AGENT_GANG);
+	if (espl__setup_awaited(g))
+		return;
 	/* A trainable's checkpoint is read by rank 0 alone: other nodes need not have it. */
 	if (g->restore[0] != '\0' && (g->leads || g->start.argc > 0)) {
 		if (g->agent->mover != NULL)
@@ -442,6 +444,10 @@ sweep_strays(struct espl__agent *a)
 		spare[count++] = pid;
 	}
 	for (uint32_t i = 0; (pid = espl__courier_pid(a, i)) != 0; i++) {
+		ESPL__GROW(spare, cap, count + 1);
+		spare[count++] = pid;
+	}
+	for (uint32_t i = 0; (pid = espl__setup_pid(a, i)) != 0; i++) {
 		ESPL__GROW(spare, cap, count + 1);
 		spare[count++] = pid;
 	}

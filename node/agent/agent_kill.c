@@ -39,12 +39,13 @@ order_ranks(struct espl__agent_gang *g, char what)
 	}
 }
 
-/* It need not wait for a checkpoint or for files. */
+/* It need not wait for a checkpoint, for files or for its node to be set up. */
 static void
 forget_fetch(struct espl__agent_gang *g)
 {
-	if (!g->fetching && g->fetch_at == 0)
+	if (!g->fetching && g->fetch_at == 0 && g->setup == NULL)
 		return;
+	g->setup = NULL;
 	g->fetching = g->lacks_files = 0;
 	g->fetch_at = 0;
 	g->steps->prepared(g, NULL);

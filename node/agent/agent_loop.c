@@ -19,6 +19,7 @@
 
 #define CONTROL (1u << 30)
 #define COURIER 1u
+#define SETUP 2u
 
 struct polled {
 	uint64_t gang;
@@ -58,6 +59,8 @@ rebuild_polls(struct espl__agent *a, struct polls *p)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, 0);
 	for (uint32_t i = 0; (fd = espl__courier_fd(a, i)) >= 0; i++)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, COURIER);
+	for (uint32_t i = 0; (fd = espl__setup_fd(a, i)) >= 0; i++)
+		watch_fd(p, fd, POLLIN, ESPL_NONE, SETUP);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 		short events = p->full || g->saving_now || !g->start_reported ? 0 : POLLIN;
@@ -84,6 +87,8 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 	ESPL__CHECK(a, AGENT);
 	if (gang == ESPL_NONE && rank == COURIER)
 		espl__courier_receive(a, p->fd);
+	else if (gang == ESPL_NONE && rank == SETUP)
+		espl__setup_receive(a, p->fd);
 	else if (gang == ESPL_NONE)
 		espl__gpus_receive(a, p->fd);
 	if (g == NULL)
@@ -152,13 +157,14 @@ turn_loop(struct espl__agent *a, struct polls *p)
 {
 	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
 	int64_t third = espl__relay_tend(a, now), fourth = espl__imds_tend(a, now);
-	int64_t fifth = espl__leave_tend(a, now);
+	int64_t fifth = espl__leave_tend(a, now), sixth = espl__setup_tend(a, now);
 	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
 	next = next == 0 || (more != 0 && more < next) ? more : next;
 	next = next == 0 || (third != 0 && third < next) ? third : next;
 	next = next == 0 || (fourth != 0 && fourth < next) ? fourth : next;
 	next = next == 0 || (fifth != 0 && fifth < next) ? fifth : next;
+	next = next == 0 || (sixth != 0 && sixth < next) ? sixth : next;
 	espl__agent_flush(a);
 	end_if_unread(a);
 	if (a->changed || full != p->full) {

@@ -157,6 +157,7 @@ release_agent(struct espl__agent *a)
 	free(a->gpus);
 	free(a->libexec);
 	espl__relay_free(a);
+	espl__setup_free(a);
 	free(a->dir);
 	free(a->run_dir);
 	free(a->leaving);

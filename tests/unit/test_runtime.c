@@ -30,6 +30,8 @@ Test(wire, start_survives_and_damage_is_seen)
 		.options = "a = 1;",
 		.params = "{}",
 		.directory = "/",
+		.setup = argv,
+		.setup_count = 2,
 		.env = env,
 		.env_count = 2,
 		.iteration = 5,
@@ -59,6 +61,8 @@ Test(wire, start_survives_and_damage_is_seen)
 	    t.trainable == NULL);
 	cr_assert_str_eq(t.argv[2], "x y");
 	cr_assert_str_eq(t.env[1], "B=");
+	cr_assert(t.setup_count == 2 && t.setup[2] == NULL);
+	cr_assert_str_eq(t.setup[1], s.setup[1]);
 	free(memory);
 	for (size_t n = 0; n < b.size; n++) { /* cut anywhere it is refused */
 		r = espl__reader(b.data, n);
