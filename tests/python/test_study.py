@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import errno
+import glob
 import json
 import multiprocessing
 import os
@@ -48,6 +49,27 @@ def evaluate(study, most=1000):
 def worker(directory):
     with espalier.open(directory) as study:
         return [trial[0] for trial in evaluate(study)]
+
+
+def children(pid):
+    """Its processes."""
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path) as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    yield int(path.split("/")[2])
+        except OSError:                        # it has ended
+            pass
+
+
+def diary(directory, path):
+    """Evaluates; each result is noted when tell() has returned."""
+    with espalier.open(directory) as study, open(path, "a") as file:
+        for trial in study:
+            for iteration in trial.iterations():
+                time.sleep(0.04)
+                study.tell(trial, square(trial.params) + 1 / iteration, iteration)
+                os.write(file.fileno(), b"%d %d\n" % (trial.id, iteration))
 
 
 def evaluated(trial):
@@ -351,11 +373,11 @@ class Studies(unittest.TestCase):
             with concurrent.futures.ThreadPoolExecutor(3) as pool:
                 jobs = [pool.submit(self.late, study, trial) for trial in study]
         self.assertEqual([job.result().verdict for job in jobs][-1], "stop")
-        with espalier.open({**SEARCH, "algorithm": HALVING}, "u") as study, multiprocessing.Pool(2) as pool:
+        with espalier.open({**SEARCH, "algorithm": HALVING}, "u") as study, multiprocessing.get_context("fork").Pool(2) as pool:
             for trial, value in pool.imap_unordered(evaluated, study):    # a thread of the pool asks
                 study.tell(trial, value)
             self.assertEqual(study.status()["status"], "done")
-        with espalier.open({**SEARCH, "algorithm": HALVING}, "v") as study, multiprocessing.Pool(2) as pool:
+        with espalier.open({**SEARCH, "algorithm": HALVING}, "v") as study, multiprocessing.get_context("fork").Pool(2) as pool:
             jobs = [pool.apply_async(tell, (study, trial)) for trial in study]    # processes tell
             self.assertEqual(jobs[-1].get(20), "stop")
 
@@ -497,6 +519,34 @@ class Studies(unittest.TestCase):
                 told = pool.map(worker, ["s"] * 8, chunksize=1)
             self.assertEqual(sorted(sum(told, [])), list(range(40)))
             self.assertEqual(study.status()["completed"], 40)
+
+    def test_processes_that_are_killed(self):
+        random_, context, kills = random.Random(5), multiprocessing.get_context("fork"), 0
+        asha = {"use": "asha", "trials": 60, "iterations_min": 1, "iterations_max": 9, "eta": 3}
+        espalier.open({**SEARCH, "algorithm": asha}, "s").close()
+        clients = [None] * 8
+        while any(client is None or client.exitcode != 0 for client in clients):
+            for number, client in enumerate(clients):
+                if client is None or client.exitcode not in (None, 0):
+                    clients[number] = context.Process(target=diary, args=("s", "diary-%d" % number))
+                    clients[number].start()
+            time.sleep(0.07 * random_.random())
+            victim = random_.choice(clients).pid
+            if random_.random() < 0.5:         # its engine, or its way to the engine of another one
+                victim = next(children(victim), None)
+            if victim and kills < 40:
+                kills += 1
+                try:
+                    os.kill(victim, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        noted = set()
+        for number in range(8):
+            with open("diary-%d" % number) as file:
+                noted.update(tuple(map(int, line.split())) for line in file)
+        kept = {(row["trial"], row["iteration"]) for row in espalier.load("s").rows("reports")}
+        self.assertEqual(noted - kept, set())
+        self.assertGreater(len(noted), 100)
 
     def test_a_fork(self):
         with espalier.open(SEARCH, "s") as study:

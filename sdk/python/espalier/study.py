@@ -88,7 +88,7 @@ class Study:
         self._in_step = True                   # False: answers may be on their way that no one waits for
         self._resyncs = 0
         self._process: Optional["subprocess.Popen[bytes]"] = None
-        self._rest = b""                       # of what was read: the beginning of a line
+        self._rest: List[bytes] = []           # of what was read: the beginning of a line
         self._lines: Deque[bytes] = collections.deque()    # ... and whole ones before it
         _studies.add(self)
         self._arguments = list(arguments)
@@ -243,7 +243,7 @@ class Study:
             if old.poll() is not None:
                 _serving.remove(old)
         self._owner = os.getpid()
-        self._rest, self._lines = b"", collections.deque()
+        self._rest, self._lines = [], collections.deque()
         # Unbuffered: a buffer has a lock, which a fork may find locked by a thread that it lacks.
         self._errors: IO[bytes] = tempfile.TemporaryFile(buffering=0)
         # A session of its own: Ctrl-C is for us, and other clients may need it longer than we do.
@@ -360,8 +360,11 @@ class Study:
             if not piece:
                 self._process.wait()
                 return None
-            *lines, self._rest = (self._rest + piece).split(b"\n")
-            self._lines.extend(lines)
+            first, *others = piece.split(b"\n")
+            self._rest.append(first)
+            if others:
+                self._lines.extend([b"".join(self._rest), *others[:-1]])
+                self._rest = others[-1:]
         return self._lines.popleft()
 
     def _check_killed(self, restarts: int) -> None:
