@@ -76,6 +76,7 @@ class Run:
         self._terminated = False
         self._wake = None
         self._pid = os.getpid()
+        self._turn = threading.RLock()
         self._listeners = []
         self._socket = _report_socket()
         if self.inside and threading.current_thread() is threading.main_thread():
@@ -159,6 +160,10 @@ class Run:
         get rank 0's verdict. Otherwise send it to them yourself (for example with MPI), and call
         follow() there.
         """
+        with self._turn:                       # one thread after the other: each gets its own answer
+            return self._report(iteration, metrics, finished)
+
+    def _report(self, iteration, metrics, finished):
         iteration = _whole(iteration)
         if not hasattr(metrics, "items"):
             raise TypeError('metrics must be a dict like {"loss": 0.5}, not %r' % (metrics,))

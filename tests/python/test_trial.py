@@ -1,12 +1,21 @@
-"""The helper where torch.distributed is in use: every rank gets rank 0's verdict."""
+"""The helper where torch.distributed is in use: every rank gets rank 0's verdict; and where threads report."""
 
 import collections
+import itertools
+import json
 import os
 import re
+import select
+import signal
+import socket
 import tempfile
+import threading
+import time
 import unittest
+from unittest import mock
 
 import espalier
+import espalier_trial
 
 # What the helper uses of torch.distributed, with files for a store.
 TORCH = """
@@ -71,6 +80,40 @@ class Ranks(unittest.TestCase):
                     said = re.findall(r"rank (\d) (iteration \d+ .*)", file.read())
                 self.assertGreaterEqual(len(said), 4)
                 self.assertEqual(set(collections.Counter(line for _, line in said).values()), {2}, said)
+
+
+class Threads(unittest.TestCase):
+    def test_each_gets_its_own_answer(self):
+        driver, trial = socket.socketpair()
+        self.addCleanup(driver.close)
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+        with mock.patch.dict(os.environ, ESPALIER_TRIAL="0", ESPALIER_BUDGET="900",
+                             ESPALIER_REPORT_FD=str(trial.detach())):
+            run = espalier_trial.Run({}, 9)
+            answers, numbers = [], itertools.count(1)
+
+            def report():
+                for iteration in itertools.islice(numbers, 50):
+                    try:
+                        answers.append((iteration, run.report(iteration, {"loss": 1}).budget - 1000))
+                    except ValueError:         # the other thread has reported a later one
+                        pass
+
+            threads = [threading.Thread(target=report, daemon=True) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            until = time.monotonic() + 20
+            with driver.makefile("rb") as lines:
+                while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+                    if select.select([driver], [], [], 0.1)[0]:
+                        iteration = json.loads(lines.readline())["iteration"]
+                        time.sleep(0.001)
+                        driver.sendall(b"continue %d\n" % (1000 + iteration))
+            for thread in threads:
+                thread.join(10)
+                self.assertFalse(thread.is_alive())
+            self.assertGreater(len(answers), 20)
+            self.assertEqual([iteration for iteration, _ in answers], [answer for _, answer in answers])
 
 
 if __name__ == "__main__":
