@@ -37,15 +37,18 @@ static const char decays[] = " momentum gamma beta beta1 beta2 decay rho discoun
 static const char powers[] = " batch_size batch batchsize bs hidden width units channels dim embed "
 			     "embedding hidden_size hidden_dim d_model ";
 
-/* Does one of the words occur in the name? */
+/* Does one of the words occur in the name?  testBatchSize is test_batch_size. */
 static int
 has_word(const char *name, const char *words)
 {
 	char lower[128], padded[132];
 	size_t n = 0;
 
-	for (; name[n] != '\0' && n + 1 < sizeof lower; n++)
-		lower[n] = (char)tolower((unsigned char)name[n]);
+	for (size_t i = 0; name[i] != '\0' && n + 2 < sizeof lower; i++) {
+		if (i > 0 && islower((unsigned char)name[i - 1]) && isupper((unsigned char)name[i]))
+			lower[n++] = '_';
+		lower[n++] = (char)tolower((unsigned char)name[i]);
+	}
 	lower[n] = '\0';
 	/* each part of the name, from each of its words to each later one */
 	for (char *from = lower; from != NULL && *from != '\0';) {
