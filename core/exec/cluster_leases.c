@@ -66,8 +66,6 @@ espl__lease_proved(struct espl__exec *x, struct espl__machine *n)
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(n, MACHINE);
 	n->proved = 1;
-	if (r->failed > 0)
-		x->cluster.dirty = 1; /* more than one at a time again */
 	r->failed = r->lost = 0;
 }
 
@@ -262,14 +260,15 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 
 /* ---- up to the targets -------------------------------------------------------------------- */
 
-/* While leases of an offer keep failing, only one is requested at a time. */
+/* While leases of an offer keep failing, one is tried at a time; not one that waits for more. */
 static int
-one_is_tried(const struct espl__exec *x, uint32_t offer, const struct espl__offer_record *r)
+one_is_tried(struct espl__exec *x, uint32_t offer, const struct espl__offer_record *r)
 {
 	for (uint32_t i = 0; r->failed > 0 && i < x->fleet.live_count; i++)
 		if (x->fleet.live[i]->offer == offer &&
+		    (x->fleet.live[i]->state != ESPL_NODE_READY || x->gangs.count > 0) &&
 		    !espl__machine_at(&x->fleet, x->fleet.live[i]->id)->proved)
-			return 1;
+			return x->cluster.dirty = 1;
 	return 0;
 }
 
