@@ -1,8 +1,9 @@
 /* agent_setup.c - trial.setup: a command that prepares the node for the trials of a search.
  *
  * It runs once for each agent and working directory, before the first gang that works there. Gangs
- * wait for it; when it has ended, all that it left running has been ended too. If it fails, the
- * node is of no use to its search: each gang ends with the last line that it printed.
+ * wait for it; when it has ended, all that it left running has been ended too, except what cannot be
+ * killed, such as another user's. If it fails, the node is of no use to its search: each gang ends
+ * with the last line that it printed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,7 @@
 #include "agent/agent_sup.h"
 
 #define LIMIT (1800 * ESPL_SECOND)
+#define GIVE_UP (10 * ESPL_SECOND) /* SIGKILL works at once, if it is permitted */
 #define OUTPUT_MOST (INT64_C(1) << 20) /* and its end, if it fails */
 #define WINDOW 8192                    /* bytes of the end that are looked at */
 #define REASON_ROOM 256
@@ -30,7 +32,8 @@ struct espl__setup {
 	struct espl__strings words;
 	int link, output; /* to its supervisor; what it printed; -1 none */
 	pid_t sup;
-	int64_t until; /* it is killed then; 0: it was */
+	int64_t until;      /* it is killed then; 0: it was */
+	int64_t give_up_at; /* what does not die by then stays; 0: nothing was killed */
 	int exited, over, failed;
 	char why[REASON_ROOM]; /* it failed */
 };
@@ -57,10 +60,13 @@ fail(struct espl__setup *s, const char *why)
 }
 
 static void
-kill_all(const struct espl__setup *s)
+kill_all(struct espl__setup *s)
 {
 	char what = ESPL__SUP_KILL;
 
+	if (s->give_up_at == 0)
+		s->give_up_at = espl__tick() + GIVE_UP;
+	s->until = 0;
 	while (send(s->link, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
 }
@@ -169,6 +175,17 @@ espl__setup_receive(struct espl__agent *a, int fd)
 	}
 }
 
+/* Its supervisor keeps trying. */
+static void
+leave_rest(struct espl__agent *a, struct espl__setup *s)
+{
+	espl__agent_log(a, ESPL_WARN,
+	    "some processes that trial.setup started could not be killed; they stay");
+	close(s->link);
+	s->link = -1;
+	finish(a, s);
+}
+
 int64_t
 espl__setup_tend(struct espl__agent *a, int64_t now)
 {
@@ -176,15 +193,17 @@ espl__setup_tend(struct espl__agent *a, int64_t now)
 
 	ESPL__CHECK(a, AGENT);
 	for (struct espl__setup *s = a->setups; s != NULL; s = s->next) {
-		if (s->over || s->until == 0)
-			continue;
-		if (now >= s->until) {
-			s->until = 0;
+		int64_t at;
+
+		if (!s->over && s->until != 0 && now >= s->until) {
 			fail(s, "it was still running after 30 minutes");
 			kill_all(s);
-		} else if (next == 0 || s->until < next) {
-			next = s->until;
 		}
+		if (!s->over && s->give_up_at != 0 && now >= s->give_up_at)
+			leave_rest(a, s);
+		at = s->over ? 0 : s->until != 0 ? s->until : s->give_up_at;
+		if (at != 0 && (next == 0 || at < next))
+			next = at;
 	}
 	return next;
 }
