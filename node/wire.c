@@ -32,8 +32,8 @@ get_le32(const uint8_t *at)
 static int
 is_known_type(uint8_t type)
 {
-	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_LEAVE) || espl__is_tree(type) ||
-	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_RISK);
+	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_LAUNCH) || espl__is_tree(type) ||
+	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_PREPARED);
 }
 
 size_t
@@ -116,6 +116,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_v64(b, s->trial);
 	espl__put_v64(b, s->world);
 	espl__put_v64(b, s->nodes);
+	espl__put_u8(b, s->together ? 1 : 0);
 	espl__put_v64(b, s->node_rank);
 	espl__put_v64(b, s->rank_count);
 	for (uint32_t i = 0; i < s->rank_count; i++) {
@@ -320,6 +321,7 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 	s->trial = espl__get_v64(r);
 	s->world = get_small(r, UINT32_MAX);
 	s->nodes = get_small(r, UINT32_MAX);
+	s->together = espl__get_u8(r) == 1;
 	s->node_rank = get_small(r, UINT32_MAX);
 	if (s->world == 0 || s->nodes == 0 || s->node_rank >= s->nodes)
 		r->bad = 1;

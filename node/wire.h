@@ -11,6 +11,8 @@
  *   RESERVE  v64 gang
  *            reserve a rendezvous port for a gang on several nodes
  *   START    struct espl__start
+ *   LAUNCH   v64 gang
+ *            all nodes of a gang that is launched together are ready for it
  *   REPLY    v64 gang, str line ("continue 27")
  *            for the report socket of rank 0
  *   KILL     v64 gang, v64 grace_ms
@@ -33,6 +35,8 @@
  *   STARTED  v64 gang, u32 port
  *            all ranks on this node have been exec'ed; port: where rank 0 of a trainable accepts
  *            ranks that join later; 0 none
+ *   PREPARED v64 gang
+ *            what a gang that is launched together needs is here; it waits for LAUNCH
  *   FAILED   v64 gang, v64 rank
  *            a rank of a gang on several nodes has failed; the ranks on this node are being
  *            killed, and ENDED follows
@@ -104,8 +108,9 @@
 #include "base/diag.h"
 #include "base/sharing.h"
 
-/* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup. */
-#define ESPL__WIRE_PROTOCOL 11u
+/* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup; 12:
+ * a gang on several nodes is launched on all of them together. */
+#define ESPL__WIRE_PROTOCOL 12u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -122,6 +127,7 @@ enum espl__message {
 	ESPL__MSG_BYE,
 	ESPL__MSG_TAILED,
 	ESPL__MSG_LEAVE,
+	ESPL__MSG_LAUNCH,
 	ESPL__MSG_TREE_ASK = 32,
 	ESPL__MSG_TREE_OFFER,
 	ESPL__MSG_TREE_WANT,
@@ -146,7 +152,8 @@ enum espl__message {
 	ESPL__MSG_STATE,
 	ESPL__MSG_STATED,
 	ESPL__MSG_TAIL,
-	ESPL__MSG_RISK
+	ESPL__MSG_RISK,
+	ESPL__MSG_PREPARED
 };
 static inline int
 espl__is_tree(uint8_t type)
@@ -176,6 +183,7 @@ struct espl__start {
 	uint64_t gang, trial;
 	/* ranks and nodes of the whole gang; this node's place */
 	uint32_t world, nodes, node_rank;
+	int together; /* it is launched by LAUNCH */
 	uint32_t rank_count;
 	const struct espl__start_rank *ranks; /* on this node, local_rank from 0 */
 	uint32_t packing;                     /* 1: GPUs are exclusive */

@@ -110,7 +110,7 @@ struct espl__part {
 	uint32_t first, count;
 	uint32_t live, leaves; /* ranks that have not left; that will in the resize */
 	/* off: it was to join, and is ended instead */
-	int started, ended, lost, off;
+	int prepared, started, ended, lost, off;
 	/* tick by which its agent must have started or ended it; 0: none */
 	int64_t answer_by;
 };

@@ -327,6 +327,27 @@ on_port(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
 	espl__real_gang_finish(real, gang); /* nothing was started */
 }
 
+/* Its ranks wait for one another only for a limited time: they are launched when all its nodes have
+ * been set up and have its files and checkpoint. */
+static void
+on_prepared(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+
+	part->prepared = 1;
+	for (uint32_t p = 0; p < gang->part_count; p++)
+		if (!gang->parts[p].prepared)
+			return;
+	espl__put_v64(&payload, gang->id);
+	for (uint32_t p = 0; p < gang->part_count; p++) {
+		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
+
+		if (agent != NULL) /* else: the end of that agent ends the gang */
+			espl__agent_send(agent, ESPL__MSG_LAUNCH, &payload);
+	}
+	espl__buf_free(&payload);
+}
+
 /* Ranks on other nodes may not notice for long. */
 static void
 on_failed(struct espl__real *real, struct espl__rgang *gang)
@@ -335,6 +356,13 @@ on_failed(struct espl__real *real, struct espl__rgang *gang)
 		espl__real_gang_kill_parts(real, gang,
 		    (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
 	gang->failing = 1;
+}
+
+static int
+is_about_a_gang(uint8_t type)
+{
+	return (type >= ESPL__MSG_PORT && type <= ESPL__MSG_ENDED) || type == ESPL__MSG_LEFT ||
+	    type == ESPL__MSG_FAILED || type == ESPL__MSG_PREPARED;
 }
 
 int
@@ -350,8 +378,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 	uint32_t p;
 
 	ESPL__CHECK(lease, RLEASE);
-	if (reader->bad || type < ESPL__MSG_PORT ||
-	    (type > ESPL__MSG_ENDED && type != ESPL__MSG_LEFT && type != ESPL__MSG_FAILED))
+	if (reader->bad || !is_about_a_gang(type))
 		return -1;
 	for (p = 0; gang != NULL && p < gang->part_count; p++)
 		if (gang->parts[p].lease == lease->id && gang->parts[p].wing == id &&
@@ -401,6 +428,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		if (!reader->bad && a == gang->generation)
 			espl__real_resize_left(real, gang, part);
 		break;
+	case ESPL__MSG_PREPARED: on_prepared(real, gang, part); break;
 	case ESPL__MSG_FAILED:
 		(void)espl__get_v64(reader);
 		if (!reader->bad)

@@ -280,6 +280,7 @@ espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32
 		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
 
 		gang->plan->start.port = port;
+		gang->plan->start.together = gang->part_count > 1;
 		gang->plan->start.node_rank = p;
 		gang->plan->start.ranks = gang->plan->ranks + gang->parts[p].first;
 		gang->plan->start.rank_count = gang->parts[p].count;

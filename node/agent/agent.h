@@ -119,6 +119,7 @@ struct espl__agent_gang {
 	uint32_t leader;           /* index of the rank behind `report` */
 	uint64_t slots_generation; /* generation of the last SLOTS, 0 none */
 	int start_reported;
+	int prepared;         /* it waits for LAUNCH */
 	int launched;         /* the ranks have been forked */
 	int ending;           /* SIGTERM was sent (or there was nothing to send it to) */
 	int killing;          /* SIGKILL was sent */
@@ -244,6 +245,8 @@ void espl__gang_note(struct espl__agent_rank *);      /* its supervisor sent som
 int64_t espl__gang_tend(struct espl__agent *, int64_t now);
 /* agent_kill.c */
 struct espl__agent_gang *espl__gang_find(const struct espl__agent *, uint64_t id);
+/* Launches it, or calls it off if it is ending; nothing if it does not wait for that. */
+void espl__gang_together(struct espl__agent_gang *);
 void espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);
 void espl__gang_kill_now(struct espl__agent_gang *);
 /* It ends, and that was not its doing. */

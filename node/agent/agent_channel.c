@@ -211,6 +211,11 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		if (!r->bad && r->at == r->end)
 			espl__agent_reserve(a, id);
 		break;
+	case ESPL__MSG_LAUNCH:
+		g = espl__gang_find(a, espl__get_v64(r));
+		if (!r->bad && r->at == r->end && g != NULL)
+			espl__gang_together(g);
+		break;
 	case ESPL__MSG_KILL:
 		id = espl__get_v64(r);
 		n = espl__get_v64(r);

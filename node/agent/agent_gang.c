@@ -59,10 +59,26 @@ gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
 	}
 }
 
+/* Its ranks wait for one another only for a limited time; another node may have to be set up. */
+static void
+await_others(struct espl__agent_gang *g)
+{
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark = espl__frame_begin(out, ESPL__MSG_PREPARED);
+
+	espl__put_v64(out, g->start.gang);
+	espl__frame_end(out, mark);
+	g->prepared = 1;
+}
+
 static void
 gang_claimed(struct espl__agent_gang *g, const char *why_not)
 {
 	ESPL__CHECK(g, AGENT_GANG);
+	if (g->start.together && !g->ending && why_not == NULL) {
+		await_others(g);
+		return;
+	}
 	if (why_not != NULL)
 		espl__rank_fail(&g->ranks[0], "%s", why_not);
 	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)

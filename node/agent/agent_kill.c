@@ -1,4 +1,4 @@
-/* agent_kill.c - how a gang is ended, and which rank is blamed.
+/* agent_kill.c - how a gang is ended or called off, and which rank is blamed.
  *
  * What is left of it afterwards is the work of agent_gang.c.
  */
@@ -39,10 +39,21 @@ order_ranks(struct espl__agent_gang *g, char what)
 	}
 }
 
-/* It need not wait for a checkpoint, for files or for its node to be set up. */
+void
+espl__gang_together(struct espl__agent_gang *g)
+{
+	ESPL__CHECK(g, AGENT_GANG);
+	if (!g->prepared)
+		return;
+	g->prepared = g->start.together = 0;
+	g->steps->claimed(g, NULL);
+}
+
+/* It need not wait for a checkpoint, for files, for its node to be set up or for other nodes. */
 static void
 forget_fetch(struct espl__agent_gang *g)
 {
+	espl__gang_together(g);
 	if (!g->fetching && g->fetch_at == 0 && g->setup == NULL)
 		return;
 	g->setup = NULL;

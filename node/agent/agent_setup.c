@@ -1,9 +1,9 @@
 /* agent_setup.c - trial.setup: a command that prepares the node for the trials of a search.
  *
  * It runs once for each agent and working directory, before the first gang that works there. Gangs
- * wait for it; when it has ended, all that it left running has been ended too, except what cannot be
- * killed, such as another user's. If it fails, the node is of no use to its search: each gang ends
- * with the last line that it printed.
+ * wait for it; when it has ended, all that it left running has been ended too, except what cannot
+ * be killed, such as another user's. If it fails, the node is of no use to its search: each gang
+ * ends with the last line that it printed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "agent/agent_sup.h"
 
 #define LIMIT (1800 * ESPL_SECOND)
-#define GIVE_UP (10 * ESPL_SECOND) /* SIGKILL works at once, if it is permitted */
+#define GIVE_UP (10 * ESPL_SECOND)     /* SIGKILL works at once, if it is permitted */
 #define OUTPUT_MOST (INT64_C(1) << 20) /* and its end, if it fails */
 #define WINDOW 8192                    /* bytes of the end that are looked at */
 #define REASON_ROOM 256
