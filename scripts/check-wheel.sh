@@ -48,7 +48,7 @@ check() {	# NAME ROOT COMMAND: passes if the command succeeds in the home direct
 check_suite() {
 	local suite=$1 root=$work/$1
 	echo "== Debian $suite"
-	if ! debootstrap --variant=minbase --include=python3,python3-venv "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} \
+	if ! debootstrap --variant=minbase --include=python3,python3-venv,python3-pandas "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} \
 		>"$work/$suite.log" 2>&1; then
 		tail -n 5 "$work/$suite.log" >&2
 		echo "FAILED: debootstrap $suite"
@@ -106,6 +106,26 @@ import espalier
 run = espalier.run(\"search.cfg\", \"two\")
 assert run.meta()[\"status\"] == \"done\" and run.best()[\"iteration\"] == 9
 assert run.best()[\"params\"] == espalier.load(\"one\").best()[\"params\"]"'
+	check "minimize" "$root" 'v/bin/python -c "
+import espalier
+best = espalier.minimize(lambda params: (params[\"x\"] - 3) ** 2, {\"x\": (0.0, 9.0)}, trials=30)
+assert best.value < 1, best.value"'
+	check "ask and tell, continued by another process" "$root" 'cat >ask.py <<-END
+		import espalier
+		with espalier.open({"experiment": {"name": "ask", "metric": "loss", "goal": "minimize"}, "space": {"x": (0.0, 9.0)},
+		                    "algorithm": {"use": "tpe", "trials": 8, "iterations_max": 1}}, dir="asked") as study:
+		    for trial in study.ask(4):
+		        study.tell(trial, abs(trial.params["x"] - 3))
+		print(len(espalier.load("asked").rows("reports")))
+		END
+		test "$(v/bin/python ask.py) $(v/bin/python ask.py)" = "4 8"'
+	check "results in pandas" "$root" '
+		python3 -m venv --system-site-packages w && w/bin/pip install --no-index ./*.whl
+		w/bin/python -c "
+import espalier
+run = espalier.load(\"one\")
+assert len(run.trials()) == 9 and run.trials().metric.min() == run.best()[\"metric\"]
+assert len(run.curves()) == len(run.rows(\"reports\"))"'
 	check "a report" "$root" 'v/bin/espalier report one && grep -q "</html>" one/report.html'
 	check "a trainable in C" "$root" 'v/bin/espalier run simulated.cfg --dir three --quiet'
 	check "pip removes all of it" "$root" 'v/bin/pip uninstall -qy espalier && ! ls -d v/lib/python3*/site-packages/espalier'

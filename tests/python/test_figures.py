@@ -35,7 +35,7 @@ class Figures(unittest.TestCase):
         with open(folder.name + "/sim.cfg", "w") as file:
             file.write(SEARCH)
         subprocess.run(program.command("simulate", folder.name + "/sim.cfg", "--quiet", "--dir", folder.name + "/run"),
-                       check=True, stdout=subprocess.DEVNULL)
+                       check=True, stdout=subprocess.DEVNULL, env=program.environment())
         cls.results = espalier.load(folder.name + "/run")
 
     def test_history(self):

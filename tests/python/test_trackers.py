@@ -168,6 +168,22 @@ class Trackers(unittest.TestCase):
         self.assertEqual(group.hparams["x"].number_value, best["params"]["x"])
         self.assertEqual(group.sessions[0].status, api_pb2.STATUS_SUCCESS)
 
+    def test_event_files_of_trials(self):
+        for module in ("tensorboard", "tensorboardX"):
+            if importlib.util.find_spec(module) is None:
+                self.skipTest("no " + module)
+        from tensorboard.backend.event_processing import plugin_event_multiplexer
+        run = self.search("from tensorboardX import SummaryWriter", "writer = SummaryWriter(run.output)\n"
+                          "run.listen(lambda iteration, metrics: writer.add_scalar('mine', metrics['loss'], iteration))\n"
+                          "import atexit; atexit.register(writer.close)")
+        multiplexer = plugin_event_multiplexer.EventMultiplexer()
+        multiplexer.AddRunsFromDirectory("run/trials")           # as tensorboard --logdir run/trials does
+        multiplexer.Reload()
+        self.assertEqual(set(multiplexer.Runs()), {"%d/output" % trial for trial in range(4)})
+        best = run.best()                                        # it was paused, and continued
+        events = multiplexer.Tensors("%d/output" % best["trial"], "mine")
+        self.assertEqual([event.step for event in events], [1, 2, 3, 4])
+
     def test_ids_are_kept_whole(self):
         stand_in = mock.MagicMock()
         stand_in.MlflowException = KeyError
