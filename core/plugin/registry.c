@@ -245,7 +245,7 @@ open_file(const char *path, const struct espl__plugin **plugin, struct espl__dia
 	char here[PATH_MAX], *full;
 	espl_status status;
 
-	if (stat(path, &st) != 0 || getcwd(here, sizeof here) == NULL) {
+	if (stat(path, &st) != 0 || (path[0] != '/' && getcwd(here, sizeof here) == NULL)) {
 		espl__fail_errno(diag, "cannot open plugin '%s'", path);
 		return ESPL_E_CONFIG;
 	}

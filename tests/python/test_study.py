@@ -468,6 +468,26 @@ class Studies(unittest.TestCase):
         finally:
             signal.signal(signal.SIGCHLD, before)
 
+    def test_killed_where_a_broken_pipe_ends_the_process(self):
+        before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        try:
+            with espalier.open(SEARCH, "s") as study:
+                trial = study.ask()
+                kill(study)
+                study._process.wait()
+                self.assertEqual(study.tell(trial, 1).state, "completed")
+        finally:
+            signal.signal(signal.SIGPIPE, before)
+
+    def test_killed_where_its_directory_is_gone(self):
+        with espalier.open(SEARCH, "s") as study:
+            os.mkdir("gone")
+            os.chdir("gone")
+            os.rmdir("../gone")
+            kill(study)
+            self.assertEqual(study.status()["status"], "running")
+            os.chdir(self.folder.name)
+
     def test_without_its_journal(self):
         with espalier.open(SEARCH, "s") as study:
             study.tell(study.ask(), 1)

@@ -6,6 +6,7 @@ import math
 import operator
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -246,16 +247,18 @@ class Study:
         self._rest, self._lines = [], collections.deque()
         # Unbuffered: a buffer has a lock, which a fork may find locked by a thread that it lacks.
         self._errors: IO[bytes] = tempfile.TemporaryFile(buffering=0)
+        self._requests_to, theirs = socket.socketpair()    # no SIGPIPE, which may end this process
         # A session of its own: Ctrl-C is for us, and other clients may need it longer than we do.
-        self._process = subprocess.Popen(
-            program.command("ask", *arguments), bufsize=0, env=self._environment, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
+        with theirs:
+            self._process = subprocess.Popen(
+                program.command("ask", *arguments), bufsize=0, env=self._environment, stdin=theirs.fileno(),
+                stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
 
     def _let_go(self) -> None:
         process, self._process = self._process, None
-        if process is None or process.stdin is None or process.stdout is None:
+        if process is None or process.stdout is None:
             return
-        for stream in (process.stdin, process.stdout, self._errors):
+        for stream in (self._requests_to, process.stdout, self._errors):
             try:
                 stream.close()
             except OSError:
@@ -345,10 +348,8 @@ class Study:
         return True
 
     def _send(self, lines: bytes) -> None:
-        assert self._process is not None and self._process.stdin is not None
         try:
-            while lines:
-                lines = lines[self._process.stdin.write(lines):]
+            self._requests_to.sendall(lines, socket.MSG_NOSIGNAL)
         except (BrokenPipeError, ConnectionResetError):
             pass
 
@@ -387,12 +388,9 @@ class Study:
 
     def _leave(self) -> None:
         process = self._process
-        if process is None or self._owner != os.getpid() or process.stdin is None or process.stdout is None:
+        if process is None or self._owner != os.getpid() or process.stdout is None:
             return
-        try:
-            process.stdin.close()
-        except OSError:
-            pass
+        self._requests_to.close()
         process.stdout.read()                  # its end: all is written, or others are served
         try:
             process.wait(timeout=0.1)
@@ -440,10 +438,11 @@ def _forked() -> None:
     for study in list(_studies):
         study._lock = threading.RLock()
         process = study._process
-        if process is None or process.stdin is None or process.stdout is None or process.stdin.closed:
+        if process is None or process.stdout is None or process.stdout.closed:
             continue
         nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, process.stdin.fileno(), inheritable=False)
+        if study._requests_to.fileno() >= 0:
+            os.dup2(nothing, study._requests_to.fileno(), inheritable=False)
         os.dup2(nothing, process.stdout.fileno(), inheritable=False)
         os.close(nothing)
 
