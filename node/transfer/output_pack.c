@@ -233,7 +233,8 @@ espl__output_pack_open(struct espl__output_pack *p, const char *dir, struct espl
 	if (fd < 0)
 		return espl__fail_errno(diag, "the directory cannot be opened");
 	list_dir(p, fd, "", 0);
-	qsort(p->files, p->count, sizeof p->files[0], compare_files);
+	if (p->count > 0)
+		qsort(p->files, p->count, sizeof p->files[0], compare_files);
 	mark_known(p);
 	for (size_t i = 0; i < p->count; i++) {
 		struct espl__output_file *f = &p->files[i];
