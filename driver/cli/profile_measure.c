@@ -90,6 +90,17 @@ gang_starts(struct measure *m, espl_time now, uint64_t gang, uint64_t trial)
 	g->trial = trial;
 	g->starting = now;
 	g->again = again;
+	if (m->began == 0 && m->inputs.config->trial.setup == NULL)
+		m->began = espl__tick();
+}
+
+/* The time that trial.setup takes on a new node belongs to no start of a trial. */
+static void
+gang_runs(struct measure *m, espl_time now, struct watched *g)
+{
+	if (m->inputs.config->trial.setup == NULL)
+		return;
+	g->starting = now;
 	if (m->began == 0)
 		m->began = espl__tick();
 }
@@ -116,6 +127,8 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 	(void)share, (void)slots;
 	if (phase == ESPL__PHASE_STARTING)
 		gang_starts(m, now, gang, trial);
+	else if (phase == ESPL__PHASE_RUNNING && (g = gang_of(m, trial)) != NULL)
+		gang_runs(m, now, g);
 	else if (phase == ESPL__PHASE_ENDED && (g = gang_of(m, trial)) != NULL && g->gang == gang)
 		gang_ends(m, now, g, text);
 }
