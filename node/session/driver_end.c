@@ -117,6 +117,8 @@ lose_channel(struct near *n, const char *why)
 {
 	int status = close_channel(n);
 
+	if (status == 0 && !n->link.met && !n->link.insists)
+		(void)fprintf(stderr, ESPL__SESSION_DEAF "\n");
 	return espl__link_lost(&n->link, status, why, draw_random(), espl__tick());
 }
 

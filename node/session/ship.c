@@ -216,6 +216,8 @@ espl__session_ship(int argc, char **argv)
 	if (serve_script(&s) == 0)
 		relay_channel(&s);
 	status = end_command(&s);
+	if (status == 0 && !s.greeted)
+		(void)fprintf(stderr, ESPL__SESSION_DEAF "\n");
 	espl__buf_free(&s.spec);
 	espl__buf_free(&s.in);
 	return status != 0 || s.started ? status : 1;
