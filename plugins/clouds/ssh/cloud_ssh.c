@@ -604,7 +604,7 @@ is_plain(const struct espl_value *value)
 	if (value->as.s[0] == '\0' || value->as.s[0] == '-')
 		return 0;
 	for (const char *c = value->as.s; *c != '\0'; c++)
-		if (*c <= ' ' || *c == 127)
+		if ((unsigned char)*c <= ' ' || *c == 127)
 			return 0;
 	return 1;
 }
