@@ -1,6 +1,6 @@
 /* agent_setup.c - trial.setup: a command that prepares the node for the trials of a search.
  *
- * It runs once for each agent and working directory, before the first gang that works there. Gangs
+ * It runs once for each agent, working directory and trial.env, before the first such gang. Gangs
  * wait for it; when it has ended, all that it left running has been ended too, except what cannot
  * be killed, such as another user's. If it fails, the node is of no use to its search: each gang
  * ends with the last line that it printed.
@@ -29,8 +29,8 @@
 struct espl__setup {
 	struct espl__setup *next;
 	char *directory;
-	struct espl__strings words;
-	int link, output; /* to its supervisor; what it printed; -1 none */
+	struct espl__strings words, env; /* env: trial.env */
+	int link, output;                /* to its supervisor; what it printed; -1 none */
 	pid_t sup;
 	int64_t until;      /* it is killed then; 0: it was */
 	int64_t give_up_at; /* what does not die by then stays; 0: nothing was killed */
@@ -39,14 +39,30 @@ struct espl__setup {
 };
 
 static int
-is_for(const struct espl__setup *s, const struct espl__start *t)
+same_words(const struct espl__strings *words, const char *const *list, uint32_t count)
 {
-	if (s->words.count != t->setup_count || strcmp(s->directory, t->directory) != 0)
+	if (words->count != count)
 		return 0;
-	for (uint32_t i = 0; i < t->setup_count; i++)
-		if (strcmp(s->words.list[i], t->setup[i]) != 0)
+	for (uint32_t i = 0; i < count; i++)
+		if (strcmp(words->list[i], list[i]) != 0)
 			return 0;
 	return 1;
+}
+
+static void
+copy_words(struct espl__strings *to, const char *const *list, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		espl__words_add(to, espl__strdup(list[i]));
+}
+
+/* Those of two experiments of a pool may differ only in their environment. */
+static int
+is_for(const struct espl__setup *s, const struct espl__start *t)
+{
+	return strcmp(s->directory, t->directory) == 0 &&
+	    same_words(&s->words, t->setup, t->setup_count) &&
+	    same_words(&s->env, t->env, t->env_count);
 }
 
 /* ---- its end ------------------------------------------------------------------------------ */
@@ -268,8 +284,8 @@ find_or_launch(struct espl__agent *a, const struct espl__start *t)
 		return s;
 	s = espl__alloc(sizeof *s);
 	s->directory = espl__strdup(t->directory);
-	for (uint32_t i = 0; i < t->setup_count; i++)
-		espl__words_add(&s->words, espl__strdup(t->setup[i]));
+	copy_words(&s->words, t->setup, t->setup_count);
+	copy_words(&s->env, t->env, t->env_count);
 	s->link = s->output = -1;
 	s->next = a->setups;
 	a->setups = s;
@@ -332,6 +348,7 @@ espl__setup_free(struct espl__agent *a)
 			close(s->output);
 		free(s->directory);
 		espl__strings_free(&s->words);
+		espl__strings_free(&s->env);
 		free(s);
 	}
 }
