@@ -7,8 +7,8 @@ PRICES is aws-gpu-spot.csv or .csv.gz of stanford-futuredata/training_on_a_dime 
 to March 2020), THROUGHPUTS simulation_throughputs.json or .json.xz of Gavel.  ESPALIER is the program (default: $ESPALIER, else
 the one in PATH).  Sixteen trials, each a search of its own in a pool, so that each has its own speeds; the page goes to standard
 output.  Each row is 20 runs, and 20 with three times the interruptions, of a fifth of a second each; --only makes the rows with
-TEXT in their names, and no other table.  Those of MANY are made once more with five times the starts.  The networks among the
-predictors take some minutes of one core each.
+TEXT in their names, and no other table.  Those of MANY are made once more with five times the starts, and those of OTHER with ten sets
+of trials that are like those of another simulator.  The networks among the predictors take some minutes of one core each.
 """
 import argparse
 import concurrent.futures
@@ -59,6 +59,14 @@ ROWS = [
 ]
 CHEAPEST, FASTEST, DEMAND = ROWS[0][0], ROWS[1][0], ROWS[2][0]
 MANY = (CHEAPEST, DEMAND, "paper, p = 0", "**modern**", "modern, deadline 1.25 x")
+
+# What another simulator of the same policies reports of the same prices, speeds and rates, with trials that it drew: cost, hours, and cost at
+# three times the interruptions.  The first three rows have no choice, and the fourth is that of tests/runs/spot_replay.py: by these figures the
+# trials are known, in part.
+OTHER = {CHEAPEST: (47.0, 12.1, 48.0), FASTEST: (54.4, 10.8, 54.5), DEMAND: (96.3, 11.2, None), "paper, p = 0": (35.1, 11.6, 35.6),
+         "paper, Eq. 2 with the true p, nothing refunded": (35.3, 11.6, 38.8), "**modern**": (34.3, 11.3, 35.3)}
+KNOWN = (CHEAPEST, FASTEST, DEMAND, "paper, p = 0")
+SETS, LIKE, RANDOM_SETS = 10, 0.01, 4000
 
 
 # Of these predictors `espalier market` tells how good they are on the same prices, with the paper's margins.
@@ -160,6 +168,94 @@ def draw_starts(first, last, count, ratios):
         yield at.strftime("%Y-%m-%dT%H:%M:%SZ"), 1000 * i, trials
 
 
+def estimate(trials, price):
+    """Of a set of trials: cost and hours of single types, of the best on demand, and of the choice between the types, without interruptions."""
+    k80, v100 = [n / 60 for n, _ in trials], [n / 60 / r for n, r in trials]
+    found = {CHEAPEST: (sum(k80) * price[0], max(k80)), FASTEST: (sum(v100) * price[1], max(v100))}
+    for name, (slow, fast) in ((DEMAND, (TYPES["p2.xlarge"][1], TYPES["p3.2xlarge"][1])), ("", price)):
+        chosen = [(a * slow, a) if a * slow <= b * fast else (b * fast, b) for a, b in zip(k80, v100)]
+        found[name] = sum(c for c, _ in chosen), max(h for _, h in chosen)
+    return found
+
+
+class Estimator:
+    """Its factors of the costs, and the hours that are added, make it right in the mean of the trials that were simulated."""
+    def __init__(self, starts, means):
+        sets = [trials for _, _, trials in starts]
+        hours = [estimate(t, (1, 1)) for t in sets]
+        self.price = tuple(means[name, 1]["cost"] / statistics.fmean(h[name][0] for h in hours) for name in (CHEAPEST, FASTEST))
+        raw = [estimate(t, self.price) for t in sets]
+        self.rows = {}
+        for name in OTHER:
+            like = name if name in raw[0] else ""
+            cost, took = (statistics.fmean(r[like][k] for r in raw) for k in (0, 1))
+            self.rows[name] = like, means[name, 1]["cost"] / cost, means[name, 1]["hours"] - took
+
+    def figures(self, trials):
+        raw = estimate(trials, self.price)
+        return {name: (raw[like][0] * factor, raw[like][1] + more) for name, (like, factor, more) in self.rows.items()}
+
+
+def draw_hours(rng):
+    return [round(rng.uniform(240, 720)) for _ in range(TRIALS)]
+
+
+def draw_like(rng, estimator, ratios):
+    """Sets of trials whose figures of KNOWN are those of OTHER; the other policies are not looked at."""
+    def agrees(trials, names):
+        ours = estimator.figures(trials)
+        return all(abs(ours[n][k] / OTHER[n][k] - 1) <= LIKE for n in names for k in (0, 1))
+
+    while True:
+        minutes = draw_hours(rng)
+        if not agrees([(n, 1) for n in minutes], [CHEAPEST]):
+            continue
+        for _ in range(20000):
+            trials = [(n, rng.choice(ratios)) for n in minutes]
+            if agrees(trials, KNOWN):
+                yield trials
+                break
+
+
+def make_other(args, work, starts, ratios, means):
+    """Beside the other simulator's figures: what sets of sixteen trials vary by, and sets that are like its own."""
+    estimator, rng = Estimator(starts, means), random.Random(2)
+    drawn = [estimator.figures([(n, rng.choice(ratios)) for n in draw_hours(rng)]) for _ in range(RANDOM_SETS)]
+    spread = ["| policy | cost: other | 90 % of our sets | sets below it | hours: other | 90 % of our sets | sets below it |", "|---|---|---|---|---|---|---|"]
+    for name, other in OTHER.items():
+        cells = []
+        for k in (0, 1):
+            values = sorted(d[name][k] for d in drawn)
+            below = sum(v < other[k] for v in values) / len(values)
+            cells += [f"{other[k]}", f"{values[len(values) // 20]:.1f} to {values[-len(values) // 20]:.1f}", f"{100 * below:.0f} %"]
+        spread.append(f"| {name} | " + " | ".join(cells) + " |")
+    saved = [tuple(1 - d["**modern**"][0] / d[name][0] for name in (CHEAPEST, DEMAND)) for d in drawn]
+    enough = [f"{100 * sum(v[k] >= least for v in saved) / len(saved):.0f} %" for k, least in ((0, 0.25), (1, 0.6))]
+    spread.append(f"\nModern is at least 25 % cheaper than only p2.xlarge in {enough[0]} of these sets, and at least 60 % cheaper than machines on "
+                  f"demand in {enough[1]}.")
+    like = draw_like(rng, estimator, ratios)
+    alike = [(start, seed + 17 + 100000 * i, trials) for i, trials in enumerate(next(like) for _ in range(SETS))
+             for start, seed, _ in starts]
+    found = {}
+    make_table(args, work, alike, [row for row in ROWS if row[0] in OTHER], found)
+    lines = ["| policy | cost: other | ours | | hours: other | ours | | at 3 x hazard, cost: other | ours | |", "|---" * 10 + "|"]
+    worst = {}
+    for name, other in OTHER.items():
+        cells = []
+        for k, (what, hazard, figure) in enumerate((("cost", 1, "cost"), ("hours", 1, "hours"), ("cost at three times the interruptions", 3, "cost"))):
+            of_sets = [statistics.fmean(run[figure] for run in found[name, hazard]["runs"][i:i + len(starts)])
+                       for i in range(0, len(alike), len(starts))]
+            if other[k]:
+                differs = statistics.fmean(of_sets) / other[k] - 1
+                cells.append(f"{other[k]} | {statistics.fmean(of_sets):.1f} ({min(of_sets):.1f} to {max(of_sets):.1f}) | {100 * differs:+.1f} %")
+                worst[what] = max(worst.get(what, (0, "")), (abs(differs), name.replace("*", "")))
+            else:
+                cells.append("| | ")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    said = [f"{what} {100 * share:.1f} % ({name})" for what, (share, name) in worst.items()]
+    return "\n".join(spread), "\n".join(lines), f"The largest differences are: {', '.join(said)}."
+
+
 def make_accuracy(args, prices):
     """Of all markets together, weighted by their minutes."""
     lines = ["| predictor | markets | accuracy | always the majority | F1 | log loss | Brier | training rate: log loss | Brier |",
@@ -235,6 +331,7 @@ def make_table(args, work, starts, rows, means):
         for hazard in (1, 3):
             runs = [j.result() for j in jobs[r, hazard]]
             m = {k: statistics.fmean(x[k] for x in runs) for k in runs[0]}
+            m["runs"] = runs
             means[row[0], hazard] = m
             missed = f"{sum(x['missed'] for x in runs)} of {len(runs)}" if row[4] else ""
             cells += [f"{m['cost']:.1f}", f"{m['hours']:.1f}"]
@@ -265,12 +362,15 @@ def main():
             print(table)
             return
         comparison = "\n\n".join(make_comparison(means, theta) for theta in PAPER)
+        of_many = {}
         many = make_table(args, f"{work}/many", list(draw_starts(first, last, 5 * args.starts, ratios)),
-                          [row for row in ROWS if row[0] in MANY], means)
+                          [row for row in ROWS if row[0] in MANY], of_many)
+        spread, other, agreement = make_other(args, f"{work}/other", list(draw_starts(first, last, args.starts, ratios)), ratios, means)
         accuracy = make_accuracy(args, f"{work}/prices.csv")
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.md")) as f:
         page = re.sub(r"@TABLE@", lambda _: table, f.read()).replace("@MANY@", many)
-    page = page.replace("@ACCURACY@", accuracy).replace("@PAPER@", comparison).replace("@SAVINGS@", make_savings(means))
+    page = page.replace("@ACCURACY@", accuracy).replace("@PAPER@", comparison).replace("@SAVINGS@", make_savings(of_many))
+    page = page.replace("@SPREAD@", spread).replace("@OTHER@", other).replace("@SETS@", str(SETS)).replace("@AGREEMENT@", agreement)
     page = page.replace("@STARTS@", str(args.starts))
     if args.page:
         with open(args.page, "w") as f:
