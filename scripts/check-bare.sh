@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the README's two commands on clean Debian systems: root file systems made by debootstrap, with nothing
+# Runs the README's two commands, and its own search, on clean Debian systems: root file systems made by debootstrap, with nothing
 # installed that the commands do not install themselves.  Needs root, debootstrap, 4 GB of disk each, the network.
 #
 #   scripts/check-bare.sh [SUITE]...     suites of Debian; default: bookworm trixie
@@ -18,6 +18,9 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/espalier-bare-XXXXXX") || exit 1
 finish() { [ -n "${KEEP-}" ] && echo "kept: $work" >&2 || rm -rf --one-file-system "$work"; }
 trap finish EXIT
 
+# What the README says to paste into a shell.
+own_search='cd /srv/espalier && awk "/^\`\`\`/ { on = /sh\$/; next } on" README.md >/tmp/own.sh && bash -e /tmp/own.sh && rm -r first'
+
 passed=0 failed=0 skipped=0
 check_suite() {
 	local suite=$1 root=$work/$1 line rc=0
@@ -30,6 +33,11 @@ check_suite() {
 	inside "$root" sh -c 'cd /srv/espalier && scripts/try.sh' 2>&1 | tee "$work/$suite-try.log" | tail -n 12
 	if [ "${PIPESTATUS[0]}" -ne 0 ] || ! grep -q 'best *trial' "$work/$suite-try.log"; then
 		echo "error: Debian $suite: scripts/try.sh failed" >&2
+		rc=1
+	fi
+	if ! inside "$root" bash -c "$own_search" >"$work/$suite-own.log" 2>&1; then
+		tail -n 5 "$work/$suite-own.log" >&2
+		echo "error: Debian $suite: the README's own search failed" >&2
 		rc=1
 	fi
 	inside "$root" sh -c 'cd /srv/espalier && scripts/check.sh' >"$work/$suite-check.log" 2>&1 || rc=1

@@ -7,6 +7,7 @@ packages=(build-essential autoconf automake libtool libltdl-dev pkgconf libconfi
 	libcurl4-openssl-dev nettle-dev libuv1-dev libsqlite3-dev libpcre2-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist)
 [ "${1:-build}" = check ] && packages+=(libcriterion-dev python3 python3-numpy openssh-server openssh-client)
 optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an engine of allocator milp; cloud aws; `espalier serve`; a build does without
+[ "${1:-build}" = build ] && optional+=(python3)	# trials in Python, such as the README's own search
 [ "${1:-build}" = check ] && optional+=(nodejs)	# runs the script of a report; tests are skipped without
 # A browser that looks at the pages.
 [ "${1:-build}" = check ] && [ -n "${ESPALIER_TEST_BROWSER-}" ] && optional+=(chromium fonts-dejavu-core)
