@@ -98,7 +98,7 @@ struct espl__gang_steps {
 /* Files of ESPALIER_OUTPUT on a private node. */
 enum espl__agent_outputs {
 	ESPL__OUTPUTS_NOW_AND_THEN = 0, /* sent while the trial runs */
-	ESPL__OUTPUTS_WAIT,             /* it has ended; an earlier way of them has not */
+	ESPL__OUTPUTS_WAIT,             /* it has ended, but not an earlier transfer */
 	ESPL__OUTPUTS_LAST,             /* sent for the last time */
 	ESPL__OUTPUTS_DONE
 };
@@ -157,8 +157,8 @@ struct espl__agent_gang {
 	const char *wanted; /* its working directory as the driver knows it */
 	char *files;        /* the search's files, on a private node; NULL none */
 	enum espl__agent_outputs outputs;
-	/* when they were last sent, or their last way began; when they are sent next, 0: after
-	 * those that are being sent */
+	/* output files: when the last transfer began; when the next one is due, 0: when this one
+	 * has ended */
 	int64_t outputs_begun, outputs_at;
 	const struct espl__setup *setup; /* waits for it; NULL: does not */
 };

@@ -45,7 +45,7 @@ report_loss(struct espl__agent *a, uint64_t trial, int kind, const char *why)
 	    espl__trial_name(trial, name), why);
 }
 
-/* Whether it moves already, which nothing may do twice. */
+/* Whether it is being sent: one transfer at a time. */
 static int
 is_moving(const struct espl__agent *a, const char *name)
 {
@@ -81,7 +81,7 @@ espl__outputs_put(struct espl__agent *a, const char *name, const struct espl__di
 	return 1;
 }
 
-/* 1: what moves, or waits for that, has had its time. */
+/* 1: the transfer, or the wait for it, has taken too long. */
 static int
 is_late(struct espl__agent_gang *g, const char *name, int64_t now)
 {
@@ -136,7 +136,7 @@ espl__outputs_tend(struct espl__agent_gang *g, int64_t now)
 		g->outputs_at = now + EVERY;
 	}
 	print_name(name, g->start.trial);
-	if (g->outputs_at == 0 && !is_late(g, name, now)) /* they are on their way */
+	if (g->outputs_at == 0 && !is_late(g, name, now)) /* they are being sent */
 		return now + LOOK;
 	if (g->outputs_at == 0) {
 		espl__mover_cancel(g->agent->mover, name);

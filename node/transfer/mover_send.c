@@ -15,7 +15,7 @@
 #define ALONE_EVERY (2000 * MS)
 #define ALONE 4         /* chunks, one by one: the soonest counts */
 #define ROUND 8         /* measurements that count */
-#define SENDERS 4       /* directories on their way at once */
+#define SENDERS 4       /* directories that move at once */
 #define LOOSE_SENDERS 8 /* and those that are loose: a large one must not stop the others */
 
 void

@@ -17,7 +17,7 @@
 #define DEPTH_MOST 32
 #define HEAD (UINT64_C(4) + 1 + 4 + 8 + 8) /* what a file takes beside its name and content */
 #define SENT "-sent"       /* behind the path of the record: what the other end has */
-#define SENDING "-sending" /* ... and what it has when it has the present stream */
+#define SENDING "-sending" /* ... and what it has after this stream */
 
 int
 espl__output_is_inside(const char *name)
@@ -89,7 +89,7 @@ write_record(const struct espl__output_pack *p)
 	free(path);
 }
 
-/* That of a stream which did not arrive. */
+/* The record of a stream that did not arrive. */
 static void
 drop_record(const struct espl__output_pack *p)
 {
@@ -130,7 +130,7 @@ add_note(struct espl__output_pack *p, const char *name, const char *why)
 		(void)snprintf(p->note, sizeof p->note, "'%.200s' %s", name, why);
 }
 
-/* 1: it is one to send. */
+/* 1: the link is to be sent. */
 static int
 read_link(int dir, const char *entry, struct stat *st)
 {

@@ -36,7 +36,7 @@ close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Errors that the next file has, too. */
+/* Errors that the next file would have, too. */
 static int
 is_general(int code)
 {
