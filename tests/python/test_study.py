@@ -593,10 +593,10 @@ class Studies(unittest.TestCase):
     def test_where_nothing_can_be_written(self):
         opened = os.open
 
-        def refuse(path, *more):
+        def refuse(path, *more, **named):
             if os.path.dirname(path) == os.getcwd():
                 raise PermissionError(errno.EACCES, "Permission denied", path)
-            return opened(path, *more)
+            return opened(path, *more, **named)
 
         with mock.patch("espalier.config.os.open", refuse):
             self.assertEqual(espalier.minimize(lambda params: 1, {"x": (0, 9)}, trials=2).value, 1)
