@@ -406,3 +406,16 @@ espl__find_authorities(void)
 			return places[i];
 	return NULL;
 }
+
+int
+espl__path_is_inside(const char *name)
+{
+	for (const char *at = name; at != NULL; at = strchr(at, '/')) {
+		at += at != name;
+		if (*at == '\0' || *at == '/' || (at[0] == '.' && (at[1] == '\0' || at[1] == '/')))
+			return 0;
+		if (at[0] == '.' && at[1] == '.' && (at[2] == '\0' || at[2] == '/'))
+			return 0;
+	}
+	return 1;
+}

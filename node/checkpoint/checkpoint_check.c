@@ -49,20 +49,6 @@ get_name(char *text)
 	return text[0] != '\0' ? 0 : -1;
 }
 
-/* A path that stays in its directory. */
-static int
-is_inside(const char *name)
-{
-	for (const char *at = name; at != NULL; at = strchr(at, '/')) {
-		at += at != name;
-		if (*at == '\0' || *at == '/' || (at[0] == '.' && (at[1] == '\0' || at[1] == '/')))
-			return 0;
-		if (at[0] == '.' && at[1] == '.' && (at[2] == '\0' || at[2] == '/'))
-			return 0;
-	}
-	return 1;
-}
-
 espl_status
 espl__manifest_read(int dir, struct espl__buf *text, struct espl__diag *diag)
 {
@@ -130,7 +116,7 @@ espl__manifest_next(char **lines, struct espl__sealed *e)
 		if (get_name(e->target) != 0)
 			return -1;
 	}
-	return get_name(e->name) != 0 || !is_inside(e->name) ? -1 : 1;
+	return get_name(e->name) != 0 || !espl__path_is_inside(e->name) ? -1 : 1;
 }
 
 /* ---- the check ---------------------------------------------------------------------------- */

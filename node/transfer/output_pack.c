@@ -19,19 +19,6 @@
 #define SENT "-sent"       /* behind the path of the record: what the other end has */
 #define SENDING "-sending" /* ... and what it has after this stream */
 
-int
-espl__output_is_inside(const char *name)
-{
-	for (const char *at = name; at != NULL; at = strchr(at, '/')) {
-		at += at != name;
-		if (*at == '\0' || *at == '/' || (at[0] == '.' && (at[1] == '\0' || at[1] == '/')))
-			return 0;
-		if (at[0] == '.' && at[1] == '.' && (at[2] == '\0' || at[2] == '/'))
-			return 0;
-	}
-	return 1;
-}
-
 /* ---- the record of what was sent ------------------------------------------------------ */
 
 static char *
@@ -50,7 +37,7 @@ compare_prints(const void *a, const void *b)
 	return one < two ? -1 : one > two;
 }
 
-/* Its absence is no failure: then everything is new. */
+/* If there is no record, every file is new. */
 static void
 mark_known(struct espl__output_pack *p)
 {
@@ -141,7 +128,7 @@ read_link(int dir, const char *entry, struct stat *st)
 		return 0;
 	target[size] = '\0';
 	st->st_size = size;
-	return espl__output_is_inside(target);
+	return espl__path_is_inside(target);
 }
 
 static void list_dir(struct espl__output_pack *, int fd, const char *prefix, int depth);

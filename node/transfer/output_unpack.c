@@ -153,7 +153,7 @@ place_file(struct espl__output_unpack *u, struct espl__diag *diag)
 	if (u->kind == 'l') {
 		const char *target = espl__buf_text(&u->target);
 
-		if (strlen(target) != u->target.size || !espl__output_is_inside(target))
+		if (strlen(target) != u->target.size || !espl__path_is_inside(target))
 			return fail_stream(diag);
 		(void)unlinkat(u->parts, TEMPORARY, 0);
 		if (symlinkat(target, u->parts, TEMPORARY) != 0)
@@ -211,7 +211,7 @@ take_part(struct espl__output_unpack *u, struct espl__diag *diag)
 	case NAME:
 		free(u->name);
 		u->name = espl__strdup(espl__buf_text(&u->head));
-		if (strlen(u->name) != u->head.size || !espl__output_is_inside(u->name))
+		if (strlen(u->name) != u->head.size || !espl__path_is_inside(u->name))
 			return espl__fail(diag, ESPL_E_CONFIG,
 			    "the name of an output file leads out of its directory");
 		u->want = REST;

@@ -77,6 +77,4 @@ espl_status espl__output_unpack_write(struct espl__output_unpack *, const uint8_
 /* Fails if the stream is not complete, or a file was skipped. */
 espl_status espl__output_unpack_close(struct espl__output_unpack *, struct espl__diag *);
 void espl__output_unpack_drop(struct espl__output_unpack *);
-/* Whether a path stays in its directory: no "", ".", ".." in it, not absolute. */
-int espl__output_is_inside(const char *name);
 #endif
