@@ -1,13 +1,10 @@
 #!/bin/bash
 # bench_relay.sh [MIB] - a checkpoint on its way from a node with a disk of its own, against scp on the same loopback;
 # and what a report waits meanwhile.  Prints JSON.  Needs sshd, python3 and a build: ESPALIER=BUILD/espalier.
-# RATE=400mbit (a rate of tc) makes the link slower than the processors: loopback in a network namespace of its own.
+# RATE=400mbit makes the link slower than the processors (link.sh).
 size=${1:-256}
-if [ -n "$RATE" ] && [ -z "$LIMITED" ]; then
-	LIMITED=1 exec unshare -n sh -c 'ip link set lo mtu 1500 up &&
-	    tc qdisc add dev lo root tbf rate "$1" burst 64k latency 50ms && exec bash "$2" "$3"' sh "$RATE" "$0" "$size"
-fi
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/link.sh"
 abs_top_srcdir=$(cd "$here/../.." && pwd)
 . "$abs_top_srcdir/tests/runs/tap.sh"
 . "$abs_top_srcdir/tests/runs/sshd.sh"

@@ -1,13 +1,10 @@
 #!/bin/bash
 # bench_store.sh [MIB] - a checkpoint on its way to a bucket (tests/aws/s3.py, without its checksums, which are slow), against a
 # PUT of the same size by curl.  Prints JSON.  Needs python3, curl and a build: ESPALIER=BUILD/espalier.
-# RATE=400mbit (a rate of tc) makes the link slower than the processors: loopback in a network namespace of its own.
+# RATE=400mbit makes the link slower than the processors (link.sh).
 size=${1:-256}
-if [ -n "$RATE" ] && [ -z "$LIMITED" ]; then
-	LIMITED=1 exec unshare -n sh -c 'ip link set lo mtu 1500 up &&
-	    tc qdisc add dev lo root tbf rate "$1" burst 64k latency 50ms && exec bash "$2" "$3"' sh "$RATE" "$0" "$size"
-fi
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/link.sh"
 abs_top_srcdir=$(cd "$here/../.." && pwd)
 . "$abs_top_srcdir/tests/runs/tap.sh"
 . "$abs_top_srcdir/tests/runs/s3.sh"
