@@ -246,7 +246,8 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 		(void)espl__ask_serve(exec, &o->inputs, o->dir, &espl__interrupts, &o->served);
 }
 
-/* The clock is written after the journal. To begin anew would replace the results of the study. */
+/* A clock without a journal means that the journal was deleted. Starting a new study here would
+ * overwrite what is left of the old one. */
 static espl_status
 check_journal(const struct opened *o, struct espl__diag *diag)
 {

@@ -30,9 +30,9 @@
 #define ESPL__SESSION_LEAVE (300000 * ESPL__SESSION_MS)
 /* after that: for the rest of the agent's end, until it is killed */
 #define ESPL__SESSION_AGENT (30000 * ESPL__SESSION_MS)
-/* What is said of a command that reaches a node, has ended with success and has said nothing. */
+/* Reported if the command that reaches a node exits with status 0 and prints nothing. */
 #define ESPL__SESSION_DEAF \
-	"its command ended without a word; does it pass on its standard input? (StdinNull in " \
+	"its command ended without any output; does it pass on its standard input? (StdinNull in " \
 	"ssh_config must not be set)"
 #define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
 

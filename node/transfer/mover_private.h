@@ -70,7 +70,7 @@ struct espl__mover {
 	size_t window, flying;
 	int64_t least, mean; /* ns until a chunk is taken: one alone, lately */
 	int64_t best;        /* of the chunks that go alone now */
-	int alone;           /* so many of them to go */
+	int alone;           /* how many of them are left */
 	int64_t alone_at;    /* not before */
 	int64_t moved_at;
 	struct espl__moved sums[ESPL__MOVED_KINDS]; /* by espl__mover_sums */

@@ -1,5 +1,5 @@
 /* test_outputs.c - output directories of trials that move: what arrives, what is left out, and that
- * no stream, whoever made it, writes outside of its place.
+ * no stream, whatever it contains, can write outside the output directory.
  *
  * SEED= repeats one damaged stream.
  */
