@@ -260,7 +260,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 
 /* ---- up to the targets -------------------------------------------------------------------- */
 
-/* While leases of an offer keep failing, one is tried at a time; not one that waits for more. */
+/* While leases of an offer keep failing, one is tried at a time, but a ready node on which nothing
+ * runs does not count.  The cluster stays marked: the next event may allow another lease. */
 static int
 one_is_tried(struct espl__exec *x, uint32_t offer, const struct espl__offer_record *r)
 {
