@@ -1,5 +1,6 @@
 /* cluster.c - the cluster: what is held, what it could hold, and which nodes are at fault. */
 #include "base/assert.h"
+#include "exec/cluster_health.h"
 #include "exec/effects.h"
 
 void
@@ -16,6 +17,7 @@ espl__cluster_free(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->cluster.record_count; i++)
 		free(x->cluster.records[i].reason);
 	free(x->cluster.records);
+	espl__health_free(&x->cluster.health);
 	free(x->cluster.node_why);
 	free(x->cluster.give_up);
 }
@@ -106,6 +108,7 @@ espl__cluster_resume(struct espl__exec *x, int forgive)
 	if (!forgive)
 		return;
 	x->cluster.unused = x->cluster.interrupted = 0;
+	espl__cluster_forgive_machines(x);
 	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
 		struct espl__offer_record *r = &x->cluster.records[i];
 
@@ -177,6 +180,7 @@ espl__cluster_blame(struct espl__exec *x, const struct espl__gang *g, uint64_t l
 	    (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 || is_in_use(x, n, g))
 		return 0;
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
+	espl__cluster_fails(x, n, ESPL__HEALTH_TRIALS, "trials failed there at their start");
 	espl__exec_note(x, ESPL_ABOUT_NODE, lease,
 	    "node %llu is set aside: %s failed there at their start, and none succeeded in between",
 	    (unsigned long long)lease,

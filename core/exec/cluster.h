@@ -3,6 +3,7 @@
 #define ESPL__EXEC_CLUSTER_H
 #include "exec/executor.h"
 #include "model/fleet.h"
+#include "model/health.h"
 #include "model/trials.h"
 
 /* Results of leasing nodes of one offer. */
@@ -22,7 +23,8 @@ struct espl__offer_record {
 struct espl__cluster {
 	struct espl__offer_record *records; /* [number of the offer] (cluster_leases.c) */
 	uint32_t record_count, record_cap;
-	char *node_why; /* why the node of this lease is about to end; NULL */
+	struct espl__health_book health; /* of machines (cluster_health.c) */
+	char *node_why;                  /* why the node of this lease is about to end; NULL */
 	uint64_t node_why_lease;
 	espl_time node_why_at;
 	struct espl_give_up *give_up; /* nodes above the targets, by offer */

@@ -2,6 +2,7 @@
  * leases fail. */
 #include "base/assert.h"
 #include "base/text.h"
+#include "exec/cluster_health.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 
@@ -66,6 +67,7 @@ espl__lease_proved(struct espl__exec *x, struct espl__machine *n)
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(n, MACHINE);
 	n->proved = 1;
+	espl__cluster_works(x, n);
 	r->failed = r->lost = 0;
 }
 
@@ -241,6 +243,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	    n->proved || x->round.ending != 0)
 		return;
 	r->lost++;
+	espl__cluster_fails(x, n, ESPL__HEALTH_START, why);
 	free(r->reason);
 	r->reason = espl__strdup(why);
 	pause_after(x, r, PAUSE_FAILED, &r->failed);

@@ -134,6 +134,7 @@ code_of_node(struct espl__codec *c, struct espl__event *e)
 		    e->as.node.state <= ESPL_NODE_ENDED;
 	case ESPL__EV_RISK:
 	case ESPL__EV_HOST:
+	case ESPL__EV_MACHINE:
 	case ESPL__EV_NODE_WHY:
 		ESPL__CODE_V64(c, e->as.node_why.lease);
 		espl__code_text(c, &e->as.node_why.text, LABEL_MAX);

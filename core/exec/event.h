@@ -44,7 +44,9 @@ enum espl__event_type {
 	ESPL__EV_ASK,      /* clients want this many trials more (config.asked) */
 	ESPL__EV_RISK,     /* the provider expects to take a node back; members of node_why */
 	ESPL__EV_HOST,     /* what its provider calls a machine; members of node_why */
-	ESPL__EV_NOTE      /* what a cloud has to say to `explain`, its name in front */
+	ESPL__EV_NOTE,     /* what a cloud has to say to `explain`, its name in front */
+	/* which machine of its provider a lease is on; members of node_why */
+	ESPL__EV_MACHINE
 };
 
 /* How a gang ended. */

@@ -132,6 +132,13 @@ espl__exec_trial_info(const struct espl__exec *x, uint64_t trial)
 		espl__trial_restores(t), t->began, t->save_asked };
 }
 
+uint32_t
+espl__exec_avoid(const struct espl__exec *x, uint32_t offer, const char **names, uint32_t room)
+{
+	ESPL__CHECK(x, EXEC);
+	return espl__health_avoided(&x->cluster.health, offer, x->now, names, room);
+}
+
 const struct espl_offer *
 espl__exec_offer(const struct espl__exec *x, uint32_t number)
 {

@@ -20,6 +20,10 @@ struct espl__exec_view espl__exec_view(const struct espl__exec *);
 uint32_t espl__exec_brackets(const struct espl__exec *, uint64_t search);
 /* Offers by number, NULL beyond the last. */
 const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
+/* Names of machines of the offer that failed recently, for a new lease; at most `room`; returns how
+ * many there are.  Valid until the next round. */
+uint32_t espl__exec_avoid(const struct espl__exec *, uint32_t offer, const char **names,
+    uint32_t room);
 /* The most that one of the trials or jobs needs at least. */
 uint32_t espl__exec_gpus_min(const struct espl__exec *);
 int espl__exec_on_cpu(const struct espl__exec *); /* what counts as a GPU is a slot of a CPU */

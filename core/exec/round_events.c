@@ -1,6 +1,7 @@
 /* round_events.c - dispatches events to the objects that they concern. */
 #include <string.h>
 #include "base/assert.h"
+#include "exec/cluster_health.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
@@ -149,6 +150,9 @@ espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl
 	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
 	case ESPL__EV_RISK: on_risk(x, e); return ESPL_OK;
 	case ESPL__EV_HOST: on_host(x, e); return ESPL_OK;
+	case ESPL__EV_MACHINE:
+		espl__cluster_machine(x, e->as.node_why.lease, e->as.node_why.text);
+		return ESPL_OK;
 	case ESPL__EV_OUTLIVED:
 		if (espl__gang_at(x, e->as.gang) != NULL)
 			espl__gang_outlived(espl__gang_at(x, e->as.gang));

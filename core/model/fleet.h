@@ -31,11 +31,12 @@ struct espl__machine {
 	uint32_t magic; /* ESPL__MACHINE_MAGIC */
 	struct espl__gpu *gpus;
 	const struct espl_gpu **gpu_list;
-	const char *host;   /* its name at the provider; NULL unknown */
-	const char *risk;   /* why it is at risk; NULL: it is not */
-	uint32_t occupants; /* on all its GPUs */
-	uint32_t seen;      /* of gpu_list: its length as offered or found */
-	uint32_t offered;   /* GPUs, when it was leased */
+	const char *host;    /* its name at the provider; NULL unknown */
+	const char *machine; /* the machine behind it, as its provider names it; NULL unknown */
+	const char *risk;    /* why it is at risk; NULL: it is not */
+	uint32_t occupants;  /* on all its GPUs */
+	uint32_t seen;       /* of gpu_list: its length as offered or found */
+	uint32_t offered;    /* GPUs, when it was leased */
 	/* the last trials that failed here at their start, the newest first, each different from
 	 * the one before; none has succeeded since; then ESPL_NONE */
 	uint64_t failed[3];

@@ -37,6 +37,7 @@ struct espl__rlease {
 	espl_money max_price_hour;
 	char *token, *offer_name, *market;
 	char *provider_id, *address, *detail; /* NULL until reported */
+	char *machine;                        /* the same */
 	espl_node_state cloud;                /* as the cloud last reported; 0: not yet */
 	espl_node_state reported;             /* as last reported to the executor */
 	uint32_t gpus;      /* READY: as the cloud said, else as the agent found */

@@ -55,6 +55,7 @@ free_lease(struct espl__rlease *lease)
 	free(lease->provider_id);
 	free(lease->address);
 	free(lease->detail);
+	free(lease->machine);
 	free(lease->why);
 	free(lease->risk);
 	espl__buf_free(&lease->backlog);
@@ -177,6 +178,18 @@ reason_of(espl_status status)
 	}
 }
 
+/* Names of the offer's machines that failed recently; malloc'd. */
+static const char *const *
+avoided_machines(const struct espl__real *real, uint32_t offer, uint32_t *count)
+{
+	const char **names;
+
+	*count = espl__exec_avoid(real->world.exec, offer, NULL, 0);
+	names = espl__alloc((*count + (size_t)1) * sizeof *names);
+	(void)espl__exec_avoid(real->world.exec, offer, names, *count);
+	return names;
+}
+
 static void
 acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 {
@@ -195,6 +208,8 @@ acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 		requests[i].offer = list[i]->offer_name;
 		requests[i].market = list[i]->market;
 		requests[i].max_price_hour = list[i]->max_price_hour;
+		requests[i].avoid =
+		    avoided_machines(real, list[i]->offer, &requests[i].avoid_count);
 		pointers[i] = &requests[i];
 		list[i]->asked = 1;
 	}
@@ -212,6 +227,8 @@ acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 			}
 		}
 	}
+	for (i = 0; i < count; i++)
+		free((void *)(uintptr_t)requests[i].avoid);
 	free(requests);
 	free(pointers);
 	free(ids);
@@ -322,6 +339,24 @@ espl__real_lease_risk(struct espl__real *real, struct espl__rlease *lease, const
 	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), text);
 }
 
+/* The executor knows machines by this name, over all their leases. */
+static void
+report_machine(struct espl__real *real, struct espl__rlease *lease, const char *machine)
+{
+	struct espl__event *event;
+	char name[256];
+
+	if (machine == NULL || machine[0] == '\0')
+		return;
+	(void)snprintf(name, sizeof name, "%s", machine);
+	if (lease->machine != NULL && strcmp(lease->machine, name) == 0)
+		return;
+	replace_text(&lease->machine, name);
+	event = espl__real_event(real, ESPL__EV_MACHINE);
+	event->as.node_why.lease = lease->id;
+	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), name);
+}
+
 static struct espl__rlease *
 lease_of_event(const struct espl__real *real, const struct espl_node_event *event)
 {
@@ -347,6 +382,7 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	replace_text(&lease->provider_id, event->provider_id);
 	replace_text(&lease->address, event->address);
 	replace_text(&lease->detail, event->detail);
+	report_machine(real, lease, event->machine);
 	real->leases_dirty = 1;
 	if (event->text != NULL && event->text[0] != '\0')
 		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);

@@ -255,6 +255,9 @@ node_wrong(struct espl_kit *kit, const struct kit_lease *lease, const struct esp
 		return "NOTICE with ends_at 0 (ESPL_NEVER: not known)";
 	if (event->text != NULL && strchr(event->text, '\n') != NULL)
 		return "its text has more than one line";
+	if (event->machine != NULL &&
+	    (event->machine[0] == '\0' || strchr(event->machine, '\n') != NULL))
+		return "the name of its machine is empty or has more than one line";
 	if (event->at == 0 && kit->now > 0)
 		return "its `at` is 0 (ESPL_NEVER: the provider does not say)";
 	if (event->state == ESPL_NODE_ENDED && lease->pub.state != ESPL_NODE_ENDED)

@@ -128,6 +128,12 @@ struct espl_acquire {
 	const char *run;            /* name of the run: tag the machine with run and token */
 	const char *offer, *market; /* the offer's name and market */
 	espl_money max_price_hour;  /* 0: none */
+	/* Machines of this offer, as `machine` of espl_node_event names them, that failed recently:
+	 * the cloud takes another one while there is any.  It may take one of these when there is
+	 * no other.  May differ in a retry. */
+	uint32_t avoid_count;
+	uint32_t zero2;
+	const char *const *avoid; /* [avoid_count] */
 };
 /* what the host knows about a lease */
 struct espl_lease {
@@ -176,6 +182,11 @@ struct espl_node_event {
 	 * from it. */
 	uint32_t flags;
 	uint32_t zero;
+	/* Name of the machine behind the node, as its provider knows it (ssh host, Slurm node,
+	 * Kubernetes node, host of an instance): another lease of this offer with the same name is
+	 * on the same machine.  May come with any state, ENDED included; NULL: unchanged, or not
+	 * known. */
+	const char *machine;
 };
 
 /* A node that is held at this instant is interrupted with this probability. */

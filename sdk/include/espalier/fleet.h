@@ -32,6 +32,9 @@ enum { ESPL_BILL_FROM_REQUEST = 1, ESPL_BILL_FROM_BOOT, ESPL_BILL_FROM_READY };
 #define ESPL_OFFER_MARKET 0x1u    /* the price varies, and a lease may have a maximum price */
 #define ESPL_OFFER_REVOCABLE 0x2u /* the provider may end a lease */
 #define ESPL_OFFER_GONE 0x4u      /* no longer offered; listed so that numbers stay valid */
+/* Its machines cost money before anything is known of them: one is leased alone, the others when an
+ * agent has joined from it.  Set by the host in real runs for offers with a price, too. */
+#define ESPL_OFFER_CANARY 0x8u
 
 /* Written by clouds (number is ESPL_ANY then), read by allocators and planners. */
 struct espl_offer {
