@@ -143,7 +143,7 @@ replace_file(int dir, const char *name, mode_t mode, const void *bytes, size_t s
 espl_status
 espl__file_put(int dir, const char *name, const void *bytes, size_t size, struct espl__diag *diag)
 {
-	return replace_file(dir, name, 0666, bytes, size, diag);
+	return replace_file(dir, name, 0644, bytes, size, diag);
 }
 
 static espl_status
@@ -160,7 +160,7 @@ write_durably(const char *path, mode_t mode, const void *bytes, size_t size,
 espl_status
 espl__file_write(const char *path, const void *bytes, size_t size, struct espl__diag *diag)
 {
-	return write_durably(path, 0666, bytes, size, diag);
+	return write_durably(path, 0644, bytes, size, diag);
 }
 
 espl_status
@@ -344,7 +344,7 @@ espl__lock(const char *path, int *to, struct espl__diag *diag)
 	/* A lock of the process, not of the open file: a child that a killed driver has forked and
 	 * that is not yet another program does not hold it. */
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666), rc;
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644), rc;
 
 	*to = -1;
 	if (fd < 0)
@@ -405,17 +405,4 @@ espl__find_authorities(void)
 		if (access(places[i], R_OK) == 0)
 			return places[i];
 	return NULL;
-}
-
-int
-espl__path_is_inside(const char *name)
-{
-	for (const char *at = name; at != NULL; at = strchr(at, '/')) {
-		at += at != name;
-		if (*at == '\0' || *at == '/' || (at[0] == '.' && (at[1] == '\0' || at[1] == '/')))
-			return 0;
-		if (at[0] == '.' && at[1] == '.' && (at[2] == '\0' || at[2] == '/'))
-			return 0;
-	}
-	return 1;
 }

@@ -28,8 +28,6 @@ DIR *espl__dir_open(const char *path); /* opendir() that follows no link at the 
 espl_status espl__tree_remove(const char *path,
     struct espl__diag *);                            /* absent is fine; follows no link */
 int espl__tree_remove_at(int dir, const char *name); /* 0, or -1 with errno */
-/* Whether a path stays in its directory: no "", "." or ".." in it, not absolute. */
-int espl__path_is_inside(const char *path);
 int espl__write_all(int fd, const void *, size_t); /* 0, or -1 with errno */
 /* Exclusive lock on a file (no link) for the life of the returned descriptor; -1 and E_BUSY if
  * held. */

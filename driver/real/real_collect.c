@@ -45,7 +45,8 @@ fetch_one(struct espl__s3 *s3, const char *place, const struct espl__stored *at,
 {
 	struct sink sink = { .diag = ESPL__DIAG_INIT };
 	char *data = espl__format("%s/data", at->key);
-	espl_status status = espl__unpack_open(&sink.unpack, place, at->digest, &sink.diag);
+	espl_status status =
+	    espl__unpack_open(&sink.unpack, place, at->digest, at->size, &sink.diag);
 
 	if (status == ESPL_OK)
 		status = espl__s3_fetch(s3, data, take_bytes, &sink, diag);

@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/manifest.h"
 
 #define DEEPEST 32
 
@@ -108,7 +109,7 @@ write_copy(const struct seal *s, int dir, const char *name, int from)
 	ESPL__ASSERT(from >= 0);
 	if (to < 0)
 		return -1;
-	if (fstat(from, &st) == 0 && fchmod(to, st.st_mode & 07777) == 0 &&
+	if (fstat(from, &st) == 0 && fchmod(to, st.st_mode & 0777) == 0 &&
 	    lseek(from, 0, SEEK_SET) == 0)
 		while ((got = read(from, s->block, ESPL__STORE_BLOCK)) > 0 ||
 		    (got < 0 && errno == EINTR))
@@ -141,6 +142,19 @@ sync_file(struct seal *s, int dir, const char *name, int fd)
 	return 0;
 }
 
+/* A trial restores what it finds there, and what it restores may be a program: whatever its umask
+ * was, no other user can write it.  Files of another user stay as they are. */
+static int
+protect(int fd, const struct stat *st)
+{
+	mode_t most = S_ISDIR(st->st_mode) ? 07755 : 0755;
+
+	return (st->st_mode & 07777 & ~most) == 0 || fchmod(fd, st->st_mode & most) == 0 ||
+		errno == EPERM
+	    ? 0
+	    : -1;
+}
+
 static espl_status
 seal_file(struct seal *s, int dir, const char *name, const char *path)
 {
@@ -152,7 +166,8 @@ seal_file(struct seal *s, int dir, const char *name, const char *path)
 
 	if (fd < 0)
 		return fail_entry(s->diag, "open", path);
-	if (espl__checkpoint_sum(fd, s->block, &crc, &size) != 0 || fstat(fd, &st) != 0) {
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || protect(fd, &st) != 0 ||
+	    espl__checkpoint_sum(fd, s->block, &crc, &size) != 0 || fstat(fd, &st) != 0) {
 		status = espl__fail_errno(s->diag, "cannot read '%s' of the checkpoint", path);
 	} else if ((uint64_t)st.st_size != size) {
 		status = espl__fail(s->diag, ESPL_E_CONFIG,
@@ -249,7 +264,10 @@ seal_entry(struct seal *s, int dir, const char *name, const char *path, unsigned
 	ESPL__ASSERT(name[0] != '\0' && depth <= DEEPEST);
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return fail_entry(s->diag, "look at", path);
-	s->entries++;
+	if (++s->entries > ESPL__MANIFEST_ENTRIES)
+		return espl__fail(s->diag, ESPL_E_CONFIG,
+		    "the checkpoint has more than %" PRIu64 " files and directories",
+		    ESPL__MANIFEST_ENTRIES);
 	if (S_ISREG(st.st_mode))
 		return seal_file(s, dir, name, path);
 	if (S_ISLNK(st.st_mode))
@@ -277,10 +295,14 @@ static espl_status
 seal_dir(struct seal *s, int fd, const char *path, unsigned depth)
 {
 	espl_status status = ESPL_OK;
+	struct stat st;
 	char **names;
 	size_t count;
 
 	ESPL__ASSERT(fd >= 0);
+	if (fstat(fd, &st) != 0 || protect(fd, &st) != 0)
+		return espl__fail_errno(s->diag, "cannot protect the checkpoint's directory '%s'",
+		    path);
 	if (list_dir(fd, &names, &count) != 0)
 		return espl__fail_errno(s->diag, "cannot list the checkpoint's directory '%s'",
 		    path);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/below.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -87,6 +88,16 @@ espl__manifest_lines(struct espl__buf *from, uint64_t *entries)
 	return text + sizeof ESPL__CHECKPOINT_HEADER - 1;
 }
 
+/* The list itself is none of its entries. */
+static int
+is_reserved(const char *name)
+{
+	const size_t size = sizeof ESPL__MANIFEST - 1;
+
+	return strncmp(name, ESPL__MANIFEST, size) == 0 &&
+	    (name[size] == '\0' || name[size] == '/');
+}
+
 int
 espl__manifest_next(char **lines, struct espl__sealed *e)
 {
@@ -116,7 +127,8 @@ espl__manifest_next(char **lines, struct espl__sealed *e)
 		if (get_name(e->target) != 0)
 			return -1;
 	}
-	return get_name(e->name) != 0 || !espl__path_is_inside(e->name) ? -1 : 1;
+	return get_name(e->name) != 0 || !espl__path_is_inside(e->name) || is_reserved(e->name) ? -1
+												: 1;
 }
 
 /* ---- the check ---------------------------------------------------------------------------- */
@@ -124,14 +136,17 @@ espl__manifest_next(char **lines, struct espl__sealed *e)
 static espl_status
 check_file(int dir, const struct espl__sealed *e, uint8_t *block, struct espl__diag *diag)
 {
-	int fd = openat(dir, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = espl__below_open(dir, e->name, O_RDONLY, 0);
 	espl_status status = ESPL_OK;
+	struct stat st;
 	uint32_t crc;
 	uint64_t size;
 
 	if (fd < 0)
 		return espl__fail_errno(diag, "'%s' cannot be opened", e->name);
-	if (espl__checkpoint_sum(fd, block, &crc, &size) != 0)
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a file", e->name);
+	else if (espl__checkpoint_sum(fd, block, &crc, &size) != 0)
 		status = espl__fail_errno(diag, "'%s' cannot be read", e->name);
 	else if (size != e->size)
 		status = espl__fail(diag, ESPL_E_CONFIG,
@@ -144,19 +159,28 @@ check_file(int dir, const struct espl__sealed *e, uint8_t *block, struct espl__d
 }
 
 static espl_status
-check_other(int dir, const struct espl__sealed *e, struct espl__diag *diag)
+check_dir(int dir, const struct espl__sealed *e, struct espl__diag *diag)
+{
+	int fd = espl__below_open(dir, e->name, O_RDONLY | O_DIRECTORY, 0);
+
+	if (fd < 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "the directory '%s' is missing", e->name);
+	close(fd);
+	return ESPL_OK;
+}
+
+/* A link that leads out of the checkpoint is not made where a checkpoint arrives (transfer/pack.c),
+ * only here, for the trial that saved it. */
+static espl_status
+check_link(int dir, const struct espl__sealed *e, struct espl__diag *diag)
 {
 	char target[4096];
-	struct stat st;
-	ssize_t size;
+	ssize_t size = espl__below_readlink(dir, e->name, target, sizeof target - 1);
 
-	if (e->kind == 'd') {
-		if (fstatat(dir, e->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
-			return espl__fail(diag, ESPL_E_CONFIG, "the directory '%s' is missing",
-			    e->name);
-		return ESPL_OK;
-	}
-	size = readlinkat(dir, e->name, target, sizeof target - 1);
+	if (size < 0 && errno == ENOENT && !espl__link_is_inside(e->name, e->target))
+		return espl__below_symlink(dir, e->name, e->target) == 0
+		    ? ESPL_OK
+		    : espl__fail_errno(diag, "cannot create the link '%s'", e->name);
 	if (size < 0)
 		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' is missing", e->name);
 	target[size] = '\0';
@@ -164,6 +188,14 @@ check_other(int dir, const struct espl__sealed *e, struct espl__diag *diag)
 		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' has a different target",
 		    e->name);
 	return ESPL_OK;
+}
+
+static espl_status
+check_entry(int dir, const struct espl__sealed *e, uint8_t *block, struct espl__diag *diag)
+{
+	if (e->kind == 'f')
+		return check_file(dir, e, block, diag);
+	return e->kind == 'd' ? check_dir(dir, e, diag) : check_link(dir, e, diag);
 }
 
 static espl_status
@@ -177,8 +209,7 @@ check_entries(int dir, struct espl__buf *text, struct espl__diag *diag)
 	int got = -1;
 
 	while (lines != NULL && status == ESPL_OK && (got = espl__manifest_next(&lines, &e)) == 1) {
-		status =
-		    e.kind == 'f' ? check_file(dir, &e, block, diag) : check_other(dir, &e, diag);
+		status = check_entry(dir, &e, block, diag);
 		seen++;
 	}
 	free(block);

@@ -4,6 +4,8 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
+#define ESPL__MANIFEST_ENTRIES UINT64_C(1000000) /* the most that a checkpoint may have */
+
 struct espl__sealed {
 	char kind;    /* 'f', 'd', 'l' */
 	char *name;   /* relative to the directory, never outside it */

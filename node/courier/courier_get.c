@@ -23,7 +23,7 @@ espl__get_begin(struct espl__courier *c)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
-	if (espl__unpack_open(&unpack, c->place, c->digest, &diag) != ESPL_OK)
+	if (espl__unpack_open(&unpack, c->place, c->digest, c->size, &diag) != ESPL_OK)
 		fail_writing(c, &diag);
 	else
 		espl__errand_ask(&c->errands[0]);

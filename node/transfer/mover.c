@@ -141,7 +141,7 @@ check_place(struct espl__move *v)
 		(void)espl__output_unpack_open(&v->output_unpack, v->place, &v->diag);
 	v->same = !v->loose && espl__stored_digest(v->place) == v->digest;
 	if (!v->same && !v->loose)
-		(void)espl__unpack_open(&v->unpack, v->place, v->digest, &v->diag);
+		(void)espl__unpack_open(&v->unpack, v->place, v->digest, v->size, &v->diag);
 }
 
 static void

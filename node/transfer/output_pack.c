@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/below.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -119,7 +120,7 @@ add_note(struct espl__output_pack *p, const char *name, const char *why)
 
 /* 1: the link is to be sent. */
 static int
-read_link(int dir, const char *entry, struct stat *st)
+read_link(int dir, const char *entry, const char *name, struct stat *st)
 {
 	char target[ESPL__OUTPUT_NAME + 1];
 	ssize_t size = readlinkat(dir, entry, target, sizeof target);
@@ -128,7 +129,7 @@ read_link(int dir, const char *entry, struct stat *st)
 		return 0;
 	target[size] = '\0';
 	st->st_size = size;
-	return espl__path_is_inside(target);
+	return espl__link_is_inside(name, target);
 }
 
 static void list_dir(struct espl__output_pack *, int fd, const char *prefix, int depth);
@@ -155,7 +156,8 @@ list_entry(struct espl__output_pack *p, int dir, const char *entry, const char *
 		}
 	} else if (strlen(name) > ESPL__OUTPUT_NAME || S_ISDIR(st.st_mode)) {
 		add_note(p, name, "is too deep in the directory");
-	} else if (!S_ISREG(st.st_mode) && !(S_ISLNK(st.st_mode) && read_link(dir, entry, &st))) {
+	} else if (!S_ISREG(st.st_mode) &&
+	    !(S_ISLNK(st.st_mode) && read_link(dir, entry, name, &st))) {
 		add_note(p, name, "is not a file, or is a link that leads out of the directory");
 	} else if (p->count == ESPL__OUTPUT_FILES) {
 		add_note(p, name, "is one file too many (the limit is 10000)");
@@ -243,51 +245,18 @@ espl__output_pack_open(struct espl__output_pack *p, const char *dir, struct espl
 
 /* ---- reading -------------------------------------------------------------------------- */
 
-/* Opens a file below a directory; no part of its name may be a link. */
-static int
-open_below(int dir, const char *name)
-{
-	const char *slash;
-	int at = dir, next;
-
-	while ((slash = strchr(name, '/')) != NULL) {
-		char *part = espl__format("%.*s", (int)(slash - name), name);
-
-		next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		free(part);
-		if (at != dir)
-			close(at);
-		if (next < 0)
-			return -1;
-		at = next;
-		name = slash + 1;
-	}
-	next = openat(at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (at != dir)
-		close(at);
-	return next;
-}
-
 /* The target of a link; what is not there any more is left out by read_content. */
 static void
 put_target(struct espl__output_pack *p, const struct espl__output_file *f, struct espl__buf *to)
 {
-	const char *slash = strrchr(f->name, '/');
 	char target[ESPL__OUTPUT_NAME + 1];
-	char *above = slash != NULL ? espl__format("%.*s", (int)(slash - f->name), f->name) : NULL;
-	int dir = above != NULL ? open_below(p->dir, above) : p->dir;
-	ssize_t size = dir < 0
-	    ? -1
-	    : readlinkat(dir, slash != NULL ? slash + 1 : f->name, target, sizeof target);
+	ssize_t size = espl__below_readlink(p->dir, f->name, target, sizeof target);
 
 	if (size >= 0 && (uint64_t)size == f->size) {
 		espl__put(to, target, (size_t)size);
 		p->good = f->size;
 		p->left = 0;
 	}
-	if (above != NULL && dir >= 0)
-		close(dir);
-	free(above);
 }
 
 static void
@@ -307,7 +276,7 @@ begin_file(struct espl__output_pack *p, struct espl__output_file *f, struct espl
 		put_target(p, f, to);
 		return;
 	}
-	p->file = open_below(p->dir, f->name);
+	p->file = espl__below_open(p->dir, f->name, O_RDONLY, 0);
 	if (p->file < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
 		add_note(p, f->name, "cannot be read");
 	if (p->file >= 0 && (fstat(p->file, &st) != 0 || !S_ISREG(st.st_mode))) {

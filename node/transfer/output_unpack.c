@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/below.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "transfer/pack.h"
@@ -105,45 +106,6 @@ begin_file(struct espl__output_unpack *u, struct espl__diag *diag)
 
 /* ---- into its place ------------------------------------------------------------------- */
 
-/* A directory in another, made if it is not there.  A file or a link of its name is replaced: the
- * later one wins. */
-static int
-enter_dir(int dir, const char *name)
-{
-	int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, fd = openat(dir, name, flags);
-
-	if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP))
-		return fd;
-	if (errno != ENOENT && unlinkat(dir, name, 0) != 0)
-		return -1;
-	if (mkdirat(dir, name, 0777 & ~022) != 0 && errno != EEXIST)
-		return -1;
-	return openat(dir, name, flags);
-}
-
-/* Directory of the file at hand, open; *last: its name there.  -1 with errno. */
-static int
-enter_parents(const struct espl__output_unpack *u, const char **last)
-{
-	int at = fcntl(u->dir, F_DUPFD_CLOEXEC, 0), next;
-	const char *name = u->name, *slash;
-
-	while (at >= 0 && (slash = strchr(name, '/')) != NULL) {
-		char *part = espl__format("%.*s", (int)(slash - name), name);
-		int code;
-
-		next = enter_dir(at, part);
-		code = errno;
-		free(part);
-		close(at);
-		errno = code;
-		at = next;
-		name = slash + 1;
-	}
-	*last = name;
-	return at;
-}
-
 static espl_status
 place_file(struct espl__output_unpack *u, struct espl__diag *diag)
 {
@@ -153,13 +115,13 @@ place_file(struct espl__output_unpack *u, struct espl__diag *diag)
 	if (u->kind == 'l') {
 		const char *target = espl__buf_text(&u->target);
 
-		if (strlen(target) != u->target.size || !espl__path_is_inside(target))
+		if (strlen(target) != u->target.size || !espl__link_is_inside(u->name, target))
 			return fail_stream(diag);
 		(void)unlinkat(u->parts, TEMPORARY, 0);
 		if (symlinkat(target, u->parts, TEMPORARY) != 0)
 			return skip_file(u, diag);
 	}
-	dir = enter_parents(u, &last);
+	dir = espl__below_parent(u->dir, u->name, 1, &last); /* of two the later one wins */
 	bad = dir < 0 || renameat(u->parts, TEMPORARY, dir, last) != 0;
 	code = errno;
 	if (dir >= 0)
@@ -184,7 +146,7 @@ end_file(struct espl__output_unpack *u, struct espl__diag *diag)
 		return good == u->target.size ? place_file(u, diag) : fail_stream(diag);
 	if (fstat(u->file, &st) != 0 || good > (uint64_t)st.st_size)
 		return fail_stream(diag);
-	if (fchmod(u->file, u->mode & 0777 & ~022u) != 0 || ftruncate(u->file, (off_t)good) != 0)
+	if (fchmod(u->file, espl__mode_below(u->mode)) != 0 || ftruncate(u->file, (off_t)good) != 0)
 		status = skip_file(u, diag);
 	close_fd(&u->file);
 	return status == ESPL_OK && !u->skips ? place_file(u, diag) : status;

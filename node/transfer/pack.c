@@ -3,13 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/below.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -19,6 +22,9 @@
 #define LOOSE_MOST ((size_t)8 << 20)
 #define SYNCED 64 /* entries synced one by one; syncfs() for the rest */
 #define TEXT_MAX ((uint32_t)64 << 20)
+#define FILE_MOST (UINT64_C(1) << 60)
+/* Room that an arriving directory leaves on the disk for the journal: a 20th of it, at most. */
+#define ROOM_LEFT (UINT64_C(256) << 20)
 
 enum { SIZE = 0, TEXT, MODE, CONTENT, DONE };
 
@@ -48,13 +54,31 @@ cut_lines(const struct espl__buf *text, struct espl__buf *copy, uint64_t *entrie
 	return espl__manifest_lines(copy, entries);
 }
 
+/* The size of the stream of a directory with this MANIFEST, which is cut into lines; -1: it is
+ * damaged, or describes more than can exist. */
+static int
+size_of_stream(const struct espl__buf *text, struct espl__buf *lines, uint64_t *size)
+{
+	struct espl__sealed e;
+	uint64_t entries, seen = 0;
+	char *line = cut_lines(text, lines, &entries);
+	int got = -1;
+
+	*size = 4 + text->size;
+	while (line != NULL && (got = espl__manifest_next(&line, &e)) == 1) {
+		if (++seen > ESPL__MANIFEST_ENTRIES)
+			return -1;
+		if (e.kind == 'f' && (e.size > FILE_MOST || (*size += 4 + e.size) > FILE_MOST))
+			return -1;
+	}
+	return got == 0 && seen == entries ? 0 : -1;
+}
+
 espl_status
 espl__pack_open(struct espl__pack *p, const char *dir, struct espl__diag *diag)
 {
-	struct espl__sealed e;
 	uint64_t entries;
 	espl_status status;
-	int got;
 
 	memset(p, 0, sizeof *p);
 	p->file = -1;
@@ -65,14 +89,7 @@ espl__pack_open(struct espl__pack *p, const char *dir, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	p->digest = espl__digest(0, p->text.data, p->text.size);
-	p->size = 4 + p->text.size;
-	p->line = cut_lines(&p->text, &p->lines, &entries);
-	if (p->line == NULL || p->text.size > TEXT_MAX)
-		return fail_damaged(diag);
-	while ((got = espl__manifest_next(&p->line, &e)) == 1)
-		if (e.kind == 'f')
-			p->size += 4 + e.size;
-	if (got < 0)
+	if (p->text.size > TEXT_MAX || size_of_stream(&p->text, &p->lines, &p->size) != 0)
 		return fail_damaged(diag);
 	p->line = cut_lines(&p->text, &p->lines, &entries);
 	return ESPL_OK;
@@ -90,10 +107,10 @@ open_next(struct espl__pack *p, struct espl__buf *to, struct espl__diag *diag)
 		;
 	if (got <= 0)
 		return got == 0 ? ESPL_OK : fail_damaged(diag);
-	p->file = openat(p->dir, e.name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	p->file = espl__below_open(p->dir, e.name, O_RDONLY, 0);
 	if (p->file < 0 || fstat(p->file, &st) != 0)
 		return espl__fail_errno(diag, "'%s' cannot be opened", e.name);
-	if ((uint64_t)st.st_size != e.size)
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != e.size)
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: it has another size",
 		    e.name);
 	p->left = e.size;
@@ -166,8 +183,22 @@ espl__pack_part(const char *place)
 	    (long)getpid(), __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED), base + 1);
 }
 
+/* Refused before it fills the disk. */
+static int
+has_room(int dir, uint64_t size)
+{
+	struct statvfs fs;
+	uint64_t left, room;
+
+	if (fstatvfs(dir, &fs) != 0 || fs.f_blocks == 0) /* some file systems do not say */
+		return 1;
+	left = (uint64_t)fs.f_blocks * fs.f_frsize / 20;
+	room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return size + (left < ROOM_LEFT ? left : ROOM_LEFT) <= room;
+}
+
 espl_status
-espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest,
+espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest, uint64_t size,
     struct espl__diag *diag)
 {
 	memset(u, 0, sizeof *u);
@@ -177,12 +208,19 @@ espl__unpack_open(struct espl__unpack *u, const char *place, uint64_t digest,
 	u->place = espl__strdup(place);
 	u->part = espl__pack_part(place);
 	u->digest = digest;
+	u->size = size;
+	if (size > FILE_MOST)
+		return fail_damaged(diag);
 	if (espl__tree_remove(u->part, diag) != ESPL_OK ||
 	    espl__dir_make_private(u->part, diag) != ESPL_OK)
 		return diag != NULL ? diag->status : ESPL_E_REMOTE;
 	u->dir = open(u->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return u->dir >= 0 ? ESPL_OK
-			   : espl__fail_errno(diag, "cannot open directory '%s'", u->part);
+	if (u->dir < 0)
+		return espl__fail_errno(diag, "cannot open directory '%s'", u->part);
+	errno = ENOSPC;
+	return has_room(u->dir, size)
+	    ? ESPL_OK
+	    : espl__fail_errno(diag, "no room for its %" PRIu64 " bytes", size);
 }
 
 static espl_status
@@ -198,8 +236,7 @@ end_file(struct espl__unpack *u, struct espl__diag *diag)
 	return status;
 }
 
-/* Makes directories up to the next file, which it creates.  Links come last: nothing is ever
- * written through one. */
+/* Makes directories up to the next file, which it creates. */
 static espl_status
 next_file(struct espl__unpack *u, struct espl__diag *diag)
 {
@@ -208,12 +245,11 @@ next_file(struct espl__unpack *u, struct espl__diag *diag)
 
 	while ((got = espl__manifest_next(&u->line, &e)) == 1) {
 		u->seen++;
-		if (e.kind == 'd' && mkdirat(u->dir, e.name, 0777) != 0)
+		if (e.kind == 'd' && espl__below_mkdir(u->dir, e.name) != 0)
 			return espl__fail_errno(diag, "cannot create directory '%s'", e.name);
 		if (e.kind != 'f')
 			continue;
-		u->file = openat(u->dir, e.name,
-		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		u->file = espl__below_open(u->dir, e.name, O_WRONLY | O_CREAT | O_EXCL, 0600);
 		if (u->file < 0)
 			return espl__fail_errno(diag, "cannot create '%s'", e.name);
 		u->left = e.size;
@@ -229,9 +265,13 @@ next_file(struct espl__unpack *u, struct espl__diag *diag)
 static espl_status
 take_text(struct espl__unpack *u, struct espl__diag *diag)
 {
+	uint64_t size;
+
 	if (espl__digest(0, u->text.data, u->text.size) != u->digest)
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    "the list of files does not match its digest");
+	if (size_of_stream(&u->text, &u->lines, &size) != 0 || size != u->size)
+		return fail_damaged(diag);
 	u->line = cut_lines(&u->text, &u->lines, &u->entries);
 	return u->line == NULL ? fail_damaged(diag) : next_file(u, diag);
 }
@@ -252,7 +292,7 @@ take_head(struct espl__unpack *u, struct espl__diag *diag)
 		return ESPL_OK;
 	}
 	u->stage = CONTENT;
-	if (fchmod(u->file, value & 0777) != 0)
+	if (fchmod(u->file, espl__mode_below(value)) != 0)
 		return espl__fail_errno(diag, "cannot set the mode of a file");
 	return ESPL_OK;
 }
@@ -306,6 +346,23 @@ espl__unpack_write(struct espl__unpack *u, const uint8_t *at, size_t size, struc
 	return status;
 }
 
+/* A link that leads out of the directory is not made: it stays a line of MANIFEST, and the trial
+ * that restores the checkpoint gets it (checkpoint/checkpoint_check.c).  Its place must exist. */
+static int
+make_link(int dir, const struct espl__sealed *e)
+{
+	const char *last;
+	int parent;
+
+	if (espl__link_is_inside(e->name, e->target))
+		return espl__below_symlink(dir, e->name, e->target);
+	parent = espl__below_parent(dir, e->name, 0, &last);
+	if (parent < 0)
+		return -1;
+	close(parent);
+	return 0;
+}
+
 /* Links, and every directory to the disk. */
 static espl_status
 finish_tree(struct espl__unpack *u, struct espl__diag *diag)
@@ -316,11 +373,11 @@ finish_tree(struct espl__unpack *u, struct espl__diag *diag)
 	while (u->line != NULL && espl__manifest_next(&u->line, &e) == 1) {
 		int fd;
 
-		if (e.kind == 'l' && symlinkat(e.target, u->dir, e.name) != 0)
+		if (e.kind == 'l' && make_link(u->dir, &e) != 0)
 			return espl__fail_errno(diag, "cannot create the link '%s'", e.name);
 		if (e.kind != 'd' || u->entries > SYNCED)
 			continue;
-		fd = openat(u->dir, e.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = espl__below_open(u->dir, e.name, O_RDONLY | O_DIRECTORY, 0);
 		if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL))
 			return espl__fail_errno(diag, "cannot sync directory '%s'", e.name);
 		close(fd);
@@ -345,7 +402,7 @@ espl__pack_place(const char *part, const char *place)
 static int
 take_place(const struct espl__unpack *u)
 {
-	return fchmod(u->dir, 0777 & ~022) != 0 ? -1 : espl__pack_place(u->part, u->place);
+	return fchmod(u->dir, 0755) != 0 ? -1 : espl__pack_place(u->part, u->place);
 }
 
 espl_status

@@ -28,7 +28,7 @@ void espl__pack_close(struct espl__pack *);
 struct espl__unpack {
 	char *place, *part; /* part: the directory being filled, beside `place` */
 	int dir, file;
-	uint64_t digest, left;
+	uint64_t digest, size, left;
 	uint64_t entries, seen; /* as MANIFEST says; so far */
 	uint32_t crc, want;     /* of the file at hand */
 	size_t loose;           /* bytes of it that the disk was not asked to write yet */
@@ -36,9 +36,11 @@ struct espl__unpack {
 	char *line;
 	int stage;
 };
-/* A new directory for the content of `digest`. `place` keeps its content until close. */
+/* A new directory for the content of `digest`, whose stream has this size. `place` keeps its
+ * content until close.  The stream comes from another machine: whatever it contains, nothing
+ * outside of the new directory is written, and not more than was announced. */
 espl_status espl__unpack_open(struct espl__unpack *, const char *place, uint64_t digest,
-    struct espl__diag *);
+    uint64_t size, struct espl__diag *);
 espl_status espl__unpack_write(struct espl__unpack *, const uint8_t *, size_t, struct espl__diag *);
 /* Checks that it is complete, makes it durable and moves it to its place at once; removes what was
  * there. */

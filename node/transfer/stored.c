@@ -8,10 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/below.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "transfer/pack.h"
 
@@ -24,22 +26,41 @@ espl__stored_free(struct espl__stored *at)
 	memset(at, 0, sizeof *at);
 }
 
+static int
+parse_record(const char *text, struct espl__stored *at, char key[TEXT_MOST])
+{
+	return sscanf(text, "espalier-stored 1\n%16" SCNx64 " %20" SCNu64 " %4000s", &at->digest,
+		   &at->size, key) == 3 &&
+		espl__path_is_inside(key)
+	    ? 0
+	    : -1;
+}
+
+/* A trial may save a file of this name: beside a MANIFEST it is no record. */
 espl_status
 espl__stored_read(const char *place, struct espl__stored *at, struct espl__diag *diag)
 {
-	char *path = espl__format("%s/" ESPL__STORED, place), key[TEXT_MOST];
 	struct espl__buf text = { NULL, 0, 0 };
-	espl_status status = espl__file_read(path, TEXT_MOST - 1, &text, diag);
+	espl_status status = ESPL_OK;
+	char key[TEXT_MOST];
+	int dir = open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), file = -1;
 
 	memset(at, 0, sizeof *at);
-	if (status == ESPL_OK &&
-	    sscanf(espl__buf_text(&text), "espalier-stored 1\n%16" SCNx64 " %20" SCNu64 " %4000s",
-		&at->digest, &at->size, key) != 3)
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged", path);
+	if (dir >= 0 && faccessat(dir, ESPL__MANIFEST, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		status = espl__fail(diag, ESPL_E_UNKNOWN, "'%s' is not in a bucket", place);
+	else if (dir < 0 || (file = espl__below_open(dir, ESPL__STORED, O_RDONLY, 0)) < 0)
+		status = espl__fail_errno(diag, "cannot open '%s/" ESPL__STORED "'", place);
+	else
+		status = espl__fd_read(file, ESPL__STORED, TEXT_MOST - 1, &text, diag);
+	if (status == ESPL_OK && parse_record(espl__buf_text(&text), at, key) != 0)
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s/" ESPL__STORED "' is damaged", place);
 	if (status == ESPL_OK)
 		at->key = espl__strdup(key);
+	if (file >= 0)
+		close(file);
+	if (dir >= 0)
+		close(dir);
 	espl__buf_free(&text);
-	free(path);
 	return status;
 }
 

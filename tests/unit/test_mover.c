@@ -521,12 +521,12 @@ Test(mover, a_stream_that_is_not_as_announced_is_refused)
 	cr_assert_eq(espl__pack_open(&p, from, &diag), ESPL_OK);
 	while (stream.size < p.size)
 		cr_assert_eq(espl__pack_read(&p, 1000, &stream, &diag), ESPL_OK);
-	cr_assert_eq(espl__unpack_open(&u, to, p.digest + 1, &diag), ESPL_OK);
+	cr_assert_eq(espl__unpack_open(&u, to, p.digest + 1, p.size, &diag), ESPL_OK);
 	cr_assert_eq(espl__unpack_write(&u, stream.data, stream.size, &diag), ESPL_E_CONFIG);
 	espl__unpack_drop(&u);
 	diag = (struct espl__diag)ESPL__DIAG_INIT;
 	stream.data[stream.size - 1] ^= 1; /* a byte of a file, or of a mode */
-	cr_assert_eq(espl__unpack_open(&u, to, p.digest, &diag), ESPL_OK);
+	cr_assert_eq(espl__unpack_open(&u, to, p.digest, p.size, &diag), ESPL_OK);
 	(void)espl__unpack_write(&u, stream.data, stream.size - 1, &diag);
 	cr_assert_eq(espl__unpack_close(&u, &diag), ESPL_E_CONFIG, "it is not complete");
 	espl__unpack_drop(&u);
