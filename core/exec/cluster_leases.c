@@ -284,6 +284,7 @@ lease_one(struct espl__exec *x, uint32_t offer)
 	struct espl__effect *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
 
 	x->cluster.leased = 1;
+	n->asked_at = x->now;
 	e->as.acquire.lease = n->pub.id;
 	e->as.acquire.offer = offer;
 	e->as.acquire.max_price_hour = x->fleet.target_price[offer];

@@ -46,6 +46,8 @@ struct espl__exec_setup {
 	    const struct espl__inputs **, struct espl__diag *);
 	int64_t utc_start_s;              /* calendar of time 0, journaled */
 	int simulated, verbose;           /* verbose: notes are wanted */
+	/* The journal format that the run began with, whose rules it keeps; 0: the newest. */
+	uint32_t rules;
 	struct espl__observer *observers; /* list, may be NULL */
 	int64_t (*tick)(void);            /* for statistics of decisions; NULL: none are kept */
 	int plan_only;                    /* ends as soon as the plan is made */

@@ -12,6 +12,7 @@ espl__items_init(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
 	x->items.top.wake_at = ESPL_NEVER;
+	x->items.standing.act_at = ESPL_NEVER;
 	espl__pool_init(&x->items.pool, sizeof(struct espl__item));
 }
 
@@ -23,9 +24,11 @@ espl__items_open(struct espl__exec *x, struct espl__diag *diag)
 	    c->allocator.group, &x->env, &x->items.top.allocator, diag);
 
 	ESPL__CHECK(x, EXEC);
-	if (status == ESPL_OK)
+	if (status == ESPL_OK) {
+		espl__tier_limit(&x->items.top);
 		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env,
 		    &x->items.placer, diag);
+	}
 	return status;
 }
 

@@ -15,6 +15,10 @@ struct espl__outcomes {
 	struct espl__arena arena;
 };
 
+/* How long a trial may wait beside idle slots that it could use, before it is started on them
+ * whatever allocator and placer say; a plan's trials from when its nodes should be there. */
+#define ESPL__IDLE_PAUSE (10 * ESPL_SECOND)
+
 #define ESPL__PARTS_MOST 64u /* trials that may share a GPU */
 
 /* What one allocator decides about: the cluster, or, of a pool's experiment with an allocator of
@@ -35,6 +39,7 @@ struct espl__tier {
 	uint64_t granted_whole;                        /* GPUs of grants in force */
 	uint32_t granted_parts[ESPL__PARTS_MOST + 1u]; /* grants of 1/c, by c */
 	uint32_t parts_most;                           /* the largest c that was ever granted */
+	uint64_t gpus_most; /* its allocator's option `gpus`, the most that it grants; 0: none */
 };
 
 struct espl__item {
@@ -52,6 +57,10 @@ struct espl__item {
 	uint8_t place_changed; /* is in exec->place_changed */
 	uint8_t pending;       /* is in exec->pending */
 	uint8_t in_gangs;      /* is in exec->gangs_view */
+	/* it waits beside idle slots that it could use, and did so at that look (items_idle.c) */
+	espl_time stands_since;
+	uint64_t stood_look;
+	uint8_t helped;        /* times that it was started there without its allocator's word */
 	uint8_t counted;       /* in the sums of its experiment (items.c), as: */
 	uint32_t counted_least, counted_most;
 	double counted_work;
@@ -83,6 +92,18 @@ struct espl__inner {
 	struct espl_point curve[ESPL__INNER_POINTS];
 };
 
+/* Trials that wait while slots that they could use are paid for and idle (items_idle.c). */
+struct espl__standing {
+	espl_time act_at;   /* when the first of them is started there; NEVER */
+	espl_time seen_at;  /* of the last look */
+	uint32_t count;     /* of them, then */
+	double total_s;     /* time with any of them */
+	double longest_s;   /* the longest that one of them stood */
+	double late_s;      /* time that they stood after ESPL__IDLE_PAUSE */
+	uint64_t started;   /* trials that were started on such slots */
+	uint64_t looks;     /* ever */
+};
+
 struct espl__items {
 	struct espl__tier top; /* of the whole cluster */
 	struct espl__instance *placer;
@@ -105,6 +126,7 @@ struct espl__items {
 	struct espl__item **pending; /* to be started, or to be moved by their gang */
 	uint32_t pending_count, pending_cap;
 	uint32_t stamp; /* rises with every answer of allocator and placer */
+	struct espl__standing standing;
 };
 
 void espl__items_init(struct espl__exec *);

@@ -31,10 +31,12 @@ espl__tier_new(struct espl__search *s, struct espl__tier **tier, struct espl__di
 	inner->tier.inner = inner;
 	status = espl__instance_create(ESPL_ALLOCATOR, own->use, own->group, &s->env,
 	    &inner->tier.allocator, diag);
-	if (status == ESPL_OK)
+	if (status == ESPL_OK) {
+		espl__tier_limit(&inner->tier);
 		*tier = &inner->tier;
-	else
+	} else {
 		espl__inner_free(inner);
+	}
 	return status;
 }
 

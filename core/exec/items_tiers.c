@@ -56,6 +56,21 @@ espl__tiers_forgive(struct espl__exec *x)
 }
 
 void
+espl__tier_limit(struct espl__tier *tier)
+{
+	const struct espl__values *v = tier->allocator->values;
+
+	tier->gpus_most = 0;
+	for (uint32_t i = 0; v != NULL && i < v->config.count; i++) {
+		const struct espl_option *o = espl__option_at(v->options, v->option_size, i);
+
+		if (o->type == ESPL_OPT_INT && strcmp(o->name, "gpus") == 0 &&
+		    v->config.values[i].as.i > 0)
+			tier->gpus_most = (uint64_t)v->config.values[i].as.i;
+	}
+}
+
+void
 espl__tier_free(struct espl__tier *tier)
 {
 	espl__instance_destroy(tier->allocator);
@@ -205,7 +220,9 @@ check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__read
 		limit = "experiment.gpus_max is";
 	}
 	there = capacity;
-	if (tier->inner != NULL && espl__tier_gpus(tier) > capacity)
+	/* grants may exceed it already: the share became smaller, or what was idle was used */
+	if ((tier->inner != NULL || x->items.standing.started > 0) &&
+	    espl__tier_gpus(tier) > capacity)
 		capacity = espl__tier_gpus(tier);
 	return asked <= capacity
 	    ? ESPL_OK

@@ -7,6 +7,8 @@ void espl__tiers_ask(struct espl__exec *, uint32_t why); /* all of them, in this
 void espl__tiers_alarm(struct espl__exec *);             /* allocators whose wake_at has passed */
 espl_time espl__tiers_next(const struct espl__exec *);   /* when the first wants to be; NEVER */
 void espl__tiers_forgive(struct espl__exec *);           /* the failures of allocators and placer */
+/* Its allocator is there: how much the user lets it grant. */
+void espl__tier_limit(struct espl__tier *);
 void espl__tier_free(struct espl__tier *);               /* lists and allocator */
 
 /* Calls its allocator with this view, in which what the tier has is filled in, and takes its answer

@@ -269,6 +269,10 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->gpu_s = x->cluster.gpu_s;
 	s->busy_gpu_s = x->gangs.busy_gpu_s;
 	s->resizes = x->gangs.resizes;
+	s->standing_s = x->items.standing.total_s;
+	s->standing_longest_s = x->items.standing.longest_s;
+	s->standing_late_s = x->items.standing.late_s;
+	s->standing_started = x->items.standing.started;
 	s->nodes = x->fleet.placeable_count;
 	s->nodes_peak = x->cluster.nodes_peak;
 	s->nodes_leaked = x->round.ended ? x->fleet.live_count : 0;

@@ -96,6 +96,11 @@ struct espl__exec_summary {
 	double refunded_gpu_s;             /* held by nodes that were free */
 	double gpu_s, busy_gpu_s;          /* held by nodes; used by gangs */
 	uint64_t resizes;
+	/* trials that waited beside idle slots that they could use: for how long there were any,
+	 * the longest of them, how long after the pause that is allowed (items.h), and how many
+	 * were started there at its end */
+	double standing_s, standing_longest_s, standing_late_s;
+	uint64_t standing_started;
 	uint32_t nodes, nodes_peak, nodes_leaked; /* held now; leases not ended at the end */
 	uint32_t gpus, gpus_busy;
 	int on_cpu;                         /* espl__exec_on_cpu */

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
+#include "exec/items_idle.h"
 #include "exec/items_place.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_end.h"
@@ -168,6 +169,8 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 		status = espl__items_place(x, diag);
 	if (status != ESPL_OK)
 		return status;
+	if (x->round.ending == 0)
+		espl__items_fill(x);
 	espl__round_settle(x);
 	espl__searches_collect(x);
 	espl__round_end(x);

@@ -42,6 +42,14 @@ struct espl__exec {
 	struct espl__rounds round;
 };
 
+/* Whether the run follows the executor's rules of this journal format (run/journal.h). */
+static inline int
+espl__exec_follows(const struct espl__exec *x, uint32_t format)
+{
+	return x->setup.rules == 0 || x->setup.rules >= format;
+}
+#define ESPL__RULES_SUPPLY 3u /* idle slots are used, equal offers share a target */
+
 /* A trial's id outside of its own search; in an ordinary run it is the trial's number. */
 static inline uint64_t
 espl__trial_uid(const struct espl__trial *t)

@@ -37,6 +37,7 @@ struct espl__machine {
 	uint32_t occupants;  /* on all its GPUs */
 	uint32_t seen;       /* of gpu_list: its length as offered or found */
 	uint32_t offered;    /* GPUs, when it was leased */
+	espl_time asked_at;  /* when */
 	/* the last trials that failed here at their start, the newest first, each different from
 	 * the one before; none has succeeded since; then ESPL_NONE */
 	uint64_t failed[3];

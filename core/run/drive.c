@@ -32,6 +32,7 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 	ESPL__ASSERT(run->drive != NULL);
 	setup = run->drive->exec;
 	setup.utc_start_s = run->header.utc_start_s;
+	setup.rules = run->header.format;
 	setup.tick = espl__tick;
 	return espl__exec_new(&setup, &run->exec, diag);
 }

@@ -300,7 +300,7 @@ read_header(struct espl__journal_reader *r, struct espl__journal_header *h, stru
 		    "'%s' is not an espalier journal, or its header is damaged", r->path);
 	p.at += ESPL__JOURNAL_TITLE_SIZE;
 	h->format = espl__get_u32(&p);
-	if (h->format != ESPL__JOURNAL_FORMAT) {
+	if (h->format < ESPL__JOURNAL_FORMAT_LEAST || h->format > ESPL__JOURNAL_FORMAT) {
 		(void)espl__fail(diag, ESPL_E_CONFIG,
 		    "the journal '%s' has format %u, but this version of espalier reads format %u",
 		    r->path, (unsigned)h->format, ESPL__JOURNAL_FORMAT);

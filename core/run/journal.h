@@ -15,8 +15,12 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
-/* 2: gangs are resized in place, which the executor of format 1 never asked for. */
-#define ESPL__JOURNAL_FORMAT 2u
+/* 2: gangs are resized in place, which the executor of format 1 never asked for.
+ * 3: trials start on idle slots that their allocator does not use, a missing node may be leased from
+ * an equal offer, and trials without gpus_max stay on one machine.  A run that began with format 2
+ * goes on by the rules of format 2. */
+#define ESPL__JOURNAL_FORMAT 3u
+#define ESPL__JOURNAL_FORMAT_LEAST 2u /* that can still be read */
 
 struct espl__journal_header {
 	uint32_t format;              /* ESPL__JOURNAL_FORMAT */

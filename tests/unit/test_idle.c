@@ -1,0 +1,113 @@
+/* test_idle.c - nothing that is paid for stands idle while a trial that fits waits: clouds that do
+ * not deliver, under every allocator.
+ */
+#include "exec_run.h"
+
+static const char *const config =
+    "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = %u; };\n"
+    "trial = { trainable = \"hartmann6\"; %s\n"
+    "  profile = { iteration = \"4s\"; scaling = ((1, 1.0), (2, 1.9), (4, 3.4)); "
+    "start = \"2s\"; checkpoint = \"1s\"; }; };\n"
+    "space = { x0 = { type = \"real\"; low = 0.0; high = 1.0; }; x1 = { type = \"real\"; low = "
+    "0.0; high = 1.0; };\n"
+    "  x2 = { type = \"real\"; low = 0.0; high = 1.0; }; x3 = { type = \"real\"; low = 0.0; high = "
+    "1.0; };\n"
+    "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = "
+    "1.0; }; };\n"
+    "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; provision = %s; } "
+    "); nodes_max = %u; };\n"
+    "%s\n%s\n";
+/* a node comes at once, or after three weeks in the queue */
+static const char *const queued = "{ samples = ( \"1s\", \"500h\" ); }";
+static const char *const sha =
+    "algorithm = { use = \"sha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };";
+static const char *const asha =
+    "algorithm = { use = \"asha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };";
+static const char *const random_search =
+    "algorithm = { use = \"random\"; trials = 7; iterations_max = 5; };";
+
+static void
+search(struct run *r, uint32_t seed, const char *trial, const char *provision, uint32_t nodes,
+    const char *algorithm, const char *rest)
+{
+	char *text =
+	    espl__format(config, (unsigned)seed, trial, provision, (unsigned)nodes, algorithm, rest);
+
+	(void)snprintf(run_label, sizeof run_label, "seed %u: ", (unsigned)seed);
+	make_run(r, text, NULL, NULL);
+	free(text);
+	cr_assert_eq(r->world->ops->begin(r->world, 0, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(pump(r, NULL, 100000), ESPL_OK, "%s: %s", rest, r->diag.text);
+}
+
+/* Nothing stood idle for longer than is allowed. */
+static void
+check_idle(const struct run *r, uint32_t seed, const char *rest)
+{
+	cr_assert_eq(r->summary.standing_late_s, 0, "seed %u, %s: late by %g s", (unsigned)seed,
+	    rest, r->summary.standing_late_s);
+	cr_assert_leq(r->summary.standing_longest_s, 10, "seed %u, %s: a trial stood for %g s",
+	    (unsigned)seed, rest, r->summary.standing_longest_s);
+}
+
+/* With nodes that mostly do not come, a search takes about as long as on one node alone. */
+static void
+compare(const char *trial, const char *algorithm, const char *rest, double slack_s)
+{
+	for (uint32_t seed = 0; seed < 12; seed++) {
+		struct run alone, r;
+		double took_s;
+
+		search(&alone, seed, trial, "\"1s\"", 1, algorithm, rest);
+		search(&r, seed, trial, queued, 4, algorithm, rest);
+		cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "seed %u, %s: %s", (unsigned)seed, rest,
+		    r.summary.text);
+		check_idle(&r, seed, rest);
+		took_s = (double)r.summary.now / 1e9;
+		if (took_s > 500 * 3600.0) /* the first node, too, came after three weeks */
+			took_s -= 500 * 3600.0;
+		cr_assert_leq(took_s, slack_s + 1.2 * (double)alone.summary.now / 1e9,
+		    "seed %u, %s, %s, %s: %g s instead of %g s", (unsigned)seed, trial, algorithm,
+		    rest, took_s, (double)alone.summary.now / 1e9);
+		unmake(&r);
+		unmake(&alone);
+	}
+}
+
+static void
+compare_all(const char *rest, double slack_s)
+{
+	static const char *const trials[] = { "", "gpus_max = 4;", "gpus_max = 4; colocate = false;",
+		"gpus_max = 2;" };
+
+	for (uint32_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+		compare(trials[i], sha, rest, slack_s);
+		compare(trials[i], asha, rest, slack_s);
+		compare(trials[i], random_search, rest, slack_s);
+	}
+}
+
+Test(idle, fair_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
+{
+	compare_all("allocator = { use = \"fair\"; };", 100);
+	compare_all("allocator = { use = \"fair\"; resize = \"always\"; };", 100);
+}
+
+/* It follows a plan, which waits for its nodes for as long as they should take, at most ten minutes.
+ */
+Test(idle, static_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
+{
+	compare_all("allocator = { use = \"static\"; gpus = 8; };", 1500);
+}
+
+Test(idle, fluid_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
+{
+	compare_all("allocator = { use = \"fluid\"; };", 100);
+}
+
+Test(idle, queues_do_not_wait_for_nodes_that_do_not_come, .timeout = 120)
+{
+	compare_all("allocator = { use = \"fifo\"; };", 100);
+	compare_all("allocator = { use = \"greedy\"; };", 100);
+	compare_all("allocator = { use = \"milp\"; };", 100);
+}
