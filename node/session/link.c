@@ -8,6 +8,8 @@
 #define MS ESPL__SESSION_MS
 #define FIRST_PAUSE (250 * MS)
 #define LONGEST_PAUSE (10000 * MS)
+#define FIRST_TRIES 5u
+#define TURNED_AWAY (5000 * MS)     /* later: not because others came first */
 #define GREETING_LIMIT (30000 * MS) /* of a later connection; the driver limits the first */
 
 void
@@ -47,6 +49,14 @@ espl__link_opened(struct espl__link *l, int64_t now)
 	espl__stream_connect(&l->stream);
 }
 
+/* Nothing of the command has reached the node: a second attempt can do no harm. */
+static int
+was_turned_away(const struct espl__link *l, int status, int64_t now)
+{
+	return status == ESPL__SESSION_UNREACHED && !l->heard && l->close_by == 0 &&
+	    now - l->received_at < TURNED_AWAY;
+}
+
 int
 espl__link_lost(struct espl__link *l, int status, const char *why, uint32_t random, int64_t now)
 {
@@ -56,8 +66,13 @@ espl__link_lost(struct espl__link *l, int status, const char *why, uint32_t rand
 	l->channel = 0;
 	l->stream.open = 0;
 	espl__buf_clear(&l->stream.out);
-	if (!l->met && !l->insists)
-		return status != 0 ? status : 1;
+	if (!l->met && !l->insists) {
+		if (!was_turned_away(l, status, now) || ++l->tries >= FIRST_TRIES)
+			return status != 0 ? status : 1;
+		l->pause *= 2;
+		l->next = now + vary_span(l->pause, random);
+		return -1;
+	}
 	if (status == ESPL__SESSION_GONE)
 		return ESPL__SESSION_GONE; /* the relay has printed why */
 	if (l->close_by != 0)
@@ -82,6 +97,7 @@ espl__link_receive(struct espl__link *l, const void *bytes, size_t count, int64_
 	if (espl__stream_feed(&l->stream, bytes, count) != 0)
 		return -1;
 	l->received_at = now;
+	l->heard = 1;
 	if (!l->stream.open)
 		return 0;
 	if (l->met && l->lost_at != 0)

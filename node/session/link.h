@@ -20,6 +20,8 @@ struct espl__link {
 	int64_t patience;
 	int insists;           /* tries again also before it has met the keeper (rejoin) */
 	int channel;           /* the command runs */
+	int heard;             /* it has brought something, at least once */
+	unsigned tries;        /* of a first connection that was not made */
 	int met;               /* the keeper has greeted us, at least once */
 	int64_t received_at;   /* tick at which the channel last brought something */
 	int64_t acked_at;      /* ... at which it was last sent an ACK */
@@ -37,7 +39,8 @@ void espl__link_opened(struct espl__link *, int64_t now);
 /* Bytes from the channel; -1: no peer would send them, so the channel must be closed. */
 int espl__link_receive(struct espl__link *, const void *, size_t, int64_t now);
 /* The command has ended with this status, or could not be started.  random: of any kind, for the
- * pause.  -1: it is tried again; else the exit status. */
+ * pause.  -1: it is tried again; else the exit status.  A first connection is tried again only if
+ * ssh was turned away at once, a few times. */
 int espl__link_lost(struct espl__link *, int status, const char *why, uint32_t random, int64_t now);
 void espl__link_end(struct espl__link *, int64_t now); /* the driver sends no more */
 int espl__link_done(const struct espl__link *); /* all is sent and received: it exits with 0 */

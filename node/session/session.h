@@ -35,6 +35,8 @@
 	"its command ended without any output; does it pass on its standard input? (StdinNull in " \
 	"ssh_config must not be set)"
 #define ESPL__SESSION_GONE 3 /* exit status of a relay: there is no such session */
+/* exit status of ssh if the connection failed; sshd closes some when many begin at once */
+#define ESPL__SESSION_UNREACHED 255
 
 /* What --connect writes to its standard error for the driver, a line each; SAVING is the relay's,
  * which waits until the session has ended. */
