@@ -139,6 +139,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_str(b, s->options);
 	espl__put_str(b, s->params);
 	espl__put_str(b, s->directory);
+	espl__put_u8(b, s->anywhere ? 1 : 0);
 	espl__put_v64(b, s->setup_count);
 	for (uint32_t i = 0; i < s->setup_count; i++)
 		espl__put_str(b, s->setup[i]);
@@ -290,6 +291,7 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	s->options = get_text(r, k);
 	s->params = get_text(r, k);
 	s->directory = get_text(r, k);
+	s->anywhere = espl__get_u8(r) != 0;
 	s->setup = get_list(r, k, &s->setup_count);
 	s->env = get_list(r, k, &s->env_count);
 	s->iteration = espl__get_v64(r);

@@ -110,7 +110,7 @@
 
 /* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup; 12:
  * a gang on several nodes is launched on all of them together. */
-#define ESPL__WIRE_PROTOCOL 12u
+#define ESPL__WIRE_PROTOCOL 13u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -200,6 +200,7 @@ struct espl__start {
 	const char *options;      /* trial.options as libconfig text, "" none */
 	const char *params;       /* JSON object */
 	const char *directory;    /* working directory */
+	int anywhere;             /* a node that lacks this directory uses another one */
 	const char *const *setup; /* what runs there first, once for each agent */
 	uint32_t setup_count;     /* 0 none */
 	const char *const *env;   /* "NAME=value" */

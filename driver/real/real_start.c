@@ -213,6 +213,18 @@ make_key(const struct espl__real *real, uint64_t gang, uint8_t key[ESPL__GANG_KE
 	hmac_sha256_digest(&ctx, ESPL__GANG_KEY, key);
 }
 
+/* A trainable for which the user named neither a directory nor files: the one of the configuration
+ * file is not on a node that shares nothing with this machine. */
+static int
+needs_no_directory(const struct espl__rkind *kind)
+{
+	const struct espl__run_config *config = kind->of->config;
+	const struct espl__trial_config *trial = &config->trial;
+
+	return trial->trainable != NULL && kind->directory == NULL && kind->setup_count == 0 &&
+	    (trial->directory == NULL || strcmp(trial->directory, config->directory) == 0);
+}
+
 void
 espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
     const struct espl__rlease *lease, const double *values, struct espl__start *start,
@@ -241,6 +253,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->directory = kind->directory != NULL ? kind->directory
 	    : trial->directory != NULL             ? trial->directory
 						   : config->directory;
+	start->anywhere = needs_no_directory(kind);
 	start->setup = kind->setup;
 	start->setup_count = kind->setup_count;
 	start->env = (const char *const *)kind->environment;

@@ -331,8 +331,10 @@ report_no_start(struct espl__agent_rank *r, const struct espl__sup_note *note)
 		espl__rank_fail(r, "cannot run '%s': %s", program, strerror(note->value));
 		break;
 	case ESPL__SUP_NO_FOLDER:
-		espl__rank_fail(r, "cannot enter the working directory: %s", strerror(note->value));
-		espl__agent_log(r->gang->agent, ESPL_WARN, "trial %s: cannot enter '%s': %s",
+		espl__rank_fail(r, "cannot enter the working directory: %s" ESPL__LACKS_FOLDER,
+		    strerror(note->value));
+		espl__agent_log(r->gang->agent, ESPL_WARN,
+		    "trial %s: cannot enter '%s': %s" ESPL__LACKS_FOLDER,
 		    espl__trial_name(t->trial, name), t->directory, strerror(note->value));
 		break;
 	case ESPL__SUP_NO_LIMIT:

@@ -234,6 +234,7 @@ static void
 launch_ranks(struct espl__agent_gang *g, int listen_fd)
 {
 	struct espl__sup s = { .dir = g->start.directory,
+		.anywhere = g->start.anywhere,
 		.report = -1,
 		.listen = -1,
 		.key = -1,

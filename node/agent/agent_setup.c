@@ -149,8 +149,8 @@ take_note(struct espl__setup *s, const struct espl__sup_note *note)
 		text = espl__format("cannot run '%s': %s", s->words.list[0], strerror(note->value));
 		break;
 	case ESPL__SUP_NO_FOLDER:
-		text =
-		    espl__format("cannot enter the working directory: %s", strerror(note->value));
+		text = espl__format("cannot enter the working directory: %s" ESPL__LACKS_FOLDER,
+		    strerror(note->value));
 		break;
 	default: text = espl__format("cannot create a process: %s", strerror(note->value));
 	}

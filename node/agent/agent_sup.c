@@ -82,7 +82,7 @@ exec_rank(const struct espl__sup *s, pid_t above, int out, int pipe)
 		if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
 			give_up(pipe, ESPL__SUP_NO_LIMIT);
 	}
-	if (s->dir[0] != '\0' && chdir(s->dir) != 0)
+	if (s->dir[0] != '\0' && chdir(s->dir) != 0 && (!s->anywhere || chdir("/") != 0))
 		give_up(pipe, ESPL__SUP_NO_FOLDER);
 	if (dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
 	    (s->report >= 0 && dup2(s->report, ESPL__FD_REPORT) < 0) ||

@@ -30,10 +30,13 @@ struct espl__sup_note {
 /* SIGKILL to the rank and everything that descends from it */
 #define ESPL__SUP_KILL 'K'
 
+/* What to do about a working directory that a node lacks. */
+#define ESPL__LACKS_FOLDER " (a node that lacks it can be sent the files in trial.files)"
 struct espl__sup {
 	const char *path; /* of the program */
 	char *const *argv, *const *env;
 	const char *dir;              /* working directory, "" the agent's */
+	int anywhere;                 /* 1: "/" if there is no such directory */
 	int log, report, listen, key; /* descriptors >= 10, CLOEXEC; -1 none */
 	/* the agent's, from the driver: only its end is looked for; CLOEXEC */
 	int channel;
