@@ -1,10 +1,13 @@
-/* words.h - builds the argument list of a command, such as ssh or sbatch. */
+/* words.h - builds the argument list of a command, such as ssh or sbatch; and reads a request. */
 #ifndef CLOUD_WORDS_H
 #define CLOUD_WORDS_H
+#include <espalier/cloud.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct cloud_words {
 	char **list; /* NULL-terminated */
@@ -48,5 +51,23 @@ cloud_words_free(struct cloud_words *words)
 		free(words->list[i]);
 	free(words->list);
 	*words = (struct cloud_words){ NULL, 0, 0 };
+}
+
+/* How many machines are to be avoided; a host built for an older header knows none. */
+static inline uint32_t
+cloud_avoid_count(const struct espl_acquire *wanted)
+{
+	return wanted->size >= offsetof(struct espl_acquire, avoid) + sizeof wanted->avoid
+	    ? wanted->avoid_count
+	    : 0;
+}
+
+static inline int
+cloud_avoids(const struct espl_acquire *wanted, const char *machine)
+{
+	for (uint32_t i = 0; i < cloud_avoid_count(wanted); i++)
+		if (strcmp(wanted->avoid[i], machine) == 0)
+			return 1;
+	return 0;
 }
 #endif

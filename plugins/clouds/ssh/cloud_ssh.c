@@ -1,18 +1,16 @@
 /* cloud_ssh.c - machines of your own, reached by ssh.
  *
  * A lease is a whole host. Hosts with the same GPUs and price are one offer. At start every host is
- * tried; before a lease is ready its host is asked whether another run uses it. The lock itself is
- * held by the agent (cloud_ssh_commands.c), so a lease and its lock end together.
+ * tried (cloud_ssh_try.c); before a lease is ready its host is asked whether another run uses it.
+ * The lock itself is held by the agent (cloud_ssh_commands.c), so a lease and its lock end
+ * together.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cloud_ssh.h"
-
-#define PROBES_MOST 16u /* at the same time */
 
 static const struct espl_option columns[] = {
 	[SSH_COL_NAME] = { .name = "name",
@@ -89,200 +87,13 @@ static const struct espl_option options[] = {
 	    .fallback = "0s" },
 };
 
-static void
-log_host(const struct ssh_cloud *cloud, espl_level level, const struct ssh_host *host,
-    const char *text)
-{
-	char line[SSH_TEXT + 120];
-
-	(void)snprintf(line, sizeof line, "host '%.80s': %s", ssh_name(host), text);
-	cloud->host->log(cloud->host, level, line);
-}
-
-/* ---- offers ---- */
-
-static int
-same_offer(const struct ssh_host *a, const struct ssh_host *b)
-{
-	return ssh_gpus(a) == ssh_gpus(b) &&
-	    strcmp(a->row[SSH_COL_TYPE].as.s, b->row[SSH_COL_TYPE].as.s) == 0 &&
-	    a->row[SSH_COL_MEMORY].as.i == b->row[SSH_COL_MEMORY].as.i &&
-	    a->row[SSH_COL_PRICE].as.i == b->row[SSH_COL_PRICE].as.i;
-}
-
-static void
-number_offers(struct ssh_cloud *cloud)
-{
-	for (uint32_t i = 0; i < cloud->count; i++) {
-		uint32_t k;
-
-		for (k = 0; k < i && !same_offer(&cloud->hosts[k], &cloud->hosts[i]); k++)
-			continue;
-		cloud->hosts[i].offer = k < i ? cloud->hosts[k].offer : cloud->offer_count++;
-	}
-}
-
-static const struct ssh_host *
-first_of(const struct ssh_cloud *cloud, uint32_t offer)
-{
-	uint32_t i = 0;
-
-	while (cloud->hosts[i].offer != offer)
-		i++;
-	return &cloud->hosts[i];
-}
-
-/* "4xA100"; with a number if memory or price tells several apart. */
-static void
-name_offer(const struct ssh_cloud *cloud, uint32_t offer, char name[80])
-{
-	const struct ssh_host *first = first_of(cloud, offer);
-	uint32_t alike = 1;
-	int size = snprintf(name, 80, "%ux%.50s", ssh_gpus(first), first->row[SSH_COL_TYPE].as.s);
-
-	for (uint32_t i = 0; i < offer; i++) {
-		const struct ssh_host *other = first_of(cloud, i);
-
-		alike += ssh_gpus(other) == ssh_gpus(first) &&
-		    strcmp(other->row[SSH_COL_TYPE].as.s, first->row[SSH_COL_TYPE].as.s) == 0;
-	}
-	if (alike > 1)
-		(void)snprintf(name + size, 80 - (size_t)size, "-%u", alike);
-}
-
-/* usable_only: hosts that failed their probe do not count; an offer without any is withdrawn. */
-static espl_status
-report_offers(const struct ssh_cloud *cloud, const struct espl_cloud_events *events,
-    int usable_only)
-{
-	static const struct espl_latency none = { .size = sizeof none, .kind = ESPL_CONSTANT };
-	static const struct espl_latency init = { .size = sizeof init,
-		.kind = ESPL_CONSTANT,
-		.mean_s = 1 };
-	espl_status status = ESPL_OK;
-
-	for (uint32_t o = 0; o < cloud->offer_count && status == ESPL_OK; o++) {
-		const struct ssh_host *first = first_of(cloud, o);
-		struct espl_offer offer = ESPL_INIT(struct espl_offer);
-		char name[80];
-
-		name_offer(cloud, o, name);
-		for (uint32_t i = 0; i < cloud->count; i++)
-			offer.nodes_max +=
-			    cloud->hosts[i].offer == o && (!usable_only || cloud->hosts[i].usable);
-		if (offer.nodes_max == 0)
-			offer.flags = ESPL_OFFER_GONE;
-		offer.number = ESPL_ANY;
-		offer.gpus = ssh_gpus(first);
-		offer.name = name;
-		offer.market = "own";
-		offer.gpu_type = first->row[SSH_COL_TYPE].as.s;
-		offer.zone = "";
-		offer.memory_bytes = (uint64_t)first->row[SSH_COL_MEMORY].as.i;
-		offer.price_hour = first->row[SSH_COL_PRICE].as.i * ssh_gpus(first);
-		offer.fixed_price_hour = offer.price_hour;
-		offer.billing = ESPL_BILL_NODE;
-		offer.billed_from = ESPL_BILL_FROM_READY;
-		offer.billing_step = ESPL_SECOND;
-		offer.minimum_charge = cloud->config->values[SSH_OPT_MINIMUM].as.i;
-		offer.provision = &none;
-		offer.init = &init;
-		offer.hazard_hour = NAN;
-		status = events->offer(events, &offer);
-	}
-	return status;
-}
+/* ---- start ---- */
 
 static espl_status
 ssh_describe(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	(void)error;
-	return report_offers(self, events, 0);
-}
-
-/* ---- commands ---- */
-
-/* The answer comes under the number of the host. */
-static espl_status
-run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command command)
-{
-	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
-	struct cloud_words list = command == SSH_PROBE
-	    ? cloud_ssh_words_probe(cloud, host)
-	    : cloud_ssh_words_look(cloud, host, host->wish.token);
-	espl_status status = ESPL_E_NOMEM;
-
-	if (list.list != NULL) {
-		spawn.argc = list.count;
-		spawn.argv = (const char *const *)list.list;
-		spawn.limit = cloud->config->values[SSH_OPT_LIMIT].as.i + SSH_ANSWER_MORE;
-		spawn.cookie = (uint64_t)(host - cloud->hosts);
-		status = cloud->io->spawn(cloud->io, &spawn, NULL);
-	}
-	if (status == ESPL_OK)
-		host->command = command;
-	cloud_words_free(&list);
-	return status;
-}
-
-/* ---- start ---- */
-
-static void
-end_start(struct ssh_cloud *cloud)
-{
-	char text[SSH_TEXT + 200];
-	uint32_t usable = 0;
-
-	for (uint32_t i = 0; i < cloud->count; i++)
-		usable += cloud->hosts[i].usable != 0;
-	(void)report_offers(cloud, cloud->events, 1);
-	if (usable > 0) {
-		cloud->events->done(cloud->events, 0, ESPL_OK, "");
-		return;
-	}
-	if (cloud->count == 1)
-		(void)snprintf(text, sizeof text, "%s", cloud->why);
-	else
-		(void)snprintf(text, sizeof text,
-		    "none of the %u hosts can be used; the last one: %s", cloud->count, cloud->why);
-	cloud->events->done(cloud->events, 0, ESPL_E_REMOTE, text);
-}
-
-static void
-fail_probe(struct ssh_cloud *cloud, const struct ssh_host *host, const char *text)
-{
-	(void)snprintf(cloud->why, sizeof cloud->why, "host '%.80s': %s", ssh_name(host), text);
-	if (cloud->count > 1)
-		log_host(cloud, ESPL_WARN, host, text);
-}
-
-static void
-probe_more(struct ssh_cloud *cloud)
-{
-	while (cloud->asked < cloud->count && cloud->asked - cloud->answered < PROBES_MOST) {
-		struct ssh_host *host = &cloud->hosts[cloud->asked++];
-
-		if (run_command(cloud, host, SSH_PROBE) != ESPL_OK) {
-			cloud->answered++;
-			fail_probe(cloud, host, "ssh cannot be started");
-		}
-	}
-	if (cloud->answered == cloud->count)
-		end_start(cloud);
-}
-
-static void
-take_probe(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_child *child)
-{
-	char text[SSH_TEXT];
-
-	cloud->answered++;
-	host->usable = cloud_ssh_answer_probe(cloud, host, child, text) == 0;
-	if (host->usable)
-		log_host(cloud, ESPL_INFO, host, text);
-	else
-		fail_probe(cloud, host, text);
-	probe_more(cloud);
+	return cloud_ssh_offers_report(self, events, ESPL_ANY, 0);
 }
 
 /* Short: the name of a Unix socket has at most 107 characters, and ssh adds some for a while.
@@ -309,7 +120,7 @@ ssh_start(void *self, const struct espl_cloud_events *events, struct espl_error 
 	cloud->events = events;
 	if (cloud->run != NULL)
 		make_folder(cloud);
-	probe_more(cloud);
+	cloud_ssh_try_begin(cloud);
 	return ESPL_OK;
 }
 
@@ -328,6 +139,7 @@ report_node(const struct ssh_cloud *cloud, const struct ssh_host *host, uint64_t
 	event.gpus = state == ESPL_NODE_READY ? ssh_gpus(host) : ESPL_ANY;
 	event.charged = -1;
 	event.text = text;
+	event.machine = host != NULL ? ssh_name(host) : NULL;
 	if (state == ESPL_NODE_READY) {
 		event.token = host->wish.token;
 		event.provider_id = ssh_name(host);
@@ -354,7 +166,14 @@ free_host(struct ssh_host *host)
 	host->ready = 0;
 }
 
-/* The free host that was tried longest ago, so that one that fails is not tried again at once. */
+static int
+comes_before(const struct ssh_host *a, const struct ssh_host *b)
+{
+	return a->avoided != b->avoided ? a->avoided < b->avoided : a->turn < b->turn;
+}
+
+/* The free host that was tried longest ago, so that one that fails is not tried again at once; of
+ * those that are to be avoided only if there is no other. */
 static struct ssh_host *
 next_host(const struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer)
 {
@@ -365,7 +184,7 @@ next_host(const struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t o
 
 		if (host->offer == offer && host->usable && host->wish.lease == ESPL_NONE &&
 		    host->command == SSH_IDLE && host->turn < wish->since &&
-		    (best == NULL || host->turn < best->turn))
+		    (best == NULL || comes_before(host, best)))
 			best = host;
 	}
 	return best;
@@ -387,14 +206,15 @@ is_leased(const struct ssh_cloud *cloud)
 static int
 try_next(struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer, const char *last)
 {
-	struct ssh_host *host;
+	struct ssh_host *host = next_host(cloud, wish, offer);
 
-	while ((host = next_host(cloud, wish, offer)) != NULL) {
+	if (host != NULL) {
 		host->turn = ++cloud->turn;
 		host->wish = *wish;
-		if (run_command(cloud, host, SSH_LOOK) == ESPL_OK)
-			return 1;
-		free_host(host);
+		host->failure = 0;
+		host->failures = 0;
+		cloud_ssh_try_want(cloud, host, SSH_LOOK, 0);
+		return 1;
 	}
 	report_node(cloud, NULL, wish->lease, ESPL_NODE_ENDED,
 	    last == NULL || wish->in_use || is_leased(cloud) ? ESPL_BY_CAPACITY : ESPL_BY_FAULT,
@@ -402,23 +222,44 @@ try_next(struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer, c
 	return 0;
 }
 
+/* The next host, if there is one; else the end of the lease tells why. */
+static void
+pass_over(struct ssh_cloud *cloud, struct ssh_host *host, int used, const char *text)
+{
+	struct ssh_wish wish = host->wish;
+	char named[SSH_TEXT + 120];
+
+	free_host(host);
+	wish.in_use |= used;
+	(void)snprintf(named, sizeof named, "host '%.80s': %s", ssh_name(host), text);
+	if (try_next(cloud, &wish, host->offer, named))
+		ssh_tell(cloud, ESPL_WARN, host, text);
+}
+
 static void
 take_look(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_child *child)
 {
-	char text[SSH_TEXT], named[SSH_TEXT + 120];
-	struct ssh_wish wish = host->wish;
-	int answer = cloud_ssh_answer_look(cloud, host, child, text);
+	char text[SSH_TEXT];
+	int used;
 
-	if (answer == 0) {
+	host->failure = cloud_ssh_answer_look(cloud, host, child, &used, text);
+	if (host->failure == 0) {
 		host->ready = 1;
-		report_node(cloud, host, wish.lease, ESPL_NODE_READY, 0, NULL);
-		return;
+		report_node(cloud, host, host->wish.lease, ESPL_NODE_READY, 0, NULL);
+	} else if (host->failure == SSH_CLOSED && ++host->failures < SSH_TRIES) {
+		cloud_ssh_try_want(cloud, host, SSH_LOOK, cloud_ssh_try_pause(cloud, host));
+	} else {
+		pass_over(cloud, host, used, text);
 	}
-	free_host(host);
-	wish.in_use |= answer > 0;
-	(void)snprintf(named, sizeof named, "host '%.80s': %s", ssh_name(host), text);
-	if (try_next(cloud, &wish, host->offer, named)) /* else the end of the lease tells it */
-		log_host(cloud, ESPL_WARN, host, text);
+}
+
+static void
+run_due(struct ssh_cloud *cloud)
+{
+	struct ssh_host *host;
+
+	while ((host = cloud_ssh_try_due(cloud)) != NULL)
+		pass_over(cloud, host, 0, "ssh cannot be started");
 }
 
 static void
@@ -428,26 +269,32 @@ ssh_on_child(void *self, const struct espl_child *child)
 	struct ssh_host *host = child->cookie < cloud->count ? &cloud->hosts[child->cookie] : NULL;
 	enum ssh_command command = host != NULL ? host->command : SSH_IDLE;
 
-	if (host == NULL)
+	if (command == SSH_IDLE)
 		return;
 	host->command = SSH_IDLE;
-	if (command == SSH_PROBE)
-		take_probe(cloud, host, child);
-	else if (command == SSH_LOOK)
+	if (command == SSH_LOOK)
 		take_look(cloud, host, child);
+	else
+		cloud_ssh_try_child(cloud, host, command, child);
+	run_due(cloud);
 }
 
-static uint32_t
-find_offer(const struct ssh_cloud *cloud, const char *name)
+static void
+ssh_on_timer(void *self, uint64_t cookie)
 {
-	char own[80];
+	struct ssh_cloud *cloud = self;
 
-	for (uint32_t o = 0; o < cloud->offer_count; o++) {
-		name_offer(cloud, o, own);
-		if (strcmp(own, name) == 0)
-			return o;
-	}
-	return ESPL_ANY;
+	if (cookie != SSH_TIMER)
+		return;
+	cloud->timer_at = ESPL_NEVER;
+	run_due(cloud);
+}
+
+static void
+mark_avoided(const struct ssh_cloud *cloud, const struct espl_acquire *wanted)
+{
+	for (uint32_t i = 0; i < cloud->count; i++)
+		cloud->hosts[i].avoided = cloud_avoids(wanted, ssh_name(&cloud->hosts[i]));
 }
 
 static espl_status
@@ -467,8 +314,10 @@ ssh_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
 			continue;
 		}
 		(void)snprintf(wish.token, sizeof wish.token, "%s", list[i]->token);
-		(void)try_next(cloud, &wish, find_offer(cloud, list[i]->offer), NULL);
+		mark_avoided(cloud, list[i]);
+		(void)try_next(cloud, &wish, cloud_ssh_offers_find(cloud, list[i]->offer), NULL);
 	}
+	run_due(cloud);
 	return ESPL_OK;
 }
 
@@ -482,14 +331,15 @@ ssh_release(void *self, const struct espl_lease *const *list, uint32_t count,
 	for (uint32_t i = 0; i < count; i++) {
 		struct ssh_host *host = host_of(cloud, list[i]->token);
 
-		if (host != NULL && host->command != SSH_IDLE) {
-			cloud->io->cancel(cloud->io, (uint64_t)(host - cloud->hosts));
-			host->command = SSH_IDLE;
-		}
-		if (host != NULL)
+		if (host != NULL) {
+			cloud_ssh_try_forget(cloud, host);
 			free_host(host);
+			if (!host->usable) /* it was adopted, and has not answered yet */
+				(void)cloud_ssh_offers_report(cloud, cloud->events, host->offer, 1);
+		}
 		report_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_USER, NULL);
 	}
+	run_due(cloud);
 	return ESPL_OK;
 }
 
@@ -502,7 +352,8 @@ named_host(const struct ssh_cloud *cloud, const char *name)
 	return NULL;
 }
 
-/* The agent of the earlier driver ends by itself; ours waits for its lock. */
+/* The agent of the earlier driver ends by itself; ours waits for its lock.  A host that does not
+ * answer now is not given up for that: the session to it has its own patience. */
 static espl_status
 ssh_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
     struct espl_error *error)
@@ -513,7 +364,7 @@ ssh_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
 	for (uint32_t i = 0; i < count; i++) {
 		struct ssh_host *host = named_host(cloud, list[i]->provider_id);
 
-		if (host == NULL || !host->usable || host->wish.lease != ESPL_NONE) {
+		if (host == NULL || host->failure == SSH_UNFIT || host->wish.lease != ESPL_NONE) {
 			report_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_FAULT,
 			    "its host can no longer be used");
 			continue;
@@ -521,6 +372,8 @@ ssh_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
 		host->wish.lease = list[i]->lease;
 		(void)snprintf(host->wish.token, sizeof host->wish.token, "%s", list[i]->token);
 		host->ready = 1;
+		if (!host->usable)
+			(void)cloud_ssh_offers_report(cloud, cloud->events, host->offer, 1);
 		report_node(cloud, host, list[i]->lease, ESPL_NODE_READY, 0, NULL);
 	}
 	return ESPL_OK;
@@ -662,7 +515,7 @@ ssh_create(const struct espl_host *host, const struct espl_config *config, void 
 		ssh_destroy(cloud);
 		return status;
 	}
-	number_offers(cloud);
+	cloud_ssh_offers_number(cloud);
 	*self = cloud;
 	return ESPL_OK;
 }
@@ -677,6 +530,7 @@ static const struct espl_cloud_ops ops = {
 	.reach = ssh_reach,
 	.describe = ssh_describe,
 	.on_child = ssh_on_child,
+	.on_timer = ssh_on_timer,
 };
 
 ESPL_PLUGIN(cloud, ssh) = {

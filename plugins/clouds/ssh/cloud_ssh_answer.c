@@ -5,23 +5,38 @@
 
 #include "cloud_ssh.h"
 
-/* The error messages of ssh, and their meaning for the user. %s: the address; %c: a command that
- * reproduces it. */
+#define CLOSED \
+	"the connection to '%s' was closed before the login; sshd does that when many " \
+	"connections " \
+	"begin at once: raise MaxStartups in its sshd_config, and in that of the jump hosts"
+
+/* The error messages of ssh, what they say of the host, and their meaning for the user. %s: the
+ * address; %c: a command that reproduces it.  A message through a jump host may hold several: the
+ * first one here counts. */
 static const struct {
-	const char *printed, *means;
+	const char *printed;
+	enum ssh_failure failure;
+	const char *means;
 } failures[] = {
-	{ "IDENTIFICATION HAS CHANGED",
+	{ "IDENTIFICATION HAS CHANGED", SSH_UNFIT,
 	    "its host key has changed; check why before you remove the old one from known_hosts "
 	    "(ssh-keygen -R)" },
-	{ "host key verification failed",
+	{ "host key verification failed", SSH_UNFIT,
 	    "its host key is not known; connect once by hand and accept it: %c" },
-	{ "could not resolve hostname", "its address '%s' is not known" },
-	{ "connection refused", "'%s' refused the connection; is sshd running at this port?" },
-	{ "not accessible: ", "its key cannot be read" },
-	{ "permission denied (", "'%s' refused the key; this must work without a password: %c" },
-	{ "no route to host", "there is no route to '%s'" },
-	{ "network is unreachable", "there is no route to '%s'" },
-	{ "timed out", "'%s' did not answer in time" },
+	{ "temporary failure in name resolution", SSH_SILENT, "its address '%s' is not known" },
+	{ "could not resolve hostname", SSH_UNFIT, "its address '%s' is not known" },
+	{ "connection refused", SSH_SILENT,
+	    "'%s' refused the connection; is sshd running at this port?" },
+	{ "not accessible: ", SSH_UNFIT, "its key cannot be read" },
+	{ "permission denied (", SSH_UNFIT,
+	    "'%s' refused the key; this must work without a password: %c" },
+	{ "no route to host", SSH_SILENT, "there is no route to '%s'" },
+	{ "network is unreachable", SSH_SILENT, "there is no route to '%s'" },
+	{ "timed out", SSH_SILENT, "'%s' did not answer in time" },
+	{ "connection closed", SSH_CLOSED, CLOSED },
+	{ "connection reset", SSH_CLOSED, CLOSED },
+	{ "exchange_identification", SSH_CLOSED, CLOSED },
+	{ "exceeded maxstartups", SSH_CLOSED, CLOSED },
 };
 
 static void
@@ -78,7 +93,7 @@ put_meaning(const struct ssh_host *host, const char *means, char *text, size_t r
 	text[room - 1] = '\0';
 }
 
-static int
+static enum ssh_failure
 explain_failure(const struct ssh_cloud *cloud, const struct ssh_host *host,
     const struct espl_child *child, char text[SSH_TEXT])
 {
@@ -91,13 +106,13 @@ explain_failure(const struct ssh_cloud *cloud, const struct ssh_host *host,
 		    ssh_address(host),
 		    (long long)((cloud->config->values[SSH_OPT_LIMIT].as.i + SSH_ANSWER_MORE) /
 			ESPL_SECOND));
-		return -1;
+		return SSH_SILENT;
 	}
 	for (size_t i = 0; child->exit_code == 255 && i < sizeof failures / sizeof failures[0]; i++)
 		if (strcasestr(err, failures[i].printed) != NULL) {
 			put_meaning(host, failures[i].means, means, sizeof means);
 			(void)snprintf(text, SSH_TEXT, "%s (%s)", means, line);
-			return -1;
+			return failures[i].failure;
 		}
 	if (child->status != ESPL_OK)
 		(void)snprintf(text, SSH_TEXT, "%s", line);
@@ -107,21 +122,44 @@ explain_failure(const struct ssh_cloud *cloud, const struct ssh_host *host,
 	else
 		(void)snprintf(text, SSH_TEXT, "the command on it ended with status %d%s%s",
 		    (int)child->exit_code, line[0] != '\0' ? ": " : "", line);
-	return -1;
+	return child->status == ESPL_OK && (child->exit_code == 255 || child->exit_code < 0)
+	    ? SSH_SILENT
+	    : SSH_UNFIT;
+}
+
+/* Of `ssh -G`: what its connections pass through.  An ssh that does not know -G may send all of
+ * them through one gate. */
+void
+cloud_ssh_answer_way(struct ssh_host *host, const struct espl_child *child)
+{
+	static const char *const names[] = { "proxyjump ", "proxycommand " };
+	const char *line = child->status == ESPL_OK && child->exit_code == 0 ? child->out : NULL;
+
+	(void)snprintf(host->way, sizeof host->way, "%s", line == NULL ? "?" : "");
+	while (line != NULL && *line != '\0') {
+		size_t size = strcspn(line, "\n");
+
+		for (size_t i = 0; i < 2; i++)
+			if (strncmp(line, names[i], strlen(names[i])) == 0)
+				copy_clean(host->way, sizeof host->way, line, size);
+		line += size + (line[size] != '\0');
+	}
 }
 
 /* What follows the marker; NULL and the reason if the shell of the host printed something else. */
 static const char *
 after_marker(const struct ssh_cloud *cloud, const struct ssh_host *host,
-    const struct espl_child *child, const char *marker, char text[SSH_TEXT])
+    const struct espl_child *child, const char *marker, enum ssh_failure *failure,
+    char text[SSH_TEXT])
 {
 	const char *out = child->out != NULL ? child->out : "";
 	char line[120];
 
+	*failure = SSH_UNFIT;
 	if (child->status == ESPL_OK && strncmp(out, marker, strlen(marker)) == 0)
 		return out + strlen(marker);
 	if (child->status != ESPL_OK || strstr(out, marker) == NULL) {
-		(void)explain_failure(cloud, host, child, text);
+		*failure = explain_failure(cloud, host, child, text);
 		return NULL;
 	}
 	copy_clean(line, sizeof line, out, strcspn(out, "\n"));
@@ -136,7 +174,7 @@ struct found {
 	char machine[40], agent[120], driver[40];
 	unsigned gpus;
 	long long disk_kb;
-	int ended, locks;
+	int ended;
 };
 
 /* "gpu UUID, DRIVER": the first ones become the devices of the host's agent. */
@@ -165,13 +203,14 @@ take_gpu(struct ssh_host *host, struct found *found, const char *line, size_t si
 static int
 take_line(struct ssh_host *host, struct found *found, const char *line, size_t size)
 {
-	static const char *const words[] = { "machine ", "address ", "gpu ", "disk ", "flock ",
-		"agent ", "end" };
+	static const char *const words[] = { "machine ", "address ", "gpu ", "disk ", "lock ",
+		"lockless ", "agent ", "end" };
+	const size_t count = sizeof words / sizeof words[0];
 	size_t which = 0, skip;
 
-	while (which < 7 && strncmp(line, words[which], strlen(words[which])) != 0)
+	while (which < count && strncmp(line, words[which], strlen(words[which])) != 0)
 		which++;
-	if (which == 7)
+	if (which == count)
 		return 0;
 	skip = strlen(words[which]);
 	if (skip > size)
@@ -183,8 +222,9 @@ take_line(struct ssh_host *host, struct found *found, const char *line, size_t s
 	case 1: copy_clean(host->address, sizeof host->address, line, size); break;
 	case 2: return take_gpu(host, found, line, size);
 	case 3: found->disk_kb = strtoll(line, NULL, 10); break;
-	case 4: found->locks = 1; break;
-	case 5: copy_clean(found->agent, sizeof found->agent, line, size); break;
+	case 4: copy_clean(host->lock, sizeof host->lock, line, size); break;
+	case 5: copy_clean(host->lockless, sizeof host->lockless, line, size); break;
+	case 6: copy_clean(found->agent, sizeof found->agent, line, size); break;
 	default: found->ended = 1; break;
 	}
 	return 0;
@@ -209,8 +249,6 @@ judge_host(const struct ssh_cloud *cloud, const struct ssh_host *host, const str
 
 	if (!found->ended)
 		(void)snprintf(text, SSH_TEXT, "its answer is not complete");
-	else if (!found->locks)
-		(void)snprintf(text, SSH_TEXT, "it has no program flock (package util-linux)");
 	else if (!slots && found->gpus < ssh_gpus(host))
 		(void)snprintf(text, SSH_TEXT,
 		    "nvidia-smi finds %u GPUs there, but gpus = %u; for slots on its cores set "
@@ -227,17 +265,21 @@ judge_host(const struct ssh_cloud *cloud, const struct ssh_host *host, const str
 	return -1;
 }
 
-int
+enum ssh_failure
 cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
     const struct espl_child *child, char text[SSH_TEXT])
 {
-	const char *line = after_marker(cloud, host, child, "espalier-probe\n", text);
+	enum ssh_failure failure;
+	const char *line = after_marker(cloud, host, child, "espalier-probe\n", &failure, text);
 	struct found found = { .disk_kb = -1 };
 	char disk[40] = "free space at home unknown";
 	int failed = 0;
 
 	if (line == NULL)
-		return -1;
+		return failure;
+	free(host->devices); /* of an earlier probe */
+	host->devices = NULL;
+	host->lock[0] = host->lockless[0] = '\0';
 	while (*line != '\0' && !failed) {
 		size_t size = strcspn(line, "\n");
 
@@ -248,10 +290,10 @@ cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
 		failed |= set_slots(host) != 0;
 	if (failed) {
 		(void)snprintf(text, SSH_TEXT, "out of memory");
-		return -1;
+		return SSH_UNFIT;
 	}
 	if (judge_host(cloud, host, &found, text) != 0)
-		return -1;
+		return found.ended ? SSH_UNFIT : SSH_SILENT;
 	if (found.disk_kb >= 0)
 		(void)snprintf(disk, sizeof disk, "%.1f GB free at home",
 		    (double)found.disk_kb * 1024 / 1e9);
@@ -262,20 +304,48 @@ cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
 	return 0;
 }
 
-int
-cloud_ssh_answer_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
-    const struct espl_child *child, char text[SSH_TEXT])
+/* Does this run itself hold the host that the holder's line is of?  Its first word is the token of
+ * a lease, espl-RUN-LEASE. */
+static const struct ssh_host *
+find_holder(const struct ssh_cloud *cloud, const char *holder)
 {
-	const char *line = after_marker(cloud, host, child, "espalier-look\n", text);
+	size_t size = strcspn(holder, ", ");
+
+	for (uint32_t i = 0; i < cloud->count; i++) {
+		const struct ssh_host *host = &cloud->hosts[i];
+
+		if (host->ready && strlen(host->wish.token) == size &&
+		    memcmp(host->wish.token, holder, size) == 0)
+			return host;
+	}
+	return NULL;
+}
+
+enum ssh_failure
+cloud_ssh_answer_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
+    const struct espl_child *child, int *used, char text[SSH_TEXT])
+{
+	enum ssh_failure failure;
+	const char *line = after_marker(cloud, host, child, "espalier-look\n", &failure, text);
+	const struct ssh_host *same;
 	char holder[300];
 
+	*used = 0;
 	if (line == NULL)
-		return -1;
+		return failure;
 	if (strncmp(line, "free\n", 5) == 0)
 		return 0;
 	if (strncmp(line, "used ", 5) != 0)
 		return explain_failure(cloud, host, child, text);
 	copy_clean(holder, sizeof holder, line + 5, strcspn(line + 5, "\n"));
-	(void)snprintf(text, SSH_TEXT, "it is used by %s", holder);
-	return 1;
+	same = find_holder(cloud, holder);
+	*used = same == NULL;
+	if (same == NULL)
+		(void)snprintf(text, SSH_TEXT, "it is used by %s", holder);
+	else
+		(void)snprintf(text, SSH_TEXT,
+		    "this run uses it already, as host '%.80s': both share their name and home, or "
+		    "are one machine; list it once, or give each a name or home of its own",
+		    ssh_name(same));
+	return SSH_UNFIT;
 }

@@ -17,54 +17,76 @@
 
 /* $1: the agent; $2: a name to look for in PATH if the first is not there, or "" */
 #define FIND_AGENT "a=$(command -v \"$1\" || command -v \"$2\"); "
-/* The folder of a user may be shared by several hosts, so the file is named after the host. Without
- * lingering, /run/user/UID is removed when the last connection of the user is gone, while a keeper
- * still holds the file: the next run would find a new one. */
+/* Where the lock of a machine may be, the first place where a file can be locked and written: $f;
+ * "" if there is none, and then $e says why.  $i: the machine.
+ *
+ * A home may be shared by several machines, even by some of one name, so the file is named after
+ * name, boot and network of its machine: the sessions that it protects meet in that network.  It
+ * may also have no locks (Lustre, some NFS), be read-only or full: then the lock is in /tmp, in a
+ * directory that nobody else can write.  Without lingering, /run/user/UID is removed when the last
+ * connection of the user is gone, while a keeper still holds the file: the next run would find a
+ * new one. */
 #define FIND_LOCK \
-	"d=$XDG_RUNTIME_DIR; case $d in /run/user/*) " \
-	"[ -e \"/var/lib/systemd/linger/$(id -un)\" ] || d=;; esac; " \
-	"{ [ -n \"$d\" ] && [ -w \"$d\" ]; } || d=$HOME/.cache/espalier; " \
-	"(umask 077; mkdir -p \"$d\"); f=$d/espalier-$(uname -n).lock; "
+	"u=$(id -u); m=$(uname -n); " \
+	"i=$( { cat /proc/sys/kernel/random/boot_id || cat /etc/machine-id; " \
+	"readlink /proc/self/ns/net; } 2>/dev/null | cksum | cut -d \" \" -f 1); " \
+	"n=espalier-$m-$i.lock; r=$XDG_RUNTIME_DIR; case $r in /run/user/*) " \
+	"[ -e \"/var/lib/systemd/linger/$(id -un)\" ] || r=;; esac; " \
+	"h=${HOME:+$HOME/.cache/espalier}; " \
+	"p=/tmp/espalier-lock-$u; q=/dev/shm/espalier-lock-$u; " \
+	"safe() { case $1 in \"$p\" | \"$q\") [ -d \"$1\" ] && [ ! -h \"$1\" ] && [ -O \"$1\" ] " \
+	"&& " \
+	"{ [ -k \"${1%/*}\" ] || [ -O \"${1%/*}\" ]; } && " \
+	"case $(ls -ld \"$1\") in drwx------*) ;; *) false;; esac;; esac; }; " \
+	"f=; e=; for d in \"$r\" \"$h\" \"$p\" \"$q\"; do [ -n \"$d\" ] || continue; " \
+	"(umask 077; mkdir -p \"$d\") 2>/dev/null; safe \"$d\" || continue; t=$d/.try-$m-$i-$$; " \
+	"w=$( (umask 077; exec 9>\"$t\" && echo try >&9 && flock -n 9) 2>&1) && f=$d/$n; " \
+	"rm -f \"$t\" 2>/dev/null; [ -z \"$f\" ] || break; e=$w; done; "
 
 static const char probe_script[] =
     "echo espalier-probe; " FIND_AGENT "echo machine $(uname -m); "
     "echo address $(echo $SSH_CONNECTION | cut -d \" \" -f 3); "
     "nvidia-smi --query-gpu=uuid,driver_version --format=csv,noheader 2>/dev/null | "
     "while read g; do echo gpu $g; done; "
-    "df -Pk \"$HOME\" | tail -n 1 | { read x y z k rest; echo disk $k; }; "
-    "command -v flock >/dev/null && echo flock yes; "
+    "df -Pk \"$HOME\" | tail -n 1 | { read x y z k rest; echo disk $k; }; " FIND_LOCK
+    "echo lock $i $f; [ -n \"$f\" ] || echo lockless $e; "
     "[ -n \"$a\" ] && echo found $a; "
     "[ -n \"$a\" ] && echo agent $(\"$a\" --version 2>&1 | head -n 1); echo end";
 
-/* $1: the token of the lease; $2: who looks. A host that is free is reserved for 30 s, until the
- * agent takes the lock: otherwise two runs that look at the same time would both find it free. */
+/* $1: the token of the lease; $2: who looks. A run that began when the disk was not full may hold
+ * its lock in another place than the one where ours would be. A host that is free is reserved for
+ * 30 s, until the agent takes the lock: otherwise two runs that look at the same time would both
+ * find it free. */
 static const char look_script[] =
-    "echo espalier-look; " FIND_LOCK "exec 9>>\"$f\" || exit 74; "
-    "flock -n 9; case $? in 0) ;; 1) echo used $(head -c 300 \"$f\"); exit;; *) exit 74;; esac; "
+    "echo espalier-look; " FIND_LOCK
+    "for d in \"$r\" \"$h\" \"$p\" \"$q\"; do [ -n \"$d\" ] && safe \"$d\" && "
+    "[ -r \"$d/$n\" ] || continue; (exec 9<\"$d/$n\" || exit 5; flock -s -n 9) 2>/dev/null; "
+    "[ $? != 1 ] || { echo used $(head -c 300 \"$d/$n\"); exit; }; done; "
+    "[ -n \"$f\" ] || { echo free; exit; }; "
     "n=$(date +%s); at=0; of=; [ -f \"$f.next\" ] && read at of rest <\"$f.next\"; "
     "if [ \"$of\" != \"$1,\" ] && [ $((n - at)) -lt 30 ] && [ $((n - at)) -ge 0 ]; "
     "then echo used $of $rest; "
-    "else echo $n \"$2\" >\"$f.next\" && echo free; fi";
+    "else echo $n \"$2\" >\"$f.next\"; echo free; fi";
 
 /* $1: cloud.agent, or ""; $3: who holds the lock from now on, its first word the lease. Then come
  * the words that the host appends: what starts an agent, and --keep LEASE EPOCH LINGER WHAT.
  *
- * A later connection of a session (again, rejoin) finds the lock held by its own keeper. A new
- * session of the same lease must reach the agent, which ends what is left of the earlier one: so it
- * waits for the lock beside the agent, on the same open file. */
+ * A later connection of a session (again, rejoin) finds the lock held by its own keeper, and needs
+ * nothing of the disk. A new session of the same lease must reach the agent, which ends what is
+ * left of the earlier one: so it waits for the lock beside the agent, on the same open file. */
 static const char agent_script[] =
-    FIND_LOCK "h=$3; if [ -n \"$1\" ]; then a=$(command -v \"$1\") || "
-	      "{ echo \"there is no espalier-agent at $1\" >&2; exit 127; }; "
-	      "while [ $# -gt 0 ] && [ \"$1\" != --keep ]; do shift; done; set -- \"$a\" \"$@\"; "
-	      "else shift 3; fi; "
-	      "what=new; for what; do :; done; "
-	      "case $what in again | rejoin) exec \"$@\";; esac; "
-	      "exec 9>>\"$f\" || exit 74; "
-	      "if flock -n 9; then :; else of=; read of rest <\"$f\"; "
-	      "if [ \"$of\" = \"${h%% *}\" ]; then flock -w 60 9 </dev/null >/dev/null 2>&1 & "
-	      "else flock -w 40 9 || "
-	      "{ echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; fi; fi; "
-	      "echo \"$h\" >\"$f\"; rm -f \"$f.next\"; exec \"$@\"";
+    "who=$3; if [ -n \"$1\" ]; then a=$(command -v \"$1\") || "
+    "{ echo \"there is no espalier-agent at $1\" >&2; exit 127; }; "
+    "while [ $# -gt 0 ] && [ \"$1\" != --keep ]; do shift; done; set -- \"$a\" \"$@\"; "
+    "else shift 3; fi; "
+    "what=new; for what; do :; done; "
+    "case $what in again | rejoin) exec \"$@\";; esac; " FIND_LOCK
+    "[ -n \"$f\" ] || exec \"$@\"; exec 9>>\"$f\" || exit 74; "
+    "if flock -n 9; then :; else of=; read of rest <\"$f\"; "
+    "if [ \"$of\" = \"${who%% *}\" ]; then flock -w 60 9 </dev/null >/dev/null 2>&1 & "
+    "else flock -w 40 9 || "
+    "{ echo \"the host is used by $(head -c 300 \"$f\")\" >&2; exit 75; }; fi; fi; "
+    "{ echo \"$who\" >\"$f\"; rm -f \"$f.next\"; } 2>/dev/null; exec \"$@\"";
 
 /* One word for the shell on the host. */
 static void
@@ -195,6 +217,17 @@ find_agent(const struct ssh_cloud *cloud, char path[4200], const char **otherwis
 			return;
 	}
 	(void)snprintf(path, 4200, "%s/espalier-agent", SSH_LIBEXEC);
+}
+
+struct cloud_words
+cloud_ssh_words_way(const struct ssh_cloud *cloud, const struct ssh_host *host)
+{
+	struct cloud_words words = begin_words(cloud, host);
+
+	cloud_words_add(&words, "-G");
+	cloud_words_add(&words, "--");
+	cloud_words_add(&words, "%s", ssh_address(host));
+	return end_words(words);
 }
 
 struct cloud_words
