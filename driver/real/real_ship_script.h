@@ -6,6 +6,7 @@
  *   machine  the driver's, as uname -m prints it    version
  * and the function `each WHAT`, which calls WHAT DIGEST SIZE NAME SOURCE for every file that is
  * sent.  After it comes `ship_main "$@"`, as the last line: the shell has read everything then.
+ * A cloud whose agent cannot be a child of this shell sets ESPALIER_START, a script that starts it.
  */
 #ifndef ESPL__REAL_SHIP_SCRIPT_H
 #define ESPL__REAL_SHIP_SCRIPT_H
@@ -19,6 +20,7 @@ static const char ship_script[] =
     "	a=$1; shift\n"
     "	umask \"$mask\"\n" /* that of trials */
     "	echo start\n"
+    "	[ -z \"${ESPALIER_START-}\" ] || exec sh -c \"$ESPALIER_START\" espalier \"$a\" \"$@\"\n"
     "	exec \"$a\" \"$@\"\n"
     "}\n"
     "runs() {\n"

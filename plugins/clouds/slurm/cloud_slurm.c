@@ -11,6 +11,10 @@
 
 #include "cloud_slurm.h"
 
+#define START_PAUSE (2 * ESPL_SECOND)
+#define START_PAUSE_MOST (30 * ESPL_SECOND)
+#define START_MOST (600 * ESPL_SECOND) /* a run waits for a controller that does not answer */
+
 static const struct espl_option words[] = {
 	{ .name = "word", .help = "argument", .type = ESPL_OPT_STRING, .flags = ESPL_OPT_REQUIRED },
 };
@@ -70,8 +74,8 @@ static const struct espl_option options[] = {
 	    .fallback = "0",
 	    .min = "0" },
 	[SLURM_OPT_AGENT] = { .name = "agent",
-	    .help = "path of espalier-agent on the nodes; default: where it is on this machine, "
-		    "else from PATH",
+	    .help = "path of espalier-agent on the nodes; default: it is sent to nodes that do not "
+		    "have the same one at the same path as this machine",
 	    .type = ESPL_OPT_STRING },
 	[SLURM_OPT_POLL] = { .name = "poll",
 	    .help = "longest time between two polls of the jobs",
@@ -174,6 +178,7 @@ slurm_start(void *self, const struct espl_cloud_events *events, struct espl_erro
 	if (cloud->io == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "it needs espl_io");
 	cloud->events = events;
+	cloud->began = cloud->host->now(cloud->host);
 	if (cloud->inside == NULL)
 		return ask_partitions(cloud);
 	if (nodes == NULL || nodes[0] == '\0')
@@ -189,15 +194,49 @@ end_start(struct slurm_cloud *cloud, espl_status status, const char *text)
 	cloud->events->done(cloud->events, 0, status, text);
 }
 
+/* A run waits for a controller that does not answer; 0: it has waited for long enough. */
+static int
+ask_again(struct slurm_cloud *cloud, const char *why)
+{
+	espl_span pause = START_PAUSE;
+	char line[SLURM_TEXT + 60];
+
+	if (cloud->run == NULL || cloud->host->now(cloud->host) - cloud->began >= START_MOST)
+		return 0;
+	for (uint32_t i = 0; i < cloud->start_tries && pause < START_PAUSE_MOST; i++)
+		pause *= 2;
+	if (cloud->start_tries++ == 0) {
+		(void)snprintf(line, sizeof line, "%s; waiting for it", why);
+		cloud->host->log(cloud->host, ESPL_WARN, line);
+	}
+	return cloud->io->timer(cloud->io, pause < START_PAUSE_MOST ? pause : START_PAUSE_MOST,
+		   SLURM_START_TIMER) == ESPL_OK;
+}
+
 static void
 take_partitions(struct slurm_cloud *cloud, const struct espl_child *child)
 {
 	char text[SLURM_TEXT] = "";
 	int failed = cloud_slurm_answer_failed(cloud, "sinfo", child, text);
 
+	if (failed != 0 && cloud_slurm_answer_refusal(child) == 0 && ask_again(cloud, text))
+		return;
 	if (failed == 0)
 		failed = cloud_slurm_answer_partition(cloud, child->out, text);
-	end_start(cloud, failed == 0 ? ESPL_OK : ESPL_E_REMOTE, text);
+	if (failed > 0)
+		cloud->host->log(cloud->host, ESPL_WARN, text);
+	end_start(cloud, failed >= 0 ? ESPL_OK : ESPL_E_REMOTE, text);
+}
+
+static void
+slurm_on_timer(void *self, uint64_t cookie)
+{
+	struct slurm_cloud *cloud = self;
+
+	if (cookie != SLURM_START_TIMER)
+		cloud_slurm_jobs_timer(cloud, cookie);
+	else if (ask_partitions(cloud) != ESPL_OK)
+		end_start(cloud, ESPL_E_REMOTE, "sinfo cannot be started");
 }
 
 static void
@@ -264,8 +303,8 @@ slurm_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	list = cloud_slurm_words_reach(cloud, job, node + 1, lease->token);
 	if (list.list == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	if (sink->agent != NULL) /* the job's own script must be able to start it */
-		sink->agent(sink, NULL);
+	if (slurm_is_set(cloud, SLURM_OPT_AGENT) && sink->agent != NULL)
+		sink->agent(sink, NULL); /* the step knows its path */
 	status = sink->argv(sink, (const char *const *)list.list, list.count);
 	cloud_words_free(&list);
 	return status;
@@ -276,8 +315,10 @@ slurm_destroy(void *self)
 {
 	struct slurm_cloud *cloud = self;
 
-	for (uint32_t i = 0; i < cloud->count; i++)
+	for (uint32_t i = 0; i < cloud->count; i++) {
+		free(cloud->jobs[i]->avoid);
 		free(cloud->jobs[i]);
+	}
 	free(cloud->jobs);
 	for (uint32_t i = 0; i < cloud->node_count; i++)
 		free(cloud->nodes[i]);
@@ -373,7 +414,7 @@ static const struct espl_cloud_ops ops = {
 	.reach = slurm_reach,
 	.describe = slurm_describe,
 	.on_child = slurm_on_child,
-	.on_timer = cloud_slurm_jobs_timer,
+	.on_timer = slurm_on_timer,
 };
 
 ESPL_PLUGIN(cloud, slurm) = {

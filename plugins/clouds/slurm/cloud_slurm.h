@@ -44,10 +44,13 @@ enum slurm_command {
 	SLURM_ADDRESS,
 	SLURM_HOSTNAMES,
 	SLURM_OWNED,
-	SLURM_SECOND /* scancel, of another job of the same lease */
+	SLURM_SECOND, /* scancel, of another job of the same lease */
+	SLURM_INCLUDE /* scontrol: its job may also start on nodes that were avoided */
 };
-#define SLURM_COOKIE(lease_, command_) ((lease_)*8 + (uint64_t)(command_))
-#define SLURM_TIMER UINT64_MAX /* no command has it */
+#define SLURM_COMMANDS 16u
+#define SLURM_COOKIE(lease_, command_) ((lease_)*SLURM_COMMANDS + (uint64_t)(command_))
+#define SLURM_TIMER UINT64_MAX             /* no command has it */
+#define SLURM_START_TIMER (UINT64_MAX - 1) /* nor this one */
 
 /* A lease: one job on one node; inside an allocation one of its nodes. */
 struct slurm_job {
@@ -56,13 +59,16 @@ struct slurm_job {
 	char id[32];               /* of the job; "" not known yet */
 	char reason[SLURM_REASON]; /* why it waits, as last told */
 	char node[SLURM_NAME];
-	int submit;        /* it is to be submitted if the controller does not know it */
-	int submitting;    /* sbatch runs */
-	uint32_t tries;    /* of sbatch without an answer from the controller */
-	int cancelling;    /* scancel runs */
-	int cancelled;     /* it has succeeded */
-	uint32_t refusals; /* of scancel */
-	char second[32];   /* another job of this lease, as last told */
+	char *avoid;         /* nodes that its job is kept away from: "n1,n2"; NULL none */
+	espl_time avoids_at; /* since then; ESPL_NEVER: its job does not wait */
+	int including;       /* scontrol runs */
+	int submit;          /* it is to be submitted if the controller does not know it */
+	int submitting;      /* sbatch runs */
+	uint32_t tries;      /* of sbatch without an answer from the controller */
+	int cancelling;      /* scancel runs */
+	int cancelled;       /* it has succeeded */
+	uint32_t refusals;   /* of scancel */
+	char second[32];     /* another job of this lease, as last told */
 	int cancelling_second;
 	espl_reason over; /* it is to end for this; 0: it may go on */
 	char why_over[SLURM_TEXT + 60];
@@ -85,6 +91,8 @@ struct slurm_cloud {
 	char *inside;        /* the job that this process is in; NULL: jobs are submitted */
 	char **nodes;        /* its nodes */
 	uint32_t node_count;
+	espl_time began;      /* start was called */
+	uint32_t start_tries; /* of sinfo */
 	uint64_t polls;       /* begun */
 	int polling, waiting; /* squeue runs; a timer runs */
 	espl_span pause;      /* until the next poll */
@@ -120,6 +128,8 @@ slurm_offer_name(const struct slurm_cloud *cloud, char name[80])
 
 /* sbatch, and the script for its standard input: freed by the caller. */
 struct cloud_words cloud_slurm_words_submit(const struct slurm_cloud *, const struct slurm_job *);
+/* Ends what keeps the job of a lease away from nodes. */
+struct cloud_words cloud_slurm_words_include(const struct slurm_cloud *, const struct slurm_job *);
 char *cloud_slurm_words_holder(const struct slurm_cloud *, const char *token);
 /* What the host completes with the words of an agent. */
 struct cloud_words cloud_slurm_words_reach(const struct slurm_cloud *, const char *job,
@@ -137,7 +147,8 @@ int cloud_slurm_answer_line(const char **text, struct slurm_line *);
 /* Why a command failed: its errors, or that it did not answer.  0: it did not fail. */
 int cloud_slurm_answer_failed(const struct slurm_cloud *, const char *program,
     const struct espl_child *, char text[SLURM_TEXT]);
-/* Looks for the partition in what sinfo says; -1: it is of no use, and why. */
+/* Looks for the partition in what sinfo says; -1: it is of no use, and why; 1: it takes or starts
+ * no jobs now, and how that is waited for. */
 int cloud_slurm_answer_partition(struct slurm_cloud *, const char *sinfo, char text[SLURM_TEXT]);
 /* What the refusal of a job is: 0 the controller did not answer, and may have taken the job. */
 espl_reason cloud_slurm_answer_refusal(const struct espl_child *);

@@ -204,7 +204,8 @@ count_gpus(const char *gres)
 struct found {
 	char names[300]; /* of all, for messages */
 	int here, up;
-	uint32_t gpus; /* of the node with most */
+	char state[16]; /* if it is not up: "down", "drain" or "inact" */
+	uint32_t gpus;  /* of the node with most */
 };
 
 static void
@@ -226,8 +227,22 @@ take_partition(struct slurm_cloud *cloud, struct found *found, const char *line)
 		return;
 	found->here = 1;
 	found->up |= strcmp(up, "up") == 0;
+	(void)snprintf(found->state, sizeof found->state, "%s", up);
 	if (count_gpus(gres) > found->gpus)
 		found->gpus = count_gpus(gres);
+}
+
+/* In maintenance: a partition that is down takes jobs and starts none, others take none. */
+static int
+explain_closed(const struct slurm_cloud *cloud, const char *state, char text[SLURM_TEXT])
+{
+	(void)snprintf(text, SLURM_TEXT, "partition '%s' is %s; %s", cloud->partition,
+	    strcmp(state, "drain") == 0       ? "draining"
+		: strcmp(state, "inact") == 0 ? "inactive"
+					      : "down",
+	    strcmp(state, "down") == 0 ? "jobs are submitted, and wait until it is up"
+				       : "jobs are submitted when it takes them");
+	return 1;
 }
 
 int
@@ -248,11 +263,9 @@ cloud_slurm_answer_partition(struct slurm_cloud *cloud, const char *sinfo, char 
 	else if (!found.here)
 		(void)snprintf(text, SLURM_TEXT, "there is no partition '%s'; there are: %s",
 		    cloud->partition, found.names);
-	else if (!found.up)
-		(void)snprintf(text, SLURM_TEXT, "partition '%s' is down", cloud->partition);
 	else if (strcmp(slurm_text(cloud, SLURM_OPT_TYPE), "cpu") == 0 ||
 	    slurm_is_set(cloud, SLURM_OPT_GRES) || found.gpus >= wanted)
-		return 0;
+		return found.up ? 0 : explain_closed(cloud, found.state, text);
 	else if (found.gpus == 0)
 		(void)snprintf(text, SLURM_TEXT,
 		    "partition '%s' has no GPUs; for slots on cores set gpu_type = \"cpu\"",

@@ -32,15 +32,21 @@
 static const char holder_script[] =
     "set -o posix\n" /* a signal interrupts read */
     "g=$1 s=$2 t=$4 u=$(id -u) mask=$(umask) agent= lease= term=\n"
-    "trap 'term=1' TERM\n" MEET "umask 077\n"
-    "[ ! -O \"$d\" ] || rm -rf \"$d\"\n"
-    "mkdir \"$d\" && mkfifo \"$d/ask\" && exec 3<>\"$d/ask\" || exit 1\n"
-    "trap 'rm -rf \"$d\"' EXIT\n" DEVICES "\n"
-    "[ -z \"$why\" ] || echo \"$why\" >\"$d/why\"\n"
+    "trap 'term=1' TERM\n" MEET "umask 077\n" DEVICES "\n"
     "export ESPALIER_AGENT_DEVICES=$list\n"
-    "echo \"$list\" >\"$d/new\" && mv \"$d/new\" \"$d/devices\"\n"
+    "meet() {\n"
+    "	[ ! -O \"$d\" ] || rm -rf \"$d\"\n"
+    "	mkdir \"$d\" && mkfifo \"$d/ask\" || return 1\n"
+    "	exec 3<>\"$d/ask\" 4<\"$d\"\n"
+    "	! command -v flock >/dev/null || flock -s -n 4\n" /* systemd-tmpfiles leaves it alone */
+    "	[ -z \"$why\" ] || echo \"$why\" >\"$d/why\"\n"
+    "	echo \"$list\" >\"$d/new\" && mv \"$d/new\" \"$d/devices\"\n"
+    "}\n"
+    "meet || exit 1\n"
+    "trap 'rm -rf \"$d\"' EXIT\n"
     "used=$SECONDS\n"
     "while [ $((SECONDS - used)) -lt \"$3\" ]; do\n"
+    "	[ -p \"$d/ask\" ] && [ -e \"$d/devices\" ] || meet || sleep 2\n" /* /tmp was cleaned */
     "	if read -r -t 2 -u 3 word && [ \"$word\" = agent ]; then\n"
     "		for name in agent lease epoch linger; do read -r -t 2 -u 3 $name; done\n"
     "		(umask \"$mask\"; exec \"$agent\" --keep \"$lease\" \"$epoch\" "
@@ -59,13 +65,12 @@ static const char holder_script[] =
     "rm -rf \"$d\"\n"
     "[ -z \"$lease\" ] || timeout 25 \"$agent\" --keep \"$lease\" 0 1 end </dev/null\n";
 
-/* $1: $g; $2: $s; $3: "" if a holder is there; $4: the agent, or ""; $5: $t. Then come the words
- * that the host appends: the path of its own agent, and --keep LEASE EPOCH LINGER WHAT, or nothing.
- */
-static const char step_script[] =
-    "g=$1 s=$2 alone=$3 o=$4 t=$5 a=${4:-$6}; shift 6; " MEET
-    "b=$(command -v \"$a\" || { [ -z \"$o\" ] && command -v espalier-agent; }) || "
-    "{ echo \"there is no espalier-agent at $a\" >&2; exit 127; }; "
+/* Starts the agent in a step: $1 is its path, the rest --keep LEASE EPOCH LINGER WHAT, or nothing.
+ * Before it comes what sets $g, $s, $t, and $alone: "" if a holder is there.  A later connection of
+ * a session finds the keeper by itself, and needs nothing of the disk. */
+static const char start_script[] =
+    "a=$1; shift; unset ESPALIER_START; "
+    "case $5 in again | rejoin) exec \"$a\" \"$@\";; esac; " MEET
     "until_there() { n=0; until [ -O \"$1\" ]; do n=$((n + 1)); [ $n -lt 300 ] || "
     "{ echo \"$2 within 30 s\" >&2; exit 1; }; sleep 0.1; done; }; "
     "if [ -n \"$alone\" ]; then " DEVICES
@@ -74,9 +79,18 @@ static const char step_script[] =
     "[ -z \"$why\" ] || { echo \"$why\" >&2; exit 1; }; "
     "ESPALIER_AGENT_DEVICES=$list; export ESPALIER_AGENT_DEVICES; "
     "if [ -z \"$alone\" ] && [ \"$5\" = new ]; then "
-    "printf '%s\\n' agent \"$b\" \"$2\" \"$3\" \"$4\" >\"$d/ask\"; "
+    "printf '%s\\n' agent \"$a\" \"$2\" \"$3\" \"$4\" >\"$d/ask\"; "
     "until_there \"$d/$3\" \"job $SLURM_JOB_ID did not start espalier-agent\"; "
-    "cat \"$d/$3\" >&2; fi; exec \"$b\" \"$@\"";
+    "cat \"$d/$3\" >&2; fi; exec \"$a\" \"$@\"";
+
+/* $1: $g; $2: $s; $3: $alone; $4: cloud.agent, or ""; $5: $t; $6: the script above.  Then come the
+ * words that the host appends: with cloud.agent, the path of its own agent and the agent's words;
+ * else a shell that sends the agent if need be, and has ESPALIER_START start it. */
+static const char step_script[] =
+    "ESPALIER_START=\"g=$1 s=$2 alone=$3 t=$5; $6\"; o=$4; shift 6; "
+    "[ -n \"$o\" ] || { export ESPALIER_START; exec \"$@\"; }; "
+    "a=$(command -v \"$o\") || { echo \"there is no espalier-agent at $o\" >&2; exit 127; }; "
+    "shift; exec sh -c \"$ESPALIER_START\" espalier \"$a\" \"$@\"";
 
 /* Runs on this machine: $1 is the job, the rest are arguments of srun. What the environment sets
  * for other jobs and steps, for example because espalier runs in a job itself, must not be taken
@@ -133,6 +147,41 @@ cloud_slurm_words_holder(const struct slurm_cloud *cloud, const char *token)
 	    : text;
 }
 
+/* The nodes that the user's own arguments exclude; "" none. */
+static const char *
+own_exclude(const struct slurm_cloud *cloud)
+{
+	const struct espl_table *more = slurm_is_set(cloud, SLURM_OPT_ARGUMENTS)
+	    ? cloud->config->values[SLURM_OPT_ARGUMENTS].as.table
+	    : NULL;
+	const char *found = "";
+
+	for (uint32_t i = 0; more != NULL && i < more->row_count; i++) {
+		const char *word = more->cells[i].as.s;
+
+		if (strncmp(word, "--exclude=", 10) == 0)
+			found = word + 10;
+		else if (strncmp(word, "-x", 2) == 0 && word[2] != '\0')
+			found = word + 2;
+		else if ((strcmp(word, "-x") == 0 || strcmp(word, "--exclude") == 0) &&
+		    i + 1 < more->row_count)
+			found = more->cells[++i].as.s;
+	}
+	return found;
+}
+
+struct cloud_words
+cloud_slurm_words_include(const struct slurm_cloud *cloud, const struct slurm_job *job)
+{
+	struct cloud_words words = { NULL, 0, 0 };
+
+	cloud_words_add(&words, "scontrol");
+	cloud_words_add(&words, "update");
+	cloud_words_add(&words, "JobId=%s", job->id);
+	cloud_words_add(&words, "ExcNodeList=%s", own_exclude(cloud));
+	return words;
+}
+
 struct cloud_words
 cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job *job)
 {
@@ -170,6 +219,9 @@ cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job
 			(60 * ESPL_SECOND)));
 	for (uint32_t i = 0; more != NULL && i < more->row_count; i++)
 		cloud_words_add(&words, "%s", more->cells[i].as.s);
+	if (job->avoid != NULL) /* the last one counts */
+		cloud_words_add(&words, "--exclude=%s%s%s", own_exclude(cloud),
+		    own_exclude(cloud)[0] != '\0' ? "," : "", job->avoid);
 	cloud_words_add(&words, "--parsable"); /* the last ones count: a job is found by its name */
 	cloud_words_add(&words, "--job-name=%s", job->token);
 	if (words.failed)
@@ -212,6 +264,7 @@ cloud_slurm_words_reach(const struct slurm_cloud *cloud, const char *job, const 
 	cloud_words_add(&words, "%s", cloud->inside != NULL ? "alone" : "");
 	cloud_words_add(&words, "%s", slurm_text(cloud, SLURM_OPT_AGENT));
 	cloud_words_add(&words, "%s", token);
+	cloud_words_add(&words, "%s", start_script);
 	if (words.failed)
 		cloud_words_free(&words);
 	return words;

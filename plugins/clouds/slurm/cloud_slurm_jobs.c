@@ -10,6 +10,7 @@
 #define PAUSE_FIRST (250 * ESPL_SECOND / 1000)
 #define PAUSE_SILENT (60 * ESPL_SECOND)    /* most, while the controller does not answer */
 #define SUBMIT_MOST 5                      /* tries, while squeue answers and sbatch does not */
+#define AVOID_MOST (600 * ESPL_SECOND)     /* a job waits without the nodes that failed before */
 #define COMPLETING_MOST (10 * ESPL_SECOND) /* then the end is told without Slurm's last word */
 
 /* ---- commands ---- */
@@ -129,6 +130,19 @@ ask_address(struct slurm_cloud *cloud, struct slurm_job *job)
 			  NULL) == ESPL_OK;
 }
 
+/* Nodes that failed before are better than none. */
+static void
+include_nodes(struct slurm_cloud *cloud, struct slurm_job *job)
+{
+	struct cloud_words list;
+
+	if (job->including)
+		return; /* and again with each poll, until it has succeeded */
+	list = cloud_slurm_words_include(cloud, job);
+	job->including = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_INCLUDE),
+			     NULL) == ESPL_OK;
+}
+
 static void
 ask_jobs(struct slurm_cloud *cloud)
 {
@@ -215,6 +229,7 @@ report_node(const struct slurm_cloud *cloud, const struct slurm_job *job, espl_n
 	    state == ESPL_NODE_READY ? (uint32_t)slurm_number(cloud, SLURM_OPT_GPUS) : ESPL_ANY;
 	event.charged = -1;
 	event.text = text;
+	event.machine = job->node[0] != '\0' ? job->node : NULL;
 	(void)cloud->events->node(cloud->events, &event);
 }
 
@@ -242,7 +257,7 @@ add_job(struct slurm_cloud *cloud, uint64_t lease, const char *token)
 	}
 	job->lease = lease;
 	job->since = cloud->polls + 1;
-	job->completing = ESPL_NEVER;
+	job->completing = job->avoids_at = ESPL_NEVER;
 	(void)snprintf(job->token, sizeof job->token, "%s", token);
 	cloud->jobs[cloud->count++] = job;
 	return job;
@@ -265,6 +280,7 @@ end_job(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, co
 		    job->why_over);
 	else
 		report_node(cloud, job, ESPL_NODE_ENDED, reason, NULL, ESPL_NEVER, text);
+	free(job->avoid);
 	free(job);
 }
 
@@ -284,6 +300,21 @@ give_up(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, co
 
 /* ---- what squeue says of a job ---- */
 
+/* Nothing but the nodes that are avoided can take the job, or nothing else has for long: the others
+ * may be in use for days, and those may have been repaired. */
+static int
+waits_in_vain(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
+{
+	espl_time now = cloud->host->now(cloud->host);
+	char why[SLURM_TEXT];
+
+	if (job->avoids_at == ESPL_NEVER)
+		job->avoids_at = now;
+	return now - job->avoids_at >= AVOID_MOST ||
+	    cloud_slurm_answer_reason(line->reason, why) != 0 ||
+	    strncmp(line->reason, "ReqNodeNotAvail", 15) == 0;
+}
+
 static void
 take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
 {
@@ -294,6 +325,10 @@ take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, const struct slur
 		return;
 	if (job->ready) { /* Slurm took the node and would start the job again some time */
 		give_up(cloud, job, ESPL_BY_PROVIDER, "Slurm has put its job back into the queue");
+		return;
+	}
+	if (job->avoid != NULL && waits_in_vain(cloud, job, line)) {
+		include_nodes(cloud, job);
 		return;
 	}
 	if (strcmp(line->reason, job->reason) == 0)
@@ -511,7 +546,10 @@ take_submitted(struct slurm_cloud *cloud, struct slurm_job *job, const struct es
 	if (failed == 0) /* JOB or JOB;CLUSTER */
 		(void)snprintf(job->id, sizeof job->id, "%.*s", (int)strspn(out, "0123456789"),
 		    out);
-	else if ((reason = cloud_slurm_answer_refusal(child)) != 0) {
+	else if (job->avoid != NULL && cloud_slurm_answer_refusal(child) != 0) {
+		free(job->avoid); /* perhaps for that: once more without it */
+		job->avoid = NULL;
+	} else if ((reason = cloud_slurm_answer_refusal(child)) != 0) {
 		end_job(cloud, job, reason, text);
 		return;
 	}
@@ -555,6 +593,20 @@ take_cancelled(struct slurm_cloud *cloud, struct slurm_job *job, const struct es
 	}
 }
 
+static void
+take_included(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
+{
+	char text[SLURM_TEXT];
+
+	job->including = 0;
+	if (cloud_slurm_answer_failed(cloud, "scontrol", child, text) != 0)
+		cloud->host->log(cloud->host, ESPL_WARN, text);
+	free(job->avoid); /* it is not tried again */
+	job->avoid = NULL;
+	job->reason[0] = '\0';
+	ask_soon(cloud);
+}
+
 void
 cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child)
 {
@@ -565,37 +617,63 @@ cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child
 		return;
 	}
 	for (uint32_t i = 0; i < cloud->count; i++)
-		if (cloud->jobs[i]->lease == child->cookie / 8)
+		if (cloud->jobs[i]->lease == child->cookie / SLURM_COMMANDS)
 			job = cloud->jobs[i];
 	if (job == NULL)
 		return;
-	switch (child->cookie % 8) {
+	switch (child->cookie % SLURM_COMMANDS) {
 	case SLURM_SBATCH: take_submitted(cloud, job, child); break;
 	case SLURM_ADDRESS: take_address(cloud, job, child); break;
 	case SLURM_SCANCEL: take_cancelled(cloud, job, child); break;
 	case SLURM_SECOND: job->cancelling_second = 0; break;
+	case SLURM_INCLUDE: take_included(cloud, job, child); break;
 	default: break;
 	}
 }
 
 /* ---- entries ---- */
 
-/* Inside an allocation: a node that is not leased. */
 static int
-take_node(struct slurm_cloud *cloud, struct slurm_job *job, const char *name)
+is_leased(const struct slurm_cloud *cloud, const char *node)
+{
+	uint32_t k = 0;
+
+	while (k < cloud->count && strcmp(cloud->jobs[k]->node, node) != 0)
+		k++;
+	return k < cloud->count;
+}
+
+/* Inside an allocation: a node that is not leased, of this name or (NULL) of any.  wanted: what it
+ * avoids; NULL: nothing. */
+static int
+take_node(struct slurm_cloud *cloud, struct slurm_job *job, const char *name,
+    const struct espl_acquire *wanted)
 {
 	for (uint32_t i = 0; i < cloud->node_count; i++) {
-		uint32_t k = 0;
-
-		while (k < cloud->count && strcmp(cloud->jobs[k]->node, cloud->nodes[i]) != 0)
-			k++;
-		if (k < cloud->count || (name != NULL && strcmp(name, cloud->nodes[i]) != 0))
+		if (is_leased(cloud, cloud->nodes[i]) ||
+		    (name != NULL && strcmp(name, cloud->nodes[i]) != 0) ||
+		    (wanted != NULL && cloud_avoids(wanted, cloud->nodes[i])))
 			continue;
 		(void)snprintf(job->id, sizeof job->id, "%s", cloud->inside);
 		(void)snprintf(job->node, sizeof job->node, "%s", cloud->nodes[i]);
 		return 0;
 	}
 	return -1;
+}
+
+static int
+join_avoided(struct slurm_job *job, const struct espl_acquire *wanted)
+{
+	uint32_t count = cloud_avoid_count(wanted);
+	size_t size;
+	FILE *out;
+
+	if (count == 0)
+		return 0;
+	out = open_memstream(&job->avoid, &size);
+	for (uint32_t i = 0; out != NULL && i < count; i++)
+		(void)fprintf(out, "%s%s", i > 0 ? "," : "", wanted->avoid[i]);
+	return out != NULL && fclose(out) == 0 ? 0 : -1;
 }
 
 espl_status
@@ -613,7 +691,10 @@ cloud_slurm_jobs_acquire(void *self, const struct espl_acquire *const *list, uin
 		if (job == NULL)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		job->submit = cloud->inside == NULL;
-		if (cloud->inside != NULL && take_node(cloud, job, NULL) != 0)
+		if (cloud->inside == NULL && join_avoided(job, list[i]) != 0)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		if (cloud->inside != NULL && take_node(cloud, job, NULL, list[i]) != 0 &&
+		    take_node(cloud, job, NULL, NULL) != 0)
 			end_job(cloud, job, ESPL_BY_CAPACITY, "all nodes of this job are leased");
 	}
 	ask_soon(cloud);
@@ -675,7 +756,7 @@ cloud_slurm_jobs_adopt(void *self, const struct espl_lease *const *list, uint32_
 
 			(void)snprintf(node, sizeof node, "%s", job->node);
 			job->node[0] = '\0';
-			if (take_node(cloud, job, node) == 0)
+			if (take_node(cloud, job, node, NULL) == 0)
 				continue;
 		}
 		end_job(cloud, job, ESPL_BY_FAULT, "its node is not in this job");
