@@ -16,12 +16,25 @@ Settings, which `kubectl set SETTING=VALUE` changes later:
   deny=VERB:RESOURCE     a right that is missing ("create:pods/exec")
   token=TEXT     what FOLDER/token must hold; others get 401
   pull=REASON:MESSAGE    why containers do not start
-  beside=STATE   of containers beside that of trials: "running" (the default), "waiting" or "terminated"
+  beside=STATE   of containers beside that of trials: "running" (the default; they outlive it, and the pod with them),
+                 "waiting" or "terminated"
+  sidecar=NAME   a container that a webhook adds, unless an annotation forbids it
+  nodes=N        nodes node-0, node-1 ..., with room for one pod each; the first free one gets the next pod. Without it each
+                 pod has a node of its own
+  bad=A,B        the numbers of the only nodes to which `pull` and `admit` apply
+  admit=REASON:MESSAGE   why a kubelet refuses pods, which fail
+  delay=SECONDS  until a container runs on its node
+  half=1         every second pod that is created finds no node
+  tide=SECONDS:N for so long the capacity is as set, for so long N, and so on; what is too much is preempted
+  event=TYPE:REASON:MESSAGE      that is recorded of pods which wait
+  scale=SECONDS:N        so long after a pod found no node there are N more nodes; the event says so
+  finalizer=1    objects of pods stay when they are deleted
   namespaces=A,B         that exist ("default" unless it is set)
   ahead=SECONDS  of the server's clock
   page=N         most pods in an answer
   stuck=1        a pod that is deleted with a grace period fails, and stays until it is deleted without one
 
+`kubectl oom POD` kills its container as the kernel does, `kubectl fail POD REASON MESSAGE` lets a kubelet end it ("Evicted").
 `kubectl state` prints what it knows; `kubectl evict POD SECONDS`, `kubectl make POD LABEL=VALUE...`, `kubectl replace POD` (by
 another one of the same name), `kubectl lose-node POD` (its node dies), `kubectl end POD` (its first process is killed) and
 `kubectl delete-namespace` are what others do.
@@ -45,6 +58,7 @@ PODS, EVENTS = {}, []
 COUNTS = {"creates": 0, "deletes": 0, "lists": 0, "watches": 0, "made": 0, "most": 0, "stuck": 0, "looks": 0}
 SETTINGS = {"capacity": "100"}
 VERSION = [100]
+GROWN, BEGUN = {}, time.time()
 GONE = object()
 
 
@@ -112,12 +126,30 @@ def end_processes(name):
         time.sleep(0.02)
 
 
+def terms_of(body):
+    """Of which one must hold for its node."""
+    rules = body["spec"].get("affinity", {}).get("nodeAffinity", {})
+    return rules.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+
+
+def end_group(pod):
+    """All processes of its container at once, as the kernel does it."""
+    for pid in processes(pod.name_):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+
+
 class Pod(threading.Thread):
     def __init__(self, body):
         super().__init__(daemon=True)
         self.body = body
         self.name_ = body["metadata"]["name"]
         self.first, self.until, self.signaled, self.lost, self.grace = None, None, False, False, None
+        self.node, self.placed, self.killed = None, None, None
+        self.events = [("Normal", "Created", "made by a test")]
+        self.starved = bool(SETTINGS.get("half")) and COUNTS["made"] % 2 == 1
         containers = body["spec"]["containers"]
         self.container = next((c for c in containers if c["name"] == "espalier"), containers[0])
 
@@ -144,15 +176,61 @@ class Pod(threading.Thread):
                   "terminated": {"terminated": {"exitCode": 1}}}[SETTINGS.get("beside", "running")]
         return [{"name": c["name"], "state": state if c is self.container else others} for c in self.body["spec"]["containers"]]
 
-    def begin(self):
-        """With the lock held: the scheduler and the kubelet; 1 if it runs."""
-        running = sum(1 for p in PODS.values() if p.first is not None and p.first.poll() is None)
-        if running >= int(SETTINGS["capacity"]):
+    def forbidden(self):
+        """The nodes that its affinity excludes, as names."""
+        terms = terms_of(self.body)
+        return set.intersection(*[{f["values"][0] for f in term.get("matchFields", [])} for term in terms]) if terms else set()
+
+    def record(self, kind, reason, message):
+        """With the lock held: an event."""
+        if (kind, reason, message) not in self.events:
+            self.events.append((kind, reason, message))
+
+    def place(self):
+        """With the lock held: the scheduler. 1 if it has a node."""
+        if self.node is not None:
+            return 1
+        others = [p for p in PODS.values() if p is not self and p.node is not None and not p.is_over()]
+        count = int(SETTINGS.get("nodes", "1000")) + grown()
+        taken, away = {p.node for p in others}, self.forbidden()
+        free = [n for n in range(count) if n not in taken and f"node-{n}" not in away]
+        if not free or len(others) >= capacity() or self.starved:
             if not self.body["status"].get("conditions"):
+                unmatched = sum(1 for n in range(count) if f"node-{n}" in away)
                 self.status(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                                         "message": f"0/{SETTINGS['capacity']} nodes are available: too few GPUs."}])
+                                         "message": f"0/{SETTINGS.get('nodes', SETTINGS['capacity'])} nodes are available: " + (
+                                             f"{unmatched} node(s) didn't match Pod's node affinity/selector, " if unmatched else "")
+                                         + "too few GPUs."}])
+            if SETTINGS.get("scale"):
+                GROWN.setdefault("from", time.time())
+                self.record("Normal", "TriggeredScaleUp", "pod triggered scale-up: [{gpus 1->2 (max: 4)}]")
+            return 0
+        self.node, self.placed = free[0], time.time()
+        COUNTS[f"node-{self.node}"] = COUNTS.get(f"node-{self.node}", 0) + 1
+        self.body["spec"]["nodeName"] = f"node-{self.node}"
+        self.record("Normal", "Scheduled", f"Successfully assigned default/{self.name_} to node-{self.node}")
+        self.status(conditions=[{"type": "PodScheduled", "status": "True"}])
+        return 1
+
+    def is_over(self):
+        return self.body["status"]["phase"] in ("Failed", "Succeeded")
+
+    def is_bad(self):
+        return "bad" not in SETTINGS or str(self.node) in SETTINGS["bad"].split(",")
+
+    def begin(self):
+        """With the lock held: the scheduler and the kubelet."""
+        if not self.place() or self.is_over():
             return
-        if SETTINGS.get("pull"):
+        if SETTINGS.get("event"):
+            self.record(*SETTINGS["event"].split(":", 2))
+        if SETTINGS.get("admit") and self.is_bad():
+            reason, message = SETTINGS["admit"].split(":", 1)
+            self.status(phase="Failed", reason=reason, message=message, startTime=utc())
+            return
+        if time.time() - self.placed < float(SETTINGS.get("delay", "0")):
+            return
+        if SETTINGS.get("pull") and self.is_bad():
             reason, message = SETTINGS["pull"].split(":", 1)
             waiting = self.statuses(waiting={"reason": reason, "message": message})
             if self.body["status"].get("containerStatuses") != waiting:
@@ -163,10 +241,22 @@ class Pod(threading.Thread):
         log = open(f"{home}/log", "wb")
         self.first = subprocess.Popen(self.container["command"], env=environment(self.name_), cwd=home, stdin=subprocess.DEVNULL,
                                       stdout=log, stderr=log, start_new_session=True)
-        COUNTS["most"] = max(COUNTS["most"], running + 1)
+        running = sum(1 for p in PODS.values() if p.first is not None and p.first.poll() is None)
+        COUNTS["most"] = max(COUNTS["most"], running)
         self.status(phase="Running", startTime=utc(), podIP="127.0.0.1",
                     conditions=[{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
                     containerStatuses=self.statuses(running={"startedAt": utc()}))
+
+    def ended(self):
+        """Its first process has: with which state, as the kubelet reports it. A pod ends with the last of its containers."""
+        code = self.first.returncode
+        if self.killed and self.killed[0]:
+            return {"phase": "Failed", "reason": self.killed[0], "message": self.killed[1], "containerStatuses": self.statuses(
+                terminated={"exitCode": 137, "reason": "Error"})}
+        why = "OOMKilled" if self.killed else "Error" if code else "Completed"
+        more = {"containerStatuses": self.statuses(terminated={"exitCode": 137 if self.killed else code, "reason": why})}
+        beside = len(self.body["spec"]["containers"]) > 1 and SETTINGS.get("beside", "running") != "terminated"
+        return more if beside else {"phase": "Failed" if code else "Succeeded", **more}
 
     def lose_node(self):
         """With the lock held: its processes are gone, and the API server hears of it as of a silent node."""
@@ -179,7 +269,7 @@ class Pod(threading.Thread):
         if self.first is not None:
             self.first.wait()
         with LOCK:
-            if "phase" in more:
+            if more:
                 self.status(**more)
 
     def run(self):
@@ -210,16 +300,46 @@ class Pod(threading.Thread):
             if PODS.get(self.name_) is not self:
                 return  # replaced
             if ended:
-                over, code = True, self.first.returncode
-                self.finish(phase="Failed" if code else "Succeeded", containerStatuses=self.statuses(
-                    terminated={"exitCode": code, "reason": "Error" if code else "Completed"}))
+                over = True
+                self.finish(**self.ended())
             elif limit is not None and self.first is not None and time.time() - begun > limit:
                 over = True
                 self.finish(phase="Failed", reason="DeadlineExceeded")
         self.finish()
+        if SETTINGS.get("finalizer"):
+            with LOCK:
+                self.status(phase="Succeeded")
+            while SETTINGS.get("finalizer"):
+                time.sleep(0.05)
         with LOCK:
             del PODS[self.name_]
             emit("DELETED", self.body)
+
+
+def grown():
+    """Nodes that the autoscaler has added."""
+    seconds, count = SETTINGS.get("scale", "0:0").split(":")
+    return int(count) if "from" in GROWN and time.time() - GROWN["from"] >= float(seconds) else 0
+
+
+def capacity():
+    """Pods that may have a node now."""
+    full = int(SETTINGS["capacity"])
+    if "tide" not in SETTINGS:
+        return full
+    seconds, low = SETTINGS["tide"].split(":")
+    return int(low) if int((time.time() - BEGUN) / float(seconds)) % 2 else full
+
+
+def preempt():
+    """What is above the tide is taken away, the newest first."""
+    while True:
+        time.sleep(0.1)
+        with LOCK:
+            held = [p for p in PODS.values() if p.node is not None and p.until is None and not p.is_over()]
+            for pod in held[capacity():]:
+                COUNTS["preempted"] = COUNTS.get("preempted", 0) + 1
+                pod.delete(int(pod.body["spec"].get("terminationGracePeriodSeconds", 30)))
 
 
 def environment(name):
@@ -317,6 +437,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             name = wanted["resource"] + ("/" + wanted["subresource"] if wanted.get("subresource") else "")
             body["status"] = {"allowed": not denied(wanted["verb"], name)}
             return self.answer(201, body)
+        if parts[:3] == ["api", "v1", "namespaces"] and parts[4] == "events":
+            return self.answer(*self.events(query))
         if parts[:3] != ["api", "v1", "namespaces"] or parts[4] != "pods":
             return self.answer(*failure(404, "NotFound", "the server could not find the requested resource"))
         if query.get("watch"):
@@ -360,6 +482,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             pod.delete((body or {}).get("gracePeriodSeconds", 30))
         return 200, pod.body
 
+    def events(self, query):
+        if denied("list", "events"):
+            return forbidden("list", "events")
+        uid = query["fieldSelector"].removeprefix("involvedObject.uid=")
+        with LOCK:
+            COUNTS["events"] = COUNTS.get("events", 0) + 1
+            found = [e for p in PODS.values() if p.body["metadata"]["uid"] == uid for e in enumerate(p.events)]
+        return 200, {"kind": "EventList", "items": [
+            {"type": kind, "reason": reason, "message": message, "lastTimestamp": f"2026-11-24T04:00:{i:02}Z"}
+            for i, (kind, reason, message) in reversed(found)]}
+
     def page(self, namespace, query):
         """With the lock held."""
         COUNTS["lists"] += 1
@@ -381,6 +514,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return failure(403, "Forbidden", f'pods "{wanted}" is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=2')
         if SETTINGS.get("policy"):
             return failure(403, "Forbidden", f'pods "{wanted}" is forbidden: violates PodSecurity "restricted:latest"')
+        for field in [f for term in terms_of(body) for f in term.get("matchFields", [])]:
+            if field["key"] != "metadata.name" or field["operator"] != "NotIn" or len(field["values"]) != 1:
+                return failure(422, "Invalid", "must be only one value when `operator` is 'In' or 'NotIn' for node field selector")
+        if "sidecar" in SETTINGS and body["metadata"].get("annotations", {}).get("sidecar.istio.io/inject") != "false":
+            body["spec"]["containers"].append({"name": SETTINGS["sidecar"], "image": "mesh"})
         if query.get("dryRun") == "All":
             return 201, body
         COUNTS["creates"] += 1
@@ -442,6 +580,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     PODS[body[0]].delete(int(body[1]))
             elif words[0] == "end":
                 PODS[body[0]].first.kill()
+            elif words[0] in ("oom", "fail"):
+                pod = PODS.get(body[0])
+                if pod is not None and pod.killed is None and pod.first is not None:
+                    pod.killed = body[1:] or ["", ""]
+                    end_group(pod)
             elif words[0] == "lose-node":
                 PODS[body[0]].lose_node()
             elif words[0] == "delete-namespace":
@@ -487,6 +630,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 def main():
     SETTINGS.update(word.split("=", 1) for word in sys.argv[2:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    threading.Thread(target=preempt, daemon=True).start()
     try:
         with Server(f"{FOLDER}/api", Handler) as server:
             server.serve_forever(0.05)

@@ -16,6 +16,11 @@
 #define CONDITION(type_, value_, reason_, message_) \
 	"\"conditions\": [{\"type\": \"" type_ "\", \"status\": \"" value_ \
 	"\", \"reason\": \"" reason_ "\", \"message\": \"" message_ "\"}]"
+#define ON_NODE "\"spec\": {\"nodeName\": \"n1\"}"
+#define WAITS_ON(reason_, message_) \
+	PHASE("Pending") \
+	", \"containerStatuses\": [{\"name\": \"main\", \"state\": {\"waiting\": {\"reason\": " \
+	"\"" reason_ "\", \"message\": \"" message_ "\"}}}]}, " ON_NODE "}"
 #define RUNS "\"containerStatuses\": [{\"name\": \"main\", \"state\": {\"running\": {}}}]"
 #define BESIDE(ours_, theirs_) \
 	"\"containerStatuses\": [{\"name\": \"side\", \"state\": {" theirs_ \
@@ -23,6 +28,9 @@
 #define EXITED(code_, reason_) \
 	"\"containerStatuses\": [{\"name\": \"main\", \"state\": {\"terminated\": " \
 	"{\"exitCode\": " code_ ", \"reason\": \"" reason_ "\"}}}]"
+#define LIMITED(memory_) \
+	"\"spec\": {\"containers\": [{\"name\": \"main\", \"resources\": {\"limits\": " \
+	"{\"memory\": " memory_ "}}}]}"
 #define DELETED "\"metadata\": {\"deletionTimestamp\": \"2026-11-24T04:00:10Z\"}"
 
 static const struct {
@@ -31,16 +39,33 @@ static const struct {
 	espl_reason reason;
 	const char *text;
 } states[] = {
-	{ "{}", KUBE_WAITING, 0, "" },
-	{ PHASE("Pending") "}}", KUBE_WAITING, 0, "" },
+	{ "{}", KUBE_WAITING, 0, "no scheduler has looked at it" },
+	{ PHASE("Pending") "}}", KUBE_WAITING, 0, "no scheduler has looked at it" },
 	{ PHASE("Pending") ", " CONDITION("PodScheduled", "False", "Unschedulable",
 	      "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.") "}}",
 	    KUBE_FULL, 0, "0/2 nodes are available: 2 Insufficient nvidia.com/gpu." },
 	{ PHASE("Pending") ", " CONDITION("PodScheduled", "True", "", "") "}}", KUBE_WAITING, 0,
-	    "" },
-	{ WAITS("ContainerCreating", ""), KUBE_WAITING, 0, "" },
-	{ WAITS("ErrImageNeverPull", "no image"), KUBE_REFUSED, 0,
+	    "its container is being created" },
+	{ PHASE("Pending") ", " CONDITION("PodScheduled", "False", "SchedulingGated", "") "}}",
+	    KUBE_WAITING, 0, "no scheduler has looked at it: SchedulingGated" },
+	{ PHASE("Pending") "}, " ON_NODE "}", KUBE_WAITING, 0, "its container is being created" },
+	/* whatever a release calls it */
+	{ WAITS_ON("ContainerCreating", ""), KUBE_WAITING, 0,
+	    "its container is being created: ContainerCreating" },
+	{ WAITS_ON("PodInitializing", ""), KUBE_WAITING, 0,
+	    "its container is being created: PodInitializing" },
+	{ WAITS_ON("ResizeDeferred", "in 1.40"), KUBE_WAITING, 0,
+	    "its container is being created: ResizeDeferred: in 1.40" },
+	{ PHASE("Pending") ", \"initContainerStatuses\": [{\"name\": \"load\", \"state\": "
+			   "{\"running\": {}}}]}, " ON_NODE "}",
+	    KUBE_WAITING, 0, "its init container 'load' runs" },
+	{ PHASE("Pending") ", \"initContainerStatuses\": [{\"name\": \"side\", \"started\": true, "
+			   "\"state\": {\"running\": {}}}]}, " ON_NODE "}",
+	    KUBE_WAITING, 0, "its container is being created" },
+	{ WAITS("ErrImageNeverPull", "no image"), KUBE_UNFIT, 0,
 	    "its container does not start: ErrImageNeverPull: no image" },
+	{ WAITS("ErrImagePull", "no match for platform in manifest"), KUBE_UNFIT, 0,
+	    "its container does not start: ErrImagePull: no match for platform in manifest" },
 	{ WAITS("InvalidImageName", ""), KUBE_REFUSED, 0,
 	    "its container does not start: InvalidImageName" },
 	{ WAITS("CreateContainerConfigError", "secret \\\"key\\\" not found"), KUBE_REFUSED, 0,
@@ -65,18 +90,18 @@ static const struct {
 	    KUBE_RUNNING, 0, "" },
 	{ PHASE("Running") ", " BESIDE("\"waiting\": {\"reason\": \"ContainerCreating\"}",
 	      "\"running\": {}") "}}",
-	    KUBE_WAITING, 0, "" },
+	    KUBE_WAITING, 0, "its container is being created: ContainerCreating" },
 	{ PHASE("Running") ", " BESIDE("\"terminated\": {\"exitCode\": 3}", "\"running\": {}") "}}",
 	    KUBE_ENDED, ESPL_BY_FAULT, "its container ended with exit status 3" },
 	{ PHASE("Pending") ", \"initContainerStatuses\": [{\"name\": \"fetch\", \"state\": "
 			   "{\"waiting\": {\"reason\": \"ErrImageNeverPull\"}}}]}}",
-	    KUBE_REFUSED, 0, "its container does not start: ErrImageNeverPull" },
+	    KUBE_UNFIT, 0, "its container does not start: ErrImageNeverPull" },
 	{ PHASE("Failed") ", \"initContainerStatuses\": [{\"name\": \"fetch\", \"state\": "
 			  "{\"terminated\": {\"exitCode\": 2, \"reason\": \"Error\"}}}]}}",
 	    KUBE_ENDED, ESPL_BY_FAULT,
 	    "its init container 'fetch' ended with exit status 2: Error" },
 	{ PHASE("Running") ", " RUNS "}}", KUBE_RUNNING, 0, "" },
-	{ PHASE("Running") "}}", KUBE_WAITING, 0, "" },
+	{ PHASE("Running") "}, " ON_NODE "}", KUBE_WAITING, 0, "its container is being created" },
 	/* a node that is silent: the heartbeat of the agent finds out first */
 	{ PHASE("Running") ", " RUNS ", " CONDITION("Ready", "False", "", "") "}}", KUBE_RUNNING, 0,
 	    "" },
@@ -88,12 +113,34 @@ static const struct {
 	    "Kubernetes takes its pod away: PreemptionByScheduler: preempted by hi" },
 	{ PHASE("Failed") ", \"reason\": \"DeadlineExceeded\"}}", KUBE_ENDED, ESPL_BY_EXPIRY,
 	    "the time limit of its pod is reached" },
-	{ PHASE("Failed") ", \"reason\": \"Evicted\", \"message\": \"low on memory\"}}", KUBE_ENDED,
-	    ESPL_BY_PROVIDER, "its pod has ended: Evicted: low on memory" },
-	{ PHASE("Failed") ", \"reason\": \"OutOfcpu\"}}", KUBE_ENDED, ESPL_BY_CAPACITY,
-	    "its node has no room for it: OutOfcpu" },
+	{ PHASE(
+	      "Failed") ", \"reason\": \"Evicted\", \"message\": \"low on memory\", " EXITED("137",
+	      "Error") "}}",
+	    KUBE_ENDED, ESPL_BY_PROVIDER, "its pod has ended: Evicted: low on memory" },
+	{ PHASE("Failed") ", \"reason\": \"Evicted\", \"message\": \"ephemeral storage\", "
+			  "\"containerStatuses\": [{\"name\": \"main\", \"state\": "
+			  "{\"terminated\": {}}}], " CONDITION("DisruptionTarget", "True",
+			      "TerminationByKubelet", "x") "}}",
+	    KUBE_ENDED, ESPL_BY_PROVIDER, "its pod has ended: Evicted: ephemeral storage" },
+	/* nothing has run there: the fault of the node, whatever it is called */
+	{ PHASE("Failed") ", \"reason\": \"UnexpectedAdmissionError\", \"message\": \"GPU is "
+			  "lost\"}}",
+	    KUBE_ENDED, ESPL_BY_FAULT,
+	    "its node refuses it: UnexpectedAdmissionError: GPU is lost" },
+	{ PHASE("Failed") ", \"reason\": \"OutOfcpu\"}}", KUBE_ENDED, ESPL_BY_FAULT,
+	    "its node refuses it: OutOfcpu" },
+	{ PHASE("Failed") ", \"reason\": \"ResourceManagerError\"}}", KUBE_ENDED, ESPL_BY_FAULT,
+	    "its node refuses it: ResourceManagerError" },
 	{ PHASE("Failed") ", " EXITED("137", "OOMKilled") "}}", KUBE_ENDED, ESPL_BY_FAULT,
-	    "its container ended with exit status 137: OOMKilled" },
+	    "its container ended with exit status 137: OOMKilled (it has no memory limit: its node "
+	    "was "
+	    "out of memory)" },
+	{ PHASE("Failed") ", " EXITED("137", "OOMKilled") "}, " LIMITED("\"2Gi\"") "}", KUBE_ENDED,
+	    ESPL_BY_FAULT,
+	    "its container ended with exit status 137: OOMKilled (its memory limit is 2Gi)" },
+	{ PHASE("Failed") ", " EXITED("137", "OOMKilled") "}, " LIMITED("\"67108864\"") "}",
+	    KUBE_ENDED, ESPL_BY_FAULT,
+	    "its container ended with exit status 137: OOMKilled (its memory limit is 64 MiB)" },
 	{ PHASE("Succeeded") ", " EXITED("0", "Completed") "}}", KUBE_ENDED, ESPL_BY_FAULT,
 	    "its container ended with exit status 0: Completed" },
 	{ PHASE("Failed") ", " EXITED("143", "Error") "}, " DELETED "}", KUBE_ENDED,
@@ -112,6 +159,129 @@ Test(kubernetes, states)
 		cr_assert_eq(pod.reason, states[i].reason, "%s", states[i].object);
 		cr_assert_str_eq(pod.text, states[i].text, "%s", states[i].object);
 		json_decref(object);
+	}
+}
+
+/* The order of a list of events is not that of time. */
+static const struct {
+	const char *list, *text;
+	int scaling;
+} events[] = {
+	{ "{\"items\": []}", "", 0 },
+	{ "{\"items\": [{\"type\": \"Warning\", \"reason\": \"FailedMount\", \"message\": "
+	  "\"no\\nvolume\", "
+	  "\"lastTimestamp\": \"2026-11-24T04:00:09Z\"}, {\"type\": \"Normal\", \"reason\": "
+	  "\"Scheduled\", \"message\": \"to n1\", \"lastTimestamp\": \"2026-11-24T04:00:01Z\"}]}",
+	    "FailedMount: no volume", 0 },
+	{ "{\"items\": [{\"type\": \"Normal\", \"reason\": \"Pulling\", \"message\": \"image\", "
+	  "\"lastTimestamp\": null, \"eventTime\": \"2026-11-24T04:00:02.000001Z\"}, {\"type\": "
+	  "\"Warning\", \"reason\": \"FailedScheduling\", \"message\": \"0/2\", \"eventTime\": "
+	  "\"2026-11-24T04:00:01.000001Z\"}]}",
+	    "Pulling: image", 0 },
+	{ "{\"items\": [{\"type\": \"Normal\", \"reason\": \"TriggeredScaleUp\", \"message\": "
+	  "\"1->2\", "
+	  "\"lastTimestamp\": \"2026-11-24T04:00:01Z\"}, {\"type\": \"Warning\", \"reason\": "
+	  "\"FailedScheduling\", \"message\": \"0/2\", \"lastTimestamp\": "
+	  "\"2026-11-24T04:00:01Z\"}]}",
+	    "FailedScheduling: 0/2", 1 },
+};
+
+Test(kubernetes, the_last_event)
+{
+	for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+		json_t *list = json_loads(events[i].list, 0, NULL);
+		char text[KUBE_TEXT];
+		int scaling;
+
+		cr_assert_not_null(list, "%s", events[i].list);
+		cloud_kubernetes_wait_read(list, text, &scaling);
+		cr_assert_str_eq(text, events[i].text);
+		cr_assert_eq(scaling, events[i].scaling, "%s", events[i].list);
+		json_decref(list);
+	}
+}
+
+static json_t *
+make_with(const char *base, const char *avoid)
+{
+	json_t *template = json_loads(base, 0, NULL), *nodes = json_loads(avoid, 0, NULL);
+	struct kube_wish wish = { .base = template,
+		.name = "p",
+		.run = "r",
+		.token = "p",
+		.image = "i",
+		.resource = "",
+		.cpus = "",
+		.gpus = 1,
+		.time_s = 60,
+		.grace_s = 1,
+		.idle_s = 60,
+		.avoid = nodes };
+	json_t *pod = cloud_kubernetes_pod_make(&wish);
+
+	json_decref(template);
+	json_decref(nodes);
+	return pod;
+}
+
+/* A requirement on metadata.name must have one value, and terms are alternatives. */
+Test(kubernetes, nodes_are_avoided_in_each_alternative_of_the_template)
+{
+	static const char own[] =
+	    "{\"spec\": {\"containers\": [{}], \"affinity\": {\"nodeAffinity\": "
+	    "{\"requiredDuringSchedulingIgnoredDuringExecution\": {\"nodeSelectorTerms\": "
+	    "[{\"matchExpressions\": [{\"key\": \"a\", \"operator\": \"Exists\"}]}, "
+	    "{\"matchFields\": []}]}}}}}";
+	static const char rules[] =
+	    "{\"key\": \"metadata.name\", \"operator\": \"NotIn\", \"values\": "
+	    "[\"n1\"]}, {\"key\": \"metadata.name\", \"operator\": \"NotIn\", "
+	    "\"values\": [\"n2\"]}";
+	const char *bases[] = { "{\"spec\": {\"containers\": [{}]}}", own };
+
+	for (size_t i = 0; i < 2; i++) {
+		json_t *pod = make_with(bases[i], "[\"n1\", \"n2\"]"), *terms;
+		json_error_t error;
+		char *text;
+
+		cr_assert_eq(json_unpack_ex(pod, &error, 0, "{s:{s:{s:{s:{s:o}}}}}", "spec",
+				 "affinity", "nodeAffinity",
+				 "requiredDuringSchedulingIgnoredDuringExecution",
+				 "nodeSelectorTerms", &terms),
+		    0, "%s", error.text);
+		cr_assert_eq(json_array_size(terms), i + 1);
+		for (size_t k = 0; k <= i; k++) {
+			text =
+			    json_dumps(json_object_get(json_array_get(terms, k), "matchFields"), 0);
+			cr_assert_not_null(strstr(text, rules), "%s", text);
+			free(text);
+		}
+		json_decref(pod);
+	}
+}
+
+Test(kubernetes, meshes_add_no_container_unless_the_template_says_so)
+{
+	static const struct {
+		const char *base, *istio;
+	} cases[] = { { "{\"spec\": {\"containers\": [{}]}}", "false" },
+		{ "{\"metadata\": {\"annotations\": {\"sidecar.istio.io/inject\": \"true\"}}, "
+		  "\"spec\": "
+		  "{\"containers\": [{}]}}",
+		    "true" },
+		{ "{\"metadata\": {\"labels\": {\"sidecar.istio.io/inject\": \"true\"}}, \"spec\": "
+		  "{\"containers\": [{}]}}",
+		    NULL } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		json_t *pod = make_with(cases[i].base, "[]");
+		const char *istio = json_string_value(
+		    json_object_get(json_object_get(json_object_get(pod, "metadata"),
+					"annotations"),
+			"sidecar.istio.io/inject"));
+
+		cr_assert(
+		    cases[i].istio == NULL ? istio == NULL : strcmp(istio, cases[i].istio) == 0);
+		json_decref(pod);
 	}
 }
 

@@ -37,10 +37,13 @@ struct server {
 	uint64_t state;        /* of the faults */
 	unsigned refuse_verbs; /* the next N deletions get 503 */
 	int full;              /* no pod is scheduled */
-	int quota, no_right;   /* no pod is created */
-	int wedged;            /* nothing is answered until another proxy is started */
-	int empty_watches;     /* end at once, and say nothing */
-	espl_span ahead;       /* of its clock */
+	const char *stuck;   /* pods have a node, and do not start for this reason; NULL: they do */
+	const char *event;   /* of each pod, as JSON; NULL: none */
+	int broken;          /* creates fail, and nothing else does */
+	int quota, no_right; /* no pod is created */
+	int wedged;          /* nothing is answered until another proxy is started */
+	int empty_watches;   /* end at once, and say nothing */
+	espl_span ahead;     /* of its clock */
 	char date[80];
 	const char *header[1];
 };
@@ -87,6 +90,13 @@ body_of(const struct server *s, const struct fake_pod *pod)
 		(void)json_object_set_new(status, "conditions",
 		    json_pack("[{s:s, s:s, s:s, s:s}]", "type", "PodScheduled", "status", "False",
 			"reason", "Unschedulable", "message", "no room"));
+	if (!pod->running && s->stuck != NULL) {
+		(void)json_object_set_new(json_object_get(body, "spec"), "nodeName",
+		    json_string("n1"));
+		(void)json_object_set_new(status, "containerStatuses",
+		    json_pack("[{s:s, s:{s:{s:s}}}]", "name", "espalier", "state", "waiting",
+			"reason", s->stuck));
+	}
 	if (!pod->running)
 		return body;
 	(void)json_object_set_new(status, "podIP", json_string("10.0.0.1"));
@@ -146,7 +156,8 @@ advance(struct server *s)
 		if (!pod->running && pod->full != s->full) {
 			pod->full = s->full;
 			emit(s, "MODIFIED", pod);
-		} else if (!pod->running && !pod->full && now - pod->made > 2 * S) {
+		} else if (!pod->running && !pod->full && s->stuck == NULL &&
+		    now - pod->made > 2 * S) {
 			pod->running = 1;
 			emit(s, "MODIFIED", pod);
 		} else if (now > pod->gone && !pod->lost) {
@@ -206,7 +217,9 @@ create(struct server *s, const json_t *body, struct espl_http_reply *reply)
 	struct fake_pod *pod;
 
 	s->creates++;
-	if (s->quota) {
+	if (s->broken) {
+		fail_with(s, reply, 500, "InternalError", "failed calling webhook \"x\": EOF");
+	} else if (s->quota) {
 		fail_with(s, reply, 403, "Forbidden", "pods is forbidden: exceeded quota: gpus");
 	} else if (s->no_right) {
 		fail_with(s, reply, 403, "Forbidden",
@@ -319,7 +332,11 @@ serve(struct server *s, const struct espl_http *request, struct espl_http_reply 
 	    request->body != NULL ? json_loadb(request->body, request->body_size, 0, NULL) : NULL;
 
 	advance(s);
-	if (pods == NULL)
+	if (strstr(request->url, "/events?fieldSelector=involvedObject.uid%3D") != NULL)
+		reply_with(s, reply, 200,
+		    json_pack("{s:[o*]}", "items",
+			s->event != NULL ? json_loads(s->event, 0, NULL) : NULL));
+	else if (pods == NULL)
 		reply_with(s, reply, 201, json_pack("{s:{s:b}}", "status", "allowed", 1));
 	else if (strstr(pods, "dryRun=All") != NULL)
 		reply_with(s, reply, 201, json_object());
@@ -633,6 +650,72 @@ Test(kubernetes_faults, a_watch_without_an_event_is_not_repeated_at_once)
 	espl_kit_wait(kit, 300 * S);
 	cr_assert_eq(espl_kit_lease(kit, 0)->state, ESPL_NODE_READY);
 	cr_assert_leq(s.lists, 30, "%u lists in 300 s", s.lists);
+	close_kit(&s);
+}
+
+/* Whatever the reason is called, and also if it changes all the time. */
+Test(kubernetes_faults, a_pod_that_has_a_node_and_does_not_start_is_given_up)
+{
+	static struct server s;
+	struct espl_kit *kit = open_kit(&s, 11);
+
+	start_kit(&s);
+	s.stuck = "ContainerCreating";
+	s.event = "{\"type\": \"Warning\", \"reason\": \"FailedCreatePodSandBox\", \"message\": "
+		  "\"failed to assign an IP address\"}";
+	(void)espl_kit_acquire(kit, 0, 1);
+	espl_kit_wait(kit, 25 * S);
+	cr_assert_not(says(&s, "waits"), "%s", espl_kit_log(kit));
+	espl_kit_wait(kit, 20 * S);
+	cr_assert(says(&s, "waits: its container is being created: ContainerCreating, for 3"), "%s",
+	    espl_kit_log(kit));
+	cr_assert(says(&s, "FailedCreatePodSandBox: failed to assign an IP address"));
+	for (int i = 0; i < 14; i++) {
+		s.stuck = i % 2 ? "ContainerCreating" : "PodInitializing";
+		emit(&s, "MODIFIED", &s.pods[0]);
+		cr_assert_neq(espl_kit_lease(kit, 0)->state, ESPL_NODE_ENDED, "%s",
+		    espl_kit_log(kit));
+		espl_kit_wait(kit, 60 * S);
+	}
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, 120 * S), "%s", espl_kit_log(kit));
+	cr_assert_eq(espl_kit_reason(kit, 0), ESPL_BY_FAULT);
+	espl_kit_wait(kit, 10 * S);
+	cr_assert_eq(count_pods(&s), 0);
+	close_kit(&s);
+}
+
+/* An autoscaler adds a node for it: `wait` is too short, and `start` bounds it. */
+Test(kubernetes_faults, a_pod_for_which_a_node_is_added_is_waited_for)
+{
+	static struct server s;
+	struct espl_kit *kit = open_kit(&s, 12);
+
+	start_kit(&s);
+	s.full = 1;
+	s.event = "{\"reason\": \"TriggeredScaleUp\", \"message\": \"1->2\"}";
+	(void)espl_kit_acquire(kit, 0, 1);
+	espl_kit_wait(kit, 14 * 60 * S);
+	cr_assert_neq(espl_kit_lease(kit, 0)->state, ESPL_NODE_ENDED, "%s", espl_kit_log(kit));
+	cr_assert(says(&s, "TriggeredScaleUp: 1->2"), "%s", espl_kit_log(kit));
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, 120 * S), "%s", espl_kit_log(kit));
+	cr_assert_eq(espl_kit_reason(kit, 0), ESPL_BY_CAPACITY);
+	close_kit(&s);
+}
+
+/* A webhook fails for pods alone: the server is not away. */
+Test(kubernetes_faults, a_pod_that_is_never_accepted_is_given_up)
+{
+	static struct server s;
+	struct espl_kit *kit = open_kit(&s, 13);
+
+	start_kit(&s);
+	s.broken = 1;
+	(void)espl_kit_acquire(kit, 0, 1);
+	espl_kit_wait(kit, 60 * S);
+	cr_assert(says(&s, "waits: the API server has not accepted it: failed calling webhook"),
+	    "%s", espl_kit_log(kit));
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, HOUR), "%s", espl_kit_log(kit));
+	cr_assert_eq(espl_kit_reason(kit, 0), ESPL_BY_CAPACITY);
 	close_kit(&s);
 }
 

@@ -85,6 +85,13 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "5m",
 	    .min = "0s" },
+	[KUBE_OPT_START] = { .name = "start",
+	    .help = "a pod that has a node, and whose container does not run within this time, is "
+		    "deleted, and its node is avoided; also the longest wait for a node that the "
+		    "cluster's autoscaler adds",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "15m",
+	    .min = "1s" },
 	[KUBE_OPT_IDLE] = { .name = "idle",
 	    .help = "a pod to which no agent is sent ends after this time",
 	    .type = ESPL_OPT_SPAN,
@@ -202,6 +209,7 @@ kube_destroy(void *self)
 	while (cloud->leases != NULL) {
 		struct kube_lease *next = cloud->leases->next;
 
+		json_decref(cloud->leases->avoid);
 		free(cloud->leases);
 		cloud->leases = next;
 	}

@@ -27,6 +27,7 @@ enum {
 	KUBE_OPT_NOTICE,
 	KUBE_OPT_GRACE,
 	KUBE_OPT_WAIT,
+	KUBE_OPT_START,
 	KUBE_OPT_IDLE,
 	KUBE_OPT_AGENT,
 	KUBE_OPT_COUNT
@@ -38,6 +39,7 @@ enum kube_state {
 	KUBE_WAITING = 0, /* not scheduled, or its container is being started */
 	KUBE_FULL,        /* the scheduler finds no node for it */
 	KUBE_FAILING,     /* its container does not start; Kubernetes tries again */
+	KUBE_UNFIT,       /* it cannot run on this node, but perhaps on another one */
 	KUBE_REFUSED,     /* it can never run */
 	KUBE_RUNNING,
 	KUBE_LEAVING, /* it runs until ends_utc_s */
@@ -46,14 +48,19 @@ enum kube_state {
 struct kube_pod {
 	char name[KUBE_NAME], uid[64], run[65], token[65], version[64];
 	char address[64];
+	char node[KUBE_NAME]; /* that it is, or was, on; "" none yet */
+	int placed;           /* it has a node */
+	char memory[64];      /* the limit of the container that trials run in; "" none */
 	enum kube_state state;
 	espl_reason reason;     /* KUBE_ENDED */
-	char text[KUBE_TEXT];   /* why; "" for what needs no words */
+	char text[KUBE_TEXT];   /* why; KUBE_WAITING: what it waits for */
 	int64_t ends_utc_s;     /* KUBE_LEAVING; -1: after its grace period from now on */
 	int64_t deadline_utc_s; /* its activeDeadlineSeconds; 0 none */
 	int64_t started_utc_s;  /* 0: not yet */
 	int deleted;            /* it has a deletionTimestamp */
 	int finished;           /* its phase is Succeeded or Failed: only the object is left */
+	int rejected;           /* KUBE_ENDED: its node did not admit it, and nothing ran there */
+	int vague;              /* KUBE_ENDED: text does not say why */
 	int running;            /* the container that trials run in does */
 	int unready;            /* not Ready: also if its node does not answer */
 };
@@ -70,6 +77,7 @@ struct kube_wish {
 	int64_t gpus, memory; /* of the resource; bytes, 0: the template's */
 	int64_t time_s, grace_s, idle_s;
 	const json_t *owner; /* an owner reference; NULL: none */
+	const json_t *avoid; /* names of nodes; NULL: none */
 };
 /* To be released with json_decref; NULL: out of memory. */
 json_t *cloud_kubernetes_pod_make(const struct kube_wish *);
@@ -110,9 +118,17 @@ enum kube_request {
 	KUBE_ASK_CONFIG, /* kubectl config view */
 	KUBE_ASK_PROXY,  /* kubectl proxy */
 	KUBE_ASK_TICK,
-	KUBE_ASK_STARTED /* is the proxy up? */
+	KUBE_ASK_STARTED, /* is the proxy up? */
+	KUBE_ASK_EVENTS   /* of a pod that waits */
 };
 #define KUBE_COOKIE(serial_, request_) ((serial_)*16 + (uint64_t)(request_))
+
+/* What a pod waits for before trials can run in it. Each has a time limit. */
+enum kube_stage {
+	KUBE_STAGE_NEW = 0, /* the API server has not accepted it */
+	KUBE_STAGE_QUEUED,  /* it has no node */
+	KUBE_STAGE_STARTING /* it has one, and its container does not run yet */
+};
 
 struct kube_lease {
 	struct kube_lease *next;
@@ -133,7 +149,19 @@ struct kube_lease {
 	int finished;          /* nothing runs in the pod any more */
 	uint32_t tries;        /* that failed */
 	espl_time again;       /* when the next request is due; ESPL_NEVER: none */
-	espl_time full;        /* the scheduler finds no node since; ESPL_NEVER: it does */
+	json_t *avoid;         /* nodes that its pod must not be on; NULL: none */
+	char node[KUBE_NAME];  /* that its pod is, or was, on; "" not known */
+	enum kube_stage stage; /* until it is ready */
+	espl_time since_stage; /* it is in it since */
+	char waits[KUBE_TEXT]; /* what for, as the object of its pod says */
+	char event[KUBE_TEXT]; /* the last one that Kubernetes has recorded about it; "" none */
+	int told;              /* that it waits, in this stage */
+	int looked;            /* its pod was asked for, before that follows */
+	int asking_events;     /* such a request is under way */
+	int scaling;           /* a node is being added for it */
+	int late;              /* its time is over, and its last event is being asked for */
+	espl_time ending;      /* its end is wanted since; ESPL_NEVER: it is not */
+	uint32_t warnings;     /* that it has not ended */
 	espl_time failing;     /* its container does not start since */
 	espl_time deleted;     /* the pod is being deleted since */
 	espl_time gone;        /* the pod must be gone by then; ESPL_NEVER: not deleted */
@@ -185,6 +213,7 @@ struct kube_cloud {
 	espl_time silent;      /* since when requests fail; ESPL_NEVER: the server answers */
 	int silence_reported;  /* 1: it was printed; 2: also that the credentials are to blame */
 	char lacks[KUBE_TEXT]; /* the missing right that was reported last */
+	int without;           /* the next pod is made without avoiding nodes: no other was found */
 	espl_span skew;        /* the server's clock is ahead by this */
 	uint64_t owned_what;   /* ESPL_NONE: not asked */
 	char owned_run[65];
@@ -288,8 +317,22 @@ void cloud_kubernetes_leases_timer(void *, uint64_t cookie);
 void cloud_kubernetes_leases_pod(struct kube_cloud *, const struct kube_pod *, int gone);
 /* These are all pods of the run, as list number `number` found them. */
 void cloud_kubernetes_leases_all(struct kube_cloud *, const json_t *items, uint64_t number);
-/* A pod as this cloud makes them; NULL: out of memory. */
-json_t *cloud_kubernetes_leases_body(const struct kube_cloud *, const char *token, const char *run);
+/* A pod as this cloud makes them; avoid NULL: on any node. NULL: out of memory. */
+json_t *cloud_kubernetes_leases_body(const struct kube_cloud *, const char *token, const char *run,
+    const json_t *avoid);
+
+/* ---- cloud_kubernetes_wait.c: how long a pod may wait, and what is said of it ---- */
+
+/* Its pod is in this stage now, and waits for that. */
+void cloud_kubernetes_wait_note(struct kube_cloud *, struct kube_lease *, enum kube_stage,
+    const char *text);
+/* Says that it waits, or gives it up, when it is time. */
+void cloud_kubernetes_wait_check(struct kube_cloud *, struct kube_lease *);
+/* The events of its pod. */
+void cloud_kubernetes_wait_answer(struct kube_cloud *, struct kube_lease *,
+    const struct espl_http_reply *);
+/* What the newest event of a list says, and whether a node is being added for the pod. */
+void cloud_kubernetes_wait_read(const json_t *list, char text[KUBE_TEXT], int *scaling);
 
 /* ---- cloud_kubernetes_ends.c: until the pod of a lease is certainly gone ---- */
 
@@ -314,6 +357,8 @@ void cloud_kubernetes_ends_gone(struct kube_cloud *, struct kube_lease *, espl_r
 void cloud_kubernetes_ends_step(struct kube_cloud *, struct kube_lease *);
 /* The pod of a lease that ends, or has ended, still exists. */
 void cloud_kubernetes_ends_seen(struct kube_cloud *, struct kube_lease *, const struct kube_pod *);
+/* Warns, again and again, of a pod that does not end. */
+void cloud_kubernetes_ends_check(struct kube_cloud *, struct kube_lease *);
 /* The server has accepted the deletion. */
 void cloud_kubernetes_ends_accepted(struct kube_cloud *, struct kube_lease *);
 /* How many ended leases have a pod. */

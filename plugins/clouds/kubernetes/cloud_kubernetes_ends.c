@@ -45,8 +45,9 @@ cloud_kubernetes_ends_add(struct kube_cloud *cloud, uint64_t number, const char 
 		return NULL;
 	lease->serial = ++cloud->serial;
 	lease->lease = number;
-	lease->again = lease->full = lease->failing = lease->deleted = lease->gone = ESPL_NEVER;
+	lease->again = lease->ending = lease->failing = lease->deleted = lease->gone = ESPL_NEVER;
 	lease->since = cloud->lists + 1;
+	lease->since_stage = kube_now(cloud);
 	(void)snprintf(lease->token, sizeof lease->token, "%s", token);
 	if (strncmp(token, "espl-", 5) == 0 && end > token + 5) /* espl-RUN-LEASE */
 		(void)snprintf(lease->run, sizeof lease->run, "%.*s", (int)(end - token - 5),
@@ -68,6 +69,7 @@ free_lease(struct kube_cloud *cloud, struct kube_lease *lease)
 	while (*at != lease)
 		at = &(*at)->next;
 	*at = lease->next;
+	json_decref(lease->avoid);
 	free(lease);
 }
 
@@ -106,6 +108,7 @@ cloud_kubernetes_ends_report(const struct kube_cloud *cloud, const struct kube_l
 	    state == ESPL_NODE_READY ? (uint32_t)kube_number(cloud, KUBE_OPT_GPUS) : ESPL_ANY;
 	event.charged = -1;
 	event.text = text;
+	event.machine = lease->node[0] != '\0' ? lease->node : NULL;
 	if (state == ESPL_NODE_ENDED && reason == ESPL_BY_QUOTA)
 		event.retry_after = QUOTA_PAUSE;
 	(void)cloud->events->node(cloud->events, &event);
@@ -160,6 +163,8 @@ cloud_kubernetes_ends_step(struct kube_cloud *cloud, struct kube_lease *lease)
 	    (lease->unready && now > lease->gone);
 
 	ESPL_ASSERT(lease->releasing || lease->over);
+	if (lease->ending == ESPL_NEVER)
+		lease->ending = now;
 	if (lease->asking)
 		return;
 	if (lease->uid[0] == '\0' || (lease->deleting && !forced))
@@ -219,6 +224,42 @@ cloud_kubernetes_ends_gone(struct kube_cloud *cloud, struct kube_lease *lease, e
 		lease->again = lease->unsure ? kube_now(cloud) : lease->doubt;
 }
 
+/* ---- time ---- */
+
+/* When to warn again of a pod that does not end. */
+static espl_span
+find_patience(uint32_t warnings)
+{
+	static const espl_span minutes[] = { 2, 5, 15 };
+	const uint32_t count = sizeof minutes / sizeof minutes[0];
+
+	return 60 * ESPL_SECOND *
+	    (warnings < count ? minutes[warnings] : 60 * (espl_span)(warnings - count + 1));
+}
+
+/* Nothing runs in a pod that is finished: a finalizer keeps its object, which costs nothing. */
+void
+cloud_kubernetes_ends_check(struct kube_cloud *cloud, struct kube_lease *lease)
+{
+	espl_span passed = lease->ending != ESPL_NEVER ? kube_now(cloud) - lease->ending : 0;
+	char text[KUBE_TEXT];
+
+	if (lease->uid[0] == '\0' || passed < find_patience(lease->warnings))
+		return;
+	lease->warnings++;
+	(void)snprintf(text, sizeof text,
+	    "pod %s is still there, %lld minutes after its end was first requested; trying again: "
+	    "%s",
+	    lease->token, (long long)(passed / (60 * ESPL_SECOND)),
+	    lease->finished       ? "nothing runs in it any more, but a finalizer keeps it"
+		: lease->deleting ? "the API server accepts the deletion, and its node does not "
+				    "end it"
+				  : "the API server has not accepted the deletion");
+	cloud->host->log(cloud->host, ESPL_WARN, text);
+	if (lease->finished)
+		report_end(cloud, lease, ESPL_BY_PROVIDER, "its pod has ended");
+}
+
 /* ---- the entry ---- */
 
 espl_status
@@ -243,6 +284,7 @@ cloud_kubernetes_ends_release(void *self, const struct espl_lease *const *list, 
 		lease->lease = list[i]->lease;
 		lease->over = 0;
 		lease->releasing = 1;
+		lease->ending = kube_now(cloud);
 		cloud_kubernetes_ends_step(cloud, lease);
 	}
 	return ESPL_OK;

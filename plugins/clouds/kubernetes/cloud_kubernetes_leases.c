@@ -10,14 +10,15 @@
 
 #include "cloud_kubernetes.h"
 
-#define DOUBT (15 * ESPL_SECOND)        /* until then a create without an answer may take effect */
-#define FAILING_MOST (30 * ESPL_SECOND) /* that Kubernetes tries to start a container */
-#define MARGIN (10 * ESPL_SECOND)       /* for a node to remove a pod whose grace period is over */
+#define DOUBT (15 * ESPL_SECOND)       /* until then a create without an answer may take effect */
+#define MARGIN (10 * ESPL_SECOND)      /* for a node to remove a pod whose grace period is over */
+#define LEAVES_MOST (60 * ESPL_SECOND) /* after that, until it is deleted by us */
 
 /* ---- requests ---- */
 
 json_t *
-cloud_kubernetes_leases_body(const struct kube_cloud *cloud, const char *token, const char *run)
+cloud_kubernetes_leases_body(const struct kube_cloud *cloud, const char *token, const char *run,
+    const json_t *avoid)
 {
 	int cpu = strcmp(kube_text(cloud, KUBE_OPT_TYPE), "cpu") == 0;
 	char slots[32];
@@ -35,7 +36,8 @@ cloud_kubernetes_leases_body(const struct kube_cloud *cloud, const char *token, 
 		.time_s = kube_number(cloud, KUBE_OPT_TIME) / ESPL_SECOND,
 		.grace_s = kube_number(cloud, KUBE_OPT_GRACE) / ESPL_SECOND,
 		.idle_s = kube_number(cloud, KUBE_OPT_IDLE) / ESPL_SECOND,
-		.owner = cloud->owner };
+		.owner = cloud->owner,
+		.avoid = avoid };
 
 	if (!cpu && wish.resource[0] == '\0')
 		wish.resource = "nvidia.com/gpu";
@@ -50,7 +52,8 @@ static void
 create_pod(struct kube_cloud *cloud, struct kube_lease *lease)
 {
 	cloud_kubernetes_ends_ask(cloud, lease, "POST",
-	    cloud_kubernetes_leases_body(cloud, lease->token, lease->run), KUBE_ASK_CREATE);
+	    cloud_kubernetes_leases_body(cloud, lease->token, lease->run, lease->avoid),
+	    KUBE_ASK_CREATE);
 	lease->creating = lease->asking;
 }
 
@@ -94,9 +97,14 @@ static void
 take_running(struct kube_cloud *cloud, struct kube_lease *lease, const struct kube_pod *pod)
 {
 	lease->deadline_utc_s = pod->deadline_utc_s;
-	lease->full = lease->failing = ESPL_NEVER;
-	if (lease->ready || pod->address[0] == '\0')
+	lease->failing = ESPL_NEVER;
+	if (lease->ready)
 		return;
+	if (pod->address[0] == '\0') {
+		cloud_kubernetes_wait_note(cloud, lease, KUBE_STAGE_STARTING,
+		    "its container runs, and it has no address");
+		return;
+	}
 	lease->ready = 1;
 	cloud_kubernetes_ends_report(cloud, lease, ESPL_NODE_READY, 0, pod->address, ESPL_NEVER,
 	    NULL);
@@ -119,7 +127,7 @@ take_leaving(struct kube_cloud *cloud, struct kube_lease *lease, const struct ku
 		left = grace;
 	if (left < 0)
 		left = 0;
-	if (pod->deleted)
+	if (pod->deleted || lease->gone == ESPL_NEVER)
 		lease->gone = kube_now(cloud) + left + MARGIN;
 	(void)snprintf(lease->cause, sizeof lease->cause, "%s", pod->text);
 	if (lease->noticed)
@@ -141,41 +149,43 @@ take_failing(struct kube_cloud *cloud, struct kube_lease *lease, const struct ku
 		lease->failing = kube_now(cloud);
 }
 
+/* What announced the end says why, unless the pod itself does. */
+static void
+take_ended(struct kube_cloud *cloud, struct kube_lease *lease, const struct kube_pod *pod)
+{
+	char text[KUBE_TEXT + 40];
+
+	if (lease->ready && pod->rejected) { /* trials ran there: it was evicted */
+		(void)snprintf(text, sizeof text, "its pod has ended%s", strchr(pod->text, ':'));
+		cloud_kubernetes_ends_drop(cloud, lease, ESPL_BY_PROVIDER, text);
+		return;
+	}
+	(void)snprintf(text, sizeof text, "%s",
+	    pod->vague && lease->cause[0] != '\0' ? lease->cause : pod->text);
+	cloud_kubernetes_ends_drop(cloud, lease, pod->reason, text);
+}
+
 static void
 take_state(struct kube_cloud *cloud, struct kube_lease *lease, const struct kube_pod *pod)
 {
-	char text[KUBE_TEXT + 200];
-
 	lease->unready = pod->unready;
 	lease->finished = pod->finished;
-	if (pod->state != KUBE_FULL)
-		lease->full = ESPL_NEVER;
+	if (pod->node[0] != '\0')
+		(void)snprintf(lease->node, sizeof lease->node, "%s", pod->node);
+	if (!lease->ready && pod->state <= KUBE_FAILING)
+		cloud_kubernetes_wait_note(cloud, lease,
+		    pod->placed ? KUBE_STAGE_STARTING : KUBE_STAGE_QUEUED, pod->text);
 	switch (pod->state) {
-	case KUBE_WAITING:
-		if (lease->failing == ESPL_NEVER) /* else it is tried again */
-			report_waiting(cloud, lease, "");
-		break;
-	case KUBE_FULL:
-		if (lease->full == ESPL_NEVER)
-			lease->full = kube_now(cloud);
-		report_waiting(cloud, lease, pod->text);
-		break;
+	case KUBE_FULL: report_waiting(cloud, lease, pod->text); break;
 	case KUBE_FAILING: take_failing(cloud, lease, pod); break;
+	case KUBE_UNFIT: cloud_kubernetes_ends_drop(cloud, lease, ESPL_BY_FAULT, pod->text); break;
 	case KUBE_REFUSED:
 		cloud_kubernetes_ends_drop(cloud, lease, ESPL_BY_REFUSAL, pod->text);
 		break;
 	case KUBE_RUNNING: take_running(cloud, lease, pod); break;
 	case KUBE_LEAVING: take_leaving(cloud, lease, pod); break;
-	case KUBE_ENDED:
-		(void)snprintf(text, sizeof text, "%s",
-		    pod->reason == ESPL_BY_PROVIDER && lease->cause[0] != '\0' ? lease->cause
-									       : pod->text);
-		cloud_kubernetes_ends_drop(cloud, lease,
-		    lease->ready && pod->reason == ESPL_BY_CAPACITY ? ESPL_BY_PROVIDER
-								    : pod->reason,
-		    text);
-		break;
-	default: break;
+	case KUBE_ENDED: take_ended(cloud, lease, pod); break;
+	default: break; /* KUBE_WAITING: its clock runs */
 	}
 }
 
@@ -297,6 +307,16 @@ take_found(struct kube_cloud *cloud, struct kube_lease *lease, const json_t *obj
 	}
 }
 
+/* Why the API server does not accept a pod: also a webhook that fails while all else works. */
+static void
+explain_create(struct kube_cloud *cloud, struct kube_lease *lease, const char *text)
+{
+	char line[KUBE_TEXT];
+
+	(void)snprintf(line, sizeof line, "the API server has not accepted it: %.500s", text);
+	cloud_kubernetes_wait_note(cloud, lease, KUBE_STAGE_NEW, line);
+}
+
 static void
 take_failure(struct kube_cloud *cloud, struct kube_lease *lease, enum kube_request request,
     const struct espl_http_reply *reply)
@@ -313,6 +333,8 @@ take_failure(struct kube_cloud *cloud, struct kube_lease *lease, enum kube_reque
 	    (creating ? class == KUBE_OTHER : class == KUBE_RIGHT)) {
 		lease->again =
 		    kube_now(cloud) + cloud_kubernetes_proxy_pause(cloud, lease->tries++, reply);
+		if (creating)
+			explain_create(cloud, lease, text);
 		return;
 	}
 	if (creating) {
@@ -343,6 +365,10 @@ cloud_kubernetes_leases_answer(struct kube_cloud *cloud, const struct espl_http_
 		lease = lease->next;
 	if (lease == NULL)
 		return;
+	if (request == KUBE_ASK_EVENTS) {
+		cloud_kubernetes_wait_answer(cloud, lease, reply);
+		return;
+	}
 	lease->asking = lease->creating = 0;
 	if (reply->status != ESPL_OK || reply->code < 200 || reply->code >= 300) {
 		take_failure(cloud, lease, request, reply);
@@ -360,23 +386,6 @@ cloud_kubernetes_leases_answer(struct kube_cloud *cloud, const struct espl_http_
 
 /* ---- time ---- */
 
-/* What is only a matter of time. It does not pass while the server cannot report that it is over.
- */
-static void
-check_start(struct kube_cloud *cloud, struct kube_lease *lease)
-{
-	espl_time now = kube_now(cloud);
-	char text[KUBE_TEXT];
-
-	(void)snprintf(text, sizeof text, "%s", lease->last_line);
-	if (cloud->silent != ESPL_NEVER)
-		return;
-	if (lease->full != ESPL_NEVER && now - lease->full > kube_number(cloud, KUBE_OPT_WAIT))
-		cloud_kubernetes_ends_drop(cloud, lease, ESPL_BY_CAPACITY, text);
-	else if (lease->failing != ESPL_NEVER && now - lease->failing > FAILING_MOST)
-		cloud_kubernetes_ends_drop(cloud, lease, ESPL_BY_FAULT, text);
-}
-
 /* A pod that comes near its deadline, and one that its node does not remove. */
 static void
 check_end(struct kube_cloud *cloud, struct kube_lease *lease)
@@ -385,8 +394,10 @@ check_end(struct kube_cloud *cloud, struct kube_lease *lease)
 	espl_span left = lease->deadline_utc_s * ESPL_SECOND - kube_utc(cloud);
 	char text[KUBE_TEXT + 60];
 
-	if (cloud->silent == ESPL_NEVER && lease->unready && now > lease->gone) {
-		(void)snprintf(text, sizeof text, "%s; its node does not answer", lease->cause);
+	if (cloud->silent == ESPL_NEVER && lease->gone != ESPL_NEVER &&
+	    now > lease->gone + (lease->unready ? 0 : LEAVES_MOST)) {
+		(void)snprintf(text, sizeof text, "%.450s; %s", lease->cause,
+		    lease->unready ? "its node does not answer" : "it does not end");
 		cloud_kubernetes_ends_drop(cloud, lease, ESPL_BY_PROVIDER, text);
 		return;
 	}
@@ -414,11 +425,11 @@ cloud_kubernetes_leases_timer(void *self, uint64_t cookie)
 		if (lease->again <= kube_now(cloud))
 			ask_next(cloud, lease);
 		if (lease->releasing || lease->over)
-			continue;
-		if (lease->ready)
+			cloud_kubernetes_ends_check(cloud, lease);
+		else if (lease->ready)
 			check_end(cloud, lease);
 		else
-			check_start(cloud, lease);
+			cloud_kubernetes_wait_check(cloud, lease);
 	}
 	cloud_kubernetes_watch_look(cloud);
 	cloud_kubernetes_owned_look(cloud);
@@ -426,6 +437,21 @@ cloud_kubernetes_leases_timer(void *self, uint64_t cookie)
 }
 
 /* ---- entries ---- */
+
+/* If no other node was found for the last pod, this one may be on any. */
+static void
+note_avoided(struct kube_cloud *cloud, struct kube_lease *lease, const struct espl_acquire *acquire)
+{
+	if (acquire->avoid_count == 0)
+		return;
+	if (cloud->without) {
+		cloud->without = 0;
+		return;
+	}
+	lease->avoid = json_array();
+	for (uint32_t i = 0; i < acquire->avoid_count; i++)
+		(void)json_array_append_new(lease->avoid, json_string(acquire->avoid[i]));
+}
 
 espl_status
 cloud_kubernetes_leases_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
@@ -443,6 +469,7 @@ cloud_kubernetes_leases_acquire(void *self, const struct espl_acquire *const *li
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		(void)snprintf(lease->run, sizeof lease->run, "%s", list[i]->run);
 		lease->create = 1;
+		note_avoided(cloud, lease, list[i]);
 		create_pod(cloud, lease);
 	}
 	return ESPL_OK;

@@ -96,12 +96,20 @@ static int
 is_answered(const char *message)
 {
 	static const char *const words[] = { "not found", "manifest unknown", "denied",
-		"nauthorized", "no such image", "not exist", "no match for platform" };
+		"nauthorized", "no such image", "not exist" };
 
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (strstr(message, words[i]) != NULL)
 			return 1;
 	return 0;
+}
+
+/* The image is not for the processor of this node. */
+static int
+is_foreign(const char *message)
+{
+	return strstr(message, "no match for platform") != NULL ||
+	    strstr(message, "no matching manifest for") != NULL;
 }
 
 /* The status of the container of this name; NULL: there is none yet. */
@@ -122,12 +130,20 @@ state_at(const json_t *container, const char *state)
 	return json_object_get(json_object_get(container, "state"), state);
 }
 
-/* Why a container does not run yet. Most of these pass, or are the fault of one node. */
+/* An init container that is to run beside the others (a sidecar) delays nothing once it runs. */
+static int
+is_beside(const json_t *container)
+{
+	return state_at(container, "running") != NULL &&
+	    json_is_true(json_object_get(container, "started"));
+}
+
+/* Why a container does not run yet. Most of these pass, or are the fault of one node. What is not
+ * listed has the time limit of its state alone. */
 static void
 read_container(const json_t *waiting, struct kube_pod *pod)
 {
-	static const char *const never[] = { "ErrImageNeverPull", "InvalidImageName",
-		"CreateContainerConfigError" };
+	static const char *const never[] = { "InvalidImageName", "CreateContainerConfigError" };
 	static const char *const failing[] = { "ErrImagePull", "ImagePullBackOff",
 		"RegistryUnavailable", "ImageInspectError", "CreateContainerError",
 		"RunContainerError" };
@@ -136,13 +152,37 @@ read_container(const json_t *waiting, struct kube_pod *pod)
 	for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
 		if (strcmp(reason, never[i]) == 0)
 			pod->state = KUBE_REFUSED;
+	if (strcmp(reason, "ErrImageNeverPull") == 0) /* another node may have the image */
+		pod->state = KUBE_UNFIT;
 	for (size_t i = 0; i < sizeof failing / sizeof failing[0]; i++)
 		if (strcmp(reason, failing[i]) == 0)
 			pod->state = KUBE_FAILING;
 	if (strcmp(reason, "ErrImagePull") == 0 || strcmp(reason, "ImagePullBackOff") == 0)
-		pod->state = is_answered(text_at(waiting, "message")) ? KUBE_REFUSED : KUBE_FAILING;
+		pod->state = is_foreign(text_at(waiting, "message")) ? KUBE_UNFIT
+		    : is_answered(text_at(waiting, "message"))       ? KUBE_REFUSED
+								     : KUBE_FAILING;
 	if (pod->state != KUBE_WAITING)
 		format_reason(pod->text, "its container does not start", waiting);
+}
+
+/* What a pod that has a node waits for, in the words of its object. */
+static void
+explain_waiting(const json_t *list, const json_t *own, struct kube_pod *pod)
+{
+	char before[KUBE_NAME + 100] = "its container is being created";
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *one = json_array_get(list, i);
+		const char *name = text_at(one, "name");
+
+		if (state_at(one, "terminated") != NULL || is_beside(one))
+			continue;
+		(void)snprintf(before, sizeof before, "its init container '%.100s' %s", name,
+		    state_at(one, "running") != NULL ? "runs" : "is being created");
+		own = one;
+		break;
+	}
+	format_reason(pod->text, before, state_at(own, "waiting"));
 }
 
 /* Containers beside ours do not matter; those that must end before it starts do. */
@@ -155,11 +195,19 @@ read_pending(const json_t *status, const json_t *own, struct kube_pod *pod)
 	read_container(state_at(own, "waiting"), pod);
 	for (size_t i = 0; i < json_array_size(list) && pod->state == KUBE_WAITING; i++)
 		read_container(state_at(json_array_get(list, i), "waiting"), pod);
-	if (pod->state == KUBE_WAITING && scheduled != NULL && !is_true(scheduled) &&
-	    text_at(scheduled, "reason")[0] != '\0') {
+	if (pod->state != KUBE_WAITING)
+		return;
+	pod->placed |= is_true(scheduled) || own != NULL || json_array_size(list) > 0;
+	if (pod->placed) {
+		explain_waiting(list, own, pod);
+		return;
+	}
+	if (scheduled != NULL && text_at(scheduled, "message")[0] != '\0') {
 		pod->state = KUBE_FULL;
 		copy_text(pod->text, sizeof pod->text, text_at(scheduled, "message"));
+		return;
 	}
+	format_reason(pod->text, "no scheduler has looked at it", scheduled);
 }
 
 static void
@@ -172,6 +220,20 @@ format_exit(const char *what, const json_t *ended, struct kube_pod *pod)
 	format_reason(pod->text, before, ended);
 }
 
+/* The kernel kills the whole container since Kubernetes 1.28, the agent and all its trials. */
+static void
+add_memory_limit(const json_t *ended, struct kube_pod *pod)
+{
+	size_t size = strlen(pod->text);
+
+	if (strcmp(text_at(ended, "reason"), "OOMKilled") != 0)
+		return;
+	(void)snprintf(pod->text + size, sizeof pod->text - size,
+	    pod->memory[0] != '\0' ? " (its memory limit is %s)"
+				   : " (it has no memory limit: its node was out of memory)",
+	    pod->memory);
+}
+
 /* Ours has ended, or one before it has failed. */
 static void
 read_exit(const json_t *status, const json_t *own, struct kube_pod *pod)
@@ -181,6 +243,7 @@ read_exit(const json_t *status, const json_t *own, struct kube_pod *pod)
 
 	if (state_at(own, "terminated") != NULL) {
 		format_exit("its container", state_at(own, "terminated"), pod);
+		add_memory_limit(state_at(own, "terminated"), pod);
 		return;
 	}
 	copy_text(pod->text, sizeof pod->text, "its pod has ended");
@@ -196,6 +259,17 @@ read_exit(const json_t *status, const json_t *own, struct kube_pod *pod)
 	}
 }
 
+/* The kubelet did not admit the pod: a GPU that is lost, no room, pressure on a disk, a node that
+ * shuts down, or whatever it will be called. Only that node is at fault, and none of its containers
+ * has run. */
+static int
+is_rejected(const json_t *status, const json_t *own, const struct kube_pod *pod)
+{
+	return text_at(status, "reason")[0] != '\0' && !pod->deleted &&
+	    state_at(own, "terminated") == NULL && state_at(own, "running") == NULL &&
+	    !is_true(find_condition(status, "DisruptionTarget"));
+}
+
 static void
 read_ended(const json_t *status, const json_t *own, struct kube_pod *pod)
 {
@@ -207,17 +281,16 @@ read_ended(const json_t *status, const json_t *own, struct kube_pod *pod)
 	if (strcmp(reason, "DeadlineExceeded") == 0) {
 		pod->reason = ESPL_BY_EXPIRY;
 		copy_text(pod->text, sizeof pod->text, "the time limit of its pod is reached");
-	} else if (strncmp(reason, "OutOf", 5) == 0 ||
-	    strcmp(reason, "UnexpectedAdmissionError") == 0 ||
-	    strcmp(reason, "NodeAffinity") == 0) {
-		pod->reason = ESPL_BY_CAPACITY;
-		format_reason(pod->text, "its node has no room for it", status);
+	} else if (is_rejected(status, own, pod)) {
+		pod->rejected = 1;
+		format_reason(pod->text, "its node refuses it", status);
 	} else if (is_true(disrupted) || reason[0] != '\0') {
 		pod->reason = ESPL_BY_PROVIDER;
 		format_reason(pod->text, "its pod has ended",
-		    is_true(disrupted) ? disrupted : status);
+		    reason[0] != '\0' ? status : disrupted);
 	} else if (pod->deleted) {
 		pod->reason = ESPL_BY_PROVIDER;
+		pod->vague = 1;
 		copy_text(pod->text, sizeof pod->text, "its pod was deleted");
 	} else {
 		read_exit(status, own, pod);
@@ -237,6 +310,42 @@ read_metadata(const json_t *meta, struct kube_pod *pod)
 	pod->deleted = json_object_get(meta, "deletionTimestamp") != NULL;
 }
 
+/* "64Mi", or a number of bytes, which the API server writes as a text, too. */
+static void
+format_memory(const json_t *memory, struct kube_pod *pod)
+{
+	const char *text = json_is_string(memory) ? json_string_value(memory) : "";
+	uint64_t bytes = json_is_integer(memory) ? (uint64_t)json_integer_value(memory)
+						 : strtoull(text, NULL, 10);
+
+	if (json_is_string(memory) && text[strspn(text, "0123456789")] != '\0')
+		copy_text(pod->memory, sizeof pod->memory, text);
+	else if (bytes >= 1 << 20)
+		(void)snprintf(pod->memory, sizeof pod->memory, "%llu MiB",
+		    (unsigned long long)(bytes >> 20));
+	else if (bytes > 0)
+		(void)snprintf(pod->memory, sizeof pod->memory, "%llu bytes",
+		    (unsigned long long)bytes);
+}
+
+static void
+read_spec(const json_t *spec, const char *container, struct kube_pod *pod)
+{
+	const json_t *list = json_object_get(spec, "containers");
+
+	copy_text(pod->node, sizeof pod->node, text_at(spec, "nodeName"));
+	pod->placed = pod->node[0] != '\0';
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *one = json_array_get(list, i);
+		const json_t *memory =
+		    json_object_get(json_object_get(json_object_get(one, "resources"), "limits"),
+			"memory");
+
+		if (strcmp(text_at(one, "name"), container) == 0)
+			format_memory(memory, pod);
+	}
+}
+
 void
 cloud_kubernetes_pod_read(const json_t *object, const char *container, struct kube_pod *pod)
 {
@@ -245,11 +354,12 @@ cloud_kubernetes_pod_read(const json_t *object, const char *container, struct ku
 	const json_t *disrupted = find_condition(status, "DisruptionTarget");
 	const json_t *own = find_container(status, container);
 	const char *phase = text_at(status, "phase");
-	const json_t *limit =
-	    json_object_get(json_object_get(object, "spec"), "activeDeadlineSeconds");
+	const json_t *spec = json_object_get(object, "spec");
+	const json_t *limit = json_object_get(spec, "activeDeadlineSeconds");
 
 	memset(pod, 0, sizeof *pod);
 	read_metadata(meta, pod);
+	read_spec(spec, container, pod);
 	copy_text(pod->address, sizeof pod->address, text_at(status, "podIP"));
 	pod->started_utc_s = read_time(json_object_get(status, "startTime"));
 	if (pod->started_utc_s > 0 && json_is_integer(limit))
@@ -304,6 +414,55 @@ add_toleration(json_t *spec, const char *key)
 	(void)json_array_append_new(list,
 	    json_pack("{s:s, s:s, s:s, s:i}", "key", key, "operator", "Exists", "effect",
 		"NoExecute", "tolerationSeconds", 30));
+}
+
+/* Not on these nodes: in each of the terms, of which one must hold. A requirement on a field holds
+ * one name. */
+static void
+avoid_nodes(json_t *spec, const json_t *avoid)
+{
+	json_t *rules, *terms;
+
+	if (json_array_size(avoid) == 0)
+		return;
+	rules = open_object(open_object(open_object(spec, "affinity"), "nodeAffinity"),
+	    "requiredDuringSchedulingIgnoredDuringExecution");
+	terms = json_object_get(rules, "nodeSelectorTerms");
+	if (!json_is_array(terms) || json_array_size(terms) == 0) {
+		terms = json_array();
+		(void)json_array_append_new(terms, json_object());
+		(void)json_object_set_new(rules, "nodeSelectorTerms", terms);
+	}
+	for (size_t i = 0; i < json_array_size(terms); i++) {
+		json_t *fields = json_object_get(json_array_get(terms, i), "matchFields");
+
+		if (!json_is_array(fields)) {
+			fields = json_array();
+			(void)json_object_set_new(json_array_get(terms, i), "matchFields", fields);
+		}
+		for (size_t k = 0; k < json_array_size(avoid); k++)
+			(void)json_array_append_new(fields,
+			    json_pack("{s:s, s:s, s:[O]}", "key", "metadata.name", "operator",
+				"NotIn", "values", json_array_get(avoid, k)));
+	}
+}
+
+/* A container that a service mesh adds would keep the pod of a driver that has died, and its GPUs,
+ * until `time`. What the template says of it stays. */
+static void
+forbid_sidecars(json_t *meta)
+{
+	static const struct {
+		const char *key, *value;
+	} words[] = { { "sidecar.istio.io/inject", "false" }, { "linkerd.io/inject", "disabled" } };
+	const json_t *labels = json_object_get(meta, "labels");
+	json_t *annotations = open_object(meta, "annotations");
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (json_object_get(annotations, words[i].key) == NULL &&
+		    json_object_get(labels, words[i].key) == NULL)
+			(void)json_object_set_new(annotations, words[i].key,
+			    json_string(words[i].value));
 }
 
 static void
@@ -378,6 +537,8 @@ cloud_kubernetes_pod_make(const struct kube_wish *wish)
 		(void)json_array_append_new(owners, json_deep_copy(wish->owner));
 		(void)json_object_set_new(meta, "ownerReferences", owners);
 	}
+	forbid_sidecars(meta);
+	avoid_nodes(spec, wish->avoid);
 	add_toleration(spec, "node.kubernetes.io/not-ready");
 	add_toleration(spec, "node.kubernetes.io/unreachable");
 	fill_container(container, wish);

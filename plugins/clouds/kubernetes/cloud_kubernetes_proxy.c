@@ -207,8 +207,8 @@ end_silence(struct kube_cloud *cloud)
 	char line[100];
 
 	for (struct kube_lease *lease = cloud->leases; lease != NULL; lease = lease->next) {
-		if (lease->full != ESPL_NEVER)
-			lease->full += silent;
+		if (lease->stage != KUBE_STAGE_NEW)
+			lease->since_stage += silent;
 		if (lease->failing != ESPL_NEVER)
 			lease->failing += silent;
 	}
@@ -265,6 +265,13 @@ note_silence(struct kube_cloud *cloud, enum kube_class class, uint32_t code, con
 	cloud->host->log(cloud->host, ESPL_WARN, line);
 }
 
+/* The words of libcurl would name a port that nobody has. */
+static int
+lacks_socket(const struct kube_cloud *cloud)
+{
+	return access(cloud->socket, F_OK) != 0;
+}
+
 enum kube_class
 cloud_kubernetes_proxy_failure(struct kube_cloud *cloud, const struct espl_http_reply *reply,
     char text[KUBE_TEXT])
@@ -274,7 +281,10 @@ cloud_kubernetes_proxy_failure(struct kube_cloud *cloud, const struct espl_http_
 
 	if (reply->code == 0)
 		(void)snprintf(text, KUBE_TEXT, "%s",
-		    cloud->proxy_end[0] != '\0' ? cloud->proxy_end : reply->text);
+		    cloud->proxy_end[0] != '\0' ? cloud->proxy_end
+			: lacks_socket(cloud)   ? "kubectl proxy has not opened its socket (it may "
+						  "wait for a login)"
+						: reply->text);
 	if (class == KUBE_LATER || class == KUBE_LOGIN)
 		note_silence(cloud, class, reply->code, text);
 	if (class == KUBE_LOGIN && cloud->started &&

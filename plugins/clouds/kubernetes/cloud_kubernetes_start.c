@@ -197,7 +197,7 @@ static void
 try_pod(struct kube_cloud *cloud)
 {
 	ask_pods(cloud, "POST", "?dryRun=All",
-	    cloud_kubernetes_leases_body(cloud, "espl-check", "check"), KUBE_ASK_TRY);
+	    cloud_kubernetes_leases_body(cloud, "espl-check", "check", NULL), KUBE_ASK_TRY);
 }
 
 static void
@@ -286,6 +286,34 @@ take_tried(struct kube_cloud *cloud, enum kube_class class, uint32_t code, const
 	end_start(cloud, ESPL_OK, "%s", "");
 }
 
+/* The pod as the cluster would run it. A container beside that of trials keeps it running. */
+static void
+take_accepted(struct kube_cloud *cloud, const struct espl_http_reply *reply)
+{
+	json_t *pod = json_loadb(reply->body, reply->body_size, 0, NULL);
+	const json_t *list = json_object_get(json_object_get(pod, "spec"), "containers");
+	char names[KUBE_NAME] = "", line[KUBE_TEXT];
+	size_t used = 0;
+
+	for (size_t i = 0; i < json_array_size(list) && used < sizeof names; i++) {
+		const char *name =
+		    json_string_value(json_object_get(json_array_get(list, i), "name"));
+
+		if (name != NULL && strcmp(name, cloud->container) != 0)
+			used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s",
+			    used > 0 ? ", " : "", name);
+	}
+	json_decref(pod);
+	if (names[0] != '\0') {
+		(void)snprintf(line, sizeof line,
+		    "pods have other containers (%s): if this program dies and is not resumed, a "
+		    "pod ends after cloud.time (%lld s) at the latest, and not by itself",
+		    names, (long long)(kube_number(cloud, KUBE_OPT_TIME) / ESPL_SECOND));
+		cloud->host->log(cloud->host, ESPL_WARN, line);
+	}
+	end_start(cloud, ESPL_OK, "%s", "");
+}
+
 /* 1: the whole question is asked again. */
 static int
 wait_more(struct kube_cloud *cloud, const struct espl_http_reply *reply, const char *text)
@@ -321,7 +349,7 @@ cloud_kubernetes_start_answer(struct kube_cloud *cloud, const struct espl_http_r
 		else if (request == KUBE_ASK_SELF)
 			take_self(cloud, reply);
 		else
-			end_start(cloud, ESPL_OK, "%s", "");
+			take_accepted(cloud, reply);
 		return;
 	}
 	class = cloud_kubernetes_proxy_failure(cloud, reply, text);
