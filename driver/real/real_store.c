@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "node/transfer/stored.h"
@@ -30,6 +31,7 @@ struct stored_move {
 	char *upload; /* in parts; NULL: in one piece */
 	struct espl__s3_part *parts;
 	uint64_t part_count;
+	uint64_t asked; /* the highest number of a URL that was asked for; a fetch: 1 */
 	struct espl__buf now, out;
 	struct espl__diag diag;
 };
@@ -88,6 +90,9 @@ give_url(struct stored_move *s, const char *text)
 		    text);
 		return;
 	}
+	if (s->outgoing ? s->asked > 0 : number <= s->asked)
+		espl__s3_look(s->s3); /* asked again: perhaps the clock is to blame */
+	s->asked = s->outgoing ? 1 : number > s->asked ? number : s->asked;
 	status = s->outgoing ? espl__s3_sign_get(s->s3, s->data, &url, &s->diag)
 			     : espl__s3_sign_put(s->s3, s->data, s->upload, number, size,
 				   strcmp(crc, "-") != 0 ? crc : NULL, &url, &s->diag);
@@ -242,6 +247,15 @@ let_go(struct stored_move *s)
 		ESPL__WRONG("libuv takes no work");
 }
 
+static void
+tell_clock(struct espl__real *real)
+{
+	char text[120];
+
+	if (espl__s3_clock(real->s3, text) != NULL)
+		espl__log(ESPL_WARN, "%s: %s", espl__s3_name(real->s3), text);
+}
+
 static void end_lines(uv_work_t *, int status);
 
 static void
@@ -268,6 +282,7 @@ end_lines(uv_work_t *work, int status)
 	(void)status;
 	s->working = 0;
 	s->real->works--;
+	tell_clock(s->real);
 	if (s->move == NULL) {
 		let_go(s);
 		return;
@@ -353,6 +368,16 @@ espl__real_store_open(struct espl__real *real, struct espl__diag *diag)
 	owner = espl__format("espalier run %s\n", real->run);
 	status = espl__s3_check(real->s3, owner, diag);
 	free(owner);
+	if (status == ESPL_OK && espl__s3_lacks(real->s3) != NULL)
+		espl__log(ESPL_WARN,
+		    "bucket '%s' keeps old versions, and these keys may not delete them: all "
+		    "checkpoints of this run stay there after they are removed, and are paid for; "
+		    "give "
+		    "the keys %s, or set a lifecycle rule that expires noncurrent versions below "
+		    "'%s/' "
+		    "after one day",
+		    real->config->s3_bucket, espl__s3_lacks(real->s3), real->config->s3_prefix);
+	tell_clock(real);
 	return status;
 }
 

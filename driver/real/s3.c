@@ -10,6 +10,7 @@
 
 #define EXPIRES 900u /* s */
 #define KEY_MOST 1200
+#define VERSIONS_MOST 1000u
 
 /* ---- the bucket --------------------------------------------------------------------------- */
 
@@ -260,14 +261,86 @@ espl__s3_put_new(struct espl__s3 *s3, const char *key, const void *bytes, size_t
 	return status;
 }
 
+/* ---- removal ------------------------------------------------------------------------------ */
+
+/* The newest version or delete marker of the object; "" in `call` : there is none. */
+static espl_status
+find_version(struct espl__s3 *s3, const char *key, struct espl__s3_call *call,
+    struct espl__diag *diag)
+{
+	static const char *const headers[] = {
+		"Range: bytes=0-0"
+	}; /* of an answer that has a body */
+	espl_status status;
+
+	*call = (struct espl__s3_call){ .method = "GET",
+		.key = key,
+		.headers = headers,
+		.header_count = 1,
+		.pass = 404 };
+	status = espl__s3_ask(s3, call, diag);
+	espl__buf_free(&call->body);
+	return status;
+}
+
+static espl_status
+remove_version(struct espl__s3 *s3, const char *key, const char *version, long *answer,
+    struct espl__diag *diag)
+{
+	struct espl__buf query = { 0 };
+	struct espl__s3_call call = { .method = "DELETE", .key = key, .pass = 403 };
+	espl_status status;
+
+	espl__print(&query, "versionId=");
+	espl__url_put(&query, version, 0);
+	call.query = espl__buf_text(&query);
+	status = espl__s3_ask(s3, &call, diag);
+	*answer = call.status;
+	espl__buf_free(&call.body);
+	espl__buf_free(&query);
+	return status;
+}
+
+/* One after another: below a version there may be an older one, of a request whose answer was lost,
+ * and a delete marker is one, too. */
+static espl_status
+purge_object(struct espl__s3 *s3, const char *key, struct espl__diag *diag)
+{
+	struct espl__s3_call found;
+	espl_status status = ESPL_OK;
+	long answer = 0;
+
+	for (unsigned i = 0; i < VERSIONS_MOST && status == ESPL_OK; i++) {
+		status = find_version(s3, key, &found, diag);
+		if (status != ESPL_OK || found.version[0] == '\0' ||
+		    (found.status == 404 && !found.marker))
+			return status;
+		status = remove_version(s3, key, found.version, &answer, diag);
+		if (answer == 403) { /* the right is missing, or the version is locked */
+			s3->unpurged = 1;
+			return ESPL_OK;
+		}
+	}
+	return status;
+}
+
 espl_status
 espl__s3_remove(struct espl__s3 *s3, const char *key, struct espl__diag *diag)
 {
 	struct espl__s3_call call = { .method = "DELETE", .key = key, .pass = 404 };
-	espl_status status = espl__s3_ask(s3, &call, diag);
+	espl_status status;
 
+	if (s3->versioned && !s3->unpurged) {
+		status = purge_object(s3, key, diag);
+		if (status != ESPL_OK || !s3->unpurged)
+			return status;
+	}
+	status = espl__s3_ask(s3, &call, diag);
 	espl__buf_free(&call.body);
-	return status;
+	if (status != ESPL_OK || !call.marker || s3->versioned)
+		return status;
+	s3->versioned = 1; /* since a moment ago */
+	return purge_object(s3, key, diag);
 }
 
 /* ---- listings ----------------------------------------------------------------------------- */
@@ -416,6 +489,46 @@ ignore_key(void *ctx, const char *key, const char *upload)
 	(void)ctx, (void)key, (void)upload;
 }
 
+/* Another store may not know the question: then its answer to a PUT names a version, or not. */
+static void
+find_versioning(struct espl__s3 *s3)
+{
+	struct espl__s3_call call = { .method = "GET",
+		.key = "",
+		.query = "versioning=",
+		.pass = 403 };
+	struct espl__diag ignored = ESPL__DIAG_INIT;
+	const char *at;
+	char text[40];
+
+	if (espl__s3_ask(s3, &call, &ignored) == ESPL_OK && call.status == 200) {
+		at = espl__buf_text(&call.body);
+		/* Suspended: older versions stay, and a deletion leaves a marker */
+		s3->versioned |= espl__xml_text(&at, "Status", text, sizeof text) &&
+		    (strcmp(text, "Enabled") == 0 || strcmp(text, "Suspended") == 0);
+	}
+	espl__buf_free(&call.body);
+}
+
+/* Whether versions can be deleted: tried with an object of our own. */
+static espl_status
+try_purge(struct espl__s3 *s3, struct espl__diag *diag)
+{
+	char *key = espl__format("%s/VERSIONS", s3->root);
+	espl_status status = espl__s3_put_new(s3, key, "1", 1, diag);
+
+	if (status == ESPL_OK)
+		status = espl__s3_remove(s3, key, diag);
+	free(key);
+	return status;
+}
+
+const char *
+espl__s3_lacks(const struct espl__s3 *s3)
+{
+	return s3->versioned && s3->unpurged ? "s3:DeleteObjectVersion" : NULL;
+}
+
 espl_status
 espl__s3_check(struct espl__s3 *s3, const char *owner, struct espl__diag *diag)
 {
@@ -423,7 +536,11 @@ espl__s3_check(struct espl__s3 *s3, const char *owner, struct espl__diag *diag)
 	espl_status status = espl__s3_list(s3, 0, ignore_key, NULL, diag);
 
 	if (status == ESPL_OK)
+		find_versioning(s3);
+	if (status == ESPL_OK)
 		status = espl__s3_put_new(s3, key, owner, strlen(owner), diag);
+	if (status == ESPL_OK && s3->versioned)
+		status = try_purge(s3, diag);
 	free(key);
 	return status;
 }

@@ -25,9 +25,17 @@ const char *espl__s3_name(const struct espl__s3 *);
 /* PREFIX/RUN, where all keys of objects begin. */
 const char *espl__s3_root(const struct espl__s3 *);
 int espl__s3_checksums(const struct espl__s3 *);
-/* Is the bucket there, ours, in this region, and can it be written and listed?  Leaves the object
- * OWNER, which no other driver may have made. */
+/* Is the bucket there, ours, in this region, and can it be written and listed?  Does it keep
+ * versions?  Leaves the object OWNER, which no other driver may have made. */
 espl_status espl__s3_check(struct espl__s3 *, const char *owner, struct espl__diag *);
+
+/* The permission without which a bucket with versions keeps all that is removed; NULL: all is well.
+ */
+const char *espl__s3_lacks(const struct espl__s3 *);
+/* Asks the store for its time, if that was not known 5 s ago: URLs are signed with it. */
+void espl__s3_look(struct espl__s3 *);
+/* Once: how the clock of this machine differs from that of the store; NULL: it does not. */
+const char *espl__s3_clock(struct espl__s3 *, char text[120]);
 
 /* For one request of a node, from now on for a quarter of an hour.  upload NULL: of no part;
  * crc NULL: none. */
@@ -52,6 +60,7 @@ espl_status espl__s3_fetch(struct espl__s3 *, const char *key, espl__s3_sink *, 
 /* Only if there is none; one that is the same already is a success. */
 espl_status espl__s3_put_new(struct espl__s3 *, const char *key, const void *, size_t,
     struct espl__diag *);
+/* With all its versions, if the bucket keeps some and the keys may delete them. */
 espl_status espl__s3_remove(struct espl__s3 *, const char *key, struct espl__diag *);
 /* Each object below the run's prefix, or each upload in parts that was begun there. */
 typedef void espl__s3_each(void *ctx, const char *key, const char *upload);

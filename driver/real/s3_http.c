@@ -17,6 +17,8 @@
 
 #define RENEW_BEFORE 1200 /* s: longer than a URL is good for */
 #define TRIES 8           /* with pauses of about a minute in all */
+#define AHEAD_LEAST 30    /* s: a smaller difference is no trouble */
+#define LOOK_PAUSE (5 * INT64_C(1000000000))
 #define ANSWER_MOST ((size_t)64 << 10)
 #define BODY_MOST ((size_t)80 << 20)
 
@@ -109,7 +111,7 @@ espl__s3_sign(struct espl__s3 *s3, const struct espl__s3_call *call, uint32_t se
 		.headers = call->headers,
 		.header_count = call->header_count,
 		.keys = &s3->keys,
-		.utc = (int64_t)time(NULL) };
+		.utc = (int64_t)time(NULL) + s3->ahead_s };
 	espl_status status;
 
 	(void)pthread_mutex_lock(&s3->lock);
@@ -124,7 +126,7 @@ espl__s3_sign(struct espl__s3 *s3, const struct espl__s3_call *call, uint32_t se
 /* ---- requests ----------------------------------------------------------------------------- */
 
 struct answer {
-	const struct espl__s3 *s3;
+	struct espl__s3 *s3;
 	struct espl__s3_call *call;
 	CURL *easy;
 	char region[40];
@@ -151,18 +153,39 @@ take_body(char *bytes, size_t each, size_t count, void *ctx)
 	return size;
 }
 
+/* The clock may be set while we run, or not have run while the machine slept. */
+static void
+note_clock(struct espl__s3 *s3, const char *text)
+{
+	time_t date = curl_getdate(text, NULL);
+	int64_t ahead_s = date >= 0 ? (int64_t)date - (int64_t)time(NULL) : 0;
+
+	if (date < 0)
+		return;
+	s3->ahead_s = ahead_s > AHEAD_LEAST || ahead_s < -AHEAD_LEAST ? ahead_s : 0;
+	s3->looked = espl__tick();
+}
+
 static size_t
 take_header(char *line, size_t each, size_t count, void *ctx)
 {
 	struct answer *a = ctx;
 	size_t size = each * count;
-	char text[200];
+	char text[ESPL__S3_VERSION + 40];
 
-	(void)snprintf(text, sizeof text, "%.*s", (int)(size < 190 ? size : 190), line);
+	(void)snprintf(text, sizeof text, "%.*s",
+	    (int)(size < sizeof text ? size : sizeof text - 1), line);
+	text[strcspn(text, "\r\n")] = '\0';
 	if (strncasecmp(text, "content-range:", 14) == 0 && strchr(text, '/') != NULL)
 		a->call->total = strtoull(strchr(text, '/') + 1, NULL, 10);
 	if (strncasecmp(text, "x-amz-bucket-region:", 20) == 0)
 		(void)sscanf(text + 20, " %38[a-z0-9-]", a->region);
+	if (strncasecmp(text, "x-amz-version-id:", 17) == 0)
+		(void)sscanf(text + 17, " %1099s", a->call->version);
+	if (strncasecmp(text, "x-amz-delete-marker:", 20) == 0)
+		a->call->marker = strstr(text + 20, "true") != NULL;
+	if (strncasecmp(text, "date:", 5) == 0)
+		note_clock(a->s3, text + 5);
 	return size;
 }
 
@@ -195,7 +218,7 @@ sign_call(struct espl__s3 *s3, const struct espl__s3_call *call, const char *url
 		.url = url,
 		.headers = headers,
 		.keys = &s3->keys,
-		.utc = (int64_t)time(NULL) };
+		.utc = (int64_t)time(NULL) + s3->ahead_s };
 	uint32_t count = 0;
 	espl_status status;
 
@@ -262,6 +285,45 @@ set_call(CURL *easy, struct espl__s3_call *call, const char *url, struct curl_sl
 	return bad;
 }
 
+/* "16 minutes behind that" */
+static const char *
+format_ahead(const struct espl__s3 *s3, char text[80])
+{
+	long long ahead_s = s3->ahead_s, size = llabs(ahead_s);
+
+	if (ahead_s == 0)
+		(void)snprintf(text, 80, "not that");
+	else
+		(void)snprintf(text, 80, "%lld %s %s that", size >= 120 ? size / 60 : size,
+		    size >= 120 ? "minutes" : "s", ahead_s > 0 ? "behind" : "ahead of");
+	return text;
+}
+
+/* ESPL_E_BUSY: worth another try. */
+static espl_status
+explain_skew(const struct espl__s3 *s3, const char *why, struct espl__diag *diag)
+{
+	char ahead[80];
+	espl_status status =
+	    espl__fail(diag, ESPL_E_BUSY, "%s: the clock of this machine is %s of the store: %s",
+		s3->name, format_ahead(s3, ahead), why);
+
+	espl__hint(diag, "set the clock, for example with `timedatectl set-ntp true`");
+	return status;
+}
+
+static int
+is_locked(const char *why)
+{
+	static const char *const words[] = { "Content-MD5", "x-amz-sdk-checksum-algorithm",
+		"Object Lock", "object lock", "ObjectLock" };
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strstr(why, words[i]) != NULL)
+			return 1;
+	return 0;
+}
+
 /* ESPL_E_BUSY: worth another try. */
 static espl_status
 explain_failure(const struct espl__s3 *s3, const struct espl__s3_call *call,
@@ -271,12 +333,21 @@ explain_failure(const struct espl__s3 *s3, const struct espl__s3_call *call,
 	long status = call->status;
 
 	espl__s3_why(status, text, why, sizeof why);
+	if (espl__s3_is_skew(text))
+		return explain_skew(s3, why, diag);
 	if (espl__s3_again(status, text))
 		return espl__fail(diag, ESPL_E_BUSY, "%s: %s", s3->name, why);
 	if (answer->region[0] != '\0' && strcmp(answer->region, s3->region) != 0)
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    "bucket '%s' is in region '%s', not in '%s': set store.region", s3->bucket,
 		    answer->region, s3->region);
+	if (is_locked(why)) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "bucket '%s' refuses an object: %s",
+		    s3->bucket, why);
+		espl__hint(diag,
+		    "it has Object Lock, which keeps what is deleted: use a bucket without");
+		return ESPL_E_CONFIG;
+	}
 	if (strncmp(why, "NoSuchBucket", 12) == 0)
 		return espl__fail(diag, ESPL_E_CONFIG, "there is no bucket '%s' (%s)", s3->bucket,
 		    why);
@@ -301,6 +372,8 @@ try_call(struct espl__s3 *s3, struct espl__s3_call *call, const char *url, struc
 
 	call->status = 0;
 	call->total = 0;
+	call->version[0] = '\0';
+	call->marker = 0;
 	espl__buf_clear(&call->body);
 	if (status == ESPL_OK && (easy == NULL || set_call(easy, call, url, list, &answer, why)))
 		status = espl__fail(diag, ESPL_E_REMOTE, "libcurl takes no request");
@@ -314,7 +387,7 @@ try_call(struct espl__s3 *s3, struct espl__s3_call *call, const char *url, struc
 		else if (result != CURLE_OK)
 			status = espl__fail(diag, ESPL_E_BUSY, "%s: %s", s3->name,
 			    why[0] != '\0' ? why : curl_easy_strerror(result));
-		else if (call->status == call->pass)
+		else if (call->status == call->pass && !espl__s3_again(call->status, text))
 			;
 		else if (call->status / 100 != 2)
 			status = explain_failure(s3, call, &answer, text, diag);
@@ -332,6 +405,36 @@ try_call(struct espl__s3 *s3, struct espl__s3_call *call, const char *url, struc
 	curl_slist_free_all(list);
 	curl_easy_cleanup(easy);
 	return status;
+}
+
+void
+espl__s3_look(struct espl__s3 *s3)
+{
+	struct espl__s3_call call = { .method = "GET", .key = "", .query = "versioning=" };
+	struct espl__diag ignored = ESPL__DIAG_INIT;
+	char *url;
+
+	if (s3->looked != 0 && espl__tick() - s3->looked < LOOK_PAUSE)
+		return;
+	url = make_url(s3, &call);
+	(void)try_call(s3, &call, url, &ignored);
+	s3->looked = espl__tick();
+	espl__buf_free(&call.body);
+	free(url);
+}
+
+const char *
+espl__s3_clock(struct espl__s3 *s3, char text[120])
+{
+	char ahead[80];
+
+	if (s3->ahead_s == 0 || s3->off_told)
+		return NULL;
+	s3->off_told = 1;
+	(void)snprintf(text, 120,
+	    "the clock of this machine is %s of the store, whose time is used",
+	    format_ahead(s3, ahead));
+	return text;
 }
 
 espl_status
@@ -352,6 +455,8 @@ espl__s3_ask(struct espl__s3 *s3, struct espl__s3_call *call, struct espl__diag 
 		status = try_call(s3, call, url, diag);
 		if (call->sunk > before)
 			i = 0;
+		if (strcmp(call->method, "PUT") == 0 && call->version[0] != '\0')
+			s3->versioned = 1;
 		if (status == ESPL_E_BUSY &&
 		    strstr(espl__buf_text(&call->body), "xpired") != NULL) {
 			(void)pthread_mutex_lock(&s3->lock);

@@ -12,7 +12,15 @@ struct espl__s3 {
 	struct espl__aws_keys keys;
 	int known;
 	volatile int stop;
+	volatile int versioned; /* what is deleted without its version stays, and is paid for */
+	volatile int unpurged;  /* and the keys may not delete versions */
+	/* s that the clock of the store is ahead of ours: its answers say so, and it refuses
+	 * signatures of another time. */
+	volatile int64_t ahead_s;
+	volatile int64_t looked; /* tick of the last answer that said so; 0: none did */
+	volatile int off_told;   /* that the clocks differ */
 };
+#define ESPL__S3_VERSION 1100
 struct espl__s3_call {
 	const char *method, *key; /* key "": of the bucket */
 	const char *query;        /* percent-encoded; NULL none */
@@ -28,7 +36,9 @@ struct espl__s3_call {
 	uint64_t sunk;
 	int spilled; /* the sink wants no more */
 	long status;
-	uint64_t total; /* of Content-Range */
+	uint64_t total;                 /* of Content-Range */
+	char version[ESPL__S3_VERSION]; /* of the object, or of its delete marker; "" none */
+	int marker;                     /* it is a delete marker */
 	struct espl__buf body;
 };
 /* libcurl, and the first keys. */

@@ -65,12 +65,26 @@ espl__s3_why(long status, const char *body, char *to, size_t room)
 }
 
 int
+espl__s3_is_skew(const char *body)
+{
+	static const char *const texts[] = { "<Code>RequestTimeTooSkewed<", "not yet valid",
+		"Signature not yet current", "Signature expired" };
+
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+		if (strstr(body, texts[i]) != NULL)
+			return 1;
+	return 0;
+}
+
+int
 espl__s3_again(long status, const char *body)
 {
 	static const char *const codes[] = { "<Code>ExpiredToken<", "has expired",
 		"<Code>RequestExpired<", "<Code>RequestTimeout<", "<Code>BadDigest<",
 		"<Code>ConditionalRequestConflict<", "<Code>OperationAborted<" };
 
+	if (espl__s3_is_skew(body))
+		return 1;
 	/* 409: another request for the same key was under way. */
 	if (status == 0 || status == 408 || status == 409 || status == 429 || status >= 500)
 		return status != 501;

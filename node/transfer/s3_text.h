@@ -10,6 +10,8 @@ int espl__xml_text(const char **at, const char *name, char *to, size_t room);
 void espl__crc_text(uint32_t crc, char to[9]);
 /* "SlowDown: Please reduce your request rate", or "HTTP status 503". */
 void espl__s3_why(long status, const char *body, char *to, size_t room);
+/* Was it refused because the clocks differ? */
+int espl__s3_is_skew(const char *body);
 /* Is it worth another request, with a new signature? */
 int espl__s3_again(long status, const char *body);
 #endif

@@ -7,6 +7,7 @@ For tests, under /_/ and without signature: GET state; POST rules [...] and sett
 "op" as in `Handler.name_of`, or "all"; "do" is "error CODE STATUS", "expired", "cut before", "cut after", "half", "garbage",
 "slow S", or "kill before" and "kill after": the process whose number is in the file `pidfile`."""
 import base64
+import calendar
 import functools
 import hashlib
 import http.server
@@ -27,7 +28,12 @@ SETTINGS = {
     "region": "eu-central-1", "keys": "AKIDTEST:secret-of-test", "bucket": "pears", "account": "123456789012",
     "theirs": "theirs",          # a bucket of another account
     "elsewhere": "elsewhere",    # a bucket in us-west-2
-    "seed": 1, "faults": 0.0, "part_least": 5 << 20, "pidfile": "", "port": 0, "host": "127.0.0.1", "checksums": 1, "page": 7, "lifetime": 604800,
+    "seed": 1, "faults": 0.0, "part_least": 5 << 20, "pidfile": "", "port": 0, "host": "127.0.0.1", "checksums": 1,
+    "page": 7, "lifetime": 604800,
+    "versioning": "",            # "Enabled" or "Suspended"
+    "deny": "",                  # operations that the keys may not do, with commas between them
+    "lock": 0,                   # 1: a bucket with Object Lock
+    "ahead": 0,                  # seconds that its clock is ahead of that of this machine
 }
 CRC = []
 for byte in range(256):
@@ -82,6 +88,7 @@ class Store:
         self.lock = threading.RLock()
         self.set = dict(SETTINGS)
         self.objects, self.uploads, self.counts, self.rules, self.log = {}, {}, {}, [], []
+        self.versions = {}           # of each key, the oldest first: (id, body); the body of a delete marker is None
         self.most, self.now = 0, 0
         self.change(settings)
         self.random = random.Random(int(self.set["seed"]))
@@ -96,8 +103,38 @@ class Store:
             key, secret, *more = one.split(":")
             self.keys[key] = (secret, more[0] if more else None, float(more[1]) if len(more) > 1 else None)
 
+    def add_version(self, key, body):
+        """A new object, or (None) a delete marker; the headers of the answer."""
+        how, here = self.set["versioning"], self.versions.setdefault(key, [])
+        name = os.urandom(8).hex() if how == "Enabled" else "null"
+        if name == "null":
+            here[:] = [one for one in here if one[0] != "null"]
+        if body is not None or how:
+            here.append((name, body))
+        self.show(key)
+        return {"x-amz-version-id": name} if how else {}
+
+    def remove_version(self, key, name):
+        found = [one for one in self.versions.get(key, []) if one[0] == name]
+        self.versions[key] = [one for one in self.versions.get(key, []) if one[0] != name]
+        self.show(key)
+        return {"x-amz-version-id": name, **({"x-amz-delete-marker": "true"} if found and found[0][1] is None else {})}
+
+    def show(self, key):
+        """What a request without a version sees."""
+        here = self.versions[key]
+        self.objects.pop(key, None)
+        if here and here[-1][1] is not None:
+            self.objects[key] = here[-1][1]
+        if not here:
+            del self.versions[key]
+
+    def time(self):
+        return time.time() + int(self.set["ahead"])
+
     def report(self):
-        return {"counts": self.counts, "uploads": len(self.uploads), "at_once": self.most,
+        return {"versions": sum(map(len, self.versions.values())),
+                "counts": self.counts, "uploads": len(self.uploads), "at_once": self.most,
                 "objects": {key: len(value) for key, value in self.objects.items()}, "faults": self.log}
 
     def fault_of(self, op):
@@ -144,13 +181,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def name_of(self, key, query):
         if not key:
+            if "versioning" in query:
+                return "GetVersioning"
             return "ListUploads" if "uploads" in query else "ListObjects" if "list-type" in query else "HeadBucket"
         if self.command == "PUT":
             return "UploadPart" if "uploadId" in query else "PutObject"
         if self.command == "POST":
             return "CreateUpload" if "uploads" in query else "CompleteUpload"
         if self.command == "DELETE":
-            return "AbortUpload" if "uploadId" in query else "DeleteObject"
+            return "AbortUpload" if "uploadId" in query else "DeleteVersion" if "versionId" in query else "DeleteObject"
         return "GetObject"
 
     def kill(self):
@@ -190,17 +229,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if do == "expired" and "X-Amz-Signature" in query:
                 raise Failed("AccessDenied", 403, "Request has expired")
             if "X-Amz-Signature" in query:
-                sigv4.verify_url(self.command, path, pairs, headers, store.keys, store.set["region"], time.time())
+                sigv4.verify_url(self.command, path, pairs, headers, store.keys, store.set["region"], store.time())
                 if op == "PutObject" and "if-none-match" not in query["X-Amz-SignedHeaders"].split(";"):
                     raise Failed("AccessDenied", 403, "this URL could overwrite what is there")
                 if int(query["X-Amz-Expires"]) > store.set["lifetime"]:
                     raise Failed("AccessDenied", 403, "this URL would live too long")
             else:
+                self.check_clock(headers)
                 sigv4.verify(self.command, path, pairs, headers, body, store.keys, store.set["region"], ("s3",),
-                             time.time(), 900)
+                             store.time(), 900)
                 if "x-amz-content-sha256" not in headers:
                     raise Failed("InvalidRequest", 400, "Missing required header for this request: x-amz-content-sha256")
             self.find_bucket(bucket, headers)
+            if op in store.set["deny"].split(","):
+                raise Failed("AccessDenied", 403, "User: me is not authorized to perform: s3:" + op)
             with store.lock:
                 status, answer, more = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", op).lower())(
                     "%s/%s" % (bucket, key), {k: v for k, v in query.items() if not k.startswith("X-Amz-")}, headers, body)
@@ -238,6 +280,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if headers.get("x-amz-expected-bucket-owner", store.set["account"]) != store.set["account"]:
             raise Failed("AccessDenied", 403, "Access Denied")
 
+    def check_clock(self, headers):
+        try:
+            seconds = calendar.timegm(time.strptime(headers.get("x-amz-date", ""), "%Y%m%dT%H%M%SZ"))
+        except ValueError:
+            return  # verify refuses it
+        if abs(self.store.time() - seconds) > 900:
+            raise Failed("RequestTimeTooSkewed", 403, "The difference between the request time and the current time is too large.")
+
+    def date_time_string(self, timestamp=None):
+        return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.store.time()))
+
     def check_sum(self, headers, body):
         sent = headers.get("x-amz-checksum-crc32c")
         if sent is not None and not self.store.set["checksums"]:
@@ -252,24 +305,36 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.check_sum(headers, body)
         if headers.get("if-none-match") == "*" and key in self.store.objects:
             raise Failed("PreconditionFailed", 412, "At least one of the pre-conditions you specified did not hold")
-        self.store.objects[key] = body
-        return 200, b"", {"ETag": '"%s"' % hashlib.md5(body).hexdigest()}
+        if self.store.set["lock"]:
+            raise Failed("InvalidRequest", 400, "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with "
+                         "Object Lock parameters")
+        return 200, b"", {"ETag": '"%s"' % hashlib.md5(body).hexdigest(), **self.store.add_version(key, body)}
 
     def get_object(self, key, _, headers, __):
+        here = self.store.versions.get(key, [])
+        version = {"x-amz-version-id": here[-1][0]} if here and self.store.set["versioning"] else {}
         if key not in self.store.objects:
-            raise Failed("NoSuchKey", 404, "The specified key does not exist.")
+            raise Failed("NoSuchKey", 404, "The specified key does not exist.",
+                         {**version, **({"x-amz-delete-marker": "true"} if here else {})})
         body = self.store.objects[key]
         found = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
         if not found:
-            return 200, body, {}
+            return 200, body, version
         first, last = int(found[1]), min(int(found[2] or len(body)), len(body) - 1)
         if first >= len(body):
             raise Failed("InvalidRange", 416)
-        return 206, body[first:last + 1], {"Content-Range": "bytes %d-%d/%d" % (first, last, len(body))}
+        return 206, body[first:last + 1], {"Content-Range": "bytes %d-%d/%d" % (first, last, len(body)), **version}
+
+    def get_versioning(self, *_):
+        how = self.store.set["versioning"]
+        return 200, ("<VersioningConfiguration>%s</VersioningConfiguration>" % ("<Status>%s</Status>" % how if how else "")).encode(), {}
 
     def delete_object(self, key, *_):
-        self.store.objects.pop(key, None)
-        return 204, b"", {}
+        more = self.store.add_version(key, None)
+        return 204, b"", {**more, **({"x-amz-delete-marker": "true"} if more else {})}
+
+    def delete_version(self, key, query, *_):
+        return 204, b"", self.store.remove_version(key, query["versionId"])
 
     def create_upload(self, key, _, headers, __):
         name = "up/%s+=" % os.urandom(6).hex()
@@ -306,9 +371,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 raise Failed("InvalidPart", 400, "A part has another ETag or checksum")
             if int(number) < len(given) and len(parts[int(number)][2]) < self.store.set["part_least"]:
                 raise Failed("EntityTooSmall", 400, "Your proposed upload is smaller than the minimum allowed size")
-        self.store.objects[key] = b"".join(parts[n][2] for n in sorted(parts))
+        more = self.store.add_version(key, b"".join(parts[n][2] for n in sorted(parts)))
         del self.store.uploads[query["uploadId"]]
-        return 200, b"\n <CompleteMultipartUploadResult><ETag>&quot;x-2&quot;</ETag></CompleteMultipartUploadResult>", {}
+        return 200, b"\n <CompleteMultipartUploadResult><ETag>&quot;x-2&quot;</ETag></CompleteMultipartUploadResult>", more
 
     def abort_upload(self, key, query, *_):
         self.upload_of(key, query)
