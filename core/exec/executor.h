@@ -87,6 +87,7 @@ struct espl__lease_info {
 	uint32_t offer;
 	espl_node_state state;
 	espl_money max_price_hour;
+	const char *machine; /* that it is on; NULL unknown */
 };
 uint32_t espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
 /* The gangs of a run that lost its driver, as recorded in the journal. */

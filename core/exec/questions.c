@@ -158,6 +158,8 @@ espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uin
 			list[n].offer = x->fleet.live[i]->offer;
 			list[n].state = x->fleet.live[i]->state;
 			list[n].max_price_hour = x->fleet.live[i]->max_price_hour;
+			list[n].machine =
+			    espl__machine_at(&x->fleet, x->fleet.live[i]->id)->machine;
 		}
 	}
 	return n;

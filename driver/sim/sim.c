@@ -61,23 +61,6 @@ outcome_due(struct espl__sim *sim, uint64_t number)
 	sim->jobs[number] = NULL;
 }
 
-static void
-lose_gpus(struct espl__sim *sim, const struct espl__sim_fault *fault)
-{
-	uint32_t count = sim->offers[sim->leases[fault->node].offer].terms.gpus;
-	uint32_t from = fault->gpu == ESPL_ANY ? 0 : fault->gpu,
-		 to = fault->gpu == ESPL_ANY ? count : fault->gpu + 1;
-
-	for (uint32_t i = from; i < to && i < count; i++) {
-		struct espl__event *e = espl__sim_add_event(sim, ESPL__EV_GPU);
-
-		e->as.gpu.what = ESPL__GPU_ASIDE;
-		e->as.gpu.id = fault->node;
-		e->as.gpu.number = i;
-		e->as.gpu.text = "a fault in the script";
-	}
-}
-
 /* What its gangs do from now on becomes known at the end (espl__sim_gang_due). */
 static void
 cut_node(struct espl__sim *sim, uint32_t number)
@@ -140,7 +123,7 @@ fault_due(struct espl__sim *sim, uint64_t number)
 	if (fault->kind == ESPL__FAULT_GPU_LOST) {
 		if (sim->leases[fault->node].state >=
 		    ESPL_NODE_READY) /* booting makes all of them good */
-			lose_gpus(sim, fault);
+			espl__sim_lose_gpus(sim, fault->node, fault->gpu);
 		return;
 	}
 	if (notice < 0)
@@ -157,7 +140,10 @@ handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_READY:
 	case ESPL__DUE_NOTICE:
 	case ESPL__DUE_EXPIRY:
+	case ESPL__DUE_TAKEN:
+	case ESPL__DUE_WAITED:
 	case ESPL__DUE_ENDED: espl__sim_lease_due(sim, due); break;
+	case ESPL__DUE_SUPPLY: espl__sim_serve(sim, (uint32_t)due->ref); break;
 	case ESPL__DUE_REACH: join_node(sim, due->ref, due->mark); break;
 	case ESPL__DUE_PRICE: espl__sim_price_due(sim, due->ref); break;
 	case ESPL__DUE_LOG: espl__sim_log_due(sim, due->ref); break;
@@ -168,6 +154,15 @@ handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 		espl__sim_add_event(sim, ESPL__EV_EXPERIMENT)->as.number = due->ref;
 		break;
 	}
+}
+
+/* Refused, or about to be: nothing comes of it. */
+static int
+is_barren(const struct espl__sim_due *due)
+{
+	return (due->type == ESPL__DUE_ENDED &&
+		   (due->mark == ESPL_BY_CAPACITY || due->mark == ESPL_BY_QUOTA)) ||
+	    due->type == ESPL__DUE_WAITED || due->type == ESPL__DUE_SUPPLY;
 }
 
 static espl_status
@@ -204,7 +199,7 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 	while ((top = espl__sim_heap_top(&sim->heap)) != NULL && top->at <= sim->now) {
 		struct espl__sim_due due = espl__sim_heap_take(&sim->heap);
 
-		if (due.type != ESPL__DUE_ENDED || due.mark != ESPL_BY_CAPACITY)
+		if (!is_barren(&due))
 			sim->barren_from = sim->now;
 		handle_due(sim, &due);
 	}

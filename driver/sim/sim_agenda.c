@@ -3,6 +3,7 @@
  */
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -160,4 +161,19 @@ espl__sim_alive(const struct espl__sim *sim, uint64_t lease)
 	ESPL__CHECK(sim, SIM);
 	return lease < sim->lease_count && sim->leases[lease].state != 0 &&
 	    sim->leases[lease].state != ESPL_NODE_ENDED;
+}
+
+const char *
+espl__sim_machine_name(const struct espl__sim *sim, uint32_t offer, uint32_t number,
+    char room[ESPL__SIM_NAME])
+{
+	const struct espl_offer *terms;
+
+	ESPL__CHECK(sim, SIM);
+	if (number == ESPL_ANY)
+		return "";
+	terms = &sim->offers[offer].terms;
+	(void)snprintf(room, ESPL__SIM_NAME, "%.70s-%.70s-%u", terms->name, terms->market,
+	    (unsigned)number);
+	return room;
 }

@@ -65,6 +65,8 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *from)
 		offer = &sim->offers[sim->offer_count];
 		memset(offer, 0, sizeof *offer);
 		offer->first = ESPL_NONE;
+		offer->supply.machines = ESPL_ANY;
+		offer->supply_at = ESPL_NEVER;
 		terms.number = sim->offer_count++;
 	} else {
 		terms.number = offer->terms.number;
@@ -98,6 +100,23 @@ on_interruptions(const struct espl_cloud_events *events, const char *name, const
 	if (count > 0)
 		memcpy(offer->log, log, count * sizeof *log);
 	offer->log_count = count;
+	return ESPL_OK;
+}
+
+static espl_status
+on_supply(const struct espl_cloud_events *events, const char *name, const char *market,
+    const struct espl_supply *supply)
+{
+	struct espl__sim *sim = events->ctx;
+	struct espl__sim_offer *offer = find_offer(sim, name, market);
+
+	if (offer == NULL)
+		return ESPL_E_UNKNOWN;
+	if (supply->machines == ESPL_ANY || supply->wait < 0 || !(supply->taken_s >= 0) ||
+	    (supply->taken_s > 0 && !(supply->free_s > 0)))
+		return ESPL_E_REJECTED;
+	memcpy(&offer->supply, supply,
+	    supply->size < sizeof offer->supply ? supply->size : sizeof offer->supply);
 	return ESPL_OK;
 }
 
@@ -181,7 +200,8 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 		.prices = on_prices,
 		.node = on_node,
 		.done = on_done,
-		.interruptions = on_interruptions };
+		.interruptions = on_interruptions,
+		.supply = on_supply };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const struct espl__section *cloud = &sim->config->cloud;
 	const struct espl_cloud_ops *ops;
@@ -216,6 +236,8 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 	for (uint32_t i = 0; i < sim->offer_count && status == ESPL_OK; i++)
 		if (sim->offers[i].price_count > 0)
 			sort_prices(&sim->offers[i]);
+	for (uint32_t i = 0; i < sim->offer_count && status == ESPL_OK; i++)
+		espl__sim_supply_begin(sim, i);
 	return status;
 }
 
@@ -317,8 +339,10 @@ void
 espl__sim_cloud_free(struct espl__sim *sim)
 {
 	ESPL__CHECK(sim, SIM);
-	for (uint32_t i = 0; i < sim->offer_count; i++)
+	for (uint32_t i = 0; i < sim->offer_count; i++) {
 		free(sim->offers[i].prices);
+		free(sim->offers[i].machines);
+	}
 	free(sim->offers);
 	espl__arena_free(&sim->arena);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/text.h"
 #include "config/schema.h"
+#include "model/ledger.h"
 #include "sim/sim_impl.h"
 
 /* clang-format off */
@@ -50,6 +51,13 @@
                    .max = "1000000", .type = ESPL_OPT_REAL, .flags = ESPL_OPT_REQUIRED }
 /* clang-format on */
 
+/* clang-format off */
+#define PROBABILITY { .name = "probability", .help = "share of the nodes that it strikes", \
+                      .fallback = "1", .min = "0", .max = "1", .type = ESPL_OPT_REAL }
+#define MACHINE  { .name = "machine", .help = "only this machine of the provider; default: all", \
+                   .type = ESPL_OPT_STRING }
+/* clang-format on */
+
 static const struct espl_option node_lost[] = { AT, THE_NODE };
 static const struct espl_option notice[] = { AT, THE_NODE,
 	{ .name = "notice",
@@ -68,11 +76,20 @@ static const struct espl_option gpu_lost[] = { AT, THE_NODE,
 	    .max = "1000000",
 	    .type = ESPL_OPT_INT } };
 static const struct espl_option slow_boot[] = { FACTOR, FROM, TO, OFFER };
-static const struct espl_option no_capacity[] = { FROM, TO, OFFER,
+static const struct espl_option no_capacity[] = { FROM, TO, OFFER, PROBABILITY,
 	{ .name = "retry_after",
 	    .help = "when the provider asks to try again; default: it does not say",
+	    .type = ESPL_OPT_SPAN },
+	{ .name = "reason",
+	    .help = "what the provider lacks, or that it refuses for good",
+	    .fallback = "capacity",
+	    .choices = "capacity|quota|refused",
+	    .type = ESPL_OPT_CHOICE } };
+static const struct espl_option boot_fails[] = { FROM, TO, OFFER, PROBABILITY, MACHINE,
+	{ .name = "after",
+	    .help = "time after the boot at which the node is given up; default: that of init",
 	    .type = ESPL_OPT_SPAN } };
-static const struct espl_option boot_fails[] = { FROM, TO, OFFER };
+static const struct espl_option no_notice[] = { FROM, TO, OFFER, PROBABILITY };
 static const struct espl_option strikes_once[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO };
 static const struct espl_option not_a_number[] = { TRIAL, ITERATION, TIMES("0"), FROM, TO,
 	{ .name = "metric", .help = "name of the metric; default: all", .type = ESPL_OPT_STRING } };
@@ -83,7 +100,13 @@ static const struct espl_option crash_rate[] = { { .name = "probability",
 						     .type = ESPL_OPT_REAL,
 						     .flags = ESPL_OPT_REQUIRED },
 	TRIAL, TIMES("0"), FROM, TO };
-static const struct espl_option slow[] = { FACTOR, TRIAL, NODE, FROM, TO };
+static const struct espl_option slow[] = { FACTOR, TRIAL, NODE, MACHINE, FROM, TO };
+static const struct espl_option bad_gpu[] = { FROM, TO, MACHINE, PROBABILITY,
+	{ .name = "gpu",
+	    .help = "number of the GPU on its node; default: all of them",
+	    .min = "0",
+	    .max = "1000000",
+	    .type = ESPL_OPT_INT } };
 static const struct espl_option stop[] = { AT };
 
 #define KIND(kind_, name_, table_) \
@@ -109,6 +132,8 @@ static const struct {
 	KIND(ESPL__FAULT_BAD_CHECKPOINT, "bad-checkpoint", strikes_once),
 	KIND(ESPL__FAULT_GPU_LOST, "gpu-lost", gpu_lost),
 	KIND(ESPL__FAULT_STOP, "stop", stop),
+	KIND(ESPL__FAULT_NO_NOTICE, "no-notice", no_notice),
+	KIND(ESPL__FAULT_BAD_GPU, "bad-gpu", bad_gpu),
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
@@ -139,12 +164,13 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 	else
 		espl__hint(diag,
 		    "the faults are node-lost, notice, at-risk, unreachable, slow-boot, "
-		    "no-capacity, boot-fails, trial-fails, trial-lost, nan, hang, crash-rate, "
-		    "slow, "
-		    "bad-checkpoint, "
-		    "gpu-lost, stop");
+		    "no-capacity, boot-fails, no-notice, bad-gpu, trial-fails, trial-lost, nan, "
+		    "hang, crash-rate, slow, bad-checkpoint, gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }
+
+/* As the choices of `reason`. */
+static const espl_reason reasons[] = { ESPL_BY_CAPACITY, ESPL_BY_QUOTA, ESPL__BY_REFUSAL };
 
 static void
 set_column(struct espl__sim_fault *fault, const char *name, const struct espl_value *value)
@@ -161,6 +187,12 @@ set_column(struct espl__sim_fault *fault, const char *name, const struct espl_va
 		fault->notice = value->as.i;
 	else if (strcmp(name, "for") == 0)
 		fault->length = value->as.i;
+	else if (strcmp(name, "after") == 0)
+		fault->length = value->as.i;
+	else if (strcmp(name, "reason") == 0)
+		fault->reason = reasons[value->as.i];
+	else if (strcmp(name, "machine") == 0)
+		fault->machine = espl__strdup(value->as.s);
 	else if (strcmp(name, "retry_after") == 0)
 		fault->retry_after = value->as.i;
 	else if (strcmp(name, "node") == 0)
@@ -217,7 +249,9 @@ add_fault(struct espl__sim_faults *faults, const struct espl__node *group, struc
 		.trial = ESPL_NONE,
 		.node = ESPL_NONE,
 		.iteration = ESPL_NONE,
-		.factor = 1.0 };
+		.factor = 1.0,
+		.probability = 1.0,
+		.reason = ESPL_BY_CAPACITY };
 	for (uint32_t i = 0; i < kinds[kind].count; i++)
 		set_column(fault, kinds[kind].options[i].name, &values->config.values[i]);
 	espl__values_free(values);
@@ -266,6 +300,7 @@ espl__sim_faults_free(struct espl__sim_faults *faults)
 	for (uint32_t i = 0; i < faults->count; i++) {
 		free(faults->list[i].offer);
 		free(faults->list[i].metric);
+		free(faults->list[i].machine);
 	}
 	free(faults->list);
 	*faults = (struct espl__sim_faults){ NULL, 0, 0 };
@@ -324,53 +359,62 @@ espl__sim_fault_boot(const struct espl__sim_faults *faults, const char *offer, e
 	return factor;
 }
 
-static const struct espl__sim_fault *
-strikes_offer(const struct espl__sim_faults *faults, enum espl__sim_fault_kind kind,
-    const char *offer, espl_time now)
+/* On this machine, if the fault is of one only. */
+static int
+is_machine(const struct espl__sim *sim, const struct espl__sim_fault *fault, uint64_t lease)
 {
-	for (uint32_t i = 0; i < faults->count; i++)
-		if (faults->list[i].kind == kind && in_force(&faults->list[i], now) &&
-		    (faults->list[i].offer == NULL || strcmp(faults->list[i].offer, offer) == 0))
-			return &faults->list[i];
+	const struct espl__sim_lease *l = &sim->leases[lease];
+	char name[ESPL__SIM_NAME];
+
+	return fault->machine == NULL ||
+	    strcmp(espl__sim_machine_name(sim, l->offer, l->machine, name), fault->machine) == 0;
+}
+
+/* Drawn for each lease and fault. */
+static int
+strikes_lease(const struct espl__sim *sim, uint32_t number, uint64_t lease)
+{
+	const struct espl__sim_fault *fault = &sim->faults.list[number];
+	struct espl__rng rng;
+
+	if (fault->probability >= 1.0)
+		return 1;
+	espl__sim_stream(&rng, espl__sim_key(sim->seed, "lease", 0, lease), ESPL__SIM_STRUCK,
+	    number);
+	return espl__rng_uniform(&rng) < fault->probability;
+}
+
+const struct espl__sim_fault *
+espl__sim_fault_lease(const struct espl__sim *sim, enum espl__sim_fault_kind kind, uint64_t lease)
+{
+	const char *offer = sim->offers[sim->leases[lease].offer].terms.name;
+
+	for (uint32_t i = 0; i < sim->faults.count; i++) {
+		const struct espl__sim_fault *fault = &sim->faults.list[i];
+
+		if (fault->kind == kind && in_force(fault, sim->now) &&
+		    (fault->offer == NULL || strcmp(fault->offer, offer) == 0) &&
+		    is_machine(sim, fault, lease) && strikes_lease(sim, i, lease))
+			return fault;
+	}
 	return NULL;
 }
 
-int
-espl__sim_fault_sold_out(const struct espl__sim_faults *faults, const char *offer, espl_time now)
-{
-	return strikes_offer(faults, ESPL__FAULT_NO_CAPACITY, offer, now) != NULL;
-}
-
-espl_span
-espl__sim_fault_retry(const struct espl__sim_faults *faults, const char *offer, espl_time now)
-{
-	const struct espl__sim_fault *fault =
-	    strikes_offer(faults, ESPL__FAULT_NO_CAPACITY, offer, now);
-
-	return fault != NULL ? fault->retry_after : 0;
-}
-
-int
-espl__sim_fault_no_boot(const struct espl__sim_faults *faults, const char *offer, espl_time now)
-{
-	return strikes_offer(faults, ESPL__FAULT_BOOT_FAILS, offer, now) != NULL;
-}
-
 double
-espl__sim_fault_slow(const struct espl__sim_faults *faults, const struct espl__sim_gang *gang,
-    espl_time now)
+espl__sim_fault_slow(const struct espl__sim *sim, const struct espl__sim_gang *gang)
 {
 	double factor = 1.0;
 
-	for (uint32_t i = 0; i < faults->count; i++) {
-		const struct espl__sim_fault *fault = &faults->list[i];
-		int here = fault->node == ESPL_NONE;
+	for (uint32_t i = 0; i < sim->faults.count; i++) {
+		const struct espl__sim_fault *fault = &sim->faults.list[i];
+		int here = fault->node == ESPL_NONE && fault->machine == NULL;
 
-		if (fault->kind != ESPL__FAULT_SLOW || !in_force(fault, now) ||
+		if (fault->kind != ESPL__FAULT_SLOW || !in_force(fault, sim->now) ||
 		    (fault->trial != ESPL_NONE && fault->trial != gang->trial))
 			continue;
 		for (uint32_t j = 0; j < gang->lease_count; j++)
-			here |= gang->leases[j] == fault->node;
+			here |= (fault->node == ESPL_NONE || gang->leases[j] == fault->node) &&
+			    is_machine(sim, fault, gang->leases[j]);
 		if (here)
 			factor *= fault->factor;
 	}

@@ -138,7 +138,7 @@ static void
 start_training(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 {
 	look_around(sim, gang);
-	gang->ratio *= espl__sim_fault_slow(&sim->faults, gang, sim->now);
+	gang->ratio *= espl__sim_fault_slow(sim, gang);
 	gang->iteration_s = espl__sim_iteration_s(sim, gang, gang->iteration + 1) * gang->ratio;
 	wait_until(sim, gang, ESPL__SIM_TRAINING, espl__sim_after(sim, delay + gang->iteration_s));
 }

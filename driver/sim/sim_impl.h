@@ -4,6 +4,7 @@
  * sim_agenda.c what is due and when, events for the executor, draws
  * sim_cloud.c  offers and prices, described by the cloud plugin
  * sim_lease.c  nodes: booting, ready, under notice, ended
+ * sim_supply.c machines that a provider has, which others want, too
  * sim_gang.c   gangs: starting, training, saving, ending
  * sim_train.c  where metrics come from: a C trainable in process, or recorded curves
  * sim_state.c  checkpoints of trainables that have state
@@ -34,6 +35,9 @@ enum espl__sim_due_type {
 	ESPL__DUE_NOTICE,    /* ref: lease: the provider wants it back */
 	ESPL__DUE_EXPIRY,    /* ref: lease: notice of its wall-time limit */
 	ESPL__DUE_ENDED,     /* ref: lease, mark: reason */
+	ESPL__DUE_SUPPLY,    /* ref: offer: one of its machines becomes free */
+	ESPL__DUE_WAITED,    /* ref: lease: it has waited for a machine long enough */
+	ESPL__DUE_TAKEN,     /* ref: lease: others want its machine */
 	ESPL__DUE_REACH,     /* ref: lease, mark: number of the fault that ends */
 	ESPL__DUE_PRICE,     /* ref: offer: its next record */
 	ESPL__DUE_LOG,       /* ref: offer: the next interruption of its log */
@@ -70,6 +74,17 @@ struct espl__sim_offer {
 	double hazard_hour;            /* in truth, which terms need not say; NaN: none */
 	uint32_t alive;                /* leases not ended */
 	uint64_t first;                /* list of them, ESPL_NONE: empty */
+	struct espl_supply supply;     /* machines ESPL_ANY: no end of them */
+	struct espl__sim_machine *machines;
+	uint32_t waiting;    /* leases that wait for a machine */
+	espl_time supply_at; /* DUE_SUPPLY that is due first; ESPL_NEVER: none */
+};
+/* One that the provider has: free, or in use by others, in turns, whoever leases it. */
+struct espl__sim_machine {
+	uint64_t lease;  /* ESPL_NONE: not ours */
+	espl_time until; /* when its present turn ends */
+	uint32_t turns;  /* before this one */
+	uint8_t taken;   /* in use by others */
 };
 struct espl__sim_lease {
 	espl_node_state state; /* 0: never asked for */
@@ -77,6 +92,8 @@ struct espl__sim_lease {
 	espl_money max_price_hour;
 	espl_time ends_at, cut_until; /* unreachable until then */
 	uint64_t before, after;       /* in the offer's list */
+	uint32_t machine;             /* ESPL_ANY: of an offer with no end of them, or it waits */
+	uint8_t waits;                /* for a machine */
 };
 
 /* ---- gangs --------------------------------------------------------------------------- */
@@ -153,19 +170,22 @@ enum espl__sim_fault_kind {
 	ESPL__FAULT_SLOW,
 	ESPL__FAULT_BAD_CHECKPOINT,
 	ESPL__FAULT_GPU_LOST,
-	ESPL__FAULT_STOP
+	ESPL__FAULT_STOP,
+	ESPL__FAULT_NO_NOTICE,
+	ESPL__FAULT_BAD_GPU
 };
 struct espl__sim_fault {
 	enum espl__sim_fault_kind kind;
 	uint32_t left; /* times it may still strike; ESPL_ANY: always */
 	espl_time at, from, to;
 	espl_span notice;                /* -1: the offer's */
-	espl_span length;                /* of a cut */
+	espl_span length;                /* of a cut, or of a boot in vain; 0: as an offer has it */
+	espl_reason reason;              /* of a refusal */
 	espl_span retry_after;           /* 0: unknown */
 	uint32_t gpu, zero;              /* ESPL_ANY: all of the node */
 	uint64_t trial, node, iteration; /* ESPL_NONE: any */
 	double factor, probability;
-	char *offer, *metric; /* NULL: any */
+	char *offer, *metric, *machine; /* NULL: any */
 };
 struct espl__sim_faults {
 	struct espl__sim_fault *list;
@@ -177,14 +197,14 @@ void espl__sim_faults_free(struct espl__sim_faults *);
 /* A fault of this kind that hits the gang at this iteration (counted), or NULL. */
 struct espl__sim_fault *espl__sim_fault_gang(struct espl__sim_faults *, enum espl__sim_fault_kind,
     const struct espl__sim_gang *, uint64_t iteration, espl_time now);
-/* Product of the factors of the slow-boot faults in force; whether an offer is sold out. */
+/* Product of the factors of the slow-boot faults in force. */
 double espl__sim_fault_boot(const struct espl__sim_faults *, const char *offer, espl_time now);
-int espl__sim_fault_sold_out(const struct espl__sim_faults *, const char *offer, espl_time now);
-espl_span espl__sim_fault_retry(const struct espl__sim_faults *, const char *offer, espl_time);
-int espl__sim_fault_no_boot(const struct espl__sim_faults *, const char *offer, espl_time now);
+struct espl__sim;
+/* A fault of this kind that hits the lease, its machine included; NULL: none. */
+const struct espl__sim_fault *espl__sim_fault_lease(const struct espl__sim *,
+    enum espl__sim_fault_kind, uint64_t lease);
 /* Factor on the length of an iteration. */
-double espl__sim_fault_slow(const struct espl__sim_faults *, const struct espl__sim_gang *,
-    espl_time now);
+double espl__sim_fault_slow(const struct espl__sim *, const struct espl__sim_gang *);
 
 /* ---- the world ----------------------------------------------------------------------- */
 
@@ -265,11 +285,18 @@ enum {
 	ESPL__SIM_INIT,
 	ESPL__SIM_HAZARD,
 	ESPL__SIM_RESIZE,
-	ESPL__SIM_LOG
+	ESPL__SIM_LOG,
+	ESPL__SIM_TAKEN,
+	ESPL__SIM_TURN,
+	ESPL__SIM_STRUCK
 };
 void espl__sim_stream(struct espl__rng *, uint64_t key, uint32_t what, uint64_t n);
 double espl__sim_draw(const struct espl_latency *, uint64_t key, uint32_t what, uint64_t n);
 uint64_t espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uint64_t id);
+#define ESPL__SIM_NAME 160u
+/* What the provider calls a machine of an offer; ESPL_ANY: "", they have no names. */
+const char *espl__sim_machine_name(const struct espl__sim *, uint32_t offer, uint32_t number,
+    char room[ESPL__SIM_NAME]);
 /* sim_cloud.c */
 espl_status espl__sim_describe(struct espl__sim *, struct espl__diag *);
 void espl__sim_tell_offers(struct espl__sim *); /* OFFERs, PRICEs so far, CLOUD */
@@ -286,6 +313,8 @@ void espl__sim_release(struct espl__sim *, uint64_t lease);
 void espl__sim_lease_due(struct espl__sim *, const struct espl__sim_due *);
 /* NOTICE now, the end `notice` later. */
 void espl__sim_lease_notice(struct espl__sim *, uint64_t lease, espl_span notice, espl_reason);
+/* Sets one of its GPUs aside, or all of them (ESPL_ANY). */
+void espl__sim_lose_gpus(struct espl__sim *, uint64_t lease, uint32_t gpu);
 /* ENDED now, gangs on it first. */
 void espl__sim_lease_end(struct espl__sim *, uint64_t lease, espl_reason);
 /* The price rose: ends every lease of the offer that does not pay it. */
@@ -293,6 +322,19 @@ void espl__sim_outbid(struct espl__sim *, uint32_t offer, espl_money usd_hour);
 /* A record of the log: each node of the offer with this probability. */
 void espl__sim_interrupt(struct espl__sim *, uint32_t offer, uint32_t number, double share);
 int espl__sim_alive(const struct espl__sim *, uint64_t lease);
+void espl__sim_serve(struct espl__sim *, uint32_t offer); /* those who wait */
+/* sim_supply.c */
+void espl__sim_supply_begin(struct espl__sim *, uint32_t offer);
+/* What becomes of a request: it is given a machine, if the offer has no end of them without one;
+ * waits for one; or is refused. */
+enum espl__sim_answer { ESPL__SIM_GIVEN = 1, ESPL__SIM_WAITS, ESPL__SIM_REFUSED };
+enum espl__sim_answer espl__sim_supply_ask(struct espl__sim *, uint64_t lease);
+/* Gives a machine to the first lease that waits, if one is free: its number, or ESPL_NONE. */
+uint64_t espl__sim_supply_next(struct espl__sim *, uint32_t offer);
+/* A resumed run's lease has the one of this name. */
+void espl__sim_supply_adopt(struct espl__sim *, uint64_t lease, const char *machine);
+void espl__sim_supply_tell(struct espl__sim *, uint64_t lease);   /* which one it is */
+void espl__sim_supply_return(struct espl__sim *, uint64_t lease); /* it ends */
 /* sim_gang.c */
 espl_status espl__sim_start(struct espl__sim *, const struct espl__effect *, struct espl__diag *);
 espl_status espl__sim_reply(struct espl__sim *, const struct espl__effect *, struct espl__diag *);

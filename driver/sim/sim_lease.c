@@ -1,8 +1,8 @@
 /* sim_lease.c - simulated nodes: requested, booting, ready, under notice, ended.
  *
- * Quotas, sold-out periods, market prices above the maximum price, random revocations and wall-time
- * limits are terms of the offer; everything else that happens to a node comes from the fault
- * script.
+ * Quotas, machines that others have, market prices above the maximum price, random revocations and
+ * wall-time limits are terms of the offer; everything else that happens to a node comes from the
+ * fault script.
  */
 #include <math.h>
 #include <string.h>
@@ -33,6 +33,7 @@ link_lease(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max
 		.offer = offer,
 		.max_price_hour = max_price_hour,
 		.ends_at = ESPL_NEVER,
+		.machine = ESPL_ANY,
 		.before = ESPL_NONE,
 		.after = o->first };
 	if (o->first != ESPL_NONE)
@@ -58,15 +59,24 @@ report_node(struct espl__sim *sim, uint64_t lease)
 static void
 report_retry(struct espl__sim *sim, uint64_t lease)
 {
-	const char *offer = sim->offers[sim->leases[lease].offer].terms.name;
-	espl_span after = espl__sim_fault_retry(&sim->faults, offer, sim->now);
+	const struct espl__sim_fault *fault =
+	    espl__sim_fault_lease(sim, ESPL__FAULT_NO_CAPACITY, lease);
 	struct espl__event *event;
 
-	if (after <= 0)
+	if (fault == NULL || fault->retry_after <= 0)
 		return;
 	event = espl__sim_add_event(sim, ESPL__EV_RETRY);
 	event->as.retry.lease = lease;
-	event->as.retry.after = after;
+	event->as.retry.after = fault->retry_after;
+}
+
+static void
+report_why(struct espl__sim *sim, uint64_t lease, const char *text)
+{
+	struct espl__event *why = espl__sim_add_event(sim, ESPL__EV_NODE_WHY);
+
+	why->as.node_why.lease = lease;
+	why->as.node_why.text = text;
 }
 
 /* A provider does not start a machine whose price is above the maximum. */
@@ -77,7 +87,7 @@ exceeds_price(const struct espl__sim_offer *o, espl_money max_price_hour)
 }
 
 static void
-request_lease(struct espl__sim *sim, uint64_t lease)
+begin_lease(struct espl__sim *sim, uint64_t lease)
 {
 	const struct espl_offer *terms = &sim->offers[sim->leases[lease].offer].terms;
 	double seconds = espl__sim_draw(terms->provision,
@@ -87,19 +97,43 @@ request_lease(struct espl__sim *sim, uint64_t lease)
 	espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_BOOT, lease, 0);
 }
 
+static void
+request_lease(struct espl__sim *sim, uint64_t lease)
+{
+	enum espl__sim_answer answer = espl__sim_supply_ask(sim, lease);
+
+	if (answer == ESPL__SIM_GIVEN)
+		begin_lease(sim, lease);
+	else if (answer == ESPL__SIM_REFUSED)
+		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
+}
+
+void
+espl__sim_serve(struct espl__sim *sim, uint32_t offer)
+{
+	uint64_t lease;
+
+	ESPL__CHECK(sim, SIM);
+	while ((lease = espl__sim_supply_next(sim, offer)) != ESPL_NONE)
+		begin_lease(sim, lease);
+}
+
 void
 espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max_price_hour)
 {
-	struct espl__sim_offer *o;
+	const struct espl__sim_fault *fault;
+	const struct espl__sim_offer *o;
 
 	ESPL__CHECK(sim, SIM);
 	ESPL__ASSERT(offer < sim->offer_count);
 	o = &sim->offers[offer];
 	link_lease(sim, lease, offer, max_price_hour);
+	fault = espl__sim_fault_lease(sim, ESPL__FAULT_NO_CAPACITY, lease);
 	if ((o->terms.nodes_max != ESPL_ANY && o->alive > o->terms.nodes_max) ||
-	    exceeds_price(o, max_price_hour) ||
-	    espl__sim_fault_sold_out(&sim->faults, o->terms.name, sim->now))
+	    exceeds_price(o, max_price_hour))
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
+	else if (fault != NULL)
+		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, fault->reason);
 	else
 		request_lease(sim, lease);
 }
@@ -119,15 +153,20 @@ finish_boot(struct espl__sim *sim, uint64_t lease)
 {
 	struct espl__sim_lease *l = &sim->leases[lease];
 	const struct espl_offer *terms = &sim->offers[l->offer].terms;
+	const struct espl__sim_fault *fails =
+	    espl__sim_fault_lease(sim, ESPL__FAULT_BOOT_FAILS, lease);
 	double seconds = espl__sim_draw(terms->init, espl__sim_key(sim->seed, "lease", 0, lease),
 	    ESPL__SIM_INIT, 0);
 
 	l->state = ESPL_NODE_BOOTING;
 	if (terms->lease_max > 0)
 		l->ends_at = espl__sim_after(sim, (double)terms->lease_max / 1e9);
+	espl__sim_supply_tell(sim, lease);
 	report_node(sim, lease);
 	seconds *= espl__sim_fault_boot(&sim->faults, terms->name, sim->now);
-	if (espl__sim_fault_no_boot(&sim->faults, terms->name, sim->now))
+	if (fails != NULL && fails->length > 0)
+		seconds = (double)fails->length / 1e9;
+	if (fails != NULL)
 		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_ENDED,
 		    lease, ESPL__BY_GIVING_UP);
 	else
@@ -135,14 +174,35 @@ finish_boot(struct espl__sim *sim, uint64_t lease)
 		    lease, 0);
 }
 
+void
+espl__sim_lose_gpus(struct espl__sim *sim, uint64_t lease, uint32_t gpu)
+{
+	uint32_t count = sim->offers[sim->leases[lease].offer].terms.gpus;
+	uint32_t from = gpu == ESPL_ANY ? 0 : gpu, to = gpu == ESPL_ANY ? count : gpu + 1;
+
+	ESPL__CHECK(sim, SIM);
+	for (uint32_t i = from; i < to && i < count; i++) {
+		struct espl__event *e = espl__sim_add_event(sim, ESPL__EV_GPU);
+
+		e->as.gpu.what = ESPL__GPU_ASIDE;
+		e->as.gpu.id = lease;
+		e->as.gpu.number = i;
+		e->as.gpu.text = "a fault in the script";
+	}
+}
+
 static void
 make_ready(struct espl__sim *sim, uint64_t lease)
 {
 	struct espl__sim_lease *l = &sim->leases[lease];
 	const struct espl_offer *terms = &sim->offers[l->offer].terms;
+	const struct espl__sim_fault *bad;
 
 	l->state = ESPL_NODE_READY;
 	report_node(sim, lease)->as.node.ends_at = l->ends_at;
+	bad = espl__sim_fault_lease(sim, ESPL__FAULT_BAD_GPU, lease);
+	if (bad != NULL)
+		espl__sim_lose_gpus(sim, lease, bad->gpu);
 	if (l->ends_at != ESPL_NEVER) {
 		espl_time notice = l->ends_at - terms->notice;
 
@@ -168,6 +228,9 @@ espl__sim_lease_notice(struct espl__sim *sim, uint64_t lease, espl_span notice, 
 	struct espl__sim_lease *l = &sim->leases[lease];
 
 	ESPL__CHECK(sim, SIM);
+	if (reason == ESPL_BY_PROVIDER && l->state == ESPL_NODE_READY &&
+	    espl__sim_fault_lease(sim, ESPL__FAULT_NO_NOTICE, lease) != NULL)
+		notice = 0;
 	if (l->state == ESPL_NODE_REQUESTED) {
 		espl__sim_lease_end(sim, lease, ESPL_BY_CAPACITY);
 	} else if (l->state == ESPL_NODE_BOOTING || (l->state == ESPL_NODE_READY && notice <= 0)) {
@@ -199,13 +262,13 @@ espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 		sim->leases[l->after].before = l->before;
 	o->alive--;
 	l->state = ESPL_NODE_ENDED;
-	if (reason == ESPL__BY_GIVING_UP) {
-		struct espl__event *why = espl__sim_add_event(sim, ESPL__EV_NODE_WHY);
-
-		why->as.node_why.lease = lease;
-		why->as.node_why.text = "fault script: boot-fails";
-	}
-	if (reason == ESPL_BY_CAPACITY)
+	espl__sim_supply_return(sim, lease);
+	espl__sim_serve(sim, l->offer);
+	if (reason == ESPL__BY_GIVING_UP)
+		report_why(sim, lease, "fault script: boot-fails");
+	else if (reason == ESPL__BY_REFUSAL)
+		report_why(sim, lease, "fault script: no-capacity, refused for good");
+	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
 		report_retry(sim, lease);
 	report_node(sim, lease)->as.node.reason = reason;
 }
@@ -290,6 +353,13 @@ espl__sim_lease_due(struct espl__sim *sim, const struct espl__sim_due *due)
 		if (l->state == ESPL_NODE_READY)
 			espl__sim_lease_notice(sim, due->ref, notice, ESPL_BY_PROVIDER);
 		break;
+	case ESPL__DUE_WAITED:
+		if (l->waits)
+			espl__sim_lease_end(sim, due->ref, ESPL_BY_CAPACITY);
+		break;
+	case ESPL__DUE_TAKEN:
+		espl__sim_lease_notice(sim, due->ref, notice, ESPL_BY_PROVIDER);
+		break;
 	case ESPL__DUE_EXPIRY:
 		if (l->state == ESPL_NODE_READY)
 			espl__sim_lease_notice(sim, due->ref, l->ends_at - sim->now,
@@ -310,10 +380,12 @@ espl__sim_adopt(struct espl__sim *sim, const struct espl__lease_info *info)
 	if (info->state == ESPL_NODE_REQUESTED) {
 		request_lease(sim, info->lease);
 	} else if (info->state == ESPL_NODE_BOOTING) {
+		espl__sim_supply_adopt(sim, info->lease, info->machine);
 		finish_boot(sim, info->lease);
 	} else {
 		const struct espl_offer *terms = &sim->offers[info->offer].terms;
 
+		espl__sim_supply_adopt(sim, info->lease, info->machine);
 		if (terms->lease_max > 0)
 			lease_at(sim, info->lease)->ends_at =
 			    espl__sim_after(sim, (double)terms->lease_max / 1e9);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/file.h"
+#include "model/ledger.h"
 #include "plugin/registry.h"
 #include "sim/sim_impl.h"
 #include "driver/worlds.h"
@@ -516,6 +517,203 @@ Test(sim, faults_strike_when_the_script_says)
 	is_node(&e[3], 0, ESPL_NODE_ENDED, ESPL_BY_FAULT);
 	cr_assert_eq(next(&b, 61, 1)->type, ESPL__EV_STOP);
 	is_node(next(&b, 71, 1), 2, ESPL_NODE_BOOTING, 0);
+	finish(&b);
+}
+
+/* START, the offers, CLOUD. */
+static void
+begin_with(struct bench *b, const char *sky, const char *faults, uint32_t offers)
+{
+	make(b, quadratic, sky, faults);
+	cr_assert_eq(next(b, 0, 2 + offers)[0].type, ESPL__EV_START);
+}
+
+static void
+release(struct bench *b, uint64_t lease)
+{
+	apply(b, &(struct espl__effect){ .type = ESPL__FX_RELEASE, .as.lease = lease });
+}
+
+/* BOOTING, and the name of the machine before it. */
+static void
+boots_on(struct bench *b, double at, uint64_t lease, const char *machine)
+{
+	const struct espl__event *e = next(b, at, 2);
+
+	cr_assert_eq(e[0].type, ESPL__EV_MACHINE);
+	cr_assert_eq(e[0].as.node_why.lease, lease);
+	cr_assert_str_eq(e[0].as.node_why.text, machine);
+	is_node(&e[1], lease, ESPL_NODE_BOOTING, 0);
+}
+
+#define TWO_MACHINES \
+	"cloud = { use = \"sim\"; offers = ( { name = \"big\"; gpus = 2; price = 1.0; " \
+	"provision = \"15s\"; init = \"5s\"; machines = 2; "
+
+Test(sim, requests_beyond_the_machines_are_refused)
+{
+	struct bench b;
+
+	begin_with(&b, TWO_MACHINES "} ); };\n", NULL, 1);
+	for (uint64_t i = 0; i < 3; i++)
+		acquire(&b, i, 0, 0);
+	is_node(next(&b, 0, 1), 2, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
+	(void)next(&b, 15, 4); /* both boot */
+	release(&b, 0);
+	is_node(next(&b, 15, 1), 0, ESPL_NODE_ENDED, ESPL_BY_USER);
+	acquire(&b, 3, 0, 0);
+	is_node(next(&b, 20, 1), 1, ESPL_NODE_READY, 0);
+	boots_on(&b, 30, 3, "big-on-demand-0"); /* the one that was returned */
+	finish(&b);
+}
+
+Test(sim, requests_wait_in_order_and_not_for_ever)
+{
+	struct bench b;
+
+	begin_with(&b, TWO_MACHINES "wait = \"1m\"; } ); };\n", NULL, 1);
+	for (uint64_t i = 0; i < 5; i++)
+		acquire(&b, i, 0, 0);
+	(void)next(&b, 15, 4);
+	(void)next(&b, 20, 2);
+	release(&b, 2); /* it waits, and does not have to */
+	release(&b, 1);
+	(void)next(&b, 20, 2);
+	boots_on(&b, 35, 3, "big-on-demand-1");
+	is_node(next(&b, 40, 1), 3, ESPL_NODE_READY, 0);
+	is_node(next(&b, 60, 1), 4, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
+	finish(&b);
+}
+
+/* Of all nodes of two machines that others want, too: how many are taken back, and refused. */
+static void
+play_market(uint64_t seed, const char *market, uint32_t *taken, uint32_t *refused)
+{
+	struct bench b;
+	char sky[400];
+	uint64_t lease = 0;
+
+	*taken = *refused = 0;
+	(void)snprintf(sky, sizeof sky,
+	    TWO_MACHINES "free_for = \"1h\"; taken_for = \"30m\"; %s } ); };\n", market);
+	prepare(&b);
+	cr_assert_eq(build(&b, quadratic, sky, NULL, seed), ESPL_OK);
+	(void)next(&b, 0, 3);
+	acquire(&b, lease++, 0, 0);
+	while (lease < 200) {
+		cr_assert_eq(b.world->ops->next(b.world, &b.round, &b.diag), ESPL_OK);
+		for (uint32_t i = 0; i < b.round.count; i++) {
+			const struct espl__event *e = &b.round.events[i];
+
+			if (e->type == ESPL__EV_TIMER ||
+			    (e->type == ESPL__EV_NODE && e->as.node.state == ESPL_NODE_READY &&
+				strstr(market, "spot") == NULL)) {
+				if (e->type == ESPL__EV_NODE)
+					release(&b, e->as.node.lease);
+			} else if (e->type != ESPL__EV_NODE ||
+			    e->as.node.state != ESPL_NODE_ENDED) {
+				continue;
+			} else {
+				*taken += e->as.node.reason == ESPL_BY_PROVIDER;
+				*refused += e->as.node.reason == ESPL_BY_CAPACITY;
+			}
+			if (e->type == ESPL__EV_TIMER)
+				acquire(&b, lease++, 0, 0);
+			else if (e->as.node.state == ESPL_NODE_ENDED)
+				apply(&b,
+				    &(struct espl__effect){ .type = ESPL__FX_TIMER,
+					.as.at = b.round.now + 600 * ESPL_SECOND });
+		}
+	}
+	finish(&b);
+}
+
+Test(sim, others_take_machines_of_an_offer_that_is_revocable)
+{
+	uint32_t taken, refused;
+
+	play_market(3, "market = \"spot\"; notice = \"1m\";", &taken, &refused);
+	cr_expect_gt(taken, 50, "%u", taken);
+	cr_expect_gt(refused, 10, "%u", refused);
+	play_market(3, "", &taken, &refused);
+	cr_expect_eq(taken, 0, "%u", taken);
+	cr_expect_gt(refused, 10, "%u", refused);
+}
+
+Test(sim, refusals_are_of_several_kinds)
+{
+	struct bench b;
+	const struct espl__event *e;
+
+	begin_with(&b, TWO_MACHINES "} ); };\n",
+	    "faults = ( { kind = \"no-capacity\"; reason = \"quota\"; to = \"10s\"; retry_after = "
+	    "\"7s\"; }, { kind = \"no-capacity\"; reason = \"refused\"; from = \"14s\"; } );\n",
+	    1);
+	acquire(&b, 0, 0, 0);
+	e = next(&b, 0, 2);
+	cr_assert_eq(e[0].type, ESPL__EV_RETRY);
+	cr_assert_eq(e[0].as.retry.after, S(7));
+	is_node(&e[1], 0, ESPL_NODE_ENDED, ESPL_BY_QUOTA);
+	apply(&b, &(struct espl__effect){ .type = ESPL__FX_TIMER, .as.at = S(14) });
+	cr_assert_eq(next(&b, 14, 1)->type, ESPL__EV_TIMER);
+	acquire(&b, 1, 0, 0);
+	e = next(&b, 14, 2);
+	cr_assert_eq(e[0].type, ESPL__EV_NODE_WHY);
+	is_node(&e[1], 1, ESPL_NODE_ENDED, ESPL__BY_REFUSAL);
+	finish(&b);
+}
+
+Test(sim, a_bad_machine_is_bad_whoever_leases_it)
+{
+	struct bench b;
+	const struct espl__event *e;
+
+	begin_with(&b, TWO_MACHINES "} ); };\n",
+	    "faults = ( { kind = \"boot-fails\"; machine = \"big-on-demand-0\"; after = \"60s\"; "
+	    "},\n"
+	    " { kind = \"bad-gpu\"; machine = \"big-on-demand-1\"; gpu = 1; },\n"
+	    " { kind = \"slow\"; machine = \"big-on-demand-1\"; factor = 3.0; } );\n",
+	    1);
+	acquire(&b, 0, 0, 0);
+	acquire(&b, 1, 0, 0);
+	(void)next(&b, 15, 4);
+	e = next(&b, 20, 2);
+	is_node(&e[0], 1, ESPL_NODE_READY, 0);
+	cr_assert_eq(e[1].type, ESPL__EV_GPU);
+	cr_assert_eq(e[1].as.gpu.id, 1);
+	cr_assert_eq(e[1].as.gpu.number, 1);
+	start(&b, 0, 0, 1, 1, 1, 0, 9);
+	cr_assert_eq(next(&b, 20, 1)->type, ESPL__EV_STARTED);
+	(void)is_report(next(&b, 20 + 2 + 12, 1), 0, 1);
+	finish(&b);
+	begin_with(&b, TWO_MACHINES "} ); };\n",
+	    "faults = ( { kind = \"boot-fails\"; machine = \"big-on-demand-0\"; after = \"60s\"; } "
+	    ");\n",
+	    1);
+	for (uint64_t lease = 0; lease < 2; lease++) {
+		double from = 75.0 * (double)lease;
+
+		acquire(&b, lease, 0, 0);
+		boots_on(&b, from + 15, lease, "big-on-demand-0");
+		e = next(&b, from + 75, 2);
+		cr_assert_eq(e[0].type, ESPL__EV_NODE_WHY);
+		is_node(&e[1], lease, ESPL_NODE_ENDED, ESPL__BY_GIVING_UP);
+	}
+	finish(&b);
+}
+
+Test(sim, a_notice_may_not_come)
+{
+	struct bench b;
+
+	begin_with(&b, TWO_MACHINES "market = \"spot\"; notice = \"1m\"; } ); };\n",
+	    "faults = ( { kind = \"notice\"; node = 0; at = \"30s\"; }, { kind = \"no-notice\"; } "
+	    ");\n",
+	    1);
+	acquire(&b, 0, 0, 0);
+	boots_on(&b, 15, 0, "big-spot-0");
+	is_node(next(&b, 20, 1), 0, ESPL_NODE_READY, 0);
+	is_node(next(&b, 30, 1), 0, ESPL_NODE_ENDED, ESPL_BY_PROVIDER);
 	finish(&b);
 }
 

@@ -41,6 +41,10 @@ enum {
 	COL_MEMORY,
 	COL_GPU_MEMORY,
 	COL_NODES_MAX,
+	COL_MACHINES,
+	COL_FREE_FOR,
+	COL_TAKEN_FOR,
+	COL_WAIT,
 	COL_COUNT
 };
 
@@ -162,7 +166,27 @@ static const struct espl_option columns[COL_COUNT] = { [COL_NAME] = { .name = "n
 	    .help = "maximum number of nodes of this offer; default: nodes_max of the cloud",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
-	    .max = "1000000" } };
+	    .max = "1000000" },
+	[COL_MACHINES] = { .name = "machines",
+	    .help = "number of machines that the provider has in truth, which policies do not "
+		    "know; default: as many as are requested",
+	    .type = ESPL_OPT_INT,
+	    .min = "0",
+	    .max = "100000" },
+	[COL_FREE_FOR] = { .name = "free_for",
+	    .help = "average time for which a machine can be had, before others take it",
+	    .type = ESPL_OPT_SPAN,
+	    .min = "1s" },
+	[COL_TAKEN_FOR] = { .name = "taken_for",
+	    .help = "average time for which others keep a machine; default: machines can always "
+		    "be had",
+	    .type = ESPL_OPT_SPAN,
+	    .min = "1s" },
+	[COL_WAIT] = { .name = "wait",
+	    .help = "time for which a request waits for a machine before it is refused",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s",
+	    .min = "0s" } };
 static const struct espl_option options[] = { [OPT_OFFERS] = { .name = "offers",
 						  .help = "list of offers, one group each",
 						  .type = ESPL_OPT_TABLE,
@@ -249,6 +273,13 @@ fill_offer(struct cloud_sim_offer *sold, const struct espl_value *cell,
 		o->nodes_max = (uint32_t)cell[COL_NODES_MAX].as.i;
 	else if (nodes_max->source != ESPL_UNSET)
 		o->nodes_max = (uint32_t)nodes_max->as.i;
+	sold->supply = (struct espl_supply){ .size = (uint32_t)sizeof sold->supply,
+		.machines = cell[COL_MACHINES].source != ESPL_UNSET
+		    ? (uint32_t)cell[COL_MACHINES].as.i
+		    : ESPL_ANY,
+		.free_s = espl_seconds(cell[COL_FREE_FOR].as.i),
+		.taken_s = espl_seconds(cell[COL_TAKEN_FOR].as.i),
+		.wait = cell[COL_WAIT].as.i };
 	if (cell[COL_FROM].source != ESPL_UNSET)
 		o->billed_from = ESPL_BILL_FROM_REQUEST + (espl_bill_start)cell[COL_FROM].as.i;
 	else
@@ -257,6 +288,24 @@ fill_offer(struct cloud_sim_offer *sold, const struct espl_value *cell,
 	if (cell[COL_REVOCABLE].source != ESPL_UNSET ? cell[COL_REVOCABLE].as.i != 0
 						     : strcmp(o->market, "spot") == 0)
 		o->flags |= ESPL_OFFER_REVOCABLE;
+}
+
+static espl_status
+check_supply(const struct cloud_sim_offer *sold, uint32_t row, struct espl_error *error)
+{
+	const struct espl_supply *s = &sold->supply;
+
+	if (s->machines == ESPL_ANY && (s->free_s > 0 || s->taken_s > 0 || s->wait > 0))
+		return espl_hint(error,
+		    blame_row(error, row,
+			"offer '%s' has free_for, taken_for or wait, but not machines",
+			sold->offer.name),
+		    "say how many machines there are: machines = 8");
+	if ((s->free_s > 0) != (s->taken_s > 0))
+		return blame_row(error, row,
+		    "offer '%s' has one of free_for and taken_for without the other",
+		    sold->offer.name);
+	return ESPL_OK;
 }
 
 static espl_status
@@ -298,7 +347,7 @@ check_offer(const struct cloud *cloud, uint32_t row, const struct espl_value *ce
 	if (o->lease_max > 0 && o->notice > o->lease_max)
 		return blame_row(error, row, "offer '%s': notice is longer than lease_max",
 		    o->name);
-	return ESPL_OK;
+	return check_supply(sold, row, error);
 }
 
 /* What the same machine costs on demand. */
@@ -626,6 +675,10 @@ cloud_sim_describe(void *self, const struct espl_cloud_events *events, struct es
 			    sold->prices, sold->price_count);
 		if (status == ESPL_OK)
 			status = describe_truth(sold, events);
+		if (status == ESPL_OK && sold->supply.machines != ESPL_ANY &&
+		    ESPL_KNOWS(struct espl_cloud_events, events, supply) && events->supply != NULL)
+			status = events->supply(events, sold->offer.name, sold->offer.market,
+			    &sold->supply);
 		if (status != ESPL_OK)
 			return espl_fail(error, status, "offer '%s' was rejected",
 			    sold->offer.name);

@@ -19,6 +19,7 @@ struct cloud_sim_offer {
 	struct espl_interruption *log; /* what of it is still to come */
 	uint32_t log_count;
 	double hazard_hour;                   /* at random; NaN: not configured */
+	struct espl_supply supply;            /* machines that there are in truth */
 	int priced;                           /* the configuration has a price */
 	char zone_seen[64], product_seen[64]; /* of the lines; "": none yet */
 };

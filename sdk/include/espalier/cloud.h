@@ -195,6 +195,16 @@ struct espl_interruption {
 	double share;
 }; /* frozen, 16 bytes */
 
+/* What a provider has of an offer; for simulations only, policies never see it. */
+struct espl_supply {
+	uint32_t size;
+	uint32_t machines; /* ANY: as many as are asked for */
+	/* How long a machine can be had, and then is in use by others, on average, in seconds
+	 * (exponential); taken_s 0: it can always be had. */
+	double free_s, taken_s;
+	espl_span wait; /* for so long a request waits for a machine; 0: it is refused at once */
+};
+
 /* host-owned, valid from start to destroy */
 struct espl_cloud_events {
 	uint32_t size, zero;
@@ -218,6 +228,10 @@ struct espl_cloud_events {
 	espl_status (*interruptions)(const struct espl_cloud_events *, const char *offer,
 	    const char *market, double rate_hour, const struct espl_interruption *log,
 	    uint32_t count);
+	/* Called from describe, for simulations: how many machines there are in truth.  NULL or
+	 * missing in hosts that do not simulate. */
+	espl_status (*supply)(const struct espl_cloud_events *, const char *offer,
+	    const char *market, const struct espl_supply *);
 };
 
 struct espl_argv_sink {
