@@ -15,9 +15,11 @@ struct espl__offer_record {
 	uint32_t refused;        /* leases in a row, since a node was ready last */
 	/* tries in a row that failed before a report from their node; their leases */
 	uint32_t failed, lost;
-	char *reason; /* of the last one */
+	espl_time failing_since; /* the first of these; NEVER: none */
+	char *reason;            /* of the last one */
 	uint8_t closed;
-	uint8_t hidden; /* from policies, until retry_at */
+	uint8_t hidden;   /* from policies, until retry_at */
+	uint8_t answered; /* an agent has joined from one of its machines */
 };
 
 struct espl__cluster {
@@ -40,7 +42,8 @@ struct espl__cluster {
 	uint32_t interrupted;      /* nodes that were interrupted since a trial saved or ended */
 	uint64_t interrupted_gang; /* id of the first gang to begin after the first of these */
 	espl_time interrupted_since;
-	double gpu_s; /* held, up to: */
+	espl_time clock_at; /* when a node has been in a state before READY for too long; NEVER */
+	double gpu_s;       /* held, up to: */
 	espl_time gpu_since;
 };
 
@@ -57,8 +60,6 @@ void espl__cluster_used(struct espl__exec *); /* a trial runs on its nodes */
 /* EV_CLOUD: the offers are known. */
 espl_status espl__cluster_cloud(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
-/* A new driver, which may forgive: the user may have fixed why offers failed. */
-void espl__cluster_resume(struct espl__exec *, int forgive);
 void espl__cluster_paid_off(struct espl__exec *); /* a trial saved or ended */
 /* EV_NODE_WHY: why this lease is about to end. */
 void espl__cluster_node_why(struct espl__exec *, uint64_t lease, const char *text);

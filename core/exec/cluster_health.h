@@ -10,6 +10,12 @@ void espl__cluster_fails(struct espl__exec *, const struct espl__machine *, enum
     const char *why);
 /* A trial reported from there. */
 void espl__cluster_works(struct espl__exec *, const struct espl__machine *);
-/* A new driver: every machine may be leased at once. */
-void espl__cluster_forgive_machines(struct espl__exec *);
+/* Until when the machine of this lease is avoided; NEVER: it is not. */
+espl_time espl__cluster_avoided_until(struct espl__exec *, const struct espl__machine *);
+/* The user holds the machine of this lease out, or gives it back. */
+void espl__cluster_drain(struct espl__exec *, struct espl__machine *, int on);
+int espl__cluster_is_drained(const struct espl__exec *, const struct espl__machine *);
+/* A new driver: nodes are as good as new, but what the user holds out stays out. */
+void espl__cluster_again(struct espl__exec *);
+void espl__cluster_forgive_machines(struct espl__exec *); /* they may be leased at once */
 #endif

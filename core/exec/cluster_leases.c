@@ -21,7 +21,8 @@ record_of(struct espl__exec *x, uint32_t offer)
 		x->cluster.records[x->cluster.record_count++] =
 		    (struct espl__offer_record){ .retry_at = ESPL_NEVER,
 			    .not_before = ESPL_NEVER,
-			    .refused_since = ESPL_NEVER };
+			    .refused_since = ESPL_NEVER,
+			    .failing_since = ESPL_NEVER };
 	}
 	return &x->cluster.records[offer];
 }
@@ -48,13 +49,17 @@ espl__lease_state(struct espl__exec *x, struct espl__machine *n, espl_node_state
 
 	ESPL__CHECK(n, MACHINE);
 	espl__ledger_state(x->ledger, n->pub.id, state, x->now);
-	if (state == ESPL_NODE_READY)
+	if (state == ESPL_NODE_READY) {
 		n->pub.ready_at = x->now;
+		r->answered = 1;
+	}
 	if (state == ESPL_NODE_READY && n->pub.id >= r->last_refused) { /* else asked for before */
 		r->refused = 0;
 		r->refused_since = ESPL_NEVER;
 	}
 	espl__machine_state(&x->fleet, n, state, gpus);
+	n->since = x->now;
+	espl__cluster_clock(x);
 	if (x->fleet.placeable_count > x->cluster.nodes_peak)
 		x->cluster.nodes_peak = x->fleet.placeable_count;
 }
@@ -66,9 +71,14 @@ espl__lease_proved(struct espl__exec *x, struct espl__machine *n)
 
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(n, MACHINE);
+	/* Where machines have names, one that works says nothing about the next that is leased
+	 * unless it is new: a bad one that comes back again and again is paused for longer. */
+	if (!n->proved || n->machine == NULL) {
+		r->failed = r->lost = 0;
+		r->failing_since = ESPL_NEVER;
+	}
 	n->proved = 1;
 	espl__cluster_works(x, n);
-	r->failed = r->lost = 0;
 }
 
 void
@@ -179,10 +189,11 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	x->cluster.offers_changed = 1;
 	last = is_last(x);
 	espl__lease_show_offers(x);
-	text = refused ? espl__strdup(r->reason)
-		       : espl__format("%u node%s of offer '%s' in a row failed before any trial on "
-				      "them reported: %s",
-			     (unsigned)r->lost, r->lost == 1 ? "" : "s", name, r->reason);
+	text = refused || r->lost == 0
+	    ? espl__strdup(r->reason)
+	    : espl__format("%u node%s of offer '%s' in a row failed before any trial on "
+			   "them reported: %s",
+		  (unsigned)r->lost, r->lost == 1 ? "" : "s", name, r->reason);
 	if (last)
 		espl__exec_interrupt(x, "%s", text);
 	else
@@ -220,6 +231,92 @@ count_interruption(struct espl__exec *x)
 		    (int)(REFUSED_MOST / ESPL_SECOND / 86400), (unsigned)c->interrupted);
 }
 
+/* Trials run on a machine of the offer. */
+static int
+is_working(const struct espl__exec *x, uint32_t offer)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+
+		if (n->pub.offer == offer && n->proved &&
+		    (n->pub.flags & (ESPL_NODE_QUARANTINED | ESPL_NODE_RETIRING)) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* The same for every machine of the offer: enough tries in a row have failed, and while one of its
+ * machines works, on as many different ones. */
+static int
+is_hopeless(const struct espl__exec *x, uint32_t offer, const struct espl__offer_record *r)
+{
+	return r->failed >= x->config->give_up &&
+	    (!is_working(x, offer) ||
+		espl__health_failed_since(&x->cluster.health, offer, r->failing_since) >=
+		    x->config->give_up);
+}
+
+/* Its machine was to be avoided, so the cloud has no other at present: while one works there is no
+ * hurry. */
+static void
+wait_for_another(struct espl__exec *x, const struct espl__machine *n, struct espl__offer_record *r)
+{
+	espl_time until = espl__cluster_avoided_until(x, n);
+
+	if (n->avoided && !r->closed && is_working(x, n->pub.offer) && until != ESPL_NEVER &&
+	    until > r->retry_at)
+		r->retry_at = until;
+}
+
+/* A machine besides this one can be had, as far as is known. */
+static int
+others_can_be_had(const struct espl__exec *x, const struct espl__machine *n)
+{
+	uint64_t nodes = 0;
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++)
+		if (x->fleet.live[i]->id != n->pub.id &&
+		    (x->fleet.live[i]->flags & (ESPL_NODE_QUARANTINED | ESPL_NODE_RETIRING)) == 0)
+			return 1;
+	if (n->avoided) /* the cloud had to take it, and it has failed again */
+		return 0;
+	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
+		if ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0)
+			nodes += x->fleet.offers[i]->nodes_max;
+	return n->machine != NULL || nodes > 1;
+}
+
+int
+espl__lease_unfit(struct espl__exec *x, struct espl__machine *n, const char *why)
+{
+	struct espl__offer_record *r = record_of(x, n->pub.offer);
+
+	ESPL__CHECK(x, EXEC);
+	ESPL__CHECK(n, MACHINE);
+	ESPL__ASSERT(n->live && n->unfit == NULL);
+	n->unfit = espl__arena_strdup(&x->fleet.arena, why);
+	if (r->failing_since == ESPL_NEVER)
+		r->failing_since = x->now;
+	espl__cluster_fails(x, n, ESPL__HEALTH_NODE, why);
+	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED | ESPL_NODE_RETIRING, 0);
+	espl__cluster_show_node(x, n, why);
+	x->cluster.dirty = 1;
+	espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu%s%s%s is set aside: %s",
+	    (unsigned long long)n->pub.id, n->host != NULL ? " (" : "",
+	    n->host != NULL ? n->host : "", n->host != NULL ? ")" : "", why);
+	return others_can_be_had(x, n);
+}
+
+/* It was of no use: it ended before any trial on it reported, or was given up since. */
+static int
+was_useless(const struct espl__machine *n, espl_reason reason)
+{
+	return n->unfit != NULL ||
+	    ((reason == ESPL_BY_FAULT || reason == ESPL__BY_GIVING_UP ||
+		 reason == ESPL__BY_REFUSAL) &&
+		!n->proved);
+}
+
 void
 espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reason reason,
     const char *why)
@@ -238,27 +335,87 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	forget_target(x, n->pub.offer);
 	if (r->closed && reason != ESPL_BY_USER && x->round.ending == 0 && is_last(x))
 		espl__exec_interrupt(x, "%s", r->reason);
-	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP &&
-		reason != ESPL__BY_REFUSAL) ||
-	    n->proved || x->round.ending != 0)
+	/* The only machine to be had is one that the user holds out. */
+	if (n->drained && n->avoided && n->unfit == NULL && x->round.ending == 0) {
+		count_refusal(x, n, r);
+		hide_offer(x, n->pub.offer, r);
+	}
+	if (!was_useless(n, reason) || x->round.ending != 0)
 		return;
 	r->lost++;
-	espl__cluster_fails(x, n, ESPL__HEALTH_START, why);
+	if (r->failing_since == ESPL_NEVER)
+		r->failing_since = x->now;
+	if (n->unfit == NULL)
+		espl__cluster_fails(x, n, ESPL__HEALTH_START, why);
+	else
+		why = n->unfit;
 	free(r->reason);
 	r->reason = espl__strdup(why);
 	pause_after(x, r, PAUSE_FAILED, &r->failed);
 	if (r->closed)
 		return;
-	if (reason == ESPL__BY_REFUSAL || r->failed >= x->config->give_up)
+	if (reason == ESPL__BY_REFUSAL || is_hopeless(x, n->pub.offer, r)) {
 		close_offer(x, n->pub.offer, r, reason == ESPL__BY_REFUSAL);
-	else
+	} else {
+		wait_for_another(x, n, r);
 		hide_offer(x, n->pub.offer, r);
+	}
 	if (!r->closed)
 		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
-		    "node %llu of offer '%s' ended before any trial on it reported (%s); leasing "
-		    "the next one in %s",
+		    n->unfit != NULL
+			? "node %llu of offer '%s' was given up (%s); leasing the next one in %s"
+			: "node %llu of offer '%s' ended before any trial on it reported (%s); "
+			  "leasing the next one in %s",
 		    (unsigned long long)n->pub.id, x->fleet.offers[n->pub.offer]->name, why,
 		    espl__format_short(r->retry_at - x->now, pause));
+}
+
+void
+espl__lease_alarm(struct espl__exec *x)
+{
+	char span[32], text[120];
+
+	ESPL__CHECK(x, EXEC);
+	if (espl__cluster_next(x) > x->now)
+		return;
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		espl_span limit = espl__cluster_limit(x, n);
+
+		if (limit == 0 || x->now < n->since + limit)
+			continue;
+		(void)snprintf(text, sizeof text, "it was %s for %s and did not become ready",
+		    espl__node_state_word(n->pub.state), espl__format_short(limit, span));
+		(void)espl__lease_unfit(x, n, text);
+	}
+	espl__cluster_clock(x);
+}
+
+void
+espl__lease_resume(struct espl__exec *x, int forgive)
+{
+	ESPL__CHECK(x, EXEC);
+	x->cluster.dirty = 1;
+	x->cluster.cloud_waits = 1;
+	x->cluster.cloud_ready = 0;
+	espl__cluster_again(x);
+	espl__cluster_clock(x);
+	if (!forgive)
+		return;
+	x->cluster.unused = x->cluster.interrupted = 0;
+	espl__cluster_forgive_machines(x);
+	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
+		struct espl__offer_record *r = &x->cluster.records[i];
+
+		if (r->closed || r->hidden)
+			x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
+		free(r->reason);
+		*r = (struct espl__offer_record){ .retry_at = ESPL_NEVER,
+			.not_before = ESPL_NEVER,
+			.refused_since = ESPL_NEVER,
+			.failing_since = ESPL_NEVER,
+			.answered = r->answered };
+	}
 }
 
 /* ---- up to the targets -------------------------------------------------------------------- */
@@ -276,6 +433,15 @@ one_is_tried(struct espl__exec *x, uint32_t offer, const struct espl__offer_reco
 	return 0;
 }
 
+/* The first machine of an offer whose machines cost money is leased alone: if nothing joins from
+ * it, nothing would have from the others.  Its answer marks the cluster. */
+static int
+canary_is_out(const struct espl__exec *x, uint32_t offer, const struct espl__offer_record *r,
+    uint32_t live)
+{
+	return (x->fleet.offers[offer]->flags & ESPL_OFFER_CANARY) != 0 && !r->answered && live > 0;
+}
+
 static void
 lease_one(struct espl__exec *x, uint32_t offer)
 {
@@ -285,6 +451,8 @@ lease_one(struct espl__exec *x, uint32_t offer)
 
 	x->cluster.leased = 1;
 	n->asked_at = x->now;
+	n->since = x->now;
+	espl__cluster_clock(x);
 	e->as.acquire.lease = n->pub.id;
 	e->as.acquire.offer = offer;
 	e->as.acquire.max_price_hour = x->fleet.target_price[offer];
@@ -309,7 +477,7 @@ espl__lease_nodes(struct espl__exec *x)
 		r->retry_at = ESPL_NEVER;
 		/* nodes being released still count against the provider's limit */
 		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most) &&
-		    !one_is_tried(x, o, r)) {
+		    !canary_is_out(x, o, r, all) && !one_is_tried(x, o, r)) {
 			lease_one(x, o);
 			held++;
 			all++;

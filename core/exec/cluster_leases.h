@@ -13,10 +13,22 @@ void espl__lease_proved(struct espl__exec *,
     struct espl__machine *); /* a trial reported from there */
 void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason,
     const char *why);
+/* It is of no use: set aside, and released once its trials have left.  0: as far as is known, no
+ * other machine can be had. */
+int espl__lease_unfit(struct espl__exec *, struct espl__machine *, const char *why);
+void espl__lease_alarm(struct espl__exec *); /* gives up nodes that never start */
+/* A new driver, which may forgive: the user may have fixed why offers failed. */
+void espl__lease_resume(struct espl__exec *, int forgive);
 espl_time espl__lease_retry_at(const struct espl__exec *); /* NEVER: no offer pauses */
 /* The lease is about to end; the provider has named the earliest time for the next request. */
 void espl__lease_retry(struct espl__exec *, uint64_t lease, espl_span after);
 void espl__lease_forget_retries(struct espl__exec *);
+
+/* cluster_clocks.c: no lease stays in a state before READY for ever. */
+espl_time espl__cluster_next(const struct espl__exec *); /* NEVER: nothing to wait for */
+/* For how long the node may stay in its state; 0: there is no limit. */
+espl_span espl__cluster_limit(const struct espl__exec *, const struct espl__machine *);
+void espl__cluster_clock(struct espl__exec *); /* states of nodes have changed */
 
 /* cluster_targets.c; needed: nodes are, by some search; else all are above the targets. */
 /* What the placer may give up, by offer. */

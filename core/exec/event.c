@@ -135,6 +135,7 @@ code_of_node(struct espl__codec *c, struct espl__event *e)
 	case ESPL__EV_RISK:
 	case ESPL__EV_HOST:
 	case ESPL__EV_MACHINE:
+	case ESPL__EV_UNFIT:
 	case ESPL__EV_NODE_WHY:
 		ESPL__CODE_V64(c, e->as.node_why.lease);
 		espl__code_text(c, &e->as.node_why.text, LABEL_MAX);
@@ -147,6 +148,10 @@ code_of_node(struct espl__codec *c, struct espl__event *e)
 		ESPL__CODE_V64(c, e->as.reach.lease);
 		ESPL__CODE_U8(c, e->as.reach.reachable);
 		espl__code_text(c, &e->as.reach.text, LABEL_MAX);
+		return 1;
+	case ESPL__EV_DRAIN:
+		ESPL__CODE_V64(c, e->as.drain.lease);
+		ESPL__CODE_U8(c, e->as.drain.on);
 		return 1;
 	case ESPL__EV_GPU:
 		ESPL__CODE_U32(c, e->as.gpu.what);

@@ -46,7 +46,11 @@ enum espl__event_type {
 	ESPL__EV_HOST,     /* what its provider calls a machine; members of node_why */
 	ESPL__EV_NOTE,     /* what a cloud has to say to `explain`, its name in front */
 	/* which machine of its provider a lease is on; members of node_why */
-	ESPL__EV_MACHINE
+	ESPL__EV_MACHINE,
+	/* why a node is of no use although its agent answers: its disk is full, it cannot reach the
+	 * store; members of node_why */
+	ESPL__EV_UNFIT,
+	ESPL__EV_DRAIN /* the user holds a machine out, or gives it back */
 };
 
 /* How a gang ended. */
@@ -107,6 +111,10 @@ struct espl__event {
 			int reachable;
 			const char *text; /* why it is not, or after how long it is again */
 		} reach;
+		struct {
+			uint64_t lease; /* the newest on the machine; it may have ended */
+			int on;
+		} drain;
 		struct {
 			uint64_t gang, iteration;
 			uint32_t count;

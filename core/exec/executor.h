@@ -13,6 +13,7 @@
 #include "exec/effect.h"
 #include "exec/event.h"
 #include "forecast/forecast.h"
+#include "model/health.h"
 #include "model/profile.h"
 #include "model/space.h"
 #include "plugin/instance.h"
@@ -44,8 +45,8 @@ struct espl__exec_setup {
 	 * again at a replay, so it lies in the run directory. */
 	espl_status (*load)(struct espl__inputs *pool, uint64_t number,
 	    const struct espl__inputs **, struct espl__diag *);
-	int64_t utc_start_s;              /* calendar of time 0, journaled */
-	int simulated, verbose;           /* verbose: notes are wanted */
+	int64_t utc_start_s;    /* calendar of time 0, journaled */
+	int simulated, verbose; /* verbose: notes are wanted */
 	/* The journal format that the run began with, whose rules it keeps; 0: the newest. */
 	uint32_t rules;
 	struct espl__observer *observers; /* list, may be NULL */
@@ -145,6 +146,9 @@ struct espl__observer {
 	/* host: what the provider calls the machine; NULL before that is known. */
 	void (*node)(void *ctx, espl_time now, const struct espl_node *, const struct espl_offer *,
 	    const char *host, espl_money charged, const char *why);
+	/* What is known of a machine changed. */
+	void (*machine)(void *ctx, espl_time now, const struct espl__health *,
+	    const struct espl_offer *);
 	/* A group was begun or ended. */
 	void (*group)(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage,
 	    int ended);

@@ -1,10 +1,12 @@
 /* questions.c - what reports and the driver ask about a run. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "exec/cluster_health.h"
 #include "exec/questions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_jobs.h"
@@ -137,6 +139,42 @@ espl__exec_avoid(const struct espl__exec *x, uint32_t offer, const char **names,
 {
 	ESPL__CHECK(x, EXEC);
 	return espl__health_avoided(&x->cluster.health, offer, x->now, names, room);
+}
+
+static const struct espl__machine *
+find_node(const struct espl__exec *x, const char *name)
+{
+	const struct espl__machine *found = NULL;
+	size_t digits = strspn(name, "0123456789");
+
+	if (digits > 0 && digits < 19 && name[digits] == '\0')
+		return espl__machine_at(&x->fleet, strtoull(name, NULL, 10));
+	for (uint64_t i = 0; i < x->fleet.nodes.count; i++) { /* the newest of that name */
+		const struct espl__machine *n = espl__machine_at(&x->fleet, i);
+
+		if ((n->machine != NULL && strcmp(n->machine, name) == 0) ||
+		    (n->host != NULL && strcmp(n->host, name) == 0))
+			found = n;
+	}
+	return found;
+}
+
+const char *
+espl__exec_drains(const struct espl__exec *x, const char *name, int on, uint64_t *lease)
+{
+	const struct espl__machine *n = find_node(x, name);
+	int drained;
+
+	ESPL__CHECK(x, EXEC);
+	if (n == NULL)
+		return "this run has no such node or machine";
+	drained = espl__cluster_is_drained(x, n);
+	if (!n->live && n->machine == NULL && !drained)
+		return "that node has ended, and its provider has not named its machine";
+	if (drained == on)
+		return on ? "it is drained already" : "it is not drained";
+	*lease = n->pub.id;
+	return NULL;
 }
 
 const struct espl_offer *

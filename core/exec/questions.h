@@ -24,6 +24,9 @@ const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t nu
  * many there are.  Valid until the next round. */
 uint32_t espl__exec_avoid(const struct espl__exec *, uint32_t offer, const char **names,
     uint32_t room);
+/* Can this node (a number, or the name of its machine) be drained, or (on 0) given back?  NULL, and
+ * a lease on that machine; or why not. */
+const char *espl__exec_drains(const struct espl__exec *, const char *name, int on, uint64_t *lease);
 /* The most that one of the trials or jobs needs at least. */
 uint32_t espl__exec_gpus_min(const struct espl__exec *);
 int espl__exec_on_cpu(const struct espl__exec *); /* what counts as a GPU is a slot of a CPU */

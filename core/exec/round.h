@@ -14,7 +14,8 @@ struct espl__last_decision {
 
 struct espl__rounds {
 	espl_time timer;
-	uint32_t idle_wakes; /* wake-ups of policies in a row without any effect */
+	espl_time node_timer; /* the part of it that espl__cluster_next asked for */
+	uint32_t idle_wakes;  /* wake-ups of policies in a row without any effect */
 	uint8_t ended;
 	enum espl__run_end ending; /* being wound up; 0: no */
 	uint8_t user_stops;        /* INTERRUPTED: that is what the user asked for */
@@ -39,6 +40,8 @@ struct espl__rounds {
 /* Events of an instant, one by one; the first calls the others (round_events.c). */
 espl_status espl__round_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
 void espl__round_node(struct espl__exec *, const struct espl__event *);
+void espl__round_unfit(struct espl__exec *, const struct espl__event *);
+void espl__round_drain(struct espl__exec *, const struct espl__event *);
 void espl__round_gpu(struct espl__exec *, const struct espl__event *);
 espl_status espl__round_gang_ended(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);

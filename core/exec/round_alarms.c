@@ -41,6 +41,7 @@ espl__round_alarms(struct espl__exec *x)
 	if (!espl__searches_need_no_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget was used up");
+	espl__lease_alarm(x);
 	espl__lease_show_offers(x);
 	espl__round_news(x);
 	x->round.idle_wakes += espl__searches_alarm(x);
@@ -56,6 +57,7 @@ espl__round_timer(struct espl__exec *x)
 
 	ESPL__CHECK(x, EXEC);
 	next = take_earlier(next, espl__lease_retry_at(x));
+	next = take_earlier(next, espl__cluster_next(x));
 	next = take_earlier(next, espl__gangs_next(x));
 	next = take_earlier(next, espl__search_limits_at(x));
 	if (x->round.ending == 0)
@@ -68,9 +70,12 @@ espl__round_timer(struct espl__exec *x)
 	}
 	if (x->round.ended)
 		next = ESPL_NEVER;
-	/* An alarm that is too early does no harm, and moving it with every report would cost more.
-	 */
-	if (next >= x->round.timer)
+	/* An alarm that is too early does no harm, and moving it with every report would cost more;
+	 * but one for a node that has started since is taken back. */
+	if (next >= x->round.timer && x->round.timer != x->round.node_timer)
+		return;
+	x->round.node_timer = espl__cluster_next(x);
+	if (next == x->round.timer)
 		return;
 	x->round.timer = next;
 	espl__exec_effect(x, ESPL__FX_TIMER)->as.at = next;

@@ -114,7 +114,7 @@ static int
 is_changing(const struct espl__exec *x)
 {
 	if (x->gangs.count > 0 || x->searches.computing_count > 0 || x->cluster.cloud_waits ||
-	    espl__lease_retry_at(x) != ESPL_NEVER)
+	    espl__lease_retry_at(x) != ESPL_NEVER || x->cluster.health.drained > 0)
 		return 1;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);

@@ -157,6 +157,8 @@ espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl
 		if (espl__gang_at(x, e->as.gang) != NULL)
 			espl__gang_outlived(espl__gang_at(x, e->as.gang));
 		return ESPL_OK;
+	case ESPL__EV_UNFIT: espl__round_unfit(x, e); return ESPL_OK;
+	case ESPL__EV_DRAIN: espl__round_drain(x, e); return ESPL_OK;
 	case ESPL__EV_METRIC: espl__searches_metric(x, e->as.metric); return ESPL_OK;
 	case ESPL__EV_STARTED: on_started(x, e); return ESPL_OK;
 	case ESPL__EV_REPORT: return espl__search_report(x, e, diag);

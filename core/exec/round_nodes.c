@@ -1,6 +1,7 @@
 /* round_nodes.c - state changes of nodes and their GPUs. */
 #include "base/assert.h"
 #include "base/text.h"
+#include "exec/cluster_health.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/items_lists.h"
@@ -117,6 +118,49 @@ espl__round_node(struct espl__exec *x, const struct espl__event *e)
 	}
 	espl__items_freed(x, 1);
 	espl__cluster_show_node(x, n, espl__node_state_word(state));
+}
+
+/* ---- nodes that are set aside -------------------------------------------------------------- */
+
+/* Its trials save, if they can, and continue elsewhere. */
+static void
+move_away(struct espl__exec *x, const struct espl__machine *n)
+{
+	espl__tiers_ask(x, ESPL_WHY_NOTICE);
+	espl__items_ask_placer(x, ESPL_WHY_NOTICE);
+	espl__items_evict(x, n->pub.id, ESPL_ANY, 0);
+	espl__items_freed(x, 1);
+	espl__round_mark_nodes(x);
+}
+
+void
+espl__round_unfit(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node_why.lease);
+
+	ESPL__CHECK(x, EXEC);
+	if (n == NULL || !n->live || n->unfit != NULL)
+		return;
+	espl__cluster_gpu_time(x);
+	if (!espl__lease_unfit(x, n, e->as.node_why.text))
+		espl__exec_interrupt(x, "%s", e->as.node_why.text);
+	move_away(x, n);
+}
+
+void
+espl__round_drain(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.drain.lease);
+
+	ESPL__CHECK(x, EXEC);
+	if (n == NULL)
+		return;
+	espl__cluster_gpu_time(x);
+	espl__cluster_drain(x, n, e->as.drain.on);
+	if (n->live && e->as.drain.on)
+		move_away(x, n);
+	else
+		espl__round_mark_nodes(x);
 }
 
 static void

@@ -1,5 +1,6 @@
 /* round_resume.c - a new driver: which gangs outlived the last one, and what became of the rest. */
 #include "base/assert.h"
+#include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
 #include "exec/items_lists.h"
@@ -111,7 +112,7 @@ espl__round_resume(struct espl__exec *x)
 	/* The cause of a failure may have been fixed; a deadline or a budget that was reached still
 	 * is. */
 	forgive = x->round.ending == ESPL__RUN_INTERRUPTED || x->round.ending == ESPL__RUN_FAILED;
-	espl__cluster_resume(x, forgive);
+	espl__lease_resume(x, forgive);
 	if (forgive) {
 		x->round.ending = 0;
 		x->round.ended = 0;

@@ -42,10 +42,14 @@ struct espl__machine {
 	 * the one before; none has succeeded since; then ESPL_NONE */
 	uint64_t failed[3];
 	uint64_t failed_from; /* the next gang's number when the first of these failed */
+	espl_time since;      /* when it came into its state */
+	const char *unfit;    /* why it is of no use, though it is ready; NULL: it is */
 	uint8_t releasing;    /* a release was asked for */
 	uint8_t live;         /* not ENDED */
 	uint8_t used;         /* a trial has run there */
 	uint8_t proved;       /* a trial has reported from there */
+	uint8_t drained;      /* the user holds it out */
+	uint8_t avoided;      /* its machine was to be avoided: the cloud has no other */
 };
 struct espl__fleet {
 	struct espl_offer **offers; /* [number]; strings and latencies in the arena */

@@ -84,6 +84,15 @@ espl__health_forgive(struct espl__health *h)
 	h->avoid_until = ESPL_NEVER;
 }
 
+void
+espl__health_drain(struct espl__health_book *book, struct espl__health *h, int drained)
+{
+	if (h->drained == (drained != 0))
+		return;
+	h->drained = drained != 0;
+	book->drained += drained ? 1u : UINT32_MAX;
+}
+
 int
 espl__health_is_avoided(const struct espl__health *h, espl_time now)
 {
@@ -99,11 +108,29 @@ espl__health_avoided(const struct espl__health_book *book, uint32_t offer, espl_
 	for (uint32_t i = 0; i < book->count; i++) {
 		const struct espl__health *h = book->list[i];
 
-		if (h->offer != offer || h->machine == NULL || !espl__health_is_avoided(h, now))
+		if (h->offer != offer || h->machine == NULL ||
+		    (!h->drained && !espl__health_is_avoided(h, now)))
 			continue;
 		if (count < room)
 			names[count] = h->machine;
 		count++;
 	}
 	return count;
+}
+
+uint32_t
+espl__health_failed_since(const struct espl__health_book *book, uint32_t offer, espl_time since)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < book->count; i++)
+		count += book->list[i]->offer == offer && book->list[i]->failures > 0 &&
+		    book->list[i]->failed_at >= since;
+	return count;
+}
+
+const char *
+espl__health_word(const struct espl__health *h, espl_time now)
+{
+	return h->drained ? "drained" : espl__health_is_avoided(h, now) ? "avoided" : "good";
 }

@@ -20,6 +20,7 @@ enum espl__health_fault {
 };
 
 struct espl__health {
+	uint8_t drained;     /* the user holds it out; by espl__health_drain */
 	const char *machine; /* its provider's name for it; NULL: not known */
 	uint32_t offer;
 	uint32_t failures;             /* in a row, since a trial reported from there */
@@ -35,6 +36,7 @@ struct espl__health_book {
 	struct espl__arena arena;
 	struct espl__health **list; /* in the order in which they became known */
 	uint32_t count, cap;
+	uint32_t drained; /* how many are held out */
 };
 void espl__health_free(struct espl__health_book *);
 /* The machine behind a lease, made if it is new.  machine: NULL not known. */
@@ -45,8 +47,14 @@ void espl__health_fails(struct espl__health *, enum espl__health_fault, const ch
     espl_time now);
 void espl__health_works(struct espl__health *, espl_time now); /* a trial reported: forgiven */
 void espl__health_forgive(struct espl__health *);              /* it may be leased at once */
+void espl__health_drain(struct espl__health_book *, struct espl__health *, int drained);
 int espl__health_is_avoided(const struct espl__health *, espl_time now);
-/* Names of the machines of this offer that are avoided now, at most `room`; returns how many. */
+/* Names of the machines of this offer that are avoided now, or held out, at most `room`; returns
+ * how many. */
 uint32_t espl__health_avoided(const struct espl__health_book *, uint32_t offer, espl_time now,
     const char **names, uint32_t room);
+/* How many different machines of this offer failed from this time on. */
+uint32_t espl__health_failed_since(const struct espl__health_book *, uint32_t offer, espl_time);
+/* "good", "avoided" or "drained". */
+const char *espl__health_word(const struct espl__health *, espl_time now);
 #endif
