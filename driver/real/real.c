@@ -108,6 +108,7 @@ on_tick(uv_timer_t *timer)
 	espl__real_leases_tick(real, tick);
 	espl__real_owned_tick(real, tick);
 	espl__real_gangs_tick(real, tick);
+	espl__real_waits_tick(real, tick);
 	espl__real_compute_tick(real, tick);
 	report_arrivals(real);
 	espl__spool_tick(real, tick);

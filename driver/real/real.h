@@ -28,6 +28,13 @@
 struct espl__real;
 struct espl__ragent;
 
+/* The clock of a state that something waits for. */
+struct espl__rwait {
+	const char *state; /* in words; NULL: none */
+	int64_t since;     /* tick at which it came into that state */
+	int64_t say_at;    /* tick of the next line about it */
+};
+
 #define ESPL__RLEASE_MAGIC 0x746a6367u
 /* A lease as the world knows it, from FX_ACQUIRE (or resume) to EV_NODE ENDED. */
 struct espl__rlease {
@@ -52,6 +59,10 @@ struct espl__rlease {
 	int ended;          /* the cloud said so; reported when the agent is gone */
 	espl_reason reason; /* of the end */
 	espl_money charged;
+	int unfit;              /* EV_UNFIT was sent */
+	unsigned saved_in_vain; /* saves that failed there in a row */
+	struct espl__rwait wait;
+	char *said;                 /* the provider's last word; NULL: none */
 	int tries;                  /* agents that failed in a row */
 	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
 	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
@@ -149,6 +160,7 @@ struct espl__rgang {
 	enum espl__directive directive; /* PAUSE or STOP, once sent */
 	/* tick at which a rank that is to leave is killed; 0 none */
 	int64_t stay_until;
+	struct espl__rwait wait;
 	int64_t asked_at;      /* tick of the last reply */
 	char *broken;          /* how it broke the protocol; NULL: it did not */
 	struct espl__buf held; /* lines that came before the reply to the one before */
@@ -231,6 +243,7 @@ struct espl__real {
 	int ticked, begun, closing;
 	int rang;                 /* the timer has, in the batch that fills */
 	int troubled;             /* EV_TROUBLE was sent */
+	uint64_t unfetched;       /* 1 + the last lease that could not fetch; 0: one did since */
 	unsigned saved_in_vain;   /* saves that failed, with none between that did not */
 	volatile int stop_wanted; /* set by stop (a signal handler may) */
 	int stop_sent;
@@ -329,6 +342,9 @@ espl_status espl__real_leases_resume(struct espl__real *, struct espl__diag *);
 void espl__real_lease_view(const struct espl__rlease *, struct espl_lease *);
 void espl__real_leases_free(struct espl__real *);
 
+/* real_waits.c: says what has been in one state for long. */
+void espl__real_waits_tick(struct espl__real *, int64_t tick);
+
 /* real_owned.c: asks the cloud for the machines of this run; those that are not among its leases
  * are released and reported. */
 void espl__real_owned_ask(struct espl__real *);
@@ -420,7 +436,6 @@ int espl__real_gpu_message(struct espl__real *, const struct espl__rlease *, str
 int espl__real_gpu_fault(const struct espl__rgang *);
 /* How the first rank ended whose text begins with the prefix; NULL: none. */
 const struct espl__rank_end *espl__real_end_with(const struct espl__rgang *, const char *prefix);
-const char *espl__real_gpu_trouble(const struct espl__rgang *); /* NULL: no */
 
 /* real_relay.c: nodes that do not see the run directory. */
 void espl__real_relay_begin(struct espl__ragent *);

@@ -90,6 +90,8 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 	copy->zone = espl__arena_strdup(arena, text_or_empty(offer->zone));
 	copy->provision = copy_latency(arena, offer->provision);
 	copy->init = copy_latency(arena, offer->init);
+	if (copy->price_hour > 0)
+		copy->flags |= ESPL_OFFER_CANARY;
 	copy->number = add_offer(real, copy->name, copy->market);
 	real->gpus_offered |= has_gpus(copy->gpu_type);
 	espl__real_event(real, ESPL__EV_OFFER)->as.offer = copy;

@@ -18,6 +18,7 @@
 #define STORE "store: "
 #define SAVING "saving: "
 #define SETUP "setup: "
+#define SHARING "sharing: "
 
 /* How likely this rank is the cause: what could not start, then what failed by itself, then what
  * may only have been ended because another one failed. */
@@ -71,64 +72,120 @@ lacks_checkpoint(const struct espl__rank_end *end)
 	return strncmp(end->text, "no checkpoint", 13) == 0;
 }
 
-/* Saves that failed in a row, each after an agent's own retries, before the run is ended. */
+/* Saves that failed in a row, each after an agent's own retries, before the run is ended; and on
+ * one node while those of others succeed, before that node is set aside. */
 #define SAVES_IN_VAIN 5
-
-/* Counts a checkpoint that could not be saved for a reason other than the trial. 1: the run ends.
- */
-static int
-count_failed_save(struct espl__real *real, const struct espl__rank_end *end)
-{
-	if (end == NULL)
-		return 0;
-	espl__log(ESPL_WARN, "a checkpoint could not be saved on node %llu: %s",
-	    (unsigned long long)end->lease, end->text + strlen(SAVING));
-	return ++real->saved_in_vain >= SAVES_IN_VAIN;
-}
+#define SAVES_IN_VAIN_THERE 3
 
 static int
-is_private(const struct espl__real *real, uint64_t id)
+is_private(const struct espl__rlease *lease)
 {
-	const struct espl__rlease *lease = espl__real_lease(real, id);
-
 	return lease != NULL && lease->agent != NULL && lease->agent->mover != NULL;
 }
 
-/* Reports that the run directory cannot be written, or that GPUs cannot be shared as configured, if
- * that ended the gang. */
+/* The run cannot continue, whatever node its trials are on. */
 static void
-report_trouble(struct espl__real *real, const struct espl__rgang *gang)
+report_trouble(struct espl__real *real, const char *text)
 {
-	const struct espl__rank_end *end = espl__real_end_with(gang, FOLDER),
-				    *saving = espl__real_end_with(gang, SAVING),
-				    *store = espl__real_end_with(gang, STORE);
-	const char *unshared = espl__real_gpu_trouble(gang);
-	int in_vain = count_failed_save(real, saving);
-	struct espl__event *event;
-	char text[500];
-
-	ESPL__CHECK(real, REAL);
-	if ((end == NULL && store == NULL && unshared == NULL && !in_vain) || real->troubled)
+	if (real->troubled)
 		return;
 	real->troubled = 1;
-	if (end != NULL)
-		(void)snprintf(text, sizeof text, "cannot write to the %s node %llu: %s",
-		    is_private(real, end->lease) ? "disk of" : "run directory on",
-		    (unsigned long long)end->lease, end->text + strlen(FOLDER));
-	else if (store != NULL)
-		(void)snprintf(text, sizeof text,
-		    "node %llu cannot fetch a checkpoint from the bucket: %s",
-		    (unsigned long long)store->lease, store->text + strlen(STORE));
-	else if (in_vain)
+	espl__log(ESPL_ERROR, "%s", text);
+	espl__real_event(real, ESPL__EV_TROUBLE)->as.text =
+	    espl__arena_strdup(espl__real_arena(real), text);
+}
+
+/* This node is of no use; what happened there says nothing about others. */
+static void
+report_unfit(struct espl__real *real, struct espl__rlease *lease, const char *text)
+{
+	struct espl__event *event;
+
+	if (lease == NULL || lease->unfit)
+		return;
+	lease->unfit = 1;
+	event = espl__real_event(real, ESPL__EV_UNFIT);
+	event->as.node_why.lease = lease->id;
+	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), text);
+}
+
+static void
+check_folder(struct espl__real *real, const struct espl__rank_end *end)
+{
+	struct espl__rlease *lease = espl__real_lease(real, end->lease);
+	char text[500];
+
+	(void)snprintf(text, sizeof text, "cannot write to the %s node %llu: %s",
+	    is_private(lease) ? "disk of" : "run directory on", (unsigned long long)end->lease,
+	    end->text + strlen(FOLDER));
+	if (is_private(lease))
+		report_unfit(real, lease, text);
+	else
+		report_trouble(real, text);
+}
+
+/* The bucket may refuse one node (a proxy, a policy by address); it is at fault itself if the next
+ * one cannot fetch either. */
+static void
+check_fetch(struct espl__real *real, const struct espl__rank_end *end)
+{
+	struct espl__rlease *lease = espl__real_lease(real, end->lease);
+	char text[500];
+
+	(void)snprintf(text, sizeof text, "node %llu cannot fetch a checkpoint from the bucket: %s",
+	    (unsigned long long)end->lease, end->text + strlen(STORE));
+	if (lease == NULL || (real->unfetched != 0 && real->unfetched != end->lease + 1))
+		report_trouble(real, text);
+	else
+		report_unfit(real, lease, text);
+	real->unfetched = end->lease + 1;
+}
+
+/* A checkpoint could not be saved for a reason other than the trial. */
+static void
+check_save(struct espl__real *real, const struct espl__rank_end *end)
+{
+	struct espl__rlease *lease = espl__real_lease(real, end->lease);
+	const char *why = end->text + strlen(SAVING);
+	unsigned there = lease != NULL ? ++lease->saved_in_vain : 0;
+	char text[500];
+
+	espl__log(ESPL_WARN, "a checkpoint could not be saved on node %llu: %s",
+	    (unsigned long long)end->lease, why);
+	real->saved_in_vain++;
+	if (real->saved_in_vain >= SAVES_IN_VAIN) {
 		(void)snprintf(text, sizeof text,
 		    "%d checkpoints in a row could not be saved; the last was on node %llu: %s",
-		    SAVES_IN_VAIN, (unsigned long long)saving->lease,
-		    saving->text + strlen(SAVING));
-	else
-		(void)snprintf(text, sizeof text, "%s", unshared);
-	espl__log(ESPL_ERROR, "%s", text);
-	event = espl__real_event(real, ESPL__EV_TROUBLE);
-	event->as.text = espl__arena_strdup(espl__real_arena(real), text);
+		    SAVES_IN_VAIN, (unsigned long long)end->lease, why);
+		report_trouble(real, text);
+	} else if (there >= SAVES_IN_VAIN_THERE && there > real->saved_in_vain) {
+		(void)snprintf(text, sizeof text,
+		    "%u checkpoints in a row could not be saved on node %llu, while others were "
+		    "elsewhere: %s",
+		    there, (unsigned long long)end->lease, why);
+		report_unfit(real, lease, text);
+	}
+}
+
+/* Reports that a node, its disk or the run directory cannot be used, or that GPUs cannot be shared
+ * as configured, if that ended the gang. */
+static void
+check_surroundings(struct espl__real *real, const struct espl__rgang *gang)
+{
+	const struct espl__rank_end *folder = espl__real_end_with(gang, FOLDER),
+				    *saving = espl__real_end_with(gang, SAVING),
+				    *store = espl__real_end_with(gang, STORE),
+				    *unshared = espl__real_end_with(gang, SHARING);
+
+	if (saving != NULL)
+		check_save(real, saving);
+	if (folder != NULL)
+		check_folder(real, folder);
+	else if (store != NULL)
+		check_fetch(real, store);
+	else if (unshared != NULL)
+		report_unfit(real, espl__real_lease(real, unshared->lease),
+		    unshared->text + strlen(SHARING));
 }
 
 /* A node that cannot be set up is of no use to a search.  In a pool the others may still use it, so
@@ -252,7 +309,7 @@ espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
 {
 	struct espl__event *event;
 
-	report_trouble(real, gang); /* before the end: nothing starts in between */
+	check_surroundings(real, gang); /* before the end: nothing starts in between */
 	give_up_node(real, espl__real_end_with(gang, SETUP));
 	event = espl__real_event(real, ESPL__EV_ENDED);
 	word_end(real, gang, event);

@@ -287,6 +287,8 @@ on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part 
 		part->answer_by = 0;
 	if (++gang->started < gang->part_count)
 		return;
+	if (gang->begun > 0)
+		real->unfetched = 0;
 	espl__real_event(real, ESPL__EV_STARTED)->as.gang = gang->id;
 	espl__real_lines_held(real, gang);
 }
@@ -304,6 +306,12 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 		return;
 	}
 	real->saved_in_vain = 0;
+	for (uint32_t i = 0; i < gang->part_count; i++) {
+		struct espl__rlease *lease = espl__real_lease(real, gang->parts[i].lease);
+
+		if (lease != NULL)
+			lease->saved_in_vain = 0;
+	}
 	event = espl__real_event(real, ESPL__EV_SAVED);
 	event->as.saved.gang = gang->id;
 	event->as.saved.iteration = iteration;

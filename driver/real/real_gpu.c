@@ -55,11 +55,3 @@ espl__real_gpu_fault(const struct espl__rgang *gang)
 	return espl__real_end_with(gang, "gpu: ") != NULL ||
 	    espl__real_end_with(gang, "sharing: ") != NULL;
 }
-
-const char *
-espl__real_gpu_trouble(const struct espl__rgang *gang)
-{
-	const struct espl__rank_end *end = espl__real_end_with(gang, "sharing: ");
-
-	return end != NULL ? end->text + strlen("sharing: ") : NULL;
-}

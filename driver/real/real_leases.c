@@ -56,6 +56,7 @@ free_lease(struct espl__rlease *lease)
 	free(lease->address);
 	free(lease->detail);
 	free(lease->machine);
+	free(lease->said);
 	free(lease->why);
 	free(lease->risk);
 	espl__buf_free(&lease->backlog);
@@ -384,6 +385,8 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	replace_text(&lease->detail, event->detail);
 	report_machine(real, lease, event->machine);
 	real->leases_dirty = 1;
+	if (event->text != NULL && event->text[0] != '\0')
+		replace_text(&lease->said, event->text);
 	if (event->text != NULL && event->text[0] != '\0')
 		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);
 	if (event->state == ESPL_NODE_READY && (event->flags & ESPL_NODE_AT_RISK) != 0)

@@ -1,7 +1,8 @@
-/* spool.c - requests to a running pool: DIR/spool, into which other processes put them.
+/* spool.c - requests to a running run: DIR/spool, into which other processes put them.
  *
  * submit-ID is a directory with an experiment's run.cfg and inputs; it becomes experiments/N.
- * cancel-ID is a file that contains a name. The answer to a request is written to ID.answer, and
+ * cancel-ID is a file that contains a name; drain-ID and undrain-ID, which any run takes, contain a
+ * node. The answer to a request is written to ID.answer, and
  * the request is removed. The process that asked holds a lock on .ID.asker while it waits, and
  * removes the answer. A request that arrives while no driver is running waits for the next driver.
  * If the driver dies after it took in a directory but before it reported the experiment, the next
@@ -140,17 +141,52 @@ submit_experiment(struct espl__real *real, const char *request)
 	free(file);
 }
 
+/* The name in a request. NULL, or why it cannot be read. */
+static const char *
+read_name(const struct espl__real *real, const char *request, struct espl__buf *name)
+{
+	char *path = espl__format("%s/spool/%s", real->dir, request);
+	const char *why = NULL;
+
+	if (!is_a(path, S_IFREG))
+		why = "the request cannot be read";
+	else if (espl__check_owner(path, NULL) != ESPL_OK)
+		why = "it does not belong to the owner of the run or to root";
+	else if (espl__file_read(path, NAME_LIMIT, name, NULL) != ESPL_OK)
+		why = "the request cannot be read";
+	free(path);
+	return why;
+}
+
+static void
+drain_node(struct espl__real *real, const char *request)
+{
+	struct espl__buf name = { NULL, 0, 0 };
+	const char *why = read_name(real, request, &name);
+	int on = request[0] == 'd';
+	uint64_t lease = ESPL_NONE;
+
+	if (why == NULL)
+		why = espl__exec_drains(real->world.exec, espl__buf_text(&name), on, &lease);
+	if (why == NULL) {
+		struct espl__event *event = espl__real_event(real, ESPL__EV_DRAIN);
+
+		event->as.drain.lease = lease;
+		event->as.drain.on = on;
+	}
+	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
+	    why == NULL ? espl__buf_text(&name) : why);
+	espl__buf_free(&name);
+}
+
 static void
 cancel_experiment(struct espl__real *real, const char *request)
 {
-	char *path = espl__format("%s/spool/%s", real->dir, request);
 	struct espl__buf name = { NULL, 0, 0 };
+	const char *why = read_name(real, request, &name);
 	uint64_t number, trial;
-	const char *why = "the request cannot be read";
 
-	if (is_a(path, S_IFREG) && espl__check_owner(path, NULL) != ESPL_OK)
-		why = "it does not belong to the owner of the pool or to root";
-	else if (is_a(path, S_IFREG) && espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
+	if (why == NULL)
 		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
 		    ? espl__exec_cancels(real->world.exec, number, trial)
 		    : "no such experiment or job";
@@ -163,7 +199,6 @@ cancel_experiment(struct espl__real *real, const char *request)
 	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
 	    why == NULL ? espl__buf_text(&name) : why);
 	espl__buf_free(&name);
-	free(path);
 }
 
 /* Names of requests contain no dot; drafts begin with one, answers contain one. */
@@ -172,7 +207,9 @@ is_request(const struct dirent *entry)
 {
 	return strchr(entry->d_name, '.') == NULL &&
 	    (strncmp(entry->d_name, "submit-", 7) == 0 ||
-		strncmp(entry->d_name, "cancel-", 7) == 0);
+		strncmp(entry->d_name, "cancel-", 7) == 0 ||
+		strncmp(entry->d_name, "drain-", 6) == 0 ||
+		strncmp(entry->d_name, "undrain-", 8) == 0);
 }
 
 static int
@@ -264,9 +301,9 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 	char *path;
 	int count;
 
-	if (!real->config->pool || tick < real->spool_at || has_arrival(real))
+	if (tick < real->spool_at || has_arrival(real))
 		return;
-	if (real->spool_at == 0)
+	if (real->spool_at == 0 && real->config->pool)
 		look_for_lost(real);
 	real->spool_at = tick + LOOK_EVERY;
 	sweep_drafts(real->dir);
@@ -278,7 +315,11 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 		if (espl__names_find(&real->spool_left, list[i]->d_name) == ESPL_ANY)
 			request = list[i]->d_name;
 	if (request != NULL) {
-		if (request[0] == 's')
+		if (request[0] == 'd' || request[0] == 'u')
+			drain_node(real, request);
+		else if (!real->config->pool)
+			write_answer(real->dir, request, "refused", "this run is not a pool");
+		else if (request[0] == 's')
 			submit_experiment(real, request);
 		else
 			cancel_experiment(real, request);

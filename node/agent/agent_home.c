@@ -118,6 +118,7 @@ espl__home_make(struct espl__agent *a)
 	free(a->dir);
 	a->dir = path;
 	a->own_dir = 1; /* its lock is held as long as the process lives */
+	a->home_fd = lock;
 	return 0;
 }
 

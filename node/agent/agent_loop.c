@@ -158,6 +158,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
 	int64_t third = espl__relay_tend(a, now), fourth = espl__imds_tend(a, now);
 	int64_t fifth = espl__leave_tend(a, now), sixth = espl__setup_tend(a, now);
+	int64_t seventh = espl__home_tend(a, now);
 	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
 	next = next == 0 || (more != 0 && more < next) ? more : next;
@@ -165,6 +166,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	next = next == 0 || (fourth != 0 && fourth < next) ? fourth : next;
 	next = next == 0 || (fifth != 0 && fifth < next) ? fifth : next;
 	next = next == 0 || (sixth != 0 && sixth < next) ? sixth : next;
+	next = next == 0 || (seventh != 0 && seventh < next) ? seventh : next;
 	espl__agent_flush(a);
 	end_if_unread(a);
 	if (a->changed || full != p->full) {
