@@ -7,7 +7,7 @@ _espalier() {
 	if [ "$cur" = '=' ]; then cur=''; fi
 	if [ "$COMP_CWORD" -eq 1 ]; then verb=''; fi
 	case $verb:$cur in
-	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
+	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
 	init:-*) kind=-W words='--output --help --plugins' ;;
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
@@ -38,6 +38,10 @@ _espalier() {
 	serve:*) kind=-d ;;
 	nodes:-*) kind=-W words='--config --release --force --json --help --plugins' ;;
 	nodes:*) kind=-d ;;
+	drain:-*) kind=-W words='--help --plugins' ;;
+	drain:*) kind=-d ;;
+	undrain:-*) kind=-W words='--help --plugins' ;;
+	undrain:*) kind=-d ;;
 	stop:-*) kind=-W words='--help --plugins' ;;
 	stop:*) kind=-d ;;
 	submit:-*) kind=-W words='--set --help --plugins' ;;
@@ -105,6 +109,8 @@ _espalier() {
 	nodes:--config|nodes:-c) kind=-f ;;
 	nodes:--release) kind=-f ;;
 	nodes:--plugins|nodes:-P) kind=-d ;;
+	drain:--plugins|drain:-P) kind=-d ;;
+	undrain:--plugins|undrain:-P) kind=-d ;;
 	stop:--plugins|stop:-P) kind=-d ;;
 	submit:--set|submit:-s) kind=settings ;;
 	submit:--plugins|submit:-P) kind=-d ;;
@@ -142,7 +148,7 @@ _espalier() {
 	-W) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
 	-f|-d) COMPREPLY=($(compgen "$kind" -- "$cur")) ;;
 	topics)
-		words="config espalier init run resume ask plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
+		words="config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
 		COMPREPLY=($(compgen -W "$words" -- "$cur"))
 		;;
 	settings)

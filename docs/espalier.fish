@@ -21,7 +21,7 @@ function __espalier_settings
 		 trial.trainable= trial.options.bias= trial.options.noise= trial.options.z_max= trial.options.regret= trial.options.throws= trial.options.iteration_s= trial.options.open_s=
 end
 function __espalier_topics
-	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments
+	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments
 	espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }'
 end
 complete -c espalier -f
@@ -149,6 +149,16 @@ complete -c espalier -n '__espalier_verb nodes' -l json -s j -d 'print only JSON
 complete -c espalier -n '__espalier_verb nodes' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb nodes' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb nodes' -a '(__fish_complete_directories)'
+
+complete -c espalier -n '__espalier_verb' -a drain -d 'move all trials away from a machine, and hold it out'
+complete -c espalier -n '__espalier_verb drain' -l help -s h -d 'show this help'
+complete -c espalier -n '__espalier_verb drain' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
+complete -c espalier -n '__espalier_verb drain' -a '(__fish_complete_directories)'
+
+complete -c espalier -n '__espalier_verb' -a undrain -d 'let a machine that was drained have trials again'
+complete -c espalier -n '__espalier_verb undrain' -l help -s h -d 'show this help'
+complete -c espalier -n '__espalier_verb undrain' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
+complete -c espalier -n '__espalier_verb undrain' -a '(__fish_complete_directories)'
 
 complete -c espalier -n '__espalier_verb' -a stop -d 'stop a running run cleanly, as Ctrl-C does'
 complete -c espalier -n '__espalier_verb stop' -l help -s h -d 'show this help'

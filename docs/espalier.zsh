@@ -20,7 +20,7 @@ _espalier_settings() {
 }
 _espalier_topics() {
 	local -a topics
-	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
+	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
 	compadd -a topics
 }
 _espalier() {
@@ -42,6 +42,8 @@ _espalier() {
 		'report:write an HTML report of what the search found and used'
 		'serve:show runs in a browser while they are running'
 		'nodes:list or release the machines that your runs hold'
+		'drain:move all trials away from a machine, and hold it out'
+		'undrain:let a machine that was drained have trials again'
 		'stop:stop a running run cleanly, as Ctrl-C does'
 		'submit:add an experiment to a running pool'
 		'cancel:cancel an experiment or a plain job of a pool'
@@ -166,6 +168,14 @@ _espalier() {
 		'--release=[release all machines of RUN, a run directory or the name of a run as listed]:RUN:_files' \
 		'--force[with --release: also if the directory of the run is not known here]' \
 		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files -/' ;;
+	drain) _arguments \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files -/' ;;
+	undrain) _arguments \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;

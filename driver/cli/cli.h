@@ -115,6 +115,8 @@ int espl__verb_check_plugin(const struct espl__args *);
 int espl__verb_help(const struct espl__args *);
 int espl__verb_init(const struct espl__args *);
 int espl__verb_nodes(const struct espl__args *);
+int espl__verb_drain(const struct espl__args *);
+int espl__verb_undrain(const struct espl__args *);
 int espl__verb_list(const struct espl__args *);
 
 /* ---- interrupt.c ----------------------------------------------------------------------------- */

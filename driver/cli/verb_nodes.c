@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -206,9 +207,29 @@ put_json(const struct espl__owned *o, const struct known_runs *runs, int64_t now
 		espl__print(b, ", \"cost_usd\": null}");
 }
 
+/* What the run in this directory knows of its machines, those included that it has no more. */
+static void
+show_machines(const char *dir, int json, struct espl__buf *b)
+{
+	struct espl__reading *r = NULL;
+	struct espl__buf table = { NULL, 0, 0 };
+
+	if (dir == NULL || espl__reading_open(dir, &r, NULL) != ESPL_OK)
+		return;
+	if (json) {
+		espl__json_open(b, "machines", '[');
+		(void)espl__reading_machines(r, 1, b);
+		espl__print(b, "]");
+	} else if (espl__reading_machines(r, 0, &table) > 0) {
+		espl__print(b, "\n%s", espl__buf_text(&table));
+	}
+	espl__buf_free(&table);
+	espl__reading_free(r);
+}
+
 static espl_status
-show_nodes(struct espl__visit *visit, const struct known_runs *runs, int json, struct espl__buf *b,
-    struct espl__diag *diag)
+show_nodes(struct espl__visit *visit, const struct known_runs *runs, const char *dir, int json,
+    struct espl__buf *b, struct espl__diag *diag)
 {
 	struct espl__owned *list = NULL;
 	uint32_t count = 0;
@@ -234,7 +255,10 @@ show_nodes(struct espl__visit *visit, const struct known_runs *runs, int json, s
 			put_row(&list[i], runs, now_s, b);
 	}
 	if (json)
-		espl__print(b, "]}\n");
+		espl__print(b, "]");
+	show_machines(dir, json, b);
+	if (json)
+		espl__print(b, "}\n");
 	return ESPL_OK;
 }
 
@@ -409,7 +433,7 @@ espl__verb_nodes(const struct espl__args *args)
 	if (status == ESPL_OK && release != NULL)
 		status = release_run(visit, label, json, &b, &diag);
 	else if (status == ESPL_OK)
-		status = show_nodes(visit, &runs, json, &b, &diag);
+		status = show_nodes(visit, &runs, dir, json, &b, &diag);
 	result = b.size > 0 ? espl__cli_print(&b) : ESPL__EXIT_DONE;
 	if (status != ESPL_OK)
 		result = espl__cli_fail(&diag);

@@ -298,8 +298,20 @@ const struct espl__verb espl__verbs[] = {
 	    "what the\n"
 	    "provider does not report is `unknown`.  --release ends the machines of a run that was "
 	    "killed and\n"
-	    "will not be resumed; it refuses while the driver of the run is running.\n",
+	    "will not be resumed; it refuses while the driver of the run is running.  With DIR, "
+	    "also shows\n"
+	    "what that run knows of its machines: which are avoided or drained, and their last "
+	    "failures.\n",
 	    nodes_flags, 0, 1, espl__verb_nodes },
+	{ "drain", "DIR NODE", "move all trials away from a machine, and hold it out",
+	    "NODE is the number of a node, or the name of its machine, as `espalier nodes DIR` "
+	    "shows them.\n"
+	    "Trials there save and continue elsewhere; then the machine is released.  It gets no "
+	    "trials until\n"
+	    "`espalier undrain`, also after the run was resumed.\n",
+	    NULL, 2, 2, espl__verb_drain },
+	{ "undrain", "DIR NODE", "let a machine that was drained have trials again", "", NULL, 2, 2,
+	    espl__verb_undrain },
 	{ "stop", "DIR", "stop a running run cleanly, as Ctrl-C does",
 	    "Asks the driver of the run to stop: trials save their state, and `espalier resume` "
 	    "continues it.\n",

@@ -245,6 +245,20 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 }
 
 static void
+on_machine(void *ctx, espl_time now, const struct espl__health *h, const struct espl_offer *offer)
+{
+	struct espl__results *r = ctx;
+	char name[40];
+
+	espl__results_begin(r);
+	(void)snprintf(name, sizeof name, "node %llu", (unsigned long long)h->lease);
+	espl__results_put(r, PUT_MACHINE, "tttntirrrt", offer->name, offer->market,
+	    h->machine != NULL ? h->machine : name, h->lease, espl__health_word(h, now),
+	    (int64_t)h->failures, espl__results_s(h->reported_at), espl__results_s(h->failed_at),
+	    espl__results_s(h->avoid_until), h->why);
+}
+
+static void
 on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended)
 {
 	struct espl__results *r = ctx;
@@ -319,6 +333,7 @@ espl__results_open(const struct espl__results_setup *setup)
 		.gang = on_gang,
 		.resized = on_resized,
 		.node = on_node,
+		.machine = on_machine,
 		.group = on_group,
 		.plan = on_plan,
 		.experiment = espl__results_experiment,

@@ -35,6 +35,8 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	    "coalesce(booting_s, ?7), ready_s = coalesce(ready_s, ?8), notice_s = "
 	    "coalesce(notice_s, ?9), ended_s = ?10, billed_from_s = ?11, price_hour = "
 	    "?12, charged_usd = ?13, why = coalesce(?14, why), host = ?15",
+	[PUT_MACHINE] =
+	    "INSERT OR REPLACE INTO machines VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
 	[PUT_CHARGE] = "INSERT INTO charges VALUES (?1, ?2, ?3)",
 	[PUT_GROUP] = "INSERT OR REPLACE INTO groups VALUES (?1, ?2, ?3, ?4, NULL)",
 	[END_GROUP] = "UPDATE groups SET ended_s = ?2 WHERE id = ?1",

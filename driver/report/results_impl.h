@@ -20,6 +20,7 @@ enum statement {
 	PUT_MOVE,
 	MOVE_GANG,
 	PUT_NODE,
+	PUT_MACHINE,
 	PUT_CHARGE,
 	PUT_GROUP,
 	END_GROUP,

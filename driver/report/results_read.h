@@ -48,6 +48,9 @@ espl_status espl__reading_queue(struct espl__reading *, int json, struct espl__b
     struct espl__diag *);
 /* explain.c: the decisions about a trial and their reasons, in order of time. E_UNKNOWN: no such
  * trial. */
+/* The machines of a run with their health, as `espalier nodes` shows them: a table, or (json) a
+ * list. 0: there are none. */
+int espl__reading_machines(struct espl__reading *, int json, struct espl__buf *);
 void espl__explain_run(struct espl__reading *, struct espl__buf *); /* plans, nodes, ends */
 espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *,
     struct espl__diag *);

@@ -54,7 +54,17 @@ const char espl__results_schema[] =
     "  price_hour REAL,"
     "  charged_usd REAL NOT NULL,"
     "  why TEXT,"
-    "  host TEXT);\n"        /* what the provider calls the machine */
+    "  host TEXT);\n"         /* what the provider calls the machine */
+    "CREATE TABLE machines (" /* what is known of each, over all its leases */
+    "  offer TEXT NOT NULL, market TEXT NOT NULL,"
+    "  machine TEXT NOT NULL,"     /* its provider's name for it; 'node N': it has none */
+    "  node INTEGER NOT NULL,"     /* the newest lease */
+    "  health TEXT NOT NULL,"      /* good avoided drained */
+    "  failures INTEGER NOT NULL," /* in a row */
+    "  reported_s REAL,"           /* the first report of a trial there */
+    "  failed_s REAL, avoid_until_s REAL,"
+    "  why TEXT," /* the last failure */
+    "  PRIMARY KEY (offer, market, machine)) WITHOUT ROWID;\n"
     "CREATE TABLE charges (" /* sums up to nodes.charged_usd and to the cost */
     "  node INTEGER NOT NULL, at_s REAL NOT NULL, usd REAL NOT NULL);\n"
     "CREATE TABLE groups ("
