@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #include <espalier/util.h>
 #include "base/file.h"
 #include "base/mem.h"
@@ -25,10 +27,8 @@ struct espl__io_child {
 	struct espl__io_child *next;
 	struct espl__cloudio *owner;
 	uv_process_t process;
-	uv_pipe_t in, out, err;
+	uv_pipe_t out, err;
 	uv_timer_t limit;
-	uv_write_t request;
-	uv_buf_t input;
 	uint64_t cookie;
 	espl__io_answer *answer; /* NULL: the plugin's on_child */
 	struct espl__buf output, errors;
@@ -141,7 +141,6 @@ child_closed(uv_handle_t *handle)
 	}
 	espl__buf_free(&child->output);
 	espl__buf_free(&child->errors);
-	free(child->input.base);
 	free(child);
 }
 
@@ -157,7 +156,6 @@ close_once(void *handle)
 static void
 child_close_all(struct espl__io_child *child)
 {
-	close_once(&child->in);
 	close_once(&child->out);
 	close_once(&child->err);
 	close_once(&child->limit);
@@ -235,19 +233,9 @@ child_exit(uv_process_t *process, int64_t status, int signal)
 	if (child->owner->setup.pids != NULL)
 		espl__pids_remove(child->owner->setup.pids, (pid_t)process->pid);
 	child_kill(child); /* what it left running in its group */
-	close_once(&child->in);
 	if (!uv_is_closing((uv_handle_t *)&child->limit))
 		(void)uv_timer_start(&child->limit, child_limit, 500, 0);
 	child_done(child);
-}
-
-static void
-child_written(uv_write_t *request, int status)
-{
-	struct espl__io_child *child = request->data;
-
-	(void)status; /* a child that does not read its input is its own affair */
-	close_once(&child->in);
 }
 
 static void
@@ -283,6 +271,37 @@ merge_env(const struct espl_spawn *spawn)
 	return list;
 }
 
+/* Standard input as a file that is complete before the child exists.  Through a pipe, a driver that
+ * is killed between the start and the write would leave a child that acts on an empty request: a
+ * provider's command would then make, or end, a machine without a name.  Returns a descriptor, or
+ * a negative errno. */
+static int
+open_input(const struct espl_spawn *spawn)
+{
+	const char *data = spawn->input;
+	uint64_t done = 0;
+	int fd = memfd_create("espalier-input", MFD_CLOEXEC), failed;
+
+	while (fd >= 0 && done < spawn->input_size) {
+		ssize_t put = write(fd, data + done, spawn->input_size - done);
+
+		if (put > 0) {
+			done += (uint64_t)put;
+		} else if (put == 0 || errno != EINTR) {
+			failed = put == 0 ? EIO : errno;
+			(void)close(fd);
+			return -failed;
+		}
+	}
+	if (fd < 0)
+		return -errno;
+	if (lseek(fd, 0, SEEK_SET) == 0)
+		return fd;
+	failed = errno;
+	(void)close(fd);
+	return -failed;
+}
+
 static int
 child_spawn(struct espl__io_child *child, const struct espl_spawn *spawn)
 {
@@ -290,15 +309,17 @@ child_spawn(struct espl__io_child *child, const struct espl_spawn *spawn)
 	uv_stdio_container_t stdio[3];
 	uint32_t i;
 	char **argv, **env;
-	int failed;
+	int failed, input = open_input(spawn);
 
+	if (input < 0)
+		return input;
 	memset(&options, 0, sizeof options);
 	argv = espl__alloc((spawn->argc + 1) * sizeof *argv);
 	for (i = 0; i < spawn->argc; i++)
 		argv[i] = (char *)(uintptr_t)spawn->argv[i];
 	env = merge_env(spawn);
-	stdio[0].flags = UV_CREATE_PIPE | UV_READABLE_PIPE;
-	stdio[0].data.stream = (uv_stream_t *)&child->in;
+	stdio[0].flags = UV_INHERIT_FD;
+	stdio[0].data.fd = input;
 	stdio[1].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
 	stdio[1].data.stream = (uv_stream_t *)&child->out;
 	stdio[2].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
@@ -311,6 +332,7 @@ child_spawn(struct espl__io_child *child, const struct espl_spawn *spawn)
 	options.stdio = stdio;
 	options.exit_cb = child_exit;
 	failed = uv_spawn(child->owner->setup.loop, &child->process, &options);
+	(void)close(input);
 	free(argv);
 	free(env);
 	return failed;
@@ -321,7 +343,6 @@ espl__io_spawn(struct espl__cloudio *io, const struct espl_spawn *spawn, espl__i
     struct espl_error *error)
 {
 	struct espl__io_child *child;
-	uv_buf_t whole;
 	int failed;
 
 	if (io->dead)
@@ -332,17 +353,17 @@ espl__io_spawn(struct espl__cloudio *io, const struct espl_spawn *spawn, espl__i
 	child->owner = io;
 	child->cookie = spawn->cookie;
 	child->answer = answer;
-	(void)uv_pipe_init(io->setup.loop, &child->in, 0);
 	(void)uv_pipe_init(io->setup.loop, &child->out, 0);
 	(void)uv_pipe_init(io->setup.loop, &child->err, 0);
 	(void)uv_timer_init(io->setup.loop, &child->limit);
-	child->in.data = child->out.data = child->err.data = child->limit.data =
-	    child->process.data = child;
-	child->handles = 5;
+	child->out.data = child->err.data = child->limit.data = child->process.data = child;
+	child->handles = 4;
 	child->next = io->children;
 	io->children = child;
 	failed = child_spawn(child, spawn);
 	if (failed != 0) {
+		if (child->process.type == UV_UNKNOWN_HANDLE)
+			child->handles--; /* it did not get as far as that */
 		child->status = ESPL_E_REMOTE;
 		child->exited = 1;
 		child->code = -1;
@@ -360,18 +381,6 @@ espl__io_spawn(struct espl__cloudio *io, const struct espl_spawn *spawn, espl__i
 	if (spawn->limit > 0)
 		(void)uv_timer_start(&child->limit, child_limit,
 		    (uint64_t)(spawn->limit / 1000000) + 1, 0);
-	if (spawn->input_size > 0) {
-		child->input.base = espl__alloc(spawn->input_size);
-		child->input.len = spawn->input_size;
-		memcpy(child->input.base, spawn->input, spawn->input_size);
-		child->request.data = child;
-		whole = child->input;
-		if (uv_write(&child->request, (uv_stream_t *)&child->in, &whole, 1,
-			child_written) != 0)
-			close_once(&child->in);
-	} else {
-		close_once(&child->in);
-	}
 	return ESPL_OK;
 }
 

@@ -22,6 +22,12 @@ refuse() {
 
 input=$(cat)
 token=$(member token) run=$(member run)
+# A request that did not arrive whole must not make a machine that nobody can find, nor end one.
+case $1,$token in
+acquire, | release,)
+	echo "az.sh: the request names no token" >&2
+	exit 2 ;;
+esac
 case $1 in
 acquire)
 	set -- --resource-group "$AZ_GROUP" --name "$token" --size "$(member offer)" --no-wait --only-show-errors \

@@ -22,6 +22,12 @@ refuse() {
 
 input=$(cat)
 token=$(member token) run=$(member run)
+# A request that did not arrive whole must not make a machine that nobody can find, nor end one.
+case $1,$token in
+acquire, | release,)
+	echo "gcloud.sh: the request names no token" >&2
+	exit 2 ;;
+esac
 case $1 in
 acquire)
 	set -- "$token" --zone="$GCLOUD_ZONE" --machine-type="$(member offer)" --quiet \

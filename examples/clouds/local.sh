@@ -12,19 +12,26 @@ mkdir -p "$machines"
 member() { printf '%s' "$input" | sed -n "s/.*\"$1\": *\"\([A-Za-z0-9._-]*\)\".*/\1/p"; }
 # row TOKEN RUN [MORE]: MORE begins with a comma
 row() { printf '{"id": "%s", "token": "%s", "run": "%s", "address": "localhost", "state": "ready"%s}' "$1" "$1" "$2" "${3-}"; }
+# request: reads it. One that did not arrive whole must not make a machine that nobody can find, nor end one.
+request() {
+	input=$(cat)
+	token=$(member token)
+	if [ -z "$token" ]; then
+		echo "local.sh: the request names no token" >&2
+		exit 2
+	fi
+}
 
 case $1 in
 acquire)	# the directory is named after the token: asked again, it is the same machine
-	input=$(cat)
-	token=$(member token)
+	request
 	mkdir -p "$machines/$token"
 	printf ', "offer": "%s", "market": "%s"' "$(member offer)" "$(member market)" >"$machines/$token/offer"
 	member run >"$machines/$token/run.new"
 	mv "$machines/$token/run.new" "$machines/$token/run"
 	row "$token" "$(member run)" ;;
 release)	# whatever runs on the machine ends with it
-	input=$(cat)
-	token=$(member token)
+	request
 	for file in $(grep -lzsx "ESPALIER_MACHINE=$token" /proc/[0-9]*/environ); do
 		process=${file#/proc/}
 		kill -KILL "${process%/environ}" 2>/dev/null || :

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -515,4 +516,41 @@ Test(cloudio, children_timers_and_secrets)
 	    "the user named no such file");
 	cr_assert(b.use->utc_ns(b.use) > 0);
 	finish(&b);
+}
+
+/* A driver that is killed as soon as a provider's command has been started: the command still reads
+ * its whole request, since it may make or end a machine. */
+Test(cloudio, a_request_is_whole_before_its_command_starts, .timeout = 60)
+{
+	enum { SIZE = 1 << 20 }; /* more than a pipe holds */
+	char script[160], got[32] = "";
+	const char *argv[] = { "/bin/sh", "-c", script };
+	struct espl_spawn request = ESPL_INIT(struct espl_spawn);
+	struct bench b;
+	int fds[2], status;
+	pid_t driver;
+
+	cr_assert_eq(pipe(fds), 0);
+	driver = fork();
+	cr_assert_geq(driver, 0);
+	if (driver == 0) {
+		begin(&b, "");
+		(void)close(fds[0]);
+		(void)fcntl(fds[1], F_SETFD, 0);
+		(void)snprintf(script, sizeof script,
+		    "while kill -0 %d 2>/dev/null; do sleep 0.1; done; wc -c >/proc/self/fd/%d",
+		    (int)getpid(), fds[1]);
+		request.argc = 3;
+		request.argv = argv;
+		request.input = espl__alloc(SIZE);
+		request.input_size = SIZE;
+		(void)b.use->spawn(b.use, &request, NULL);
+		(void)kill(getpid(), SIGKILL);
+	}
+	(void)close(fds[1]);
+	cr_assert_eq(waitpid(driver, &status, 0), driver);
+	cr_assert(WIFSIGNALED(status));
+	cr_assert_gt(read(fds[0], got, sizeof got - 1), 0);
+	cr_assert_eq(atoi(got), SIZE, "it read %s", got);
+	(void)close(fds[0]);
 }
