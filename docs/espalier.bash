@@ -12,7 +12,7 @@ _espalier() {
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
 	run:*) kind=-f ;;
-	resume:-*) kind=-W words='--accept --quiet --json --help --plugins' ;;
+	resume:-*) kind=-W words='--accept --set --quiet --json --help --plugins' ;;
 	resume:*) kind=-d ;;
 	ask:-*) kind=-W words='--dir --set --help --plugins' ;;
 	ask:*) kind=-f ;;
@@ -36,7 +36,7 @@ _espalier() {
 	report:*) kind=-d ;;
 	serve:-*) kind=-W words='--port --control --help --plugins' ;;
 	serve:*) kind=-d ;;
-	nodes:-*) kind=-W words='--config --release --force --json --help --plugins' ;;
+	nodes:-*) kind=-W words='--config --release --force --set --json --help --plugins' ;;
 	nodes:*) kind=-d ;;
 	drain:-*) kind=-W words='--help --plugins' ;;
 	drain:*) kind=-d ;;
@@ -73,6 +73,7 @@ _espalier() {
 	run:--dir|run:-d) kind=-d ;;
 	run:--set|run:-s) kind=settings ;;
 	run:--plugins|run:-P) kind=-d ;;
+	resume:--set|resume:-s) kind= ;;
 	resume:--plugins|resume:-P) kind=-d ;;
 	ask:--dir|ask:-d) kind=-d ;;
 	ask:--set|ask:-s) kind=settings ;;
@@ -108,6 +109,7 @@ _espalier() {
 	serve:--plugins|serve:-P) kind=-d ;;
 	nodes:--config|nodes:-c) kind=-f ;;
 	nodes:--release) kind=-f ;;
+	nodes:--set|nodes:-s) kind= ;;
 	nodes:--plugins|nodes:-P) kind=-d ;;
 	drain:--plugins|drain:-P) kind=-d ;;
 	undrain:--plugins|undrain:-P) kind=-d ;;

@@ -45,6 +45,7 @@ complete -c espalier -n '__espalier_verb run' -F
 
 complete -c espalier -n '__espalier_verb' -a resume -d 'continue an interrupted run'
 complete -c espalier -n '__espalier_verb resume' -l accept -d 'if plugins now decide differently, keep the recorded decisions; if the journal is damaged, discard everything after the damage'
+complete -c espalier -n '__espalier_verb resume' -l set -s s -x -d 'give a secret of the cloud again, which a run directory does not store'
 complete -c espalier -n '__espalier_verb resume' -l quiet -s q -d 'print only the final summary'
 complete -c espalier -n '__espalier_verb resume' -l json -s j -d 'print only JSON on standard output'
 complete -c espalier -n '__espalier_verb resume' -l help -s h -d 'show this help'
@@ -145,6 +146,7 @@ complete -c espalier -n '__espalier_verb' -a nodes -d 'list or release the machi
 complete -c espalier -n '__espalier_verb nodes' -l config -s c -r -F -d 'ask the cloud of this configuration file'
 complete -c espalier -n '__espalier_verb nodes' -l release -r -F -d 'release all machines of RUN, a run directory or the name of a run as listed'
 complete -c espalier -n '__espalier_verb nodes' -l force -d 'with --release: also if the directory of the run is not known here'
+complete -c espalier -n '__espalier_verb nodes' -l set -s s -x -d 'give a secret of the cloud again, which a run directory does not store'
 complete -c espalier -n '__espalier_verb nodes' -l json -s j -d 'print only JSON on standard output'
 complete -c espalier -n '__espalier_verb nodes' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb nodes' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'

@@ -79,6 +79,7 @@ _espalier() {
 		'*: :_files' ;;
 	resume) _arguments \
 		'--accept[if plugins now decide differently, keep the recorded decisions; if the journal is damaged, discard everything after the damage]' \
+		'(-s --set)'{-s,--set=}'[give a secret of the cloud again, which a run directory does not store]:cloud.NAME=VALUE: ' \
 		'(-q --quiet)'{-q,--quiet}'[print only the final summary]' \
 		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
 		'(-h --help)'{-h,--help}'[show this help]' \
@@ -167,6 +168,7 @@ _espalier() {
 		'(-c --config)'{-c,--config=}'[ask the cloud of this configuration file]:FILE:_files' \
 		'--release=[release all machines of RUN, a run directory or the name of a run as listed]:RUN:_files' \
 		'--force[with --release: also if the directory of the run is not known here]' \
+		'(-s --set)'{-s,--set=}'[give a secret of the cloud again, which a run directory does not store]:cloud.NAME=VALUE: ' \
 		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \

@@ -182,6 +182,19 @@ espl__values_free(struct espl__values *values)
 }
 
 void
+espl__values_replace(struct espl__values *values, uint32_t option, const char *text)
+{
+	/* Read-only for plugins, but the list was made here. */
+	struct espl_value *list = (struct espl_value *)(uintptr_t)values->config.values;
+
+	ESPL__CHECK(values, VALUES);
+	ESPL__ASSERT(option < values->config.count);
+	ESPL__ASSERT(
+	    espl__option_at(values->options, values->option_size, option)->type == ESPL_OPT_STRING);
+	list[option].as.s = espl__arena_strdup(values->arena, text);
+}
+
+void
 espl__values_blame(const struct espl__values *values, const struct espl_error *error,
     struct espl__diag *diag)
 {

@@ -26,6 +26,8 @@ espl_status espl__schema_resolve(const struct espl_option *, uint32_t count, uin
     const struct espl__node *group, const char *const *known, const char *who, const char *instance,
     struct espl__values **, struct espl__diag *);
 void espl__values_free(struct espl__values *);
+/* Puts another text in place of a STRING option's; copied. */
+void espl__values_replace(struct espl__values *, uint32_t option, const char *text);
 /* Is the table itself sane?  Unique names, defaults that parse and lie within the limits,
  * choices present, known types, columns only in TABLE.  Used by the loader and check-plugin. */
 espl_status espl__schema_check(const struct espl_option *, uint32_t count, uint32_t stride,

@@ -195,6 +195,8 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 	    instance->who, espl__kind_name(desc->kind), &instance->values, diag);
 	if (status == ESPL_OK)
 		status = espl__files_read(instance, diag);
+	if (status == ESPL_OK && env->secrets)
+		status = espl__secrets_read(instance, diag);
 	if (status == ESPL_OK) {
 		make_host(instance);
 		status = create_instance(instance, group, diag);

@@ -20,6 +20,9 @@ struct espl__host_env {
 	uint64_t seed;
 	int64_t utc_start_s;
 	int verbose, simulated;
+	/* 1: an option that refers to a secret gets the secret; 0: plugins only describe
+	 * themselves, and see the reference */
+	int secrets;
 	const espl_time *now;  /* read by host->now; written by the executor */
 	const char *directory; /* base of relative PATH options; "" the current one */
 	void *ctx;             /* for the two below */
@@ -59,6 +62,16 @@ espl_status espl__instance_of(const struct espl__plugin *, const struct espl__no
 void espl__instance_destroy(struct espl__instance *); /* NULL is fine */
 /* From now on what plugins log below this level is dropped (--quiet, --json). */
 void espl__instance_log_from(espl_level least);
+
+/* ---- option_secrets.c ------------------------------------------------------------------------ */
+
+/* in run.cfg, in place of a secret that the configuration itself held */
+#define ESPL__SECRET_OMITTED "secret:omitted"
+
+/* Is this "env:NAME" or "file:PATH"?  Such a text is no secret, and run.cfg stores it. */
+int espl__secret_is_reference(const char *text);
+/* Puts the secrets in place of the references in SECRET options. */
+espl_status espl__secrets_read(struct espl__instance *, struct espl__diag *);
 
 /* ---- option_files.c -------------------------------------------------------------------------- */
 

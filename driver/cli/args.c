@@ -65,11 +65,7 @@ refuse_unknown_flag(const struct espl__verb *verb, const char *word, struct espl
 	near = espl__nearest(name, names, count);
 	(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` has no option '%.*s'", verb->name,
 	    (int)strcspn(word, "="), word);
-	if (strcmp(verb->name, "resume") == 0 && strcmp(name, "set") == 0)
-		espl__hint(diag,
-		    "a run keeps its configuration; to build on its results, start a new run with "
-		    "experiment.warm_start = { from = \"DIR\"; };");
-	else if (near != NULL)
+	if (near != NULL)
 		espl__hint(diag, "did you mean '--%s'?", near);
 	else if (is_setting(name) && find_in(verb->flags, "set", 3, 0) != NULL)
 		espl__hint(diag, "it is a configuration setting: use --set experiment.%s=VALUE",

@@ -60,6 +60,13 @@ espl_status espl__inputs_check(struct espl__inputs *, int simulated, struct espl
 /* E_CONFIG where the cloud exists in simulation only. */
 espl_status espl__inputs_real(const struct espl__inputs *, struct espl__diag *);
 
+/* secret_sets.c: a warning where the configuration itself holds a secret of the cloud. */
+void espl__inputs_secret_report(const struct espl__inputs *);
+/* E_CONFIG if one of these `--set PATH=VALUE` is anything but a secret of the cloud:
+ * the configuration of an existing run does not change. */
+espl_status espl__inputs_secret_sets(const struct espl__run_config *, const char *const *sets,
+    uint32_t count, struct espl__diag *);
+
 /* The cloud's offers, one by one, as far as the configuration alone determines them. *count: their
  * number; a cloud that knows none before it starts returns 0 and no error. */
 typedef void espl__offer_fn(void *ctx, const struct espl_offer *);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/inputs.h"
 #include "cli/run_dir.h"
 #include "input/input.h"
 #include "real/try_cloud.h"
@@ -348,22 +349,33 @@ release_run(struct espl__visit *visit, const char *label, int json, struct espl_
 /* The configuration of the cloud that is queried, its run directory (or NULL) and the runs beside
  * it. */
 static espl_status
-load_config(const char *dir, const char *file, struct known_runs *runs,
-    struct espl__run_config **config, char **visited, struct espl__diag *diag)
+load_config(const struct espl__args *args, const char *dir, const char *file,
+    struct known_runs *runs, struct espl__run_config **config, char **visited,
+    struct espl__diag *diag)
 {
+	const char **sets;
+	uint32_t count = espl__arg_all(args, "set", &sets);
 	char *full = NULL, *path, *above;
 	espl_status status;
 
-	if (dir == NULL)
-		return espl__run_load(file, NULL, 0, ESPL__NEED_NOTHING, config, diag);
-	status = espl__run_dir_find(dir, &full, diag);
-	if (status != ESPL_OK)
+	if (dir == NULL) {
+		status = espl__run_load(file, sets, count, ESPL__NEED_NOTHING, config, diag);
+		free(sets);
 		return status;
+	}
+	status = espl__run_dir_find(dir, &full, diag);
+	if (status != ESPL_OK) {
+		free(sets);
+		return status;
+	}
 	path = espl__format("%s/run.cfg", full);
 	status = espl__run_dir_check(full, diag);
 	if (status == ESPL_OK)
-		status = espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, config, diag);
+		status = espl__run_load(path, sets, count, ESPL__NEED_NOTHING, config, diag);
+	if (status == ESPL_OK)
+		status = espl__inputs_secret_sets(*config, sets, count, diag);
 	free(path);
+	free(sets);
 	above = espl__strdup(full);
 	*visited = espl__strdup(full);
 	add_run(runs, full);
@@ -422,7 +434,7 @@ espl__verb_nodes(const struct espl__args *args)
 		return free_runs(&runs),
 		       espl__cli_usage(args, "give either a run directory or --config FILE");
 	espl__log_to(log_line, NULL, ESPL_WARN);
-	status = load_config(dir, file, &runs, &config, &visited, &diag);
+	status = load_config(args, dir, file, &runs, &config, &visited, &diag);
 	add_runs_in(&runs, ".");
 	if (status == ESPL_OK && release != NULL)
 		status =

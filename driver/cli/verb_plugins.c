@@ -328,10 +328,17 @@ print_spec(const struct espl__inputs *s, struct espl__buf *b)
 	espl__arena_free(&arena);
 }
 
+#define BUDGET_HOURS 8 /* of all machines, for the budget that is proposed */
+
 struct offers {
 	struct espl__buf text;
 	uint32_t count, others; /* others: of GPUs, not of slots of CPUs */
 	uint64_t slots;         /* that there can ever be */
+	/* All machines at once: how many of those that cost something, what they cost per hour; and
+	 * whether any of their offers has no limit. */
+	uint64_t nodes;
+	espl_money hour;
+	int unlimited;
 };
 
 static void
@@ -346,6 +353,12 @@ print_offer(void *ctx, const struct espl_offer *offer)
 		espl__print(b, " (%s)", offer->market);
 	o->others += offer->gpu_type == NULL || strcmp(offer->gpu_type, "cpu") != 0;
 	o->slots += (uint64_t)offer->gpus * offer->nodes_max;
+	if (offer->price_hour > 0 && offer->nodes_max == ESPL_ANY) {
+		o->unlimited = 1;
+	} else if (offer->price_hour > 0) {
+		o->nodes += offer->nodes_max;
+		o->hour += offer->price_hour * (espl_money)offer->nodes_max;
+	}
 	espl__print(b, ": %u %s, $%s per hour", offer->gpus,
 	    espl__slots_word(offer->gpu_type != NULL && strcmp(offer->gpu_type, "cpu") == 0,
 		offer->gpus),
@@ -354,6 +367,41 @@ print_offer(void *ctx, const struct espl_offer *offer)
 		espl__print(b, ", at most %u node%s", offer->nodes_max,
 		    offer->nodes_max == 1 ? "" : "s");
 	espl__print(b, "\n");
+}
+
+/* What the run may cost at worst, and which of budget and deadline bounds it. */
+static void
+print_worst(const struct espl__run_config *c, const struct offers *o, struct espl__buf *b)
+{
+	const char *group = c->pool ? "pool" : "experiment";
+	char hour[32], text[32], span[32];
+	double limit;
+
+	if (o->hour == 0 && !o->unlimited)
+		return;
+	espl__print(b, "  at worst    ");
+	if (o->unlimited)
+		espl__print(b, "no limit on machines: set nodes_max");
+	else
+		espl__print(b, "$%s per hour (%llu machine%s)", espl__format_money(o->hour, hour),
+		    (unsigned long long)o->nodes, o->nodes == 1 ? "" : "s");
+	if (c->budget != INT64_MAX) {
+		espl__print(b, "; the budget ends the run at $%s\n",
+		    espl__format_money(c->budget, text));
+		return;
+	}
+	if (c->deadline != ESPL_NEVER && !o->unlimited) {
+		limit = (double)o->hour / 1e6 * (double)c->deadline / 3600e9;
+		espl__print(b, "; $%.2f by the deadline of %s\n", limit,
+		    espl__format_span(c->deadline, span));
+		return;
+	}
+	espl__print(b, "; no budget is set\n");
+	if (!o->unlimited)
+		espl__print(b,
+		    "              %s.budget = %.2f would end the run at what all machines cost in "
+		    "%d hours\n",
+		    group, (double)o->hour / 1e6 * BUDGET_HOURS, BUDGET_HOURS);
 }
 
 /* The experiments of a pool and their arrivals; details of one experiment are printed by `check` of
@@ -390,7 +438,7 @@ espl__verb_check(const struct espl__args *args)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__buf b = { NULL, 0, 0 };
 	struct espl__inputs s;
-	struct offers offers = { { NULL, 0, 0 }, 0, 0, 0 };
+	struct offers offers = { .count = 0 };
 	const char **sets;
 	uint32_t count = espl__arg_all(args, "set", &sets);
 	int on_cpu;
@@ -420,6 +468,7 @@ espl__verb_check(const struct espl__args *args)
 		espl__print(&b, "  allocator   %s\n  cloud       %s\n", s.config->allocator.use,
 		    s.config->cloud.use);
 		espl__put(&b, offers.text.data, offers.text.size);
+		print_worst(s.config, &offers, &b);
 		espl__print(&b, "  placer      %s\n", s.config->placer.use);
 		status = espl__check_output(&s, espl__arg(args, "output"), &b, &diag);
 	}

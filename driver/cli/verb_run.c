@@ -323,6 +323,7 @@ espl__verb_run(const struct espl__args *args)
 		status = espl__inputs_env(&job.inputs, &diag);
 	if (status == ESPL_OK) {
 		espl__inputs_env_report(&job.inputs);
+		espl__inputs_secret_report(&job.inputs);
 		espl__inputs_warm_report(&job.inputs, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch(); /* from here on something is left behind */
 		status = make_dir(&job, espl__arg(args, "dir"), NULL, &diag);
@@ -378,6 +379,21 @@ refuse_asked(const struct job *job, struct espl__diag *diag)
 	return ESPL_E_CONFIG;
 }
 
+/* What was resolved when the run began, and the secrets that its directory does not store. */
+static espl_status
+load_again(struct job *job, const char *config, struct espl__diag *diag)
+{
+	const char **sets;
+	uint32_t count = espl__arg_all(job->args, "set", &sets);
+	espl_status status =
+	    espl__inputs_load(config, sets, count, ESPL__NEED_TRIAL, &job->inputs, diag);
+
+	if (status == ESPL_OK)
+		status = espl__inputs_secret_sets(job->inputs.config, sets, count, diag);
+	free(sets);
+	return status;
+}
+
 int
 espl__verb_resume(const struct espl__args *args)
 {
@@ -406,7 +422,7 @@ espl__verb_resume(const struct espl__args *args)
 		status = look_at_journal(&job, &diag);
 	if (status == ESPL_OK) {
 		config = espl__format("%s/run.cfg", job.dir);
-		status = espl__inputs_load(config, NULL, 0, ESPL__NEED_TRIAL, &job.inputs, &diag);
+		status = load_again(&job, config, &diag);
 	}
 	/* Without a journal only the cloud shows whether it was simulated. */
 	if (status == ESPL_OK && !job.drive.resume)

@@ -19,6 +19,11 @@
 	{ \
 		"set", 's', "PATH=VALUE", "override a value in FILE (repeatable)" \
 	}
+#define SECRET_FLAG \
+	{ \
+		"set", 's', "cloud.NAME=VALUE", \
+		    "give a secret of the cloud again, which a run directory does not store" \
+	}
 #define JSON_FLAG \
 	{ \
 		"json", 'j', NULL, "print only JSON on standard output" \
@@ -40,7 +45,7 @@ static const struct espl__flag resume_flags[] = {
 	{ "accept", 0, NULL,
 	    "if plugins now decide differently, keep the recorded decisions; if the journal is "
 	    "damaged, discard everything after the damage" },
-	QUIET_FLAG, JSON_FLAG, END_FLAGS
+	SECRET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag ask_flags[] = {
 	{ "dir", 'd', "DIR",
@@ -117,7 +122,7 @@ static const struct espl__flag nodes_flags[] = { { "config", 'c', "FILE",
 	{ "release", 0, "RUN",
 	    "release all machines of RUN, a run directory or the name of a run as listed" },
 	{ "force", 0, NULL, "with --release: also if the directory of the run is not known here" },
-	JSON_FLAG, END_FLAGS };
+	SECRET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag market_flags[] = { { "offer", 0, "NAME",
 						      "only this offer (instance type)" },
 	{ "zone", 0, "ZONE", "only this zone" },
@@ -183,10 +188,16 @@ const struct espl__verb espl__verbs[] = {
 	    "once, a\n"
 	    "third kills espalier even while a plugin is stuck.\n",
 	    run_flags, 1, 1, espl__verb_run },
-	{ "resume", "DIR [--accept] [--quiet|--json]", "continue an interrupted run",
+	{ "resume", "DIR [--accept] [--set cloud.NAME=VALUE]... [--quiet|--json]",
+	    "continue an interrupted run",
 	    "Replays the journal in DIR, then continues the run where it stopped.  For a finished "
 	    "run,\n"
-	    "prints the summary.  DIR may have been moved.\n",
+	    "prints the summary.  DIR may have been moved.  A secret that the configuration itself "
+	    "held is "
+	    "not\n"
+	    "in DIR and must be given again with --set; one that it refers to as \"env:NAME\" or "
+	    "\"file:PATH\" is\n"
+	    "looked up.\n",
 	    resume_flags, 1, 1, espl__verb_resume },
 	{ "ask", "FILE|DIR [--dir DIR] [--set PATH=VALUE]...",
 	    "hand out trials to clients, which tell the results (ask and tell)",

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "input/run_files.h"
 #include "input/input.h"
+#include "plugin/instance.h"
 #include "plugin/registry.h"
 
 struct printer {
@@ -118,6 +119,30 @@ map_table(struct printer *p, const struct espl__node *node, const struct espl_op
 	return table;
 }
 
+/* A reference to a secret is kept, with an absolute path; of a secret itself, that there was one.
+ */
+static const struct espl__node *
+map_secret(struct printer *p, const struct espl__node *node)
+{
+	struct espl__node *copy = copy_of(p, node);
+	const char *text = node->type == ESPL__STRING ? node->text : "";
+	char *path, *full;
+
+	copy->type = ESPL__STRING;
+	copy->children = NULL;
+	copy->child_count = 0;
+	if (strncmp(text, "file:", 5) == 0) {
+		path = espl__run_path(p->config, text + 5);
+		full = espl__format("file:%s", path);
+		copy->text = espl__arena_strdup(&p->arena, full);
+		free(full);
+		free(path);
+	} else if (!espl__secret_is_reference(text)) {
+		copy->text = espl__arena_strdup(&p->arena, ESPL__SECRET_OMITTED);
+	}
+	return copy;
+}
+
 /* For config/run.h: which option of which plugin is this? */
 static const struct espl_option *
 find_option(espl_kind kind, const char *use, const char *name, uint32_t *stride)
@@ -144,8 +169,10 @@ print_member(struct printer *p, espl_kind kind, const char *use, const struct es
 	uint32_t stride = 0;
 	const struct espl_option *option = find_option(kind, use, node->name, &stride);
 
-	if (option != NULL ? (option->flags & ESPL_OPT_SECRET) != 0 : sounds_secret(node->name))
+	if (option == NULL && sounds_secret(node->name))
 		return;
+	if (option != NULL && (option->flags & ESPL_OPT_SECRET) != 0)
+		node = map_secret(p, node);
 	if (option != NULL && option->type == ESPL_OPT_PATH && node->type == ESPL__STRING) {
 		struct espl__node *copy = copy_of(p, node);
 

@@ -214,6 +214,7 @@ espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 	real->env.service = service;
 	real->env.note = note;
 	real->env.verbose = 1;
+	real->env.secrets = 1;
 	status = espl__instance_of(plugin, section->group, &real->env, &real->cloud, diag);
 	if (status != ESPL_OK)
 		return status;

@@ -289,6 +289,7 @@ begin_visit(const struct espl__run_config *config, int lists, const char *dir, i
 	setup.pids = &v->pids;
 	setup.ctx = v;
 	v->env = (struct espl__host_env){ .seed = config->seed,
+		.secrets = 1,
 		.now = &v->now,
 		.directory = config->directory,
 		.ctx = v,

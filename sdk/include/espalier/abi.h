@@ -114,8 +114,11 @@ enum {
 	ESPL_OPT_LATENCY, /* "15s" or { dist; mean; sd; } */
 	ESPL_OPT_TABLE    /* ( (32, 1), ... ) or ( { name = ...; }, ... ): see columns */
 };
-#define ESPL_OPT_REQUIRED 0x1u     /* the user must set it; fallback is not used */
-#define ESPL_OPT_SECRET 0x2u       /* never printed, logged or written to run.cfg */
+#define ESPL_OPT_REQUIRED 0x1u /* the user must set it; fallback is not used */
+/* Never printed, logged or written to run.cfg.  A STRING may be "env:NAME" or "file:PATH": run.cfg
+ * keeps this reference, and create gets the secret, if the cloud is used, or the reference, if it
+ * only describes itself (plan, simulate). */
+#define ESPL_OPT_SECRET 0x2u
 #define ESPL_OPT_EXPERIMENTAL 0x4u /* the help text says so */
 #define ESPL_OPT_DEPRECATED 0x8u   /* using it prints a warning */
 
