@@ -54,6 +54,18 @@ int espl__cluster_take_news(struct espl__exec *);
 void espl__cluster_gpu_time(struct espl__exec *);            /* accounts up to now */
 uint64_t espl__cluster_potential(const struct espl__exec *); /* GPUs that could ever be held */
 void espl__cluster_show_node(struct espl__exec *, struct espl__machine *, const char *why);
+/* ---- cluster_sources.c: offers of equal shape share a target ---- */
+
+/* May nodes of other offers count toward a target? */
+int espl__cluster_pools(const struct espl__exec *);
+/* Nodes of this other offer can do what those of `offer` do, and the user allows it. */
+int espl__cluster_is_source(const struct espl__exec *, uint32_t offer, uint32_t source);
+/* nodes_max of an offer and its sources together. */
+uint32_t espl__cluster_room(const struct espl__exec *, uint32_t offer);
+/* A lease of the offer ended.  If it is gone, with its last node, then those that stood in for its
+ * nodes count for their own offers. */
+void espl__cluster_own_up(struct espl__exec *, uint32_t offer);
+
 /* Targets, nodes or what they are for changed. */
 void espl__cluster_mark(struct espl__exec *);
 void espl__cluster_used(struct espl__exec *); /* a trial runs on its nodes */

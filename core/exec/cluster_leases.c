@@ -145,12 +145,37 @@ espl__lease_show_offers(struct espl__exec *x)
 	}
 }
 
+/* The offer gives no more nodes for now: it is closed, pauses, or has reached its limit.  Nodes
+ * being released still count against that. */
+static int
+is_exhausted(struct espl__exec *x, uint32_t offer)
+{
+	const struct espl__offer_record *r = record_of(x, offer);
+	uint32_t most = x->fleet.offers[offer]->nodes_max;
+
+	return r->closed || (r->retry_at != ESPL_NEVER && x->now < r->retry_at) ||
+	    (most != ESPL_ANY && espl__fleet_leased(&x->fleet, offer) >= most);
+}
+
+/* Does an equal offer give nodes now? */
+static int
+has_source(struct espl__exec *x, uint32_t offer)
+{
+	for (uint32_t s = 0; s < x->fleet.offer_count; s++)
+		if (espl__cluster_is_source(x, offer, s) && !is_exhausted(x, s) &&
+		    (x->fleet.offers[s]->flags & ESPL_OFFER_GONE) == 0)
+			return 1;
+	return 0;
+}
+
 /* While an offer pauses, policies see the others, if any are left. */
 static void
 hide_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
 {
 	uint32_t *flags = &x->fleet.offers[offer]->flags;
 
+	if (espl__cluster_pools(x) && has_source(x, offer))
+		return; /* its target is met from there */
 	if ((*flags & ESPL_OFFER_GONE) != 0 || r->retry_at == ESPL_NEVER || r->retry_at <= x->now)
 		return;
 	*flags |= ESPL_OFFER_GONE;
@@ -187,6 +212,7 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	x->fleet.offers[offer]->flags |= ESPL_OFFER_GONE;
 	x->fleet.targets[offer] = espl__fleet_nodes(&x->fleet, offer, 0);
 	x->cluster.offers_changed = 1;
+	espl__cluster_own_up(x, offer);
 	last = is_last(x);
 	espl__lease_show_offers(x);
 	text = refused || r->lost == 0
@@ -326,6 +352,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(n, MACHINE);
+	espl__cluster_own_up(x, n->pub.offer);
 	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA) {
 		count_refusal(x, n, r);
 		hide_offer(x, n->pub.offer, r);
@@ -442,24 +469,51 @@ canary_is_out(const struct espl__exec *x, uint32_t offer, const struct espl__off
 	return (x->fleet.offers[offer]->flags & ESPL_OFFER_CANARY) != 0 && !r->answered && live > 0;
 }
 
+/* From this source, toward the target of `offer`. */
 static void
-lease_one(struct espl__exec *x, uint32_t offer)
+lease_one(struct espl__exec *x, uint32_t offer, uint32_t source)
 {
-	struct espl__machine *n =
-	    espl__machine_lease(&x->fleet, offer, x->fleet.target_price[offer]);
+	espl_money max_price = offer == source ? x->fleet.target_price[offer] : 0;
+	struct espl__machine *n = espl__machine_lease(&x->fleet, source, max_price);
 	struct espl__effect *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
 
 	x->cluster.leased = 1;
 	n->asked_at = x->now;
 	n->since = x->now;
 	espl__cluster_clock(x);
+	if (source != offer) {
+		espl__machine_stand(&x->fleet, n, offer);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
+		    "node %llu is requested from '%s', because '%s' gives no more now",
+		    (unsigned long long)n->pub.id, x->fleet.offers[source]->name,
+		    x->fleet.offers[offer]->name);
+	}
 	e->as.acquire.lease = n->pub.id;
-	e->as.acquire.offer = offer;
-	e->as.acquire.max_price_hour = x->fleet.target_price[offer];
-	espl__ledger_open(x->ledger, n->pub.id, x->fleet.offers[offer], x->config->data_gb, x->now);
+	e->as.acquire.offer = source;
+	e->as.acquire.max_price_hour = max_price;
+	espl__ledger_open(x->ledger, n->pub.id, x->fleet.offers[source], x->config->data_gb,
+	    x->now);
 	espl__cluster_show_node(x, n, "requested");
 }
 
+/* Leases what the target of `offer` lacks from this source. */
+static void
+lease_from(struct espl__exec *x, uint32_t offer, uint32_t source)
+{
+	uint32_t held = espl__fleet_nodes(&x->fleet, offer, 0);
+
+	if (is_exhausted(x, source))
+		return;
+	record_of(x, source)->retry_at = ESPL_NEVER;
+	for (; held < x->fleet.targets[offer] && !is_exhausted(x, source) &&
+	     !canary_is_out(x, source, record_of(x, source),
+		 espl__fleet_leased(&x->fleet, source)) &&
+	     !one_is_tried(x, source, record_of(x, source));
+	     held++)
+		lease_one(x, offer, source);
+}
+
+/* Offers in the order of the configuration; a policy that bids a price chooses the offer itself. */
 void
 espl__lease_nodes(struct espl__exec *x)
 {
@@ -467,21 +521,12 @@ espl__lease_nodes(struct espl__exec *x)
 	if (x->cluster.cloud_waits)
 		return;
 	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
-		struct espl__offer_record *r = record_of(x, o);
-		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0),
-			 all = espl__fleet_nodes(&x->fleet, o, 1);
-		uint32_t most = x->fleet.offers[o]->nodes_max;
-
-		if (r->closed || (r->retry_at != ESPL_NEVER && x->now < r->retry_at))
-			continue;
-		r->retry_at = ESPL_NEVER;
-		/* nodes being released still count against the provider's limit */
-		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most) &&
-		    !canary_is_out(x, o, r, all) && !one_is_tried(x, o, r)) {
-			lease_one(x, o);
-			held++;
-			all++;
-		}
+		lease_from(x, o, o);
+		for (uint32_t s = 0; s < x->fleet.offer_count && espl__cluster_pools(x); s++)
+			if (is_exhausted(x, o) && x->fleet.target_price[o] == 0 &&
+			    espl__cluster_is_source(x, o, s) &&
+			    (x->fleet.offers[s]->flags & ESPL_OFFER_GONE) == 0)
+				lease_from(x, o, s);
 	}
 }
 

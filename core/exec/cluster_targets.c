@@ -23,7 +23,7 @@ espl__cluster_give_ups(struct espl__exec *x, int needed)
 		for (uint32_t i = x->fleet.live_count; i > 0 && held > target; i--) {
 			struct espl__machine *n =
 			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
-			if (n->pub.offer != o || (n->pub.flags & ESPL_NODE_RETIRING) != 0 ||
+			if (n->stands_for != o || (n->pub.flags & ESPL_NODE_RETIRING) != 0 ||
 			    (n->pub.state != ESPL_NODE_REQUESTED &&
 				n->pub.state != ESPL_NODE_BOOTING) ||
 			    x->cluster.cloud_waits)
@@ -52,7 +52,7 @@ retire_surplus(struct espl__exec *x, int needed)
 		for (uint32_t i = x->fleet.live_count; i > 0 && left > 0; i--) {
 			struct espl__machine *n =
 			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
-			if (n->pub.offer != x->cluster.give_up[k].offer ||
+			if (n->stands_for != x->cluster.give_up[k].offer ||
 			    (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
 			    (n->occupants > 0 && needed))
 				continue;
@@ -127,7 +127,7 @@ espl__cluster_give_up(struct espl__exec *x, struct espl__machine *n)
 {
 	ESPL__CHECK(n, MACHINE);
 	for (uint32_t i = 0; i < x->cluster.give_up_count; i++)
-		if (x->cluster.give_up[i].offer == n->pub.offer &&
+		if (x->cluster.give_up[i].offer == n->stands_for &&
 		    x->cluster.give_up[i].nodes > 0) {
 			x->cluster.give_up[i].nodes--;
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);

@@ -153,6 +153,8 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 void
 espl__item_take(struct espl__exec *x, struct espl__item *item, const struct espl_grant *g)
 {
+	if (g->share.gpus > 0 && item->pub.granted.gpus == 0)
+		item->tier->helped = 0;
 	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0
 	    ? ESPL_OWNER_BRACKET | item->pub.bracket
 	    : ESPL_NONE;

@@ -39,6 +39,11 @@ struct espl__tier {
 	uint64_t granted_whole;                        /* GPUs of grants in force */
 	uint32_t granted_parts[ESPL__PARTS_MOST + 1u]; /* grants of 1/c, by c */
 	uint32_t parts_most;                           /* the largest c that was ever granted */
+	const char *offer_name; /* its option `offer`: what the user wants it to lease; NULL: any */
+	/* idle slots went to a trial that its allocator had granted nothing, and it has granted
+	 * none since: the next ones do so at once */
+	uint8_t helped;
+	uint8_t one_offer;  /* it has that option: it leases one offer */
 	uint64_t gpus_most; /* its allocator's option `gpus`, the most that it grants; 0: none */
 };
 
@@ -60,8 +65,8 @@ struct espl__item {
 	/* it waits beside idle slots that it could use, and did so at that look (items_idle.c) */
 	espl_time stands_since;
 	uint64_t stood_look;
-	uint8_t helped;        /* times that it was started there without its allocator's word */
-	uint8_t counted;       /* in the sums of its experiment (items.c), as: */
+	uint8_t helped;  /* times that it was started there without its allocator's word */
+	uint8_t counted; /* in the sums of its experiment (items.c), as: */
 	uint32_t counted_least, counted_most;
 	double counted_work;
 };
@@ -94,14 +99,14 @@ struct espl__inner {
 
 /* Trials that wait while slots that they could use are paid for and idle (items_idle.c). */
 struct espl__standing {
-	espl_time act_at;   /* when the first of them is started there; NEVER */
-	espl_time seen_at;  /* of the last look */
-	uint32_t count;     /* of them, then */
-	double total_s;     /* time with any of them */
-	double longest_s;   /* the longest that one of them stood */
-	double late_s;      /* time that they stood after ESPL__IDLE_PAUSE */
-	uint64_t started;   /* trials that were started on such slots */
-	uint64_t looks;     /* ever */
+	espl_time act_at;  /* when the first of them is started there; NEVER */
+	espl_time seen_at; /* of the last look */
+	uint32_t count;    /* of them, then */
+	double total_s;    /* time with any of them */
+	double longest_s;  /* the longest that one of them stood */
+	double late_s;     /* time that they stood after ESPL__IDLE_PAUSE */
+	uint64_t started;  /* trials that were started on such slots */
+	uint64_t looks;    /* ever */
 };
 
 struct espl__items {

@@ -32,8 +32,8 @@ count_idle(const struct espl__item *item, const struct espl__machine *n)
 	if (item->pub.granted.gpus == 0 && n->pub.owner == (ESPL_OWNER_BRACKET | item->pub.bracket))
 		owner = n->pub.owner;
 	if (n->pub.state != ESPL_NODE_READY || n->pub.owner != owner || n->releasing ||
-	    (n->pub.flags &
-		(ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) != 0 ||
+	    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) !=
+		0 ||
 	    (item->pub.granted.gpus > 0 && view->offer != ESPL_ANY && view->offer != n->pub.offer))
 		return 0;
 	return n->pub.gpus_idle;
@@ -92,8 +92,8 @@ find_node(const struct espl__exec *x, const struct espl__item *item)
 	return best;
 }
 
-/* GPUs over several nodes of one offer, of at most `most`: of whole idle nodes if the trial must not
- * straddle nodes.  slots: NULL, or where they go. */
+/* GPUs over several nodes of one offer, of at most `most`: of whole idle nodes if the trial must
+ * not straddle nodes.  slots: NULL, or where they go. */
 static uint32_t
 spread(const struct espl__exec *x, const struct espl__item *item, uint32_t offer, uint32_t most,
     struct espl_slot *slots)
@@ -207,16 +207,15 @@ find_due(const struct espl__exec *x)
 	if (x->config->pool || x->searches.list[0]->experiment.plan == NULL)
 		return 0;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
-		const struct espl__machine *n =
-		    espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		const struct espl_offer *offer = x->fleet.offers[n->pub.offer];
 		double wait =
 		    espl__latency_mean(offer->provision) + espl__latency_mean(offer->init);
 		espl_time then =
 		    n->asked_at + (espl_span)((wait < DUE_MOST ? wait : DUE_MOST) * 1e9);
 
-		if (n->pub.state < ESPL_NODE_READY &&
-		    (n->pub.flags & ESPL_NODE_RETIRING) == 0 && then > due)
+		if (n->pub.state < ESPL_NODE_READY && (n->pub.flags & ESPL_NODE_RETIRING) == 0 &&
+		    then > due)
 			due = then;
 	}
 	return due;
@@ -228,6 +227,8 @@ act_at(const struct espl__item *item, espl_time due)
 	espl_span pause = ESPL__IDLE_PAUSE
 	    << (item->helped < HELPED_MOST ? item->helped : HELPED_MOST);
 
+	if (item->pub.granted.gpus == 0 && item->helped == 0 && item->tier->helped)
+		pause = 0;
 	return (item->stands_since > due ? item->stands_since : due) + pause;
 }
 
@@ -244,6 +245,7 @@ settle_on(struct espl__exec *x, struct espl__item *item, const struct espl_slot 
 	if (granted == 0) {
 		item->view.owner = n->pub.owner;
 		item->helped += item->helped < HELPED_MOST;
+		item->tier->helped = 1;
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, trial,
 		    "starts on %u idle %s, which %s does not grant it", (unsigned)gpus,
 		    espl__exec_unit(x, gpus), item->tier->allocator->who);
@@ -418,7 +420,8 @@ espl__items_fill(struct espl__exec *x)
 	s->act_at = ESPL_NEVER;
 	s->count = 0;
 	s->looks++;
-	if (x->fleet.gpus_idle == 0 || !x->cluster.cloud_ready || x->cluster.cloud_waits || x->items.count == 0)
+	if (x->fleet.gpus_idle == 0 || !x->cluster.cloud_ready || x->cluster.cloud_waits ||
+	    x->items.count == 0)
 		return;
 	due = find_due(x);
 	s->count = help_granted(x, due);

@@ -91,16 +91,18 @@ fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min
 {
 	const struct espl__trial_config *c = &s->config->trial;
 	uint64_t potential = espl__cluster_potential(s->exec);
+	uint32_t widest = espl__exec_follows(s->exec, ESPL__RULES_SUPPLY)
+	    ? espl__sold_widest(&s->exec->fleet, c, s->inputs->profile)
+	    : c->gpus_max;
 
 	/* Without any limit, a trial that scales would be granted every node that can be named. */
-	if (potential >= UINT32_MAX / 2 && c->gpus_max == ESPL_ANY)
+	if (potential >= UINT32_MAX / 2 && widest == ESPL_ANY)
 		potential = UNLIMITED_GPUS_MAX;
 	if (potential > s->config->gpus_limit)
 		potential = s->config->gpus_limit;
 	i->gpus_min = gpus_min > c->gpus_min && gpus_min <= c->gpus_max ? gpus_min : c->gpus_min;
-	i->gpus_max = gpus_max > 0 && gpus_max < c->gpus_max && gpus_max >= i->gpus_min
-	    ? gpus_max
-	    : c->gpus_max;
+	i->gpus_max =
+	    gpus_max > 0 && gpus_max < widest && gpus_max >= i->gpus_min ? gpus_max : widest;
 	if (i->gpus_max > potential)
 		i->gpus_max = (uint32_t)potential;
 	if (i->gpus_max < i->gpus_min)
@@ -211,13 +213,15 @@ espl__item_redraw(struct espl__item *item, uint64_t iteration)
 void
 espl__item_hint(struct espl__item *item, double weight, uint32_t gpus_min, uint32_t gpus_max)
 {
-	const struct espl__run_config *c = item->trial->search->config;
+	const struct espl__search *s = item->trial->search;
+	const struct espl__run_config *c = s->config;
 	struct espl_item *i = &item->pub;
 
 	i->weight = c->weight * (weight == 0 ? 1.0 : weight);
 	if (gpus_min >= c->trial.gpus_min && gpus_min <= c->trial.gpus_max)
 		i->gpus_min = gpus_min;
-	if (gpus_max >= i->gpus_min && gpus_max <= c->trial.gpus_max)
+	if (gpus_max >= i->gpus_min &&
+	    gpus_max <= espl__sold_widest(&s->exec->fleet, &c->trial, s->inputs->profile))
 		i->gpus_max = gpus_max;
 	espl__inner_count(item, 1);
 	espl__item_changed(item, ESPL_WHY_HINT);

@@ -67,6 +67,11 @@ espl__tier_limit(struct espl__tier *tier)
 		if (o->type == ESPL_OPT_INT && strcmp(o->name, "gpus") == 0 &&
 		    v->config.values[i].as.i > 0)
 			tier->gpus_most = (uint64_t)v->config.values[i].as.i;
+		if (o->type != ESPL_OPT_STRING || strcmp(o->name, "offer") != 0)
+			continue;
+		tier->one_offer = 1;
+		if (v->config.values[i].source != ESPL_UNSET)
+			tier->offer_name = v->config.values[i].as.s;
 	}
 }
 

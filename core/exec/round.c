@@ -84,6 +84,8 @@ espl__exec_free(struct espl__exec *x)
 	espl__cluster_free(x);
 	espl__searches_free(x);
 	free(x->round.experiments);
+	free(x->round.offers);
+	free(x->round.offer_list);
 	free(x->round.effects);
 	free(x->round.end_text);
 	espl__ledger_free(x->ledger);

@@ -22,6 +22,9 @@ struct espl__rounds {
 	char *end_text;
 	const struct espl_experiment **experiments; /* those that allocators are shown */
 	uint32_t experiments_cap;
+	struct espl_offer *offers; /* as allocators see them: limits of equal ones together */
+	const struct espl_offer **offer_list;
+	uint32_t offers_cap, offer_list_cap;
 
 	/* its answers and effects */
 	struct espl__buf decisions, ops;

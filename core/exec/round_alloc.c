@@ -18,6 +18,24 @@
 
 /* ---- what they see ------------------------------------------------------------------------ */
 
+/* An offer and those of equal shape give nodes toward one target (cluster_sources.c). */
+static void
+view_offers(struct espl__exec *x, struct espl_alloc_view *v)
+{
+	v->offers = (const struct espl_offer *const *)x->fleet.offers;
+	v->offer_count = x->fleet.offer_count;
+	if (!espl__cluster_pools(x) || x->fleet.offer_count < 2)
+		return;
+	ESPL__GROW(x->round.offers, x->round.offers_cap, x->fleet.offer_count);
+	ESPL__GROW(x->round.offer_list, x->round.offer_list_cap, x->fleet.offer_count);
+	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
+		x->round.offers[o] = *x->fleet.offers[o];
+		x->round.offers[o].nodes_max = espl__cluster_room(x, o);
+		x->round.offer_list[o] = &x->round.offers[o];
+	}
+	v->offers = x->round.offer_list;
+}
+
 static void
 fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view *v)
 {
@@ -36,8 +54,7 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 		x->round.experiments[experiments++] = &x->searches.list[0]->experiment;
 	v->experiments = x->round.experiments;
 	v->experiment_count = experiments;
-	v->offers = (const struct espl_offer *const *)x->fleet.offers;
-	v->offer_count = x->fleet.offer_count;
+	view_offers(x, v);
 	v->nodes = x->fleet.live;
 	v->node_count = x->fleet.live_count;
 	v->targets = x->fleet.targets;

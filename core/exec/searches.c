@@ -490,9 +490,12 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
+espl__search_suits(struct espl__search *s, struct espl__diag *diag)
 {
 	ESPL__CHECK(s, SEARCH);
+	if (espl__exec_follows(s->exec, ESPL__RULES_SUPPLY))
+		s->experiment.gpus_max =
+		    espl__sold_widest(&s->exec->fleet, &s->config->trial, s->inputs->profile);
 	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__cluster_potential(s->exec),
 				     s->exec->config->cloud.use, diag)
 			       : espl__sold_suits(&s->exec->fleet, s->config, diag);

@@ -15,7 +15,7 @@ espl__jobs_search(const struct espl__exec *x)
 /* searches.c */
 espl_status espl__search_arrive(struct espl__exec *, uint64_t number, struct espl__diag *);
 void espl__search_cancel(struct espl__exec *, uint64_t number, uint64_t trial);
-espl_status espl__search_suits(const struct espl__search *,
+espl_status espl__search_suits(struct espl__search *,
     struct espl__diag *); /* can its trials ever run? */
 
 /* searches_jobs.c */

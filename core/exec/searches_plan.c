@@ -116,6 +116,7 @@ espl__search_plan_init(struct espl__search *s)
 	ESPL__CHECK(s, SEARCH);
 	espl__model_service_init(&s->model, s->config, s->inputs->profile, &s->experiment,
 	    &s->exec->fleet);
+	s->model.as_asked = s->exec->setup.plan_gpus_count > 0;
 	s->model.stand = stand;
 	s->model.ctx = s;
 	s->exec->caller.judge = judge;
@@ -139,6 +140,9 @@ static void
 lay_out(struct espl__search *s, const struct espl_plan *plan, struct espl__forecast_stage *rows)
 {
 	const struct espl__trial_config *t = &s->config->trial;
+	uint32_t widest = s->model.as_asked
+	    ? t->gpus_max
+	    : espl__sold_widest(&s->exec->fleet, t, s->inputs->profile);
 
 	for (uint32_t i = 0; i < plan->stage_count; i++) {
 		const struct espl_plan_stage *p = plan->stages[i];
@@ -150,7 +154,7 @@ lay_out(struct espl__search *s, const struct espl_plan *plan, struct espl__forec
 		rows[i].nodes = p->nodes;
 		(void)espl__plan_layout(s->exec->fleet.offers[p->offer],
 		    s->experiment.spec->brackets[p->bracket]->stages[p->stage]->trials, p->gpus,
-		    t->gpus_min, t->gpus_max, t->colocate, &rows[i]);
+		    t->gpus_min, widest, t->colocate, &rows[i]);
 	}
 }
 

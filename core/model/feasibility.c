@@ -3,6 +3,7 @@
 #include "config/run.h"
 #include "model/fleet.h"
 #include "model/jobs.h"
+#include "model/profile.h"
 
 #include <string.h>
 
@@ -19,6 +20,26 @@ espl__sold_gpus(const struct espl__fleet *f, uint64_t limit)
 							 : (uint64_t)o->nodes_max * o->gpus;
 	}
 	return gpus < limit ? gpus : limit;
+}
+
+uint32_t
+espl__sold_widest(const struct espl__fleet *f, const struct espl__trial_config *t,
+    const struct espl__profile *p)
+{
+	uint32_t widest = t->gpus_min, node = 0;
+
+	if (t->gpus_max != ESPL_ANY)
+		return t->gpus_max;
+	for (uint32_t i = 0; i < f->offer_count; i++)
+		if (f->offers[i]->gpus > node)
+			node = f->offers[i]->gpus;
+	if (node == 0)
+		return ESPL_ANY; /* nothing is offered yet */
+	widest = widest > node ? (widest + node - 1) / node * node : node; /* whole machines */
+	if (p != NULL && !p->guessed && p->scaling_count > 0 &&
+	    p->scaling[p->scaling_count - 1].x > widest)
+		widest = (uint32_t)p->scaling[p->scaling_count - 1].x;
+	return widest;
 }
 
 /* Is there a number of GPUs from `min` to `max` that is part of one of the offer's nodes, or whole

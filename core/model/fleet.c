@@ -135,7 +135,7 @@ adjust_totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 	if (n->live && (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 		f->retiring += (uint32_t)sign;
 	else if (n->live && good < n->offered)
-		f->lost[n->pub.offer] += (uint32_t)sign * (n->offered - good);
+		f->lost[n->stands_for] += (uint32_t)sign * (n->offered - good);
 }
 
 static void
@@ -195,7 +195,7 @@ espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_
 	n->pub.size = (uint32_t)sizeof n->pub;
 	n->pub.state = ESPL_NODE_REQUESTED;
 	n->pub.id = f->nodes.count - 1;
-	n->pub.offer = offer;
+	n->pub.offer = n->stands_for = offer;
 	n->pub.owner = ESPL_NONE;
 	n->pub.ready_at = ESPL_NEVER;
 	n->pub.billed_from = ESPL_NEVER;
@@ -272,13 +272,33 @@ espl__fleet_nodes(const struct espl__fleet *f, uint32_t offer, int retiring_too)
 
 	for (uint32_t i = 0; i < f->live_count; i++) {
 		const struct espl__machine *node = espl__machine_at(f, f->live[i]->id);
-		if (node->pub.offer == offer &&
+		if (node->stands_for == offer &&
 		    (node->pub.owner == ESPL_NONE || node->pub.owner >= ESPL_OWNER_BRACKET) &&
 		    (retiring_too ||
 			(!node->releasing && (node->pub.flags & ESPL_NODE_RETIRING) == 0)))
 			n++;
 	}
 	return n;
+}
+
+uint32_t
+espl__fleet_leased(const struct espl__fleet *f, uint32_t offer)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < f->live_count; i++)
+		n += f->live[i]->offer == offer;
+	return n;
+}
+
+void
+espl__machine_stand(struct espl__fleet *f, struct espl__machine *n, uint32_t offer)
+{
+	ESPL__CHECK(n, MACHINE);
+	ESPL__ASSERT(offer < f->offer_count);
+	adjust_totals(f, n, -1);
+	n->stands_for = offer;
+	adjust_totals(f, n, 1);
 }
 
 struct espl__gpu *

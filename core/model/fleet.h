@@ -13,6 +13,8 @@
 #include "base/mem.h"
 
 struct espl__run_config;
+struct espl__trial_config;
+struct espl__profile;
 struct espl__jobs;
 
 struct espl__occupant {
@@ -38,6 +40,7 @@ struct espl__machine {
 	uint32_t seen;       /* of gpu_list: its length as offered or found */
 	uint32_t offered;    /* GPUs, when it was leased */
 	espl_time asked_at;  /* when */
+	uint32_t stands_for; /* the offer toward whose target it counts */
 	/* the last trials that failed here at their start, the newest first, each different from
 	 * the one before; none has succeeded since; then ESPL_NONE */
 	uint64_t failed[3];
@@ -88,7 +91,11 @@ void espl__machine_flag(struct espl__fleet *, struct espl__machine *, uint32_t s
 /* Blocks a GPU until the node reboots. */
 void espl__fleet_block(struct espl__fleet *, struct espl__machine *, uint32_t gpu);
 uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer,
-    int retiring_too); /* live ones of an offer */
+    int retiring_too); /* live ones that count toward an offer's target */
+/* Live ones leased from an offer, retiring ones too: its provider counts them. */
+uint32_t espl__fleet_leased(const struct espl__fleet *, uint32_t offer);
+/* From now on it counts toward this offer's target. */
+void espl__machine_stand(struct espl__fleet *, struct espl__machine *, uint32_t offer);
 
 /* Does the slot exist on a node that can be used? */
 struct espl__gpu *espl__gpu_at(const struct espl__fleet *, const struct espl_slot *,
@@ -111,6 +118,10 @@ int espl__gpu_is_wanted(const struct espl__gpu *, const void *owner);
 
 /* GPUs that could ever be held at once; at most `limit`. */
 uint64_t espl__sold_gpus(const struct espl__fleet *, uint64_t limit);
+/* The most GPUs that one trial gets: trial.gpus_max.  Without it a trial stays on one machine,
+ * unless its profile says how fast it is on more GPUs.  ESPL_ANY: no machine is offered. */
+uint32_t espl__sold_widest(const struct espl__fleet *, const struct espl__trial_config *,
+    const struct espl__profile *);
 /* E_CONFIG at trial.gpus_min: the search's trials need more GPUs, or others, than nodes can give.
  */
 espl_status espl__sold_suits(const struct espl__fleet *, const struct espl__run_config *,

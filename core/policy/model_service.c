@@ -112,6 +112,8 @@ espl__model_service_forecast(struct espl__model_service *s, uint32_t flags, stru
 			return other;
 		setup.seed = espl__digest(setup.seed, "afresh", 6);
 	}
+	setup.gpus_max =
+	    s->as_asked ? s->trial->gpus_max : espl__sold_widest(s->fleet, s->trial, s->profile);
 	setup.spec = s->experiment->spec;
 	setup.profile = s->profile;
 	setup.offers = (const struct espl_offer *const *)s->fleet->offers;
@@ -273,7 +275,7 @@ espl__model_service_init(struct espl__model_service *s, const struct espl__run_c
 	s->profile = profile;
 	s->fleet = fleet;
 	s->setup.gpus_min = config->trial.gpus_min;
-	s->setup.gpus_max = config->trial.gpus_max;
+	s->trial = &config->trial;
 	s->setup.sync = config->sync;
 	s->setup.data_gb = config->data_gb;
 	s->setup.speed = 1.0;

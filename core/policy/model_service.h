@@ -21,6 +21,8 @@ struct espl__model_service {
 	struct espl_model pub;
 	const struct espl_experiment *experiment;
 	const struct espl__profile *profile;
+	const struct espl__trial_config *trial;
+	int as_asked; /* the user named the GPUs of the plan: no width is too much */
 	const struct espl__fleet *fleet;   /* for its offers */
 	struct espl__forecast_setup setup; /* what does not change in a run */
 	/* by ESPL_FROM_NOW and ESPL_AFRESH; NULL: to be made */

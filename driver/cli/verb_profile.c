@@ -248,13 +248,14 @@ widest_gpus(struct profiling *p)
 	const struct espl__run_config *c = p->inputs.config;
 	const struct espl__subject *s = &p->subject;
 	uint32_t most = c->trial.gpus_max < c->gpus_limit ? c->trial.gpus_max : c->gpus_limit;
+	uint32_t node = s->gpus > c->trial.gpus_min ? s->gpus : c->trial.gpus_min;
 
+	if (c->trial.gpus_max == ESPL_ANY && node > 0 && node < most) {
+		add_note(p, "trial.gpus_max is not set; measured up to %u", node);
+		return node; /* as a run does, a trial stays on one machine */
+	}
 	if (s->gpus > 0 && s->nodes_max != ESPL_ANY && (uint64_t)s->gpus * s->nodes_max < most)
 		most = s->gpus * s->nodes_max;
-	if (most != ESPL_ANY)
-		return most;
-	most = s->gpus > c->trial.gpus_min ? s->gpus : c->trial.gpus_min;
-	add_note(p, "trial.gpus_max is not set; measured up to %u", most);
 	return most;
 }
 

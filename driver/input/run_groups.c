@@ -93,8 +93,9 @@ static const struct espl_option trial_options[] = {
 	    .min = "1",
 	    .max = "4294967294",
 	    .help =
-		"Maximum number of GPUs per trial. Default: no limit; 1024 if an offer has no "
-		"nodes_max. A trial on N GPUs runs as N processes (ranks); set 1 if the program "
+		"Maximum number of GPUs per trial. Default: those of one machine, or the most GPUs "
+		"of which the profile knows the speed. A trial on N GPUs runs as N processes "
+		"(ranks); set 1 if the program "
 		"can use only one GPU or slot." },
 	[TRIAL_PACKING_MAX] = { .name = "packing_max",
 	    .type = ESPL_OPT_INT,

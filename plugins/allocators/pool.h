@@ -103,25 +103,29 @@ pool_useful(const struct espl_roster *roster, uint64_t limit)
 	return use < limit ? use : limit;
 }
 
-/* GPUs to divide: those there are and those to come, nodes that are asked for in this very call
- * included; where there is no node at all, all that is aimed at. */
-static inline uint32_t
-pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
+/* GPUs of nodes that exist: of the ready ones, and of those that are starting.  A node that was
+ * only requested may be refused, or wait for days: nothing can be planned with it. */
+static inline uint64_t
+pool_present(const struct espl_alloc_view *view)
 {
-	uint64_t gpus = view->gpus,
-		 asked = (uint64_t)view->targets[number] * view->offers[number]->gpus;
-	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[number] : 0;
+	uint64_t gpus = view->gpus;
 	uint32_t i;
 
-	ESPL_ASSERT(number < view->offer_count && view->targets != NULL);
-	asked -= lost < asked ? lost : asked;
-	if (aimed > asked)
-		gpus += aimed - asked;
 	for (i = 0; i < view->node_count; i++)
-		if (view->nodes[i]->state < ESPL_NODE_READY &&
+		if (view->nodes[i]->state == ESPL_NODE_BOOTING &&
 		    (view->nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0)
 			gpus += view->offers[view->nodes[i]->offer]->gpus;
-	if (view->node_count == 0 || gpus > aimed)
+	return gpus;
+}
+
+/* GPUs to divide: those that exist, at most those that are aimed at.  Before there are any, all
+ * that is aimed at: trials are granted what the first nodes will have. */
+static inline uint32_t
+pool_total(const struct espl_alloc_view *view, uint64_t aimed)
+{
+	uint64_t gpus = pool_present(view);
+
+	if (gpus == 0 || gpus > aimed)
 		gpus = aimed;
 	return gpus < UINT32_MAX ? (uint32_t)gpus : UINT32_MAX - 1;
 }

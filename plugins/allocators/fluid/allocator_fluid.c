@@ -101,18 +101,13 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* ---- the cluster ------------------------------------------------------------------------- */
 
-/* GPUs there are, and are to come; all that is aimed at before the first node is asked for.  More
- * than anybody can use counts, too: shares are parts of it. */
+/* GPUs that exist; all that is aimed at before there are any.  More than anybody can use counts,
+ * too: shares are parts of it. */
 static uint32_t
 count_present_gpus(const struct espl_alloc_view *view, uint64_t aimed, uint64_t limit)
 {
-	uint64_t gpus = view->gpus;
-	uint32_t i;
+	uint64_t gpus = pool_present(view);
 
-	for (i = 0; i < view->node_count; i++)
-		if (view->nodes[i]->state < ESPL_NODE_READY &&
-		    (view->nodes[i]->flags & ESPL_NODE_RETIRING) == 0)
-			gpus += view->offers[view->nodes[i]->offer]->gpus;
 	if (gpus == 0)
 		gpus = aimed;
 	gpus = gpus < limit ? gpus : limit;

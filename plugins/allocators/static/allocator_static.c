@@ -5,6 +5,7 @@
  * a trial leaves goes to those that wait.  A call costs O(what changed), however many wait.
  */
 #include "static.h"
+#include "../pool.h"
 
 static const struct espl_option options[] = {
 	{ .name = "gpus",
@@ -211,6 +212,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 			return espl_fail(error, status,
 			    "the request for %u nodes of '%s' was rejected", nodes, offer->name);
 	}
+	total = pool_total(view, total);
+	nodes = (uint32_t)((total + offer->gpus - 1) / offer->gpus);
 	if (fixed->roster.fresh < fixed->roster.count) {
 		give_shares(fixed, view, total, nodes);
 		status = adjust_warm(fixed, sink, total);

@@ -5,8 +5,9 @@
  * a stage begins (or ahead of it, planning.acquire_ahead), its trials start when all of them are
  * ready, and nodes that the next stage does not need are released at once, the oldest first; with
  * planning.release = "idle" even within the stage, once no trial waits and the node is empty. If
- * nodes do not arrive within twice the expected time, the stage begins on those that are ready and
- * adds the others later.  A call costs O(changes + nodes).
+ * nodes do not arrive within twice the expected time, at most ten minutes, or have been refused for
+ * ten seconds, the stage begins on those that are ready and adds the others later.  A call costs
+ * O(changes + nodes).
  *
  * Without a plan (the algorithm declares no stages, or the length of a trial is not known) each
  * trial gets the minimum that it can run on, and the cluster is as large as there are trials.
@@ -47,6 +48,8 @@ struct espl_follow_at {
 	espl_time lacks_since; /* since when it lacks nodes; NEVER: it has enough */
 	espl_time ask_at;      /* when to request the next stage's nodes; NEVER: not set */
 	espl_time wait_until;  /* for the stage's nodes; NEVER: not waiting */
+	/* since when nodes are missing that are not even on their way; NEVER: none are */
+	espl_time short_since;
 };
 /* all zero to begin with */
 struct espl_follow {
