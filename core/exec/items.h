@@ -16,7 +16,8 @@ struct espl__outcomes {
 };
 
 /* How long a trial may wait beside idle slots that it could use, before it is started on them
- * whatever allocator and placer say; a plan's trials from when its nodes should be there. */
+ * whatever allocator and placer say; a plan's trials from five seconds after its nodes should be
+ * there. */
 #define ESPL__IDLE_PAUSE (10 * ESPL_SECOND)
 
 #define ESPL__PARTS_MOST 64u /* trials that may share a GPU */

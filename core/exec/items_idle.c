@@ -17,6 +17,8 @@
 #include "exec/items_tiers.h"
 
 #define DUE_MOST 600.0 /* seconds that a plan may wait for a node, however slow its offer is */
+/* A plan that is made anew at the end of the pause takes effect before trials are helped. */
+#define PLAN_GRACE (5 * ESPL_SECOND)
 #define HELPED_MOST 6u /* doublings of the pause, if its allocator takes back what it was given */
 
 /* ---- what could be used ------------------------------------------------------------------- */
@@ -202,7 +204,7 @@ room_of(const struct espl__exec *x, const struct espl__item *item)
 static espl_time
 find_due(const struct espl__exec *x)
 {
-	espl_time due = 0;
+	espl_time due = 1;
 
 	if (x->config->pool || x->searches.list[0]->experiment.plan == NULL)
 		return 0;
@@ -221,6 +223,15 @@ find_due(const struct espl__exec *x)
 	return due;
 }
 
+/* From when on its pause counts. */
+static espl_time
+counts_from(const struct espl__item *item, espl_time due)
+{
+	if (due == 0)
+		return item->stands_since;
+	return (item->stands_since > due ? item->stands_since : due) + PLAN_GRACE;
+}
+
 static espl_time
 act_at(const struct espl__item *item, espl_time due)
 {
@@ -229,7 +240,7 @@ act_at(const struct espl__item *item, espl_time due)
 
 	if (item->pub.granted.gpus == 0 && item->helped == 0 && item->tier->helped)
 		pause = 0;
-	return (item->stands_since > due ? item->stands_since : due) + pause;
+	return counts_from(item, due) + pause;
 }
 
 /* ---- help --------------------------------------------------------------------------------- */
@@ -279,7 +290,7 @@ stand(struct espl__exec *x, struct espl__item *item, espl_time due)
 	if (item->stood_look + 1 != s->looks)
 		item->stands_since = x->now;
 	item->stood_look = s->looks;
-	since = item->stands_since > due ? item->stands_since : due;
+	since = counts_from(item, due);
 	if ((double)(x->now - since) / 1e9 > s->longest_s)
 		s->longest_s = (double)(x->now - since) / 1e9;
 }

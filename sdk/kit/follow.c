@@ -397,21 +397,29 @@ espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 }
 
 /* Have nodes been missing for a while that are not on their way either: refused, or not to be had?
- * *look: when to see, if they are missing now. */
+ */
 static int
-espl_follow_is_short(struct espl_follow_at *at, const struct espl_alloc_view *view,
-    const struct espl_experiment *e, uint32_t b, uint32_t ready, espl_time *look)
+espl_follow_is_short(const struct espl_follow_at *at, const struct espl_alloc_view *view,
+    const struct espl_experiment *e, uint32_t b)
+{
+	return at->short_since != ESPL_NEVER &&
+	    at->short_since + (espl_span)(ESPL_FOLLOW_WAIT_LEAST * 1e9) <= view->now &&
+	    espl_hold_count(view, at->row->offer, espl_follow_owner(e, b)) + at->claimed <
+	    at->row->nodes;
+}
+
+/* Nodes are missing that are not on their way, while others stand idle: from when on? */
+static void
+espl_follow_note_short(struct espl_follow_at *at, const struct espl_alloc_view *view,
+    const struct espl_experiment *e, uint32_t b, uint32_t ready)
 {
 	uint32_t there =
 	    espl_hold_count(view, at->row->offer, espl_follow_owner(e, b)) + at->claimed;
-	espl_span pause = (espl_span)(ESPL_FOLLOW_WAIT_LEAST * 1e9);
 
-	if (there >= at->row->nodes || ready == 0) /* or nothing stands idle */
+	if (there >= at->row->nodes || ready == 0)
 		at->short_since = ESPL_NEVER;
 	else if (at->short_since == ESPL_NEVER)
 		at->short_since = view->now;
-	*look = at->short_since == ESPL_NEVER ? ESPL_NEVER : at->short_since + pause;
-	return *look <= view->now;
 }
 
 /* GPUs of a trial on the available nodes: the plan's, or as many as fit; 0: not even the minimum.
@@ -443,7 +451,8 @@ espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *vie
 	for (b = 0; e != NULL && e->plan != NULL && f->plan == e->plan && b < f->count; b++) {
 		const struct espl_follow_at *at = &f->at[b];
 
-		if (at->active && !at->begun && at->row != NULL && at->wait_until <= view->now) {
+		if (at->active && !at->begun && at->row != NULL &&
+		    (at->wait_until <= view->now || espl_follow_is_short(at, view, e, b))) {
 			*offer = at->row->offer;
 			return 1;
 		}
@@ -457,9 +466,8 @@ static espl_status
 espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t b, uint32_t ready)
 {
+	int late = espl_follow_is_short(at, view, e, b) || view->now >= at->wait_until;
 	espl_time look;
-	int late =
-	    espl_follow_is_short(at, view, e, b, ready, &look) || view->now >= at->wait_until;
 	uint32_t colocate = view->items[view->item_count - 1]->flags & ESPL_ITEM_COLOCATE,
 		 per_node = view->offers[at->row->offer]->gpus;
 
@@ -475,8 +483,11 @@ espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
 	if (view->now >= at->wait_until ||
 	    at->wait_until == ESPL_NEVER) /* nothing to begin with yet */
 		espl_follow_await(at, view);
-	if (look <= view->now) /* what is there is too small for a trial */
-		look = ESPL_NEVER;
+	espl_follow_note_short(at, view, e, b, ready);
+	look = at->wait_until;
+	if (at->short_since != ESPL_NEVER &&
+	    at->short_since + (espl_span)(ESPL_FOLLOW_WAIT_LEAST * 1e9) > view->now)
+		look = at->short_since + (espl_span)(ESPL_FOLLOW_WAIT_LEAST * 1e9);
 	return sink->wake_at(sink, look < at->wait_until ? look : at->wait_until);
 }
 
