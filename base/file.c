@@ -169,6 +169,19 @@ espl__file_write_private(const char *path, const void *bytes, size_t size, struc
 	return write_durably(path, 0600, bytes, size, diag);
 }
 
+static espl_status
+check_stat(const char *path, const struct stat *st, struct espl__diag *diag)
+{
+	if (st->st_uid != geteuid() && st->st_uid != 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' belongs to another user (number %lu)",
+		    path, (unsigned long)st->st_uid);
+	if (S_ISLNK(st->st_mode) || (st->st_mode & (S_IWGRP | S_IWOTH)) == 0)
+		return ESPL_OK;
+	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' can be written by other users", path);
+	espl__hint(diag, "if you trust its contents, run: chmod go-w '%s'", path);
+	return ESPL_E_CONFIG;
+}
+
 espl_status
 espl__check_owner(const char *path, struct espl__diag *diag)
 {
@@ -176,14 +189,44 @@ espl__check_owner(const char *path, struct espl__diag *diag)
 
 	if (lstat(path, &st) != 0)
 		return espl__fail_errno(diag, "cannot stat '%s'", path);
-	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "'%s' belongs to another user (number %lu)",
-		    path, (unsigned long)st.st_uid);
-	if (S_ISLNK(st.st_mode) || (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
-		return ESPL_OK;
-	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' can be written by other users", path);
-	espl__hint(diag, "if you trust its contents, run: chmod go-w '%s'", path);
-	return ESPL_E_CONFIG;
+	return check_stat(path, &st, diag);
+}
+
+espl_status
+espl__check_own(const char *path, struct espl__diag *diag)
+{
+	struct stat st;
+
+	if (lstat(path, &st) != 0)
+		return espl__fail_errno(diag, "cannot stat '%s'", path);
+	if (S_ISLNK(st.st_mode))
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' is a symbolic link; a run directory must not contain links", path);
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a file or directory", path);
+	return check_stat(path, &st, diag);
+}
+
+espl_status
+espl__file_read_own(const char *path, size_t limit, struct espl__buf *to, struct espl__diag *diag)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	espl_status status;
+	struct stat st;
+
+	espl__buf_clear(to);
+	if (fd < 0)
+		return espl__fail_errno(diag, "cannot open '%s'", path);
+	if (fstat(fd, &st) != 0)
+		status = espl__fail_errno(diag, "cannot stat '%s'", path);
+	else if (!S_ISREG(st.st_mode))
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a regular file", path);
+	else
+		status = check_stat(path, &st, diag);
+	if (status == ESPL_OK)
+		status = espl__fd_read(fd, path, limit, to, diag);
+	close(fd);
+	return status;
 }
 
 espl_status

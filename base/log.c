@@ -34,6 +34,16 @@ level_prefix(espl_level level)
 	}
 }
 
+/* Whatever is quoted, a terminal only prints it. */
+static void
+clean_lines(char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') ||
+		    text[i] == 0x7f)
+			text[i] = ' ';
+}
+
 void
 espl__log(espl_level level, const char *format, ...)
 {
@@ -45,6 +55,7 @@ espl__log(espl_level level, const char *format, ...)
 	va_start(args, format);
 	espl__vprint(&text, format, args);
 	va_end(args);
+	clean_lines((char *)text.data, text.size);
 	if (log_fn != NULL)
 		log_fn(log_ctx, level, espl__buf_text(&text));
 	else

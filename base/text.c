@@ -452,3 +452,15 @@ espl__text_alike(const char *a, const char *b)
 		b++;
 	}
 }
+
+void
+espl__clean_text(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
+		/* U+0080 to U+009F, which some terminals obey, too */
+		if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			c[0] = c[1] = ' ';
+		else if (*c < ' ' || *c == 0x7f)
+			*c = ' ';
+	}
+}

@@ -21,6 +21,9 @@ char *espl__format_money(espl_money, char to[32]); /* "12.24": at least 2 decima
 char *espl__format_real(double, char to[32]);
 /* Are the texts the same, numbers aside: ports, processes, descriptors? */
 int espl__text_alike(const char *, const char *);
+/* Replaces control characters by blanks, in place: text of a node, a trial or a provider must not
+ * change what a terminal shows, or begin a line of its own. */
+void espl__clean_text(char *text);
 /* Name nearest to `text` among count names by edit distance (at most 1/3 of its length),
  * NULL if none is near. */
 const char *espl__nearest(const char *text, const char *const *names, size_t count);

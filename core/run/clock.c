@@ -56,7 +56,7 @@ espl__drive_clock_since(const char *dir, int64_t origin_s, espl_time *at)
 	struct espl__buf text = { NULL, 0, 0 };
 	char id[ID_ROOM], now_id[ID_ROOM], *path = espl__format("%s/clock", dir);
 	int64_t ns, now_ns, begin, origin;
-	int good = espl__file_read(path, 4096, &text, NULL) == ESPL_OK &&
+	int good = espl__file_read_own(path, 4096, &text, NULL) == ESPL_OK &&
 	    sscanf(espl__buf_text(&text), "%39s %" SCNd64 " %" SCNd64 " %" SCNd64, id, &ns, &begin,
 		&origin) == 4 &&
 	    origin == origin_s && read_boot(now_id, &now_ns) && strcmp(id, now_id) == 0 &&

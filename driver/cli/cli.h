@@ -76,6 +76,9 @@ int espl__cli_print(struct espl__buf *);
  * A device, a pipe or a symbolic link is written in place.  out NULL: standard output. */
 espl_status espl__cli_write(const char *out,
     espl_status (*fill)(void *ctx, FILE *, struct espl__diag *), void *ctx, struct espl__diag *);
+/* The same for a file in a run directory: whatever is there is replaced, and no link followed. */
+espl_status espl__cli_write_new(const char *out,
+    espl_status (*fill)(void *ctx, FILE *, struct espl__diag *), void *ctx, struct espl__diag *);
 espl_status espl__cli_write_text(const char *out, struct espl__buf *, struct espl__diag *);
 /* The command that resumes the run in `dir`, with this command's -P: "espalier resume r9 -P
  * mine", to be pasted into a shell.  Malloc'd. */

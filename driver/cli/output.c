@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,6 +31,22 @@ is_replaced(const char *out)
 	return lstat(out, &st) != 0 || S_ISREG(st.st_mode);
 }
 
+/* A new file, whatever lies there: in a directory of another user that may be a link. */
+static FILE *
+open_new(const char *path)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd = open(path, flags, 0666);
+	FILE *to;
+
+	if (fd < 0 && errno == EEXIST && unlink(path) == 0)
+		fd = open(path, flags, 0666);
+	to = fd < 0 ? NULL : fdopen(fd, "w");
+	if (to == NULL && fd >= 0)
+		(void)close(fd);
+	return to;
+}
+
 /* As /dev/stdout: what is printed after it must follow it. */
 static int
 is_stdout(const char *out)
@@ -40,21 +57,22 @@ is_stdout(const char *out)
 	    a.st_ino == b.st_ino;
 }
 
-espl_status
-espl__cli_write(const char *out, espl_status (*fill)(void *ctx, FILE *to, struct espl__diag *diag),
-    void *ctx, struct espl__diag *diag)
+static espl_status
+write_output(const char *out, int anew,
+    espl_status (*fill)(void *ctx, FILE *to, struct espl__diag *diag), void *ctx,
+    struct espl__diag *diag)
 {
 	char *temporary = NULL;
 	espl_status status;
 	FILE *to = stdout;
 	int broken;
 
-	if (out != NULL && is_stdout(out))
+	if (out != NULL && !anew && is_stdout(out))
 		out = NULL;
-	if (out != NULL && is_replaced(out))
+	if (out != NULL && (anew || is_replaced(out)))
 		temporary = espl__format("%s.%ld", out, (long)getpid());
 	if (out != NULL)
-		to = fopen(temporary != NULL ? temporary : out, "we");
+		to = temporary != NULL ? open_new(temporary) : fopen(out, "we");
 	if (to == NULL) {
 		status =
 		    espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
@@ -74,6 +92,21 @@ espl__cli_write(const char *out, espl_status (*fill)(void *ctx, FILE *to, struct
 	}
 	free(temporary);
 	return status;
+}
+
+espl_status
+espl__cli_write(const char *out, espl_status (*fill)(void *ctx, FILE *to, struct espl__diag *diag),
+    void *ctx, struct espl__diag *diag)
+{
+	return write_output(out, 0, fill, ctx, diag);
+}
+
+espl_status
+espl__cli_write_new(const char *out,
+    espl_status (*fill)(void *ctx, FILE *to, struct espl__diag *diag), void *ctx,
+    struct espl__diag *diag)
+{
+	return write_output(out, 1, fill, ctx, diag);
 }
 
 static espl_status

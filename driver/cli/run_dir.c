@@ -33,6 +33,18 @@ espl__run_dir_has(const char *dir, const char *name)
 	return there;
 }
 
+/* What is read as a file: a pipe would be waited for, and a link may lead to one. */
+static int
+is_file(const char *dir, const char *name)
+{
+	char *path = espl__format("%s/%s", dir, name);
+	struct stat st;
+	int good = lstat(path, &st) == 0 && S_ISREG(st.st_mode);
+
+	free(path);
+	return good;
+}
+
 int
 espl__run_dir_asked(const char *dir)
 {
@@ -40,7 +52,8 @@ espl__run_dir_asked(const char *dir)
 	char *path = espl__format("%s/run.cfg", dir);
 	int asked = 0;
 
-	if (espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, &config, NULL) == ESPL_OK) {
+	if (is_file(dir, "run.cfg") &&
+	    espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, &config, NULL) == ESPL_OK) {
 		asked = strcmp(config->cloud.use, ESPL__ASK_CLOUD) == 0;
 		espl__run_free(config);
 	}
@@ -63,37 +76,22 @@ espl__run_dir_find(const char *given, char **dir, struct espl__diag *diag)
 		espl__hint(diag, "give the directory that `espalier run` created");
 		return ESPL_E_CONFIG;
 	}
+	if (!is_file(full, "run.cfg"))
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s/run.cfg' is not a regular file", given);
 	*dir = espl__strdup(full);
 	return ESPL_OK;
 }
 
-/* A link, or a directory in which others can write, leads to what they wrote. */
 static espl_status
-check_place(const char *path, struct espl__diag *diag)
-{
-	struct stat st;
-
-	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
-		return espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is a symbolic link; a run directory must not contain links", path);
-	return espl__check_owner(path, diag);
-}
-
-static espl_status
-check_all(const char *dir, espl_status check(const char *, struct espl__diag *),
+check_entries(const char *dir, espl_status check(const char *, struct espl__diag *),
     struct espl__diag *diag)
 {
-	DIR *list;
+	DIR *list = espl__dir_open(dir);
 	struct dirent *entry;
-	struct stat st;
-	espl_status status;
+	espl_status status = ESPL_OK;
 
-	if (lstat(dir, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (list == NULL && errno == ENOTDIR) /* what needs it says so */
 		return ESPL_OK;
-	status = check_place(dir, diag);
-	if (status != ESPL_OK)
-		return status;
-	list = espl__dir_open(dir);
 	if (list == NULL)
 		return espl__fail_errno(diag, "cannot open '%s'", dir);
 	while (status == ESPL_OK && (entry = readdir(list)) != NULL) {
@@ -107,32 +105,97 @@ check_all(const char *dir, espl_status check(const char *, struct espl__diag *),
 	return status;
 }
 
-/* The directory of a run or of an experiment in it: run.cfg, and what that includes. */
+static espl_status
+check_all(const char *dir, espl_status check(const char *, struct espl__diag *),
+    struct espl__diag *diag)
+{
+	struct stat st;
+	espl_status status;
+
+	if (lstat(dir, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
+		return ESPL_OK;
+	status = espl__check_own(dir, diag);
+	return status == ESPL_OK ? check_entries(dir, check, diag) : status;
+}
+
+/* What a trial restores may be a program.  A trial may run as another user, such as that of a
+ * container, and save links: neither is of others' making. */
+static espl_status
+check_saved(const char *path, struct espl__diag *diag)
+{
+	struct stat st;
+
+	if (lstat(path, &st) != 0 || S_ISLNK(st.st_mode))
+		return ESPL_OK;
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return espl__check_owner(path, diag);
+	return S_ISDIR(st.st_mode) ? check_entries(path, check_saved, diag) : ESPL_OK;
+}
+
+static espl_status
+check_trial_entry(const char *path, struct espl__diag *diag)
+{
+	return strncmp(strrchr(path, '/'), "/checkpoint-", 12) == 0 ? check_saved(path, diag)
+								    : ESPL_OK;
+}
+
+static espl_status
+check_trial(const char *path, struct espl__diag *diag)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode)
+	    ? check_all(path, check_trial_entry, diag)
+	    : ESPL_OK;
+}
+
+/* The directory of a run or of an experiment in it: run.cfg, what that includes, and checkpoints.
+ */
 static espl_status
 check_experiment(const char *dir, struct espl__diag *diag)
 {
 	char *path = espl__format("%s/run.cfg", dir), *inputs = espl__format("%s/inputs", dir),
-	     *files = espl__format("%s/" ESPL__RUN_FILES, dir);
-	espl_status status = check_place(dir, diag);
+	     *files = espl__format("%s/" ESPL__RUN_FILES, dir),
+	     *trials = espl__format("%s/trials", dir);
+	espl_status status = espl__check_own(dir, diag);
 
 	if (status == ESPL_OK && espl__run_dir_has(dir, "run.cfg"))
-		status = espl__check_owner(path, diag);
+		status = espl__check_own(path, diag);
 	if (status == ESPL_OK)
-		status = check_all(inputs, espl__check_owner, diag);
+		status = check_all(inputs, espl__check_own, diag);
 	if (status == ESPL_OK && espl__run_dir_has(dir, ESPL__RUN_FILES))
-		status = check_place(files, diag);
+		status = espl__check_own(files, diag);
+	if (status == ESPL_OK)
+		status = check_all(trials, check_trial, diag);
+	free(trials);
 	free(path);
 	free(inputs);
 	free(files);
 	return status;
 }
 
+/* What a run reads again, or that says who may do what with it. */
+static const char *const own_files[] = { "journal", "leases.json", "secret", "token", "clock",
+	"lock", "faults", "results.db", "results.db-wal", "results.db-shm", "trials", "experiments",
+	"spool", "trash", "aws", "aws.keys", "known_hosts" };
+#define OWN_FILES (sizeof own_files / sizeof own_files[0])
+
 espl_status
 espl__run_dir_check(const char *dir, struct espl__diag *diag)
 {
-	char *experiments = espl__format("%s/experiments", dir);
+	char *experiments = espl__format("%s/experiments", dir),
+	     *left = espl__format("%s/left", dir);
 	espl_status status = check_experiment(dir, diag);
 
+	for (size_t i = 0; i < OWN_FILES && status == ESPL_OK; i++) {
+		char *path = espl__format("%s/%s", dir, own_files[i]);
+
+		if (espl__run_dir_has(dir, own_files[i]))
+			status = espl__check_own(path, diag);
+		free(path);
+	}
+	if (status == ESPL_OK)
+		status = check_all(left, espl__check_own, diag);
 	if (status == ESPL_OK)
 		status = check_all(experiments, check_experiment, diag);
 	if (diag->hint[0] != '\0') { /* for all at once, not for one of many files */
@@ -140,6 +203,7 @@ espl__run_dir_check(const char *dir, struct espl__diag *diag)
 		espl__hint(diag, "if you trust everything in it, run: chmod -R go-w '%s'", dir);
 	}
 	free(experiments);
+	free(left);
 	return status;
 }
 

@@ -7,15 +7,21 @@
 #include "cli/static_plan.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/tick.h"
 #include "cli/plan.h"
 
-#define LOOK_S 3 /* of processor time */
+#define LOOK_S 3                     /* of processor time */
+#define LOOK_MOST (30 * ESPL_SECOND) /* in all: a file may never come to its end */
 
 struct answer {
 	double jct_s, cost_usd;
@@ -80,31 +86,52 @@ look_for_plan(const char *path, FILE *to)
 	_exit(0); /* all else is the parent's */
 }
 
+static void
+await_look(pid_t pid)
+{
+	const struct timespec pause = { 0, 5000000 };
+	int64_t until = espl__tick() + LOOK_MOST;
+	pid_t ended;
+	int status;
+
+	while (((ended = waitpid(pid, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) &&
+	    espl__tick() < until)
+		(void)nanosleep(&pause, NULL);
+	if (ended != 0)
+		return;
+	(void)kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+}
+
 void
 espl__static_plan_find(const char *config_path, int fd)
 {
 	/* the end of time dumps core */
 	struct rlimit time = { LOOK_S, LOOK_S + 1 }, core = { 0, 0 };
 	struct answer answer = { .stage_count = 0 };
-	int status;
-	pid_t pid;
+	pid_t pid, parent = getpid();
+	struct stat st;
+	int is_file = lstat(config_path, &st) == 0 && S_ISREG(st.st_mode);
 	FILE *to;
 
 	/* What holds until the search has found something. */
-	(void)snprintf(answer.why_not, sizeof answer.why_not,
-	    "the search for a static plan took too long (`espalier plan --compare` has no time "
-	    "limit)");
-	if (pwrite(fd, &answer, sizeof answer, 0) != (ssize_t)sizeof answer)
+	(void)snprintf(answer.why_not, sizeof answer.why_not, "%s",
+	    is_file ? "the search for a static plan took too long (`espalier plan --compare` has "
+		      "no time limit)"
+		    : "the configuration of the run is not a regular file");
+	if (pwrite(fd, &answer, sizeof answer, 0) != (ssize_t)sizeof answer || !is_file)
 		return;
 	pid = fork();
 	if (pid == 0) {
-		if (lseek(fd, 0, SEEK_SET) == 0 && (to = fdopen(fd, "w")) != NULL &&
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+		    lseek(fd, 0, SEEK_SET) == 0 && (to = fdopen(fd, "w")) != NULL &&
 		    setrlimit(RLIMIT_CORE, &core) == 0 && setrlimit(RLIMIT_CPU, &time) == 0)
 			look_for_plan(config_path, to);
 		_exit(1);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	if (pid > 0)
+		await_look(pid);
 }
 
 void

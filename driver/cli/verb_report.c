@@ -51,7 +51,9 @@ espl__verb_report(const struct espl__args *args)
 	    : given != NULL                            ? espl__strdup(given)
 						       : espl__format("%s/report.html", dir);
 	page = (struct page){ r, planned ? &fixed : NULL, espl__arg(args, "log") != NULL };
-	status = espl__cli_write(out, write_page, &page, &diag);
+	/* A link that somebody put there is replaced, and nothing written through it. */
+	status = given != NULL ? espl__cli_write(out, write_page, &page, &diag)
+			       : espl__cli_write_new(out, write_page, &page, &diag);
 	if (status == ESPL_OK && given == NULL)
 		printf("%s\n", out);
 	free(out);

@@ -400,7 +400,7 @@ real_close(struct espl__world *world, int kill)
 		if (!kill)
 			espl__real_owned_close(real);
 	}
-	(void)espl__reap_orphans(&real->pids, 5000, &left);
+	(void)espl__reap_orphans(&real->pids, NULL, NULL, 5000, &left);
 	if (left > 0)
 		espl__log(ESPL_ERROR, "%u processes of trials could not be killed", left);
 	if (real->begun && real->leases_dirty && espl__real_dir_save_leases(real, &diag) != ESPL_OK)

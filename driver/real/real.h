@@ -150,11 +150,12 @@ struct espl__rgang {
 	uint64_t id, trial;
 	struct espl__part *parts;
 	uint32_t part_count, part_cap, started, ended;
-	uint64_t begun;         /* iteration it started from */
-	uint64_t last;          /* iteration last reported (at first: begun) */
-	uint64_t budget, saved; /* saved: newest seen of this gang, 0 none */
-	uint64_t arrived;       /* newest checkpoint that came from a private node, 0 none */
-	int waiting;            /* a report is with the executor */
+	uint64_t begun;              /* iteration it started from */
+	uint64_t last;               /* iteration last reported (at first: begun) */
+	uint64_t source, checkpoint; /* what it restores; source ESPL_NONE: not known any more */
+	uint64_t budget, saved;      /* saved: newest seen of this gang, 0 none */
+	uint64_t arrived;            /* newest checkpoint that came from a private node, 0 none */
+	int waiting;                 /* a report is with the executor */
 	int killed, lost, finished, warned;
 	int over;                       /* all processes are gone, but not all lines are read */
 	enum espl__directive directive; /* PAUSE or STOP, once sent */
@@ -437,6 +438,8 @@ int espl__real_gpu_fault(const struct espl__rgang *);
 /* How the first rank ended whose text begins with the prefix; NULL: none. */
 const struct espl__rank_end *espl__real_end_with(const struct espl__rgang *, const char *prefix);
 
+/* Whether a part of it that has not ended is on the node of this lease. */
+int espl__real_gang_is_on(const struct espl__rgang *, uint64_t lease);
 /* real_relay.c: nodes that do not see the run directory. */
 void espl__real_relay_begin(struct espl__ragent *);
 int espl__real_relay_receive(struct espl__ragent *, uint8_t type, struct espl__reader *);

@@ -10,12 +10,14 @@
 #include <string.h>
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/tick.h"
 #include "node/session/session.h"
 #include "plugin/instance.h"
 
 #define HEARTBEAT_MS 3000u
 #define SILENT_MOST (30 * ESPL__REAL_SECOND)
+#define GPUS_MAX 4096u /* of a machine; more is not believed */
 #define READ_ROOM 262144u
 #define CHUNKS ((size_t)128 << 10) /* of moving checkpoints, given to the channel at once */
 /* a second apart; a process that waits for a dead disk does not die */
@@ -133,8 +135,9 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 	agent->cpus = espl__get_u32(reader);
 	(void)espl__get_v64(reader);
 	seen = protocol == ESPL__WIRE_PROTOCOL ? espl__get_u64(reader) : 0;
-	if (reader->bad)
+	if (reader->bad || agent->gpus > GPUS_MAX)
 		return -1;
+	espl__clean_text(version);
 	if (protocol != ESPL__WIRE_PROTOCOL) {
 		agent->refused = 1;
 		espl__agent_break(agent,
@@ -177,6 +180,7 @@ risk_message(struct espl__ragent *agent, struct espl__reader *reader)
 	espl__get_str(reader, text, sizeof text);
 	if (reader->bad || reader->at != reader->end)
 		return -1;
+	espl__clean_text(text);
 	agent->real->agent_events->risk(agent->real, agent->lease, text);
 	return 0;
 }

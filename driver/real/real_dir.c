@@ -71,7 +71,7 @@ load_secret(struct espl__real *real, struct espl__diag *diag)
 	struct espl__buf bytes = { NULL, 0, 0 };
 	espl_status status = ESPL_OK;
 
-	if (espl__file_read(path, sizeof real->secret, &bytes, NULL) == ESPL_OK &&
+	if (espl__file_read_own(path, sizeof real->secret, &bytes, NULL) == ESPL_OK &&
 	    bytes.size == sizeof real->secret)
 		memcpy(real->secret, bytes.data, sizeof real->secret);
 	else if (getrandom(real->secret, sizeof real->secret, 0) != (ssize_t)sizeof real->secret)
@@ -125,11 +125,11 @@ espl__real_dir_load_leases(struct espl__real *real, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 
 	ESPL__CHECK(real, REAL);
-	if (stat(path, &st) != 0 && errno == ENOENT) {
+	if (lstat(path, &st) != 0 && errno == ENOENT) {
 		free(path);
 		return ESPL_OK;
 	}
-	status = espl__file_read(path, LEASES_MAX, &in, diag);
+	status = espl__file_read_own(path, LEASES_MAX, &in, diag);
 	free(path);
 	if (status != ESPL_OK)
 		return status;

@@ -249,6 +249,7 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 			continue;
 		(void)snprintf(text, sizeof text, "%.*s", (int)(size < 400 ? size : 400),
 		    why != NULL ? why : "");
+		espl__clean_text(text);
 		ESPL__GROW(gang->ends, gang->end_cap, gang->end_count + 1);
 		end = &gang->ends[gang->end_count++];
 		end->rank = (uint32_t)rank;
@@ -261,6 +262,7 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 	espl__get_str(reader, text, 256);
 	if (reader->bad)
 		return -1;
+	espl__clean_text(text);
 	for (i = first; i < gang->end_count; i++)
 		gang->ends[i].said = espl__strdup(text);
 	if (!clean)
@@ -373,6 +375,16 @@ is_about_a_gang(uint8_t type)
 	    type == ESPL__MSG_FAILED || type == ESPL__MSG_PREPARED;
 }
 
+/* Other agents are sent it. */
+static uint32_t
+get_port(struct espl__reader *reader)
+{
+	uint32_t port = espl__get_u32(reader);
+
+	reader->bad |= port > 65535;
+	return port;
+}
+
 int
 espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uint8_t type,
     struct espl__reader *reader)
@@ -396,12 +408,12 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		return 0;
 	switch (type) {
 	case ESPL__MSG_PORT:
-		a = espl__get_u32(reader);
+		a = get_port(reader);
 		if (!reader->bad)
 			on_port(real, gang, (uint32_t)a);
 		break;
 	case ESPL__MSG_STARTED:
-		a = espl__get_u32(reader);
+		a = get_port(reader);
 		if (!reader->bad)
 			on_started(real, gang, part, (uint32_t)a);
 		break;

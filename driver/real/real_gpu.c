@@ -7,6 +7,7 @@
 #include "real/real.h"
 #include <string.h>
 #include "base/mem.h"
+#include "base/text.h"
 
 int
 espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease,
@@ -25,13 +26,14 @@ espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease
 	if (what == ESPL__GPU_SHARED || what == ESPL__GPU_MEMORY) {
 		const struct espl__rgang *gang = espl__real_gang(real, id);
 
-		if (gang == NULL) /* it has just ended */
+		if (gang == NULL || !espl__real_gang_is_on(gang, lease->id)) /* it has just ended */
 			return 0;
 		/* trials that joined it later have their own number there */
 		id = gang->id;
 	} else {
 		id = lease->id;
 	}
+	espl__clean_text(text);
 	event = espl__real_event(real, ESPL__EV_GPU);
 	event->as.gpu.what = (enum espl__gpu_news)what;
 	event->as.gpu.id = id;

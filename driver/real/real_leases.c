@@ -475,6 +475,20 @@ give_up(struct espl__real *real, struct espl__rlease *lease, const char *why, es
 	espl__real_release(real, lease, blame);
 }
 
+/* Whether a process is the keeper of a session on another node that is this machine: it has no
+ * parent but us, and must live when its connection is down. */
+static int
+is_keeper(const void *ctx, pid_t pid)
+{
+	const struct espl__real *real = ctx;
+	uint64_t epoch = espl__reap_epoch(pid);
+
+	for (uint32_t i = 0; epoch != 0 && i < real->lease_count; i++)
+		if (real->leases[i]->epoch == epoch && real->leases[i]->agent != NULL)
+			return 1;
+	return 0;
+}
+
 void
 espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
     const struct espl__ragent *agent)
@@ -490,7 +504,7 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 		lease->rejoined = 0;
 		return;
 	}
-	orphans = espl__reap_orphans(&real->pids, 2000, &left);
+	orphans = espl__reap_orphans(&real->pids, is_keeper, real, 2000, &left);
 	if (left > 0)
 		espl__log(ESPL_ERROR, "node %llu: %u processes of trials could not be killed",
 		    (unsigned long long)lease->id, left);

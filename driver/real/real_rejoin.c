@@ -19,6 +19,7 @@
 #include "base/tick.h"
 #include "session/session.h"
 
+#define LEFT_MOST ((size_t)64 << 20) /* bytes that an agent may have to say */
 #define REJOIN_LIMIT (20 * ESPL__REAL_SECOND)
 #define SAVING_LIMIT (ESPL__SESSION_LEAVE + ESPL__SESSION_AGENT + REJOIN_LIMIT)
 
@@ -28,6 +29,8 @@ int
 espl__real_rejoin_message(struct espl__rlease *lease, uint8_t type, const struct espl__reader *r)
 {
 	ESPL__CHECK(lease, RLEASE);
+	if (lease->backlog.size > LEFT_MOST)
+		return -1;
 	if (type == ESPL__MSG_STATED)
 		lease->rejoined = 1;
 	else
@@ -77,8 +80,6 @@ wake_loop(uv_timer_t *timer)
 	(void)timer; /* the limit is looked at between two turns */
 }
 
-#define LEFT_MOST ((size_t)64 << 20)
-
 /* What agents have left that have ended. */
 static void
 read_left(struct espl__real *real)
@@ -92,7 +93,8 @@ read_left(struct espl__real *real)
 		path = espl__format("%s/left/%" PRIu64 "-%" PRIx64, real->dir, lease->id,
 		    lease->epoch);
 		espl__buf_clear(&lease->backlog);
-		lease->left = espl__file_read(path, LEFT_MOST, &lease->backlog, NULL) == ESPL_OK;
+		lease->left =
+		    espl__file_read_own(path, LEFT_MOST, &lease->backlog, NULL) == ESPL_OK;
 		free(path);
 	}
 }

@@ -18,14 +18,48 @@
 
 /* in addition to trial.log_limit: for the agent's line that the limit was reached */
 #define LAST_LINE 128
+#define LATE_MOST ((size_t)64 << 20) /* bytes that wait for the end of a rejoin */
 #define STILL_MOVES (30 * ESPL__REAL_SECOND)
 
+/* Whether a trial runs on the node of this agent: what the agent sends of a trial comes before the
+ * end of its gang. */
+static int
+runs_there(const struct espl__ragent *agent, uint64_t trial)
+{
+	for (const struct espl__rgang *gang = agent->real->gangs; gang != NULL; gang = gang->next)
+		if (gang->trial == trial && espl__real_gang_is_on(gang, agent->lease->id))
+			return 1;
+	return 0;
+}
+
+/* Whether a trial there restores this checkpoint. */
+static int
+restores_there(const struct espl__ragent *agent, uint64_t trial, uint64_t checkpoint)
+{
+	for (const struct espl__rgang *gang = agent->real->gangs; gang != NULL; gang = gang->next)
+		if (espl__real_gang_is_on(gang, agent->lease->id) &&
+		    (gang->source == ESPL_NONE ||
+			(gang->source == trial && gang->checkpoint == checkpoint)))
+			return 1;
+	return 0;
+}
+
+/* A node gives what its own trials have made, and gets what they need: nothing of other trials. */
 static char *
-find_place(void *ctx, const char *name)
+find_place(void *ctx, const char *name, int incoming)
 {
 	const struct espl__ragent *agent = ctx;
+	uint64_t trial, checkpoint;
+	int good = 0;
 
-	return espl__named_place(agent->real->dir, name);
+	if (espl__output_name(name, &trial) == 0)
+		good = incoming && runs_there(agent, trial);
+	else if (espl__checkpoint_name(name, &trial, &checkpoint) == 0)
+		good =
+		    incoming ? runs_there(agent, trial) : restores_there(agent, trial, checkpoint);
+	else if (espl__is_files_name(name))
+		good = !incoming;
+	return good ? espl__named_place(agent->real->dir, name) : NULL;
 }
 
 /* ---- tasks -------------------------------------------------------------------------------- */
@@ -124,7 +158,7 @@ append_log(const struct espl__ragent *agent, uint64_t trial, const void *bytes, 
 	int fd = -1;
 
 	if (espl__dir_make(dir, &diag) == ESPL_OK) {
-		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
 		if (fd >= 0 && limit > 0 && fstat(fd, &st) == 0 &&
 		    st.st_size + (int64_t)size > limit + LAST_LINE)
 			size = st.st_size < limit + LAST_LINE
@@ -152,7 +186,8 @@ take_tail(struct espl__ragent *agent, struct espl__reader *r)
 
 	if (r->bad || r->at != r->end || size == 0)
 		return -1;
-	append_log(agent, trial, bytes, size);
+	if (runs_there(agent, trial))
+		append_log(agent, trial, bytes, size);
 	espl__put_v64(&payload, trial);
 	espl__put_v64(&payload, offset + size);
 	espl__agent_send(agent, ESPL__MSG_TAILED, &payload);
@@ -165,6 +200,8 @@ espl__real_relay_receive(struct espl__ragent *agent, uint8_t type, struct espl__
 {
 	ESPL__CHECK(agent, RAGENT);
 	if (agent->mover == NULL)
+		return -1;
+	if (agent->real->rejoining && agent->late.size > LATE_MOST)
 		return -1;
 	if (agent->real->rejoining) { /* the gangs it is about are not known yet */
 		espl__frame_put(&agent->late, (enum espl__message)type, r->at,

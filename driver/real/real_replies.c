@@ -3,6 +3,7 @@
 #include "real/real.h"
 #include <stdarg.h>
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/tick.h"
 
 /* in addition to the grace: for an agent to see that the processes are gone */
@@ -97,6 +98,7 @@ espl__real_gang_break(struct espl__real *real, struct espl__rgang *gang, const c
 	va_start(list, format);
 	(void)vsnprintf(text, sizeof text, format, list);
 	va_end(list);
+	espl__clean_text(text);
 	gang->broken = espl__strdup(text);
 	espl__real_gang_kill_parts(real, gang, 0);
 }

@@ -278,8 +278,8 @@ fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__
 	start->nodes = gang->part_count;
 	start->attempt = fx->as.start.attempt;
 	start->iteration = fx->as.start.iteration;
-	start->source = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.source;
-	start->checkpoint = fx->as.start.checkpoint;
+	start->source = gang->source;
+	start->checkpoint = gang->checkpoint;
 }
 
 void
@@ -358,6 +358,7 @@ espl__real_gang_again(struct espl__real *real, const struct espl__gang_info *inf
 	gang->trial = info->trial;
 	gang->begun = gang->last = info->iteration;
 	gang->budget = info->budget;
+	gang->source = ESPL_NONE;
 	gang->directive =
 	    info->directive == ESPL__PAUSE || info->directive == ESPL__STOP ? info->directive : 0;
 	gang->waiting = info->awaiting;
@@ -417,6 +418,8 @@ espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct 
 	gang->trial = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.trial;
 	gang->begun = gang->last = fx->as.start.iteration;
 	gang->budget = fx->as.start.budget;
+	gang->source = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.source;
+	gang->checkpoint = fx->as.start.checkpoint;
 	gang->plan = espl__alloc(sizeof *gang->plan);
 	make_parts(gang, gang->plan, fx);
 	gang->next = real->gangs;

@@ -96,6 +96,16 @@ espl__real_part_agent(const struct espl__real *real, const struct espl__part *pa
 }
 
 int
+espl__real_gang_is_on(const struct espl__rgang *gang, uint64_t lease)
+{
+	ESPL__CHECK(gang, RGANG);
+	for (uint32_t p = 0; p < gang->part_count; p++)
+		if (gang->parts[p].lease == lease && !gang->parts[p].ended)
+			return 1;
+	return 0;
+}
+
+int
 espl__real_gang_unreachable(const struct espl__real *real, const struct espl__rgang *gang)
 {
 	ESPL__CHECK(gang, RGANG);

@@ -114,6 +114,8 @@ espl__reap_init(struct espl__pids *known)
 
 struct sweep {
 	const struct espl__pids *known;
+	int (*spares)(const void *ctx, pid_t);
+	const void *ctx;
 	uint32_t found, ended;
 };
 
@@ -123,7 +125,8 @@ end_orphan(void *ctx, pid_t pid)
 	struct sweep *sweep = ctx;
 	int status;
 
-	if (known_pid(sweep->known, pid))
+	if (known_pid(sweep->known, pid) ||
+	    (sweep->spares != NULL && sweep->spares(sweep->ctx, pid)))
 		return;
 	sweep->found++;
 	if (kill(pid, SIGKILL) != 0 && errno != ESRCH)
@@ -133,10 +136,11 @@ end_orphan(void *ctx, pid_t pid)
 }
 
 uint32_t
-espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *left)
+espl__reap_orphans(const struct espl__pids *known, int (*spares)(const void *ctx, pid_t),
+    const void *ctx, uint32_t limit_ms, uint32_t *left)
 {
 	int64_t until = espl__tick() + (int64_t)limit_ms * 1000000;
-	struct sweep sweep = { known, 0, 0 };
+	struct sweep sweep = { known, spares, ctx, 0, 0 };
 	uint32_t ended = 0;
 
 	for (;;) {
@@ -155,4 +159,30 @@ espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *
 	if (left != NULL)
 		*left = sweep.found;
 	return ended;
+}
+
+uint64_t
+espl__reap_epoch(pid_t pid)
+{
+	char path[64], text[4096];
+	const char *at = text, *end;
+	ssize_t got;
+	int fd;
+
+	(void)snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	got = read(fd, text, sizeof text - 1);
+	(void)close(fd);
+	if (got <= 0)
+		return 0;
+	text[got] = '\0';
+	end = text + got;
+	/* espalier-agent --keep LEASE EPOCH.DRIVER ... */
+	while (at < end && strcmp(at, "--keep") != 0)
+		at += strlen(at) + 1;
+	for (int i = 0; i < 2 && at < end; i++)
+		at += strlen(at) + 1;
+	return at < end ? strtoull(at, NULL, 16) : 0;
 }

@@ -18,7 +18,11 @@ void espl__pids_remove(struct espl__pids *, pid_t);
 void espl__pids_free(struct espl__pids *);
 /* Makes this process a subreaper; its present children are added to *known. */
 int espl__reap_init(struct espl__pids *known); /* 0, or -1 with errno */
-/* Sends SIGKILL to all unknown children and their descendants, until none is left or `limit_ms`
- * have passed. Returns how many were killed; *left: those that remain. */
-uint32_t espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *left);
+/* Sends SIGKILL to all unknown children and their descendants, except those that `spares` (may be
+ * NULL) is true for, until none is left or `limit_ms` have passed. Returns how many were killed;
+ * *left: those that remain. */
+uint32_t espl__reap_orphans(const struct espl__pids *known, int (*spares)(const void *ctx, pid_t),
+    const void *ctx, uint32_t limit_ms, uint32_t *left);
+/* The epoch of the session (node/session/session.h) that this process keeps; 0: it is no keeper. */
+uint64_t espl__reap_epoch(pid_t);
 #endif

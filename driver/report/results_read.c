@@ -184,7 +184,7 @@ set_status(struct espl__reading *r, struct espl__diag *diag)
 		espl__totals_set(&t->text,
 		    "its driver is no longer running: it was killed, or the machine went down");
 	}
-	t->waiting += t->running;
+	(void)__builtin_add_overflow(t->waiting, t->running, &t->waiting); /* of a damaged file */
 	t->running = t->gpus_busy = 0;
 	stop_experiments(t->experiments);
 	return sqlite3_exec(r->db, without_driver_sql, NULL, NULL, NULL) == SQLITE_OK
@@ -235,6 +235,8 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 		return ESPL_E_CONFIG;
 	while ((more = espl__reading_next(r, st, diag)) == 1) {
 		key = (const char *)sqlite3_column_text(st, 0);
+		if (key == NULL) /* a damaged file */
+			continue;
 		set_total(&r->totals, key, st);
 		if (strcmp(key, "algorithm") == 0)
 			espl__totals_set(&r->algorithm, (const char *)sqlite3_column_text(st, 1));

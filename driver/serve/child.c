@@ -37,6 +37,7 @@ settle_child(struct espl__child *c, int *kept, int ours, pid_t parent)
 	int high = *kept >= 0 ? fcntl(*kept, F_DUPFD, FIRST_OTHER) : -1;
 	int zero = open("/dev/null", O_RDONLY);
 
+	(void)setpgid(0, 0); /* what it starts is ended with it */
 	if ((*kept >= 0 && high < 0) || dup2(c->out, OUT) < 0 ||
 	    (high >= 0 && dup2(high, KEPT) < 0) || dup2(zero, STDIN_FILENO) < 0)
 		_exit(1);
@@ -64,8 +65,10 @@ espl__child_fork(struct espl__child *c, int *kept, int ours)
 		settle_child(c, kept, ours, parent);
 		return 1;
 	}
-	if (c->pid > 0)
+	if (c->pid > 0) {
+		(void)setpgid(c->pid, c->pid);
 		return 0;
+	}
 	(void)close(c->out);
 	*c = (struct espl__child){ .out = -1 };
 	return -1;
@@ -91,6 +94,7 @@ espl__child_kill(struct espl__child *c)
 {
 	if (c->pid <= 0)
 		return;
+	(void)kill(-c->pid, SIGKILL);
 	(void)kill(c->pid, SIGKILL);
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;

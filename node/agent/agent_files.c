@@ -48,12 +48,12 @@ let_go(struct espl__held *h)
 static espl_status
 hold_new(struct espl__held *h, struct espl__diag *diag)
 {
-	if (mkdir(h->path, 0777) != 0) {
+	if (mkdir(h->path, 0755) != 0) {
 		if (errno != EEXIST)
 			return espl__fail_errno(diag, "cannot create directory '%s'", h->path);
 		if (espl__tree_remove(h->path, diag) != ESPL_OK)
 			return diag->status;
-		if (mkdir(h->path, 0777) != 0)
+		if (mkdir(h->path, 0755) != 0)
 			return espl__fail_errno(diag, "cannot create directory '%s'", h->path);
 	}
 	h->fd = lock_dir(h->path);
@@ -70,7 +70,7 @@ write_params(const struct espl__agent_gang *g, struct espl__diag *diag)
 {
 	char *name =
 	    espl__format("%s.%" PRIu64 "-%" PRIu32, g->params, g->start.gang, g->start.node_rank);
-	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 	int bad = fd < 0 || espl__write_all(fd, g->start.params, strlen(g->start.params)) != 0 ||
 	    espl__write_all(fd, "\n", 1) != 0;
 
@@ -118,7 +118,8 @@ int
 espl__files_log(const struct espl__agent_gang *g)
 {
 	char *path = espl__format("%s/log", g->dir);
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), high, code;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644), high,
+	    code;
 
 	ESPL__CHECK(g, AGENT_GANG);
 	free(path);
@@ -412,7 +413,7 @@ run_probe(struct espl__task *job)
 	struct probe *p = (struct probe *)job;
 	int fd, bad = 0;
 
-	if (mkdir(p->dir, 0777) != 0 && errno != EEXIST) { /* not what is above it */
+	if (mkdir(p->dir, 0755) != 0 && errno != EEXIST) { /* not what is above it */
 		(void)espl__fail_errno(&p->diag, "cannot create directory '%s'", p->dir);
 		return;
 	}

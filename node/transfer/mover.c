@@ -8,6 +8,7 @@
 #include "transfer/stored.h"
 
 #define READ_STEP ((size_t)1 << 19) /* by one task */
+#define MOVES_MOST 4096u
 
 struct espl__mover *
 espl__mover_new(const struct espl__mover_ops *ops, uint64_t first)
@@ -223,6 +224,17 @@ espl__move_done(struct espl__move *v, int64_t now)
 		espl__mover_free(m);
 }
 
+/* Directories that the other end may have open at a time, far more than it ever needs. */
+static int
+is_flooded(const struct espl__mover *m)
+{
+	unsigned count = 0;
+
+	for (const struct espl__move *v = m->moves; v != NULL; v = v->next)
+		count++;
+	return count >= MOVES_MOST;
+}
+
 int
 espl__mover_receive(struct espl__mover *m, uint8_t type, struct espl__reader *r, int64_t now)
 {
@@ -231,6 +243,8 @@ espl__mover_receive(struct espl__mover *m, uint8_t type, struct espl__reader *r,
 	int bad = -1;
 
 	ESPL__CHECK(m, MOVER);
+	if ((type == ESPL__MSG_TREE_ASK || type == ESPL__MSG_TREE_OFFER) && is_flooded(m))
+		return -1;
 	if (type == ESPL__MSG_TREE_ASK) {
 		espl__get_str(r, name, sizeof name);
 		if (r->bad || r->at != r->end)

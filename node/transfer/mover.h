@@ -29,8 +29,9 @@ struct espl__mover;
 
 struct espl__mover_ops {
 	void *ctx;
-	/* Malloc'd path of the directory of this name; NULL: there can be none. */
-	char *(*place)(void *ctx, const char *name);
+	/* Malloc'd path of the directory of this name, which comes or goes; NULL: there can be
+	 * none, or the other end has no business with it. */
+	char *(*place)(void *ctx, const char *name, int incoming);
 	/* Calls espl__move_work in a thread, then espl__move_done in the loop. */
 	void (*work)(void *ctx, struct espl__move *);
 	/* The directory is durable at the other end, or never will be (diag).  Of an output

@@ -18,7 +18,7 @@ espl__move_add(struct espl__mover *m, const char *name, int outgoing, int asked,
 	v->magic = ESPL__MOVE_MAGIC;
 	v->mover = m;
 	v->name = espl__strdup(name);
-	v->place = m->ops.place(m->ops.ctx, name);
+	v->place = m->ops.place(m->ops.ctx, name, !outgoing);
 	v->loose = espl__output_name(name, &trial) == 0;
 	v->outgoing = outgoing;
 	v->asked = asked;

@@ -86,6 +86,13 @@ place_of(void *ctx, const char *name)
 	return espl__format("%s/%d/%s", e->rig->dir, e->index, name);
 }
 
+static char *
+find_place(void *ctx, const char *name, int incoming)
+{
+	(void)incoming;
+	return place_of(ctx, name);
+}
+
 static void
 queue_task(void *ctx, struct espl__move *move)
 {
@@ -136,7 +143,7 @@ static void
 begin_life(struct end *e)
 {
 	struct espl__mover_ops ops = { .ctx = e,
-		.place = place_of,
+		.place = find_place,
 		.work = queue_task,
 		.put = note_put,
 		.got = note_got };

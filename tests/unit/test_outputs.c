@@ -475,6 +475,13 @@ place_of(void *ctx, const char *name)
 					     : NULL;
 }
 
+static char *
+find_place(void *ctx, const char *name, int incoming)
+{
+	(void)incoming;
+	return place_of(ctx, name);
+}
+
 static void
 queue_task(void *ctx, struct espl__move *move)
 {
@@ -517,7 +524,7 @@ open_ends(struct end ends[2], struct rig *g)
 	memset(ends, 0, 2 * sizeof ends[0]);
 	for (int i = 0; i < 2; i++) {
 		struct espl__mover_ops ops = { .ctx = &ends[i],
-			.place = place_of,
+			.place = find_place,
 			.work = queue_task,
 			.put = note_put,
 			.got = note_got,

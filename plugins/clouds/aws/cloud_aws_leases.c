@@ -607,7 +607,8 @@ cloud_aws_acquire(void *self, const struct espl_acquire *const *list, uint32_t c
 	return ESPL_OK;
 }
 
-/* One that this process did not make: its machine is known by its id, or looked for. */
+/* One that this process did not make: its machine is the one that EC2 lists with its token.  The id
+ * comes from a file of the run, and is nothing to terminate. */
 static struct aws_lease *
 add_known(struct aws_cloud *cloud, const struct espl_lease *view)
 {
@@ -616,7 +617,7 @@ add_known(struct aws_cloud *cloud, const struct espl_lease *view)
 
 	if (lease == NULL)
 		return NULL;
-	lease->step = view->provider_id != NULL ? AWS_KNOWN : AWS_LOST;
+	lease->step = AWS_LOST;
 	lease->unsure = 1;
 	(void)snprintf(lease->id, sizeof lease->id, "%s",
 	    view->provider_id != NULL ? view->provider_id : "");

@@ -199,7 +199,11 @@ miss_machine(struct aws_lease *lease, const struct aws_limits *limits, espl_time
 {
 	if (lease->step == AWS_WANTED || now - lease->since < limits->settle)
 		return;
-	if (lease->step == AWS_LOST && lease->old) {
+	if (lease->step == AWS_LOST && lease->id[0] != '\0') {
+		end_lease(lease, ESPL_BY_FAULT,
+		    "EC2 no longer lists its machine, or never did with the tag of this run: it is "
+		    "not terminated");
+	} else if (lease->step == AWS_LOST && lease->old) {
 		end_lease(lease, ESPL_BY_FAULT,
 		    "EC2 lists no machine for its request, which is more than 12 hours old; if "
 		    "there was one it has ended, and its cost is not known");

@@ -304,7 +304,8 @@ take_owned(struct command_cloud *cloud, const struct espl_child *child)
 	}
 	cloud->owned_what = ESPL_NONE;
 	cloud->events->done(cloud->events, what, machines != NULL ? ESPL_OK : ESPL_E_REMOTE, text);
-	json_decref(machines);
+	if (machines != NULL)
+		replace_known(cloud, machines);
 }
 
 static espl_status

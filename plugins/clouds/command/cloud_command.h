@@ -53,6 +53,7 @@ struct command_machine {
 	espl_node_state reported;
 	enum command_job job;
 	int unsure;             /* its acquire may have worked: the next list decides */
+	int claimed;            /* what its id is a file of the run says, and no list yet */
 	int releasing;          /* the host wants it released */
 	int at_risk;            /* told */
 	int over;               /* ENDED was told, but its machine may yet appear */

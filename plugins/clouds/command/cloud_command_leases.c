@@ -196,6 +196,7 @@ take_state(struct command_cloud *cloud, struct command_machine *m, const json_t 
 
 	replace_text(&m->id, cloud_command_string(answer, "id"));
 	replace_text(&m->address, cloud_command_string(answer, "address"));
+	m->claimed = 0;
 	if (state != NULL && strcmp(state, "booting") == 0) {
 		report_state(cloud, m, ESPL_NODE_BOOTING, ESPL_NEVER);
 	} else if (state != NULL && strcmp(state, "ready") == 0) {
@@ -222,12 +223,23 @@ take_state(struct command_cloud *cloud, struct command_machine *m, const json_t 
 
 /* ---- release ---- */
 
+/* `release` runs with the user's credentials: a machine that this process has not asked for itself
+ * is released only when `list` shows it with the token of the run. */
 static espl_status
 start_release(struct command_cloud *cloud, struct command_machine *m)
 {
-	json_t *input = json_pack("{s:s?, s:s}", "id", m->id, "token", m->token);
+	const json_t *listed = cloud_command_find(cloud->known, m->token);
+	json_t *input;
 	espl_status status;
 
+	if (m->claimed && listed != NULL)
+		replace_text(&m->id, cloud_command_string(listed, "id"));
+	if (m->claimed && listed == NULL) {
+		cloud_command_list(cloud);
+		return ESPL_OK;
+	}
+	m->claimed = 0;
+	input = json_pack("{s:s?, s:s}", "id", m->id, "token", m->token);
 	if (input == NULL)
 		return ESPL_E_NOMEM;
 	status = cloud_command_spawn(cloud, COMMAND_OPT_RELEASE, input, m->serial);
@@ -262,12 +274,14 @@ cloud_command_release(void *self, const struct espl_lease *const *list, uint32_t
 	for (uint32_t i = 0; i < count; i++) {
 		struct command_machine *m = find_machine(cloud, list[i]->token);
 
-		if (m == NULL)
+		if (m == NULL) {
 			m = add_machine(cloud, list[i]->lease, list[i]->token,
 			    cloud_command_offer(cloud, list[i]->offer, list[i]->market));
-		if (m == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		replace_text(&m->id, list[i]->provider_id);
+			if (m == NULL)
+				return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+			m->claimed = 1;
+			replace_text(&m->id, list[i]->provider_id);
+		}
 		m->releasing = 1; /* an acquire under way is waited for: it may make a machine */
 		if (m->job == COMMAND_IDLE && start_release(cloud, m) != ESPL_OK)
 			return espl_fail(error, ESPL_E_NOMEM, "'release' cannot be started");
@@ -431,6 +445,24 @@ cloud_command_leases_child(struct command_cloud *cloud, const struct espl_child 
 
 /* ---- lists ---- */
 
+/* It is gone, or was never ours. */
+static void
+end_missing(struct command_cloud *cloud, struct command_machine *m)
+{
+	char text[COMMAND_TEXT];
+
+	if (m->claimed && m->id != NULL) {
+		(void)snprintf(text, sizeof text,
+		    "'list' does not show machine '%.100s' of leases.json with token '%.64s' of "
+		    "this run: it has ended, or is not of this run, and is not released; if it is "
+		    "yours, release it yourself",
+		    m->id, m->token);
+		cloud->host->log(cloud->host, ESPL_WARN, text);
+	}
+	end_machine(cloud, m, m->releasing ? ESPL_BY_USER : ESPL_BY_FAULT, -1,
+	    m->releasing ? NULL : "it is no longer in the list");
+}
+
 /* Not listed: of a lease that ran, once may be a slip of the provider. */
 static void
 miss_machine(struct command_cloud *cloud, struct command_machine *m)
@@ -441,8 +473,7 @@ miss_machine(struct command_cloud *cloud, struct command_machine *m)
 	else if (m->over && m->lists >= COMMAND_WATCHED)
 		drop_machine(cloud, m);
 	else if (!m->over && m->lists >= COMMAND_MISSING)
-		end_machine(cloud, m, m->releasing ? ESPL_BY_USER : ESPL_BY_FAULT, -1,
-		    m->releasing ? NULL : "it is no longer in the list");
+		end_missing(cloud, m);
 }
 
 static void
@@ -453,6 +484,11 @@ take_listed(struct command_cloud *cloud, struct command_machine *m, const json_t
 
 	m->lists = 0;
 	m->unsure = 0;
+	if (!m->over && m->claimed && m->releasing &&
+	    strcmp(state != NULL ? state : "", "ended") != 0) {
+		(void)start_release(cloud, m);
+		return;
+	}
 	if (!m->over) {
 		take_state(cloud, m, answer);
 		return;
@@ -503,6 +539,7 @@ cloud_command_adopt(void *self, const struct espl_lease *const *list, uint32_t c
 
 		if (m == NULL)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		m->claimed = 1;
 		replace_text(&m->id, list[i]->provider_id);
 		replace_text(&m->address, list[i]->address);
 		answer = cloud_command_find(cloud->known, m->token);

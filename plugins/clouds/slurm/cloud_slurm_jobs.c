@@ -89,7 +89,9 @@ cancel_job(struct slurm_cloud *cloud, struct slurm_job *job)
 	ESPL_ASSERT(job->id[0] != '\0' && cloud->inside == NULL);
 	if (job->cancelling)
 		return; /* and again with each poll, until its end is seen */
+	/* The number may come from a file of the run: only a job of this name is ours. */
 	cloud_words_add(&list, "scancel");
+	cloud_words_add(&list, "--name=%s", job->token);
 	cloud_words_add(&list, "%s", job->id);
 	job->cancelling = cloud_slurm_jobs_run(cloud, &list,
 			      SLURM_COOKIE(job->lease, SLURM_SCANCEL), NULL) == ESPL_OK;
@@ -112,6 +114,7 @@ cancel_second(struct slurm_cloud *cloud, struct slurm_job *job, const char *id)
 		cloud->host->log(cloud->host, ESPL_WARN, text);
 	}
 	cloud_words_add(&list, "scancel");
+	cloud_words_add(&list, "--name=%s", job->token);
 	cloud_words_add(&list, "%s", id);
 	job->cancelling_second = cloud_slurm_jobs_run(cloud, &list,
 				     SLURM_COOKIE(job->lease, SLURM_SECOND), NULL) == ESPL_OK;
