@@ -162,14 +162,16 @@ take_frame(struct espl__stream *s, uint8_t type, uint64_t number, const uint8_t 
 static int
 read_frame(struct espl__stream *s, size_t *at)
 {
-	struct espl__reader r = espl__reader(s->in.data + *at, s->in.size - *at);
-	const uint8_t *frame = r.at;
+	struct espl__reader r;
+	const uint8_t *frame;
 	size_t size;
 	uint64_t number;
 	uint8_t type;
 
 	if (s->in.size - *at < HEAD)
 		return 0;
+	r = espl__reader(s->in.data + *at, s->in.size - *at);
+	frame = r.at;
 	type = espl__get_u8(&r);
 	number = espl__get_u64(&r);
 	size = espl__get_u32(&r);

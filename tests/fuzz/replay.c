@@ -1,14 +1,76 @@
 /* replay.c - runs a fuzzer's entry over files and folders of files: the kept corpora, in `make
- * check`. */
+ * check`.
+ *
+ *   replay_KIND [-m COUNT] FILE...     -m: and over COUNT mutations of each, the same ones for the
+ * same SEED, 1 if it is not set
+ */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static unsigned long inputs;
+static unsigned long inputs, mutations;
+static uint64_t state = 1;
+
+static size_t
+draw(size_t below)
+{
+	state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return below == 0 ? 0 : (size_t)(state >> 33) % below;
+}
+
+/* A few changes: bytes, bits, numbers at their limits, pieces doubled, moved and cut. */
+static size_t
+mutate(uint8_t *data, size_t size, size_t room)
+{
+	static const uint8_t telling[] = { 0, 1, 127, 128, 255, '/', '.', '\n', ' ', '"', '%',
+		'@' };
+
+	for (size_t n = 1 + draw(4); n > 0 && size > 0; n--) {
+		size_t at = draw(size), from = draw(size), step = 1 + draw(size - from);
+
+		switch (draw(6)) {
+		case 0: data[at] ^= (uint8_t)(1u << draw(8)); break;
+		case 1: data[at] = (uint8_t)draw(256); break;
+		case 2: data[at] = telling[draw(sizeof telling)]; break;
+		case 3: /* doubled */
+			step = step < room - size ? step : room - size;
+			memmove(data + from + step, data + from, size - from);
+			size += step;
+			break;
+		case 4: /* copied to another place */
+			step = step < size - at ? step : size - at;
+			memmove(data + at, data + from, step);
+			break;
+		default: /* cut out */
+			memmove(data + from, data + from + step, size - from - step);
+			size -= step;
+		}
+	}
+	return size;
+}
+
+static void
+run_mutations(const uint8_t *data, size_t size)
+{
+	for (unsigned long i = 0; i < mutations; i++) {
+		size_t room = 2 * size + 64, now;
+		uint8_t *copy = malloc(room), *exact;
+
+		memcpy(copy, data, size);
+		now = mutate(copy, size, room);
+		exact = malloc(now + 1);
+		memcpy(exact, copy, now);
+		(void)LLVMFuzzerTestOneInput(exact, now);
+		free(exact);
+		free(copy);
+		inputs++;
+	}
+}
 
 static int
 one(const char *path)
@@ -30,8 +92,9 @@ one(const char *path)
 	}
 	(void)fclose(f);
 	(void)LLVMFuzzerTestOneInput(data, (size_t)size);
-	free(data);
 	inputs++;
+	run_mutations(data, (size_t)size);
+	free(data);
 	return 0;
 }
 
@@ -68,9 +131,16 @@ walk(const char *path)
 int
 main(int argc, char **argv)
 {
-	int bad = 0;
+	const char *seed = getenv("SEED");
+	int bad = 0, first = 1;
 
-	for (int i = 1; i < argc; i++)
+	if (seed != NULL)
+		state = strtoull(seed, NULL, 10);
+	if (argc > 2 && strcmp(argv[1], "-m") == 0) {
+		mutations = strtoul(argv[2], NULL, 10);
+		first = 3;
+	}
+	for (int i = first; i < argc; i++)
 		bad |= walk(argv[i]);
 	printf("%lu inputs\n", inputs);
 	return bad || inputs == 0;
