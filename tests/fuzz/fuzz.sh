@@ -24,7 +24,7 @@ for kind in $kinds; do
 	esac
 	# shellcheck disable=SC2086
 	clang $flags "$src/tests/fuzz/fuzz_$kind.c" $more $base -Wl,--unresolved-symbols=ignore-all \
-		-ljansson -lexpat -lpcre2-8 -lm -lpthread -o "fuzz_$kind" >"$kind.build" 2>&1 || { tail -3 "$kind.build"; bad=1; continue; }
+		-ljansson -lexpat -lpcre2-8 -lmicrohttpd -lnettle -lm -lpthread -Wl,-z,lazy -o "fuzz_$kind" >"$kind.build" 2>&1 || { tail -3 "$kind.build"; bad=1; continue; }
 	mkdir -p "$kind"
 	if nice ./"fuzz_$kind" -max_total_time="$seconds" -timeout=25 -max_len=4096 -print_final_stats=1 -artifact_prefix="$kind-" \
 		"$kind" "$src/tests/fuzz/corpus/$kind" >"$kind.log" 2>&1; then
