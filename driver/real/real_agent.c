@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -22,6 +23,7 @@
 #define CHUNKS ((size_t)128 << 10) /* of moving checkpoints, given to the channel at once */
 /* a second apart; a process that waits for a dead disk does not die */
 #define KILLS_MOST 30
+#define LAST_READS 64
 #define BROKEN_LIMIT (2 * ESPL__REAL_SECOND)
 #define OUTPUT_LIMIT \
 	(200 * INT64_C(1000000)) /* after the exit: another process may hold the pipe */
@@ -320,35 +322,40 @@ note_reach(struct espl__ragent *agent, const char *line, size_t length)
 	return 0;
 }
 
-/* A command that is tried again may fail with the same words many times: they are printed once. */
+/* Does a command that reaches a node only tell that what it ran has ended?  srun: "srun: error:
+ * NODE: task 0: Exited with exit code 1"; kubectl: "command terminated with exit code 1". */
+static int
+tells_end(const char *said)
+{
+	return (strncmp(said, "srun: error: ", 13) == 0 && strstr(said, ": task") != NULL) ||
+	    strncmp(said, "srun: Terminating ", 18) == 0 ||
+	    strncmp(said, "command terminated with exit code", 33) == 0;
+}
+
+/* A command that is tried again may fail with the same words many times: they are printed once.
+ * What tells only of the end is no line of its own, and is the reason only if there is no other. */
 static void
 log_line(struct espl__ragent *agent, const char *line, int length)
 {
 	char said[sizeof agent->last_line];
 
 	(void)snprintf(said, sizeof said, ": %.*s", length, line);
-	if (strcmp(said, agent->last_line) == 0)
+	if (strcmp(said, agent->last_line) == 0 ||
+	    (tells_end(said + 2) && agent->last_line[0] != '\0'))
 		return;
 	memcpy(agent->last_line, said, sizeof said);
+	if (tells_end(said + 2)) /* the end of the agent is reported with it */
+		return;
 	espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id, length, line);
 }
 
 /* Lines of its standard error: ssh and the loader speak there. */
 static void
-log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
+take_log(struct espl__ragent *agent)
 {
-	struct espl__ragent *agent = stream->data;
-	char *line, *end;
-	size_t left;
+	char *line = (char *)agent->text.data, *end;
+	size_t left = agent->text.size;
 
-	(void)buf;
-	if (got < 0) {
-		(void)uv_read_stop(stream);
-		return;
-	}
-	agent->text.size += (size_t)got;
-	line = (char *)agent->text.data;
-	left = agent->text.size;
 	while (left > 0 && ((end = memchr(line, '\n', left)) != NULL || left > 4000)) {
 		size_t length = end != NULL ? (size_t)(end - line) : left;
 
@@ -364,12 +371,47 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 }
 
 static void
+log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
+{
+	struct espl__ragent *agent = stream->data;
+
+	(void)buf;
+	if (got < 0) {
+		(void)uv_read_stop(stream);
+		return;
+	}
+	agent->text.size += (size_t)got;
+	take_log(agent);
+}
+
+/* Its last words may still be in the pipe when its end is known. */
+static void
+drain_log(struct espl__ragent *agent)
+{
+	uv_os_fd_t fd;
+	ssize_t got;
+
+	if (uv_is_closing((uv_handle_t *)&agent->log) ||
+	    uv_fileno((uv_handle_t *)&agent->log, &fd) != 0)
+		return;
+	for (int turns = 0; turns < LAST_READS; turns++) {
+		espl__buf_reserve(&agent->text, 4096);
+		got = read(fd, agent->text.data + agent->text.size, 4096);
+		if (got <= 0)
+			return;
+		agent->text.size += (size_t)got;
+		take_log(agent);
+	}
+}
+
+static void
 agent_exit(uv_process_t *process, int64_t status, int number)
 {
 	struct espl__ragent *agent = process->data;
 
 	espl__pids_remove(&agent->real->pids, (pid_t)process->pid);
 	agent->exited = 1;
+	drain_log(agent);
 	if (!agent->signalled && !agent->refused &&
 	    (agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
 		if (number != 0)

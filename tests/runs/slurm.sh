@@ -67,6 +67,10 @@ slurm_conf() {	# PORT PROCTRACK
 	done
 	echo "PartitionName=bare Nodes=n$1-3"
 }
+slurm_node() {	# NODE: that does not see $slurm_hide, if this is set
+	[ -n "${slurm_hide-}" ] || { slurmd -N "$1"; return; }
+	unshare -m sh -c "mount -t tmpfs none '$slurm_hide' && exec slurmd -N '$1'"
+}
 slurm_start() {
 	local port=$((20000 + RANDOM % 12000)) i dev=$work/slurm/dev/gpu
 	node1=n$port-1 node2=n$port-2
@@ -87,8 +91,8 @@ slurm_start() {
 	slurm_why="slurmctld does not start: $(tail -n 1 "$work/slurm/log/slurmctld" 2>/dev/null)"
 	slurmctld -i 2>/dev/null
 	slurm_until 10 scontrol ping || return 1
-	slurmd -N "$node1"
-	slurmd -N "$node2"
+	slurm_node "$node1"
+	slurm_node "$node2"
 	slurm_why="its nodes do not come up"
 	slurm_until 15 slurm_idle
 }

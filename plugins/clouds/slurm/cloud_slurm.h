@@ -61,7 +61,10 @@ struct slurm_job {
 	char node[SLURM_NAME];
 	char *avoid;         /* nodes that its job is kept away from: "n1,n2"; NULL none */
 	espl_time avoids_at; /* since then; ESPL_NEVER: its job does not wait */
+	int avoided;         /* it was submitted with such nodes */
 	int including;       /* scontrol runs */
+	char discarded[32];  /* an earlier job of this lease, which Slurm refused for what it avoids
+			      */
 	int submit;          /* it is to be submitted if the controller does not know it */
 	int submitting;      /* sbatch runs */
 	uint32_t tries;      /* of sbatch without an answer from the controller */

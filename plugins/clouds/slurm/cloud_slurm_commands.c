@@ -49,7 +49,10 @@ static const char holder_script[] =
     "	[ -p \"$d/ask\" ] && [ -e \"$d/devices\" ] || meet || sleep 2\n" /* /tmp was cleaned */
     "	if read -r -t 2 -u 3 word && [ \"$word\" = agent ]; then\n"
     "		for name in agent lease epoch linger; do read -r -t 2 -u 3 $name; done\n"
-    "		(umask \"$mask\"; exec \"$agent\" --keep \"$lease\" \"$epoch\" "
+    "		(umask \"$mask\"; b=${agent%/*}\n"
+    "		[ -z \"$ESPALIER_LIBEXEC\" ] || [ ! -x \"$b/espalier-worker\" ] || "
+    "ESPALIER_LIBEXEC=$b\n"
+    "		exec \"$agent\" --keep \"$lease\" \"$epoch\" "
     "\"$linger\" new) </dev/null >/dev/null 2>\"$d/new\"\n"
     "		mv \"$d/new\" \"$d/$epoch\"\n"
     "		used=$SECONDS\n"

@@ -387,6 +387,17 @@ take_completing(struct slurm_cloud *cloud, struct slurm_job *job, const struct s
 		end_job(cloud, job, ESPL_BY_PROVIDER, "Slurm has ended its job");
 }
 
+/* Slurm ends a job that no node can take, and all others may be avoided: once more, anywhere. */
+static void
+submit_without(struct slurm_job *job)
+{
+	free(job->avoid);
+	job->avoid = NULL;
+	job->avoided = 0;
+	memcpy(job->discarded, job->id, sizeof job->discarded);
+	job->id[0] = job->reason[0] = '\0';
+}
+
 /* 1: the state is one of an end. */
 static int
 take_end(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
@@ -410,6 +421,11 @@ take_end(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_li
 		    "its job ended because it had no agent for the time `idle`" },
 	};
 
+	if (job->avoided && !job->releasing && job->over == 0 && line->node[0] == '\0' &&
+	    strcmp(line->state, "FAILED") == 0) {
+		submit_without(job);
+		return 1;
+	}
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
 		if (strcmp(line->state, table[i].state) == 0) {
 			end_job(cloud, job, table[i].reason, table[i].text);
@@ -465,7 +481,8 @@ find_line(const struct slurm_job *job, const char *text, struct slurm_line *foun
 
 	while (cloud_slurm_answer_line(&text, &line)) {
 		if (job->id[0] != '\0' ? strcmp(line.id, job->id) != 0
-				       : strcmp(line.name, job->token) != 0)
+				       : strcmp(line.name, job->token) != 0 ||
+			    strcmp(line.id, job->discarded) == 0)
 			continue;
 		*found = line;
 		any = 1;
@@ -673,6 +690,7 @@ join_avoided(struct slurm_job *job, const struct espl_acquire *wanted)
 
 	if (count == 0)
 		return 0;
+	job->avoided = 1;
 	out = open_memstream(&job->avoid, &size);
 	for (uint32_t i = 0; out != NULL && i < count; i++)
 		(void)fprintf(out, "%s%s", i > 0 ? "," : "", wanted->avoid[i]);
