@@ -531,6 +531,16 @@ espl__lease_nodes(struct espl__exec *x)
 }
 
 void
+espl__lease_offered(struct espl__exec *x, uint32_t offer)
+{
+	const struct espl__offer_record *r = record_of(x, offer);
+
+	ESPL__CHECK(x, EXEC);
+	if ((r->closed || r->hidden) && espl__exec_follows(x, ESPL__RULES_SUPPLY))
+		x->fleet.offers[offer]->flags |= ESPL_OFFER_GONE;
+}
+
+void
 espl__lease_forget_retries(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);

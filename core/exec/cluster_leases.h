@@ -23,6 +23,8 @@ espl_time espl__lease_retry_at(const struct espl__exec *); /* NEVER: no offer pa
 /* The lease is about to end; the provider has named the earliest time for the next request. */
 void espl__lease_retry(struct espl__exec *, uint64_t lease, espl_span after);
 void espl__lease_forget_retries(struct espl__exec *);
+/* The cloud has described it, again if the run was resumed: one that was given up stays so. */
+void espl__lease_offered(struct espl__exec *, uint32_t offer);
 
 /* cluster_clocks.c: no lease stays in a state before READY for ever. */
 espl_time espl__cluster_next(const struct espl__exec *); /* NEVER: nothing to wait for */

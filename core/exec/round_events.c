@@ -114,13 +114,15 @@ on_host(struct espl__exec *x, const struct espl__event *e)
 		n->host = espl__arena_strdup(&x->fleet.arena, e->as.node_why.text);
 }
 
-/* The offers are known: can a trial of this search ever run? */
+/* The offers are known: can a trial of this search ever run?  Where nodes are held already, by a run
+ * that is resumed, offers may have been given up since. */
 static espl_status
 on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	espl_status status = espl__cluster_cloud(x, e, diag);
+	int holds = x->fleet.live_count > 0 && espl__exec_follows(x, ESPL__RULES_SUPPLY);
 
-	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK; i++)
+	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK && !holds; i++)
 		status = espl__search_suits(x->searches.list[i], diag);
 	if (status == ESPL_OK)
 		espl__tiers_ask(x, ESPL_WHY_NODES);
@@ -136,7 +138,7 @@ espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl
 	case ESPL__EV_RESUME: espl__round_resume(x); return ESPL_OK;
 	case ESPL__EV_OFFER:
 		espl__searches_stale(x, 1);
-		(void)espl__fleet_offer(&x->fleet, e->as.offer);
+		espl__lease_offered(x, espl__fleet_offer(&x->fleet, e->as.offer));
 		return ESPL_OK;
 	case ESPL__EV_PRICE: on_price(x, e); return ESPL_OK;
 	case ESPL__EV_CLOUD: return on_cloud(x, e, diag);
