@@ -228,6 +228,18 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	free(text);
 }
 
+/* A machine has been provided; requests alone may be open for ever. */
+static int
+something_is_provided(const struct espl__exec *x)
+{
+	if (!espl__exec_follows(x, ESPL__RULES_SUPPLY))
+		return x->fleet.live_count > 0;
+	for (uint32_t i = 0; i < x->fleet.live_count; i++)
+		if (x->fleet.live[i]->state > ESPL_NODE_REQUESTED)
+			return 1;
+	return 0;
+}
+
 static void
 count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__offer_record *r)
 {
@@ -235,7 +247,7 @@ count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__
 		r->refused_since = x->now;
 	r->last_refused = n->pub.id;
 	pause_after(x, r, PAUSE_REFUSED, &r->refused);
-	if (x->fleet.live_count == 0 && x->now - r->refused_since > REFUSED_MOST)
+	if (!something_is_provided(x) && x->now - r->refused_since > REFUSED_MOST)
 		espl__exec_interrupt(x,
 		    "the cloud has not provided a node of offer '%s' for %d days",
 		    x->fleet.offers[n->pub.offer]->name, (int)(REFUSED_MOST / ESPL_SECOND / 86400));
@@ -294,26 +306,34 @@ wait_for_another(struct espl__exec *x, const struct espl__machine *n, struct esp
 		r->retry_at = until;
 }
 
-/* A machine besides this one can be had, as far as is known. */
-static int
-others_can_be_had(const struct espl__exec *x, const struct espl__machine *n)
+int
+espl__lease_replaces(const struct espl__exec *x, const struct espl__machine *n)
 {
 	uint64_t nodes = 0;
 
-	for (uint32_t i = 0; i < x->fleet.live_count; i++)
-		if (x->fleet.live[i]->id != n->pub.id &&
-		    (x->fleet.live[i]->flags & (ESPL_NODE_QUARANTINED | ESPL_NODE_RETIRING)) == 0)
-			return 1;
-	if (n->avoided) /* the cloud had to take it, and it has failed again */
-		return 0;
+	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
 		if ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0)
 			nodes += x->fleet.offers[i]->nodes_max;
 	return n->machine != NULL || nodes > 1;
 }
 
+/* A machine besides this one can be had, as far as is known. */
+static int
+others_can_be_had(const struct espl__exec *x, const struct espl__machine *n)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++)
+		if (x->fleet.live[i]->id != n->pub.id &&
+		    (x->fleet.live[i]->flags & (ESPL_NODE_QUARANTINED | ESPL_NODE_RETIRING)) == 0)
+			return 1;
+	if (n->avoided) /* the cloud had to take it, and it has failed again */
+		return 0;
+	return espl__lease_replaces(x, n);
+}
+
 int
-espl__lease_unfit(struct espl__exec *x, struct espl__machine *n, const char *why)
+espl__lease_unfit(struct espl__exec *x, struct espl__machine *n, enum espl__health_fault fault,
+    const char *why)
 {
 	struct espl__offer_record *r = record_of(x, n->pub.offer);
 
@@ -323,7 +343,7 @@ espl__lease_unfit(struct espl__exec *x, struct espl__machine *n, const char *why
 	n->unfit = espl__arena_strdup(&x->fleet.arena, why);
 	if (r->failing_since == ESPL_NEVER)
 		r->failing_since = x->now;
-	espl__cluster_fails(x, n, ESPL__HEALTH_NODE, why);
+	espl__cluster_fails(x, n, fault, why);
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED | ESPL_NODE_RETIRING, 0);
 	espl__cluster_show_node(x, n, why);
 	x->cluster.dirty = 1;
@@ -413,7 +433,7 @@ espl__lease_alarm(struct espl__exec *x)
 			continue;
 		(void)snprintf(text, sizeof text, "it was %s for %s and did not become ready",
 		    espl__node_state_word(n->pub.state), espl__format_short(limit, span));
-		(void)espl__lease_unfit(x, n, text);
+		(void)espl__lease_unfit(x, n, ESPL__HEALTH_START, text);
 	}
 	espl__cluster_clock(x);
 }

@@ -15,7 +15,10 @@ void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_r
     const char *why);
 /* It is of no use: set aside, and released once its trials have left.  0: as far as is known, no
  * other machine can be had. */
-int espl__lease_unfit(struct espl__exec *, struct espl__machine *, const char *why);
+int espl__lease_unfit(struct espl__exec *, struct espl__machine *, enum espl__health_fault,
+    const char *why);
+/* Another machine could be leased instead of this one. */
+int espl__lease_replaces(const struct espl__exec *, const struct espl__machine *);
 void espl__lease_alarm(struct espl__exec *); /* gives up nodes that never start */
 /* A new driver, which may forgive: the user may have fixed why offers failed. */
 void espl__lease_resume(struct espl__exec *, int forgive);

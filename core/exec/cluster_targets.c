@@ -104,6 +104,16 @@ is_cheaper_kept(const struct espl__machine *n, const struct espl_offer *offer)
 		n->pub.ends_at - n->pub.billed_from < offer->minimum_charge);
 }
 
+/* The program is not at fault, as one that has never reported may be, and another machine could be
+ * had.  One that the user drains without its machine having a name is kept, since it would not be
+ * known again. */
+static int
+is_worth_replacing(const struct espl__exec *x, const struct espl__machine *n)
+{
+	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && !n->drained &&
+	    (x->searches.reports > 0 || x->config->pool) && espl__lease_replaces(x, n);
+}
+
 /* Nodes that cost money and take nothing new are released, and others are leased up to the target:
  * those under notice, and quarantined ones unless the cloud has no others. */
 void
@@ -115,7 +125,8 @@ espl__cluster_let_go(struct espl__exec *x)
 		const struct espl_offer *offer = x->fleet.offers[n->pub.offer];
 		int go = n->pub.state == ESPL_NODE_NOTICE
 		    ? !is_cheaper_kept(n, offer)
-		    : (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 && offer->nodes_max == ESPL_ANY;
+		    : (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 &&
+			(offer->nodes_max == ESPL_ANY || is_worth_replacing(x, n));
 
 		if (go && (n->pub.flags & ESPL_NODE_RETIRING) == 0)
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);

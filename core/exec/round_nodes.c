@@ -1,4 +1,6 @@
 /* round_nodes.c - state changes of nodes and their GPUs. */
+#include <stdio.h>
+
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/cluster_health.h"
@@ -142,7 +144,7 @@ espl__round_unfit(struct espl__exec *x, const struct espl__event *e)
 	if (n == NULL || !n->live || n->unfit != NULL)
 		return;
 	espl__cluster_gpu_time(x);
-	if (!espl__lease_unfit(x, n, e->as.node_why.text))
+	if (!espl__lease_unfit(x, n, ESPL__HEALTH_NODE, e->as.node_why.text))
 		espl__exec_interrupt(x, "%s", e->as.node_why.text);
 	move_away(x, n);
 }
@@ -183,10 +185,13 @@ note_memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
 		espl__item_memory(t->item, bytes);
 }
 
-/* Items with a target there need a new one; a node without a usable GPU is set aside as a whole. */
+/* Items with a target there need a new one; a node without a usable GPU is given back, if another
+ * could be had instead, or set aside as a whole. */
 static void
 set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *why)
 {
+	char text[200];
+
 	if (gpu >= n->pub.gpu_count || n->gpus[gpu].pub.blocked)
 		return;
 	espl__cluster_gpu_time(x);
@@ -197,7 +202,15 @@ set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const
 	for (uint32_t i = 0; i < n->pub.gpu_count; i++)
 		if (!n->gpus[i].pub.blocked)
 			gpu = ESPL_ANY;
-	if (gpu != ESPL_ANY && (n->pub.flags & ESPL_NODE_QUARANTINED) == 0) {
+	if (gpu == ESPL_ANY || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0) {
+		espl__round_mark_nodes(x);
+		return;
+	}
+	if (espl__exec_follows(x, ESPL__RULES_SUPPLY) && n->unfit == NULL &&
+	    espl__lease_replaces(x, n)) {
+		(void)snprintf(text, sizeof text, "none of its GPUs can be used: %.160s", why);
+		(void)espl__lease_unfit(x, n, ESPL__HEALTH_GPU, text);
+	} else {
 		espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
 		espl__cluster_show_node(x, n, "quarantined");
 	}
