@@ -45,6 +45,7 @@ enum {
 	COL_FREE_FOR,
 	COL_TAKEN_FOR,
 	COL_WAIT,
+	COL_CANARY,
 	COL_COUNT
 };
 
@@ -186,7 +187,12 @@ static const struct espl_option columns[COL_COUNT] = { [COL_NAME] = { .name = "n
 	    .help = "time for which a request waits for a machine before it is refused",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s",
-	    .min = "0s" } };
+	    .min = "0s" },
+	[COL_CANARY] = { .name = "canary",
+	    .help = "lease the first machine alone, and others once it is ready, as in clouds "
+		    "whose machines are paid for",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "false" } };
 static const struct espl_option options[] = { [OPT_OFFERS] = { .name = "offers",
 						  .help = "list of offers, one group each",
 						  .type = ESPL_OPT_TABLE,
@@ -288,6 +294,8 @@ fill_offer(struct cloud_sim_offer *sold, const struct espl_value *cell,
 	if (cell[COL_REVOCABLE].source != ESPL_UNSET ? cell[COL_REVOCABLE].as.i != 0
 						     : strcmp(o->market, "spot") == 0)
 		o->flags |= ESPL_OFFER_REVOCABLE;
+	if (cell[COL_CANARY].as.i)
+		o->flags |= ESPL_OFFER_CANARY;
 }
 
 static espl_status
