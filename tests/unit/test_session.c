@@ -662,6 +662,42 @@ Test(session, a_channel_in_one_direction_is_given_up)
 	}
 }
 
+/* How often a first connection is tried that ends with this status after this time. */
+static unsigned
+count_tries(int status, int64_t lasts, int heard)
+{
+	struct espl__link link;
+	int64_t now = RIG_SECOND;
+	unsigned tries = 0;
+
+	espl__link_init(&link, 60 * RIG_SECOND, 0);
+	while (tries < 100 && now < 600 * RIG_SECOND) {
+		enum espl__link_order order = espl__link_tend(&link, now);
+
+		now += RIG_SECOND / 10;
+		if (order != ESPL__LINK_OPEN)
+			continue;
+		tries++;
+		espl__link_opened(&link, now);
+		if (heard)
+			(void)espl__link_receive(&link, "", 0, now);
+		now += lasts;
+		if (espl__link_lost(&link, status, "x", tries * 300, now) >= 0)
+			break;
+	}
+	espl__link_free(&link);
+	return tries;
+}
+
+/* sshd and jump hosts close connections when many begin at once. */
+Test(session, a_first_connection_that_is_turned_away_is_tried_again)
+{
+	cr_expect_eq(count_tries(255, RIG_SECOND, 0), 5);
+	cr_expect_eq(count_tries(255, 15 * RIG_SECOND, 0), 1, "the host is off");
+	cr_expect_eq(count_tries(255, RIG_SECOND, 1), 1, "the command began");
+	cr_expect_eq(count_tries(1, RIG_SECOND, 0), 1, "the command failed");
+}
+
 /* An agent that was sending files when its driver died fills all that the keeper has room for: its
  * end is still read, and the last command runs. */
 Test(session, an_agent_that_nobody_hears_comes_to_its_end)
