@@ -372,6 +372,7 @@ struct lease {
 	char machine[160]; /* "": not told */
 	espl_money charged;
 	espl_time asked;
+	int other; /* another machine that works was free then */
 };
 struct watch {
 	struct espl__observer observer;
@@ -465,7 +466,8 @@ machine_told(struct watch *w, uint64_t id, const char *machine)
 	uint32_t number = (uint32_t)atoi(strrchr(machine, '-') + 1);
 
 	(void)snprintf(l->machine, sizeof l->machine, "%s", machine);
-	if (number < 8 && w->failed_at[l->offer][number] != 0 && another_is_free(w, l->offer))
+	if (number < 8 && l->other && l->asked >= w->failed_at[l->offer][number] &&
+	    w->failed_at[l->offer][number] != 0)
 		cr_assert_geq(l->asked, w->failed_at[l->offer][number] + AVOIDED_FOR,
 		    "SEED=%llu: machine %s failed at %g s, and was leased again at %g s",
 		    (unsigned long long)w->seed, machine,
@@ -520,8 +522,9 @@ lease_asked(struct watch *w, uint64_t id, uint32_t offer)
 			w->leases[i].state == 0 || w->leases[i].state == ESPL_NODE_ENDED,
 		    "SEED=%llu: a machine of offer %u is leased before the first has answered",
 		    (unsigned long long)w->seed, (unsigned)offer);
-	l->state = ESPL_NODE_REQUESTED;
 	l->offer = offer;
+	l->other = another_is_free(w, offer);
+	l->state = ESPL_NODE_REQUESTED;
 	l->asked = w->now;
 	if (w->requests[offer] > 0 && w->last[offer] == w->now)
 		return;
