@@ -4,7 +4,7 @@ bill, after the published API. It is in Python and not in C like the driver, so 
     ec2.py FOLDER [SETTING=VALUE]...    prints its URL; FOLDER keeps its state and its machines
 
 Settings: see SETTINGS. For tests, under /_/ and without signature: GET state; POST advance {"seconds"},
-settings {...}, interrupt {"id", "notice"}, rebalance {"id"}, rekey {"id"}, rules [...],
+settings {...}, interrupt {"id", "notice"}, finish {"id", "why"}, rebalance {"id"}, rekey {"id"}, rules [...],
 imds/ID/... is the metadata address of a machine.
 A rule: {"action", "nth", "do"}, where a RunInstances that is a dry run has the action "DryRun"; "do" is "error CODE STATUS", "cut before", "cut after", "slow S", "half", "garbage",
 "kill before" or "kill after": the process whose number is in the file `pidfile`."""
@@ -45,6 +45,12 @@ SETTINGS = {
     "describe_lag": 0.0, "tag_lag": 0.0, "stale": 0, "forget": 3600.0, "skew": 300.0, "ending": 1.0,
     "interrupt": "",      # LOW:HIGH seconds after the start of a spot machine, at random
     "no_notice": 0, "capacity": "",   # "TYPE/ZONE/MARKET=N,..."; others: as many as wanted
+    "tide": 0.0,          # for so many seconds `capacity` holds, for as many it is 0, and so on; machines that are there stay
+    "half": 0,            # 1: every second request for a machine is refused for lack of capacity
+    "refuse": "",         # ZONE=CODE:STATUS,...: why requests for machines are refused there
+    "launch": "",         # ZONE=CODE,...: why machines end before they run ("Client.InternalError": a key of KMS without grant)
+    "stuck": "",          # ZONE,...: machines there stay pending
+    "bad": "",            # ZONE,...: ssh answers at no machine there
     "quota": 100000,      # vCPUs
     "quotas": "",         # CODE=VCPUS,...: what Service Quotas says, if it is not that
     "prices": "",         # file of lines TIME,TYPE,ZONE,USD; TIME in seconds from the start of the stand-in
@@ -95,7 +101,7 @@ class Cloud:
         self.set = dict(SETTINGS)
         self.machines, self.tokens, self.rules = {}, {}, []
         self.counts, self.pages, self.seen, self.showing = {}, {}, set(), []
-        self.frozen = None
+        self.frozen, self.asked = None, 0
         self.clock = self.start = time.time()
         self.real = time.monotonic()
         self.change(settings)
@@ -179,8 +185,8 @@ class Cloud:
                 state = self.state(m)
                 if state == "running" and name not in self.seen:
                     self.seen.add(name)
-                    machines.start(self.folder, name, m["address"], base64.b64decode(m["user_data"]), self.set["sshd"],
-                                   bool(self.set["deaf"]))
+                    machines.start(self.folder, name, m["address"], base64.b64decode(m["user_data"]),
+                                   "" if m["zone"] in self.by_zone("bad") else self.set["sshd"], bool(self.set["deaf"]))
                 if state == "running" and m["end"] is None and machines.is_off(self.folder, name):
                     self.finish(m, now, "Client.InstanceInitiatedShutdown")
                 if m["interrupt"] is not None and m["notice"] is None and m["end"] is None and now >= m["interrupt"]:
@@ -321,6 +327,10 @@ class Cloud:
              "image": p["ImageId"], "request": "sir-%08x" % number, "status": "fulfilled", "status_at": now,
              "notice": None, "interrupt": None, "gone": False, "address": "127.77.%d.%d" % (number >> 8, number & 255),
              "user_data": p.get("UserData", ""), "max_price": p.get("InstanceMarketOptions.SpotOptions.MaxPrice")}
+        if zone in self.by_zone("stuck"):
+            m["running"] = now + 10**9
+        if zone in self.by_zone("launch"):
+            m["running"], m["end"], m["why"] = now + 10**9, now + 1, self.by_zone("launch")[zone]
         if spot and self.set["interrupt"]:
             low, high = map(float, self.set["interrupt"].split(":"))
             m["interrupt"] = m["running"] + self.random.uniform(low, high)
@@ -351,8 +361,19 @@ class Cloud:
         if key != "tune":
             raise Failed("InvalidKeyPair.NotFound", 400, "The key pair '%s' does not exist" % key)
 
+    def by_zone(self, name):
+        """Of a setting "ZONE=VALUE,...": by the zone's whole name; "ZONE,...": 1."""
+        return {self.set["region"] + one.partition("=")[0]: one.partition("=")[2] or "1" for one in filter(None, self.set[name].split(","))}
+
     def check_room(self, kind, zone, spot, p):
         live = [m for m in self.machines.values() if self.state(m) in ("pending", "running")]
+        refused = self.by_zone("refuse").get(zone)
+        if refused:
+            raise Failed(refused.split(":")[0], int(refused.split(":")[1]), "by the script")
+        self.asked += 1
+        ebb = self.set["tide"] > 0 and int((self.now() - self.start) / self.set["tide"]) % 2
+        if ebb or (self.set["half"] and self.asked % 2 == 0):
+            raise Failed("InsufficientInstanceCapacity", 500, "We currently do not have sufficient capacity in " + zone)
         for one in filter(None, self.set["capacity"].split(",")):
             where, _, count = one.partition("=")
             if where == "%s/%s/%s" % (kind, zone, "spot" if spot else "on-demand") and sum(
@@ -707,6 +728,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 cloud.change(value)
             elif what == "interrupt":
                 cloud.interrupt(cloud.machines[value["id"]], value.get("notice", True))
+            elif what == "finish":
+                cloud.finish(cloud.machines[value["id"]], int(cloud.now()), value["why"])
             elif what == "rebalance":
                 cloud.machines[value["id"]]["rebalance"] = cloud.now()
             elif what == "rekey":

@@ -417,6 +417,54 @@ Test(aws_world, unreachable)
 	ec2_driver_end(kit, &w, 0);
 }
 
+/* Each state of a start is explained after 30 s, once, and ends. */
+Test(aws_world, each_state_of_a_start_is_explained_and_ends)
+{
+	static const struct {
+		const char *text;
+		enum ec2_fault fault; /* of all RunInstances */
+		espl_span boot;
+		int unreachable;
+		espl_reason reason;
+		espl_span most;
+	} cases[] = {
+		{ "waits: EC2 has not accepted its request, for 3", EC2_THROTTLED, 0, 0,
+		    ESPL_BY_CAPACITY, 32 * MINUTE },
+		{ "waits: EC2 has not accepted its request, for 3", EC2_ERROR, 0, 0,
+		    ESPL_BY_CAPACITY, 38 * MINUTE }, /* each might have made a machine */
+		{ "machine i-1 waits: EC2 is starting it, for 3", 0, 20 * HOUR, 0, ESPL_BY_FAULT,
+		    11 * MINUTE },
+		{ "machine i-1 waits: it runs, and ssh has not reached it, for 3", 0, 0, 1,
+		    ESPL_BY_FAULT, 11 * MINUTE },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct ec2_world w;
+		struct espl_kit *kit = ec2_driver_begin_started(&w);
+		const char *said;
+
+		w.boot_most = cases[i].boot;
+		w.unreachable = cases[i].unreachable;
+		if (cases[i].fault != 0)
+			script(&w, "RunInstances", 0, cases[i].fault, ESPL_NEVER - 1);
+		(void)espl_kit_acquire(kit, SPOT, 1);
+		if (w.count > 0)
+			w.machines[0].running = espl_kit_time(kit) + cases[i].boot;
+		espl_kit_wait(kit, 25 * S);
+		cr_assert_null(strstr(espl_kit_log(kit), " waits: "), "case %zu\n%s", i,
+		    ec2_driver_log(kit));
+		espl_kit_wait(kit, MINUTE);
+		said = strstr(espl_kit_log(kit), cases[i].text);
+		cr_assert_not_null(said, "case %zu\n%s", i, ec2_driver_log(kit));
+		cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, cases[i].most),
+		    "case %zu\n%s", i, ec2_driver_log(kit));
+		cr_assert_null(strstr(said + 1, cases[i].text));
+		cr_assert_eq(espl_kit_reason(kit, 0), cases[i].reason, "case %zu", i);
+		cr_assert_eq(ec2_world_left(&w), 0);
+		ec2_driver_end(kit, &w, 0);
+	}
+}
+
 /* ---- money --------------------------------------------------------------------------------- */
 
 /* EC2 takes a machine at this age, with a notice; it is released as soon as that is known, or not.
@@ -467,6 +515,16 @@ Test(aws_world, notice_without_an_end)
 	ec2_driver_end(kit, &w, 0);
 }
 
+static uint64_t
+count_requests(struct espl_kit *kit)
+{
+	uint64_t count = 0;
+
+	for (const char *at = espl_kit_log(kit); (at = strstr(at, "http POST")) != NULL; at++)
+		count++;
+	return count;
+}
+
 /* ---- limits of EC2 ------------------------------------------------------------------------- */
 
 /* Many machines at once: no request is refused because there are too many. */
@@ -480,6 +538,26 @@ Test(aws_world, rate)
 		ec2_driver_wait_ready(kit, i);
 	cr_assert_eq(w.run_denied, 0);
 	cr_assert_eq(w.count, 20);
+	ec2_driver_end(kit, &w, 0);
+}
+
+/* EC2 limits the rate of requests, or the login has ended: there are fewer, and soon more again. */
+Test(aws_world, listings_that_fail_become_rare)
+{
+	struct ec2_world w;
+	struct espl_kit *kit = ec2_driver_begin_started(&w);
+	uint64_t before;
+
+	(void)ec2_driver_acquire_ready(kit, SPOT);
+	script(&w, "DescribeInstances", 0, EC2_THROTTLED, espl_kit_time(kit) + HOUR);
+	script(&w, "DescribeSpotInstanceRequests", 0, EC2_THROTTLED, espl_kit_time(kit) + HOUR);
+	before = count_requests(kit);
+	espl_kit_wait(kit, HOUR);
+	cr_assert_leq(count_requests(kit) - before, 140); /* of 1,320 */
+	cr_assert_geq(count_requests(kit) - before, 50);
+	espl_kit_wait(kit, 2 * MINUTE);
+	ec2_world_interrupt(&w, &w.machines[0], 1);
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_NOTICE, 10 * S));
 	ec2_driver_end(kit, &w, 0);
 }
 

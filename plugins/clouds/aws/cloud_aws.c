@@ -172,8 +172,8 @@ static const struct espl_option options[] = {
 void
 cloud_aws_warn(struct aws_cloud *cloud, const char *text)
 {
-	if (text[0] == '\0' || strcmp(cloud->warned, text) == 0)
-		return;
+	if (text[0] == '\0')
+		return; /* the host prints repeated warnings together */
 	(void)snprintf(cloud->warned, sizeof cloud->warned, "%s", text);
 	cloud->host->log(cloud->host, ESPL_WARN, text);
 }

@@ -145,6 +145,14 @@ enum aws_step {
 	AWS_LOST,       /* a machine may exist; nothing is sent, listings tell */
 	AWS_KNOWN       /* its machine is known */
 };
+/* What a machine waits for before trials can run there. Each of these ends by a limit. */
+enum aws_wait {
+	AWS_NO_WAIT = 0,
+	AWS_WAITS_ACCEPTED,
+	AWS_WAITS_LISTED,
+	AWS_WAITS_RUNNING,
+	AWS_WAITS_SSH
+};
 enum aws_duty { AWS_NOTHING = 0, AWS_SEND_RUN, AWS_SEND_TERMINATE, AWS_PROBE, AWS_TELL_END };
 
 struct aws_lease {
@@ -182,6 +190,11 @@ struct aws_lease {
 	int keyless;            /* its private host key was removed */
 	espl_time strange_at;   /* another host key than it was given answered; ESPL_NEVER: none */
 	char trouble[AWS_TEXT]; /* why TerminateInstances failed last; "": it did not */
+	char said[AWS_TEXT];    /* the last failure of RunInstances, or of ssh */
+	espl_time failing_at;   /* RunInstances fails since; ESPL_NEVER: it does not */
+	enum aws_wait wait;     /* what it waits for, and since when */
+	espl_time wait_at;
+	int told; /* that it waits */
 	/* UTC by EC2's clock; 0 unknown. EC2 charges from the time at which the machine runs, but
 	 * does not report it: billed_s is the last time at which it was not running yet. */
 	int64_t launch_s, billed_s, notice_s, end_s;
@@ -219,6 +232,10 @@ void cloud_aws_state_reached(struct aws_lease *, int answers, const char *text,
     const struct aws_limits *, espl_time now);
 /* It answered with another host key: it is ended, now or (1) if it goes on with that. */
 int cloud_aws_state_strange(struct aws_lease *, const char *text, espl_time now);
+/* RunInstances has failed for too long. */
+void cloud_aws_state_expire(struct aws_lease *, const struct aws_limits *, espl_time now);
+/* 1: it is time to say what it waits for: text. */
+int cloud_aws_state_waits(struct aws_lease *, espl_time now, char text[AWS_TEXT]);
 enum aws_duty cloud_aws_state_duty(const struct aws_lease *, espl_time now);
 
 struct aws_price {
@@ -309,10 +326,11 @@ struct aws_cloud {
 	char *driver_name;       /* who runs it, in full */
 	char driver[AWS_DRIVER]; /* the same as a tag */
 	espl_time list_at, spots_at, prices_at;
+	uint32_t failures;   /* of listings, in a row */
 	espl_time run_at;    /* RunInstances is not sent much before it */
 	uint64_t owned_what; /* ESPL_NONE: not asked */
 	char owned_run[AWS_TOKEN];
-	char warned[AWS_TEXT];
+	char warned[AWS_TEXT]; /* the last warning */
 };
 
 static inline const char *

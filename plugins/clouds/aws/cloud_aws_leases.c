@@ -107,6 +107,8 @@ make_event(const struct aws_lease *lease, espl_node_state state)
 	event.provider_id = lease->id[0] != '\0' ? lease->id : NULL;
 	event.address = lease->address[0] != '\0' ? lease->address : NULL;
 	event.detail = lease->detail[0] != '\0' ? lease->detail : NULL;
+	/* EC2 names no host, so each machine is one of its own. */
+	event.machine = event.provider_id;
 	event.at = event.ends_at = ESPL_NEVER;
 	event.gpus = ESPL_ANY;
 	event.charged = -1;
@@ -557,9 +559,28 @@ cloud_aws_leases_child(struct aws_cloud *cloud, const struct espl_child *child)
 
 /* ---- entries ---- */
 
+/* What it waits for, once in each state. */
+static void
+tell_wait(struct aws_cloud *cloud, struct aws_lease *lease)
+{
+	struct espl_node_event event;
+	char text[AWS_TEXT];
+
+	if (!cloud_aws_state_waits(lease, cloud->host->now(cloud->host), text))
+		return;
+	if (lease->reported == 0) { /* the host knows no machine yet */
+		cloud->host->log(cloud->host, ESPL_WARN, text);
+		return;
+	}
+	event = make_event(lease, lease->reported);
+	event.text = text;
+	(void)cloud->events->node(cloud->events, &event);
+}
+
 void
 cloud_aws_tick(struct aws_cloud *cloud)
 {
+	struct aws_limits limits = cloud_aws_limits(cloud);
 	espl_time now = cloud->host->now(cloud->host);
 	espl_span pause = aws_number(cloud, AWS_OPT_POLL);
 	struct aws_lease *next;
@@ -567,6 +588,8 @@ cloud_aws_tick(struct aws_cloud *cloud)
 	for (struct aws_lease *lease = cloud->leases; lease != NULL; lease = next) {
 		next = lease->next;
 		warn_late(cloud, lease);
+		cloud_aws_state_expire(lease, &limits, now);
+		tell_wait(cloud, lease);
 		cloud_aws_do(cloud, lease);
 	}
 	if (cloud->leases == NULL || cloud->ticking)

@@ -9,7 +9,30 @@
 
 #include "cloud_aws.h"
 
+#define PAUSE_MOST (60 * ESPL_SECOND)
 #define QUIET 6 /* times as long between listings when nothing is about to change */
+
+/* ---- pauses ---- */
+
+/* While listings fail, there are fewer: EC2 limits their rate, or is away. */
+static void
+note_outcome(struct aws_cloud *cloud, int fine)
+{
+	espl_time at;
+	espl_span pause;
+
+	if (fine) {
+		cloud->failures = 0;
+		return;
+	}
+	pause = aws_number(cloud, AWS_OPT_POLL) << (cloud->failures < 9 ? cloud->failures + 1 : 10);
+	cloud->failures++;
+	at = cloud->host->now(cloud->host) + (pause < PAUSE_MOST ? pause : PAUSE_MOST);
+	if (cloud->list_at < at)
+		cloud->list_at = at;
+	if (cloud->spots_at < at)
+		cloud->spots_at = at;
+}
 
 /* ---- machines ---- */
 
@@ -126,6 +149,7 @@ cloud_aws_listing_reply(struct aws_cloud *cloud, const struct espl_http_reply *r
 	if (more > 0)
 		return;
 	cloud_aws_pages_end(cloud, AWS_LISTING);
+	note_outcome(cloud, fine);
 	if (fine && more == 0)
 		take_listing(cloud);
 	else
@@ -194,6 +218,7 @@ cloud_aws_spots_reply(struct aws_cloud *cloud, const struct espl_http_reply *rep
 	if (more > 0)
 		return;
 	cloud_aws_pages_end(cloud, AWS_SPOTS);
+	note_outcome(cloud, fine);
 	if (!fine)
 		cloud_aws_warn(cloud, text);
 }

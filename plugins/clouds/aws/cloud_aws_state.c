@@ -12,7 +12,10 @@
 #define BACKOFF_MOST (30 * ESPL_SECOND)
 #define PROBE_PAUSE (3 * ESPL_SECOND)
 #define TERMINATE_PAUSE (30 * ESPL_SECOND) /* until it is asked for again */
-#define TAKE_S 300                         /* after its notice EC2 has ended a machine */
+/* A request that is not accepted costs nothing: it may wait for as long as so many boots. */
+#define ACCEPT_BOOTS 3
+#define TOLD_AFTER (30 * ESPL_SECOND) /* a shorter wait is not worth a line */
+#define TAKE_S 300                    /* after its notice EC2 has ended a machine */
 
 void
 cloud_aws_state_begin(struct aws_lease *lease, espl_time now)
@@ -20,6 +23,7 @@ cloud_aws_state_begin(struct aws_lease *lease, espl_time now)
 	lease->step = AWS_WANTED;
 	lease->due = lease->since = now;
 	lease->missing = lease->ends_at = lease->asked_at = lease->strange_at = ESPL_NEVER;
+	lease->failing_at = ESPL_NEVER;
 }
 
 static void
@@ -82,6 +86,9 @@ cloud_aws_state_failed(struct aws_lease *lease, enum aws_class class, const char
 	case AWS_AGAIN:
 	case AWS_UNKNOWN:
 		lease->unsure |= class == AWS_UNKNOWN;
+		if (lease->failing_at == ESPL_NEVER)
+			lease->failing_at = now;
+		(void)snprintf(lease->said, sizeof lease->said, "%s", text);
 		wait_longer(lease, now);
 		if (lease->releasing)
 			cloud_aws_state_release(lease, now);
@@ -104,6 +111,26 @@ cloud_aws_state_failed(struct aws_lease *lease, enum aws_class class, const char
 	end_lease(lease, reason, text);
 }
 
+void
+cloud_aws_state_expire(struct aws_lease *lease, const struct aws_limits *limits, espl_time now)
+{
+	char text[AWS_TEXT];
+
+	if (lease->over || lease->releasing || lease->busy || lease->step != AWS_WANTED ||
+	    lease->failing_at == ESPL_NEVER ||
+	    now - lease->failing_at < ACCEPT_BOOTS * limits->boot)
+		return;
+	(void)snprintf(text, sizeof text, "EC2 has not accepted its request for %lld s: %.400s",
+	    (long long)((now - lease->failing_at) / ESPL_SECOND), lease->said);
+	if (lease->unsure) { /* one of them may have made a machine */
+		give_up(lease, ESPL_BY_CAPACITY, text, now);
+		cloud_aws_state_lost(lease, now);
+		return;
+	}
+	lease->never = 1;
+	end_lease(lease, ESPL_BY_CAPACITY, text);
+}
+
 static void
 know_machine(struct aws_lease *lease, const struct aws_machine *m, espl_time now)
 {
@@ -111,6 +138,8 @@ know_machine(struct aws_lease *lease, const struct aws_machine *m, espl_time now
 		lease->step = AWS_KNOWN;
 		lease->since = lease->due = now;
 		lease->tries = 0;
+		lease->failing_at = ESPL_NEVER;
+		lease->said[0] = '\0';
 	}
 	(void)snprintf(lease->id, sizeof lease->id, "%s", m->id);
 	if (m->launch_s != 0)
@@ -346,6 +375,8 @@ cloud_aws_state_reached(struct aws_lease *lease, int answers, const char *text,
 	lease->busy = 0;
 	if (!lease->releasing && !lease->ending) /* else its end is not put off */
 		lease->due = now + PROBE_PAUSE;
+	if (!answers)
+		(void)snprintf(lease->said, sizeof lease->said, "%s", text);
 	if (!answers && now - lease->since >= limits->boot)
 		give_up(lease, ESPL_BY_FAULT, text, now);
 }
@@ -359,6 +390,47 @@ cloud_aws_state_strange(struct aws_lease *lease, const char *text, espl_time now
 		return 1;
 	give_up(lease, ESPL_BY_FAULT, text, now);
 	return 0;
+}
+
+/* ---- waits ---- */
+
+static enum aws_wait
+find_wait(const struct aws_lease *lease)
+{
+	if (lease->over || lease->releasing || lease->ending || lease->reported >= ESPL_NODE_READY)
+		return AWS_NO_WAIT;
+	if (lease->strange_at != ESPL_NEVER) /* that was said */
+		return AWS_NO_WAIT;
+	if (lease->step == AWS_WANTED || lease->step == AWS_ASKED)
+		return lease->failing_at != ESPL_NEVER ? AWS_WAITS_ACCEPTED : AWS_NO_WAIT;
+	if (lease->step == AWS_LOST)
+		return AWS_WAITS_LISTED;
+	return lease->running ? AWS_WAITS_SSH : AWS_WAITS_RUNNING;
+}
+
+int
+cloud_aws_state_waits(struct aws_lease *lease, espl_time now, char text[AWS_TEXT])
+{
+	static const char *const words[] = { [AWS_WAITS_ACCEPTED] =
+						 "EC2 has not accepted its request",
+		[AWS_WAITS_LISTED] = "EC2 has not listed it",
+		[AWS_WAITS_RUNNING] = "EC2 is starting it",
+		[AWS_WAITS_SSH] = "it runs, and ssh has not reached it" };
+	enum aws_wait wait = find_wait(lease);
+
+	if (wait != lease->wait) {
+		lease->wait = wait;
+		lease->wait_at = now;
+		lease->told = 0;
+	}
+	if (wait == AWS_NO_WAIT || lease->told || now - lease->wait_at < TOLD_AFTER)
+		return 0;
+	lease->told = 1;
+	(void)snprintf(text, AWS_TEXT, "machine %s waits: %s, for %lld s%s%.300s",
+	    lease->id[0] != '\0' ? lease->id : lease->token, words[wait],
+	    (long long)((now - lease->wait_at) / ESPL_SECOND), lease->said[0] != '\0' ? ": " : "",
+	    lease->said);
+	return 1;
 }
 
 /* A machine that EC2 ends within the first hour costs nothing; ended by us it would be paid for. */
