@@ -9,6 +9,7 @@
  * A function of the events alone, as everything in the executor: a replay does the same.
  */
 #include "base/assert.h"
+#include "base/text.h"
 #include "model/profile.h"
 #include "exec/effects.h"
 #include "exec/items_idle.h"
@@ -280,6 +281,47 @@ settle_on(struct espl__exec *x, struct espl__item *item, const struct espl_slot 
 	x->items.standing.started++;
 }
 
+/* What would have to come for its whole grant. */
+static void
+describe_missing(const struct espl__exec *x, char *text, size_t room)
+{
+	char span[32];
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+
+		if (n->pub.state >= ESPL_NODE_READY || (n->pub.flags & ESPL_NODE_RETIRING) != 0)
+			continue;
+		(void)snprintf(text, room, "node %llu, requested %s ago, is %s",
+		    (unsigned long long)n->pub.id, espl__format_short(x->now - n->asked_at, span),
+		    n->pub.state == ESPL_NODE_REQUESTED ? "not there yet" : "booting");
+		return;
+	}
+	for (uint32_t i = 0; i < x->cluster.record_count; i++) {
+		const struct espl__offer_record *r = &x->cluster.records[i];
+
+		if (r->retry_at == ESPL_NEVER || r->retry_at <= x->now)
+			continue;
+		(void)snprintf(text, room, "offer '%.80s' has no more and is asked again in %s",
+		    x->fleet.offers[i]->name, espl__format_short(r->retry_at - x->now, span));
+		return;
+	}
+	(void)snprintf(text, room, "no other node is on its way");
+}
+
+static void
+explain_wait(struct espl__exec *x, const struct espl__item *item)
+{
+	char missing[160];
+
+	if (item->trial == NULL || item->pub.granted.gpus == 0)
+		return;
+	describe_missing(x, missing, sizeof missing);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
+	    "waits: it is granted %u %s, and %u are idle; %s", (unsigned)item->pub.granted.gpus,
+	    espl__exec_unit(x, item->pub.granted.gpus), (unsigned)x->fleet.gpus_idle, missing);
+}
+
 /* It waits beside slots that it could use, as it did at the last look, or from now on. */
 static void
 stand(struct espl__exec *x, struct espl__item *item, espl_time due)
@@ -287,8 +329,10 @@ stand(struct espl__exec *x, struct espl__item *item, espl_time due)
 	struct espl__standing *s = &x->items.standing;
 	espl_time since;
 
-	if (item->stood_look + 1 != s->looks)
+	if (item->stood_look + 1 != s->looks) {
 		item->stands_since = x->now;
+		explain_wait(x, item);
+	}
 	item->stood_look = s->looks;
 	since = counts_from(item, due);
 	if ((double)(x->now - since) / 1e9 > s->longest_s)

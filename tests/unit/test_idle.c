@@ -100,7 +100,7 @@ Test(idle, fair_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
  */
 Test(idle, static_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
 {
-	compare_all("allocator = { use = \"static\"; gpus = 8; };", 620);
+	compare_all("allocator = { use = \"static\"; gpus = 8; };", 640);
 }
 
 Test(idle, fluid_does_not_wait_for_nodes_that_do_not_come, .timeout = 120)
