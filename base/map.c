@@ -2,6 +2,7 @@
 #include <string.h>
 #include <espalier/abi.h>
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -112,14 +113,39 @@ espl__map_free(struct espl__map *map)
 
 /* ---- names ----------------------------------------------------------------------------- */
 
+/* The slot of the name, or the empty one where it would go; some are empty. */
+static uint32_t
+slot_of_name(const struct espl__names *names, const char *name)
+{
+	uint32_t mask = names->slot_count - 1,
+		 i = (uint32_t)espl__digest(0, name, strlen(name)) & mask;
+
+	while (names->slots[i] != 0 && strcmp(names->names[names->slots[i] - 1], name) != 0)
+		i = (i + 1) & mask;
+	return i;
+}
+
+static void
+grow_names(struct espl__names *names)
+{
+	ESPL__ASSERT(names->slot_count <= UINT32_MAX / 4);
+	names->slot_count = names->slot_count > 0 ? names->slot_count * 2 : 16;
+	free(names->slots);
+	names->slots = espl__alloc(names->slot_count * sizeof *names->slots);
+	for (uint32_t i = 0; i < names->count; i++)
+		names->slots[slot_of_name(names, names->names[i])] = i + 1;
+}
+
 uint32_t
 espl__names_find(const struct espl__names *names, const char *name)
 {
+	uint32_t found;
+
 	ESPL__ASSERT(name != NULL);
-	for (uint32_t i = 0; i < names->count; i++)
-		if (strcmp(names->names[i], name) == 0)
-			return i;
-	return ESPL_ANY;
+	if (names->count == 0)
+		return ESPL_ANY;
+	found = names->slots[slot_of_name(names, name)];
+	return found != 0 ? found - 1 : ESPL_ANY;
 }
 
 uint32_t
@@ -130,8 +156,11 @@ espl__names_add(struct espl__names *names, const char *name)
 	if (i != ESPL_ANY)
 		return i;
 	ESPL__ASSERT(names->count < ESPL_ANY - 1);
+	if (names->count >= names->slot_count / 2)
+		grow_names(names);
 	ESPL__GROW(names->names, names->cap, names->count + 1);
 	names->names[names->count] = espl__strdup(name);
+	names->slots[slot_of_name(names, name)] = names->count + 1;
 	return names->count++;
 }
 
@@ -141,5 +170,6 @@ espl__names_free(struct espl__names *names)
 	for (uint32_t i = 0; i < names->count; i++)
 		free(names->names[i]);
 	free(names->names);
+	free(names->slots);
 	memset(names, 0, sizeof *names);
 }

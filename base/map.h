@@ -15,10 +15,13 @@ void espl__map_set(struct espl__map *, uint64_t key, void *value); /* value not 
 void *espl__map_remove(struct espl__map *, uint64_t key);          /* NULL: was absent */
 void espl__map_free(struct espl__map *);                           /* not the values */
 
+/* Interned names, numbered in the order in which they were added. */
 struct espl__names {
 	char **names;
 	uint32_t count, cap;
-};                                                                   /* interned, few */
+	uint32_t *slots; /* by hash: number + 1, or 0 */
+	uint32_t slot_count;
+};
 uint32_t espl__names_find(const struct espl__names *, const char *); /* ESPL_ANY: absent */
 uint32_t espl__names_add(struct espl__names *, const char *);        /* found or new */
 void espl__names_free(struct espl__names *);

@@ -492,7 +492,7 @@ espl_status
 espl__space_parse(const struct espl__node *group, struct espl__space **out, struct espl__diag *diag)
 {
 	struct espl__space *s = espl__alloc(sizeof *s);
-	struct parse p = { s, diag, { NULL, 0, 0 } };
+	struct parse p = { s, diag, { 0 } };
 	espl_status st = ESPL_OK;
 
 	s->magic = ESPL__SPACE_MAGIC;

@@ -142,7 +142,7 @@ static espl_status
 csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
     struct espl__diag *diag)
 {
-	struct espl__names names = { NULL, 0, 0 };
+	struct espl__names names = { 0 };
 	struct espl__buf b = { NULL, 0, 0 };
 	sqlite3_stmt *st = NULL;
 	espl_status status = param_names(r, &names, diag);

@@ -57,7 +57,7 @@ find_metric(struct writer *w, const char *metric)
 {
 	sqlite3_stmt *st = espl__reading_query(w->r,
 	    "SELECT id, name FROM metric_names ORDER BY id", -1, -1, w->diag);
-	struct espl__names known = { NULL, 0, 0 };
+	struct espl__names known = { 0 };
 	espl_status status = ESPL_OK;
 	int more = -1;
 

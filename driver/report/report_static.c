@@ -307,7 +307,7 @@ send_heads(const struct espl__totals *t, const struct espl__names *names, FILE *
 static espl_status
 send_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 {
-	struct espl__names names = { NULL, 0, 0 };
+	struct espl__names names = { 0 };
 	sqlite3_stmt *st = espl__reading_query(r,
 	    "SELECT id, state, iteration, metric, cost_usd, params FROM ranked"
 	    " ORDER BY rank LIMIT 20",
