@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "serve/server.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 #include "base/tick.h"
 
 #define BEAT \
-	INT64_C(15000000000) /* between two signs of life, which find clients that are gone \
+	INT64_C(15000000000) /* between two signs of life, for proxies and clients whose machine \
+			      * is gone \
 			      */
 
 /* Whether there are events that have not been sent. */
@@ -60,6 +62,8 @@ read_feed(void *cls, uint64_t at, char *to, size_t most)
 	(void)at;
 	if (s->server->ending)
 		return MHD_CONTENT_READER_END_OF_STREAM;
+	if (s->gone)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (s->out_at == s->out.size)
 		compose_event(s);
 	n = s->out.size - s->out_at < most ? s->out.size - s->out_at : most;
@@ -88,12 +92,15 @@ free_feed(void *cls)
 struct MHD_Response *
 espl__feed_open(struct espl__request *r, int all)
 {
+	const union MHD_ConnectionInfo *info =
+	    MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct espl__feed *s = espl__alloc(sizeof *s);
 	struct MHD_Response *response;
 
 	ESPL__CHECK(r->server, SERVER);
 	*s = (struct espl__feed){ .server = r->server,
 		.connection = r->connection,
+		.fd = info != NULL ? info->connect_fd : -1,
 		.all = all,
 		.run = r->route.run,
 		.row = UINT64_MAX };
@@ -109,6 +116,16 @@ espl__feed_open(struct espl__request *r, int all)
 	return response;
 }
 
+/* libmicrohttpd does not look at a connection that is suspended. */
+static int
+is_closed(const struct espl__feed *s)
+{
+	struct pollfd at = { .fd = s->fd, .events = POLLRDHUP };
+
+	return s->fd >= 0 && poll(&at, 1, 0) > 0 &&
+	    (at.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 void
 espl__feed_tick(struct espl__server *server)
 {
@@ -118,8 +135,9 @@ espl__feed_tick(struct espl__server *server)
 			espl__watch_all(server->watch);
 		else
 			espl__watch_one(server->watch, s->run);
+		s->gone = s->gone || (s->suspended && is_closed(s));
 		if (s->suspended &&
-		    (server->ending || has_news(s) || espl__tick() - s->sent >= BEAT)) {
+		    (server->ending || s->gone || has_news(s) || espl__tick() - s->sent >= BEAT)) {
 			s->suspended = 0;
 			MHD_resume_connection(s->connection);
 		}

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@
 #define VALUE_MAX 4096u        /* bytes in a form */
 #define COMMAND (120 * SECOND) /* until it is killed */
 #define TICK_MS 100
+#define ACCEPT_PAUSE (SECOND / 2)
 
 /* ---- connections -------------------------------------------------------------------------- */
 
@@ -60,12 +62,14 @@ note_connection(void *cls, struct MHD_Connection *connection, void **context,
 		client->since = espl__tick();
 		client->next = server->clients;
 		server->clients = *context = client;
+		server->client_count++;
 		drop_stranger(server);
 		return;
 	}
 	while (*at != client)
 		at = &(*at)->next;
 	*at = client->next;
+	server->client_count--;
 	free(client);
 	*context = NULL;
 }
@@ -202,19 +206,59 @@ listen_here(uint16_t *port, int *to, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* We accept ourselves: without descriptors libmicrohttpd would try again without end. */
 static espl_status
-start_daemon(struct espl__server *server, int fd, struct MHD_Daemon **to, struct espl__diag *diag)
+start_daemon(struct espl__server *server, struct MHD_Daemon **to, struct espl__diag *diag)
 {
-	*to = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-	    answer_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-	    CLIENTS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+	*to = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET,
+	    0, NULL, NULL, answer_request, server, MHD_OPTION_CONNECTION_LIMIT, CLIENTS_MAX,
+	    MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 	    (size_t)REQUEST_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
 	    end_request, server, MHD_OPTION_NOTIFY_CONNECTION, note_connection, server,
 	    MHD_OPTION_END);
-	if (*to != NULL)
-		return ESPL_OK;
-	(void)close(fd);
-	return espl__fail(diag, ESPL_E_REMOTE, "libmicrohttpd cannot be started");
+	return *to != NULL ? ESPL_OK
+			   : espl__fail(diag, ESPL_E_REMOTE, "libmicrohttpd cannot be started");
+}
+
+static void
+accept_clients(struct espl__server *server, struct MHD_Daemon *daemon)
+{
+	while (server->client_count < CLIENTS_MAX) {
+		struct sockaddr_in from;
+		socklen_t size = sizeof from;
+		int fd = accept4(server->door, (struct sockaddr *)(void *)&from, &size,
+		    SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0 && errno == EAGAIN)
+			return;
+		/* libmicrohttpd closes what it does not take. */
+		if (fd < 0 ||
+		    MHD_add_connection(daemon, fd, (struct sockaddr *)(void *)&from, size) !=
+			MHD_YES) {
+			server->accept_at = espl__tick() + ACCEPT_PAUSE;
+			return;
+		}
+	}
+}
+
+/* Waits until there is something to do, and does it; at most a tick. -1: it cannot go on. */
+static int
+turn_daemon(struct espl__server *server, struct MHD_Daemon *daemon)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	int accepts = server->client_count < CLIENTS_MAX && espl__tick() >= server->accept_at;
+	struct pollfd fds[2] = { { .fd = info != NULL ? info->epoll_fd : -1, .events = POLLIN },
+		{ .fd = accepts ? server->door : -1, .events = POLLIN } };
+	MHD_UNSIGNED_LONG_LONG most = TICK_MS;
+
+	if (MHD_get_timeout(daemon, &most) != MHD_YES || most > TICK_MS)
+		most = TICK_MS;
+	(void)poll(fds, 2, (int)most);
+	if (fds[1].revents != 0)
+		accept_clients(server, daemon);
+	return MHD_run(daemon) == MHD_YES ? 0 : -1;
 }
 
 static void
@@ -243,20 +287,20 @@ espl__serve(const struct espl__serve_setup *setup, struct espl__diag *diag)
 	struct espl__server *server = espl__alloc(sizeof *server);
 	struct MHD_Daemon *daemon = NULL;
 	uint16_t port = setup->port;
-	int fd;
 	espl_status status = espl__watch_open(setup, &server->watch, diag);
 
 	server->magic = ESPL__SERVER_MAGIC;
 	server->setup = setup;
+	server->door = -1;
 	if (status == ESPL_OK &&
 	    (espl__access_random(server->token) != 0 || espl__access_random(server->room) != 0 ||
 		espl__access_random(server->key) != 0))
 		status = espl__fail_errno(diag, "cannot get random bytes from the system");
 	server->room[16] = '\0'; /* not a secret: two servers must not have the same */
 	if (status == ESPL_OK)
-		status = listen_here(&port, &fd, diag);
+		status = listen_here(&port, &server->door, diag);
 	if (status == ESPL_OK)
-		status = start_daemon(server, fd, &daemon, diag);
+		status = start_daemon(server, &daemon, diag);
 	if (status == ESPL_OK) {
 		char *address = espl__format("http://127.0.0.1:%u/%s/?token=%s", port, server->room,
 		    server->token);
@@ -264,12 +308,14 @@ espl__serve(const struct espl__serve_setup *setup, struct espl__diag *diag)
 		espl__answer_scripts(server);
 		setup->ready(address, port, espl__watch_count(server->watch));
 		free(address);
-		while (!*setup->ended && MHD_run_wait(daemon, TICK_MS) == MHD_YES)
+		while (!*setup->ended && turn_daemon(server, daemon) == 0)
 			tick_server(server);
 		if (!*setup->ended)
 			status = espl__fail(diag, ESPL_E_REMOTE, "libmicrohttpd has failed");
 		end_daemon(server, daemon);
 	}
+	if (server->door >= 0)
+		(void)close(server->door);
 	espl__watch_free(server->watch);
 	espl__buf_free(&server->draw_script);
 	server->magic = 0;

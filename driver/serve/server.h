@@ -42,9 +42,11 @@ struct espl__feed {
 	struct espl__feed *next;
 	struct espl__server *server;
 	struct MHD_Connection *connection;
+	int fd;  /* of its connection; -1 unknown */
 	int all; /* of the list of runs; else of `run` */
 	uint32_t run;
 	int suspended;
+	int gone;           /* its client has closed the connection */
 	uint64_t row, page; /* versions that were sent */
 	int64_t sent;
 	struct espl__buf out;
@@ -59,7 +61,11 @@ struct espl__server {
 	/* key: for requests that change something, known to the page's script alone */
 	char token[2 * ESPL__ACCESS_ROOM + 1], room[2 * ESPL__ACCESS_ROOM + 1],
 	    key[2 * ESPL__ACCESS_ROOM + 1];
+	int door;          /* where it listens */
+	int64_t accept_at; /* tick: it could not accept, for want of descriptors, and waits until
+			      then */
 	struct espl__client *clients;
+	uint32_t client_count;
 	struct espl__request *requests;
 	struct espl__feed *feeds;
 	struct espl__buf draw_script;

@@ -22,7 +22,8 @@
 #define MS ESPL__SESSION_MS
 #define STEP ((size_t)256 << 10)
 #define WORD ESPL__KEEP_WORD
-#define HANDSHAKE 2000         /* ms for a line from a relay */
+#define HANDSHAKE 2000 /* ms for a line from a relay */
+#define ACCEPT_PAUSE (500 * MS)
 #define ANSWER 20000           /* ms for the keeper's, whose node may be swapping */
 #define LATE (-2)              /* no such line came in that time */
 #define OLD_LIMIT (25000 * MS) /* for the keeper of an earlier session to end */
@@ -32,7 +33,9 @@
 struct keeper {
 	struct espl__keep keep;
 	int door, relay; /* listening; the present connection, -1 none */
-	int to, from;    /* the agent's standard input and output, -1 closed */
+	int64_t
+	    admit_at; /* tick: it could not accept, for want of descriptors, and waits until then */
+	int to, from; /* the agent's standard input and output, -1 closed */
 	pid_t agent;
 };
 
@@ -197,6 +200,8 @@ admit_relay(struct keeper *k)
 	char line[WORD + 10];
 	int fd = accept4(k->door, NULL, NULL, SOCK_CLOEXEC);
 
+	if (fd < 0 && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED)
+		k->admit_at = espl__tick() + ACCEPT_PAUSE;
 	if (fd < 0)
 		return;
 	if (!is_own(fd) || read_line(fd, line, sizeof line, HANDSHAKE) != 0 ||
@@ -279,7 +284,7 @@ turn_keeper(struct keeper *k)
 	struct pollfd fds[4];
 	int64_t now = espl__tick();
 
-	fds[0] = (struct pollfd){ .fd = k->door, .events = POLLIN };
+	fds[0] = (struct pollfd){ .fd = now >= k->admit_at ? k->door : -1, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = k->relay,
 		.events = (short)(POLLIN | (k->keep.stream.out.size > 0 ? POLLOUT : 0)) };
 	fds[2] =
