@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "exec/executor.h"
+#include "model/haste.h"
 #include "model/jobs.h"
 #include "model/trials.h"
 
@@ -28,8 +29,9 @@ struct espl__tier {
 	struct espl__inner *inner; /* the share that it divides; NULL: the cluster */
 	struct espl__instance *allocator;
 	struct espl__outcomes outcomes;
-	uint32_t why;                   /* what its next call is for */
-	espl_time wake_at;              /* when it wants to be called; NEVER */
+	uint32_t why;      /* what its next call is for */
+	espl_time wake_at; /* when it wants to be called; NEVER */
+	struct espl__haste haste;
 	uint8_t failures;               /* in a row */
 	const struct espl_item **items; /* live ones by id, from items_from on */
 	uint64_t items_from, items_count, items_cap;

@@ -25,6 +25,7 @@ ring_alarm(struct espl__tier *tier, espl_time now)
 		return;
 	tier->wake_at = ESPL_NEVER;
 	tier->why |= ESPL_WHY_TIME;
+	espl__haste_rings(&tier->haste);
 }
 
 void
@@ -33,6 +34,23 @@ espl__tiers_alarm(struct espl__exec *x)
 	ring_alarm(&x->items.top, x->now);
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		ring_alarm(x->searches.list[i]->tier, x->now);
+}
+
+const struct espl__tier *
+espl__tiers_hasty(struct espl__exec *x, int in_vain)
+{
+	const struct espl__tier *hasty = NULL;
+
+	ESPL__CHECK(x, EXEC);
+	if (espl__haste_counts(&x->items.top.haste, x->now, in_vain))
+		hasty = &x->items.top;
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__tier *tier = x->searches.list[i]->tier;
+
+		if (tier != &x->items.top && espl__haste_counts(&tier->haste, x->now, in_vain))
+			hasty = tier;
+	}
+	return hasty;
 }
 
 espl_time

@@ -5,11 +5,13 @@
 
 void espl__tiers_ask(struct espl__exec *, uint32_t why); /* all of them, in this round */
 void espl__tiers_alarm(struct espl__exec *);             /* allocators whose wake_at has passed */
-espl_time espl__tiers_next(const struct espl__exec *);   /* when the first wants to be; NEVER */
-void espl__tiers_forgive(struct espl__exec *);           /* the failures of allocators and placer */
+/* The round is over. The tier whose allocator was called soon once too often, in vain; or NULL. */
+const struct espl__tier *espl__tiers_hasty(struct espl__exec *, int in_vain);
+espl_time espl__tiers_next(const struct espl__exec *); /* when the first wants to be; NEVER */
+void espl__tiers_forgive(struct espl__exec *);         /* the failures of allocators and placer */
 /* Its allocator is there: how much the user lets it grant. */
 void espl__tier_limit(struct espl__tier *);
-void espl__tier_free(struct espl__tier *);               /* lists and allocator */
+void espl__tier_free(struct espl__tier *); /* lists and allocator */
 
 /* Calls its allocator with this view, in which what the tier has is filled in, and takes its answer
  * as espl__exec_answer does; one with grants that do not fit is none. */
@@ -30,6 +32,15 @@ static inline void
 espl__tier_ask(struct espl__tier *tier, uint32_t why)
 {
 	tier->why |= why;
+}
+
+/* Its allocator asks to be called. */
+static inline void
+espl__tier_asks(struct espl__tier *tier, espl_time at, espl_time now)
+{
+	espl__haste_asks(&tier->haste, at, now);
+	if (at < tier->wake_at)
+		tier->wake_at = at;
 }
 
 static inline void

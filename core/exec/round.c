@@ -37,6 +37,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->caller.fleet = &x->fleet;
 	x->caller.least_s = x->caller.least_usd = NAN;
 	x->caller.tick = setup->tick;
+	x->caller.now = &x->now;
 	x->env.seed = x->config->seed;
 	x->env.utc_start_s = setup->utc_start_s;
 	x->env.verbose = setup->verbose;
@@ -152,8 +153,11 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	espl__panic_context = print_state;
 	espl__panic_context_arg = x;
 	round_begin(x, now, recorded, accept);
-	for (uint32_t i = 0; i < count && status == ESPL_OK; i++)
+	x->round.only_alarms = 1;
+	for (uint32_t i = 0; i < count && status == ESPL_OK; i++) {
+		x->round.only_alarms &= events[i].type == ESPL__EV_TIMER;
 		status = espl__round_event(x, &events[i], diag);
+	}
 	espl__round_alarms(x);
 	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK && x->round.ending == 0;
 	     i++)
@@ -176,6 +180,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	espl__round_settle(x);
 	espl__searches_collect(x);
 	espl__round_end(x);
+	espl__round_haste(x);
 	espl__round_timer(x);
 	if (x->round.replaying && x->round.recorded_seq != UINT64_MAX && !x->round.accept)
 		return espl__fail(diag, ESPL_E_BUG,

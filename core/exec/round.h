@@ -16,6 +16,10 @@ struct espl__rounds {
 	espl_time timer;
 	espl_time node_timer; /* the part of it that espl__cluster_next asked for */
 	uint32_t idle_wakes;  /* wake-ups of policies in a row without any effect */
+	uint8_t only_alarms;  /* in this round nothing has happened but that time has passed */
+	espl_time instant;    /* of the last rounds: */
+	uint32_t at_instant;  /* that there were without progress */
+	uint64_t progress;    /* as it was in the last one */
 	uint8_t ended;
 	enum espl__run_end ending; /* being wound up; 0: no */
 	uint8_t user_stops;        /* INTERRUPTED: that is what the user asked for */
@@ -54,6 +58,7 @@ void espl__round_alarms(struct espl__exec *); /* what is due at x->now */
 espl_status espl__round_allocate(struct espl__exec *, struct espl__diag *);
 void espl__round_settle(struct espl__exec *); /* replies to reports; what can start starts */
 void espl__round_end(struct espl__exec *);    /* the end of the run; nodes follow targets */
+void espl__round_haste(struct espl__exec *);  /* ends a policy that would never let time pass */
 void espl__round_timer(struct espl__exec *);  /* when to be woken next */
 /* Brings news of the cluster to all that plan with it. */
 void espl__round_news(struct espl__exec *);

@@ -50,6 +50,105 @@ espl__round_alarms(struct espl__exec *x)
 	espl__tiers_alarm(x);
 }
 
+/* ---- policies that never let time pass ------------------------------------------------------ */
+
+/* Rounds at one instant in which no trial was made, reported or ended. */
+#define AT_INSTANT_MOST 100000u
+
+/* A policy asked for the round, and nothing followed from it. */
+static int
+is_in_vain(const struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->round.effect_count; i++)
+		if (x->round.effects[i].type != ESPL__FX_TIMER)
+			return 0;
+	return x->round.only_alarms;
+}
+
+static void
+end_hasty(struct espl__exec *x)
+{
+	static const char text[] =
+	    "%s asked %u times to be called again within a millisecond, although nothing had "
+	    "changed: wake_at takes an instant in nanoseconds";
+	int in_vain = is_in_vain(x);
+	const struct espl__tier *tier = espl__tiers_hasty(x, in_vain);
+	struct espl__search *s = espl__searches_hasty(x, in_vain);
+
+	if (s != NULL)
+		espl__search_wind_up(s, ESPL__RUN_FAILED, text, s->algorithm->who,
+		    ESPL__HASTE_MOST);
+	if (tier != NULL && tier->inner != NULL)
+		espl__search_wind_up(tier->inner->search, ESPL__RUN_FAILED, text,
+		    tier->allocator->who, ESPL__HASTE_MOST);
+	else if (tier != NULL)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, text, tier->allocator->who,
+		    ESPL__HASTE_MOST);
+	if (s != NULL || tier != NULL)
+		espl__tier_wake(&x->items.top, x->now + 1);
+}
+
+/* Rises whenever a trial is made, reports, fails or ends. */
+static uint64_t
+sum_progress(const struct espl__exec *x)
+{
+	uint64_t sum = x->searches.reports;
+
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		const struct espl__search *s = x->searches.list[i];
+
+		sum +=
+		    s->trials.trials.count + s->trials.finished + s->trials.unfinished + s->failed;
+	}
+	return sum;
+}
+
+/* Only a simulation can stand at one instant: an algorithm, allocator or placer changes its mind
+ * again and again, and all that follows takes no time. */
+static void
+end_standing(struct espl__exec *x)
+{
+	const struct espl__last_decision *last;
+	uint64_t progress;
+
+	if (x->now != x->round.instant) {
+		x->round.instant = x->now;
+		x->round.at_instant = 0;
+		return;
+	}
+	progress = sum_progress(x);
+	if (progress != x->round.progress)
+		x->round.at_instant = 0;
+	x->round.progress = progress;
+	if (++x->round.at_instant < AT_INSTANT_MOST)
+		return;
+	x->round.at_instant = 0;
+	last = &x->round.last[(x->round.last_count - 1) % ESPL__LAST_DECISIONS];
+	if (x->round.last_count > 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "time stands still: %u rounds at %.9g s without progress; the last decision "
+		    "was "
+		    "that of %s",
+		    AT_INSTANT_MOST, (double)x->now / 1e9, last->by);
+	else
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "time stands still: %u rounds at %.9g s without progress", AT_INSTANT_MOST,
+		    (double)x->now / 1e9);
+}
+
+void
+espl__round_haste(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	if (x->round.ending != 0)
+		return;
+	end_hasty(x);
+	end_standing(x);
+	/* What a run needs to end follows in the next round. */
+	if (x->round.ending != 0)
+		espl__tier_wake(&x->items.top, x->now);
+}
+
 void
 espl__round_timer(struct espl__exec *x)
 {

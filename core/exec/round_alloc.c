@@ -170,10 +170,7 @@ apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader 
 		case ESPL__OP_WATCH:
 			espl__market_watch(&x->market, op.as.watch.offer, op.as.watch.on);
 			break;
-		case ESPL__OP_WAKE:
-			if (op.as.at < tier->wake_at)
-				espl__tier_wake(tier, op.as.at);
-			break;
+		case ESPL__OP_WAKE: espl__tier_asks(tier, op.as.at, x->now); break;
 		case ESPL__OP_PLAN:
 			espl__search_take_plan(x->searches.list[0], &op.as.plan.plan, 1);
 			break;

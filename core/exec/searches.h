@@ -83,11 +83,12 @@ struct espl__search {
 
 	uint32_t why;      /* what the next call of the algorithm is for */
 	espl_time wake_at; /* when it wants to be called; NEVER */
-	uint8_t come;      /* it has arrived */
-	uint8_t over;      /* in a pool: it has completed */
-	uint8_t finished;  /* the algorithm called finish */
-	uint8_t planned;   /* the allocator was asked for a plan, if it makes any */
-	uint8_t in_place;  /* gangs are resized while they live */
+	struct espl__haste haste;
+	uint8_t come;     /* it has arrived */
+	uint8_t over;     /* in a pool: it has completed */
+	uint8_t finished; /* the algorithm called finish */
+	uint8_t planned;  /* the allocator was asked for a plan, if it makes any */
+	uint8_t in_place; /* gangs are resized while they live */
 	/* trial.checkpoint, until the program turns out to make none */
 	uint8_t saves;
 	uint8_t saved;    /* a checkpoint of one of its trials was complete */

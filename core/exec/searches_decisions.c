@@ -186,6 +186,7 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 		break;
 	case ESPL__OP_HINT: apply_hint(s, op); break;
 	case ESPL__OP_WAKE:
+		espl__haste_asks(&s->haste, op->as.at, x->now);
 		if (op->as.at < s->wake_at)
 			s->wake_at = op->as.at;
 		break;

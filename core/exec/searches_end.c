@@ -228,9 +228,22 @@ espl__searches_alarm(struct espl__exec *x)
 			continue;
 		s->wake_at = ESPL_NEVER;
 		s->why |= ESPL_ASK_TIME;
+		espl__haste_rings(&s->haste);
 		woken++;
 	}
 	return woken;
+}
+
+struct espl__search *
+espl__searches_hasty(struct espl__exec *x, int in_vain)
+{
+	struct espl__search *hasty = NULL;
+
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		if (espl__haste_counts(&x->searches.list[i]->haste, x->now, in_vain))
+			hasty = x->searches.list[i];
+	return hasty;
 }
 
 /* No search's share of the cost can grow faster than the cost of the whole cluster. */

@@ -19,6 +19,9 @@ void espl__trial_stop(struct espl__exec *x, struct espl__trial *t);
 espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them may be due */
 /* Ends experiments of a pool by their deadlines and budgets, and wakes algorithms: how many. */
 uint32_t espl__searches_alarm(struct espl__exec *);
+/* The round is over. The search whose algorithm was called soon once too often, in vain; or NULL.
+ */
+struct espl__search *espl__searches_hasty(struct espl__exec *, int in_vain);
 espl_time espl__search_next(const struct espl__exec *);  /* the first alarm of any; NEVER none */
 uint32_t espl__searches_open(const struct espl__exec *); /* number that are not ending */
 int espl__searches_to_come(const struct espl__exec *);   /* are arrivals expected? */

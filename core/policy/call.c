@@ -61,6 +61,20 @@ espl__call_record(struct espl__call *call, const struct espl__op *op)
 		    call->instance->who, ANSWERS_MAX);
 }
 
+espl_status
+espl__call_wake(struct espl__call *call, espl_time at, espl_time now)
+{
+	const struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
+	char text[200];
+	const char *wrong = espl_wake_wrong(at, now, text, sizeof text);
+
+	ESPL__ASSERT(call->caller != NULL);
+	if (wrong != NULL)
+		return espl__call_refuse(call, "a wake_at at %s", wrong);
+	espl__call_record(call, &op);
+	return ESPL_OK;
+}
+
 void
 espl__call_begin(struct espl__call *call, struct espl__caller *c, struct espl__instance *i,
     const char *entry)
@@ -278,10 +292,8 @@ static espl_status
 alloc_wake(struct espl_alloc_sink *sink, espl_time at)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
 
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_wake(&a->call, at, a->view->now);
 }
 
 static espl_status

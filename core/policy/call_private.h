@@ -17,5 +17,7 @@ void espl__call_begin(struct espl__call *, struct espl__caller *, struct espl__i
 espl_status espl__call_end(struct espl__call *, espl_status, struct espl__diag *);
 /* ESPL_E_REJECTED, with a warning: what was asked for, by its numbers, and why that cannot be. */
 espl_status espl__call_refuse(struct espl__call *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* wake_at of a policy: an instant that is not in the past. */
+espl_status espl__call_wake(struct espl__call *, espl_time at, espl_time now);
 void espl__call_record(struct espl__call *, const struct espl__op *);
 #endif

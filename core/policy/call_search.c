@@ -250,10 +250,9 @@ static espl_status
 sink_wake(struct espl_search_sink *sink, espl_time at)
 {
 	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
+	const espl_time *now = s->call.caller->now;
 
-	espl__call_record(&s->call, &op);
-	return ESPL_OK;
+	return espl__call_wake(&s->call, at, now != NULL ? *now : at);
 }
 
 static void

@@ -11,10 +11,13 @@
 #include <unistd.h>
 #include <espalier/util.h>
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/tick.h"
 #include "real/cloudio_private.h"
 
 #define KEEP_MAX (1u << 20) /* of a child's output */
+#define HASTE_MS 10
 
 struct espl__io_timer {
 	struct espl__io_timer *next;
@@ -69,7 +72,39 @@ on_timer(uv_timer_t *handle)
 	if (io->instance == NULL || !ESPL_HAS(struct espl_cloud_ops, io->ops, on_timer))
 		return;
 	io->setup.enter(io->setup.ctx);
+	io->answering = 1;
 	io->ops->on_timer(io->instance->self, cookie);
+	io->answering = 0;
+}
+
+/* The plugin is to be called at once, in ms: a bit later if each such call leads to the next. */
+static uint64_t
+wait_a_bit(struct espl__cloudio *io)
+{
+	io->haste.called = (uint8_t)io->answering;
+	io->answering = 0;
+	if (!espl__haste_counts(&io->haste, espl__tick(), 1))
+		return 0;
+	if (!io->haste_said)
+		espl__log(ESPL_WARN,
+		    "%s asked %u times to be called again at once; from now on its timers and "
+		    "children take %d ms at least (times are in nanoseconds)",
+		    io->instance != NULL ? io->instance->who : "the cloud", ESPL__HASTE_MOST,
+		    HASTE_MS);
+	io->haste_said = 1;
+	return HASTE_MS;
+}
+
+static espl_status
+refuse_timer(struct espl__cloudio *io, espl_span after)
+{
+	if (!io->negative_said)
+		espl__log(ESPL_WARN,
+		    "%s misbehaves: a timer after %.9g s, which is in the past; times are in "
+		    "nanoseconds",
+		    io->instance != NULL ? io->instance->who : "the cloud", (double)after / 1e9);
+	io->negative_said = 1;
+	return ESPL_E_REJECTED;
 }
 
 static espl_status
@@ -77,11 +112,12 @@ io_timer(const struct espl_io *service, espl_span after, uint64_t cookie)
 {
 	struct espl__cloudio *io = service->ctx;
 	struct espl__io_timer *timer;
+	uint64_t wait_ms;
 
 	if (io->dead)
 		return ESPL_E_REJECTED;
 	if (after < 0)
-		after = 0;
+		return refuse_timer(io, after);
 	timer = espl__alloc(sizeof *timer);
 	timer->owner = io;
 	timer->cookie = cookie;
@@ -90,8 +126,9 @@ io_timer(const struct espl_io *service, espl_span after, uint64_t cookie)
 	timer->next = io->timers;
 	io->timers = timer;
 	uv_update_time(io->setup.loop);
+	wait_ms = (uint64_t)(after / 1000000 + (after % 1000000 != 0));
 	(void)uv_timer_start(&timer->timer, on_timer,
-	    (uint64_t)(after / 1000000 + (after % 1000000 != 0)), 0);
+	    after < ESPL__HASTE_SPAN ? wait_a_bit(io) + wait_ms : wait_ms, 0);
 	return ESPL_OK;
 }
 
@@ -121,7 +158,9 @@ child_answer(struct espl__io_child *child)
 		return;
 	}
 	io->setup.enter(io->setup.ctx);
+	io->answering = 1;
 	io->ops->on_child(io->instance->self, &reply);
+	io->answering = 0;
 }
 
 static void
@@ -369,7 +408,7 @@ espl__io_spawn(struct espl__cloudio *io, const struct espl_spawn *spawn, espl__i
 		child->code = -1;
 		espl__print(&child->errors, "cannot start '%s': %s", spawn->argv[0],
 		    uv_strerror(failed));
-		(void)uv_timer_start(&child->limit, child_start_failed, 0, 0);
+		(void)uv_timer_start(&child->limit, child_start_failed, wait_a_bit(io), 0);
 		return ESPL_OK; /* told by on_child, from the loop */
 	}
 	child->started = 1;

@@ -2,6 +2,7 @@
 #ifndef ESPL__CLOUDIO_PRIVATE_H
 #define ESPL__CLOUDIO_PRIVATE_H
 #include "base/buf.h"
+#include "model/haste.h"
 #include "real/cloudio.h"
 #include "real/sigv4.h"
 
@@ -16,7 +17,10 @@ struct espl__cloudio {
 	struct espl_io io;
 	struct espl__instance *instance;
 	const struct espl_cloud_ops *ops;
-	int dead; /* cancel_all was called */
+	int dead;                 /* cancel_all was called */
+	struct espl__haste haste; /* of calls that it asked for at once */
+	int answering; /* the plugin is called with an answer, and has not asked for more yet */
+	int haste_said, negative_said; /* the warnings were given */
 	struct espl__io_timer *timers;
 	struct espl__io_child *children;
 	struct espl__http_hub *http;

@@ -98,3 +98,15 @@ espl_target_wrong(const struct espl_target *target, const struct espl_offer *con
 		return NULL;
 	return text;
 }
+
+const char *
+espl_wake_wrong(espl_time at, espl_time now, char *text, size_t size)
+{
+	ESPL_ASSERT(text != NULL && size > 0);
+	if (at >= now)
+		return NULL;
+	(void)snprintf(text, size,
+	    "%.9g s, which is in the past (it is %.9g s now); times are in nanoseconds",
+	    (double)at / 1e9, (double)now / 1e9);
+	return text;
+}

@@ -140,9 +140,12 @@ static espl_status
 sink_wake(struct espl_alloc_sink *sink, espl_time at)
 {
 	struct espl_kit *kit = kit_of(sink);
+	const char *why = espl__kit_heard(kit, "wake_at", &at, sizeof at);
+	char text[200];
 
-	return espl__kit_told(kit, espl__kit_heard(kit, "wake_at", &at, sizeof at),
-	    "wake_at %.9g s", (double)at / 1e9);
+	if (why == NULL && espl_wake_wrong(at, kit->now, text, sizeof text) != NULL)
+		why = espl__kit_why(kit, KIT_REFUSED, "%s", text);
+	return espl__kit_told(kit, why, "wake_at %.9g s", (double)at / 1e9);
 }
 
 static espl_status

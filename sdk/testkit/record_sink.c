@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <espalier/kit/rules.h>
 #include "kit.h"
 
 struct search_sink {
@@ -358,7 +359,10 @@ sink_wake(struct espl_search_sink *sink, espl_time at)
 {
 	struct espl_kit *kit = kit_of(sink);
 	const char *why = espl__kit_heard(kit, "wake_at", &at, sizeof at);
+	char text[200];
 
+	if (why == NULL && espl_wake_wrong(at, kit->now, text, sizeof text) != NULL)
+		why = espl__kit_why(kit, KIT_REFUSED, "%s", text);
 	if (why == NULL && at < kit->wake)
 		kit->wake = at;
 	return espl__kit_told(kit, why, "wake_at %.9g s", (double)at / 1e9);

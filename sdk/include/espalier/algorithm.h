@@ -162,8 +162,10 @@ struct espl_search_sink {
 	 * the trial's own. */
 	espl_status (*hint)(struct espl_search_sink *, uint64_t trial, double weight,
 	    uint32_t gpus_min, uint32_t gpus_max);
-	/* Asks to be called (ESPL_ASK_TIME) at this instant.  Of several, only the earliest is
-	 * kept. */
+	/* Asks to be called (ESPL_ASK_TIME) at this instant, in nanoseconds like view->now.  Of
+	 * several, only the earliest is kept.  E_REJECTED: it is before now.  now itself: again in
+	 * a round of its own.  A policy that is called soon again and again, although nothing
+	 * changes, ends the run. */
 	espl_status (*wake_at)(struct espl_search_sink *, espl_time);
 };
 

@@ -171,8 +171,10 @@ struct espl_alloc_sink {
 	/* Replaces the plan in force (re-planning); it is checked like an answer of plan. */
 	espl_status (
 	    *plan)(struct espl_alloc_sink *, uint64_t experiment, const struct espl_plan *);
-	/* Asks to be called (ESPL_WHY_TIME) at this instant.  Of several, only the earliest is
-	 * kept. */
+	/* Asks to be called (ESPL_WHY_TIME) at this instant, in nanoseconds like view->now.  Of
+	 * several, only the earliest is kept.  E_REJECTED: it is before now.  now itself: again in
+	 * a round of its own.  A policy that is called soon again and again, although nothing
+	 * changes, ends the run. */
 	espl_status (*wake_at)(struct espl_alloc_sink *, espl_time);
 	/* on 1: asks to be called (ESPL_WHY_PRICE) whenever the offer's price changes, from now on;
 	 * 0: no longer.  Refused for the allocator of an experiment in a pool. */

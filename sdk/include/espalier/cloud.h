@@ -84,7 +84,8 @@ struct espl_io {
 	/* Answered by on_child. */
 	espl_status (
 	    *spawn)(const struct espl_io *, const struct espl_spawn *, struct espl_error *);
-	/* Answered by on_timer, once, `after` (>= 0) from now. */
+	/* Answered by on_timer, once, `after` (>= 0) from now; E_REJECTED: it is negative.  A
+	 * plugin that always asks to be called at once is slowed down. */
 	espl_status (*timer)(const struct espl_io *, espl_span after, uint64_t cookie);
 	/* Cancels the requests with this cookie: they are not answered.  An unknown cookie is
 	 * ignored. */

@@ -61,6 +61,26 @@ talk(struct espl_alloc_sink *sink, espl_time now)
 		(void)sink->wake_at(sink, now + 1);
 }
 
+/* Asks to be called, from its fifth call on, at an instant that it has computed wrongly. */
+static void
+ask_wrongly(struct espl_alloc_sink *sink, espl_time now)
+{
+	static const struct {
+		const char *how;
+		espl_time from_now, fixed;
+	} wrong[] = { { "now", 0, 0 }, { "next", 1, 0 }, { "span", 10, 0 }, { "before", -1, 0 },
+		{ "zero", 0, 1 }, { "negative", 0, -5 }, { "least", 0, INT64_MIN },
+		{ "most", 0, INT64_MAX } };
+	const char *how = getenv("FAULT");
+
+	for (size_t i = 0; how != NULL && i < sizeof wrong / sizeof wrong[0]; i++)
+		if (strcmp(how, wrong[i].how) == 0)
+			(void)sink->wake_at(sink,
+			    wrong[i].fixed != 0 ? wrong[i].fixed : now + wrong[i].from_now);
+	if (how != NULL && strcmp(how, "seconds") == 0)
+		(void)sink->wake_at(sink, now / ESPL_SECOND + 10);
+}
+
 /* Requests nodes, but grants nothing on the nodes that it gets. */
 static int
 gives_up(void)
@@ -101,6 +121,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		go_wrong("allocate");
 		talk(sink, view->now);
 	}
+	if (f->calls >= 5)
+		ask_wrongly(sink, view->now);
 	target.nodes = 2;
 	room = view->offer_count > 0 ? target.nodes * view->offers[0]->gpus : 0;
 	if (room > 0 && view->targets[0] != target.nodes)
