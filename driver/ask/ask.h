@@ -29,6 +29,7 @@ struct espl__ask_trial {
 	struct espl__ask_client *holder; /* NULL: in the queue */
 	struct espl__ask_trial *prev, *next;
 	int started; /* EV_STARTED was given */
+	int claimed; /* by the request that is being read */
 };
 /* In order of items, that is, as the algorithm chose what to train. */
 struct espl__ask_list {
@@ -44,6 +45,7 @@ struct espl__ask_request {
 	uint64_t count;                  /* TRIALS: wanted */
 	uint64_t trial;                  /* TELL, FAIL */
 	enum espl__directive directive;  /* TELL: what came of it; 0 nothing */
+	uint32_t dropped;                /* TELL: metrics beyond the limits */
 };
 
 struct espl__ask_batch {
@@ -62,7 +64,8 @@ struct espl__asking {
 	/* clients.c */
 	struct espl__ask_client *clients, *turn; /* in a ring: the next to be heard */
 	int listener, journal;                   /* descriptors; -1 none */
-	int unsynced; /* replies sent since the journal was last synced to the disk */
+	int64_t accept_at; /* tick; 0: now. It cannot accept before, for want of descriptors */
+	int unsynced;      /* replies sent since the journal was last synced to the disk */
 	/* trials.c */
 	struct espl__map by_trial, by_gang;
 	struct espl__ask_list queue;
@@ -72,7 +75,8 @@ struct espl__asking {
 	struct espl__names metrics;
 	/* requests.c */
 	struct espl__ask_request request;
-	int dry; /* the algorithm had no trial for the last client that asked */
+	int dry;          /* the algorithm had no trial for the last client that asked */
+	int dropped_said; /* the warning about metrics beyond the limits was given */
 	/* world.c */
 	int opening; /* 1 fresh, 2 resumed; 0 done */
 	int stop_wanted, stop_sent, ended;
@@ -103,6 +107,7 @@ struct espl__ask_client {
 	int in, out;                   /* -1: closed */
 	struct espl__buf input, output;
 	size_t parsed, sent; /* of them */
+	size_t searched;     /* of the input after `parsed`: there is no end of a line in it */
 	struct espl__ask_list held;
 	int hung_up;  /* no more will come */
 	int too_long; /* the line of which the end has not come yet: nothing of it is kept */

@@ -13,11 +13,13 @@
 #include "ask/ask.h"
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/tick.h"
 
 #define READ_BYTES 65536u
 /* A client that does not read its answers is not read from either. */
 #define OUTPUT_MAX ((size_t)4 << 20)
 #define CLIENTS_MAX 1000u
+#define ACCEPT_PAUSE INT64_C(500000000) /* ns */
 #define PIPE_SURE 4096u /* what a pipe that is ready takes without blocking: PIPE_BUF */
 
 static struct espl__ask_client *
@@ -115,11 +117,15 @@ take_line(struct espl__ask_client *client, char **line, size_t *size)
 	char *from = (char *)client->input.data + client->parsed, *end;
 	size_t left = client->input.size - client->parsed;
 
-	end = left > 0 ? memchr(from, '\n', left) : NULL;
+	end = left > client->searched
+	    ? memchr(from + client->searched, '\n', left - client->searched)
+	    : NULL;
+	client->searched = end == NULL ? left : 0;
 	if (end == NULL && !client->hung_up) {
 		if (left > ESPL__ASK_LINE_MAX || client->too_long) {
 			client->too_long = 1;
 			client->parsed = client->input.size;
+			client->searched = 0;
 		}
 		return 0;
 	}
@@ -129,6 +135,7 @@ take_line(struct espl__ask_client *client, char **line, size_t *size)
 		espl__put_u8(&client->input, 0);
 		from = (char *)client->input.data + client->parsed;
 		end = from + left;
+		client->searched = 0;
 	}
 	*end = '\0';
 	*size = (size_t)(end - from);
@@ -265,14 +272,25 @@ espl__ask_flush(struct espl__asking *ask, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* Accepts clients beside the `count` that are there. */
 static void
 accept_clients(struct espl__asking *ask, uint32_t count)
 {
-	int fd;
+	while (count < CLIENTS_MAX) {
+		int fd = accept4(ask->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	while (count++ < CLIENTS_MAX &&
-	    (fd = accept4(ask->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
-		(void)add_client(ask, fd, fd);
+		if (fd >= 0) {
+			(void)add_client(ask, fd, fd);
+			count++;
+		} else if (errno == EAGAIN) {
+			return;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			/* Without descriptors the listener stays ready, and looking at it again at
+			 * once would not help. */
+			ask->accept_at = espl__tick() + ACCEPT_PAUSE;
+			return;
+		}
+	}
 }
 
 void
@@ -281,10 +299,12 @@ espl__ask_wait(struct espl__asking *ask, int64_t ns)
 	static struct pollfd list[2 * CLIENTS_MAX + 1];
 	struct espl__ask_client *who[2 * CLIENTS_MAX + 1], *client = ask->clients;
 	uint32_t count = 0, clients = 0;
+	int accepts;
 
 	ESPL__CHECK(ask, ASK);
-	for (; client != NULL && clients < CLIENTS_MAX; clients++) {
+	while (client != NULL && clients < CLIENTS_MAX) {
 		client = client->next;
+		clients++;
 		if (!client->hung_up && client->output.size < OUTPUT_MAX) {
 			who[count] = client;
 			list[count++] = (struct pollfd){ .fd = client->in, .events = POLLIN };
@@ -296,7 +316,8 @@ espl__ask_wait(struct espl__asking *ask, int64_t ns)
 		if (client == ask->clients)
 			break;
 	}
-	list[count] = (struct pollfd){ .fd = ask->listener, .events = POLLIN };
+	accepts = clients < CLIENTS_MAX && espl__tick() >= ask->accept_at;
+	list[count] = (struct pollfd){ .fd = accepts ? ask->listener : -1, .events = POLLIN };
 	if (poll(list, count + 1, (int)((ns + 999999) / 1000000)) <= 0)
 		return;
 	for (uint32_t i = 0; i < count; i++) {

@@ -7,13 +7,14 @@
 #include "ask/ask.h"
 #include "base/assert.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "config.h"
 #include "report/totals.h"
 
-#define ASK_MOST 100000  /* trials of one request */
-#define NAME_LENGTH 128u /* of a metric, as in the trial protocol */
+#define ASK_MOST 100000 /* trials of one request */
 
 /* ---- answers ------------------------------------------------------------------------------ */
 
@@ -126,7 +127,7 @@ is_over(const char *word)
 
 static void
 answer_tell(struct espl__asking *ask, struct espl__ask_client *client, uint64_t trial,
-    enum espl__directive directive)
+    enum espl__directive directive, uint32_t dropped)
 {
 	const struct espl__ask_trial *t = espl__map_get(&ask->by_trial, trial + 1);
 	const char *word = espl__exec_trial_info(ask->world.exec, trial).word;
@@ -141,6 +142,8 @@ answer_tell(struct espl__asking *ask, struct espl__ask_client *client, uint64_t 
 		espl__json_int(b, "until", (int64_t)t->budget);
 	if (goes_on && directive == ESPL__CHECKPOINT)
 		espl__json_bool(b, "save", 1);
+	if (dropped > 0)
+		espl__json_int(b, "dropped", dropped);
 	espl__print(b, "}\n");
 }
 
@@ -167,7 +170,7 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 	if (known == NULL)
 		refuse_request(client, "no such trial: %lld", (long long)id);
 	else if (json_is_true(json_object_get(request, "again")))
-		answer_tell(ask, client, (uint64_t)id, 0);
+		answer_tell(ask, client, (uint64_t)id, 0, 0);
 	else
 		refuse_request(client, "trial %lld is not open: it is %s, at iteration %llu",
 		    (long long)id, espl__exec_trial_info(ask->world.exec, (uint64_t)id).word,
@@ -175,69 +178,94 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 	return NULL;
 }
 
-/* A number as the trial protocol has it, too, or null for NaN. 0; -1: it is none. */
+/* The value of the objective; -1: refused. */
 static int
-read_number(const json_t *value, double *number)
+read_objective(const struct espl__asking *ask, struct espl__ask_client *client,
+    const struct espl__ask_trial *t, const json_t *request, double *number)
 {
-	const char *word = json_string_value(value);
+	const struct espl__run_config *config = ask->inputs->config;
+	const json_t *value = json_object_get(request, "value");
+	char name[48];
 
-	*number = json_is_number(value) ? json_number_value(value) : NAN;
-	if (word == NULL)
-		return json_is_number(value) || json_is_null(value) ? 0 : -1;
-	if (strcmp(word, "inf") == 0 || strcmp(word, "-inf") == 0)
-		*number = word[0] == '-' ? -INFINITY : INFINITY;
-	else if (strcmp(word, "nan") != 0)
+	if (value == NULL)
+		value = json_object_get(json_object_get(request, "metrics"), config->metric);
+	if (value == NULL || espl__metric_number(value, number) != 0) {
+		refuse_request(client,
+		    "'value' must be a number, or null if the result is not a number");
 		return -1;
+	}
+	if (espl__metric_is_too_good(*number, config->maximize)) {
+		espl__log(ESPL_WARN, ESPL__METRIC_TOO_GOOD, espl__trial_name(t->trial, name),
+		    *number < 0 ? "-inf" : "inf", config->metric);
+		*number = NAN;
+	}
 	return 0;
 }
 
-/* The numbers of a report, the objective first; NULL: refused. */
+/* Says so once in a run. */
+static void
+warn_of_dropped(struct espl__asking *ask, const struct espl__ask_trial *t,
+    const struct espl__metrics_read *read)
+{
+	char name[48];
+
+	if (ask->dropped_said || read->dropped == 0)
+		return;
+	ask->dropped_said = 1;
+	espl__log(ESPL_WARN, ESPL__METRICS_DROPPED, espl__trial_name(t->trial, name),
+	    espl__metrics_limit(read), read->first_dropped);
+}
+
+/* The numbers of a report, the objective first; names become known now. */
 static const struct espl__metric *
-read_metrics(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request,
+accept_metrics(struct espl__asking *ask, double objective, const struct espl__metrics_read *read,
     uint32_t *count)
 {
-	const json_t *value = json_object_get(request, "value"),
-		     *others = json_object_get(request, "metrics"), *member;
-	const char *objective = ask->inputs->config->metric, *name;
-	struct espl__metric *list;
-	double number;
+	struct espl__metric *list =
+	    espl__arena_alloc(&ask->batch[ask->filling].arena, (read->count + 1) * sizeof *list);
 
 	*count = 0;
-	if (value == NULL)
-		value = json_object_get(others, objective);
-	if (read_number(value, &number) != 0) {
-		refuse_request(client,
-		    "'value' must be a number, or null if the result is not a number");
-		return NULL;
+	list[(*count)++] = (struct espl__metric){ .value = objective };
+	for (uint32_t i = 0; i < read->count; i++) {
+		const struct espl__metric_read *m = &read->list[i];
+
+		if (strcmp(m->name, ask->inputs->config->metric) == 0)
+			continue;
+		if (m->number == ESPL_ANY)
+			espl__ask_event(ask, ESPL__EV_METRIC)->as.metric =
+			    espl__ask_text(ask, m->name);
+		list[(*count)++] = (struct espl__metric){ .value = m->value,
+			.metric = espl__names_add(&ask->metrics, m->name) };
 	}
+	return list;
+}
+
+/* The numbers of a report, the objective first; NULL: refused, and nothing has changed. */
+static const struct espl__metric *
+read_metrics(struct espl__asking *ask, struct espl__ask_client *client,
+    const struct espl__ask_trial *t, const json_t *request, uint32_t *count, uint32_t *dropped)
+{
+	const json_t *others = json_object_get(request, "metrics");
+	const struct espl__metric *list = NULL;
+	struct espl__metrics_read read;
+	double objective;
+
 	if (others != NULL && !json_is_object(others)) {
 		refuse_request(client, "'metrics' must be an object of numbers");
 		return NULL;
 	}
-	list = espl__arena_alloc(&ask->batch[ask->filling].arena,
-	    (json_object_size(others) + 1) * sizeof *list);
-	list[(*count)++] = (struct espl__metric){ .value = number };
-	json_object_foreach ((json_t *)(uintptr_t)others, name, member) {
-		if (read_number(member, &number) != 0) {
-			refuse_request(client, "metric '%.100s' must be a number", name);
-			return NULL;
-		}
-		if (name[0] == '\0' || strlen(name) > NAME_LENGTH) {
+	if (espl__metrics_read(others, ask->inputs->config->metric, &ask->metrics, &read) != 0) {
+		if (read.wrong == ESPL__METRICS_NO_NUMBER)
+			refuse_request(client, "metric '%.100s' must be a number", read.wrong_name);
+		else
 			refuse_request(client, "a metric's name is 1 to %u bytes long, not %zu",
-			    NAME_LENGTH, strlen(name));
-			return NULL;
-		}
-		if (strcmp(name, objective) == 0)
-			continue;
-		if (espl__names_find(&ask->metrics, name) == ESPL_ANY) {
-			(void)espl__names_add(&ask->metrics, name);
-			espl__ask_event(ask, ESPL__EV_METRIC)->as.metric =
-			    espl__ask_text(ask, name);
-		}
-		list[*count].metric = espl__names_find(&ask->metrics, name);
-		list[*count].zero = 0;
-		list[(*count)++].value = number;
+			    ESPL__METRIC_NAME, strlen(read.wrong_name));
+	} else if (read_objective(ask, client, t, request, &objective) == 0) {
+		list = accept_metrics(ask, objective, &read, count);
+		warn_of_dropped(ask, t, &read);
+		*dropped = read.dropped;
 	}
+	espl__metrics_free(&read);
 	return list;
 }
 
@@ -273,9 +301,10 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	struct espl__ask_trial *t = find_trial(ask, client, request);
 	const struct espl__metric *metrics;
 	int64_t iteration = t != NULL ? (int64_t)t->budget : 0;
-	uint32_t count;
+	uint32_t count, dropped;
 
-	if (t == NULL || read_count(client, request, "iteration", 1, INT64_MAX, &iteration) < 0)
+	if (t == NULL ||
+	    read_count(client, request, "iteration", 1, ESPL__ITERATION_MOST, &iteration) < 0)
 		return;
 	if ((uint64_t)iteration <= t->iteration) {
 		if (json_is_true(json_object_get(request, "again")))
@@ -283,7 +312,8 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 			    (uint64_t)iteration == t->iteration &&
 				    espl__exec_trial_info(ask->world.exec, t->trial).save_asked
 				? ESPL__CHECKPOINT
-				: 0);
+				: 0,
+			    0);
 		else
 			refuse_request(client,
 			    "trial %llu already has a result at iteration %llu; the next is %llu",
@@ -297,9 +327,11 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 		    (long long)iteration);
 		return;
 	}
-	metrics = read_metrics(ask, client, request, &count);
-	if (metrics != NULL)
-		report_trial(ask, client, t, (uint64_t)iteration, metrics, count);
+	metrics = read_metrics(ask, client, t, request, &count, &dropped);
+	if (metrics == NULL)
+		return;
+	report_trial(ask, client, t, (uint64_t)iteration, metrics, count);
+	ask->request.dropped = dropped;
 }
 
 static void
@@ -343,10 +375,18 @@ espl__ask_answer(struct espl__asking *ask)
 	if (request.what == ESPL__ASK_TRIALS)
 		answer_ask(ask, request.client, request.count);
 	else if (request.what != ESPL__ASK_NOTHING)
-		answer_tell(ask, request.client, request.trial, request.directive);
+		answer_tell(ask, request.client, request.trial, request.directive, request.dropped);
 }
 
 /* ---- what is known ------------------------------------------------------------------------ */
+
+static int
+compare_items(const void *a, const void *b)
+{
+	const struct espl__ask_trial *const *p = a, *const *q = b;
+
+	return ((*p)->item > (*q)->item) - ((*p)->item < (*q)->item);
+}
 
 /* A client that reconnects, or that has lost answers: it has these trials, as far as no other
  * client has them, and no others. */
@@ -358,7 +398,8 @@ hear_hold(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	int64_t number = 0;
 	int numbered = read_count(client, request, "number", 0, INT64_MAX, &number);
 	int wrong = !json_is_array(list);
-	size_t i;
+	struct espl__ask_trial **held;
+	size_t i, count = 0;
 
 	if (numbered < 0)
 		return;
@@ -369,18 +410,28 @@ hear_hold(struct espl__asking *ask, struct espl__ask_client *client, const json_
 		return;
 	}
 	espl__ask_return(ask, client);
+	held = espl__alloc((json_array_size(list) + 1) * sizeof *held);
 	espl__json_open(b, NULL, '{');
 	espl__json_open(b, "held", '[');
 	json_array_foreach (list, i, member) {
 		json_int_t id = json_integer_value(member);
 		struct espl__ask_trial *t = espl__map_get(&ask->by_trial, (uint64_t)id + 1);
 
-		if (t == NULL || t->holder != NULL)
+		if (t == NULL || t->holder != NULL || t->claimed)
 			continue;
-		espl__ask_hold(ask, t, client);
+		t->claimed = 1;
+		held[count++] = t;
 		espl__json_int(b, NULL, id);
 	}
 	espl__print(b, "]");
+	/* In order, each goes to the end of the client's list: else a long list takes long. */
+	if (count > 0)
+		qsort(held, count, sizeof *held, compare_items);
+	for (i = 0; i < count; i++) {
+		held[i]->claimed = 0;
+		espl__ask_hold(ask, held[i], client);
+	}
+	free(held);
 	if (numbered)
 		espl__json_int(b, "number", number);
 	espl__print(b, "}\n");
@@ -563,7 +614,7 @@ espl__ask_handle(struct espl__asking *ask, struct espl__ask_client *client, cons
 		    ESPL__ASK_LINE_MAX);
 		return;
 	}
-	if (line[strspn(line, " \t\r")] == '\0')
+	if (strspn(line, " \t\r") == size) /* a line that is empty, not one that begins with NUL */
 		return;
 	request = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);
 	if (request == NULL) {

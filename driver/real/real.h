@@ -278,6 +278,7 @@ struct espl__real {
 	struct espl__map gang_map;
 	struct espl__rgang *gangs;
 	struct espl__names metrics;
+	int dropped_said;           /* the warning about metrics beyond the limits was given */
 	struct espl__rkind **kinds; /* by number of the search */
 	uint32_t kind_count, kind_cap;
 	/* removals, computations, children */

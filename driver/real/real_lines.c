@@ -15,13 +15,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 
 #define HELD_MAX 1024u /* reports that did not wait for their answer */
 #define HELD_BYTES (1u << 20)
-#define NAMES_MAX 1024u  /* different metrics in a run */
-#define METRICS_MAX 256u /* in one report */
-#define NAME_LENGTH 128u
-#define ITERATION_MAX 9007199254740992.0
 
 static void
 refuse_garbage(struct espl__real *real, struct espl__rgang *gang, const char *reason,
@@ -36,37 +33,12 @@ refuse_garbage(struct espl__real *real, struct espl__rgang *gang, const char *re
 	espl__real_gang_break(real, gang, "rank 0: %s: %s", reason, shown);
 }
 
-/* 0, or -1 if this is no number. */
-static int
-number_of(const json_t *value, double *number)
-{
-	const char *text;
-
-	if (json_is_number(value)) {
-		*number = json_number_value(value);
-		return 0;
-	}
-	text = json_string_value(value);
-	if (text == NULL)
-		return -1;
-	if (strcasecmp(text, "nan") == 0)
-		*number = NAN;
-	else if (strcasecmp(text, "inf") == 0 || strcasecmp(text, "infinity") == 0 ||
-	    strcasecmp(text, "+inf") == 0)
-		*number = INFINITY;
-	else if (strcasecmp(text, "-inf") == 0 || strcasecmp(text, "-infinity") == 0)
-		*number = -INFINITY;
-	else
-		return -1;
-	return 0;
-}
-
 struct report {
 	uint64_t iteration;
 	uint32_t count;
 	struct espl__metric *metrics;
 	int finished;
-	char wrong[NAME_LENGTH + 64]; /* why it is none */
+	char wrong[ESPL__METRIC_NAME + 64]; /* why it is none */
 };
 
 static int ESPL_PRINTF(2, 3) wrong(struct report *report, const char *format, ...)
@@ -82,42 +54,89 @@ static int ESPL_PRINTF(2, 3) wrong(struct report *report, const char *format, ..
 	return -1;
 }
 
-/* Adds a metric to the report. 0; -1: it is not a valid metric. */
-static int
-read_metric(struct espl__real *real, const char *name, const json_t *value, struct report *report)
+/* Says so once in a run: trials report the same metrics again and again. */
+static void
+warn_of_dropped(struct espl__real *real, const struct espl__rgang *gang,
+    const struct espl__metrics_read *read)
 {
-	struct espl__metric *metric = &report->metrics[report->count];
+	char name[48];
 
-	if (name[0] == '\0')
-		return wrong(report, "its report has a metric without a name");
-	if (strlen(name) > NAME_LENGTH)
-		return wrong(report, "its report has a metric whose name is longer than %u bytes",
-		    NAME_LENGTH);
-	if (number_of(value, &metric->value) != 0)
-		return wrong(report, "the metric '%s' in its report is not a number", name);
-	metric->metric = espl__names_find(&real->metrics, name);
-	if (metric->metric == ESPL_ANY) {
-		if (real->metrics.count >= NAMES_MAX)
-			return wrong(report,
-			    "its report exceeds the limit of %u different metrics per run",
-			    NAMES_MAX);
-		metric->metric = espl__names_add(&real->metrics, name);
-		espl__real_event(real, ESPL__EV_METRIC)->as.metric =
-		    espl__arena_strdup(espl__real_arena(real), name);
+	if (real->dropped_said || read->dropped == 0)
+		return;
+	real->dropped_said = 1;
+	espl__log(ESPL_WARN, ESPL__METRICS_DROPPED, espl__trial_name(gang->trial, name),
+	    espl__metrics_limit(read), read->first_dropped);
+}
+
+/* The value of the objective, where it cannot win without having been earned. */
+static double
+judge_objective(const struct espl__rgang *gang, double value)
+{
+	const struct espl__run_config *config = gang->kind->of->config;
+	char name[48];
+
+	if (!espl__metric_is_too_good(value, config->maximize))
+		return value;
+	espl__log(ESPL_WARN, ESPL__METRIC_TOO_GOOD, espl__trial_name(gang->trial, name),
+	    value < 0 ? "-inf" : "inf", config->metric);
+	return NAN;
+}
+
+/* The report is accepted: its names become known. */
+static void
+accept_metrics(struct espl__real *real, const struct espl__rgang *gang,
+    const struct espl__metrics_read *read, struct report *report)
+{
+	const char *objective = gang->kind->of->config->metric;
+
+	report->metrics =
+	    espl__arena_alloc(espl__real_arena(real), (read->count + 1) * sizeof *report->metrics);
+	for (uint32_t i = 0; i < read->count; i++) {
+		const struct espl__metric_read *m = &read->list[i];
+
+		if (m->number == ESPL_ANY)
+			espl__real_event(real, ESPL__EV_METRIC)->as.metric =
+			    espl__arena_strdup(espl__real_arena(real), m->name);
+		report->metrics[report->count++] =
+		    (struct espl__metric){ .metric = espl__names_add(&real->metrics, m->name),
+			    .value = strcmp(m->name, objective) == 0
+				? judge_objective(gang, m->value)
+				: m->value };
 	}
-	report->count++;
-	return 0;
+	warn_of_dropped(real, gang, read);
+}
+
+static int
+read_metrics(struct espl__real *real, const struct espl__rgang *gang, const json_t *metrics,
+    struct report *report)
+{
+	const char *objective = gang->kind->of->config->metric;
+	struct espl__metrics_read read;
+	int got = espl__metrics_read(metrics, objective[0] != '\0' ? objective : NULL,
+	    &real->metrics, &read);
+
+	if (got == 0)
+		accept_metrics(real, gang, &read, report);
+	else if (read.wrong == ESPL__METRICS_NO_NAME)
+		(void)wrong(report, "its report has a metric without a name");
+	else if (read.wrong == ESPL__METRICS_LONG_NAME)
+		(void)wrong(report, "its report has a metric whose name is longer than %u bytes",
+		    ESPL__METRIC_NAME);
+	else
+		(void)wrong(report, "the metric '%s' in its report is not a number",
+		    read.wrong_name);
+	espl__metrics_free(&read);
+	return got;
 }
 
 /* 1: a report; 0: a line for the agent ({"saved": n}); -1: neither, for the reason report->wrong.
  */
 static int
-read_report(struct espl__real *real, json_t *root, struct report *report)
+read_report(struct espl__real *real, const struct espl__rgang *gang, json_t *root,
+    struct report *report)
 {
 	json_t *iteration = json_object_get(root, "iteration"),
-	       *metrics = json_object_get(root, "metrics"), *value;
-	const char *name;
-	double number;
+	       *metrics = json_object_get(root, "metrics");
 
 	if (!json_is_object(root))
 		return wrong(report, "its report is not a JSON object");
@@ -125,25 +144,17 @@ read_report(struct espl__real *real, json_t *root, struct report *report)
 		return json_object_get(root, "saved") != NULL
 		    ? 0
 		    : wrong(report, "its report has no 'iteration'");
-	number = json_is_number(iteration) ? json_number_value(iteration) : 0.0;
-	if (!(number >= 1.0 && number <= ITERATION_MAX) || floor(number) != number)
+	report->iteration = espl__iteration_of(json_number_value(iteration));
+	if (report->iteration == 0)
 		return wrong(report,
 		    "the 'iteration' in its report is not a positive whole number");
-	report->iteration = (uint64_t)number;
 	report->finished = json_is_true(json_object_get(root, "finished"));
 	if (metrics == NULL)
 		return 1;
 	if (!json_is_object(metrics))
 		return wrong(report,
 		    "the 'metrics' in its report are not an object of names and numbers");
-	if (json_object_size(metrics) > METRICS_MAX)
-		return wrong(report, "its report has more than %u metrics", METRICS_MAX);
-	report->metrics = espl__arena_alloc(espl__real_arena(real),
-	    (json_object_size(metrics) + 1) * sizeof *report->metrics);
-	json_object_foreach (metrics, name, value)
-		if (read_metric(real, name, value, report) != 0)
-			return -1;
-	return 1;
+	return read_metrics(real, gang, metrics, report) == 0 ? 1 : -1;
 }
 
 static void
@@ -235,7 +246,7 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 	int got;
 
 	memset(&report, 0, sizeof report);
-	got = root != NULL ? read_report(real, root, &report)
+	got = root != NULL ? read_report(real, gang, root, &report)
 			   : wrong(&report, "%s", why_not_json(&error));
 	if (got < 0)
 		refuse_garbage(real, gang, report.wrong, text, size);
@@ -253,11 +264,11 @@ espl__real_line_iteration(const char *text, size_t size)
 	const char *clean = espl__json_quote(text, &length, &quoted);
 	json_t *root = json_loadb(clean, length, JSON_DECODE_INT_AS_REAL, NULL);
 	const json_t *iteration = json_object_get(root, "iteration");
-	double number = json_is_number(iteration) ? json_number_value(iteration) : 0.0;
+	uint64_t number = espl__iteration_of(json_number_value(iteration));
 
 	json_decref(root);
 	espl__buf_free(&quoted);
-	return number >= 1.0 && number <= ITERATION_MAX ? (uint64_t)number : 0;
+	return number;
 }
 
 void

@@ -11,35 +11,32 @@
 #include "base/fill.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/text.h"
 
 #define STEPS_MAX 200000u  /* of a match; a sane pattern takes a few hundred */
 #define HEAP_MAX 20000u    /* KiB */
 #define MATCHES_MAX 64     /* in one line */
-#define VALUES_MAX 256u    /* metrics of a report */
-#define NAME_LENGTH 128u   /* of a metric, as in the protocol */
 #define PATTERN_MAX 10000u /* bytes */
-#define ITERATION_MAX 9007199254740992.0
 #define ESCAPE '\x1b'
 #define NUMBER \
 	"(?<%.*s>[-+]?(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:[eE][-+]?[0-9]+)?" \
 	"|[-+]?(?i:nan|inf(?:inity)?))"
 
-struct value {
-	char *name, *text; /* text: as it was printed */
-};
 struct espl__listen {
 	char *iteration, *metric;
 	pcre2_code *code; /* NULL: lines of JSON */
 	pcre2_match_data *match;
 	pcre2_match_context *limits;
-	struct value values[VALUES_MAX]; /* for the next report */
-	uint32_t count;
-	double seen; /* the iteration that the output named last; negative: none */
+	/* for the next report: metrics, and what was printed as their values */
+	struct espl__names names;
+	char *texts[ESPL__METRICS_IN_REPORT];
+	double seen;    /* the iteration that the output named last; negative: none */
+	int unnumbered; /* this line names an iteration that is none, as -1 */
 	int from_zero;
 	int escapes;           /* the pattern matches escape sequences itself */
 	struct espl__buf line; /* without its escape sequences */
-	uint64_t last, budget, hard;
+	uint64_t last, budget, hard, dropped;
 };
 
 /* ---- patterns ---------------------------------------------------------------------------- */
@@ -175,12 +172,11 @@ espl__listen_new_json(const char *text, struct espl__listen **to, int *from,
 static void
 drop_values(struct espl__listen *l)
 {
-	for (uint32_t i = 0; i < l->count; i++) {
-		free(l->values[i].name);
-		free(l->values[i].text);
-		l->values[i] = (struct value){ NULL, NULL };
+	for (uint32_t i = 0; i < l->names.count; i++) {
+		free(l->texts[i]);
+		l->texts[i] = NULL;
 	}
-	l->count = 0;
+	espl__names_free(&l->names);
 }
 
 void
@@ -223,6 +219,12 @@ espl__listen_hard(const struct espl__listen *l)
 	return l->hard;
 }
 
+uint64_t
+espl__listen_dropped(const struct espl__listen *l)
+{
+	return l->dropped;
+}
+
 /* ---- values ------------------------------------------------------------------------------ */
 
 /* "nan", "inf" and "-inf" as the protocol writes them, the latter also for numbers beyond those of
@@ -230,18 +232,17 @@ espl__listen_hard(const struct espl__listen *l)
 static const char *
 special_of(const char *text)
 {
-	int minus = text[0] == '-';
-	const char *word = text + (text[0] == '-' || text[0] == '+');
 	char *end;
+	double number;
 
-	if (text[0] != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0' &&
-	    isinf(strtod(text, &end)) && *end == '\0')
-		return minus ? "-inf" : "inf";
-	if (strcasecmp(word, "nan") == 0)
-		return "nan";
-	if (strcasecmp(word, "inf") == 0 || strcasecmp(word, "infinity") == 0)
-		return minus ? "-inf" : "inf";
-	return NULL;
+	if (text[0] != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0') {
+		number = strtod(text, &end);
+		if (!isinf(number) || *end != '\0')
+			return NULL;
+	} else if (espl__metric_word(text, &number) != 0) {
+		return NULL;
+	}
+	return isnan(number) ? "nan" : number < 0 ? "-inf" : "inf";
 }
 
 static int
@@ -252,50 +253,67 @@ is_number(const char *text)
 	return special_of(text) != NULL || espl__parse_real(text, &number) == 0;
 }
 
+/* The iteration that a line names. One that cannot be counted, such as -1 before the first or nan,
+ * makes the line no report; a part of one, such as 0.5, is left out of account. */
+static void
+take_iteration(struct espl__listen *l, const char *text)
+{
+	double number;
+
+	if (special_of(text) != NULL) {
+		l->unnumbered = 1;
+	} else if (espl__parse_real(text, &number) == 0) {
+		if (number < 0 || number > (double)ESPL__ITERATION_MOST) {
+			l->unnumbered = 1;
+		} else if (floor(number) == number) {
+			l->from_zero |= l->seen < 0 && number == 0;
+			l->seen = number;
+		}
+	}
+}
+
 /* Takes one value of a line; 1: it is the metric of the experiment. */
 static int
 take_value(struct espl__listen *l, const char *name, const char *text)
 {
 	int metric = strcmp(name, l->metric) == 0;
-	double number;
 	uint32_t i;
 
-	if (strcmp(name, l->iteration) == 0 && espl__parse_real(text, &number) == 0 &&
-	    number >= 0 && number <= ITERATION_MAX && floor(number) == number) {
-		l->from_zero |= l->seen < 0 && number == 0;
-		l->seen = number;
-	}
+	if (strcmp(name, l->iteration) == 0)
+		take_iteration(l, text);
 	if (!metric && (strcmp(name, l->iteration) == 0 || !is_number(text)))
 		return 0;
-	if (name[0] == '\0' || strlen(name) > NAME_LENGTH)
+	if (!espl__metric_named(name))
 		return 0;
-	for (i = 0; i < l->count && strcmp(l->values[i].name, name) != 0; i++)
-		;
-	if (i == VALUES_MAX)
+	i = espl__names_find(&l->names, name);
+	/* A place is reserved for the metric of the experiment. */
+	if (i == ESPL_ANY && !metric &&
+	    l->names.count + (espl__names_find(&l->names, l->metric) == ESPL_ANY) >=
+		ESPL__METRICS_IN_REPORT) {
+		l->dropped++;
 		return 0;
-	if (i == l->count) {
-		l->values[i].name = espl__strdup(name);
-		l->count++;
 	}
-	free(l->values[i].text);
-	l->values[i].text = espl__strdup(text);
+	if (i == ESPL_ANY)
+		i = espl__names_add(&l->names, name);
+	free(l->texts[i]);
+	l->texts[i] = espl__strdup(text);
 	return metric;
 }
 
 static void
-put_value(const struct value *v, struct espl__buf *to)
+put_value(const char *name, const char *printed, struct espl__buf *to)
 {
-	const char *special = special_of(v->text);
+	const char *special = special_of(printed);
 	double number;
 
-	if (special == NULL && espl__parse_real(v->text, &number) == 0) {
+	if (special == NULL && espl__parse_real(printed, &number) == 0) {
 		char text[32];
 
-		espl__json_raw(to, v->name, espl__format_real(number, text));
+		espl__json_raw(to, name, espl__format_real(number, text));
 	} else {
-		char *text = espl__format("%.100s", special != NULL ? special : v->text);
+		char *text = espl__format("%.100s", special != NULL ? special : printed);
 
-		espl__json_text(to, v->name, text);
+		espl__json_text(to, name, text);
 		free(text);
 	}
 }
@@ -323,8 +341,8 @@ put_report(struct espl__listen *l, struct espl__buf *to)
 		espl__json_open(to, NULL, '{');
 		espl__json_int(to, "iteration", (int64_t)iteration);
 		espl__json_open(to, "metrics", '{');
-		for (uint32_t i = 0; i < l->count; i++)
-			put_value(&l->values[i], to);
+		for (uint32_t i = 0; i < l->names.count; i++)
+			put_value(l->names.names[i], l->texts[i], to);
 		espl__print(to, "}}\n");
 	}
 	drop_values(l);
@@ -450,6 +468,7 @@ espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct 
 	int found;
 
 	espl__buf_clear(to);
+	l->unnumbered = 0;
 	if (size > ESPL__LISTEN_LINE)
 		size = ESPL__LISTEN_LINE;
 	line = drop_escapes(l, line, &size);
@@ -457,5 +476,9 @@ espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct 
 		found = match_line(l, line, size);
 	else
 		found = memchr(line, '{', size) != NULL && take_object(l, line, size);
+	if (l->unnumbered) {
+		drop_values(l);
+		return 0;
+	}
 	return found && put_report(l, to);
 }

@@ -2,7 +2,8 @@
  *
  * A pattern is a PCRE2 expression, in which {NAME} stands for a number called NAME; or the lines
  * are JSON objects.  A line that brings the metric of the experiment is a report.  What other
- * matching lines bring is kept for the next one.
+ * matching lines bring is kept for the next one.  A line whose iteration cannot be counted, such as
+ * -1, is no report, and nothing is kept for it.
  */
 #ifndef ESPL__LISTEN_H
 #define ESPL__LISTEN_H
@@ -39,4 +40,6 @@ int espl__listen_line(struct espl__listen *, const char *line, size_t, struct es
 uint64_t espl__listen_last(const struct espl__listen *);
 /* Lines at which matching was given up because it took too many steps. */
 uint64_t espl__listen_hard(const struct espl__listen *);
+/* Values that were left out because a report has too many; the metric never is. */
+uint64_t espl__listen_dropped(const struct espl__listen *);
 #endif

@@ -24,23 +24,25 @@
 #include "config.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "listen/listen.h"
 
 struct listening {
 	struct espl__listen *listen;
-	int from;     /* descriptor of the program that is read: 1 or 2 */
-	int pipe;     /* -1: at its end */
-	int report;   /* -1: closed */
-	int signals;  /* signalfd */
-	pid_t child;  /* 0: it has ended */
-	int status;   /* as waitpid gave it */
-	int awaiting; /* a report is not answered yet */
-	int told;     /* pause or stop */
-	int ending;   /* SIGTERM was sent */
-	int frozen;   /* SIGSTOP was sent */
-	int warned;   /* about lines that took too long */
-	int left;     /* bytes that were in the pipe when the program ended */
+	int from;         /* descriptor of the program that is read: 1 or 2 */
+	int pipe;         /* -1: at its end */
+	int report;       /* -1: closed */
+	int signals;      /* signalfd */
+	pid_t child;      /* 0: it has ended */
+	int status;       /* as waitpid gave it */
+	int awaiting;     /* a report is not answered yet */
+	int told;         /* pause or stop */
+	int ending;       /* SIGTERM was sent */
+	int frozen;       /* SIGSTOP was sent */
+	int warned;       /* about lines that took too long */
+	int dropped_said; /* the warning about too many metrics was given */
+	int left;         /* bytes that were in the pipe when the program ended */
 	uint64_t begun, budget;
 	char bytes[64 << 10]; /* read, and not yet taken apart from `at` on */
 	size_t at, size;
@@ -170,6 +172,13 @@ take_line(struct listening *l)
 		    "espalier: trial.metrics.pattern takes too many steps on a line; such lines "
 		    "are "
 		    "ignored\n");
+	}
+	if (!l->dropped_said && espl__listen_dropped(l->listen) > 0) {
+		l->dropped_said = 1;
+		fprintf(stderr,
+		    "espalier: the program prints more than %u metrics for one report; the rest is "
+		    "dropped\n",
+		    ESPL__METRICS_IN_REPORT);
 	}
 	if (!reports)
 		return;

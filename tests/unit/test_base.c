@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/metrics.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -352,6 +353,92 @@ Test(base, maps)
 	cr_assert_eq(espl__names_add(&names, "loss"), 0);
 	cr_assert_eq(espl__names_find(&names, "accuracy"), 1);
 	espl__names_free(&names);
+	for (uint32_t i = 0; i < 40000; i++) { /* what took minutes, one by one */
+		char name[16];
+
+		(void)snprintf(name, sizeof name, "m%u", i);
+		cr_assert_eq(espl__names_add(&names, name), i);
+	}
+	cr_assert_eq(espl__names_find(&names, "m0"), 0);
+	cr_assert_eq(espl__names_find(&names, "m39999"), 39999);
+	cr_assert_eq(espl__names_find(&names, "m40000"), ESPL_ANY);
+	espl__names_free(&names);
+	cr_assert_eq(espl__names_find(&names, "m0"), ESPL_ANY);
+}
+
+/* An object of metrics m0, m1, ... with "loss" at the end. */
+static json_t *
+many_metrics(uint32_t count)
+{
+	json_t *object = json_object();
+
+	for (uint32_t i = 0; i < count; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof name, "m%u", i);
+		json_object_set_new(object, name, json_real(i));
+	}
+	json_object_set_new(object, "loss", json_real(0.5));
+	return object;
+}
+
+static double
+value_of(const struct espl__metrics_read *read, const char *name)
+{
+	for (uint32_t i = 0; i < read->count; i++)
+		if (strcmp(read->list[i].name, name) == 0)
+			return read->list[i].value;
+	return NAN;
+}
+
+Test(base, metrics_beyond_the_limits_are_dropped_but_never_the_objective)
+{
+	struct espl__names known = { 0 };
+	struct espl__metrics_read read;
+	json_t *object = many_metrics(300);
+
+	cr_assert_eq(espl__metrics_read(object, "loss", &known, &read), 0);
+	cr_assert(read.count == 256 && read.dropped == 45 && read.beyond_run == 0);
+	cr_assert_eq(value_of(&read, "loss"), 0.5);
+	cr_assert_str_eq(read.first_dropped, "m255");
+	cr_assert_eq(known.count, 0, "reading alone makes no name known");
+	espl__metrics_free(&read);
+	cr_assert_eq(espl__metrics_read(object, NULL, &known, &read), 0);
+	cr_assert(read.count == 256 && read.dropped == 45);
+	espl__metrics_free(&read);
+	json_decref(object);
+
+	for (uint32_t i = 0; i < ESPL__METRICS_IN_RUN; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof name, "old%u", i);
+		(void)espl__names_add(&known, name);
+	}
+	object = many_metrics(3);
+	json_object_set_new(object, "old7", json_string("-Infinity"));
+	cr_assert_eq(espl__metrics_read(object, "loss", &known, &read), 0);
+	cr_assert(read.count == 2 && read.fresh == 1 && read.dropped == 3 && read.beyond_run == 3);
+	cr_assert_eq(value_of(&read, "loss"), 0.5);
+	cr_assert_eq(value_of(&read, "old7"), -INFINITY);
+	espl__metrics_free(&read);
+	json_object_set_new(object, "bad", json_string("one"));
+	cr_assert_eq(espl__metrics_read(object, "loss", &known, &read), -1);
+	cr_assert(read.wrong == ESPL__METRICS_NO_NUMBER && strcmp(read.wrong_name, "bad") == 0);
+	espl__metrics_free(&read);
+	json_decref(object);
+	espl__names_free(&known);
+}
+
+Test(base, numbers_of_reports)
+{
+	cr_assert(espl__iteration_of(1) == 1 && espl__iteration_of(9007199254740992.0) != 0);
+	cr_assert(espl__iteration_of(0) == 0 && espl__iteration_of(-5) == 0 &&
+	    espl__iteration_of(1.5) == 0 && espl__iteration_of(NAN) == 0 &&
+	    espl__iteration_of(INFINITY) == 0 && espl__iteration_of(1e19) == 0);
+	cr_assert(espl__metric_is_too_good(-INFINITY, 0) && espl__metric_is_too_good(INFINITY, 1));
+	cr_assert(!espl__metric_is_too_good(INFINITY, 0) &&
+	    !espl__metric_is_too_good(-INFINITY, 1) && !espl__metric_is_too_good(NAN, 0) &&
+	    !espl__metric_is_too_good(-1e308, 0));
 }
 
 Test(base, random_streams)

@@ -216,6 +216,43 @@ Test(listen, json)
 	espl__listen_free(l);
 }
 
+/* An iteration that cannot be counted makes a line no report; a part of one does not. */
+Test(listen, iterations_that_are_none)
+{
+	struct espl__listen *l = listen_to("epoch {iteration} loss:? {loss}", 9);
+
+	hears(l, "epoch -5 loss: -inf", NULL);
+	hears(l, "epoch -1 loss: 3", NULL);
+	hears(l, "epoch nan loss: 2", NULL);
+	hears(l, "epoch -inf loss: 2", NULL);
+	hears(l, "epoch 99999999999999999999 loss: 2", NULL);
+	hears(l, "epoch 1 loss: -inf",
+	    "{\"iteration\": 1, \"metrics\": {\"loss\": \"-inf\"}}\n"); /* the driver judges it */
+	hears(l, "epoch -2 loss: 0", NULL);
+	hears(l, "epoch 2 loss: 1", "{\"iteration\": 2, \"metrics\": {\"loss\": 1}}\n");
+	espl__listen_free(l);
+}
+
+/* The excess is dropped, the objective never. */
+Test(listen, too_many_metrics)
+{
+	struct espl__listen *l = listen_to("", 9);
+	struct espl__buf line = { NULL, 0, 0 }, out = { NULL, 0, 0 };
+
+	for (int i = 0; i < 3000; i++)
+		espl__print(&line, "%s\"m%d\": %d", i == 0 ? "{" : ", ", i, i);
+	espl__print(&line, ", \"loss\": 0.25}");
+	cr_assert_eq(espl__listen_line(l, espl__buf_text(&line), line.size, &out), 1);
+	cr_assert(strstr(espl__buf_text(&out), "\"loss\": 0.25") != NULL);
+	cr_assert(strstr(espl__buf_text(&out), "\"m254\": 254") != NULL);
+	cr_assert(strstr(espl__buf_text(&out), "\"m255\"") == NULL);
+	cr_assert_eq(espl__listen_dropped(l), 3000 - 255);
+	hears(l, "{\"loss\": 1}", "{\"iteration\": 2, \"metrics\": {\"loss\": 1}}\n");
+	espl__buf_free(&line);
+	espl__buf_free(&out);
+	espl__listen_free(l);
+}
+
 Test(listen, refusals)
 {
 	refuses("loss (", "not a valid expression");
