@@ -99,7 +99,9 @@ put_parameter(struct writer *w, const struct espl__py_option *o, enum espl__py_r
 {
 	char *value = espl__format("{%s}", o->name);
 
-	espl__print(&w->space, "  # %s%s", o->flag, o->help[0] != '\0' ? ": " : "");
+	espl__print(&w->space, "  # ");
+	put_comment(o->flag, &w->space); /* it may contain anything, line ends too */
+	espl__print(&w->space, "%s", o->help[0] != '\0' ? ": " : "");
 	put_comment(o->help, &w->space);
 	espl__print(&w->space, "\n  %s = %s;\n", o->name, espl__buf_text(range));
 	w->tuned++;
@@ -148,7 +150,10 @@ take_option(struct writer *w, const struct espl__py_option *o)
 		else
 			put_option(w, o->flag, "CHANGE-ME");
 		break;
-	default: espl__print(&w->kept, "%s%s", w->kept.size > 0 ? " " : "", o->flag); break;
+	default:
+		espl__print(&w->kept, "%s", w->kept.size > 0 ? " " : "");
+		put_comment(o->flag, &w->kept);
+		break;
 	}
 	espl__buf_free(&range);
 }
@@ -265,9 +270,12 @@ write_trial(struct writer *w)
 		    "  # Hydra takes NAME=VALUE, with the names of the script's configuration.\n");
 	if (w->missing)
 		espl__print(w->to, "  # CHANGE-ME stands for what the script requires.\n");
-	if (w->s->group_count > 1)
-		espl__print(w->to, "  # The script has %u subcommands; this is '%s'.\n",
-		    w->s->group_count, w->group);
+	if (w->s->group_count > 1) {
+		espl__print(w->to, "  # The script has %u subcommands; this is '",
+		    w->s->group_count);
+		put_comment(w->group, w->to);
+		espl__print(w->to, "'.\n");
+	}
 	espl__print(w->to, "  command = [%s ];\n", espl__buf_text(&w->words));
 	write_metrics(w);
 	if (w->s->distributed)

@@ -40,6 +40,23 @@ Test(init, one_option)
 	drop(s);
 }
 
+/* A name is text of somebody else's: in the configuration it stays in its comment. */
+Test(init, names_with_line_ends)
+{
+	struct espl__script *s = read_text(
+	    "p.add_argument('--lr\\nallocator = { use = \"evil\"; };', type=float, default=0.1)\n"
+	    "p.add_argument('--out\\ncloud = { use = \"evil\"; };', default='x')\n");
+	struct espl__buf text = { NULL, 0, 0 };
+
+	espl__init_write(s, "train.py", &text);
+	cr_assert_null(strstr(espl__buf_text(&text), "\nallocator = { use = \"evil\""), "%s",
+	    espl__buf_text(&text));
+	cr_assert_null(strstr(espl__buf_text(&text), "\ncloud = { use = \"evil\""), "%s",
+	    espl__buf_text(&text));
+	espl__buf_free(&text);
+	drop(s);
+}
+
 Test(init, literals)
 {
 	struct espl__script *s = read_text(
