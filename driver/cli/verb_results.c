@@ -21,6 +21,31 @@ print_and_close(struct espl__reading *r, struct espl__buf *text)
 	return status;
 }
 
+/* What a run waits for that has nothing yet to train on, in the words of its cloud. */
+static espl_status
+put_waits(struct espl__reading *r, struct espl__buf *text, struct espl__diag *diag)
+{
+	sqlite3_stmt *st;
+	int more;
+
+	if (!r->running || r->totals.waiting == 0 || r->totals.running > 0 || r->totals.gpus > 0)
+		return ESPL_OK;
+	st = espl__reading_query(r,
+	    "SELECT text FROM notes WHERE subject = 'run' AND text LIKE 'cloud ''%' "
+	    "ORDER BY rowid DESC LIMIT 1",
+	    -1, -1, diag);
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	more = espl__reading_next(r, st, diag);
+	if (more == 1) {
+		espl__print(text, "  waits   ");
+		espl__print_clean(text, (const char *)sqlite3_column_text(st, 0));
+		espl__print(text, "\n");
+	}
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
 static espl_status
 status_text(struct espl__reading *r, const struct espl__args *args, struct espl__buf *text,
     struct espl__diag *diag)
@@ -33,7 +58,9 @@ status_text(struct espl__reading *r, const struct espl__args *args, struct espl_
 	if (r->running && r->totals.deadline_s > r->totals.jct_s)
 		espl__print(text, "  left    %s to the deadline\n",
 		    espl__format_seconds(r->totals.deadline_s - r->totals.jct_s, left));
-	status = espl__reading_groups(r, text, diag);
+	status = put_waits(r, text, diag);
+	if (status == ESPL_OK)
+		status = espl__reading_groups(r, text, diag);
 	command = espl__cli_resume(args, args->positional[0]);
 	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
 		espl__print(text, "\n  resume with: %s\n", command);
