@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include "base/map.h"
 
+#define ESPL__REPORT_LINE ((size_t)1 << 20) /* bytes of a report, or of a request of a client */
 #define ESPL__METRICS_IN_REPORT 256u
 #define ESPL__METRICS_IN_RUN 1024u                     /* different ones */
 #define ESPL__METRIC_NAME 128u                         /* bytes */

@@ -14,9 +14,8 @@
 #include "base/map.h"
 #include "run/drive.h"
 
-#define ESPL__ASK_CLOUD "ask"                /* cloud.use in run.cfg, which no plugin is called */
-#define ESPL__ASK_SOCKET "ask.sock"          /* in the run directory */
-#define ESPL__ASK_LINE_MAX ((size_t)1 << 20) /* bytes of a request */
+#define ESPL__ASK_CLOUD "ask"       /* cloud.use in run.cfg, which no plugin is called */
+#define ESPL__ASK_SOCKET "ask.sock" /* in the run directory */
 
 struct espl__ask_client;
 
@@ -114,7 +113,7 @@ struct espl__ask_client {
 };
 espl_status espl__ask_listen(struct espl__asking *, struct espl__diag *);
 /* The next whole line, of the clients in turn; NULL: there is none.  It ends with a NUL; it is NULL
- * if it was longer than ESPL__ASK_LINE_MAX. */
+ * if it was longer than ESPL__REPORT_LINE. */
 struct espl__ask_client *espl__ask_line(struct espl__asking *, char **line, size_t *size);
 /* Syncs the journal if any result arrived, then sends the answers and removes clients that have
  * disconnected. */

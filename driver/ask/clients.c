@@ -13,6 +13,7 @@
 #include "ask/ask.h"
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/tick.h"
 
 #define READ_BYTES 65536u
@@ -122,7 +123,7 @@ take_line(struct espl__ask_client *client, char **line, size_t *size)
 	    : NULL;
 	client->searched = end == NULL ? left : 0;
 	if (end == NULL && !client->hung_up) {
-		if (left > ESPL__ASK_LINE_MAX || client->too_long) {
+		if (left > ESPL__REPORT_LINE || client->too_long) {
 			client->too_long = 1;
 			client->parsed = client->input.size;
 			client->searched = 0;
@@ -140,7 +141,7 @@ take_line(struct espl__ask_client *client, char **line, size_t *size)
 	*end = '\0';
 	*size = (size_t)(end - from);
 	client->parsed += *size + 1;
-	*line = client->too_long || *size > ESPL__ASK_LINE_MAX ? NULL : from;
+	*line = client->too_long || *size > ESPL__REPORT_LINE ? NULL : from;
 	client->too_long = 0;
 	return 1;
 }

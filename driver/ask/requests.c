@@ -611,7 +611,7 @@ espl__ask_handle(struct espl__asking *ask, struct espl__ask_client *client, cons
 	if (line == NULL) {
 		refuse_request(client,
 		    "the request is longer than %zu bytes, the most that one line may have",
-		    ESPL__ASK_LINE_MAX);
+		    ESPL__REPORT_LINE);
 		return;
 	}
 	if (strspn(line, " \t\r") == size) /* a line that is empty, not one that begins with NUL */

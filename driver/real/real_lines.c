@@ -18,7 +18,7 @@
 #include "base/metrics.h"
 
 #define HELD_MAX 1024u /* reports that did not wait for their answer */
-#define HELD_BYTES (1u << 20)
+#define HELD_BYTES (4 * ESPL__REPORT_LINE)
 
 static void
 refuse_garbage(struct espl__real *real, struct espl__rgang *gang, const char *reason,

@@ -219,7 +219,6 @@ struct espl__agent {
 };
 
 #define ESPL__AGENT_OUTBOX (1u << 20)    /* more than this unsent: ranks are not read */
-#define ESPL__AGENT_LINE (64u << 10)     /* longest line of a rank */
 #define ESPL__AGENT_GRACE UINT64_C(1000) /* ms: to leave in, however short trial.grace is */
 
 /* agent_channel.c */

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/tick.h"
 #include "agent/agent.h"
 
@@ -94,9 +95,9 @@ take_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 {
 	int64_t saved = 0;
 
-	if (size > ESPL__AGENT_LINE) {
-		espl__report_garbage(g, "a line of its reports is longer than %u bytes",
-		    ESPL__AGENT_LINE);
+	if (size > ESPL__REPORT_LINE) {
+		espl__report_garbage(g, "a line of its reports is longer than %zu bytes",
+		    ESPL__REPORT_LINE);
 		return 0;
 	}
 	if (memchr(line, 0, size) != NULL) {
@@ -130,7 +131,7 @@ espl__report_take(struct espl__agent_gang *g)
 		const uint8_t *end = memchr(line, '\n', g->in.size - at);
 		size_t size = end == NULL ? g->in.size - at : (size_t)(end - line);
 
-		if (end == NULL && size <= ESPL__AGENT_LINE)
+		if (end == NULL && size <= ESPL__REPORT_LINE)
 			break;
 		at += size + 1;
 		if (!take_line(g, line, size) && g->spoilt)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/metrics.h"
 #include "agent/agent.h"
 #include "checkpoint/checkpoint.h"
 
@@ -188,7 +189,7 @@ espl__control_read(struct espl__agent_rank *r)
 		memmove(r->words.data, r->words.data + size + 1, rest);
 		r->words.size = rest;
 	}
-	if (r->words.size > ESPL__AGENT_LINE)
+	if (r->words.size > ESPL__REPORT_LINE)
 		espl__report_garbage(g, "rank %" PRIu32 " sent a line that is too long", r->rank);
 	if (r->control < 0 && r->words.size > 0) { /* the beginning of its next report */
 		espl__put(&g->in, r->words.data, r->words.size);

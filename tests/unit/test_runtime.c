@@ -494,7 +494,7 @@ Test(agent, garbage_ends_its_gang_only)
 	static const struct {
 		const char *text, *why;
 	} bad[] = {
-		{ "head -c 70000 /dev/zero | tr '\\0' x >&3", "longer than" },
+		{ "head -c 1100000 /dev/zero | tr '\\0' x >&3", "longer than" },
 		{ "printf 'a\\0b\\n' >&3", "binary" },
 		{ "echo '{\"saved\": 1}' >&3", "contains no files" },
 		{ "echo '{\"saved\": \"x\"}' >&3", "should be" },
