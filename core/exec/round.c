@@ -37,7 +37,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->caller.fleet = &x->fleet;
 	x->caller.least_s = x->caller.least_usd = NAN;
 	x->caller.tick = setup->tick;
-	x->caller.now = &x->now;
+	x->caller.now = espl__exec_follows(x, ESPL__RULES_SUPPLY) ? &x->now : NULL;
 	x->env.seed = x->config->seed;
 	x->env.utc_start_s = setup->utc_start_s;
 	x->env.verbose = setup->verbose;

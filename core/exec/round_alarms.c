@@ -140,7 +140,7 @@ void
 espl__round_haste(struct espl__exec *x)
 {
 	ESPL__CHECK(x, EXEC);
-	if (x->round.ending != 0)
+	if (x->round.ending != 0 || !espl__exec_follows(x, ESPL__RULES_SUPPLY))
 		return;
 	end_hasty(x);
 	end_standing(x);

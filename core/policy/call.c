@@ -293,7 +293,7 @@ alloc_wake(struct espl_alloc_sink *sink, espl_time at)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
 
-	return espl__call_wake(&a->call, at, a->view->now);
+	return espl__call_wake(&a->call, at, a->call.caller->now != NULL ? a->view->now : at);
 }
 
 static espl_status

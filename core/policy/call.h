@@ -23,8 +23,8 @@ struct espl__caller {
 	struct espl__trials *trials;    /* search calls */
 	void *items_ctx;                /* allocator and placer calls: item by id, NULL unknown */
 	const struct espl_item *(*item)(void *ctx, uint64_t id);
-	const espl_time *now; /* search calls: the instant; NULL: wake_at is not checked */
-	int no_saves;         /* trials make no checkpoints: there are no clones */
+	const espl_time *now;            /* the instant; NULL: wake_at is not checked */
+	int no_saves;                    /* trials make no checkpoints: there are no clones */
 	const struct espl__fleet *fleet; /* placer calls */
 	/* allocator calls: it divides a share of what others decide about */
 	int shares;
