@@ -372,3 +372,59 @@ espl__exec_has_come(const struct espl__exec *x, uint64_t number)
 {
 	return number >= x->searches.count || x->searches.list[number]->come;
 }
+
+/* ---- what an ending run waits for --------------------------------------------------------- */
+
+#define WAITS_NAMED 4u /* nodes */
+
+static uint32_t
+count_gangs_on(const struct espl__exec *x, uint64_t node)
+{
+	uint32_t count = 0;
+
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next) {
+		int here = 0;
+
+		for (uint32_t i = 0; i < g->share.gpus && !here; i++)
+			here = g->slots[i].node == node;
+		count += (uint32_t)here;
+	}
+	return count;
+}
+
+static void
+put_wait(const struct espl__exec *x, const struct espl_node *node, struct espl__buf *to)
+{
+	uint32_t gangs = count_gangs_on(x, node->id);
+	int lost = (node->flags & ESPL_NODE_UNREACHABLE) != 0;
+
+	espl__print(to, "node %llu", (unsigned long long)node->id);
+	if (lost)
+		espl__print(to, ", which cannot be reached");
+	if (gangs > 0)
+		espl__print(to, "%s %u trial%s to %s", lost ? " and has" : ", for", gangs,
+		    gangs == 1 ? "" : "s", lost ? "end" : "save and end");
+	else if (!lost)
+		espl__print(to, " to be released");
+}
+
+int
+espl__exec_waits(const struct espl__exec *x, struct espl__buf *to)
+{
+	uint32_t count = x->fleet.live_count;
+	int lost = 0;
+
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < count; i++) {
+		lost |= (x->fleet.live[i]->flags & ESPL_NODE_UNREACHABLE) != 0;
+		if (i >= WAITS_NAMED)
+			continue;
+		espl__print(to, "%s", i == 0 ? "" : "; ");
+		put_wait(x, x->fleet.live[i], to);
+	}
+	if (count > WAITS_NAMED)
+		espl__print(to, "; and %u more", count - WAITS_NAMED);
+	if (count == 0)
+		espl__print(to, "what is still under way");
+	return lost;
+}

@@ -125,4 +125,6 @@ struct espl__exec_plan_info {
 };
 void espl__exec_plan_info(const struct espl__exec *, struct espl__exec_plan_info *);
 void espl__exec_summary(const struct espl__exec *, struct espl__exec_summary *);
+/* What a run that is ending still waits for, in words.  1: for a node that is out of reach, too. */
+int espl__exec_waits(const struct espl__exec *, struct espl__buf *);
 #endif

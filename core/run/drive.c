@@ -211,10 +211,7 @@ run_rounds(struct espl__run_state *run, struct espl__diag *diag)
 	/* For the executor, a stopped run has ended until EV_RESUME arrives. */
 	while (rounds == 0 || !espl__exec_view(run->exec).ended) {
 		if (pending_interrupt(run) >= 2) {
-			(void)espl__fail(diag, ESPL_E_LIMIT,
-			    "interrupted for the second time; everything was killed at once");
-			if (run->journal != NULL)
-				espl__hint(diag, "continue the run with `espalier resume DIR`");
+			run->killed = 1; /* what that leaves is known when the world is closed */
 			return ESPL_E_LIMIT;
 		}
 		if (pending_interrupt(run) == 1 && !stopping) {
@@ -264,6 +261,27 @@ start_clock(struct espl__run_state *run)
 		    utc_s - run->begin / ESPL_SECOND);
 }
 
+/* Ends what the world has started, and says what is left of it. */
+static void
+close_world(struct espl__run_state *run, int kill, struct espl__diag *diag)
+{
+	struct espl__buf left = { NULL, 0, 0 };
+
+	run->world->ops->close(run->world, kill, &left);
+	run->world = NULL;
+	if (run->killed) {
+		(void)espl__fail(diag, ESPL_E_LIMIT, "interrupted for the second time; %s%s",
+		    left.size > 0 ? "what could be reached was killed at once, but left are "
+				  : "everything was killed at once",
+		    left.size > 0 ? espl__buf_text(&left) : "");
+		if (run->journal != NULL)
+			espl__hint(diag, "continue the run with `espalier resume DIR`");
+	} else if (left.size > 0) {
+		espl__log(ESPL_WARN, "left are %s", espl__buf_text(&left));
+	}
+	espl__buf_free(&left);
+}
+
 static espl_status
 drive_run(struct espl__run_state *run, struct espl__diag *diag)
 {
@@ -288,8 +306,7 @@ drive_run(struct espl__run_state *run, struct espl__diag *diag)
 			status =
 			    espl__journal_commit(run->journal, !run->drive->exec.simulated, diag);
 	}
-	run->world->ops->close(run->world, status != ESPL_OK);
-	run->world = NULL;
+	close_world(run, status != ESPL_OK, diag);
 	return status;
 }
 

@@ -16,6 +16,7 @@ struct espl__run_state {
 	/* the directory could not be locked: nothing is written */
 	int look_only;
 	int stopped;            /* the journal ends with CLOSED */
+	int killed;             /* the user interrupted it twice */
 	int unsynced;           /* written, but not yet brought to the disk */
 	int64_t synced;         /* tick of the last fdatasync */
 	struct espl__buf round; /* encoded */

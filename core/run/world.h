@@ -30,7 +30,8 @@ struct espl__world_ops {
 	/* The user's wish to stop: the next round carries EV_STOP.  Async-signal-safe. */
 	void (*stop)(struct espl__world *);
 	/* Ends everything that is left: no process, lease or descriptor remains.  Always called.
-	 * `kill`: at once (second Ctrl-C, fatal error). */
-	void (*close)(struct espl__world *, int kill);
+	 * `kill`: at once (second Ctrl-C, fatal error).  `left`: what is left running all the same,
+	 * in words; nothing is added if nothing is. */
+	void (*close)(struct espl__world *, int kill, struct espl__buf *left);
 };
 #endif

@@ -276,11 +276,12 @@ free_ask(struct espl__asking *ask)
 }
 
 static void
-close_asking(struct espl__world *world, int kill)
+close_asking(struct espl__world *world, int kill, struct espl__buf *left)
 {
 	struct espl__asking *ask = ask_of(world);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
+	(void)left; /* clients are not ours to end */
 	if (!kill && ask->ended && !ask->stop_wanted &&
 	    serve_results(ask, ask->interrupt, &diag) != ESPL_OK)
 		espl__diag_print(stderr, &diag);

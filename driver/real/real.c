@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/tick.h"
 #include "model/jobs.h"
 #include "plugin/instance.h"
@@ -19,8 +20,9 @@
 #define TICK_MS 100
 /* between ticks: the process was stopped, or the machine */
 #define STOOD_STILL (2 * ESPL__REAL_SECOND)
-#define HELD_UP (ESPL__REAL_SECOND / 4)     /* later than this is told, for trials waited */
-#define NEXT_LIMIT (100 * INT64_C(1000000)) /* ns that next waits at most */
+#define HELD_UP (ESPL__REAL_SECOND / 4)      /* later than this is told, for trials waited */
+#define REPORT_AFTER (5 * ESPL__REAL_SECOND) /* closing takes longer: it says so */
+#define NEXT_LIMIT (100 * INT64_C(1000000))  /* ns that next waits at most */
 
 static struct espl__real *
 real_of(struct espl__world *world)
@@ -286,6 +288,12 @@ real_stop(struct espl__world *world)
 }
 
 static int
+read_interrupts(const struct espl__real *real)
+{
+	return real->world.interrupt != NULL ? *real->world.interrupt : 0;
+}
+
+static int
 agents_left(const struct espl__real *real)
 {
 	uint32_t i;
@@ -296,25 +304,50 @@ agents_left(const struct espl__real *real)
 	return 0;
 }
 
+/* What closing waits for, if it takes long. */
+static void
+report_closing(const struct espl__real *real, int64_t limit)
+{
+	char span[32];
+
+	if (real->lease_count > 0)
+		espl__log(ESPL_INFO,
+		    "waiting for %u node%s to be released, at most %s; interrupt again to leave "
+		    "%s as %s",
+		    real->lease_count, real->lease_count == 1 ? "" : "s",
+		    espl__format_short(limit, span), real->lease_count == 1 ? "it" : "them",
+		    real->lease_count == 1 ? "it is" : "they are");
+	else
+		espl__log(ESPL_INFO, "waiting for files to be moved or removed, at most %s",
+		    espl__format_short(limit, span));
+}
+
 /* Runs the loop until there is nothing left to wait for; events that arrive are discarded. */
 static void
 drain_loop(struct espl__real *real, int kill)
 {
 	int64_t begun = espl__tick(), limit = (kill ? 3 : 120) * ESPL__REAL_SECOND;
+	int interrupts = read_interrupts(real), said = 0;
 	uint32_t i;
 
 	for (;;) {
 		int64_t since = espl__tick() - begun;
 		int busy = agents_left(real) || real->works > 0 || (!kill && real->lease_count > 0);
 
-		if (!busy || since > limit)
+		if (!busy || since > limit || read_interrupts(real) > interrupts)
 			break;
+		if (!said && since > REPORT_AFTER) {
+			said = 1;
+			report_closing(real, limit);
+		}
 		(void)uv_run(&real->loop, UV_RUN_ONCE);
 		real->batch[real->filling].count = 0;
 	}
 	for (i = 0; i < real->lease_count; i++) {
-		if (real->leases[i]->agent != NULL)
+		if (real->leases[i]->agent != NULL) {
+			real->leases[i]->unheard |= real->leases[i]->agent->remote;
 			espl__agent_kill(real->leases[i]->agent);
+		}
 		if (!kill)
 			espl__log(ESPL_WARN,
 			    "node %llu (%s) could not be released and may still cost money; see "
@@ -372,14 +405,72 @@ real_free(struct espl__real *real)
 	free(real);
 }
 
+/* Which of the nodes do not belong to this machine, and which of these are out of reach. */
 static void
-real_close(struct espl__world *world, int kill)
+mark_distant(struct espl__real *real)
+{
+	for (uint32_t i = 0; i < real->lease_count; i++) {
+		struct espl__rlease *lease = real->leases[i];
+		const struct espl__ragent *agent = lease->agent;
+
+		lease->distant = agent != NULL ? agent->remote : lease->provider_id != NULL;
+		lease->unheard = agent != NULL && agent->remote && agent->lost_at != 0;
+	}
+}
+
+static void
+add_left(struct espl__buf *left, const struct espl__rlease *lease, uint32_t count)
+{
+	const char *name = lease->address != NULL && lease->address[0] != '\0' ? lease->address
+									       : lease->provider_id;
+
+	espl__print(left, "%snode %llu", count > 0 ? ", " : "", (unsigned long long)lease->id);
+	if (name != NULL)
+		espl__print(left, " (%.100s)", name);
+}
+
+/* In words, what this driver leaves behind on other machines, and these themselves if they cost. */
+static void
+report_left(const struct espl__real *real, int kill, struct espl__buf *left)
+{
+	uint32_t trials = 0, paid = 0;
+	char span[32];
+
+	for (uint32_t i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->distant && real->leases[i]->unheard) {
+			if (trials == 0)
+				espl__print(left, "the processes of trials on ");
+			add_left(left, real->leases[i], trials++);
+		}
+	if (trials > 0)
+		espl__print(left, ", which end when they have had no driver for %s",
+		    espl__format_short(real->config->linger, span));
+	/* Else each was named when it could not be released. */
+	for (uint32_t i = 0; kill && i < real->lease_count; i++) {
+		const struct espl_offer *offer =
+		    espl__exec_offer(real->world.exec, real->leases[i]->offer);
+
+		if (!real->leases[i]->distant || real->leases[i]->ended || offer == NULL ||
+		    offer->price_hour <= 0)
+			continue;
+		if (paid == 0)
+			espl__print(left, "%smachines that cost money until they are released: ",
+			    left->size > 0 ? "; and " : "");
+		add_left(left, real->leases[i], paid++);
+	}
+	if (paid > 0)
+		espl__print(left, " (`espalier nodes %s --release`)", real->dir);
+}
+
+static void
+real_close(struct espl__world *world, int kill, struct espl__buf *to)
 {
 	struct espl__real *real = real_of(world);
 	uint32_t i, left = 0;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	real->closing = 1;
+	mark_distant(real);
 	if (kill)
 		espl__s3_stop(real->s3);
 	espl__real_compute_close(real);
@@ -400,7 +491,12 @@ real_close(struct espl__world *world, int kill)
 		if (!kill)
 			espl__real_owned_close(real);
 	}
+	if (real->begun)
+		report_left(real, kill, to);
 	(void)espl__reap_orphans(&real->pids, NULL, NULL, 5000, &left);
+	if (left > 0)
+		espl__print(to, "%s%u processes of trials, which cannot be killed",
+		    to->size > 0 ? "; and " : "", left);
 	if (left > 0)
 		espl__log(ESPL_ERROR, "%u processes of trials could not be killed", left);
 	if (real->begun && real->leases_dirty && espl__real_dir_save_leases(real, &diag) != ESPL_OK)

@@ -62,14 +62,16 @@ struct espl__rlease {
 	int unfit;              /* EV_UNFIT was sent */
 	unsigned saved_in_vain; /* saves that failed there in a row */
 	struct espl__rwait wait;
-	char *said;                 /* the provider's last word; NULL: none */
-	int tries;                  /* agents that failed in a row */
-	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
-	int64_t lost_at;            /* tick of the last EV_REACH that said so; 0: reachable */
-	uint64_t epoch;             /* of its session; 0: none */
-	int64_t saving;             /* tick at which a resume heard that its trials save; 0: not */
-	int left;                   /* `backlog` is what an agent has left in RUN/left */
-	int rejoined;               /* the session outlived the last driver, and sent its state */
+	char *said;       /* the provider's last word; NULL: none */
+	int tries;        /* agents that failed in a row */
+	int64_t agent_at; /* tick at which the next agent is started; 0 none */
+	int64_t lost_at;  /* tick of the last EV_REACH that said so; 0: reachable */
+	uint64_t epoch;   /* of its session; 0: none */
+	int64_t saving;   /* tick at which a resume heard that its trials save; 0: not */
+	int left;         /* `backlog` is what an agent has left in RUN/left */
+	int rejoined;     /* the session outlived the last driver, and sent its state */
+	/* at the end of the driver: reached by a command; its session has not been told to end */
+	int distant, unheard;
 	struct espl__buf backlog;   /* messages about gangs, until the state is complete */
 	struct espl__ragent *agent; /* NULL: none */
 };
@@ -108,6 +110,8 @@ struct espl__ragent {
 	struct espl__buf in, out, flight, text, late;
 	char why[512];       /* of the failure */
 	char last_line[300]; /* the last line of its standard error */
+	char reason[300];    /* the line there that explains most; as last_line, with ": " */
+	int reason_weight;
 };
 
 struct espl__rank_end {
@@ -261,6 +265,8 @@ struct espl__real {
 	const struct espl_cloud_ops *ops;
 	struct espl__cloudio *io;
 	struct espl_cloud_events events;
+	uint64_t notes[16]; /* digests of what the cloud noted last: it is not kept again */
+	uint32_t note_count;
 	int cloud_up, cloud_failed;
 	struct espl__offer_name *offers;
 	uint32_t offer_count, offer_cap;

@@ -153,7 +153,8 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 		agent->real->agent_events->private(agent);
 	agent->state = ESPL__AGENT_READY;
 	agent->deadline = 0;
-	agent->last_line[0] = '\0'; /* it has nothing to do with what may come */
+	agent->last_line[0] = agent->reason[0] = '\0'; /* nothing to do with what may come */
+	agent->reason_weight = 0;
 	agent->real->agent_events->hello(agent->real, agent->lease);
 	return 0;
 }
@@ -322,14 +323,47 @@ note_reach(struct espl__ragent *agent, const char *line, size_t length)
 	return 0;
 }
 
-/* Does a command that reaches a node only tell that what it ran has ended?  srun: "srun: error:
- * NODE: task 0: Exited with exit code 1"; kubectl: "command terminated with exit code 1". */
+/* How well a line explains that the agent has ended: what our own programs say, then what others
+ * say, then what only passes on that something has ended. */
+enum { REMARK = 1, ECHO, OTHER, OWN };
 static int
-tells_end(const char *said)
+weigh_line(const char *line)
 {
-	return (strncmp(said, "srun: error: ", 13) == 0 && strstr(said, ": task") != NULL) ||
-	    strncmp(said, "srun: Terminating ", 18) == 0 ||
-	    strncmp(said, "command terminated with exit code", 33) == 0;
+	static const char *const echoes[] = { "Exited with exit code", "srun: Terminating",
+		"srun: Job step aborted", "srun: error: Timed out waiting", "*** STEP", "*** JOB",
+		"slurmstepd: error: ***", "Force Terminated", "Killed by signal",
+		"command terminated with exit code", "Shared connection to",
+		"client_loop: send disconnect", "mux_client_" };
+	static const char *const remarks[] = { "Warning: Permanently added",
+		"Pseudo-terminal will not be allocated" };
+	size_t length = strlen(line);
+
+	for (size_t i = 0; i < sizeof remarks / sizeof remarks[0]; i++)
+		if (strncmp(line, remarks[i], strlen(remarks[i])) == 0)
+			return REMARK;
+	for (size_t i = 0; i < sizeof echoes / sizeof echoes[0]; i++)
+		if (strstr(line, echoes[i]) != NULL)
+			return ECHO;
+	/* srun: "srun: error: NODE: task 0: Killed" */
+	if (strncmp(line, "srun: error: ", 13) == 0 && strstr(line, ": task") != NULL)
+		return ECHO;
+	/* ssh, when the command at the other end has ended */
+	if (strncmp(line, "Connection to ", 14) == 0 && length > 8 &&
+	    strcmp(line + length - 8, " closed.") == 0)
+		return ECHO;
+	return strncmp(line, "espalier", 8) == 0 && strstr(line, "error: ") != NULL ? OWN : OTHER;
+}
+
+/* The last of the lines that explain most. */
+static void
+keep_reason(struct espl__ragent *agent, const char *said)
+{
+	int weight = weigh_line(said + 2);
+
+	if (weight < agent->reason_weight)
+		return;
+	agent->reason_weight = weight;
+	(void)snprintf(agent->reason, sizeof agent->reason, "%s", said);
 }
 
 /* A command that is tried again may fail with the same words many times: they are printed once.
@@ -340,11 +374,11 @@ log_line(struct espl__ragent *agent, const char *line, int length)
 	char said[sizeof agent->last_line];
 
 	(void)snprintf(said, sizeof said, ": %.*s", length, line);
-	if (strcmp(said, agent->last_line) == 0 ||
-	    (tells_end(said + 2) && agent->last_line[0] != '\0'))
+	keep_reason(agent, said);
+	if (strcmp(said, agent->last_line) == 0)
 		return;
 	memcpy(agent->last_line, said, sizeof said);
-	if (tells_end(said + 2)) /* the end of the agent is reported with it */
+	if (weigh_line(said + 2) == ECHO) /* the end of the agent is reported with its reason */
 		return;
 	espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id, length, line);
 }
@@ -416,11 +450,10 @@ agent_exit(uv_process_t *process, int64_t status, int number)
 	    (agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
 		if (number != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-			    "espalier-agent was killed by signal %d%s", number, agent->last_line);
+			    "espalier-agent was killed by signal %d%s", number, agent->reason);
 		else if (agent->why[0] == '\0' || status != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-			    "espalier-agent exited with status %d%s", (int)status,
-			    agent->last_line);
+			    "espalier-agent exited with status %d%s", (int)status, agent->reason);
 	}
 	if (agent->state < ESPL__AGENT_CLOSING) {
 		agent->state = ESPL__AGENT_CLOSING;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/hash.h"
 #include "base/mem.h"
 #include "plugin/instance.h"
 #include "plugin/registry.h"
@@ -161,6 +162,20 @@ service(void *ctx, struct espl__instance *instance, const char *id)
 	return NULL;
 }
 
+/* Notes go into the journal: those that repeat, or alternate, would make it grow without end. */
+static int
+is_new_note(struct espl__real *real, const char *text)
+{
+	const uint32_t most = sizeof real->notes / sizeof real->notes[0];
+	uint64_t digest = espl__digest(0, text, strlen(text));
+
+	for (uint32_t i = 0; i < real->note_count && i < most; i++)
+		if (real->notes[i] == digest)
+			return 0;
+	real->notes[real->note_count++ % most] = digest;
+	return 1;
+}
+
 static void
 note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id, const char *text)
 {
@@ -169,8 +184,9 @@ note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id
 
 	(void)about;
 	(void)id;
-	espl__real_event(real, ESPL__EV_NOTE)->as.text =
-	    espl__arena_strdup(espl__real_arena(real), said);
+	if (is_new_note(real, said))
+		espl__real_event(real, ESPL__EV_NOTE)->as.text =
+		    espl__arena_strdup(espl__real_arena(real), said);
 	free(said);
 }
 

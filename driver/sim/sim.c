@@ -354,11 +354,11 @@ sim_stop(struct espl__world *world)
 }
 
 static void
-sim_close(struct espl__world *world, int at_once)
+sim_close(struct espl__world *world, int at_once, struct espl__buf *left)
 {
 	struct espl__sim *sim = (struct espl__sim *)world;
 
-	(void)at_once; /* nothing of it is outside this process */
+	(void)at_once, (void)left; /* nothing of it is outside this process */
 	clear_round(sim);
 	espl__arena_free(&sim->round);
 	espl__sim_gangs_free(sim);
@@ -411,7 +411,7 @@ static espl_status
 finish_making(struct espl__sim *sim, espl_status status, struct espl__world **world)
 {
 	if (status != ESPL_OK)
-		sim_close(&sim->head, 1);
+		sim_close(&sim->head, 1, NULL);
 	else
 		*world = &sim->head;
 	return status;

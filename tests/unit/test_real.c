@@ -116,6 +116,8 @@ Test(real, what_ignores_every_signal_is_gone_after_the_second_interrupt)
 	    "gpus_max = 1;", ONE(5));
 	b.on_report = kill_at_once;
 	cr_assert_eq(drive(&b, 0), ESPL_E_LIMIT);
+	cr_assert_str_eq(b.diag.text,
+	    "interrupted for the second time; everything was killed at once");
 	cr_assert_neq(b.diag.hint[0], '\0');
 	finish(&b);
 }
