@@ -3,7 +3,45 @@
 #include "cli/run_observers.h"
 
 #include "base/log.h"
+#include "base/text.h"
+#include "base/tick.h"
 #include "plugin/instance.h"
+
+/* An interrupted run that has not ended after this long says what it waits for, and again. */
+#define WAITS_AFTER (5 * ESPL_SECOND)
+#define WAITS_EVERY (30 * ESPL_SECOND)
+
+static void
+on_log(void *ctx, espl_level level, const char *text)
+{
+	espl__fold_line(ctx, espl__tick(), level, text);
+}
+
+/* The run is stopping, and has not ended at once: what it waits for, and what ends that. */
+static void
+report_waits(struct espl__show *show, const struct espl__exec *exec)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	int64_t now = espl__tick();
+	char span[32];
+
+	if (show->stopping_at == 0) {
+		show->stopping_at = now;
+		show->waits_at = now + WAITS_AFTER;
+	}
+	if (now < show->waits_at || espl__exec_view(exec).ended)
+		return;
+	show->waits_at = now + WAITS_EVERY;
+	if (espl__exec_waits(exec, &text))
+		espl__print(&text, " (what runs there ends when it has had no driver for %s)",
+		    espl__format_short(show->linger, span));
+	espl__log(ESPL_INFO,
+	    "stopping since %s: waiting for %s; interrupt again to stop at once, which loses what "
+	    "was trained since the last checkpoints",
+	    espl__format_short((now - show->stopping_at) / ESPL_SECOND * ESPL_SECOND, span),
+	    espl__buf_text(&text));
+	espl__buf_free(&text);
+}
 
 static void
 on_tick(void *ctx, struct espl__exec *exec)
@@ -17,6 +55,9 @@ on_tick(void *ctx, struct espl__exec *exec)
 		    show->warned == 1 ? "stopping cleanly; interrupt again to stop at once"
 				      : "stopping at once");
 	}
+	if (show->warned > 0)
+		report_waits(show, exec);
+	espl__fold_tick(show->fold, espl__tick());
 	if (show->results != NULL)
 		espl__results_tick(show->results, exec);
 	if (show->live != NULL)
@@ -98,6 +139,11 @@ espl__show_begin(struct espl__show *show, const struct espl__inputs *s, enum esp
 		show->live = espl__live_new(&show->view);
 	else if (as == ESPL__SHOW_PROGRESS)
 		show->lines = espl__lines_new(&show->view, stdout);
+	show->linger = s->config->linger;
+	show->fold = show->live != NULL && espl__live_shows_log(show->live)
+	    ? espl__fold_new(espl__live_log, show->live)
+	    : espl__fold_new(NULL, NULL);
+	espl__log_to(on_log, show->fold, ESPL_INFO);
 	if (drive->resume) /* plugins have said before what they say in a replay */
 		espl__instance_log_from(ESPL_WARN);
 	hook_observers(show, drive);
@@ -117,6 +163,9 @@ espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary
 		espl__totals_set(&show->view.totals.text, why);
 	}
 	espl__results_close(show->results, &show->view.totals);
+	espl__log_to(NULL, NULL, ESPL_INFO);
+	espl__fold_free(show->fold, espl__tick());
+	show->fold = NULL;
 	espl__live_free(show->live);
 	espl__lines_free(show->lines);
 	espl__events_free(show->events);

@@ -3,6 +3,7 @@
 #ifndef ESPL__RUN_OBSERVERS_H
 #define ESPL__RUN_OBSERVERS_H
 #include "cli/inputs.h"
+#include "report/fold.h"
 #include "report/view.h"
 #include "report/results.h"
 #include "run/drive.h"
@@ -14,8 +15,12 @@ struct espl__show {
 	struct espl__live *live;       /* one of these three, or none */
 	struct espl__lines *lines;
 	struct espl__events *events;
+	struct espl__fold *fold; /* the log passes through it */
 	const volatile int *interrupt;
-	int warned; /* that the run is being interrupted */
+	int warned;          /* that the run is being interrupted */
+	int64_t stopping_at; /* tick since which it is; 0: it is not */
+	int64_t waits_at;    /* tick at which to say what it still waits for */
+	espl_span linger;    /* of what runs on nodes that are out of reach */
 };
 /* dir NULL: nothing is kept.  Hooks the observers and callbacks into *drive. */
 void espl__show_begin(struct espl__show *, const struct espl__inputs *, enum espl__show_as,

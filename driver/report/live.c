@@ -28,7 +28,7 @@ struct espl__live {
 	uint16_t *above;
 	uint32_t above_count, above_cap;
 	int64_t drawn;
-	int owns_log;
+	int shows_log;
 	pthread_mutex_t lock; /* of `log`: lines may come from any thread */
 	struct espl__buf log;
 };
@@ -42,11 +42,12 @@ espl__live_possible(void)
 	    strcmp(term, "dumb") != 0;
 }
 
-static void
-take_log(void *ctx, espl_level level, const char *text)
+void
+espl__live_log(void *ctx, espl_level level, const char *text)
 {
 	struct espl__live *live = ctx;
 
+	ESPL__CHECK(live, LIVE);
 	(void)pthread_mutex_lock(&live->lock);
 	espl__print(&live->log, "%s",
 	    level >= ESPL_ERROR       ? "error: "
@@ -69,11 +70,15 @@ espl__live_new(struct espl__view *view)
 	live->style.color = plain == NULL || plain[0] == '\0';
 	live->style.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	(void)pthread_mutex_init(&live->lock, NULL);
-	if (isatty(STDERR_FILENO)) {
-		live->owns_log = 1;
-		espl__log_to(take_log, live, ESPL_INFO);
-	}
+	live->shows_log = isatty(STDERR_FILENO);
 	return live;
+}
+
+int
+espl__live_shows_log(const struct espl__live *live)
+{
+	ESPL__CHECK(live, LIVE);
+	return live->shows_log;
 }
 
 /* Writes all of it; another process may have made the terminal non-blocking. */
@@ -233,8 +238,6 @@ espl__live_free(struct espl__live *live)
 
 	if (live == NULL)
 		return;
-	if (live->owns_log)
-		espl__log_to(NULL, NULL, ESPL_INFO);
 	measure_terminal(live);
 	espl__buf_clear(&live->out);
 	rows = go_up(live);

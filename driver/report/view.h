@@ -93,10 +93,13 @@ uint32_t espl__frame_draw(const struct espl__view *, const struct espl__frame_st
 struct espl__live;
 /* Is there a terminal to draw on: standard output is one, and TERM is not "dumb" or empty. */
 int espl__live_possible(void);
-struct espl__live *espl__live_new(struct espl__view *); /* takes the log if stderr is a terminal */
+struct espl__live *espl__live_new(struct espl__view *);
+/* A log line, which it shows above the frame; the context is the espl__live. */
+void espl__live_log(void *live, espl_level, const char *text);
+int espl__live_shows_log(const struct espl__live *); /* standard error is a terminal */
 /* Draws when the last frame is older than 100 ms. */
 void espl__live_tick(struct espl__live *, const struct espl__exec *);
-void espl__live_free(struct espl__live *); /* wipes the frame, gives the log back */
+void espl__live_free(struct espl__live *); /* wipes the frame */
 
 /* ---- lines.c --------------------------------------------------------------------------------- */
 
