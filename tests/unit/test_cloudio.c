@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "config/tree.h"
 #include "real/cloudio.h"
@@ -28,7 +29,8 @@ struct seen {
 	unsigned timer_count, http_count, child_count;
 	char lines[256]; /* that were handed over, each in brackets */
 	unsigned line_count, stop_at;
-	struct espl__cloudio *io; /* closed at line number stop_at */
+	struct espl__cloudio *io;    /* closed at line number stop_at */
+	const struct espl_io *again; /* each timer asks for the next one */
 };
 
 static void
@@ -71,6 +73,8 @@ saw_timer(void *self, uint64_t cookie)
 	struct seen *seen = self;
 
 	seen->timers[seen->timer_count++ % 8] = cookie;
+	if (seen->again != NULL)
+		cr_assert_eq(seen->again->timer(seen->again, 0, cookie), ESPL_OK);
 }
 
 static const struct espl_cloud_ops ops = { ESPL_TABLE(struct espl_cloud_ops), .on_http = saw_http,
@@ -118,6 +122,7 @@ begin(struct bench *b, const char *group)
 	b->options[1].source = ESPL_FILE;
 	b->options[1].as.s = "s3cret";
 	b->instance.magic = ESPL__INSTANCE_MAGIC;
+	(void)snprintf(b->instance.who, sizeof b->instance.who, "cloud 'test'");
 	espl__cloudio_bind(b->io, &b->instance);
 }
 
@@ -553,4 +558,44 @@ Test(cloudio, a_request_is_whole_before_its_command_starts, .timeout = 60)
 	cr_assert_gt(read(fds[0], got, sizeof got - 1), 0);
 	cr_assert_eq(atoi(got), SIZE, "it read %s", got);
 	(void)close(fds[0]);
+}
+
+static unsigned hasty_lines;
+
+static void
+count_hasty(void *ctx, espl_level level, const char *text)
+{
+	(void)ctx;
+	hasty_lines += level == ESPL_WARN && strstr(text, "cloud 'test'") != NULL &&
+	    strstr(text, "nanoseconds") != NULL;
+}
+
+/* A plugin that asks to be called at once whenever it is called does not keep the processor busy;
+ * many that are asked for together are no such thing. */
+Test(cloudio, timers_without_end)
+{
+	struct bench b;
+
+	begin(&b, "");
+	espl__log_to(count_hasty, NULL, ESPL_INFO);
+	for (int i = 0; i < 5000; i++)
+		cr_assert_eq(b.use->timer(b.use, 0, 1), ESPL_OK);
+	while (b.seen.timer_count < 5000)
+		uv_run(&b.loop, UV_RUN_ONCE);
+	cr_assert_eq(hasty_lines, 0);
+	b.seen.timer_count = 0;
+	b.seen.again = b.use;
+	cr_assert_eq(b.use->timer(b.use, 0, 2), ESPL_OK);
+	for (int i = 0; i < 20000; i++)
+		uv_run(&b.loop, UV_RUN_NOWAIT);
+	cr_assert(b.seen.timer_count >= 1000 && b.seen.timer_count < 5000, "%u",
+	    b.seen.timer_count);
+	cr_assert_eq(hasty_lines, 1);
+	b.use->cancel(b.use, 2);
+	cr_assert_eq(b.use->timer(b.use, -1, 3), ESPL_E_REJECTED);
+	cr_assert_eq(b.use->timer(b.use, INT64_MIN, 3), ESPL_E_REJECTED);
+	cr_assert_eq(hasty_lines, 2);
+	cr_assert_eq(b.use->timer(b.use, INT64_MAX, 3), ESPL_OK);
+	espl__log_to(NULL, NULL, ESPL_INFO);
+	finish(&b);
 }
