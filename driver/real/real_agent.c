@@ -325,7 +325,7 @@ note_reach(struct espl__ragent *agent, const char *line, size_t length)
 
 /* How well a line explains that the agent has ended: what our own programs say, then what others
  * say, then what only passes on that something has ended. */
-enum { REMARK = 1, ECHO, OTHER, OWN };
+enum { LINE_REMARK = 1, LINE_ECHO, LINE_OTHER, LINE_OWN };
 static int
 weigh_line(const char *line)
 {
@@ -340,18 +340,19 @@ weigh_line(const char *line)
 
 	for (size_t i = 0; i < sizeof remarks / sizeof remarks[0]; i++)
 		if (strncmp(line, remarks[i], strlen(remarks[i])) == 0)
-			return REMARK;
+			return LINE_REMARK;
 	for (size_t i = 0; i < sizeof echoes / sizeof echoes[0]; i++)
 		if (strstr(line, echoes[i]) != NULL)
-			return ECHO;
+			return LINE_ECHO;
 	/* srun: "srun: error: NODE: task 0: Killed" */
 	if (strncmp(line, "srun: error: ", 13) == 0 && strstr(line, ": task") != NULL)
-		return ECHO;
+		return LINE_ECHO;
 	/* ssh, when the command at the other end has ended */
 	if (strncmp(line, "Connection to ", 14) == 0 && length > 8 &&
 	    strcmp(line + length - 8, " closed.") == 0)
-		return ECHO;
-	return strncmp(line, "espalier", 8) == 0 && strstr(line, "error: ") != NULL ? OWN : OTHER;
+		return LINE_ECHO;
+	return strncmp(line, "espalier", 8) == 0 && strstr(line, "error: ") != NULL ? LINE_OWN
+										    : LINE_OTHER;
 }
 
 /* The last of the lines that explain most. */
@@ -378,7 +379,8 @@ log_line(struct espl__ragent *agent, const char *line, int length)
 	if (strcmp(said, agent->last_line) == 0)
 		return;
 	memcpy(agent->last_line, said, sizeof said);
-	if (weigh_line(said + 2) == ECHO) /* the end of the agent is reported with its reason */
+	/* The end of the agent is reported with its reason. */
+	if (weigh_line(said + 2) == LINE_ECHO)
 		return;
 	espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id, length, line);
 }
