@@ -363,6 +363,13 @@ was_useless(const struct espl__machine *n, espl_reason reason)
 		!n->proved);
 }
 
+/* Trials wait for a node like the one that was given back, because of a notice for instance. */
+static int
+is_missed(const struct espl__exec *x)
+{
+	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && x->items.count > 0;
+}
+
 void
 espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reason reason,
     const char *why)
@@ -380,7 +387,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		count_interruption(x);
 	}
 	forget_target(x, n->pub.offer);
-	if (r->closed && reason != ESPL_BY_USER && x->round.ending == 0 && is_last(x))
+	if (r->closed && (reason != ESPL_BY_USER || is_missed(x)) && x->round.ending == 0 &&
+	    is_last(x))
 		espl__exec_interrupt(x, "%s", r->reason);
 	/* The only machine to be had is one that the user holds out. */
 	if (n->drained && n->avoided && n->unfit == NULL && x->round.ending == 0) {

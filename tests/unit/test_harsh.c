@@ -280,7 +280,7 @@ allocator(struct scenario *s, int jobs)
 
 	if (!jobs && s->offers == 1 && chance(s, 40))
 		return planners[pick(s, sizeof planners / sizeof planners[0])];
-	if (!jobs && has_single_gpus(s) && chance(s, 10))
+	if (!jobs && s->offers == 1 && has_single_gpus(s) && chance(s, 10))
 		return "use = \"spottune\";";
 	return policies[pick(s, jobs ? 7 : (uint32_t)(sizeof policies / sizeof policies[0]))];
 }
