@@ -27,7 +27,8 @@
  * kept for a driver that resumes the run (agent/agent_leave.c), and the agent ends
  *
  * agent -> driver
- *   HELLO_BACK  u32 protocol, str version, u32 gpus, u32 cpus, v64 memory_bytes, u64 run token
+ *   HELLO_BACK  u32 protocol, str version, u32 gpus, u32 cpus, v64 memory_bytes, u64 run token,
+ *            u64 seconds since 1970 (may be missing)
  *            the token is the one in RUN/token; 0: there is none: the node is private, it works
  *            in a directory of its own, and what is to outlive it is sent to the driver
  *   PORT     v64 gang, u32 port

@@ -92,6 +92,14 @@ espl__cluster_cloud(struct espl__exec *x, const struct espl__event *e, struct es
 	return ESPL_OK;
 }
 
+espl_time
+espl__cluster_failing_since(const struct espl__exec *x, uint32_t offer)
+{
+	ESPL__CHECK(x, EXEC);
+	return offer < x->cluster.record_count ? x->cluster.records[offer].failing_since
+					       : ESPL_NEVER;
+}
+
 void
 espl__cluster_paid_off(struct espl__exec *x)
 {

@@ -72,6 +72,8 @@ void espl__cluster_used(struct espl__exec *); /* a trial runs on its nodes */
 /* EV_CLOUD: the offers are known. */
 espl_status espl__cluster_cloud(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
+/* Since when leases of the offer have failed in a row; NEVER: they do not. */
+espl_time espl__cluster_failing_since(const struct espl__exec *, uint32_t offer);
 void espl__cluster_paid_off(struct espl__exec *); /* a trial saved or ended */
 /* EV_NODE_WHY: why this lease is about to end. */
 void espl__cluster_node_why(struct espl__exec *, uint64_t lease, const char *text);

@@ -44,7 +44,8 @@ espl__cluster_machine(struct espl__exec *x, uint64_t lease, const char *machine)
 		return;
 	n->machine = espl__arena_strdup(&x->fleet.arena, machine);
 	h = health_of(x, n);
-	n->avoided = h->drained || espl__health_is_avoided(h, x->now);
+	n->avoided = h->drained ||
+	    espl__health_is_avoided(h, espl__cluster_failing_since(x, n->pub.offer), x->now);
 	if (n->drained && !h->drained) { /* it was before its machine had a name */
 		espl__health_drain(&x->cluster.health,
 		    espl__health_of(&x->cluster.health, n->pub.offer, NULL, lease), 0);
@@ -100,7 +101,7 @@ espl__cluster_avoided_until(struct espl__exec *x, const struct espl__machine *n)
 
 	ESPL__CHECK(n, MACHINE);
 	h = health_of(x, n);
-	return espl__health_is_avoided(h, x->now) ? h->avoid_until : ESPL_NEVER;
+	return espl__health_is_avoided(h, ESPL_NEVER, x->now) ? h->avoid_until : ESPL_NEVER;
 }
 
 static void

@@ -138,7 +138,8 @@ uint32_t
 espl__exec_avoid(const struct espl__exec *x, uint32_t offer, const char **names, uint32_t room)
 {
 	ESPL__CHECK(x, EXEC);
-	return espl__health_avoided(&x->cluster.health, offer, x->now, names, room);
+	return espl__health_avoided(&x->cluster.health, offer,
+	    espl__cluster_failing_since(x, offer), x->now, names, room);
 }
 
 static const struct espl__machine *

@@ -94,14 +94,14 @@ espl__health_drain(struct espl__health_book *book, struct espl__health *h, int d
 }
 
 int
-espl__health_is_avoided(const struct espl__health *h, espl_time now)
+espl__health_is_avoided(const struct espl__health *h, espl_time since, espl_time now)
 {
-	return h->avoid_until != ESPL_NEVER && now < h->avoid_until;
+	return h->failures > 0 && (now < h->avoid_until || h->failed_at >= since);
 }
 
 uint32_t
-espl__health_avoided(const struct espl__health_book *book, uint32_t offer, espl_time now,
-    const char **names, uint32_t room)
+espl__health_avoided(const struct espl__health_book *book, uint32_t offer, espl_time since,
+    espl_time now, const char **names, uint32_t room)
 {
 	uint32_t count = 0;
 
@@ -109,7 +109,7 @@ espl__health_avoided(const struct espl__health_book *book, uint32_t offer, espl_
 		const struct espl__health *h = book->list[i];
 
 		if (h->offer != offer || h->machine == NULL ||
-		    (!h->drained && !espl__health_is_avoided(h, now)))
+		    (!h->drained && !espl__health_is_avoided(h, since, now)))
 			continue;
 		if (count < room)
 			names[count] = h->machine;
@@ -132,5 +132,7 @@ espl__health_failed_since(const struct espl__health_book *book, uint32_t offer, 
 const char *
 espl__health_word(const struct espl__health *h, espl_time now)
 {
-	return h->drained ? "drained" : espl__health_is_avoided(h, now) ? "avoided" : "good";
+	return h->drained                                 ? "drained"
+	    : espl__health_is_avoided(h, ESPL_NEVER, now) ? "avoided"
+							  : "good";
 }

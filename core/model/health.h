@@ -48,11 +48,13 @@ void espl__health_fails(struct espl__health *, enum espl__health_fault, const ch
 void espl__health_works(struct espl__health *, espl_time now); /* a trial reported: forgiven */
 void espl__health_forgive(struct espl__health *);              /* it may be leased at once */
 void espl__health_drain(struct espl__health_book *, struct espl__health *, int drained);
-int espl__health_is_avoided(const struct espl__health *, espl_time now);
-/* Names of the machines of this offer that are avoided now, or held out, at most `room`; returns
- * how many. */
-uint32_t espl__health_avoided(const struct espl__health_book *, uint32_t offer, espl_time now,
-    const char **names, uint32_t room);
+/* It is avoided, or failed from `since` on (NEVER: none did), when failures in a row of its offer
+ * began: a pause may end before the other machines have been tried. */
+int espl__health_is_avoided(const struct espl__health *, espl_time since, espl_time now);
+/* Names of the machines of this offer that are avoided, or held out, at most `room`; returns how
+ * many. */
+uint32_t espl__health_avoided(const struct espl__health_book *, uint32_t offer, espl_time since,
+    espl_time now, const char **names, uint32_t room);
 /* How many different machines of this offer failed from this time on. */
 uint32_t espl__health_failed_since(const struct espl__health_book *, uint32_t offer, espl_time);
 /* "good", "avoided" or "drained". */

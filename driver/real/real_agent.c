@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/log.h"
 #include "base/mem.h"
@@ -24,6 +25,7 @@
 /* a second apart; a process that waits for a dead disk does not die */
 #define KILLS_MOST 30
 #define LAST_READS 64
+#define CLOCK_OFF 60 /* seconds that a clock may be off without a word */
 #define BROKEN_LIMIT (2 * ESPL__REAL_SECOND)
 #define OUTPUT_LIMIT \
 	(200 * INT64_C(1000000)) /* after the exit: another process may hold the pipe */
@@ -125,6 +127,26 @@ espl__agent_kill(struct espl__ragent *agent)
 
 /* ---- what it says ---- */
 
+/* Nothing here depends on it, but certificates, times of files and what trials log do. */
+static void
+compare_clocks(const struct espl__ragent *agent, uint64_t theirs)
+{
+	int64_t now = (int64_t)time(NULL), off;
+	char span[32];
+
+	if (theirs == 0 || theirs > UINT32_MAX)
+		return;
+	off = (int64_t)theirs - now;
+	if (off < CLOCK_OFF && off > -CLOCK_OFF)
+		return;
+	espl__log(ESPL_WARN,
+	    "node %llu: its clock is %s %s the clock of this machine: set it, or certificates and "
+	    "times of files may be refused there",
+	    (unsigned long long)agent->lease->id,
+	    espl__format_short((off < 0 ? -off : off) * ESPL__REAL_SECOND, span),
+	    off < 0 ? "behind" : "ahead of");
+}
+
 static int
 hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 {
@@ -149,6 +171,7 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 	}
 	if (agent->state != ESPL__AGENT_HELLO)
 		return 0;
+	compare_clocks(agent, reader->at < reader->end ? espl__get_u64(reader) : 0);
 	if (seen != agent->real->token)
 		agent->real->agent_events->private(agent);
 	agent->state = ESPL__AGENT_READY;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -71,6 +72,7 @@ send_hello(struct espl__agent *a)
 	espl__put_u32(&a->outbox, cpus > 0 ? (uint32_t)cpus : 1);
 	espl__put_v64(&a->outbox, pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0);
 	espl__put_u64(&a->outbox, read_token(a));
+	espl__put_u64(&a->outbox, (uint64_t)time(NULL));
 	espl__frame_end(&a->outbox, mark);
 }
 

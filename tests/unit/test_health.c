@@ -34,8 +34,8 @@ Test(health, bad_machine_is_avoided_for_a_time_that_doubles_up_to_a_limit)
 			(pause > last && pause < 2 * last),
 		    "failure %d", i);
 		cr_expect_leq(pause, 4 * 3600 * ESPL_SECOND);
-		cr_expect(espl__health_is_avoided(h, i * MINUTE + pause - 1));
-		cr_expect_not(espl__health_is_avoided(h, i * MINUTE + pause));
+		cr_expect(espl__health_is_avoided(h, ESPL_NEVER, i * MINUTE + pause - 1));
+		cr_expect_not(espl__health_is_avoided(h, ESPL_NEVER, i * MINUTE + pause));
 		last = pause;
 	}
 	cr_expect_str_eq(h->why, "no GPU");
@@ -52,7 +52,7 @@ Test(health, machine_that_works_is_forgiven_and_keeps_its_history)
 	first = h->avoid_until - MINUTE;
 	espl__health_fails(h, ESPL__HEALTH_NODE, "its disk is full", 2 * MINUTE);
 	espl__health_works(h, 3 * MINUTE);
-	cr_expect_not(espl__health_is_avoided(h, 3 * MINUTE));
+	cr_expect_not(espl__health_is_avoided(h, ESPL_NEVER, 3 * MINUTE));
 	cr_expect_eq(h->reported_at, 3 * MINUTE);
 	cr_expect_str_eq(h->why, "its disk is full");
 	cr_expect_eq(h->failed_at, 2 * MINUTE);
@@ -71,12 +71,14 @@ Test(health, only_named_machines_of_the_offer_are_listed)
 	espl__health_fails(espl__health_of(&book, 1, "n2", 2), ESPL__HEALTH_START, "c", 0);
 	(void)espl__health_of(&book, 0, "n3", 3);
 	espl__health_fails(espl__health_of(&book, 0, "n4", 4), ESPL__HEALTH_START, "d", 0);
-	cr_expect_eq(espl__health_avoided(&book, 0, MINUTE, names, 1), 2,
+	cr_expect_eq(espl__health_avoided(&book, 0, ESPL_NEVER, MINUTE, names, 1), 2,
 	    "more than there is room");
 	cr_expect_str_eq(names[0], "n1");
 	cr_expect_null(names[1]);
-	cr_expect_eq(espl__health_avoided(&book, 0, MINUTE, names, 2), 2);
+	cr_expect_eq(espl__health_avoided(&book, 0, ESPL_NEVER, MINUTE, names, 2), 2);
 	cr_expect_str_eq(names[1], "n4");
-	cr_expect_eq(espl__health_avoided(&book, 0, 24 * 60 * MINUTE, names, 2), 0);
+	cr_expect_eq(espl__health_avoided(&book, 0, ESPL_NEVER, 24 * 60 * MINUTE, names, 2), 0);
+	cr_expect_eq(espl__health_avoided(&book, 0, 0, 24 * 60 * MINUTE, names, 2), 2,
+	    "those of failures in a row stay");
 	espl__health_free(&book);
 }

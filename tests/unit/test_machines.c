@@ -25,9 +25,11 @@ static const char *const head =
     "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = "
     "1.0; }; };\n"
     "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; provision = "
-    "\"15s\"; init = \"5s\"; } ); nodes_max = %u; };\n"
+    "\"15s\"; init = \"%s\"; } ); nodes_max = %u; };\n"
     "algorithm = { use = \"random\"; trials = %u; iterations_max = 6; };\n"
     "allocator = { use = \"%s\"; }; placer = { use = \"colocate\"; };\n";
+
+static const char *init = "5s"; /* from boot to ready */
 
 struct provider {
 	struct run run;
@@ -50,7 +52,7 @@ struct provider {
 static void
 open_provider(struct provider *p, uint32_t nodes_max, uint32_t trials, const char *allocator)
 {
-	char *text = espl__format(head, nodes_max, trials, allocator);
+	char *text = espl__format(head, init, nodes_max, trials, allocator);
 
 	memset(p, 0, sizeof *p);
 	p->machines = 3;
@@ -63,7 +65,7 @@ open_provider(struct provider *p, uint32_t nodes_max, uint32_t trials, const cha
 static void
 close_provider(struct provider *p, uint32_t nodes_max, uint32_t trials, const char *allocator)
 {
-	char *text = espl__format(head, nodes_max, trials, allocator);
+	char *text = espl__format(head, init, nodes_max, trials, allocator);
 	struct run again;
 
 	make_run(&again, text, NULL, NULL);
@@ -265,6 +267,21 @@ Test(machines, several_broken_machines_are_tried_once_each, .timeout = 60)
 	go_on(&p, UINT64_MAX);
 	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
 	for (uint32_t m = 0; m < 4; m++)
+		cr_expect_eq(p.given[m], 1);
+	close_provider(&p, 1, 12, "fair");
+}
+
+Test(machines, machines_whose_failure_takes_long_to_see_are_not_forgotten_meanwhile, .timeout = 60)
+{
+	struct provider p;
+
+	init = "20m";
+	open_provider(&p, 1, 12, "fair");
+	p.machines = 4;
+	p.bad[0] = p.bad[1] = p.bad[2] = 1;
+	go_on(&p, UINT64_MAX);
+	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
+	for (uint32_t m = 0; m < 3; m++)
 		cr_expect_eq(p.given[m], 1);
 	close_provider(&p, 1, 12, "fair");
 }
