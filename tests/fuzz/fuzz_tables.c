@@ -48,10 +48,9 @@ read_curves(const uint8_t *data, size_t size)
 		demand(diag.text[0] != '\0');
 		answer = diag.line + 1;
 	} else {
-		for (uint32_t row = 0; row < espl__curves_rows(c); row++) {
-			demand(espl__curves_last(c, row) >= 1);
+		demand(espl__curves_rows(c) > 0);
+		for (uint32_t row = 0; row < espl__curves_rows(c); row++)
 			answer = answer * 31 + espl__curves_last(c, row);
-		}
 		espl__curves_free(c);
 	}
 	espl__buf_free(&text);
