@@ -437,22 +437,6 @@ espl__nearest(const char *text, const char *const *names, size_t count)
 	return best;
 }
 
-int
-espl__text_alike(const char *a, const char *b)
-{
-	for (;;) {
-		while (*a >= '0' && *a <= '9')
-			a++;
-		while (*b >= '0' && *b <= '9')
-			b++;
-		if (*a != *b)
-			return 0;
-		if (*a++ == '\0')
-			return 1;
-		b++;
-	}
-}
-
 void
 espl__clean_text(char *text)
 {

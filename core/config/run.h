@@ -78,7 +78,10 @@ struct espl__run_config {
 	double data_gb;
 	double weight;
 	uint32_t gpus_limit; /* experiment.gpus_max; ESPL_ANY none */
-	int inner;           /* in a pool: its own allocator divides what it gets */
+	/* experiment.failures_max: of the trials that ended, 1 none; a number, UINT64_MAX none */
+	double failures_share;
+	uint64_t failures_most;
+	int inner; /* in a pool: its own allocator divides what it gets */
 	const struct espl_latency *sync;
 	const struct espl__node *first; /* experiment.first: list of groups, or NULL */
 	const char *warm_from;          /* experiment.warm_start: absolute path; NULL none */

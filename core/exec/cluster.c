@@ -114,6 +114,9 @@ espl__cluster_node_why(struct espl__exec *x, uint64_t lease, const char *text)
 	x->cluster.node_why = espl__strdup(text);
 	x->cluster.node_why_lease = lease;
 	x->cluster.node_why_at = x->now;
+	if (espl__machine_at(&x->fleet, lease) != NULL)
+		espl__machine_at(&x->fleet, lease)->last =
+		    espl__arena_strdup(&x->fleet.arena, text);
 	espl__exec_note(x, ESPL_ABOUT_NODE, lease, "node %llu: %s", (unsigned long long)lease,
 	    text);
 }

@@ -77,7 +77,9 @@ espl_time espl__cluster_failing_since(const struct espl__exec *, uint32_t offer)
 void espl__cluster_paid_off(struct espl__exec *); /* a trial saved or ended */
 /* EV_NODE_WHY: why this lease is about to end. */
 void espl__cluster_node_why(struct espl__exec *, uint64_t lease, const char *text);
-/* A gang failed at its start. If several different trials do so on one node, the node is faulty,
- * not the trials. 1: the node is now set aside. */
-int espl__cluster_blame(struct espl__exec *, const struct espl__gang *, uint64_t lease);
+/* A gang failed on this node before it reported. */
+void espl__cluster_failed_on(struct espl__exec *, const struct espl__gang *, uint64_t lease);
+/* A gang has reported for the first time: its nodes work. If several trials that failed on another
+ * node work here, that node is at fault, not the trials. 1: it is now set aside. */
+int espl__cluster_worked(struct espl__exec *, const struct espl__gang *);
 #endif

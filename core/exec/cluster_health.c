@@ -9,6 +9,9 @@
 #include "exec/cluster_health.h"
 #include "exec/effects.h"
 
+/* trials that failed on a node at their start and work elsewhere: the node is at fault */
+#define WITNESSES 3u
+
 static struct espl__health *
 health_of(struct espl__exec *x, const struct espl__machine *n)
 {
@@ -176,56 +179,94 @@ espl__cluster_is_drained(const struct espl__exec *x, const struct espl__machine 
 /* ---- nodes at fault ----------------------------------------------------------------------- */
 
 /* Gangs run on the node that have reported, or ran before the failures began and may still report;
- * and the run would end without the node, or they are of other programs. */
+ * and they are of other programs. */
 static int
-is_in_use(const struct espl__exec *x, const struct espl__machine *n, const struct espl__gang *ended)
+is_in_use(const struct espl__exec *x, const struct espl__machine *n, const struct espl__search *s)
 {
-	uint32_t others = 0;
-	int last;
-
-	for (uint32_t i = 0; i < x->fleet.live_count; i++)
-		others += x->fleet.live[i]->id != n->pub.id &&
-		    (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) == 0;
-	last = others == 0 && x->fleet.offers[n->pub.offer]->nodes_max != ESPL_ANY;
 	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
-		for (uint32_t i = 0; i < g->share.gpus && g != ended; i++)
+		for (uint32_t i = 0; i < g->share.gpus; i++)
 			if (g->slots[i].node == n->pub.id && g->state != ESPL__GANG_LEAVING &&
 			    !g->killed && (g->reported || g->id < n->failed_from) &&
-			    (last || g->trial->search != ended->trial->search ||
-				g->trial->search->jobs != NULL))
+			    (g->trial->search != s || s->jobs != NULL))
 				return 1;
 	return 0;
 }
 
-int
-espl__cluster_blame(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
+static int
+is_only_node(const struct espl__exec *x, const struct espl__machine *n)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++)
+		if (x->fleet.live[i]->id != n->pub.id &&
+		    x->fleet.live[i]->state == ESPL_NODE_READY &&
+		    (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) == 0)
+			return 0;
+	return 1;
+}
+
+void
+espl__cluster_failed_on(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, lease);
 	uint64_t trial = espl__trial_uid(g->trial);
+	uint32_t i = 0;
 
-	if (n == NULL || !n->live || x->config->asked || n->failed[0] == trial)
-		return 0;
-	if (n->proved && espl__trial_restores(g->trial) > 0)
-		/* trials run there, and this one has trained before: it is at fault */
-		return 0;
-	if (n->proved && x->config->pool && !g->trial->search->reported)
-		return 0; /* other programs run there, and this one never has */
+	ESPL__CHECK(x, EXEC);
+	if (n == NULL || !n->live)
+		return;
 	if (n->failed[0] == ESPL_NONE)
 		n->failed_from = x->gangs.next;
-	n->failed[2] = n->failed[1];
-	n->failed[1] = n->failed[0];
+	while (i + 1 < ESPL__MACHINE_FAILED && n->failed[i] != trial && n->failed[i] != ESPL_NONE)
+		i++;
+	n->elsewhere = (n->elsewhere & ~((2u << i) - 1)) | (n->elsewhere & ((1u << i) - 1)) << 1;
+	for (; i > 0; i--)
+		n->failed[i] = n->failed[i - 1];
 	n->failed[0] = trial;
-	/* where trials have run, two that alternate are at fault themselves */
-	if (n->failed[2] == ESPL_NONE || (n->proved && n->failed[2] == trial) ||
-	    (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 || is_in_use(x, n, g))
+}
+
+/* The trial failed there, and works elsewhere: is that the node's fault?  1: it is set aside. */
+static int
+witness_against(struct espl__exec *x, struct espl__machine *n, const struct espl__trial *t)
+{
+	uint32_t count = 0, known = 0;
+
+	for (uint32_t i = 0; i < ESPL__MACHINE_FAILED; i++) {
+		if (n->failed[i] == espl__trial_uid(t)) {
+			known = 1;
+			n->elsewhere |= 1u << i;
+		}
+		count += (n->elsewhere >> i) & 1;
+	}
+	if (!known || count < WITNESSES || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 ||
+	    is_only_node(x, n) || is_in_use(x, n, t->search))
 		return 0;
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
-	espl__cluster_fails(x, n, ESPL__HEALTH_TRIALS, "trials failed there at their start");
-	espl__exec_note(x, ESPL_ABOUT_NODE, lease,
-	    "node %llu is set aside: %s failed there at their start, and none succeeded in between",
-	    (unsigned long long)lease,
-	    n->failed[2] == trial ? "3 attempts of 2 trials" : "3 different trials");
+	espl__cluster_fails(x, n, ESPL__HEALTH_TRIALS, "trials that failed there work elsewhere");
+	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
+	    "node %llu is set aside: %u trials that failed there at their start work elsewhere, "
+	    "and none succeeded there in between",
+	    (unsigned long long)n->pub.id, (unsigned)count);
 	espl__cluster_show_node(x, n, "quarantined");
 	x->cluster.dirty = 1;
 	return 1;
+}
+
+int
+espl__cluster_worked(struct espl__exec *x, const struct espl__gang *g)
+{
+	int aside = 0;
+
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < g->share.gpus; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
+
+		espl__machine_forgive(n);
+		n->worked_at = x->now;
+	}
+	for (uint32_t i = 0; g->trial->failed_on != ESPL_NONE && i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+
+		if (n->failed[0] != ESPL_NONE)
+			aside |= witness_against(x, n, g->trial);
+	}
+	return aside;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "exec/items_apart.h"
 #include "exec/items_inner.h"
 #include "exec/items_lists.h"
 #include "exec/items_new.h"
@@ -48,6 +49,8 @@ espl__items_free(struct espl__exec *x)
 	free(x->items.place_list);
 	free(x->items.place_view);
 	free(x->items.pending);
+	free(x->items.avoiding);
+	free(x->items.apart);
 }
 
 /* ---- grants and places -------------------------------------------------------------------- */
@@ -157,7 +160,8 @@ espl__item_take(struct espl__exec *x, struct espl__item *item, const struct espl
 		item->tier->helped = 0;
 	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0
 	    ? ESPL_OWNER_BRACKET | item->pub.bracket
-	    : ESPL_NONE;
+	    : item->apart ? item->pub.id
+			  : ESPL_NONE;
 	espl__item_grant(x, item, g->share, g->offer);
 	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
 		item->view.flags |= ESPL_GANG_YIELDS;
@@ -237,6 +241,7 @@ espl__item_free(struct espl__exec *x, struct espl__item *item, int gone)
 	espl__item_grant(x, item, nothing, ESPL_ANY);
 	if (item->trial != NULL)
 		x->items.count--;
+	espl__item_join(x, item);
 	espl__inner_count(item, 0);
 	espl__tier_remove(item->tier, item);
 	if (item->place_changed)

@@ -72,6 +72,10 @@ struct espl__item {
 	uint8_t counted; /* in the sums of its experiment (items.c), as: */
 	uint32_t counted_least, counted_most;
 	double counted_work;
+	/* items_apart.c */
+	uint8_t avoids; /* is in exec->avoiding: placed on view.avoid only if nothing else helps, */
+	uint8_t apart;  /* is in exec->apart: it has a node of its own */
+	espl_time avoid_since, avoid_until;
 };
 
 /* An experiment of a pool whose share its own allocator divides. */
@@ -135,6 +139,8 @@ struct espl__items {
 	uint32_t pending_count, pending_cap;
 	uint32_t stamp; /* rises with every answer of allocator and placer */
 	struct espl__standing standing;
+	struct espl__item **avoiding, **apart; /* items_apart.c */
+	uint32_t avoiding_count, avoiding_cap, apart_count, apart_cap;
 };
 
 void espl__items_init(struct espl__exec *);

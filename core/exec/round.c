@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
+#include "exec/items_apart.h"
 #include "exec/items_idle.h"
 #include "exec/items_place.h"
 #include "exec/items_tiers.h"
@@ -171,6 +172,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 		status = espl__round_allocate(x, diag);
 	if (x->cluster.dirty)
 		espl__cluster_give_ups(x, !espl__searches_need_no_nodes(x));
+	espl__items_part(x);
 	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__items_place(x, diag);
 	if (status != ESPL_OK)

@@ -3,6 +3,7 @@
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
+#include "exec/items_apart.h"
 #include "exec/items_idle.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_end.h"
@@ -158,6 +159,7 @@ espl__round_timer(struct espl__exec *x)
 	next = take_earlier(next, espl__lease_retry_at(x));
 	next = take_earlier(next, espl__cluster_next(x));
 	next = take_earlier(next, espl__gangs_next(x));
+	next = take_earlier(next, espl__items_part_at(x));
 	next = take_earlier(next, espl__search_limits_at(x));
 	if (x->round.ending == 0)
 		next = take_earlier(next, espl__items_fill_at(x));

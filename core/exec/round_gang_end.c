@@ -1,21 +1,20 @@
 /* round_gang_end.c - how a gang ended, the cause, and the next state of its trial. */
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/items_new.h"
-#include "exec/items_place.h"
-#include "exec/items_tiers.h"
+#include "exec/items_apart.h"
 #include "exec/searches_decisions.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_trials.h"
 
 /* nodes lost in a row under a trial, without a checkpoint in between */
 #define LOST_MOST 5u
+/* from then on it runs alone on a node: what brings a node down would fail others with it */
+#define SUSPECT_FROM 2u
 
 /* What is needed of a gang that is gone. */
 struct ended_gang {
 	enum espl__gang_end how;
-	const char *text;
-	int hopeless; /* it would fail again */
-	int over;     /* it had reached its budget: its result is valid */
+	struct espl__failure failure; /* if it failed */
 };
 
 /* ---- what is to blame --------------------------------------------------------------------- */
@@ -30,43 +29,6 @@ node_of(const struct espl__gang *g, uint64_t lease)
 		if (g->slots[i].node != g->slots[0].node)
 			return ESPL_NONE;
 	return g->slots[0].node;
-}
-
-/* The node may be at fault, or the program, of which this search may never have seen a report. */
-static void
-blame_start(struct espl__exec *x, const struct espl__gang *g, uint64_t lease, const char *text)
-{
-	const struct espl__search *s = g->trial->search;
-	int aside;
-
-	if (!s->reported)
-		espl__search_unstarted(x, g, lease, text);
-	aside = s->ending == 0 && x->round.ending == 0 && espl__cluster_blame(x, g, lease);
-	if (aside) {
-		espl__tiers_ask(x, ESPL_WHY_NODES);
-		espl__items_ask_placer(x, ESPL_WHY_NODES);
-	} else if (s->reported) {
-		espl__search_unstarted(x, g, lease, text);
-	}
-}
-
-static void
-praise_nodes(struct espl__exec *x, const struct espl__gang *g)
-{
-	for (uint32_t i = 0; i < g->share.gpus; i++)
-		espl__machine_forgive(espl__machine_at(&x->fleet, g->slots[i].node));
-}
-
-/* The program has never worked yet: start other trials before retrying this one. */
-static void
-go_to_back(struct espl__exec *x, struct espl__trial *t)
-{
-	const struct espl__item *old = t->item;
-	double weight = old->pub.weight / t->search->config->weight;
-	uint32_t least = old->pub.gpus_min, most = old->pub.gpus_max;
-
-	espl__item_free(x, t->item, 1);
-	t->item = espl__item_new(x, t, weight, least, most);
 }
 
 /* Classifies a gang's end: faults that we found are failures of the trial, unless the node caused
@@ -96,7 +58,8 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 	if (t->search->saves && !t->search->saved &&
 	    (how == ESPL__END_UNSAVED ||
 		(how == ESPL__END_FAILED && t->item == NULL && espl__trial_unsaved(t))))
-		espl__search_stop_saving(t->search, t, how == ESPL__END_FAILED ? g->text : "");
+		espl__search_stop_saving(t->search, t,
+		    how == ESPL__END_FAILED ? g->failure.text : "");
 	if (how == ESPL__END_NO_CHECKPOINT) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 		    "its checkpoint of iteration %llu is missing or damaged; it restarts from the "
@@ -110,7 +73,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 		/* Its result is kept, but its last checkpoint failed: count that, or it would be
 		 * retried forever. */
 		if (how == ESPL__END_FAILED)
-			status = espl__search_fault(t, g->text, g->hopeless, g->over, diag);
+			status = espl__search_fault(t, &g->failure, diag);
 		if (how != ESPL__END_DONE && how != ESPL__END_FINISHED && how != ESPL__END_UNSAVED)
 			espl__trial_mark_unsaved(t);
 		espl__trial_collect_later(x, t);
@@ -119,12 +82,16 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 	if (how == ESPL__END_FINISHED)
 		return espl__trial_over(x, t, ESPL_END_ITSELF, diag);
 	if (how == ESPL__END_FAILED)
-		status = espl__search_fault(t, g->text, g->hopeless, g->over, diag);
+		status = espl__search_fault(t, &g->failure, diag);
 	if (status != ESPL_OK || t->item == NULL)
 		return status;
 	espl__trial_wait(t, 0);
+	if (t->lost >= SUSPECT_FROM)
+		espl__item_apart(t->item);
 	if (how == ESPL__END_FAILED && t->search->algorithm != NULL && !t->search->reported)
-		go_to_back(x, t);
+		espl__trial_hold(x, t); /* other configurations say more about the script */
+	else if (how == ESPL__END_FAILED)
+		espl__item_avoid(t->item, t->failed_on, t->failed_at);
 	return ESPL_OK;
 }
 
@@ -166,18 +133,23 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 		: how == ESPL__END_FAILED ? "it exited without being asked to"
 					  : "");
 	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE && lost_too_often(t)) {
+		const char *why = espl__search_loss_why(t);
+
 		free(text);
 		how = ESPL__END_FAILED;
 		text = espl__format("its node or agent was lost %u times in a row, without a "
-				    "checkpoint in between",
-		    (unsigned)t->lost);
+				    "checkpoint in between%s%s",
+		    (unsigned)t->lost, why != NULL ? "; the machine's end: " : "",
+		    why != NULL ? why : "");
 	}
-	ended = (struct ended_gang){ how, text, g->hopeless, g->over };
+	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE)
+		espl__search_lost_on(t, e->as.ended.node);
 	lease = node_of(g, e->as.ended.node);
-	if (how == ESPL__END_FAILED && !g->reported && !g->hopeless) {
-		blame_start(x, g, lease, text);
-	} else if (g->reported && how != ESPL__END_LOST) {
-		praise_nodes(x, g);
+	ended = (struct ended_gang){ how, { text, g->iteration, lease, g->hopeless, g->over } };
+	if (how == ESPL__END_FAILED) {
+		if (!g->reported && !g->hopeless)
+			espl__cluster_failed_on(x, g, lease);
+		espl__search_attempt_failed(x, g, lease, text);
 	}
 	espl__gang_free(x, g, text);
 	espl__searches_capacity(x);

@@ -9,6 +9,7 @@
 #include "exec/items_lists.h"
 #include "exec/items_place.h"
 #include "exec/searches_decisions.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
@@ -97,7 +98,7 @@ is_waiting(struct espl__exec *x, struct espl__item *item)
 	struct espl__trial *t = item->trial;
 	struct espl__gang *g = t->gang;
 
-	if (g == NULL && espl__item_is_clear(x, item)) {
+	if (g == NULL && espl__item_is_clear(x, item) && espl__search_may_start(t->search)) {
 		espl__gangs_start(x, item);
 		espl__trial_trains(t->search, t);
 	} else if (g != NULL && !espl__gang_matches(g, item) && g->iteration + 1 < t->pub.budget) {

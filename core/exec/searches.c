@@ -9,6 +9,7 @@
 #include "exec/items_tiers.h"
 #include "exec/questions.h"
 #include "exec/searches_end.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
 #include "model/earlier.h"
@@ -60,7 +61,8 @@ espl__searches_asked(struct espl__exec *x, uint64_t count)
 {
 	const struct espl__trials *trials = &x->searches.list[0]->trials;
 
-	x->searches.places = trials->running + trials->waiting + count;
+	x->searches.places =
+	    trials->running + trials->waiting - x->searches.list[0]->faults.held_count + count;
 	espl__searches_capacity(x);
 }
 
@@ -80,8 +82,10 @@ espl__searches_stale(struct espl__exec *x, int whole)
 void
 espl__searches_forgive(struct espl__exec *x)
 {
-	for (uint32_t i = 0; i < x->searches.count; i++)
+	for (uint32_t i = 0; i < x->searches.count; i++) {
 		x->searches.list[i]->failures = 0;
+		espl__search_faults_forgive(x->searches.list[i]);
+	}
 	espl__tiers_forgive(x);
 }
 
@@ -512,7 +516,7 @@ free_search(struct espl__search *s)
 	espl__trials_free(&s->trials);
 	free(s->metrics);
 	free(s->end_text);
-	free(s->alike.text);
+	espl__search_faults_free(s);
 	free(s->job_states);
 	free(s->waiters);
 	free(s->unsaved);

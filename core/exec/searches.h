@@ -26,20 +26,34 @@ struct espl__pending_compute {
 	struct espl__tier *tier;     /* the allocator of this tier did */
 };
 
-/* Gangs in a row that ended before they reported anything. */
-struct espl__unstarted {
-	uint32_t count, different; /* of them; different trials */
-	uint64_t until;            /* gangs below this number ran when the row began */
-	uint64_t trials[3];        /* NONE: unused */
-	uint64_t node;             /* of the last one */
-	uint8_t one_node;          /* all were on it */
+/* Why trials of a search failed for good, by kind, in the order of the first one. */
+struct espl__fault_kind {
+	char *sum, *text; /* what they have in common; the last of them */
+	uint64_t trials;
 };
 
-/* Trials in a row that failed at the same iteration with the same words. */
-struct espl__alike {
-	char *text;
-	uint64_t iteration, trials[3];
-	uint32_t count; /* of trials */
+#define ESPL__SCRIPT_ATTEMPTS 10u /* that fail before the script is blamed */
+/* What the failures of a search say about its script, and how many it may have. */
+struct espl__faults {
+	/* attempts that failed while no trial had reported the metric */
+	uint32_t attempts;
+	uint64_t until;      /* gangs below this number ran when the first of them failed */
+	espl_span longest;   /* that one of them took */
+	uint64_t node;       /* of the last one */
+	uint8_t one_node;    /* all were on it */
+	uint8_t unscored;    /* that a report lacks the metric was said */
+	uint8_t starts_wait; /* until one of those that run has failed, or runs for longer */
+	/* different trials in a row that failed alike at an iteration that none has passed */
+	char *alike;
+	uint64_t alike_at, alike_trials[ESPL__SCRIPT_ATTEMPTS];
+	uint32_t alike_count;
+	/* trials whose retry waits until other configurations have been tried */
+	struct espl__waiter *held;
+	uint32_t held_count, held_cap;
+	/* trials that had failed, and those that had ended, when the run was resumed last */
+	uint64_t failed_before, ended_before;
+	struct espl__fault_kind *kinds;
+	uint32_t kind_count, kind_cap;
 };
 
 #define ESPL__SEARCH_MAGIC 0x75636774u
@@ -91,10 +105,9 @@ struct espl__search {
 	uint8_t in_place; /* gangs are resized while they live */
 	/* trial.checkpoint, until the program turns out to make none */
 	uint8_t saves;
-	uint8_t saved;    /* a checkpoint of one of its trials was complete */
-	uint8_t reported; /* one of its trials reported the metric */
-	struct espl__unstarted unstarted;
-	struct espl__alike alike;
+	uint8_t saved;                /* a checkpoint of one of its trials was complete */
+	uint8_t reported;             /* one of its trials reported the metric */
+	struct espl__faults faults;   /* searches_faults.c */
 	uint32_t pauses_unsaved;      /* before any trial saved */
 	uint64_t unsaved_until;       /* gangs below this number ran at the first of them */
 	uint8_t failures;             /* of the algorithm, in a row */

@@ -4,6 +4,7 @@
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
@@ -65,7 +66,8 @@ static uint32_t
 count_startable(const struct espl__search *s)
 {
 	const struct espl__exec *x = s->exec;
-	uint64_t gpus = 0, places, active = s->trials.running + s->trials.waiting;
+	uint64_t gpus = 0, places,
+		 active = s->trials.running + s->trials.waiting - s->faults.held_count;
 	const struct espl__trial_config *c = &s->config->trial;
 
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
@@ -142,6 +144,19 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 	return status;
 }
 
+/* Retries for which the algorithm has left room: where trials have worked, all of them. */
+static void
+retry_held(struct espl__search *s)
+{
+	uint64_t active = s->trials.running + s->trials.waiting - s->faults.held_count;
+	uint32_t most;
+
+	if (s->faults.held_count == 0 || s->exec->round.ending != 0 || s->ending != 0)
+		return;
+	most = s->reported ? UINT32_MAX : count_startable(s);
+	espl__search_retry(s, most > 0 || active > 0 ? most : 1);
+}
+
 espl_status
 espl__searches_ask(struct espl__exec *x, struct espl__diag *diag)
 {
@@ -152,7 +167,10 @@ espl__searches_ask(struct espl__exec *x, struct espl__diag *diag)
 		return ESPL_OK;
 	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK; i++)
 		if (x->searches.list[i]->algorithm != NULL && x->searches.list[i]->planned &&
-		    x->searches.list[i]->come)
+		    x->searches.list[i]->come) {
 			status = search_on(x->searches.list[i], diag);
+			if (status == ESPL_OK)
+				retry_held(x->searches.list[i]);
+		}
 	return status;
 }

@@ -7,6 +7,7 @@
 #include "exec/items_new.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
@@ -285,7 +286,9 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 	int silent = t->unsaved; /* it only made its last checkpoint again */
 	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
 
-	if (t->item == NULL)
+	if (t->held)
+		espl__trial_unhold(t);
+	else if (t->item == NULL)
 		espl__clone_gone(t);
 	espl__cluster_paid_off(x);
 	espl__trial_leave(x, t);
@@ -302,7 +305,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
-		s->failed++;
+		espl__search_count_failed(s, t);
 		replace_best(x, t);
 	}
 	if (s->jobs != NULL)
@@ -341,7 +344,7 @@ espl__trial_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ve
 		}
 		return ESPL_OK;
 	}
-	if (t->item == NULL && !espl__clone_waits(t))
+	if (t->item == NULL && !espl__clone_waits(t) && !t->held)
 		return ESPL_OK;
 	if (t->gang != NULL && !awaiting && !at_boundary) {
 		t->verdict = (uint8_t)verdict; /* at its next boundary */

@@ -17,19 +17,9 @@ espl_status espl__trial_verdict(struct espl__exec *, struct espl__trial *, espl_
     int at_boundary, struct espl__diag *);
 void espl__group_show(const struct espl__search *s, const struct espl__trial_group *g, int ended);
 
-/* searches_reports.c, searches_faults.c */
+/* searches_reports.c */
 espl_status espl__search_report(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
-/* A gang ended before its first report, on this node (NONE: on several).  Where one trial after
- * the other does so, all others will. */
-void espl__search_unstarted(struct espl__exec *, const struct espl__gang *, uint64_t lease,
-    const char *text);
-/* A failure of the trial; hopeless: it is not retried; over: its result is kept. */
-espl_status espl__search_fault(struct espl__trial *, const char *text, int hopeless, int over,
-    struct espl__diag *);
-/* A gang was asked to pause and left without a checkpoint (why: "" or how it ended): will none
- * save one? */
-void espl__search_stop_saving(struct espl__search *, const struct espl__trial *, const char *why);
 
 /* searches_clones.c */
 void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);

@@ -6,6 +6,7 @@
 #include "exec/effects.h"
 #include "exec/questions.h"
 #include "exec/searches_end.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_trials.h"
 
@@ -45,6 +46,14 @@ stop_all(struct espl__search *s)
 		espl__trial_stop(x, s->waiters[i].trial);
 	}
 	s->waiter_count = 0;
+	while (s->faults.held_count > 0) {
+		struct espl__trial *t = s->faults.held[0].trial;
+
+		espl__trial_unhold(t);
+		if (cut)
+			espl__trial_cut(&s->trials, t);
+		espl__trial_stop(x, t);
+	}
 	for (uint64_t i = tier->items_from + tier->items_count; i > tier->items_from; i--) {
 		struct espl__item *item = (struct espl__item *)(uintptr_t)tier->items[i - 1];
 
@@ -189,6 +198,8 @@ espl__search_next(const struct espl__exec *x)
 
 		at = s->wake_at < at ? s->wake_at : at;
 		at = s->barrier_at < at ? s->barrier_at : at;
+		if (espl__search_starts_at(s) < at)
+			at = espl__search_starts_at(s);
 	}
 	return at;
 }

@@ -1,8 +1,25 @@
-/* searches_faults.c - trials that fail: counted, and the search ended when all others will.
+/* searches_faults.c - why an attempt failed, and what follows: the only place that decides it.
  *
- * A failure counts against trial.retries; what is certain to happen again is not retried: a report
- * without the metric, and a program that does not start at all.
+ * The cause is one of four, and is found by what the same failure does elsewhere.
+ *
+ * configuration  The trial fails in the same way twice: at the same iteration, with the same exit
+ *                status or signal and the same last words, numbers aside. It is not trained a third
+ *                time. It is recorded as failed, the algorithm is told, the search goes on.
+ * script         Nothing has ever worked: no trial has reported the metric, and ten attempts
+ *                failed; or ten different trials failed alike at one iteration that none has
+ *                passed. The search ends. While nothing has worked, a trial that failed waits
+ *                until the algorithm has no other configuration to try: ten attempts then are of
+ *                ten configurations, and a search of which half the configurations work is ended
+ *                in error once in a thousand times, in whatever order they come.
+ * node           Trials that failed there at their start work elsewhere: the node is set aside
+ *                (cluster.c). Hence a trial is retried on another node, where there is one
+ *                (items_apart.c).
+ * chance         All else: tried again, as often as trial.retries says.
+ *
+ * The loss of a node or an agent is no failure of a trial (round_gang_end.c counts them).
  */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -11,11 +28,84 @@
 #include "exec/items_lists.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_trials.h"
 
-#define ALIKE_MOST 3u /* trials that fail alike: the program is at fault */
-/* trials in a row that end before their first report: the program is at fault */
-#define UNSTARTED_MOST 3u
+#define SAME_MOST 2u /* failures in the same way: the configuration is at fault */
+#define SUM_ROOM 240u
+
+/* ---- ways to fail ------------------------------------------------------------------------- */
+
+/* A word that differs from one attempt to the next: a number, a process, an address, a time. */
+static int
+has_digit(const char *word, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (word[i] >= '0' && word[i] <= '9')
+			return 1;
+	return 0;
+}
+
+static int
+is_of_word(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	    c == '_' || (c & 0x80) != 0;
+}
+
+/* What the text of a failure has in common with others of its kind: without the rank that failed
+ * first, and with every number as '#', except the exit status or the signal. */
+static void
+sum_text(const char *text, char to[SUM_ROOM])
+{
+	size_t used = 0, size;
+	int status;
+
+	if (strncmp(text, "rank ", 5) == 0 && strchr(text, ':') != NULL)
+		text = strchr(text, ':') + 1;
+	text += strspn(text, " ");
+	status =
+	    strncmp(text, "exit status ", 12) == 0 || strncmp(text, "killed by signal ", 17) == 0;
+	for (; *text != '\0' && used + 1 < SUM_ROOM; text += size) {
+		for (size = 0; is_of_word(text[size]);)
+			size++;
+		if (size == 0 || (has_digit(text, size) && !status)) {
+			to[used++] = size == 0 ? *text : '#';
+			size += size == 0;
+			continue;
+		}
+		status &= !has_digit(text, size); /* that number has passed */
+		for (size_t i = 0; i < size && used + 1 < SUM_ROOM; i++)
+			to[used++] = text[i];
+	}
+	to[used] = '\0';
+}
+
+/* How often the trial has failed in this way, now included. */
+static uint32_t
+count_way(struct espl__trial *t, const struct espl__failure *f)
+{
+	struct espl__arena *arena = &t->search->exec->arena;
+	struct espl__way *way = t->ways;
+	char sum[SUM_ROOM];
+
+	sum_text(f->text, sum);
+	while (way != NULL && (way->iteration != f->iteration || strcmp(way->sum, sum) != 0))
+		way = way->next;
+	if (way == NULL) {
+		way = espl__arena_alloc(arena, sizeof *way);
+		way->next = t->ways;
+		way->iteration = f->iteration;
+		way->sum = espl__arena_strdup(arena, sum);
+		way->text = espl__arena_strdup(arena, f->text);
+		t->ways = way;
+	}
+	t->failed_on = f->node;
+	t->failed_at = t->search->exec->now;
+	return ++way->times;
+}
+
+/* ---- the script --------------------------------------------------------------------------- */
 
 static int
 other_nodes_work(const struct espl__exec *x, uint64_t lease)
@@ -27,112 +117,125 @@ other_nodes_work(const struct espl__exec *x, uint64_t lease)
 	return 0;
 }
 
-/* A gang that ran when the row of failures began may still report. */
+/* A gang that ran when the first attempt failed, or runs for much longer than any that failed, may
+ * still report. */
 static int
 one_may_report(const struct espl__exec *x, const struct espl__search *s,
     const struct espl__gang *ended)
 {
 	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
-		if (g != ended && g->trial->search == s && g->id < s->unstarted.until &&
-		    g->state != ESPL__GANG_LEAVING && !g->killed)
+		if (g != ended && g->trial->search == s && g->state != ESPL__GANG_LEAVING &&
+		    !g->killed &&
+		    (g->id < s->faults.until || x->now >= espl__search_proves_at(s, g)))
 			return 1;
 	return 0;
 }
 
-/* If trials end before their first report, one after the other and on any node, all others will,
- * too. Where some trial has reported, this takes as many different ones; otherwise two, one of them
- * retried. */
+/* A pool of plain jobs alone ends as a run does: what waits may be resumed. */
+static void
+blame_script(struct espl__search *s, const struct espl__trial *t, const char *text)
+{
+	struct espl__exec *x = s->exec;
+	unsigned attempts = s->faults.attempts;
+	char name[48];
+
+	if (s->jobs == NULL) {
+		espl__search_wind_up(s, ESPL__RUN_FAILED,
+		    "no trial has reported the metric, and %u attempts failed; the last was trial "
+		    "%s: %s",
+		    attempts, espl__trial_name(espl__trial_uid(t), name), text);
+	} else if (x->searches.count == 1) {
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "no job has ever reported, and %u attempts failed; the last was job %s: %s",
+		    attempts, s->jobs->list.jobs[t->pub.id].name, text);
+	} else {
+		espl__search_wind_up(s, ESPL__RUN_FAILED,
+		    "no plain job has ever reported, and %u attempts failed; the last was job %s: "
+		    "%s",
+		    attempts, s->jobs->list.jobs[t->pub.id].name, text);
+	}
+}
+
 void
-espl__search_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease,
+espl__search_attempt_failed(struct espl__exec *x, const struct espl__gang *g, uint64_t lease,
     const char *text)
 {
 	struct espl__search *s = g->trial->search;
-	struct espl__unstarted *row = &s->unstarted;
-	char name[48];
-	uint64_t trial = g->trial->pub.id;
-	int one_node =
-	    row->count == 0 || (row->one_node && row->node == lease && lease != ESPL_NONE);
-	uint32_t i = 0;
+	struct espl__faults *f = &s->faults;
+	espl_span took = x->now - g->began;
 
-	if (s->algorithm == NULL || s->ending != 0 || x->round.ending != 0 || s->config->asked ||
-	    g->trial->pub.iteration > g->trial->began)
-		return; /* the program did run for this trial */
-	if (row->count == 0)
-		*row = (struct espl__unstarted){ .until = x->gangs.next,
-			.trials = { ESPL_NONE, ESPL_NONE, ESPL_NONE } };
-	row->count++;
-	row->node = lease;
-	row->one_node = (uint8_t)one_node;
-	while (i < UNSTARTED_MOST && row->trials[i] != trial && row->trials[i] != ESPL_NONE)
-		i++;
-	if (i < UNSTARTED_MOST && row->trials[i] == ESPL_NONE) {
-		row->trials[i] = trial;
-		row->different++;
-	}
-	if (row->count < UNSTARTED_MOST || row->different < (s->reported ? UNSTARTED_MOST : 2) ||
-	    one_may_report(x, s, g))
+	ESPL__CHECK(x, EXEC);
+	if (s->reported || s->ending != 0 || x->round.ending != 0)
 		return;
-	if (row->one_node && other_nodes_work(x, lease)) {
-		/* the node may be the cause: later trials there will show */
-		row->count = row->different = 0;
-		return;
+	if (f->attempts++ == 0) {
+		f->until = x->gangs.next;
+		f->longest = 0;
+		f->one_node = 1;
+	} else if (lease != f->node) {
+		f->one_node = 0;
 	}
-	espl__search_wind_up(s, ESPL__RUN_FAILED,
-	    "%u attempts in a row ended before their first report; the last was trial %s: %s",
-	    row->count, espl__trial_name(espl__trial_uid(g->trial), name), text);
+	f->one_node &= lease != ESPL_NONE;
+	f->node = lease;
+	f->longest = took > f->longest ? took : f->longest;
+	if (f->attempts < ESPL__SCRIPT_ATTEMPTS || one_may_report(x, s, g) ||
+	    (f->one_node && other_nodes_work(x, lease)))
+		return;
+	blame_script(s, g->trial, text);
 }
 
-/* Three trials that fail at the same iteration with the same words, where no trial got beyond it:
- * so will all others. */
+static int
+was_passed(const struct espl__search *s, uint64_t iteration)
+{
+	for (uint64_t i = 0; i < s->trials.trials.count; i++)
+		if (espl__trial_at(&s->trials, i)->pub.iteration > iteration)
+			return 1;
+	return 0;
+}
+
+/* Jobs have lengths of their own, so that their iterations are not compared. */
 static void
-count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
+count_alike(struct espl__exec *x, const struct espl__trial *t, const struct espl__failure *f)
 {
 	struct espl__search *s = t->search;
-	struct espl__alike *a = &s->alike;
-	char name[48];
+	struct espl__faults *a = &s->faults;
+	char sum[SUM_ROOM], name[48];
 	uint32_t i = 0;
 
-	if (s->algorithm == NULL || s->ending != 0 || x->round.ending != 0 ||
-	    t->pub.iteration == 0 || s->config->asked)
+	if (s->jobs != NULL || !s->reported || s->ending != 0 || x->round.ending != 0 ||
+	    t->pub.iteration == 0)
 		return;
-	if (a->text == NULL || a->iteration != t->pub.iteration ||
-	    !espl__text_alike(a->text, text)) {
-		free(a->text);
-		*a = (struct espl__alike){ .text = espl__strdup(text),
-			.iteration = t->pub.iteration };
+	sum_text(f->text, sum);
+	if (a->alike == NULL || a->alike_at != t->pub.iteration || strcmp(a->alike, sum) != 0) {
+		free(a->alike);
+		a->alike = espl__strdup(sum);
+		a->alike_at = t->pub.iteration;
+		a->alike_count = 0;
 	}
-	while (i < a->count && a->trials[i] != t->pub.id)
+	while (i < a->alike_count && a->alike_trials[i] != t->pub.id)
 		i++;
-	if (i < a->count)
+	if (i < a->alike_count)
 		return;
-	a->trials[a->count++] = t->pub.id;
-	if (a->count < ALIKE_MOST)
+	a->alike_trials[a->alike_count++] = t->pub.id;
+	if (a->alike_count < ESPL__SCRIPT_ATTEMPTS)
 		return;
-	a->count = 0;
-	for (uint64_t k = 0; k < s->trials.trials.count; k++)
-		if (espl__trial_at(&s->trials, k)->pub.iteration > t->pub.iteration)
-			return;
+	a->alike_count = 0;
+	if (was_passed(s, t->pub.iteration))
+		return;
 	espl__search_wind_up(s, ESPL__RUN_FAILED,
 	    "%u trials failed in the same way after iteration %llu, and none got further; the last "
 	    "was trial %s: %s",
-	    ALIKE_MOST, (unsigned long long)t->pub.iteration,
-	    espl__trial_name(espl__trial_uid(t), name), text);
+	    ESPL__SCRIPT_ATTEMPTS, (unsigned long long)t->pub.iteration,
+	    espl__trial_name(espl__trial_uid(t), name), f->text);
 }
 
-espl_status
-espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int over,
-    struct espl__diag *diag)
-{
-	struct espl__exec *x = t->search->exec;
-	uint32_t retries = t->search->config->trial.retries;
-	espl_status status = ESPL_OK;
-	struct espl_trial room;
-	char trial[48], *name, *dir;
+/* ---- a failure ---------------------------------------------------------------------------- */
 
-	if (t->item == NULL && !espl__trial_unsaved(t))
-		return ESPL_OK; /* nothing is lost */
+static void
+keep_last(struct espl__exec *x, const struct espl__trial *t, const char *text)
+{
+	char trial[48], *name, *dir = espl__trial_dir("", espl__trial_uid(t));
+
 	free(x->searches.last_failure);
-	dir = espl__trial_dir("", espl__trial_uid(t));
 	name = t->search->jobs != NULL
 	    ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name)
 	    : espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));
@@ -141,27 +244,66 @@ espl__search_fault(struct espl__trial *t, const char *text, int hopeless, int ov
 	    : espl__format("%s: %s (see %s/log)", name, text, dir + 1);
 	free(name);
 	free(dir);
-	t->failures = hopeless && t->failures < retries ? retries + 1 : t->failures + 1;
+}
+
+espl_status
+espl__search_fault(struct espl__trial *t, const struct espl__failure *f, struct espl__diag *diag)
+{
+	struct espl__exec *x = t->search->exec;
+	uint32_t retries = t->search->config->trial.retries, attempt = t->failures + 1, same;
+	espl_status status = ESPL_OK;
+	struct espl_trial room;
+
+	if (t->item == NULL && !espl__trial_unsaved(t))
+		return ESPL_OK; /* nothing is lost */
+	keep_last(x, t, f->text);
+	same = count_way(t, f);
+	t->failures = f->hopeless || same >= SAME_MOST || attempt > retries ? retries + 1 : attempt;
 	ESPL__OBSERVE(x, failure, espl__trial_shown(t, &room));
-	if (hopeless)
+	if (f->hopeless)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-		    "failed and is not retried: %s", text);
-	else if (t->failures > retries)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-		    "failed (attempt %u of %u, giving up): %s", (unsigned)t->failures,
-		    (unsigned)retries + 1, text);
+		    "failed and is not retried: %s", f->text);
 	else
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-		    "failed (attempt %u of %u): %s", (unsigned)t->failures, (unsigned)retries + 1,
-		    text);
+		    "failed (attempt %u of %u%s): %s", (unsigned)attempt, (unsigned)retries + 1,
+		    attempt > retries       ? ", giving up"
+			: same >= SAME_MOST ? ", in the same way as before: giving up"
+					    : "",
+		    f->text);
 	if (t->item == NULL)
 		return ESPL_OK;
-	if (t->failures > retries && !over)
+	count_alike(x, t, f);
+	if (t->failures > retries && !f->over && t->item != NULL)
 		status = espl__trial_over(x, t, ESPL_END_FAILED, diag);
-	if (status == ESPL_OK)
-		count_alike(x, t, text);
 	return status;
 }
+
+/* ---- losses ------------------------------------------------------------------------------- */
+
+void
+espl__search_lost_on(struct espl__trial *t, uint64_t node)
+{
+	ESPL__ASSERT(node != ESPL_NONE);
+	t->loss_on[1] = t->loss_on[0];
+	t->loss_on[0] = node;
+}
+
+/* A machine's end may be known only some time after its trials are lost. */
+const char *
+espl__search_loss_why(const struct espl__trial *t)
+{
+	const struct espl__fleet *fleet = &t->search->exec->fleet;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct espl__machine *n = espl__machine_at(fleet, t->loss_on[i]);
+
+		if (n != NULL && n->last != NULL)
+			return n->last;
+	}
+	return NULL;
+}
+
+/* ---- programs that save nothing ----------------------------------------------------------- */
 
 /* May a gang that ran at the first such pause still save, or (asked) was it asked to pause? */
 static int

@@ -49,8 +49,10 @@ add_job(struct espl__exec *x, struct espl__search *s, uint64_t number)
 	t = espl__trial_new(&s->trials, espl__group_at(&s->trials, 0), values, NULL);
 	t->pub.budget = espl__jobs_iterations(s->jobs, number);
 	s->job_states[number].arrived = x->now;
-	s->finished = number + 1 == s->jobs->list.count;
-	if (s->job_states[number].cancelled) {
+	s->finished = number + 1 == s->jobs->list.count || s->ending != 0;
+	if (s->ending != 0)
+		espl__trial_cut(&s->trials, t);
+	if (s->job_states[number].cancelled || s->ending != 0) {
 		espl__trial_state(&s->trials, t, ESPL_TRIAL_ENDED);
 		espl__job_ended(t);
 	} else {
@@ -152,7 +154,7 @@ espl__jobs_sum(const struct espl__exec *x, struct espl__jobs_summary *to)
 			continue;
 		if (state->started != ESPL_NEVER)
 			list[queue++] = (double)(state->started - state->arrived) / 1e9;
-		if (state->ended != ESPL_NEVER)
+		if (state->ended != ESPL_NEVER && !espl__trial_at(&s->trials, i)->cut)
 			list[to->arrived + total++] = (double)(state->ended - state->arrived) / 1e9;
 		if (state->ended != ESPL_NEVER && state->ended > last)
 			last = state->ended;

@@ -6,9 +6,10 @@
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/items_new.h"
+#include "exec/items_place.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
-#include "exec/searches_end.h"
+#include "exec/searches_faults.h"
 #include "exec/searches_trials.h"
 
 static void
@@ -128,27 +129,50 @@ read_objective(const struct espl__search *s, const struct espl__event *e, double
 	return s->algorithm == NULL;
 }
 
-/* A report without the metric. */
+/* "reports no metric 'loss' (experiment.metric); it reports 'a', 'b'" */
 static void
-refuse_report(struct espl__exec *x, struct espl__gang *g, const struct espl__event *e)
+name_metrics(const struct espl__search *s, const struct espl__event *e, struct espl__buf *b)
 {
-	const struct espl__search *s = g->trial->search;
+	const struct espl__names *names = &s->exec->searches.metrics;
+
+	espl__print(b, "reports no metric '%s' (experiment.metric)", s->config->metric);
+	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
+		if (e->as.report.metrics[i].metric < names->count)
+			espl__print(b, "%s'%s'", i == 0 ? "; it reports " : ", ",
+			    names->names[e->as.report.metrics[i].metric]);
+}
+
+/* A report without the metric passes the iteration: not every epoch is validated.  But a trial that
+ * has reached its budget without ever reporting it has no result. */
+static void
+miss_metric(struct espl__exec *x, struct espl__gang *g, const struct espl__event *e)
+{
+	struct espl__trial *t = g->trial;
 	struct espl__buf b = { NULL, 0, 0 };
 	char name[48];
 
-	espl__print(&b, "trial %s reports no metric '%s' (experiment.metric)",
-	    espl__trial_name(espl__trial_uid(g->trial), name), s->config->metric);
-	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
-		if (e->as.report.metrics[i].metric < x->searches.metrics.count)
-			espl__print(&b, "%s'%s'", i == 0 ? "; it reports " : ", ",
-			    x->searches.metrics.names[e->as.report.metrics[i].metric]);
-	if (!s->reported) {
-		espl__search_wind_up(g->trial->search, ESPL__RUN_FAILED, "%s", espl__buf_text(&b));
-		x->searches.futile = !x->config->pool;
-	}
-	/* without the trial: the caller names it */
-	espl__gang_fault(x, g, strstr(espl__buf_text(&b), "reports no"), 1);
+	name_metrics(t->search, e, &b);
+	if (espl__search_unscored(t->search))
+		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "trial %s, iteration %llu: %s; a trial that never reports it fails",
+		    espl__trial_name(espl__trial_uid(t), name),
+		    (unsigned long long)e->as.report.iteration, espl__buf_text(&b));
+	if (!t->scored && e->as.report.iteration >= t->pub.budget &&
+	    t->pub.state == ESPL_TRIAL_RUNNING)
+		espl__gang_fault(x, g, espl__buf_text(&b), 1);
 	espl__buf_free(&b);
+}
+
+/* Its first report: its nodes work, and perhaps others do not. */
+static void
+prove_nodes(struct espl__exec *x, struct espl__gang *g)
+{
+	for (uint32_t i = 0; i < g->share.gpus; i++)
+		espl__lease_proved(x, espl__machine_at(&x->fleet, g->slots[i].node));
+	if (!espl__cluster_worked(x, g))
+		return;
+	espl__tiers_ask(x, ESPL_WHY_NODES);
+	espl__items_ask_placer(x, ESPL_WHY_NODES);
 }
 
 /* The trial is at an iteration boundary: apply an earlier verdict, then check the budget. */
@@ -177,6 +201,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 	uint64_t iteration = e->as.report.iteration, since;
 	espl_status status = ESPL_OK;
 	double loss, iteration_s;
+	int scored;
 
 	ESPL__CHECK(x, EXEC);
 	if (g == NULL || g->fault != NULL)
@@ -186,23 +211,28 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 	since = g->iteration;
 	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
 		return ESPL_OK; /* settled with a plain reply */
-	if (!read_objective(t->search, e, &loss)) {
-		refuse_report(x, g, e);
+	scored = read_objective(t->search, e, &loss);
+	if (!scored)
+		miss_metric(x, g, e);
+	if (g->fault != NULL)
 		return ESPL_OK;
-	}
 	iteration_s = (double)(x->now - g->last_seen) / 1e9 / (double)(iteration - since);
 	if (iteration_s > t->search->longest_s)
 		t->search->longest_s = iteration_s;
 	if (espl__gang_report(g, iteration))
-		for (uint32_t i = 0; i < g->share.gpus; i++)
-			espl__lease_proved(x, espl__machine_at(&x->fleet, g->slots[i].node));
-	t->search->reported = 1;
-	t->search->unstarted.count = 0;
+		prove_nodes(x, g);
 	espl__cluster_gpu_time(x);
 	if (t->item != NULL)
 		espl__item_progress(x, t->item, iteration);
 	t->can_save = iteration >= t->pub.iteration;
-	if (iteration > t->pub.iteration) {
+	if (scored) {
+		t->scored = 1;
+		espl__search_worked(t->search);
+	}
+	if (iteration > t->pub.iteration && !scored) {
+		t->pub.iteration = iteration;
+		report_report(x, t, e, NAN, g->share);
+	} else if (iteration > t->pub.iteration) {
 		x->searches.reports++;
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;

@@ -177,8 +177,9 @@ make_gpus(struct espl__machine *n, uint32_t count)
 void
 espl__machine_forgive(struct espl__machine *n)
 {
-	for (int i = 0; i < 3; i++)
+	for (uint32_t i = 0; i < ESPL__MACHINE_FAILED; i++)
 		n->failed[i] = ESPL_NONE;
+	n->elsewhere = 0;
 }
 
 struct espl__machine *
@@ -273,7 +274,6 @@ espl__fleet_nodes(const struct espl__fleet *f, uint32_t offer, int retiring_too)
 	for (uint32_t i = 0; i < f->live_count; i++) {
 		const struct espl__machine *node = espl__machine_at(f, f->live[i]->id);
 		if (node->stands_for == offer &&
-		    (node->pub.owner == ESPL_NONE || node->pub.owner >= ESPL_OWNER_BRACKET) &&
 		    (retiring_too ||
 			(!node->releasing && (node->pub.flags & ESPL_NODE_RETIRING) == 0)))
 			n++;

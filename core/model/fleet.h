@@ -27,6 +27,7 @@ struct espl__gpu {
 	struct espl__occupant *occupants;
 	uint32_t occupant_count, occupant_cap;
 };
+#define ESPL__MACHINE_FAILED 8u
 #define ESPL__MACHINE_MAGIC 0x6a66646fu
 struct espl__machine {
 	struct espl_node pub;
@@ -41,10 +42,13 @@ struct espl__machine {
 	uint32_t offered;    /* GPUs, when it was leased */
 	espl_time asked_at;  /* when */
 	uint32_t stands_for; /* the offer toward whose target it counts */
-	/* the last trials that failed here at their start, the newest first, each different from
-	 * the one before; none has succeeded since; then ESPL_NONE */
-	uint64_t failed[3];
+	const char *last;    /* what was said about its end; NULL: nothing */
+	/* the last trials that failed here at their start, the newest first, since one has worked
+	 * here; then ESPL_NONE; and which of them have worked elsewhere since, a bit each */
+	uint64_t failed[ESPL__MACHINE_FAILED];
+	uint32_t elsewhere;
 	uint64_t failed_from; /* the next gang's number when the first of these failed */
+	espl_time worked_at;  /* when the last gang reported from here for the first time */
 	espl_time since;      /* when it came into its state */
 	const char *unfit;    /* why it is of no use, though it is ready; NULL: it is */
 	uint8_t releasing;    /* a release was asked for */

@@ -16,6 +16,15 @@ struct espl__item;   /* exec/items.h: what the allocator sees of an active trial
 struct espl__gang;   /* exec/gangs.h: its processes */
 struct espl__search; /* exec/searches.h: the owner of the trials */
 
+/* A way in which a trial has failed (exec/searches_faults.c). */
+struct espl__way {
+	struct espl__way *next; /* the one before */
+	uint64_t iteration;     /* the last that the attempt reported */
+	uint32_t times;
+	const char *text; /* the first reason of its kind, as it was told */
+	const char *sum;  /* what it has in common with others of its kind */
+};
+
 struct espl__trial {
 	struct espl_trial pub;       /* what plugins see */
 	struct espl__item *item;     /* while it has a budget to train; else NULL */
@@ -41,9 +50,15 @@ struct espl__trial {
 	uint8_t restarts;   /* a resize in place has failed: no other is tried */
 	/* its processes are at pub.iteration: a checkpoint can be made, or is being made */
 	uint8_t can_save;
-	uint8_t itself; /* said that it is complete */
-	uint8_t cut;    /* its experiment ended before it: by a failure or a limit */
-	uint8_t finish; /* enum espl__finish, as counted */
+	uint8_t itself;         /* said that it is complete */
+	uint8_t cut;            /* its experiment ended before it: by a failure or a limit */
+	uint8_t finish;         /* enum espl__finish, as counted */
+	uint8_t scored;         /* one of its reports had the metric */
+	uint8_t held;           /* its retry waits until other configurations have been tried */
+	uint64_t failed_on;     /* node of its last failure; NONE */
+	espl_time failed_at;    /* when that was */
+	struct espl__way *ways; /* in which it has failed, the newest first */
+	uint64_t loss_on[2];    /* the last machines lost under it, the newest first; NONE */
 };
 /* What became of a trial that trains no more; 0: it trains, waits, is paused or failed. */
 enum espl__finish { ESPL__FINISH_COMPLETED = 1, ESPL__FINISH_EARLY };

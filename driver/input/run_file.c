@@ -147,6 +147,38 @@ read_first(struct espl__run_config *config, const struct espl__node *group, stru
 	return ESPL_OK;
 }
 
+/* "30%" or 0.3: a share; 30: a number. */
+static espl_status
+read_failures_max(struct espl__run_config *config, const struct espl__node *group,
+    struct espl__diag *diag)
+{
+	const struct espl__node *node = espl__node_get(group, "failures_max");
+	char *end = NULL;
+
+	config->failures_share = 1;
+	config->failures_most = UINT64_MAX;
+	if (node == NULL)
+		return ESPL_OK;
+	if (node->type == ESPL__INT && node->i >= 0) {
+		config->failures_most = (uint64_t)node->i;
+		return ESPL_OK;
+	}
+	if (node->type == ESPL__REAL)
+		config->failures_share = node->r;
+	else if (node->type == ESPL__STRING)
+		config->failures_share = strtod(node->text, &end) / 100;
+	else
+		config->failures_share = -1;
+	if (node->type == ESPL__STRING && (end == node->text || strcmp(end, "%") != 0))
+		config->failures_share = -1;
+	if (config->failures_share >= 0 && config->failures_share <= 1)
+		return ESPL_OK;
+	refuse_node(node, diag,
+	    "experiment: 'failures_max' must be a number of trials or a share of them");
+	espl__hint(diag, "for example failures_max = 20; or failures_max = \"50%%\";");
+	return ESPL_E_CONFIG;
+}
+
 static espl_status
 check_names(const struct espl__values *values, struct espl__diag *diag)
 {
@@ -170,13 +202,15 @@ no_experiment(struct espl__run_config *config)
 	config->budget = INT64_MAX;
 	config->weight = 1.0;
 	config->gpus_limit = ESPL_ANY;
+	config->failures_share = 1;
+	config->failures_most = UINT64_MAX;
 	config->sync = &nothing;
 }
 
 static espl_status
 read_experiment(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "first", "warm_start", NULL };
+	static const char *const known[] = { "first", "failures_max", "warm_start", NULL };
 	const struct espl__node *group =
 	    espl__node_get(espl__tree_root(config->tree), "experiment");
 	struct espl__values *values;
@@ -236,6 +270,8 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 		return ESPL_E_CONFIG;
 	}
 	status = read_first(config, group, diag);
+	if (status == ESPL_OK)
+		status = read_failures_max(config, group, diag);
 	return status == ESPL_OK ? espl__run_read_warm(config, group, diag) : status;
 }
 

@@ -284,11 +284,15 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
     struct espl__buf *buf)
 {
 	const struct espl__node *root = espl__tree_root(config->tree);
+	const struct espl__node *failures =
+	    espl__node_get(espl__node_get(root, "experiment"), "failures_max");
 	struct printer p = { .config = config, .map = map, .ctx = ctx, .buf = buf };
 
 	ESPL__CHECK(config, RUN_CONFIG);
 	espl__print(buf, "experiment = {\n");
 	print_values(&p, config->experiment_values, espl__node_get(root, "experiment"));
+	if (failures != NULL)
+		espl__node_print(failures, 1, buf);
 	if (config->first != NULL)
 		espl__node_print(config->first, 1, buf);
 	if (config->warm_from != NULL) {

@@ -100,6 +100,20 @@ static const struct espl_option crash_rate[] = { { .name = "probability",
 						     .type = ESPL_OPT_REAL,
 						     .flags = ESPL_OPT_REQUIRED },
 	TRIAL, TIMES("0"), FROM, TO };
+static const struct espl_option bad_configuration[] = {
+	{ .name = "share",
+	    .help = "share of the configurations that always fail",
+	    .min = "0",
+	    .max = "1",
+	    .type = ESPL_OPT_REAL,
+	    .flags = ESPL_OPT_REQUIRED },
+	ITERATION,
+	{ .name = "silent",
+	    .help = "true: they report no more, and do not end",
+	    .fallback = "false",
+	    .type = ESPL_OPT_BOOL },
+	FROM, TO
+};
 static const struct espl_option slow[] = { FACTOR, TRIAL, NODE, MACHINE, FROM, TO };
 static const struct espl_option bad_gpu[] = { FROM, TO, MACHINE, PROBABILITY,
 	{ .name = "gpu",
@@ -128,6 +142,7 @@ static const struct {
 	KIND(ESPL__FAULT_NAN, "nan", not_a_number),
 	KIND(ESPL__FAULT_HANG, "hang", strikes_once),
 	KIND(ESPL__FAULT_CRASH_RATE, "crash-rate", crash_rate),
+	KIND(ESPL__FAULT_BAD_CONFIGURATION, "bad-configuration", bad_configuration),
 	KIND(ESPL__FAULT_SLOW, "slow", slow),
 	KIND(ESPL__FAULT_BAD_CHECKPOINT, "bad-checkpoint", strikes_once),
 	KIND(ESPL__FAULT_GPU_LOST, "gpu-lost", gpu_lost),
@@ -165,7 +180,7 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 		espl__hint(diag,
 		    "the faults are node-lost, notice, at-risk, unreachable, slow-boot, "
 		    "no-capacity, boot-fails, no-notice, bad-gpu, trial-fails, trial-lost, nan, "
-		    "hang, crash-rate, slow, bad-checkpoint, gpu-lost, stop");
+		    "hang, crash-rate, bad-configuration, slow, bad-checkpoint, gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }
 
@@ -207,7 +222,9 @@ set_column(struct espl__sim_fault *fault, const char *name, const struct espl_va
 		fault->left = value->as.i == 0 ? ESPL_ANY : (uint32_t)value->as.i;
 	else if (strcmp(name, "factor") == 0)
 		fault->factor = value->as.r;
-	else if (strcmp(name, "probability") == 0)
+	else if (strcmp(name, "silent") == 0)
+		fault->silent = value->as.i != 0;
+	else if (strcmp(name, "probability") == 0 || strcmp(name, "share") == 0)
 		fault->probability = value->as.r;
 	else if (strcmp(name, "offer") == 0)
 		fault->offer = espl__strdup(value->as.s);
@@ -314,12 +331,24 @@ in_force(const struct espl__sim_fault *fault, espl_time now)
 	return fault->left > 0 && fault->from <= now && now < fault->to;
 }
 
+/* The same ones at each attempt. */
+static int
+is_bad_configuration(const struct espl__sim_fault *fault, const struct espl__sim_gang *gang)
+{
+	struct espl__rng rng;
+
+	espl__sim_stream(&rng, gang->key, ESPL__SIM_BAD, 0);
+	return espl__rng_uniform(&rng) < fault->probability;
+}
+
 static int
 crash_strikes(const struct espl__sim_fault *fault, const struct espl__sim_gang *gang,
     uint64_t iteration)
 {
 	struct espl__rng rng;
 
+	if (fault->kind == ESPL__FAULT_BAD_CONFIGURATION)
+		return is_bad_configuration(fault, gang);
 	if (fault->kind != ESPL__FAULT_CRASH_RATE)
 		return 1;
 	espl__sim_stream(&rng, gang->key, ESPL__SIM_CRASH,

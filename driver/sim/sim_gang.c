@@ -143,6 +143,16 @@ start_training(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 	wait_until(sim, gang, ESPL__SIM_TRAINING, espl__sim_after(sim, delay + gang->iteration_s));
 }
 
+static int
+is_to_hang(struct espl__sim *sim, const struct espl__sim_gang *gang, uint64_t iteration)
+{
+	const struct espl__sim_fault *bad = espl__sim_fault_gang(&sim->faults,
+	    ESPL__FAULT_BAD_CONFIGURATION, gang, iteration, sim->now);
+
+	return (bad != NULL && bad->silent) ||
+	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_HANG, gang, iteration, sim->now) != NULL;
+}
+
 /* Trains the next iteration after `delay`; or ends, if there is none. */
 static void
 next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
@@ -157,8 +167,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 		end_later(sim, gang, ESPL__END_DONE, delay);
 		return;
 	}
-	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_HANG, gang, iteration, sim->now) !=
-	    NULL) {
+	if (is_to_hang(sim, gang, iteration)) {
 		if (gang->killed) {
 			wait_until(sim, gang, ESPL__SIM_ENDING, ESPL_NEVER);
 			return;
@@ -430,6 +439,9 @@ strike_fault(struct espl__sim *sim, struct espl__sim_gang *gang)
 	    sim->now);
 	if (fault == NULL)
 		fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_CRASH_RATE, gang,
+		    gang->iteration, sim->now);
+	if (fault == NULL)
+		fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CONFIGURATION, gang,
 		    gang->iteration, sim->now);
 	if (fault == NULL)
 		return 0;

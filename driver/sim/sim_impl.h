@@ -167,6 +167,7 @@ enum espl__sim_fault_kind {
 	ESPL__FAULT_NAN,
 	ESPL__FAULT_HANG,
 	ESPL__FAULT_CRASH_RATE,
+	ESPL__FAULT_BAD_CONFIGURATION,
 	ESPL__FAULT_SLOW,
 	ESPL__FAULT_BAD_CHECKPOINT,
 	ESPL__FAULT_GPU_LOST,
@@ -182,7 +183,8 @@ struct espl__sim_fault {
 	espl_span length;                /* of a cut, or of a boot in vain; 0: as an offer has it */
 	espl_reason reason;              /* of a refusal */
 	espl_span retry_after;           /* 0: unknown */
-	uint32_t gpu, zero;              /* ESPL_ANY: all of the node */
+	uint32_t gpu;                    /* ESPL_ANY: all of the node */
+	int silent;                      /* of a bad configuration: it hangs */
 	uint64_t trial, node, iteration; /* ESPL_NONE: any */
 	double factor, probability;
 	char *offer, *metric, *machine; /* NULL: any */
@@ -288,7 +290,8 @@ enum {
 	ESPL__SIM_LOG,
 	ESPL__SIM_TAKEN,
 	ESPL__SIM_TURN,
-	ESPL__SIM_STRUCK
+	ESPL__SIM_STRUCK,
+	ESPL__SIM_BAD
 };
 void espl__sim_stream(struct espl__rng *, uint64_t key, uint32_t what, uint64_t n);
 double espl__sim_draw(const struct espl_latency *, uint64_t key, uint32_t what, uint64_t n);

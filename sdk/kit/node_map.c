@@ -1,4 +1,5 @@
 /* node_map.c - see espalier/kit/node_map.h. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
@@ -201,6 +202,14 @@ espl_node_map_undo(struct espl_node_map *map, uint32_t mark)
 	}
 }
 
+/* It failed there.  It may stay where it runs. */
+static int
+espl_node_map_avoids(const struct espl_gang *gang, const struct espl_node *node)
+{
+	return gang->size >= offsetof(struct espl_gang, avoid) + sizeof gang->avoid &&
+	    gang->slot_count == 0 && gang->avoid == node->id + 1;
+}
+
 int
 espl_node_map_admits(const struct espl_node_map *map, uint32_t i, const struct espl_gang *gang,
     uint32_t offer)
@@ -209,6 +218,7 @@ espl_node_map_admits(const struct espl_node_map *map, uint32_t i, const struct e
 
 	ESPL_ASSERT(i < map->count);
 	return entry->usable && entry->node->owner == gang->owner &&
+	    !espl_node_map_avoids(gang, entry->node) &&
 	    (gang->offer == ESPL_ANY || gang->offer == entry->node->offer) &&
 	    (offer == ESPL_ANY || offer == entry->node->offer);
 }

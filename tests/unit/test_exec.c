@@ -163,7 +163,7 @@ Test(exec, failures_are_retried_and_then_final)
 
 	cr_assert_eq(whole(&r, "", "", sha,
 			 "faults = ( { kind = \"trial-fails\"; trial = 2; iteration = 1; times = "
-			 "2; }, { kind = \"trial-fails\"; trial = 5; iteration = 1; times = 9; } "
+			 "1; }, { kind = \"trial-fails\"; trial = 5; iteration = 1; times = 9; } "
 			 ");"),
 	    ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);

@@ -41,6 +41,9 @@ struct espl_gang {
 	double move_s;  /* seconds lost by moving it (a resize in place costs less);
 			 * NaN unknown */
 	uint64_t gpu_memory_bytes; /* per GPU, 0 unknown */
+	/* not on the node before this number (its number + 1): it failed there, and may work
+	 * elsewhere; 0: on any */
+	uint64_t avoid;
 };
 struct espl_give_up {
 	uint32_t offer, nodes;
