@@ -89,7 +89,7 @@ make_run(struct run *r, const char *text, const char *faults, struct espl__obser
 static EXEC_RUN_UNUSED void
 unmake(struct run *r)
 {
-	r->world->ops->close(r->world, 0);
+	r->world->ops->close(r->world, 0, NULL);
 	espl__exec_free(r->exec);
 	espl__profile_free(r->inputs.profile);
 	espl__space_free(r->inputs.space);

@@ -93,7 +93,7 @@ make(struct run *r, const struct scene *s, uint64_t seed)
 static void
 unmake(struct run *r)
 {
-	r->world->ops->close(r->world, 0);
+	r->world->ops->close(r->world, 0, NULL);
 	espl__exec_free(r->exec);
 	espl__profile_free(r->inputs.profile);
 	espl__profile_free(r->unknown.profile);

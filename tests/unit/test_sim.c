@@ -83,7 +83,7 @@ static void
 clear(struct bench *b)
 {
 	if (b->world != NULL)
-		b->world->ops->close(b->world, 0);
+		b->world->ops->close(b->world, 0, NULL);
 	espl__profile_free(b->inputs.profile);
 	espl__space_free(b->inputs.space);
 	espl__run_free(b->inputs.config);
