@@ -190,6 +190,20 @@ espl__tier_gpus(const struct espl__tier *tier)
 	return gpus;
 }
 
+/* Do the grants in force exceed what can be leased, now that an offer pauses or is closed? */
+static int
+is_cut(const struct espl__exec *x, const struct espl__tier *tier)
+{
+	uint64_t capacity = 0;
+
+	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
+		uint32_t nodes = x->fleet.targets[o], most = espl__cluster_room(x, o);
+
+		capacity += (uint64_t)(nodes < most ? nodes : most) * x->fleet.offers[o]->gpus;
+	}
+	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && espl__tier_gpus(tier) > capacity;
+}
+
 /* Compares the GPUs of the grants in force and of the answer with those of the targets: the answer
  * is valid if it does not need more. A share may have become smaller than its grants: then the
  * grants must not grow. */
@@ -243,8 +257,9 @@ check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__read
 		limit = "experiment.gpus_max is";
 	}
 	there = capacity;
-	/* grants may exceed it already: the share became smaller, or what was idle was used */
-	if ((tier->inner != NULL || x->items.standing.started > 0) &&
+	/* grants may exceed it already: the share became smaller, what was idle was used, or the
+	 * nodes of an offer are not to be had after all */
+	if ((tier->inner != NULL || x->items.standing.started > 0 || is_cut(x, tier)) &&
 	    espl__tier_gpus(tier) > capacity)
 		capacity = espl__tier_gpus(tier);
 	return asked <= capacity
