@@ -31,6 +31,17 @@ node_of(const struct espl__gang *g, uint64_t lease)
 	return g->slots[0].node;
 }
 
+/* It says that it is complete, and none of its reports had the metric. (A killed gang may have
+ * reported it too late.) */
+static int
+is_without_result(const struct espl__gang *g, const struct espl__event *e)
+{
+	const struct espl__trial *t = g->trial;
+
+	return e->as.ended.how == ESPL__END_FINISHED && t->item != NULL && !g->killed &&
+	    !t->scored && t->unscored != NULL;
+}
+
 /* Classifies a gang's end: faults that we found are failures of the trial, unless the node caused
  * them. */
 static enum espl__gang_end
@@ -45,6 +56,8 @@ read_gang_end(const struct espl__exec *x, const struct espl__gang *g, const stru
 	if (e->as.ended.how == ESPL__END_DONE && g->trial->item != NULL &&
 	    g->state != ESPL__GANG_LEAVING && !g->killed && x->round.ending == 0)
 		return ESPL__END_FAILED; /* exited without being asked to */
+	if (is_without_result(g, e))
+		return ESPL__END_FAILED;
 	return e->as.ended.how;
 }
 
@@ -108,6 +121,20 @@ lost_too_often(struct espl__trial *t)
 	return ++t->lost > LOST_MOST;
 }
 
+/* Why the gang ended, for people; freed by the caller. */
+static char *
+end_text(const struct espl__gang *g, const struct espl__event *e, enum espl__gang_end how)
+{
+	if (how != ESPL__END_FAILED)
+		return espl__strdup(e->as.ended.text);
+	if (g->fault != NULL)
+		return espl__strdup(g->fault);
+	if (is_without_result(g, e))
+		return espl__format("it says that it is complete, and %s", g->trial->unscored);
+	return espl__strdup(
+	    e->as.ended.text[0] != '\0' ? e->as.ended.text : "it exited without being asked to");
+}
+
 espl_status
 espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
@@ -116,6 +143,7 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 	enum espl__gang_end how;
 	struct espl__trial *t;
 	uint64_t lease;
+	int hopeless;
 	espl_status status;
 	char *text;
 
@@ -128,10 +156,7 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 		how = ESPL__END_LOST; /* the change may be at fault: by checkpoint from now on */
 		t->restarts = 1;
 	}
-	text = espl__strdup(g->fault != NULL && how == ESPL__END_FAILED ? g->fault
-		: e->as.ended.text[0] != '\0'                           ? e->as.ended.text
-		: how == ESPL__END_FAILED ? "it exited without being asked to"
-					  : "");
+	text = end_text(g, e, how);
 	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE && lost_too_often(t)) {
 		const char *why = espl__search_loss_why(t);
 
@@ -145,9 +170,10 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE)
 		espl__search_lost_on(t, e->as.ended.node);
 	lease = node_of(g, e->as.ended.node);
-	ended = (struct ended_gang){ how, { text, g->iteration, lease, g->hopeless, g->over } };
+	hopeless = g->hopeless || is_without_result(g, e); /* which it would be again */
+	ended = (struct ended_gang){ how, { text, g->iteration, lease, hopeless, g->over } };
 	if (how == ESPL__END_FAILED) {
-		if (!g->reported && !g->hopeless)
+		if (!g->reported && !hopeless)
 			espl__cluster_failed_on(x, g, lease);
 		espl__search_attempt_failed(x, g, lease, text);
 	}

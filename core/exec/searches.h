@@ -26,12 +26,6 @@ struct espl__pending_compute {
 	struct espl__tier *tier;     /* the allocator of this tier did */
 };
 
-/* Why trials of a search failed for good, by kind, in the order of the first one. */
-struct espl__fault_kind {
-	char *sum, *text; /* what they have in common; the last of them */
-	uint64_t trials;
-};
-
 #define ESPL__SCRIPT_ATTEMPTS 10u /* that fail before the script is blamed */
 /* What the failures of a search say about its script, and how many it may have. */
 struct espl__faults {
@@ -52,8 +46,6 @@ struct espl__faults {
 	uint32_t held_count, held_cap;
 	/* trials that had failed, and those that had ended, when the run was resumed last */
 	uint64_t failed_before, ended_before;
-	struct espl__fault_kind *kinds;
-	uint32_t kind_count, kind_cap;
 };
 
 #define ESPL__SEARCH_MAGIC 0x75636774u

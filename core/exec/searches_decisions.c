@@ -305,7 +305,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
-		espl__search_count_failed(s, t);
+		espl__search_count_failed(s);
 		replace_best(x, t);
 	}
 	if (s->jobs != NULL)

@@ -97,7 +97,6 @@ count_way(struct espl__trial *t, const struct espl__failure *f)
 		way->next = t->ways;
 		way->iteration = f->iteration;
 		way->sum = espl__arena_strdup(arena, sum);
-		way->text = espl__arena_strdup(arena, f->text);
 		t->ways = way;
 	}
 	t->failed_on = f->node;

@@ -146,11 +146,6 @@ espl__search_faults_forgive(struct espl__search *s)
 void
 espl__search_faults_free(struct espl__search *s)
 {
-	for (uint32_t i = 0; i < s->faults.kind_count; i++) {
-		free(s->faults.kinds[i].sum);
-		free(s->faults.kinds[i].text);
-	}
-	free(s->faults.kinds);
 	free(s->faults.held);
 	free(s->faults.alike);
 }

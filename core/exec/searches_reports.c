@@ -152,6 +152,8 @@ miss_metric(struct espl__exec *x, struct espl__gang *g, const struct espl__event
 	char name[48];
 
 	name_metrics(t->search, e, &b);
+	if (t->unscored == NULL && !t->scored)
+		t->unscored = espl__arena_strdup(&x->arena, espl__buf_text(&b));
 	if (espl__search_unscored(t->search))
 		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 		    "trial %s, iteration %llu: %s; a trial that never reports it fails",

@@ -21,8 +21,7 @@ struct espl__way {
 	struct espl__way *next; /* the one before */
 	uint64_t iteration;     /* the last that the attempt reported */
 	uint32_t times;
-	const char *text; /* the first reason of its kind, as it was told */
-	const char *sum;  /* what it has in common with others of its kind */
+	const char *sum; /* the reason: what it has in common with others of its kind */
 };
 
 struct espl__trial {
@@ -55,6 +54,7 @@ struct espl__trial {
 	uint8_t finish;         /* enum espl__finish, as counted */
 	uint8_t scored;         /* one of its reports had the metric */
 	uint8_t held;           /* its retry waits until other configurations have been tried */
+	const char *unscored;   /* before that: what its first report lacks; NULL */
 	uint64_t failed_on;     /* node of its last failure; NONE */
 	espl_time failed_at;    /* when that was */
 	struct espl__way *ways; /* in which it has failed, the newest first */

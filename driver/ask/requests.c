@@ -53,6 +53,13 @@ read_count(struct espl__ask_client *client, const json_t *request, const char *n
 	return 1;
 }
 
+/* People's loops count from 0. */
+static int
+is_zero(const json_t *member)
+{
+	return json_is_integer(member) && json_integer_value(member) == 0;
+}
+
 static const char *
 run_word(const struct espl__asking *ask)
 {
@@ -303,8 +310,14 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	int64_t iteration = t != NULL ? (int64_t)t->budget : 0;
 	uint32_t count, dropped;
 
-	if (t == NULL ||
-	    read_count(client, request, "iteration", 1, ESPL__ITERATION_MOST, &iteration) < 0)
+	if (t == NULL)
+		return;
+	if (is_zero(json_object_get(request, "iteration"))) {
+		refuse_request(client,
+		    "iterations are numbered 1, 2, 3, ...: 0 is not one (pass epoch + 1)");
+		return;
+	}
+	if (read_count(client, request, "iteration", 1, ESPL__ITERATION_MOST, &iteration) < 0)
 		return;
 	if ((uint64_t)iteration <= t->iteration) {
 		if (json_is_true(json_object_get(request, "again")))

@@ -147,7 +147,10 @@ read_report(struct espl__real *real, const struct espl__rgang *gang, json_t *roo
 	report->iteration = espl__iteration_of(json_number_value(iteration));
 	if (report->iteration == 0)
 		return wrong(report,
-		    "the 'iteration' in its report is not a positive whole number");
+		    "the 'iteration' in its report is not a positive whole number%s",
+		    json_is_number(iteration) && json_number_value(iteration) == 0
+			? ": they are numbered 1, 2, 3, ... (pass epoch + 1)"
+			: "");
 	report->finished = json_is_true(json_object_get(root, "finished"));
 	if (metrics == NULL)
 		return 1;

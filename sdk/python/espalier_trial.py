@@ -304,7 +304,8 @@ def _whole(value):
     except (TypeError, ValueError, OverflowError):
         number = 0
     if number != value or number < 1:
-        raise ValueError("iterations are numbered 1, 2, 3, ...: %r is not one" % (value,))
+        hint = " (pass epoch + 1)" if value == 0 else ""
+        raise ValueError("iterations are numbered 1, 2, 3, ...: %r is not one%s" % (value, hint))
     return number
 
 
