@@ -1,5 +1,7 @@
 /* cluster_leases.c - leasing nodes up to the targets, and pausing or giving up an offer whose
  * leases fail. */
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/cluster_health.h"
@@ -111,13 +113,24 @@ pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span 
 	r->not_before = ESPL_NEVER;
 }
 
+/* The user wants another one only. */
+static int
+is_unwanted(const struct espl__exec *x, uint32_t offer)
+{
+	const char *name = x->items.top.offer_name;
+
+	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && name != NULL && name[0] != '\0' &&
+	    strcmp(name, x->fleet.offers[offer]->name) != 0;
+}
+
 /* `pausing`: those count, too. */
 static int
 offers_are_left(const struct espl__exec *x, int pausing)
 {
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
-		if ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0 ||
-		    (pausing && i < x->cluster.record_count && x->cluster.records[i].hidden))
+		if (!is_unwanted(x, i) &&
+		    ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0 ||
+			(pausing && i < x->cluster.record_count && x->cluster.records[i].hidden)))
 			return 1;
 	return 0;
 }

@@ -505,8 +505,8 @@ espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at,
 
 	if (next == NULL && !espl_follow_beside(e))
 		next = espl_follow_row(e->plan, bracket + 1, 0);
-	if (f->asks == NULL || next == NULL || next->offer != at->row->offer ||
-	    next->nodes <= at->row->nodes)
+	if (f->asks == NULL || next == NULL || at->row == &at->instead ||
+	    next->offer != at->row->offer || next->nodes <= at->row->nodes)
 		return;
 	for (i = 0; e->plan->stages[i] != at->row; i++)
 		ESPL_ASSERT(i + 1 < e->plan->stage_count);
@@ -615,6 +615,120 @@ espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
 	return status == ESPL_OK ? sink->wake_at(sink, view->now) : status;
 }
 
+/* ---- the planned offer is gone -------------------------------------------------------------- */
+
+/* GPUs of a trial on this offer, at most as many as planned if that is enough; 0: none fits. */
+static uint32_t
+espl_follow_width(const struct espl_offer *offer, const struct espl_item *item, uint32_t planned)
+{
+	uint32_t each = espl_fit(item, offer->gpus, planned > 0 ? planned : 1);
+
+	if (each == 0)
+		each = espl_least(item, offer->gpus);
+	return (uint64_t)offer->nodes_max * offer->gpus >= each ? each : 0;
+}
+
+/* The nodes that a bracket has, or may claim, of an offer that gives no more hold no trial. */
+static int
+espl_follow_is_stranded(const struct espl_follow_at *at, const struct espl_alloc_view *view,
+    const struct espl_experiment *e, uint32_t b, uint32_t offer)
+{
+	const struct espl_item *item = view->items[view->item_count - 1];
+	uint64_t owner = espl_follow_owner(e, b), nodes = espl_hold_count(view, offer, owner);
+	uint32_t i;
+
+	for (i = 0; i < at->count && at->items[i].gone; i++)
+		;
+	if (i == at->count || (view->offers[offer]->flags & ESPL_OFFER_GONE) == 0)
+		return 0;
+	if (owner != ESPL_NONE)
+		nodes += espl_hold_count(view, offer, ESPL_NONE);
+	return nodes * view->offers[offer]->gpus < (at->begun ? at->each : item->gpus_min);
+}
+
+/* The offer to go on with: one with nodes of the bracket's (*held is 1), else the first;
+ * ESPL_ANY: none. */
+static uint32_t
+espl_follow_other(const struct espl_alloc_view *view, const struct espl_experiment *e, uint32_t b,
+    uint32_t planned, int *held)
+{
+	const struct espl_item *item = view->items[view->item_count - 1];
+	uint32_t o, each, first = ESPL_ANY;
+
+	*held = 0;
+	for (o = 0; o < view->offer_count; o++) {
+		if ((view->offers[o]->flags & ESPL_OFFER_GONE) != 0 || view->offers[o]->gpus == 0)
+			continue;
+		each = espl_follow_width(view->offers[o], item, planned);
+		if (each == 0 || each > e->gpus_limit)
+			continue;
+		*held = espl_hold_count(view, o, espl_follow_owner(e, b)) > 0;
+		if (*held)
+			return o;
+		first = first == ESPL_ANY ? o : first;
+	}
+	return first;
+}
+
+/* The stage begins anew: each of its trials is granted again. */
+static void
+espl_follow_restart(struct espl_follow_at *at)
+{
+	uint32_t i;
+
+	for (i = 0; i < at->count; i++)
+		at->items[i].granted = 0;
+	at->next = at->busy = at->begun = at->ahead = 0;
+	at->ask_at = at->wait_until = at->short_since = ESPL_NEVER;
+	at->keep = ESPL_ANY;
+	at->strewn = 1;
+}
+
+/* About as many GPUs of another offer as the row has; its nodes are waited for anew. */
+static void
+espl_follow_replace(struct espl_follow_at *at, const struct espl_alloc_view *view,
+    const struct espl_plan_stage *row, uint32_t other)
+{
+	const struct espl_offer *offer = view->offers[other];
+	struct espl_plan_stage *instead = &at->instead;
+	uint64_t nodes;
+
+	*instead = *row;
+	instead->offer = other;
+	instead->max_price_hour = 0;
+	instead->gpus_per_trial =
+	    espl_follow_width(offer, view->items[view->item_count - 1], row->gpus_per_trial);
+	if (instead->gpus < instead->gpus_per_trial)
+		instead->gpus = instead->gpus_per_trial;
+	nodes = ((uint64_t)instead->gpus + offer->gpus - 1) / offer->gpus;
+	instead->nodes = (uint32_t)(nodes < offer->nodes_max ? nodes : offer->nodes_max);
+	at->row = instead;
+	at->planned = row;
+	espl_follow_restart(at);
+}
+
+/* The row of the running stage: the plan's, or another one if its offer is gone. */
+static void
+espl_follow_pick(const struct espl_follow *f, struct espl_follow_at *at,
+    const struct espl_alloc_view *view, const struct espl_experiment *e, uint32_t b)
+{
+	const struct espl_plan_stage *row = espl_follow_row(e->plan, b, at->stage);
+	uint32_t other;
+	int held;
+
+	if (at->row != &at->instead || (at->planned != row && !at->begun))
+		at->row = row;
+	if (f->stays || at->row == NULL || !at->active || view->item_count == 0 ||
+	    !espl_follow_is_stranded(at, view, e, b, at->row->offer))
+		return;
+	other = espl_follow_other(view, e, b, row->gpus_per_trial, &held);
+	/* Nodes are waited for first: it may be back soon, or there is a better plan. */
+	if (other != ESPL_ANY &&
+	    (at->begun || at->busy > 0 || held || at->row == &at->instead ||
+		at->wait_until <= view->now))
+		espl_follow_replace(at, view, row, other);
+}
+
 /* ---- all together ------------------------------------------------------------------------- */
 
 static espl_status
@@ -630,7 +744,7 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
 		struct espl_follow_at *at = &f->at[b];
 
 		if (at->count > 0)
-			at->row = espl_follow_row(e->plan, b, at->stage);
+			espl_follow_pick(f, at, view, e, b);
 		/* In sequence a bracket has ended when the next one has begun. */
 		if (!espl_follow_beside(e) && b > 0 && at->count > 0)
 			f->at[b - 1].active = 0;

@@ -274,13 +274,12 @@ allocator(struct scenario *s, int jobs)
 		"use = \"fair\"; resize = \"always\";", "use = \"milp\";", "use = \"fifo\";",
 		"use = \"milp\"; engine = \"marginal\";", "use = \"fluid\";",
 		"use = \"fluid\"; mode = \"paper\";", "use = \"fair\"; packing = 3;" };
-	/* these stay with the offer of their plan */
 	static const char *const planners[] = { "use = \"static\";", "use = \"static\"; gpus = 4;",
 		"use = \"elastic-greedy\";", "use = \"elastic-exact\";" };
 
-	if (!jobs && s->offers == 1 && chance(s, 40))
+	if (!jobs && chance(s, 40))
 		return planners[pick(s, sizeof planners / sizeof planners[0])];
-	if (!jobs && s->offers == 1 && has_single_gpus(s) && chance(s, 10))
+	if (!jobs && has_single_gpus(s) && chance(s, 10))
 		return "use = \"spottune\";";
 	return policies[pick(s, jobs ? 7 : (uint32_t)(sizeof policies / sizeof policies[0]))];
 }

@@ -241,6 +241,7 @@ planner_instance_init(struct planner_instance *self, const struct espl_host *hos
 		self->offer_name = config->values[PLANNER_OFFER].as.s;
 	self->offer = ESPL_ANY;
 	self->effort = PLANNER_EFFORT;
+	self->follow.stays = self->offer_name != NULL;
 	self->follow.model = (const struct espl_model *)host->service(host, ESPL_MODEL);
 }
 

@@ -54,6 +54,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	fixed->gpus_max = (uint32_t)config->values[STATIC_MOST].as.i;
 	if (config->values[STATIC_OFFER].source != ESPL_UNSET)
 		fixed->offer_name = config->values[STATIC_OFFER].as.s;
+	fixed->follow.stays = fixed->offer_name != NULL;
 	fixed->offer = ESPL_ANY;
 	*self = fixed;
 	return ESPL_OK;

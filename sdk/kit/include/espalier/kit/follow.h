@@ -6,15 +6,16 @@
  * ready, and nodes that the next stage does not need are released at once, the oldest first; with
  * planning.release = "idle" even within the stage, once no trial waits and the node is empty. If
  * nodes do not arrive within twice the expected time, at most ten minutes, or have been refused for
- * ten seconds, the stage begins on those that are ready and adds the others later.  A call costs
- * O(changes + nodes).
+ * ten seconds, the stage begins on those that are ready and adds the others later.  A stage whose
+ * offer is gone, and on whose nodes that are left no trial fits, goes on with another offer, on
+ * about as many GPUs.  A call costs O(changes + nodes).
  *
  * Without a plan (the algorithm declares no stages, or the length of a trial is not known) each
  * trial gets the minimum that it can run on, and the cluster is as large as there are trials.
  *
- * Use: a struct espl_follow, all zero but `model`, in the instance; call espl_follow in allocate,
- * espl_follow_free in destroy.  A planner that re-plans when a run deviates from its plan calls
- * espl_follow_strays and espl_follow_waits first, passes a better plan to the sink, and calls
+ * Use: a struct espl_follow, all zero but `model` and `stays`, in the instance; call espl_follow in
+ * allocate, espl_follow_free in destroy.  A planner that re-plans when a run deviates from its plan
+ * calls espl_follow_strays and espl_follow_waits first, passes a better plan to the sink, and calls
  * espl_follow_again instead of espl_follow.
  */
 #ifndef ESPALIER_KIT_FOLLOW_H
@@ -50,12 +51,15 @@ struct espl_follow_at {
 	espl_time wait_until;  /* for the stage's nodes; NEVER: not waiting */
 	/* since when nodes are missing that are not even on their way; NEVER: none are */
 	espl_time short_since;
+	/* while the planned offer is gone `row` points to `instead`, which stands for `planned` */
+	struct espl_plan_stage instead;
+	const struct espl_plan_stage *planned;
 };
 /* all zero to begin with */
 struct espl_follow {
 	struct espl_follow_at *at; /* [count], by bracket */
 	uint32_t count;
-	uint32_t zero;
+	uint32_t stays;                 /* 1: the user wants the planned offer, gone or not */
 	uint64_t seen;                  /* items below this id are known */
 	const struct espl_model *model; /* for acquire_ahead and espl_follow_strays; may be NULL */
 	const struct espl_plan *plan;   /* that `ends` belongs to */
