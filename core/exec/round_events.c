@@ -114,8 +114,8 @@ on_host(struct espl__exec *x, const struct espl__event *e)
 		n->host = espl__arena_strdup(&x->fleet.arena, e->as.node_why.text);
 }
 
-/* The offers are known: can a trial of this search ever run?  Where nodes are held already, by a run
- * that is resumed, offers may have been given up since. */
+/* The offers are known: can a trial of this search ever run?  Where nodes are held already, by a
+ * run that is resumed, offers may have been given up since. */
 static espl_status
 on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {

@@ -6,9 +6,9 @@
  * sum after the call has returned; it discards an answer that does not fit as a whole, and the
  * previous one stays in force.
  *
- * Grant what exists: a requested node may be refused, or wait in a queue for days.  A trial that has
- * waited for ten seconds beside idle GPUs that it could use is started on them by the host, on a
- * part of its grant, or without one on its least.  Two names of options mean the same in every
+ * Grant what exists: a requested node may be refused, or wait in a queue for days.  A trial that
+ * has waited for ten seconds beside idle GPUs that it could use is started on them by the host, on
+ * a part of its grant, or without one on its least.  Two names of options mean the same in every
  * allocator: `gpus` (an integer above 0) is the most that it grants, which the host keeps as well;
  * `offer` (a string) says that it leases one offer: others of equal shape then stand in for it.
  */
