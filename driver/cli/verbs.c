@@ -383,7 +383,10 @@ const struct espl__verb espl__verbs[] = {
 	    "validate a configuration without running it",
 	    "Reads FILE and every file it names, loads the plugins and checks their options.  Then "
 	    "starts the\n"
-	    "cloud without leasing anything; cloud ssh tries each of its hosts.\n",
+	    "cloud without leasing anything; cloud ssh tries each of its hosts.  Says what the run "
+	    "may "
+	    "cost at\n"
+	    "worst, per hour and in all.\n",
 	    check_flags, 1, 1, espl__verb_check },
 	{ "plugins", "[--json]", "list the installed plugins", "", json_flags, 0, 0,
 	    espl__verb_plugins },
