@@ -515,7 +515,8 @@ Test(alloc_fair, unreachable_node)
 	granted(kit, there, 1, 1);
 	(void)sitting(kit, 1, 0, 1);
 	espl_kit_node_flags(kit, 1, ESPL_NODE_UNREACHABLE, ESPL_NONE);
-	says(kit, espl_kit_allocate, "grant item=1 gpus=2\n");
+	says(kit, espl_kit_allocate,
+	    "grant item=1 gpus=1\n"); /* what is there, not what may come */
 	espl_kit_free(kit);
 }
 

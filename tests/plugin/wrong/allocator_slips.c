@@ -71,9 +71,12 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		grant(sink, view->items[0]->id, 1, 0);
 	else if (s->mistake == BEYOND)
 		grant(sink, view->items[view->item_count - 1]->id, view->items[0]->gpus_max, 0);
-	else if (s->mistake == WATCH) { /* 9, and 77 once a price has changed */
+	else if (s->mistake == WATCH) { /* and another mistake once a price has changed */
 		(void)sink->watch_prices(sink, 0, 1);
-		(void)sink->watch_prices(sink, (view->why & ESPL_WHY_PRICE) != 0 ? 77 : 9, 1);
+		if ((view->why & ESPL_WHY_PRICE) != 0)
+			grant(sink, 777777, 1, 0);
+		else
+			(void)sink->watch_prices(sink, 9, 1);
 	} else if (s->mistake == OWN)
 		grant(sink, view->items[0]->id, 1, 0x1u); /* reserved */
 	else if (s->mistake == ELSEWHERE) { /* takes for granted that there are two offers */
