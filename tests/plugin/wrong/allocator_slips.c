@@ -75,7 +75,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		(void)sink->watch_prices(sink, 0, 1);
 		if ((view->why & ESPL_WHY_PRICE) != 0)
 			grant(sink, 777777, 1, 0);
-		else
+		else if (view->now == 0) /* once: only so many are told */
 			(void)sink->watch_prices(sink, 9, 1);
 	} else if (s->mistake == OWN)
 		grant(sink, view->items[0]->id, 1, 0x1u); /* reserved */
