@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "exec/cluster_health.h"
 #include "exec/questions.h"
 #include "exec/searches_end.h"
@@ -146,10 +147,10 @@ static const struct espl__machine *
 find_node(const struct espl__exec *x, const char *name)
 {
 	const struct espl__machine *found = NULL;
-	size_t digits = strspn(name, "0123456789");
+	int64_t lease;
 
-	if (digits > 0 && digits < 19 && name[digits] == '\0')
-		return espl__machine_at(&x->fleet, strtoull(name, NULL, 10));
+	if (name[0] >= '0' && name[0] <= '9' && espl__parse_int(name, &lease) == 0)
+		return espl__machine_at(&x->fleet, (uint64_t)lease);
 	for (uint64_t i = 0; i < x->fleet.nodes.count; i++) { /* the newest of that name */
 		const struct espl__machine *n = espl__machine_at(&x->fleet, i);
 
