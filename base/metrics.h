@@ -24,7 +24,8 @@ int espl__metric_word(const char *text, double *number);
 int espl__metric_number(const json_t *value, double *number);
 /* A whole number from 1 to ESPL__ITERATION_MOST, or 0. */
 uint64_t espl__iteration_of(double number);
-/* What is said of them: the trial, then the limit and the first; the value and the objective. */
+/* Formats of the warnings: for the first, the trial, the limit and the first metric dropped; for
+ * the second, the value and the objective. */
 #define ESPL__METRICS_DROPPED \
 	"trial %s reports %s; dropping the rest, '%.128s' first (further ones are not mentioned)"
 #define ESPL__METRIC_TOO_GOOD \

@@ -1,4 +1,4 @@
-/* cluster_clocks.c - no lease stays for ever in a state before READY.
+/* cluster_clocks.c - limits how long a lease may stay in a state before READY.
  *
  * A cloud has shorter limits where it knows why a machine does not come; these hold whatever the
  * reason is.  A queue may be long, a machine that has been promised is not.

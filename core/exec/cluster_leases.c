@@ -241,7 +241,7 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r, 
 	free(text);
 }
 
-/* A machine has been provided; requests alone may be open for ever. */
+/* The provider has delivered a machine; a request alone may stay open without limit. */
 static int
 something_is_provided(const struct espl__exec *x)
 {
@@ -331,7 +331,7 @@ espl__lease_replaces(const struct espl__exec *x, const struct espl__machine *n)
 	return n->machine != NULL || nodes > 1;
 }
 
-/* A machine besides this one can be had, as far as is known. */
+/* As far as is known, another machine can be leased. */
 static int
 others_can_be_had(const struct espl__exec *x, const struct espl__machine *n)
 {
@@ -403,7 +403,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	if (r->closed && (reason != ESPL_BY_USER || is_missed(x)) && x->round.ending == 0 &&
 	    is_last(x))
 		espl__exec_interrupt(x, "%s", r->reason);
-	/* The only machine to be had is one that the user holds out. */
+	/* The only machine that can be leased is one that the user has drained. */
 	if (n->drained && n->avoided && n->unfit == NULL && x->round.ending == 0) {
 		count_refusal(x, n, r);
 		hide_offer(x, n->pub.offer, r);

@@ -29,7 +29,7 @@ void espl__lease_forget_retries(struct espl__exec *);
 /* The cloud has described it, again if the run was resumed: one that was given up stays so. */
 void espl__lease_offered(struct espl__exec *, uint32_t offer);
 
-/* cluster_clocks.c: no lease stays in a state before READY for ever. */
+/* cluster_clocks.c: how long a lease may stay in a state before READY. */
 espl_time espl__cluster_next(const struct espl__exec *); /* NEVER: nothing to wait for */
 /* For how long the node may stay in its state; 0: there is no limit. */
 espl_span espl__cluster_limit(const struct espl__exec *, const struct espl__machine *);

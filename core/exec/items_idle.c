@@ -18,7 +18,7 @@
 #include "exec/items_tiers.h"
 
 #define DUE_MOST 600.0 /* seconds that a plan may wait for a node, however slow its offer is */
-/* A plan that is made anew at the end of the pause takes effect before trials are helped. */
+/* If a re-plan comes at the end of the pause, it takes effect before trials are helped. */
 #define PLAN_GRACE (5 * ESPL_SECOND)
 #define HELPED_MOST 6u /* doublings of the pause, if its allocator takes back what it was given */
 
@@ -70,7 +70,7 @@ find_least(const struct espl__item *item)
 }
 
 /* The node with the most idle GPUs for it, the oldest of several; one that the provider may soon
- * take back only if there is no other. */
+ * take back only if none is safer. */
 static const struct espl__machine *
 find_node(const struct espl__exec *x, const struct espl__item *item)
 {

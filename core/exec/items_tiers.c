@@ -258,7 +258,7 @@ check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__read
 	}
 	there = capacity;
 	/* grants may exceed it already: the share became smaller, what was idle was used, or the
-	 * nodes of an offer are not to be had after all */
+	 * nodes of an offer cannot be leased after all */
 	if ((tier->inner != NULL || x->items.standing.started > 0 || is_cut(x, tier)) &&
 	    espl__tier_gpus(tier) > capacity)
 		capacity = espl__tier_gpus(tier);

@@ -4,7 +4,7 @@
  *
  * configuration  The trial fails in the same way twice: at the same iteration, with the same exit
  *                status or signal and the same last words, numbers aside. It is not trained a third
- *                time. It is recorded as failed, the algorithm is told, the search goes on.
+ *                time. It is recorded as failed, the algorithm learns it, and the search continues.
  * script         Nothing has ever worked: no trial has reported the metric, and ten attempts
  *                failed; or ten different trials failed alike at one iteration that none has
  *                passed. The search ends. While nothing has worked, a trial that failed waits
@@ -16,7 +16,7 @@
  *                (items_apart.c).
  * chance         All else: tried again, as often as trial.retries says.
  *
- * The loss of a node or an agent is no failure of a trial (round_gang_end.c counts them).
+ * The loss of a node or an agent is not a failure of a trial (round_gang_end.c counts them).
  */
 #include <math.h>
 #include <stdlib.h>
