@@ -7,7 +7,9 @@
 #include "exec/cluster_health.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
+#include "model/profile.h"
 
+#define EXPECTED_MOST 10.0 /* seconds for which policies count on a mere request */
 #define PAUSE_REFUSED (30 * ESPL_SECOND)
 #define PAUSE_FAILED (5 * ESPL_SECOND)
 #define PAUSE_MOST (600 * ESPL_SECOND)
@@ -510,6 +512,16 @@ canary_is_out(const struct espl__exec *x, uint32_t offer, const struct espl__off
 	return (x->fleet.offers[offer]->flags & ESPL_OFFER_CANARY) != 0 && !r->answered && live > 0;
 }
 
+/* When a machine that is requested now is expected, by what the cloud says of its offer; soon,
+ * since it may as well be refused, or queue for days.  A machine that boots is waited for. */
+static espl_time
+expect_ready(const struct espl__exec *x, const struct espl_offer *offer)
+{
+	double wait = espl__latency_mean(offer->provision) + espl__latency_mean(offer->init);
+
+	return x->now + (espl_span)((wait < EXPECTED_MOST ? wait : EXPECTED_MOST) * 1e9);
+}
+
 /* From this source, toward the target of `offer`. */
 static void
 lease_one(struct espl__exec *x, uint32_t offer, uint32_t source)
@@ -520,6 +532,7 @@ lease_one(struct espl__exec *x, uint32_t offer, uint32_t source)
 
 	x->cluster.leased = 1;
 	n->asked_at = x->now;
+	n->pub.ready_at = expect_ready(x, x->fleet.offers[source]);
 	n->since = x->now;
 	espl__cluster_clock(x);
 	if (source != offer) {

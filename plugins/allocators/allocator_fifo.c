@@ -143,7 +143,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	status = pool_aim(view, sink, fifo->offer, limit, &aimed, error);
 	if (status != ESPL_OK)
 		return status;
-	total = pool_total(view, aimed);
+	total = pool_total(view, fifo->offer, aimed);
 	if (espl_roster_used(&fifo->roster) > total) {
 		status = preempt_latest(fifo, view, sink, total);
 		(void)sink->wake_at(sink, view->now); /* no item is granted twice in one answer */

@@ -332,7 +332,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	full = view->now >= greedy->next || (greedy->events && (view->why & changes) != 0);
 	if (view->now >= greedy->next)
 		greedy->next = (view->now / greedy->period + 1) * greedy->period;
-	status = decide_grants(greedy, view, pool_total(view, aimed), full);
+	status = decide_grants(greedy, view, pool_total(view, greedy->offer, aimed), full);
 	if (status == ESPL_OK)
 		status = report_grants(greedy, sink);
 	if (status == ESPL_OK && greedy->roster.granted > 0)

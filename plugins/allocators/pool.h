@@ -51,19 +51,6 @@ struct pool_wish {
 	uint32_t offer_option, gpus_max, gpus_option;
 };
 
-/* The cloud sells it no longer, and no node of it is left: another one may be chosen. */
-static inline int
-pool_offer_gone(const struct espl_alloc_view *view, uint32_t offer)
-{
-	uint32_t i;
-
-	ESPL_ASSERT(offer < view->offer_count);
-	for (i = 0; i < view->node_count; i++)
-		if (view->nodes[i]->offer == offer)
-			return 0;
-	return (view->offers[offer]->flags & ESPL_OFFER_GONE) != 0;
-}
-
 /* How every call begins: the offer is chosen (*offer; ESPL_ANY before), the roster follows the
  * view, and *limit is what may be held.  0: there is nothing to decide, or *status says what is
  * wrong. */
@@ -72,7 +59,7 @@ pool_begin(const struct espl_alloc_view *view, const struct pool_wish *wish, uin
     struct espl_roster *roster, uint64_t *limit, espl_status *status, struct espl_error *error)
 {
 	*status = ESPL_OK;
-	if (*offer != ESPL_ANY && pool_offer_gone(view, *offer))
+	if (*offer != ESPL_ANY && espl_offer_is_lost(view, *offer))
 		*offer = ESPL_ANY;
 	if (*offer == ESPL_ANY)
 		*status = espl_choose_offer(view->offers, view->offer_count, wish->offer_name,
@@ -103,8 +90,19 @@ pool_useful(const struct espl_roster *roster, uint64_t limit)
 	return use < limit ? use : limit;
 }
 
-/* GPUs of nodes that exist: of the ready ones, and of those that are starting.  A node that was
- * only requested may be refused, or wait for days: nothing can be planned with it. */
+/* A node is late when it has not come this long after it was expected. */
+#define POOL_LATE (2 * ESPL_SECOND)
+
+/* Requested, and neither here nor on its way when it was expected: it may be refused, or queue for
+ * days, and nothing can be planned with it. */
+static inline int
+pool_is_late(const struct espl_alloc_view *view, const struct espl_node *node)
+{
+	return node->state == ESPL_NODE_REQUESTED && node->ready_at != ESPL_NEVER &&
+	    view->now > node->ready_at + POOL_LATE;
+}
+
+/* GPUs of the nodes that are ready, that are starting, and that are expected. */
 static inline uint64_t
 pool_present(const struct espl_alloc_view *view)
 {
@@ -112,19 +110,43 @@ pool_present(const struct espl_alloc_view *view)
 	uint32_t i;
 
 	for (i = 0; i < view->node_count; i++)
-		if (view->nodes[i]->state == ESPL_NODE_BOOTING &&
+		if (view->nodes[i]->state < ESPL_NODE_READY &&
+		    !pool_is_late(view, view->nodes[i]) &&
 		    (view->nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0)
 			gpus += view->offers[view->nodes[i]->offer]->gpus;
 	return gpus;
 }
 
-/* GPUs to divide: those that exist, at most those that are aimed at.  Before there are any, all
- * that is aimed at: trials are granted what the first nodes will have. */
-static inline uint32_t
-pool_total(const struct espl_alloc_view *view, uint64_t aimed)
+/* Does the provider deliver what is requested?  Not while a node is late, or while fewer are held
+ * and requested than were asked for, since the others have been refused. */
+static inline int
+pool_delivers(const struct espl_alloc_view *view, uint32_t number)
 {
-	uint64_t gpus = pool_present(view);
+	uint64_t asked = (uint64_t)view->targets[number] * view->offers[number]->gpus, held = 0;
+	uint32_t i;
 
+	for (i = 0; i < view->node_count; i++) {
+		if (pool_is_late(view, view->nodes[i]))
+			return 0;
+		held += view->offers[view->nodes[i]->offer]->gpus;
+	}
+	return held >= asked;
+}
+
+/* GPUs to divide: those there are and those that are expected, nodes that are asked for in this
+ * very call included if the provider delivers.  Before there are any, all that is aimed at: trials
+ * are granted what the first nodes will have. */
+static inline uint32_t
+pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
+{
+	uint64_t gpus = pool_present(view),
+		 asked = (uint64_t)view->targets[number] * view->offers[number]->gpus;
+	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[number] : 0;
+
+	ESPL_ASSERT(number < view->offer_count && view->targets != NULL);
+	asked -= lost < asked ? lost : asked;
+	if (aimed > asked && pool_delivers(view, number))
+		gpus += aimed - asked;
 	if (gpus == 0 || gpus > aimed)
 		gpus = aimed;
 	return gpus < UINT32_MAX ? (uint32_t)gpus : UINT32_MAX - 1;

@@ -144,6 +144,18 @@ espl_choose_offer(const struct espl_offer *const *offers, uint32_t count, const 
 	return espl_blame(error, option, text);
 }
 
+int
+espl_offer_is_lost(const struct espl_alloc_view *view, uint32_t number)
+{
+	uint32_t i;
+
+	ESPL_ASSERT(number < view->offer_count);
+	for (i = 0; i < view->node_count; i++)
+		if (view->nodes[i]->offer == number)
+			return 0;
+	return (view->offers[number]->flags & ESPL_OFFER_GONE) != 0;
+}
+
 double
 espl_throughput(const struct espl_item *item, uint32_t gpus)
 {

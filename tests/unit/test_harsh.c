@@ -383,6 +383,7 @@ struct watch {
 	uint64_t trial_count;
 	uint32_t trial_cap;
 	espl_time failed_at[OFFERS_MOST][8]; /* of a machine; 0: it did not */
+	int resumed;                         /* what failed before is not known */
 	int answered[OFFERS_MOST];           /* a node of it was ready */
 	uint32_t requests[OFFERS_MOST];      /* instants of requests since a node was ready */
 	espl_time first[OFFERS_MOST], last[OFFERS_MOST]; /* of them */
@@ -440,7 +441,7 @@ another_is_free(const struct watch *w, uint32_t offer)
 	const struct sold *o = &w->of->sold[offer];
 	uint32_t good = 0;
 
-	if (o->shared || o->machines == ESPL_ANY || o->machines > 8)
+	if (w->resumed || o->shared || o->machines == ESPL_ANY || o->machines > 8)
 		return 0; /* it is not known */
 	for (uint32_t m = o->bad; m < o->machines; m++)
 		good += w->failed_at[offer][m] == 0;
@@ -660,6 +661,7 @@ check_resume(const struct scenario *s, const struct tape *tape, uint32_t after, 
 	struct run r;
 	uint32_t count;
 
+	w->resumed = 1;
 	make_run(&r, s->config, s->faults, &w->observer);
 	cr_assert_eq(replay(&r, tape, after), ESPL_OK, "SEED=%llu, replay: %s",
 	    (unsigned long long)seed, r.diag.text);

@@ -273,8 +273,6 @@ come_and_go(const struct espl_plugin *plugin, const char *options, uint32_t per_
 		}
 		espl_kit_clear(kit);
 		decide(kit);
-		espl_kit_clear(kit);
-		decide(kit); /* once more, with the nodes that it asked for */
 		for (i = 0; i < count; i++) {
 			uint32_t g = gpus(kit, ids[i]);
 

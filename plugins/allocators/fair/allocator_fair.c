@@ -388,7 +388,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	status = pool_aim(view, sink, fair->offer, limit, &total, error);
 	if (status != ESPL_OK)
 		return status;
-	total = pool_total(view, total);
+	total = pool_total(view, fair->offer, total);
 	if (fits_side_by_side(fair, view, total)) {
 		fair->degree = 0;
 		status = spread_gpus(fair, view, sink, total);

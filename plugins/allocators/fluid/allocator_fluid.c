@@ -101,8 +101,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* ---- the cluster ------------------------------------------------------------------------- */
 
-/* GPUs that exist; all that is aimed at before there are any.  More than anybody can use counts,
- * too: shares are parts of it. */
+/* GPUs there are, and that are expected; all that is aimed at before there are any.  More than
+ * anybody can use counts, too: shares are parts of it. */
 static uint32_t
 count_present_gpus(const struct espl_alloc_view *view, uint64_t aimed, uint64_t limit)
 {

@@ -532,7 +532,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	aimed = pool_useful(&milp->roster, limit);
 	status = pool_aim(view, sink, milp->offer, limit, &aimed, error);
 	if (status == ESPL_OK)
-		status = act_in_round(milp, view, sink, pool_total(view, aimed));
+		status = act_in_round(milp, view, sink, pool_total(view, milp->offer, aimed));
 	if (status == ESPL_OK && milp->roster.granted > 0)
 		status = sink->wake_at(sink, milp->next);
 	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : status;

@@ -48,24 +48,28 @@ fill_held(struct rest *rest, const struct espl_alloc_view *view, uint32_t dry)
 	rest->task.held_count = n;
 }
 
+/* ESPL_E_INFEASIBLE: no stage remains to be planned. */
 static espl_status
 look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max,
     uint64_t steps, uint32_t dry, const struct espl_model *model)
 {
 	const struct espl_experiment *e = view->experiments[0];
-	uint32_t b;
+	uint32_t b, left = 0;
 
 	memset(rest, 0, sizeof *rest);
 	rest->next_stage = calloc((size_t)e->spec->bracket_count + 1, sizeof *rest->next_stage);
 	rest->held = calloc((size_t)view->node_count + 1, sizeof *rest->held);
 	if (rest->next_stage == NULL || rest->held == NULL)
 		return ESPL_E_NOMEM;
-	for (b = 0; b < e->spec->bracket_count && b < e->standing_count; b++) {
+	for (b = 0; b < e->spec->bracket_count; b++) {
 		uint32_t stages = e->spec->brackets[b]->stage_count;
 
-		rest->next_stage[b] = e->standing[b]->stage;
-		if (e->standing[b]->trials_left == 0 && e->standing[b]->stage + 1 >= stages)
-			rest->next_stage[b] = stages;
+		if (b < e->standing_count) {
+			rest->next_stage[b] = e->standing[b]->stage;
+			if (e->standing[b]->trials_left == 0 && e->standing[b]->stage + 1 >= stages)
+				rest->next_stage[b] = stages;
+		}
+		left += stages - rest->next_stage[b];
 	}
 	rest->effort.most = steps;
 	rest->task.effort = &rest->effort;
@@ -82,7 +86,7 @@ look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus
 	rest->task.next_stage = rest->next_stage;
 	rest->task.plan = e->plan;
 	fill_held(rest, view, dry);
-	return ESPL_OK;
+	return left > 0 ? ESPL_OK : ESPL_E_INFEASIBLE;
 }
 
 /* Is the new plan worth changing to?  A thousandth is not. */
@@ -254,6 +258,8 @@ planner_instance_allocate(struct planner_instance *self, const struct espl_alloc
 	espl_status status = ESPL_OK;
 
 	ESPL_ASSERT(self->magic == PLANNER_MAGIC && solve != NULL);
+	if (self->offer != ESPL_ANY && espl_offer_is_lost(view, self->offer))
+		self->offer = ESPL_ANY;
 	if (self->offer == ESPL_ANY)
 		status = espl_choose_offer(view->offers, view->offer_count, self->offer_name,
 		    PLANNER_OFFER, &self->offer, error);

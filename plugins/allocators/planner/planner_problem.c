@@ -297,7 +297,7 @@ load_leads(struct planner_problem *p)
 	if (!random)
 		return ESPL_OK;
 	p->constant = 0;
-	return p->sold ? probe_leads(p) : ESPL_OK;
+	return p->sold && p->stage_count > 0 ? probe_leads(p) : ESPL_OK;
 }
 
 static espl_status

@@ -169,6 +169,31 @@ serve_queue(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
+/* Chooses the offer; another one when it is lost: its nodes may be smaller, so that every trial
+ * gets another share. */
+static espl_status
+follow_offer(struct fixed *fixed, const struct espl_alloc_view *view, struct espl_error *error)
+{
+	uint32_t before = fixed->offer;
+	espl_status status = ESPL_OK;
+
+	if (fixed->offer != ESPL_ANY && espl_offer_is_lost(view, fixed->offer))
+		fixed->offer = ESPL_ANY;
+	if (fixed->offer == ESPL_ANY)
+		status = espl_choose_offer(view->offers, view->offer_count, fixed->offer_name,
+		    STATIC_OFFER, &fixed->offer, error);
+	if (status != ESPL_OK || fixed->offer == ESPL_ANY)
+		return status; /* or nothing is sold now */
+	status = espl_roster_sync(&fixed->roster, view, view->offers[fixed->offer]->gpus);
+	if (status != ESPL_OK)
+		return espl_fail(error, status, "out of memory");
+	if (before != fixed->offer) {
+		fixed->gpus = 0;
+		fixed->roster.fresh = 0;
+	}
+	return ESPL_OK;
+}
+
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     struct espl_error *error)
@@ -182,18 +207,10 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	ESPL_ASSERT(fixed != NULL && fixed->magic == FIXED_MAGIC);
 	if (view->experiment_count == 1 && view->experiments[0]->plan != NULL)
 		return espl_follow(&fixed->follow, view, sink, ESPL_ANY, error);
-	if (fixed->offer == ESPL_ANY) {
-		status = espl_choose_offer(view->offers, view->offer_count, fixed->offer_name,
-		    STATIC_OFFER, &fixed->offer, error);
-		if (status != ESPL_OK || fixed->offer == ESPL_ANY)
-			return status; /* or nothing is sold now */
-	}
+	status = follow_offer(fixed, view, error);
+	if (status != ESPL_OK || fixed->offer == ESPL_ANY || fixed->roster.count == 0)
+		return status;
 	offer = view->offers[fixed->offer];
-	status = espl_roster_sync(&fixed->roster, view, offer->gpus);
-	if (status != ESPL_OK)
-		return espl_fail(error, status, "out of memory");
-	if (fixed->roster.count == 0)
-		return ESPL_OK;
 	if (fixed->gpus == 0) {
 		status = espl_roster_within(&fixed->roster, fixed->option, STATIC_GPUS, error);
 		if (status != ESPL_OK)
@@ -213,7 +230,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 			return espl_fail(error, status,
 			    "the request for %u nodes of '%s' was rejected", nodes, offer->name);
 	}
-	total = pool_total(view, total);
+	total = pool_total(view, fixed->offer, total);
 	nodes = (uint32_t)((total + offer->gpus - 1) / offer->gpus);
 	if (fixed->roster.fresh < fixed->roster.count) {
 		give_shares(fixed, view, total, nodes);

@@ -81,6 +81,8 @@ uint32_t espl_find_offer(const struct espl_offer *const *offers, uint32_t count,
  * known from an allocator's first call on. */
 espl_status espl_choose_offer(const struct espl_offer *const *offers, uint32_t count,
     const char *name, uint32_t option, uint32_t *number, struct espl_error *error);
+/* The cloud does not sell it any more, and no node of it is left: another may be chosen. */
+int espl_offer_is_lost(const struct espl_alloc_view *view, uint32_t number);
 /* Throughput on that many whole GPUs, `unit` GPUs being 1: linear between measured points, constant
  * beyond the last (RubberBand 4.1); proportional if nothing was measured. */
 double espl_throughput(const struct espl_item *item, uint32_t gpus);
