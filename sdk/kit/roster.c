@@ -161,18 +161,25 @@ espl_throughput(const struct espl_item *item, uint32_t gpus)
 {
 	const struct espl_point *p = item->scaling;
 	double x = gpus;
-	uint32_t i;
+	uint32_t low = 1, high = item->scaling_count; /* the first point that x is not beyond */
 
 	ESPL_ASSERT(item->scaling_count == 0 || (p != NULL && p[0].x > 0));
 	if (item->scaling_count == 0)
 		return x / (item->unit > 0 ? item->unit : 1);
 	if (x <= p[0].x)
 		return p[0].y * x / p[0].x;
-	for (i = 1; i < item->scaling_count; i++)
-		if (x <= p[i].x)
-			return p[i - 1].y +
-			    (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / (p[i].x - p[i - 1].x);
-	return p[item->scaling_count - 1].y;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (x <= p[middle].x)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	if (low >= item->scaling_count)
+		return p[item->scaling_count - 1].y;
+	return p[low - 1].y +
+	    (p[low].y - p[low - 1].y) * (x - p[low - 1].x) / (p[low].x - p[low - 1].x);
 }
 
 uint32_t
@@ -185,10 +192,10 @@ espl_useful(const struct espl_item *item, uint32_t per_node, uint32_t most)
 	if (best == 0 || item->scaling_count == 0)
 		return best;
 	speed = espl_throughput(item, best);
-	/* Between two points speed is linear: only next to a point that none behind it exceeds
-	 * can there be a faster grant than the widest. */
+	/* Between two points speed is linear: only next to a peak, or to where a level stretch
+	 * begins, can there be a faster grant than the widest, or a smaller one as fast. */
 	for (i = 0; i < item->scaling_count; i++) {
-		if (!(p[i].x < (double)widest) ||
+		if (!(p[i].x < (double)widest) || (i > 0 && p[i].y <= p[i - 1].y) ||
 		    (i + 1 < item->scaling_count && p[i + 1].y > p[i].y))
 			continue;
 		for (k = 0; k < 2; k++) {
