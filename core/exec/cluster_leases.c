@@ -7,7 +7,6 @@
 #include "exec/cluster_health.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "model/profile.h"
 
 #define EXPECTED_MOST 10.0 /* seconds for which policies count on a mere request */
 #define PAUSE_REFUSED (30 * ESPL_SECOND)
@@ -517,9 +516,7 @@ canary_is_out(const struct espl__exec *x, uint32_t offer, const struct espl__off
 static espl_time
 expect_ready(const struct espl__exec *x, const struct espl_offer *offer)
 {
-	double wait = espl__latency_mean(offer->provision) + espl__latency_mean(offer->init);
-
-	return x->now + (espl_span)((wait < EXPECTED_MOST ? wait : EXPECTED_MOST) * 1e9);
+	return x->now + (espl_span)(espl__offer_wait_s(offer, EXPECTED_MOST) * 1e9);
 }
 
 /* From this source, toward the target of `offer`. */

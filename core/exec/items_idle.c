@@ -212,10 +212,8 @@ find_due(const struct espl__exec *x)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		const struct espl_offer *offer = x->fleet.offers[n->pub.offer];
-		double wait =
-		    espl__latency_mean(offer->provision) + espl__latency_mean(offer->init);
 		espl_time then =
-		    n->asked_at + (espl_span)((wait < DUE_MOST ? wait : DUE_MOST) * 1e9);
+		    n->asked_at + (espl_span)(espl__offer_wait_s(offer, DUE_MOST) * 1e9);
 
 		if (n->pub.state < ESPL_NODE_READY && (n->pub.flags & ESPL_NODE_RETIRING) == 0 &&
 		    then > due)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "model/profile.h"
 
 void
 espl__fleet_init(struct espl__fleet *f)
@@ -416,4 +417,14 @@ espl__gpu_vacate(struct espl__fleet *f, const struct espl_slot *slot, const void
 			adjust_totals(f, n, 1);
 		return;
 	}
+}
+
+double
+espl__offer_wait_s(const struct espl_offer *offer, double most)
+{
+	double wait = most;
+
+	if (offer->provision != NULL && offer->init != NULL)
+		wait = espl__latency_mean(offer->provision) + espl__latency_mean(offer->init);
+	return wait < most ? wait : most;
 }
