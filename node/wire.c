@@ -32,8 +32,8 @@ get_le32(const uint8_t *at)
 static int
 is_known_type(uint8_t type)
 {
-	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_LAUNCH) || espl__is_tree(type) ||
-	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_PREPARED);
+	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_TRY) || espl__is_tree(type) ||
+	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_TRIED);
 }
 
 size_t

@@ -13,6 +13,8 @@
  *   START    struct espl__start
  *   LAUNCH   v64 gang
  *            all nodes of a gang that is launched together are ready for it
+ *   TRY      v64 number, str address, u32 port
+ *            can this node open a TCP connection there?  TRIED follows within 15 s
  *   REPLY    v64 gang, str line ("continue 27")
  *            for the report socket of rank 0
  *   KILL     v64 gang, v64 grace_ms
@@ -38,6 +40,8 @@
  *            ranks that join later; 0 none
  *   PREPARED v64 gang
  *            what a gang that is launched together needs is here; it waits for LAUNCH
+ *   TRIED    v64 number, str why
+ *            of a TRY; "": it can
  *   FAILED   v64 gang, v64 rank
  *            a rank of a gang on several nodes has failed; the ranks on this node are being
  *            killed, and ENDED follows
@@ -63,6 +67,7 @@
  *              "saving: "         a system error prevented a checkpoint
  *              "setup: "          trial.setup failed
  *              "gpu: "            sharing of its GPU failed, or the GPU is set aside
+ *              "network: "      its ranks cannot meet: "ADDRESS:PORT: " and why follow
  *              "sharing: "        the configuration wants MPS, but there is none
  *   GPU      u8 what, v64 gang, v64 number, str text
  *            see enum espl__gpu_news; gang 0: about the node
@@ -110,8 +115,9 @@
 #include "base/sharing.h"
 
 /* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup; 12:
- * a gang on several nodes is launched on all of them together. */
-#define ESPL__WIRE_PROTOCOL 13u
+ * a gang on several nodes is launched on all of them together; 14: whether its ranks can meet is
+ * tried before. */
+#define ESPL__WIRE_PROTOCOL 14u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -129,6 +135,7 @@ enum espl__message {
 	ESPL__MSG_TAILED,
 	ESPL__MSG_LEAVE,
 	ESPL__MSG_LAUNCH,
+	ESPL__MSG_TRY,
 	ESPL__MSG_TREE_ASK = 32,
 	ESPL__MSG_TREE_OFFER,
 	ESPL__MSG_TREE_WANT,
@@ -154,7 +161,8 @@ enum espl__message {
 	ESPL__MSG_STATED,
 	ESPL__MSG_TAIL,
 	ESPL__MSG_RISK,
-	ESPL__MSG_PREPARED
+	ESPL__MSG_PREPARED,
+	ESPL__MSG_TRIED
 };
 static inline int
 espl__is_tree(uint8_t type)

@@ -153,6 +153,11 @@ code_of_node(struct espl__codec *c, struct espl__event *e)
 		ESPL__CODE_V64(c, e->as.drain.lease);
 		ESPL__CODE_U8(c, e->as.drain.on);
 		return 1;
+	case ESPL__EV_NO_ROUTE:
+		ESPL__CODE_V64(c, e->as.no_route.lease);
+		ESPL__CODE_V64(c, e->as.no_route.gang);
+		espl__code_text(c, &e->as.no_route.text, LABEL_MAX);
+		return 1;
 	case ESPL__EV_GPU:
 		ESPL__CODE_U32(c, e->as.gpu.what);
 		ESPL__CODE_V64(c, e->as.gpu.id);

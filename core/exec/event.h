@@ -50,7 +50,10 @@ enum espl__event_type {
 	/* why a node is of no use although its agent answers: its disk is full, it cannot reach the
 	 * store; members of node_why */
 	ESPL__EV_UNFIT,
-	ESPL__EV_DRAIN /* the user holds a machine out, or gives it back */
+	ESPL__EV_DRAIN, /* the user holds a machine out, or gives it back */
+	/* machines cannot reach each other: ranks of a gang could not meet, or it was tried.  A
+	 * resize in place that could not be done for it is called off. */
+	ESPL__EV_NO_ROUTE
 };
 
 /* How a gang ended. */
@@ -115,6 +118,11 @@ struct espl__event {
 			uint64_t lease; /* the newest on the machine; it may have ended */
 			int on;
 		} drain;
+		struct {
+			uint64_t lease; /* which cannot reach another */
+			uint64_t gang;  /* that stays as it was; ESPL_NONE: no resize */
+			const char *text;
+		} no_route;
 		struct {
 			uint64_t gang, iteration;
 			uint32_t count;

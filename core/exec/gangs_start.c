@@ -74,6 +74,19 @@ espl__gang_started(struct espl__exec *x, struct espl__gang *g)
 
 /* ---- in place ----------------------------------------------------------------------------- */
 
+/* Its ranks, old and new, would have to meet from several machines. */
+static int
+leaves_machine(const struct espl__gang *g, const struct espl__item *item)
+{
+	for (uint32_t i = 0; i < item->target_count; i++)
+		if (item->target[i].node != g->slots[0].node)
+			return 1;
+	for (uint32_t i = 1; i < g->share.gpus; i++)
+		if (g->slots[i].node != g->slots[0].node)
+			return 1;
+	return 0;
+}
+
 int
 espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl__item *item)
 {
@@ -85,7 +98,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed ||
 	    g->fault != NULL || g->over || g->onto != NULL || x->round.ending != 0 ||
 	    item->target_count == 0 || item->target[0].packing != g->share.packing ||
-	    !espl__item_is_clear(x, item))
+	    !espl__item_is_clear(x, item) || (x->fleet.no_route && leaves_machine(g, item)))
 		return 0;
 	g->onto_count = item->target_count;
 	g->onto = espl__alloc(g->onto_count * sizeof *g->onto);
@@ -126,6 +139,31 @@ release_old_slots(struct espl__exec *x, struct espl__gang *g)
 	g->onto = NULL;
 	g->onto_count = 0;
 	g->trial->last = g->share;
+}
+
+void
+espl__gang_stay(struct espl__exec *x, struct espl__gang *g)
+{
+	struct espl__item *item = g->trial->item;
+
+	ESPL__CHECK(g, GANG);
+	ESPL__ASSERT(g->onto != NULL);
+	for (uint32_t i = 0; i < g->onto_count; i++)
+		if (!espl__gang_holds(g->slots, g->share.gpus, &g->onto[i]))
+			espl__gpu_vacate(&x->fleet, &g->onto[i], g->trial, 1, 0);
+	espl__items_freed(x, 1);
+	free(g->onto);
+	g->onto = NULL;
+	g->onto_count = 0;
+	espl__gang_seen(x, g);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
+	    "stays on %u %s: its new ranks cannot reach the others", (unsigned)g->share.gpus,
+	    espl__exec_unit(x, g->share.gpus));
+	if (item == NULL)
+		return;
+	espl__item_settled(x, item);
+	if (!espl__gang_matches(g, item))
+		espl__item_pending(x, item);
 }
 
 int

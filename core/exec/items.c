@@ -5,6 +5,7 @@
 #include "exec/items_apart.h"
 #include "exec/items_inner.h"
 #include "exec/items_lists.h"
+#include "exec/items_within.h"
 #include "exec/items_new.h"
 #include "exec/items_tiers.h"
 
@@ -156,14 +157,17 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 void
 espl__item_take(struct espl__exec *x, struct espl__item *item, const struct espl_grant *g)
 {
-	if (g->share.gpus > 0 && item->pub.granted.gpus == 0)
+	struct espl_share share = g->share;
+
+	share.gpus = espl__item_width(x, item, g->offer, share.gpus);
+	if (share.gpus > 0 && item->pub.granted.gpus == 0)
 		item->tier->helped = 0;
 	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0
 	    ? ESPL_OWNER_BRACKET | item->pub.bracket
 	    : item->apart ? item->pub.id
 			  : ESPL_NONE;
-	espl__item_grant(x, item, g->share, g->offer);
-	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
+	espl__item_grant(x, item, share, g->offer);
+	if ((g->flags & ESPL_GRANT_YIELD) != 0 && share.gpus > 0) {
 		item->view.flags |= ESPL_GANG_YIELDS;
 		espl__item_look(x, item);
 		x->items.place_why |= ESPL_WHY_ARRIVAL;

@@ -10,6 +10,7 @@
 #include "exec/effects.h"
 #include "exec/items_lists.h"
 #include "exec/items_place.h"
+#include "exec/items_within.h"
 
 /* The places that an answer replaces, to restore them if the answer is invalid. */
 struct undo {
@@ -110,9 +111,9 @@ transact_placement(struct espl__exec *x, struct espl__reader first, struct espl_
 			continue;
 		espl__item_target(x, item, NULL, 0);
 		good = fits_all(x, item, op.as.place.slots, op.as.place.count);
-		if (good)
+		if (good && !espl__item_strays(x, item, op.as.place.slots, op.as.place.count))
 			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
-		else
+		else if (!good)
 			(void)espl__fail(why, ESPL_E_REJECTED,
 			    "%s places trial %s on occupied slots", x->items.placer->who,
 			    espl__trial_name(espl__trial_uid(item->trial), name));

@@ -186,6 +186,23 @@ espl__exec_offer(const struct espl__exec *x, uint32_t number)
 	return number < x->fleet.offer_count ? x->fleet.offers[number] : NULL;
 }
 
+int
+espl__exec_spans(const struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		const struct espl__search *s = x->searches.list[i];
+		uint32_t widest = s->jobs != NULL
+		    ? ESPL_ANY
+		    : espl__sold_widest(&x->fleet, &s->config->trial, s->inputs->profile);
+
+		for (uint32_t k = 0; k < x->fleet.offer_count && !x->fleet.no_route; k++)
+			if (widest > x->fleet.offers[k]->gpus && x->fleet.offers[k]->gpus > 0)
+				return 1;
+	}
+	return 0;
+}
+
 uint32_t
 espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uint32_t room)
 {

@@ -19,6 +19,8 @@ struct espl__exec_view espl__exec_view(const struct espl__exec *);
 /* Brackets that the algorithm of this search (0, or a pool's experiment) has declared; 0: none. */
 uint32_t espl__exec_brackets(const struct espl__exec *, uint64_t search);
 /* Offers by number, NULL beyond the last. */
+/* Whether a trial may get more GPUs than a machine has. */
+int espl__exec_spans(const struct espl__exec *);
 const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
 /* Names of machines of the offer that failed recently, for a new lease; at most `room`; returns how
  * many there are.  Valid until the next round. */

@@ -2,6 +2,7 @@
 #include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items_apart.h"
+#include "exec/items_within.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_trials.h"
@@ -99,6 +100,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 	if (status != ESPL_OK || t->item == NULL)
 		return status;
 	espl__trial_wait(t, 0);
+	espl__item_within(x, t->item);
 	if (t->lost >= SUSPECT_FROM)
 		espl__item_apart(t->item);
 	if (how == ESPL__END_FAILED && t->search->algorithm != NULL && !t->search->reported)

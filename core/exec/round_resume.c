@@ -107,6 +107,7 @@ espl__round_resume(struct espl__exec *x)
 		espl__searches_outcome(x, &e);
 	}
 	x->round.timer = ESPL_NEVER;
+	x->fleet.no_route = 0; /* it may have been mended: tried again */
 	espl__round_mark_nodes(x);
 	espl__searches_capacity(x);
 	/* The cause of a failure may have been fixed; a deadline or a budget that was reached still

@@ -23,16 +23,26 @@ espl__sold_gpus(const struct espl__fleet *f, uint64_t limit)
 }
 
 uint32_t
+espl__sold_most(const struct espl__fleet *f)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < f->offer_count; i++)
+		if (f->offers[i]->gpus > most)
+			most = f->offers[i]->gpus;
+	return most;
+}
+
+uint32_t
 espl__sold_widest(const struct espl__fleet *f, const struct espl__trial_config *t,
     const struct espl__profile *p)
 {
-	uint32_t widest = t->gpus_min, node = 0;
+	uint32_t widest = t->gpus_min, node = espl__sold_most(f);
 
+	if (f->no_route && node > 0 && node < t->gpus_max)
+		return node > t->gpus_min ? node : t->gpus_min;
 	if (t->gpus_max != ESPL_ANY)
 		return t->gpus_max;
-	for (uint32_t i = 0; i < f->offer_count; i++)
-		if (f->offers[i]->gpus > node)
-			node = f->offers[i]->gpus;
 	if (node == 0)
 		return ESPL_ANY; /* nothing is offered yet */
 	widest = widest > node ? (widest + node - 1) / node * node : node; /* whole machines */

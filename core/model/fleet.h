@@ -75,6 +75,7 @@ struct espl__fleet {
 	uint32_t gpus, gpus_idle;
 	uint32_t gpus_held; /* on all READY and NOTICE nodes */
 	uint32_t retiring;  /* live nodes that drain */
+	int no_route;       /* its machines cannot reach each other */
 	struct espl__arena arena;
 };
 void espl__fleet_init(struct espl__fleet *);
@@ -115,6 +116,10 @@ void espl__gpu_vacate(struct espl__fleet *, const struct espl_slot *, const void
 /* Whether a trial other than `owner` has reserved it or waits for it. */
 int espl__gpu_is_wanted(const struct espl__gpu *, const void *owner);
 
+/* Seconds from a request to a ready node, by what the cloud says of the offer; at most `most`, also
+ * where it says nothing. */
+double espl__offer_wait_s(const struct espl_offer *, double most);
+
 /* ---- feasibility.c --------------------------------------------------------------------------- */
 
 /* How much the cloud's offers provide, and whether a trial can ever run on them: checked before
@@ -122,7 +127,10 @@ int espl__gpu_is_wanted(const struct espl__gpu *, const void *owner);
 
 /* GPUs that could ever be held at once; at most `limit`. */
 uint64_t espl__sold_gpus(const struct espl__fleet *, uint64_t limit);
-/* The most GPUs that one trial gets: trial.gpus_max.  Without it a trial stays on one machine,
+/* GPUs of the largest machine that is sold. */
+uint32_t espl__sold_most(const struct espl__fleet *);
+/* The most GPUs that one trial gets: trial.gpus_max, or what one machine has if machines cannot
+ * reach each other.  Without it a trial stays on one machine,
  * unless its profile says how fast it is on more GPUs.  ESPL_ANY: no machine is offered. */
 uint32_t espl__sold_widest(const struct espl__fleet *, const struct espl__trial_config *,
     const struct espl__profile *);

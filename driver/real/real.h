@@ -67,6 +67,7 @@ struct espl__rlease {
 	int64_t agent_at; /* tick at which the next agent is started; 0 none */
 	int64_t lost_at;  /* tick of the last EV_REACH that said so; 0: reachable */
 	uint64_t epoch;   /* of its session; 0: none */
+	uint64_t door;    /* try whether it reaches another (real_reach.c); 0: none */
 	int64_t saving;   /* tick at which a resume heard that its trials save; 0: not */
 	int left;         /* `backlog` is what an agent has left in RUN/left */
 	int rejoined;     /* the session outlived the last driver, and sent its state */
@@ -447,6 +448,16 @@ const struct espl__rank_end *espl__real_end_with(const struct espl__rgang *, con
 
 /* Whether a part of it that has not ended is on the node of this lease. */
 int espl__real_gang_is_on(const struct espl__rgang *, uint64_t lease);
+/* real_reach.c: whether machines reach each other. */
+#define ESPL__REACH_PREFIX "network: " /* of an agent's text (wire.h) */
+void espl__real_reach_join(struct espl__real *, struct espl__rlease *);
+void espl__real_reach_gone(struct espl__real *, struct espl__rlease *);
+int espl__real_reach_is_try(uint64_t number); /* which is no gang's */
+int espl__real_reach_message(struct espl__real *, struct espl__rlease *, uint8_t type,
+    uint64_t number, struct espl__reader *); /* -1: its payload is bad */
+/* The ranks of a gang could not meet. */
+void espl__real_reach_failed(struct espl__real *, const struct espl__rgang *,
+    const struct espl__rank_end *);
 /* real_relay.c: nodes that do not see the run directory. */
 void espl__real_relay_begin(struct espl__ragent *);
 int espl__real_relay_receive(struct espl__ragent *, uint8_t type, struct espl__reader *);

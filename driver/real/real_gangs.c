@@ -225,6 +225,23 @@ espl__real_gangs_away(struct espl__real *real, uint64_t lease, int64_t lost)
 
 /* ---- messages of an agent ---- */
 
+static void
+forget_ends(struct espl__rgang *gang, uint32_t first)
+{
+	while (gang->end_count > first) {
+		free(gang->ends[--gang->end_count].text);
+		free(gang->ends[gang->end_count].said);
+	}
+}
+
+/* Of a part whose ends are the ones from `first` on. */
+static int
+could_not_meet(const struct espl__rgang *gang, uint32_t first)
+{
+	return gang->end_count > first &&
+	    strncmp(gang->ends[first].text, ESPL__REACH_PREFIX, strlen(ESPL__REACH_PREFIX)) == 0;
+}
+
 static int
 on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part,
     struct espl__reader *reader)
@@ -269,6 +286,13 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 		espl__log(ESPL_WARN,
 		    "trial %s: a slot of node %llu is not clean after the end of the trial",
 		    espl__trial_name(gang->trial, name), (unsigned long long)part->lease);
+	if (failed && gang->resize == ESPL__PREPARING && part->wing != gang->id &&
+	    could_not_meet(gang, first)) { /* the gang goes on as it was */
+		espl__real_reach_failed(real, gang, &gang->ends[first]);
+		espl__real_resize_off(real, gang);
+		forget_ends(gang, first);
+		failed = 0;
+	}
 	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
 		espl__real_resize_left(real, gang, part);
 	part_gone(real, gang, part, failed,
@@ -372,7 +396,7 @@ static int
 is_about_a_gang(uint8_t type)
 {
 	return (type >= ESPL__MSG_PORT && type <= ESPL__MSG_ENDED) || type == ESPL__MSG_LEFT ||
-	    type == ESPL__MSG_FAILED || type == ESPL__MSG_PREPARED;
+	    type == ESPL__MSG_FAILED || type == ESPL__MSG_PREPARED || type == ESPL__MSG_TRIED;
 }
 
 /* Other agents are sent it. */
@@ -400,6 +424,8 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 	ESPL__CHECK(lease, RLEASE);
 	if (reader->bad || !is_about_a_gang(type))
 		return -1;
+	if (espl__real_reach_is_try(id))
+		return espl__real_reach_message(real, lease, type, id, reader);
 	for (p = 0; gang != NULL && p < gang->part_count; p++)
 		if (gang->parts[p].lease == lease->id && gang->parts[p].wing == id &&
 		    !gang->parts[p].ended)

@@ -463,6 +463,7 @@ espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 	    real->rejoining)
 		return;
 	espl__real_tell_ready(real, lease);
+	espl__real_reach_join(real, lease);
 }
 
 /* Its agent failed too often, or must fail again: the machine is of no use. */
@@ -500,6 +501,7 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 	ESPL__CHECK(lease, RLEASE);
 	ESPL__CHECK(agent, RAGENT);
 	lease->agent = NULL;
+	espl__real_reach_gone(real, lease);
 	if (real->rejoining) { /* its session is gone: an ordinary agent is started later */
 		lease->rejoined = 0;
 		return;

@@ -121,6 +121,7 @@ static const struct espl_option bad_gpu[] = { FROM, TO, MACHINE, PROBABILITY,
 	    .min = "0",
 	    .max = "1000000",
 	    .type = ESPL_OPT_INT } };
+static const struct espl_option no_route[] = { FROM, TO };
 static const struct espl_option stop[] = { AT };
 
 #define KIND(kind_, name_, table_) \
@@ -149,6 +150,7 @@ static const struct {
 	KIND(ESPL__FAULT_STOP, "stop", stop),
 	KIND(ESPL__FAULT_NO_NOTICE, "no-notice", no_notice),
 	KIND(ESPL__FAULT_BAD_GPU, "bad-gpu", bad_gpu),
+	KIND(ESPL__FAULT_NO_ROUTE, "no-route", no_route),
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
@@ -179,8 +181,9 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 	else
 		espl__hint(diag,
 		    "the faults are node-lost, notice, at-risk, unreachable, slow-boot, "
-		    "no-capacity, boot-fails, no-notice, bad-gpu, trial-fails, trial-lost, nan, "
-		    "hang, crash-rate, bad-configuration, slow, bad-checkpoint, gpu-lost, stop");
+		    "no-capacity, boot-fails, no-notice, bad-gpu, no-route, trial-fails, "
+		    "trial-lost, nan, hang, crash-rate, bad-configuration, slow, bad-checkpoint, "
+		    "gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }
 

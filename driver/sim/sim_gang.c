@@ -205,6 +205,32 @@ add_leases(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl
 	}
 }
 
+#define MEET_S 12.0 /* until a gang that cannot meet gives up */
+
+/* Ranks that are to meet on several nodes cannot. */
+static int
+cannot_meet(struct espl__sim *sim, const struct espl__sim_gang *gang)
+{
+	return sim->faults.count > 0 && gang->lease_count > 1 &&
+	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_NO_ROUTE, gang, gang->iteration,
+		sim->now) != NULL;
+}
+
+/* resizes: it stays as it was. */
+static void
+tell_no_route(struct espl__sim *sim, const struct espl__sim_gang *gang, int resizes)
+{
+	struct espl__event *event = espl__sim_add_event(sim, ESPL__EV_NO_ROUTE);
+	char text[100];
+
+	snprintf(text, sizeof text, "node %llu cannot reach node %llu: fault script",
+	    (unsigned long long)gang->leases[gang->lease_count - 1],
+	    (unsigned long long)gang->leases[0]);
+	event->as.no_route.lease = gang->leases[gang->lease_count - 1];
+	event->as.no_route.gang = resizes ? gang->id : ESPL_NONE;
+	event->as.no_route.text = espl__sim_text(sim, text);
+}
+
 espl_status
 espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct espl__diag *diag)
 {
@@ -228,7 +254,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	gang->iteration = effect->as.start.checkpoint; /* what is restored is what is done */
 	gang->budget = effect->as.start.budget;
 	gang->share = effect->as.start.share;
-	gang->finished = gang->last_save = gang->how = gang->killed = 0;
+	gang->finished = gang->last_save = gang->how = gang->killed = gang->no_route = 0;
 	gang->done_s = 0.0;
 	gang->key = espl__sim_key(sim->seed, "trial", gang->experiment, gang->trial);
 	gang->gpu = effect->as.start.slots[0].node << 12 | effect->as.start.slots[0].gpu;
@@ -240,6 +266,11 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 			how = ESPL__END_LOST;
 	if (how == ESPL__END_LOST) {
 		end_later(sim, gang, ESPL__END_LOST, 0.0);
+		return ESPL_OK;
+	}
+	if (cannot_meet(sim, gang)) {
+		gang->no_route = 1;
+		end_later(sim, gang, ESPL__END_LOST, MEET_S);
 		return ESPL_OK;
 	}
 	how = espl__sim_body_open(sim, gang, effect->as.start.values, effect->as.start.source,
@@ -296,6 +327,12 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 			end_later(sim, gang, ESPL__END_LOST, 0.0);
 			return;
 		}
+	if (cannot_meet(sim, gang)) {
+		tell_no_route(sim, gang, 1);
+		free(gang->next);
+		gang->next = NULL;
+		return;
+	}
 	if (gang->phase == ESPL__SIM_TRAINING)
 		left = espl__sim_job_cut(sim, gang);
 	if (left >= 0.0)
@@ -537,7 +574,11 @@ espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__SIM_TRAINING: finish_iteration(sim, gang); break;
 	case ESPL__SIM_SAVING: finish_saving(sim, gang); break;
 	case ESPL__SIM_RESIZING: finish_resize(sim, gang); break;
-	case ESPL__SIM_ENDING: gang_end(sim, gang, gang->how, gang->text); break;
+	case ESPL__SIM_ENDING:
+		if (gang->no_route && !gang->killed)
+			tell_no_route(sim, gang, 0);
+		gang_end(sim, gang, gang->how, gang->text);
+		break;
 	default: ESPL__WRONG("a gang without a pending event is due");
 	}
 }

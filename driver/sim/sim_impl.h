@@ -125,6 +125,7 @@ struct espl__sim_gang {
 	uint32_t next_free;
 	uint32_t row; /* of the curves */
 	uint8_t phase, finished, last_save, how;
+	uint8_t no_route;       /* it ends as its ranks cannot meet */
 	uint8_t killed;         /* asked to save and to leave, until kill_at */
 	espl_time due, kill_at; /* due: of the pending instant */
 	struct espl_share share;
@@ -173,7 +174,8 @@ enum espl__sim_fault_kind {
 	ESPL__FAULT_GPU_LOST,
 	ESPL__FAULT_STOP,
 	ESPL__FAULT_NO_NOTICE,
-	ESPL__FAULT_BAD_GPU
+	ESPL__FAULT_BAD_GPU,
+	ESPL__FAULT_NO_ROUTE
 };
 struct espl__sim_fault {
 	enum espl__sim_fault_kind kind;

@@ -9,6 +9,7 @@
  *   agent_kill.c      how a gang is ended, and which rank is blamed
  *   agent_launch.c    its ports, programs and processes
  *   agent_report.c    rank 0's report socket: lines out, replies in, {"saved": n}
+ *   agent_reach.c     whether its ranks can meet those of other nodes
  *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
  *   agent_last_line.c the last line of a trial's log
  *   agent_files.c     a trial's directory: working files, checkpoints, collecting
@@ -27,6 +28,7 @@
  */
 #ifndef ESPL__AGENT_H
 #define ESPL__AGENT_H
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include <espalier/host.h>
@@ -89,6 +91,8 @@ struct espl__gang_steps {
 	void (*prepared)(struct espl__agent_gang *, const struct espl__diag *);
 	/* NULL: its GPUs are its own */
 	void (*claimed)(struct espl__agent_gang *, const char *why_not);
+	/* NULL: the node where its ranks meet can be reached */
+	void (*reached)(struct espl__agent_gang *, const char *why_not);
 	/* a checkpoint is complete in its directory */
 	void (*sealed)(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
 	/* rank 0 can be read again */
@@ -130,6 +134,7 @@ struct espl__agent_gang {
 	int probed;           /* it failed, and its directory was looked at */
 	int lingered;         /* rank 0 was done and others had to be ended */
 	int jobs;             /* threads that work for it */
+	atomic_int reach_off; /* it is called off: no longer tried (agent_reach.c) */
 	int64_t log_from;     /* where in the trial's log its own part begins */
 	/* its GPUs (agent_gpu.c) */
 	enum espl__sharing sharing; /* how it shares them; AUTO until it holds them */
@@ -215,6 +220,7 @@ struct espl__agent {
 	int dir_reported;        /* that the run directory cannot be written */
 	int strays;              /* a supervisor was killed: look for its orphans */
 	int changed;             /* what is to be polled */
+	atomic_int reach_off;    /* the agent ends */
 	struct espl__imds *imds; /* agent_imds.c; NULL: not looked for yet */
 };
 
@@ -258,6 +264,11 @@ void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PR
 int espl__gang_launch(struct espl__agent_gang *); /* 0, or -1: a rank carries the reason */
 void espl__agent_reserve(struct espl__agent *, uint64_t gang);
 void espl__agent_unreserve(struct espl__agent *, uint64_t gang);
+/* agent_reach.c */
+/* Its ranks meet on another node: 1, then steps->reached.  Within 15 s. */
+int espl__reach_try(struct espl__agent_gang *);
+void espl__reach_ask(struct espl__agent *, uint64_t id, const char *address,
+    uint32_t port); /* then TRIED */
 /* agent_report.c */
 void espl__report_read(struct espl__agent_gang *);
 void espl__report_take(struct espl__agent_gang *); /* acts on lines already read */

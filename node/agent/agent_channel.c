@@ -192,7 +192,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 {
 	struct espl__agent_gang *g;
 	struct espl__start start;
-	char epoch[64];
+	char epoch[64], address[300];
 	uint64_t id, n;
 	void *memory;
 
@@ -217,6 +217,13 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		g = espl__gang_find(a, espl__get_v64(r));
 		if (!r->bad && r->at == r->end && g != NULL)
 			espl__gang_together(g);
+		break;
+	case ESPL__MSG_TRY:
+		id = espl__get_v64(r);
+		espl__get_str(r, address, sizeof address);
+		n = espl__get_u32(r);
+		if (!r->bad && r->at == r->end && n <= UINT16_MAX)
+			espl__reach_ask(a, id, address, (uint32_t)n);
 		break;
 	case ESPL__MSG_KILL:
 		id = espl__get_v64(r);

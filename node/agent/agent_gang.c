@@ -72,7 +72,7 @@ await_others(struct espl__agent_gang *g)
 }
 
 static void
-gang_claimed(struct espl__agent_gang *g, const char *why_not)
+gang_reached(struct espl__agent_gang *g, const char *why_not)
 {
 	ESPL__CHECK(g, AGENT_GANG);
 	if (g->start.together && !g->ending && why_not == NULL) {
@@ -83,6 +83,14 @@ gang_claimed(struct espl__agent_gang *g, const char *why_not)
 		espl__rank_fail(&g->ranks[0], "%s", why_not);
 	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)
 		call_off(g);
+}
+
+static void
+gang_claimed(struct espl__agent_gang *g, const char *why_not)
+{
+	ESPL__CHECK(g, AGENT_GANG);
+	if (why_not != NULL || !espl__reach_try(g))
+		gang_reached(g, why_not);
 }
 
 static void
@@ -126,6 +134,7 @@ gang_saved(struct espl__agent_gang *g, uint64_t iteration, const struct espl__di
 static const struct espl__gang_steps steps = { .begin = gang_begin,
 	.prepared = gang_prepared,
 	.claimed = gang_claimed,
+	.reached = gang_reached,
 	.sealed = gang_sealed,
 	.saved = gang_saved };
 
@@ -548,6 +557,7 @@ espl__agent_end(struct espl__agent *a, int code)
 	if (a->ending)
 		return;
 	a->ending = 1;
+	atomic_store(&a->reach_off, 1);
 	a->exit_code = code;
 	a->changed = 1;
 	for (uint32_t i = 0; i < a->gang_count; i++)

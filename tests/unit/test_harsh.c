@@ -170,7 +170,7 @@ one_fault(struct scenario *s, char *to, size_t room)
 	const struct sold *o = &s->sold[pick(s, s->offers)];
 	unsigned machine = o->machines != ESPL_ANY && o->machines > 0 ? pick(s, o->machines) : 0;
 
-	switch (pick(s, 12)) {
+	switch (pick(s, 13)) {
 	case 0:
 		return (size_t)snprintf(to, room, "kind = \"node-lost\"; node = %u; at = \"%us\";",
 		    node, at);
@@ -208,6 +208,8 @@ one_fault(struct scenario *s, char *to, size_t room)
 		return (size_t)snprintf(to, room,
 		    "kind = \"gpu-lost\"; node = %u; at = \"%us\"; gpu = 0;", node, at);
 	case 10: return (size_t)snprintf(to, room, "kind = \"crash-rate\"; probability = 0.02;");
+	case 11:
+		return (size_t)snprintf(to, room, "kind = \"no-route\"; from = \"%us\";", at - 1);
 	default:
 		return (size_t)snprintf(to, room,
 		    "kind = \"slow-boot\"; factor = %u.0; from = \"0s\"; to = \"%us\";",
@@ -385,6 +387,7 @@ struct watch {
 	espl_time failed_at[OFFERS_MOST][8]; /* of a machine; 0: it did not */
 	int resumed;                         /* what failed before is not known */
 	int answered[OFFERS_MOST];           /* a node of it was ready */
+	int no_route;                        /* machines cannot reach each other */
 	uint32_t requests[OFFERS_MOST];      /* instants of requests since a node was ready */
 	espl_time first[OFFERS_MOST], last[OFFERS_MOST]; /* of them */
 	espl_time now, idle_since;
@@ -419,9 +422,13 @@ see_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gan
 {
 	struct watch *w = ctx;
 
-	(void)now, (void)gang, (void)text, (void)share, (void)slots;
+	(void)now, (void)gang, (void)text;
 	if (phase == ESPL__PHASE_STARTING && trial < w->trial_count)
 		w->started[trial] = 1;
+	for (uint32_t i = 1; w->no_route && phase == ESPL__PHASE_STARTING && i < share.gpus; i++)
+		cr_assert_eq(slots[i].node, slots[0].node,
+		    "SEED=%llu: trial %llu starts on machines that cannot reach each other",
+		    (unsigned long long)w->seed, (unsigned long long)trial);
 }
 
 static void
@@ -506,6 +513,8 @@ round_told(struct watch *w, const struct espl__round *round)
 			machine_told(w, e->as.node_why.lease, e->as.node_why.text);
 		else if (e->type == ESPL__EV_NODE)
 			node_told(w, e);
+		else if (e->type == ESPL__EV_NO_ROUTE)
+			w->no_route = 1;
 	}
 }
 
