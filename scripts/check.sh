@@ -12,8 +12,14 @@ if grep -qx "HAVE_CRITERION_TRUE='#'" "$build/config.log"; then
 fi
 # Results of tests that are gone must not be counted.
 find "$build/tests" \( -name '*.trs' -o -name '*.log' \) -exec rm -f {} + 2>/dev/null
+# The programs of other tests are not made for a few.
+programs=
+for test in ${TESTS-}; do
+	case $test in *.test | *.sh | *.py) ;; *) programs="$programs $test" ;; esac
+done
 # Most tests wait most of the time, for processes that end or connections that are cut.
-make -C "$build" -j"$((2 * $(nproc)))" --no-print-directory check ${TESTS:+TESTS="$TESTS"}
+make -C "$build" -j"$((2 * $(nproc)))" --no-print-directory check \
+	${TESTS:+TESTS="$TESTS"} ${TESTS:+check_PROGRAMS="$programs"}
 status=$?
 
 # Of a program with failed tests its exit status is no further failure.
