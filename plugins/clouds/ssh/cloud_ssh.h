@@ -43,7 +43,7 @@ struct ssh_wish {
 };
 
 /* A command on a host, or (WAY) on this machine: what its connections pass through. */
-enum ssh_command { SSH_IDLE = 0, SSH_WAY, SSH_PROBE, SSH_LOOK };
+enum ssh_command { SSH_IDLE = 0, SSH_WAY, SSH_PROBE, SSH_LOOK, SSH_ROUTE };
 
 /* What a failed command says of its host. */
 enum ssh_failure {
@@ -62,7 +62,7 @@ struct ssh_host {
 	enum ssh_failure failure; /* of its last command; 0 none */
 	uint32_t failures;        /* of this command in a row */
 	enum ssh_failure told;    /* the failure that the user was told of; 0 none */
-	int asked_way;
+	int asked_way, asked_route;
 	char way[120]; /* the jump hosts of its connections; "" none */
 	int avoided;   /* the executor knows that it failed, as of the last request */
 	int ready;     /* READY was told of its wish */
@@ -83,6 +83,7 @@ struct ssh_cloud {
 	struct ssh_host *hosts;
 	uint32_t count, offer_count;
 	int started;        /* its start has been answered */
+	uint32_t door;      /* 1 + the host that the others are to reach; 0: not tried */
 	espl_time began;    /* when it was asked to start */
 	espl_time timer_at; /* when the timer wakes us; ESPL_NEVER: there is none */
 	uint64_t turn;
@@ -125,6 +126,9 @@ struct cloud_words cloud_ssh_words_way(const struct ssh_cloud *, const struct ss
 struct cloud_words cloud_ssh_words_probe(const struct ssh_cloud *, const struct ssh_host *);
 struct cloud_words cloud_ssh_words_look(const struct ssh_cloud *, const struct ssh_host *,
     const char *token);
+/* Does it reach the other one? */
+struct cloud_words cloud_ssh_words_route(const struct ssh_cloud *, const struct ssh_host *,
+    const struct ssh_host *other);
 struct cloud_words cloud_ssh_words_agent(const struct ssh_cloud *, const struct ssh_host *,
     const struct espl_lease *);
 
@@ -134,7 +138,9 @@ void cloud_ssh_answer_way(struct ssh_host *, const struct espl_child *);
 /* 0, or what its failure says of the host, with the reason in plain words. */
 enum ssh_failure cloud_ssh_answer_probe(const struct ssh_cloud *, struct ssh_host *,
     const struct espl_child *, char text[SSH_TEXT]);
-/* The same; *used: another run uses the host, and the text names it. */
+/* 0: it reaches the other one, or that cannot be known; else why not. */
+int cloud_ssh_answer_route(const struct espl_child *, char text[SSH_TEXT]);
+/* As for a probe; *used: another run uses the host, and the text names it. */
 enum ssh_failure cloud_ssh_answer_look(const struct ssh_cloud *, const struct ssh_host *,
     const struct espl_child *, int *used, char text[SSH_TEXT]);
 
@@ -157,7 +163,7 @@ void cloud_ssh_try_want(struct ssh_cloud *, struct ssh_host *, enum ssh_command,
 void cloud_ssh_try_forget(struct ssh_cloud *, struct ssh_host *);
 /* Starts what is due.  Returns a host that was to be looked at but cannot, or NULL. */
 struct ssh_host *cloud_ssh_try_due(struct ssh_cloud *);
-/* An answer to WAY or PROBE. */
+/* An answer to WAY, PROBE or ROUTE. */
 void cloud_ssh_try_child(struct ssh_cloud *, struct ssh_host *, enum ssh_command,
     const struct espl_child *);
 /* The pause after the failure of a host. */

@@ -304,6 +304,20 @@ cloud_ssh_answer_probe(const struct ssh_cloud *cloud, struct ssh_host *host,
 	return 0;
 }
 
+int
+cloud_ssh_answer_route(const struct espl_child *child, char text[SSH_TEXT])
+{
+	const char *shut = child->status == ESPL_OK && child->out != NULL
+	    ? strstr(child->out, "espalier-route\nshut ")
+	    : NULL;
+
+	if (shut == NULL)
+		return 0;
+	shut = strstr(shut, "shut ") + 5;
+	copy_clean(text, SSH_TEXT, shut, strcspn(shut, "\n"));
+	return -1;
+}
+
 /* Does this run itself hold the host that the holder's line is of?  Its first word is the token of
  * a lease, espl-RUN-LEASE. */
 static const struct ssh_host *

@@ -15,6 +15,8 @@
 
 #include "cloud_ssh.h"
 
+#define SSH_ROUTE_PORT "29500" /* as good as any other that ranks may get */
+
 /* $1: the agent; $2: a name to look for in PATH if the first is not there, or "" */
 #define FIND_AGENT "a=$(command -v \"$1\" || command -v \"$2\"); "
 /* Where the lock of a machine may be, the first place where a file can be locked and written: $f;
@@ -67,6 +69,12 @@ static const char look_script[] =
     "if [ \"$of\" != \"$1,\" ] && [ $((n - at)) -lt 30 ] && [ $((n - at)) -ge 0 ]; "
     "then echo used $of $rest; "
     "else echo $n \"$2\" >\"$f.next\"; echo free; fi";
+
+/* $1: an address; $2: a port, at which nobody need listen: a firewall is what keeps silent. */
+static const char route_script[] =
+    "echo espalier-route; command -v bash >/dev/null || exit 0; t=$(command -v timeout); "
+    "w=$( { ${t:+$t 5} bash -c \"exec 3<>/dev/tcp/$1/$2\"; } 2>&1); "
+    "case $?:$w in 0:* | *refused*) ;; *) w=${w##*: }; echo shut ${w:-no answer within 5 s};; esac";
 
 /* $1: cloud.agent, or ""; $3: who holds the lock from now on, its first word the lease. Then come
  * the words that the host appends: what starts an agent, and --keep LEASE EPOCH LINGER WHAT.
@@ -260,6 +268,17 @@ cloud_ssh_words_look(const struct ssh_cloud *cloud, const struct ssh_host *host,
 
 	name_holder(cloud, token, holder);
 	return short_command(cloud, host, look_script, arguments);
+}
+
+struct cloud_words
+cloud_ssh_words_route(const struct ssh_cloud *cloud, const struct ssh_host *host,
+    const struct ssh_host *other)
+{
+	const char *arguments[3] = { other->address[0] != '\0' ? other->address
+								: ssh_address(other),
+		SSH_ROUTE_PORT, "" };
+
+	return short_command(cloud, host, route_script, arguments);
 }
 
 /* The agent uses a separate connection: a driver that loses an agent kills every process that it

@@ -111,6 +111,8 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
 	struct cloud_words list = command == SSH_WAY ? cloud_ssh_words_way(cloud, host)
 	    : command == SSH_PROBE                   ? cloud_ssh_words_probe(cloud, host)
+	    : command == SSH_ROUTE
+	    ? cloud_ssh_words_route(cloud, host, &cloud->hosts[cloud->door - 1])
 				   : cloud_ssh_words_look(cloud, host, host->wish.token);
 	espl_status status = ESPL_E_NOMEM;
 
@@ -164,6 +166,41 @@ knows_enough(const struct ssh_cloud *cloud)
 	}
 	return usable > 0 || silent == 0 || cloud->run == NULL ||
 	    now_of(cloud) >= start_limit(cloud);
+}
+
+/* `check` asks whether the hosts reach the first one, as ranks on several of them must; a run tries
+ * it with its agents.  1: not all have answered. */
+static int
+awaits_routes(struct ssh_cloud *cloud)
+{
+	int waits = 0;
+
+	for (uint32_t i = 0; cloud->run == NULL && cloud->door == 0 && i < cloud->count; i++)
+		cloud->door = cloud->hosts[i].usable ? i + 1 : 0;
+	for (uint32_t i = cloud->door; cloud->door > 0 && i < cloud->count; i++) {
+		struct ssh_host *host = &cloud->hosts[i];
+
+		if (host->usable && !host->asked_route)
+			cloud_ssh_try_want(cloud, host, SSH_ROUTE, 0);
+		host->asked_route = 1;
+		waits |= host->wanted == SSH_ROUTE || host->command == SSH_ROUTE;
+	}
+	return waits;
+}
+
+static void
+take_route(const struct ssh_cloud *cloud, const struct ssh_host *host,
+    const struct espl_child *child)
+{
+	const struct ssh_host *door = &cloud->hosts[cloud->door - 1];
+	char why[SSH_TEXT], text[SSH_TEXT];
+
+	if (cloud_ssh_answer_route(child, why) == 0)
+		return;
+	(void)snprintf(text, sizeof text,
+	    "it cannot reach host '%.80s' at %.64s (%.200s), so no trial could run on both",
+	    ssh_name(door), door->address[0] != '\0' ? door->address : ssh_address(door), why);
+	ssh_tell(cloud, ESPL_INFO, host, text);
 }
 
 static void
@@ -274,6 +311,8 @@ cloud_ssh_try_due(struct ssh_cloud *cloud)
 {
 	espl_time now = now_of(cloud);
 
+	if (!cloud->started && knows_enough(cloud))
+		(void)awaits_routes(cloud);
 	for (uint32_t i = 0; i < cloud->count; i++) {
 		struct ssh_host *host = &cloud->hosts[i];
 		enum ssh_command wanted = host->wanted;
@@ -286,9 +325,10 @@ cloud_ssh_try_due(struct ssh_cloud *cloud)
 			continue;
 		if (wanted == SSH_LOOK)
 			return host;
-		fail_probe(cloud, host, SSH_SILENT, "ssh cannot be started");
+		if (wanted != SSH_ROUTE)
+			fail_probe(cloud, host, SSH_SILENT, "ssh cannot be started");
 	}
-	if (!cloud->started && knows_enough(cloud))
+	if (!cloud->started && knows_enough(cloud) && !awaits_routes(cloud))
 		end_start(cloud);
 	set_timer(cloud);
 	return NULL;
@@ -298,8 +338,11 @@ void
 cloud_ssh_try_child(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command command,
     const struct espl_child *child)
 {
-	if (command == SSH_PROBE) {
-		take_probe(cloud, host, child);
+	if (command == SSH_PROBE || command == SSH_ROUTE) {
+		if (command == SSH_PROBE)
+			take_probe(cloud, host, child);
+		else
+			take_route(cloud, host, child);
 		return;
 	}
 	cloud_ssh_answer_way(host, child);
