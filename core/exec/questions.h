@@ -18,9 +18,9 @@ struct espl__exec_view {
 struct espl__exec_view espl__exec_view(const struct espl__exec *);
 /* Brackets that the algorithm of this search (0, or a pool's experiment) has declared; 0: none. */
 uint32_t espl__exec_brackets(const struct espl__exec *, uint64_t search);
-/* Offers by number, NULL beyond the last. */
 /* Whether a trial may get more GPUs than a machine has. */
 int espl__exec_spans(const struct espl__exec *);
+/* Offers by number, NULL beyond the last. */
 const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
 /* Names of machines of the offer that failed recently, for a new lease; at most `room`; returns how
  * many there are.  Valid until the next round. */
@@ -100,6 +100,7 @@ struct espl__exec_summary {
 	espl_money promoted_cost;          /* until then */
 	double refunded_gpu_s;             /* held by nodes that were free */
 	double gpu_s, busy_gpu_s;          /* held by nodes; used by gangs */
+	double usd_s;                      /* what is held costs a second */
 	uint64_t resizes;
 	/* trials that waited beside idle slots that they could use: for how long there were any,
 	 * the longest of them, how long after the pause that is allowed (items.h), and how many

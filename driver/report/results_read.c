@@ -203,7 +203,7 @@ report_time(struct espl__reading *r, double reported_utc_s)
 		return;
 	since = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 - reported_utc_s;
 	if (since > 0)
-		r->totals.jct_s += since;
+		espl__totals_pass(&r->totals, since);
 }
 
 static espl_status

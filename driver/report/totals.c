@@ -41,7 +41,7 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
 	FIELD(queue_max_s, ESPL__TOTAL_REAL), FIELD(total_mean_s, ESPL__TOTAL_REAL),
 	FIELD(total_p95_s, ESPL__TOTAL_REAL), FIELD(total_max_s, ESPL__TOTAL_REAL),
-	FIELD(makespan_s, ESPL__TOTAL_REAL) };
+	FIELD(makespan_s, ESPL__TOTAL_REAL), FIELD(usd_s, ESPL__TOTAL_REAL) };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
 
 /* A directory within the run's. */
@@ -95,6 +95,14 @@ espl__totals_free(struct espl__totals *t)
 	}
 }
 
+void
+espl__totals_pass(struct espl__totals *t, double seconds)
+{
+	t->jct_s += seconds;
+	t->cost_usd += t->usd_s * seconds;
+	t->gpu_s += (double)t->gpus * seconds;
+}
+
 const char *
 espl__run_end_name(enum espl__run_end how)
 {
@@ -137,6 +145,7 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->cost_usd = (double)s->cost / 1e6;
 	t->gpu_s = s->gpu_s;
 	t->busy_gpu_s = s->busy_gpu_s;
+	t->usd_s = s->usd_s;
 	t->refunded_usd = s->refunded > 0 ? (double)s->refunded / 1e6 : NAN;
 	t->refunded_gpu_s = s->refunded > 0 ? s->refunded_gpu_s : NAN;
 	t->selected_s = s->promoted_at > 0 ? (double)s->promoted_at / 1e9 : NAN;

@@ -28,6 +28,7 @@ struct espl__totals {
 	double best_metric;            /* as the trial reported it */
 	double deadline_s, budget_usd; /* NaN: none */
 	double jct_s, cost_usd, gpu_s, busy_gpu_s;
+	double usd_s;                        /* what nodes cost a second at present */
 	double refunded_usd, refunded_gpu_s; /* of machines that were free: not in cost_usd */
 	double selected_s, selected_usd;     /* until the last promotion; NaN: there was none */
 	double decision_median_us, decision_p95_us, decision_max_us;
@@ -43,6 +44,8 @@ void espl__totals_init(struct espl__totals *, const struct espl__run_config *, i
 void espl__totals_free(struct espl__totals *);
 /* best_params stays as it is: the caller knows the space. */
 void espl__totals_take(struct espl__totals *, const struct espl__exec_summary *);
+/* That many seconds have passed since, in which nothing happened. */
+void espl__totals_pass(struct espl__totals *, double seconds);
 /* "done", "running", "to come", ... */
 const char *espl__experiment_state(const struct espl__search_summary *);
 /* A pool's experiments, one by one. */

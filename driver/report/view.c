@@ -272,8 +272,10 @@ espl__view_refresh(struct espl__view *v, const struct espl__exec *exec)
 	espl__totals_experiments(&v->totals, exec);
 	espl__view_clock(v, exec);
 	v->now = summary.now;
-	if (!v->totals.simulated && !v->replaying && summary.how == 0)
+	if (!v->totals.simulated && !v->replaying && summary.how == 0) {
 		v->now += espl__tick() - v->round_tick;
+		espl__totals_pass(&v->totals, (double)(v->now - summary.now) / 1e9);
+	}
 	if (summary.best == ESPL_NONE) {
 		espl__totals_set(&v->totals.best_params, NULL);
 		return;
