@@ -20,7 +20,7 @@ void espl__gangs_rejoin(struct espl__exec *); /* those that outlived it are as a
 void espl__gangs_start(struct espl__exec *, struct espl__item *); /* on its target, which is free */
 int espl__gang_started(struct espl__exec *, struct espl__gang *); /* 1: it runs now */
 int espl__gang_resize(struct espl__exec *, struct espl__gang *,
-    const struct espl__item *);                                          /* 1: it is asked for */
+    const struct espl__item *); /* 1: it is asked for */
 /* The resize in place that was asked for is called off: it goes on as it was. */
 void espl__gang_stay(struct espl__exec *, struct espl__gang *);
 int espl__gang_resized(struct espl__exec *, const struct espl__event *); /* 1: it was to be */

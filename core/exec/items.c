@@ -5,7 +5,6 @@
 #include "exec/items_apart.h"
 #include "exec/items_inner.h"
 #include "exec/items_lists.h"
-#include "exec/items_within.h"
 #include "exec/items_new.h"
 #include "exec/items_tiers.h"
 
@@ -154,12 +153,47 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 	x->items.place_why |= ESPL_WHY_ARRIVAL;
 }
 
+int
+espl__item_slots_span(const struct espl_slot *slots, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		if (slots[i].node != slots[0].node)
+			return 1;
+	return 0;
+}
+
+int
+espl__item_runs_on_several(const struct espl__item *item)
+{
+	const struct espl__gang *g = item->trial->gang;
+
+	return g != NULL && g->state == ESPL__GANG_RUNNING &&
+	    espl__item_slots_span(g->slots, g->share.gpus);
+}
+
+/* What it gets of a grant on nodes of this offer (ESPL_ANY: any): where machines cannot reach each
+ * other, no more than one has.  0: they are too small for it. */
+static uint32_t
+width_within(const struct espl__exec *x, const struct espl__item *item, uint32_t offer,
+    uint32_t gpus)
+{
+	uint32_t node;
+
+	if (!x->fleet.no_route || item->trial == NULL || offer >= x->fleet.offer_count)
+		return gpus;
+	node = x->fleet.offers[offer]->gpus;
+	if (gpus <= node || (espl__item_runs_on_several(item) && gpus == item->pub.granted.gpus))
+		return gpus;
+	node -= node % item->pub.unit;
+	return node >= item->pub.gpus_min ? node : 0;
+}
+
 void
 espl__item_take(struct espl__exec *x, struct espl__item *item, const struct espl_grant *g)
 {
 	struct espl_share share = g->share;
 
-	share.gpus = espl__item_width(x, item, g->offer, share.gpus);
+	share.gpus = width_within(x, item, g->offer, share.gpus);
 	if (share.gpus > 0 && item->pub.granted.gpus == 0)
 		item->tier->helped = 0;
 	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0

@@ -148,6 +148,10 @@ espl_status espl__items_open(struct espl__exec *, struct espl__diag *); /* alloc
 void espl__items_free(struct espl__exec *);
 
 void espl__item_grant(struct espl__exec *, struct espl__item *, struct espl_share, uint32_t offer);
+/* Are they of several machines? */
+int espl__item_slots_span(const struct espl_slot *, uint32_t count);
+/* Its ranks run on several machines, and have met. */
+int espl__item_runs_on_several(const struct espl__item *);
 /* A grant of its allocator, with its flags. */
 void espl__item_take(struct espl__exec *, struct espl__item *, const struct espl_grant *);
 /* Sets the placement in force: releases the old reservations and makes the new ones (which the

@@ -325,8 +325,8 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->promoted_at = x->searches.promoted_at;
 	s->promoted_cost = x->searches.promoted_cost;
 	s->budget = x->config->budget;
-	s->gpu_s = x->cluster.gpu_s +
-	    (double)(x->now - x->cluster.gpu_since) / 1e9 * x->fleet.gpus_held;
+	s->gpu_s =
+	    x->cluster.gpu_s + (double)(x->now - x->cluster.gpu_since) / 1e9 * x->fleet.gpus_held;
 	s->usd_s = x->round.ended ? 0 : espl__ledger_rate(x->ledger) * 1e-6;
 	s->busy_gpu_s = x->gangs.busy_gpu_s;
 	s->resizes = x->gangs.resizes;

@@ -50,6 +50,7 @@ void espl__round_node(struct espl__exec *, const struct espl__event *);
 void espl__round_unfit(struct espl__exec *, const struct espl__event *);
 void espl__round_drain(struct espl__exec *, const struct espl__event *);
 void espl__round_gpu(struct espl__exec *, const struct espl__event *);
+void espl__round_no_route(struct espl__exec *, const struct espl__event *);
 espl_status espl__round_gang_ended(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
 void espl__round_resume(struct espl__exec *); /* a new driver */

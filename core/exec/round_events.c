@@ -7,7 +7,6 @@
 #include "exec/gangs_start.h"
 #include "exec/items_place.h"
 #include "exec/items_tiers.h"
-#include "exec/items_within.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
@@ -86,26 +85,6 @@ on_reach(struct espl__exec *x, const struct espl__event *e)
 	    (unsigned long long)n->pub.id, e->as.reach.text);
 }
 
-/* A gang that needs several machines would wait for its ranks, on machines that are paid for. */
-static void
-on_no_route(struct espl__exec *x, const struct espl__event *e)
-{
-	struct espl__gang *g = e->as.no_route.gang != ESPL_NONE
-	    ? espl__gang_at(x, e->as.no_route.gang)
-	    : NULL;
-
-	if (g != NULL && g->onto != NULL)
-		espl__gang_stay(x, g);
-	if (x->fleet.no_route)
-		return;
-	x->fleet.no_route = 1;
-	espl__exec_warn(x, ESPL_ABOUT_NODE, e->as.no_route.lease,
-	    "%s; each trial stays on one machine from now on (do the firewall, security group or "
-	    "network policy allow all TCP ports between the machines?)",
-	    e->as.no_route.text);
-	espl__items_within(x, e->as.no_route.text);
-}
-
 /* Its trials save at their next report but do not move: the node may never be interrupted.  A
  * recommendation to replace it may be followed by the notice that it will be. */
 static void
@@ -171,7 +150,7 @@ espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl
 		espl__lease_retry(x, e->as.retry.lease, e->as.retry.after);
 		return ESPL_OK;
 	case ESPL__EV_REACH: on_reach(x, e); return ESPL_OK;
-	case ESPL__EV_NO_ROUTE: on_no_route(x, e); return ESPL_OK;
+	case ESPL__EV_NO_ROUTE: espl__round_no_route(x, e); return ESPL_OK;
 	case ESPL__EV_RISK: on_risk(x, e); return ESPL_OK;
 	case ESPL__EV_HOST: on_host(x, e); return ESPL_OK;
 	case ESPL__EV_MACHINE:

@@ -80,6 +80,19 @@ espl__searches_stale(struct espl__exec *x, int whole)
 }
 
 void
+espl__searches_widths(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->searches.count; i++) {
+		struct espl__search *s = x->searches.list[i];
+
+		s->experiment.gpus_max =
+		    espl__sold_widest(&x->fleet, &s->config->trial, s->inputs->profile);
+	}
+	espl__searches_stale(x, 1);
+}
+
+void
 espl__searches_forgive(struct espl__exec *x)
 {
 	for (uint32_t i = 0; i < x->searches.count; i++) {

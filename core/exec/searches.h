@@ -161,6 +161,8 @@ void espl__searches_metric(struct espl__exec *, const char *name); /* EV_METRIC 
 /* Their models are as the offers, or (0) only as the time, was. */
 void espl__searches_stale(struct espl__exec *, int whole);
 void espl__search_stale(struct espl__search *, int whole);
+/* Trials may get more or fewer GPUs than before. */
+void espl__searches_widths(struct espl__exec *);
 void espl__searches_forgive(struct espl__exec *); /* the failures of their plugins */
 /* Whether the algorithm receives results: also while an interrupted run stops, because it will be
  * resumed. */

@@ -409,27 +409,35 @@ get_port(struct espl__reader *reader)
 	return port;
 }
 
+/* The part of a gang (may be NULL) that an agent knows by this number; NULL: it has ended for us.
+ */
+static struct espl__part *
+find_part(const struct espl__rgang *gang, uint64_t lease, uint64_t wing)
+{
+	for (uint32_t p = 0; gang != NULL && p < gang->part_count; p++)
+		if (gang->parts[p].lease == lease && gang->parts[p].wing == wing &&
+		    !gang->parts[p].ended)
+			return &gang->parts[p];
+	return NULL;
+}
+
 int
 espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uint8_t type,
     struct espl__reader *reader)
 {
 	uint64_t id = espl__get_v64(reader);
 	struct espl__rgang *gang = espl__real_gang(real, id);
-	struct espl__part *part = NULL;
+	struct espl__part *part;
 	const char *text;
 	size_t size;
 	uint64_t a, b;
-	uint32_t p;
 
 	ESPL__CHECK(lease, RLEASE);
 	if (reader->bad || !is_about_a_gang(type))
 		return -1;
 	if (espl__real_reach_is_try(id))
 		return espl__real_reach_message(real, lease, type, id, reader);
-	for (p = 0; gang != NULL && p < gang->part_count; p++)
-		if (gang->parts[p].lease == lease->id && gang->parts[p].wing == id &&
-		    !gang->parts[p].ended)
-			part = &gang->parts[p];
+	part = find_part(gang, lease->id, id);
 	if (part == NULL) /* about a gang that has ended for us already */
 		return 0;
 	switch (type) {

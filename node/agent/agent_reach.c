@@ -21,8 +21,10 @@
 #include "agent/agent.h"
 
 #define MS INT64_C(1000000)
-#define TRY_FOR (12000 * MS) /* with what follows, a gang that cannot meet is told of within 15 s */
-#define PAUSE_MS 200         /* between two connections, and between two looks at `off` */
+/* With what follows, a gang that cannot meet is reported within 15 s. */
+#define TRY_FOR (12000 * MS)
+/* Between two connections, and between two looks at `off`. */
+#define PAUSE_MS 200
 
 struct reach {
 	struct espl__task task;
@@ -30,7 +32,7 @@ struct reach {
 	char *address;
 	uint32_t port;
 	const atomic_int *off; /* 1: nobody wants to know any more */
-	char why[200];   /* "": it is reached */
+	char why[200];         /* "": it is reached */
 };
 
 /* ---- in its thread ------------------------------------------------------------------------ */
@@ -86,7 +88,8 @@ run_reach(struct espl__task *task)
 			freeaddrinfo(found);
 		if ((unknown == 0 && code == 0) || !is_wanted(r) || espl__tick() >= until)
 			break;
-		(void)poll(NULL, 0, PAUSE_MS); /* a firewall refuses; a name server has its bad moments */
+		(void)poll(NULL, 0,
+		    PAUSE_MS); /* a firewall refuses; a name server has its bad moments */
 	}
 	if (unknown != 0)
 		(void)snprintf(r->why, sizeof r->why, "%s", gai_strerror(unknown));
@@ -126,7 +129,8 @@ gang_tried(struct espl__agent *a, struct espl__task *task)
 
 	ESPL__ASSERT(g != NULL && g->jobs > 0); /* it does not end before its jobs have */
 	g->jobs--;
-	(void)snprintf(why, sizeof why, "network: %s:%u: %s", r->address, (unsigned)r->port, r->why);
+	(void)snprintf(why, sizeof why, "network: %s:%u: %s", r->address, (unsigned)r->port,
+	    r->why);
 	g->steps->reached(g, r->why[0] != '\0' ? why : NULL);
 	free_reach(r);
 }
@@ -140,8 +144,7 @@ espl__reach_try(struct espl__agent_gang *g)
 	uint32_t port = joins ? t->join.port : t->port;
 
 	ESPL__CHECK(g, AGENT_GANG);
-	here = joins ? strcmp(address, g->agent->address) == 0
-		     : !t->together || t->node_rank == 0;
+	here = joins ? strcmp(address, g->agent->address) == 0 : !t->together || t->node_rank == 0;
 	if (g->ending || port == 0 || here)
 		return 0;
 	g->jobs++;

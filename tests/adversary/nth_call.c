@@ -60,7 +60,8 @@ strikes(const char *name)
 
 	if (state == UNREAD)
 		read_orders();
-	if (state != ON || strcmp(name, function) != 0 || __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) != nth)
+	if (state != ON || strcmp(name, function) != 0 ||
+	    __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) != nth)
 		return 0;
 	fd = open(fired, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)

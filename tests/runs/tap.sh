@@ -114,6 +114,23 @@ write_sim() {
 	END
 }
 # A real search: trials are a shell script that takes $STEP seconds an iteration.
+# A search without a limit on widths, up to its cloud: write_wide FILE.
+write_wide() {
+	cat >"$1" <<-'END'
+	experiment = { name = "plum"; metric = "loss"; goal = "minimize"; seed = 5; };
+	trial = { trainable = "sleep"; options = { iteration_s = 0.5; }; };
+	space = { x = { type = "real"; low = 0.0; high = 1.0; }; };
+	algorithm = { use = "sha"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };
+	allocator = { use = "fair"; };
+	END
+}
+# hardly_longer DIR THAN: did the search take at most 1.2 times as long as the other, and three seconds of starting?
+hardly_longer() {
+	local a b
+	a=$("$ESPALIER" status "$1" --json | sed 's/.*"jct_s": *\([0-9.]*\).*/\1/') b=$("$ESPALIER" status "$2" --json | sed 's/.*"jct_s": *\([0-9.]*\).*/\1/')
+	echo "# $1: $a s; $2: $b s"
+	awk "BEGIN { exit !($a <= 1.2 * $b + 3) }"
+}
 write_real() {
 	cat >train.sh <<-'END'
 	i=$ESPALIER_ITERATION

@@ -208,8 +208,7 @@ one_fault(struct scenario *s, char *to, size_t room)
 		return (size_t)snprintf(to, room,
 		    "kind = \"gpu-lost\"; node = %u; at = \"%us\"; gpu = 0;", node, at);
 	case 10: return (size_t)snprintf(to, room, "kind = \"crash-rate\"; probability = 0.02;");
-	case 11:
-		return (size_t)snprintf(to, room, "kind = \"no-route\"; from = \"%us\";", at - 1);
+	case 11: return (size_t)snprintf(to, room, "kind = \"no-route\"; from = \"%us\";", at - 1);
 	default:
 		return (size_t)snprintf(to, room,
 		    "kind = \"slow-boot\"; factor = %u.0; from = \"0s\"; to = \"%us\";",

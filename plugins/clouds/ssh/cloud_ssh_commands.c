@@ -275,7 +275,7 @@ cloud_ssh_words_route(const struct ssh_cloud *cloud, const struct ssh_host *host
     const struct ssh_host *other)
 {
 	const char *arguments[3] = { other->address[0] != '\0' ? other->address
-								: ssh_address(other),
+							       : ssh_address(other),
 		SSH_ROUTE_PORT, "" };
 
 	return short_command(cloud, host, route_script, arguments);

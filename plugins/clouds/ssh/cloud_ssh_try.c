@@ -113,7 +113,7 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 	    : command == SSH_PROBE                   ? cloud_ssh_words_probe(cloud, host)
 	    : command == SSH_ROUTE
 	    ? cloud_ssh_words_route(cloud, host, &cloud->hosts[cloud->door - 1])
-				   : cloud_ssh_words_look(cloud, host, host->wish.token);
+	    : cloud_ssh_words_look(cloud, host, host->wish.token);
 	espl_status status = ESPL_E_NOMEM;
 
 	if (list.list != NULL) {
