@@ -18,7 +18,7 @@ for test in ${TESTS-}; do
 	case $test in *.test | *.sh | *.py) ;; *) programs="$programs $test" ;; esac
 done
 # Most tests wait most of the time, for processes that end or connections that are cut.
-make -C "$build" -j"$((2 * $(nproc)))" --no-print-directory check \
+make -C "$build" -j"$((3 * $(nproc)))" --no-print-directory check \
 	${TESTS:+TESTS="$TESTS"} ${TESTS:+check_PROGRAMS="$programs"}
 status=$?
 

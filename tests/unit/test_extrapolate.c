@@ -167,7 +167,7 @@ dense_search(const struct espl_samples *s)
 Test(extrapolate, fits_are_as_good_as_a_dense_search, .timeout = 300)
 {
 	struct espl_point points[MOST];
-	uint32_t worse = 0, cases = 300;
+	uint32_t worse = 0, cases = getenv("ESPALIER_TEST_NIGHT") != NULL ? 300 : 100;
 
 	for (uint64_t seed = 1; seed <= cases; seed++) {
 		uint64_t state = seed;
@@ -225,7 +225,8 @@ Test(extrapolate, no_prefix_gives_nan_or_leaves_the_range)
 	struct espl_point points[MOST];
 	double p, q;
 
-	for (uint64_t seed = 1; seed <= 1500; seed++) {
+	for (uint64_t seed = 1; seed <= (getenv("ESPALIER_TEST_NIGHT") != NULL ? 1500 : 500);
+	     seed++) {
 		uint64_t state = seed;
 		uint32_t n = draw_curve(&state, points, MOST);
 		double most = -INFINITY;
