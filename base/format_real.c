@@ -4,6 +4,7 @@
  * its settings, so the usual numbers do without printf and strtod: from 1e-4 to 1e14, 128 bits
  * hold a number and its neighbors exactly.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,10 +97,27 @@ espl__format_real(double value, char to[32])
 	to[0] = '-';
 	if (format_usual(fabs(value), to + (value < 0)))
 		return to;
-	for (int digits = 15; digits <= 17; digits++) {
+	/* Below the normal numbers fewer digits are enough. */
+	for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
 		snprintf(to, 32, "%.*g", digits, value);
 		if (isnan(value) || strtod(to, NULL) == value)
 			break;
 	}
+	return to;
+}
+
+char *
+espl__format_value(double value, char to[32])
+{
+	size_t digits, rest;
+
+	espl__format_real(value, to);
+	digits = strspn(to, "-0123456789");
+	rest = strlen(to + digits) + 1;
+	if (!isfinite(value) || to[digits] == '.')
+		return to;
+	ESPL__ASSERT(digits + rest + 2 <= 32);
+	memmove(to + digits + 2, to + digits, rest); /* an exponent, or nothing */
+	memcpy(to + digits, ".0", 2);
 	return to;
 }

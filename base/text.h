@@ -19,6 +19,9 @@ char *espl__format_short(espl_span, char to[32]);  /* for people: "1m32s", "450m
 char *espl__format_money(espl_money, char to[32]); /* "12.24": at least 2 decimals */
 /* A double as the shortest text that reads back equal (%.15g or %.17g). */
 char *espl__format_real(double, char to[32]);
+/* The same digits, spelled so that Python, JSON, YAML 1.1 and C all read a real and nothing else:
+ * "1.0", "1.0e-05".  It is how a real value leaves for a program or a file of values. */
+char *espl__format_value(double, char to[32]);
 /* Replaces control characters by blanks, in place: text of a node, a trial or a provider must not
  * change what a terminal shows, or begin a line of its own. */
 void espl__clean_text(char *text);

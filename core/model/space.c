@@ -206,6 +206,9 @@ espl__param_snap(const struct espl__param *p, double v)
 	if (p->pub.type == ESPL_CHOICE || p->pub.type == ESPL_ORDINAL)
 		return clamp_value(floor(v + 0.5), 0.0, (double)(p->pub.label_count - 1));
 	v = clamp_value(v, p->pub.low, p->pub.high);
+	/* A whole number is a level already; the difference to a distant bound would be rounded. */
+	if (p->pub.type == ESPL_INT && p->step == 1.0 && v == floor(v))
+		return v;
 	if (p->step > 0)
 		return value_of_level(p, floor((v - p->pub.low) / p->step + 0.5));
 	return round_value(p, v);
@@ -233,14 +236,12 @@ espl__param_active(const struct espl__space *s, uint32_t param, const double *va
 uint32_t
 espl__param_label(const struct espl__param *p, const char *text, double number)
 {
-	for (uint32_t i = 0; i < p->pub.label_count; i++) {
-		const struct espl__label *l = &p->labels[i];
-
-		if (strcmp(l->text, text) == 0)
+	for (uint32_t i = 0; i < p->pub.label_count; i++)
+		if (strcmp(p->labels[i].text, text) == 0)
 			return i;
-		if (l->kind == ESPL__LABEL_NUMBER && l->number == number)
+	for (uint32_t i = 0; i < p->pub.label_count; i++)
+		if (p->labels[i].kind == ESPL__LABEL_NUMBER && p->labels[i].number == number)
 			return i;
-	}
 	return ESPL_ANY;
 }
 
@@ -399,7 +400,7 @@ number_text(const struct espl__param *p, double value, char room[NUMBER_ROOM])
 	if (p->pub.type == ESPL_INT)
 		snprintf(room, NUMBER_ROOM, "%" PRId64, (int64_t)value);
 	else
-		espl__format_real(value, room);
+		espl__format_value(value, room);
 }
 
 /* The label in force, or NULL where the item is a number. */
@@ -454,6 +455,23 @@ espl__settings_free(struct espl__settings *settings)
 	*settings = (struct espl__settings){ NULL, 0, NULL };
 }
 
+static void
+print_item(const struct espl__space *s, const struct espl__setting *item, double value,
+    struct espl__buf *to)
+{
+	const struct espl__label *label = item_label(s, item, value);
+	char room[NUMBER_ROOM];
+
+	if (label == NULL) {
+		number_text(&s->params[item->param], value, room);
+		espl__print(to, "%s", room);
+	} else if (label->kind == ESPL__LABEL_TEXT) {
+		espl__print_json(to, label->text);
+	} else {
+		espl__print(to, "%s", label->text);
+	}
+}
+
 void
 espl__space_json(const struct espl__space *s, const double *values, struct espl__buf *to)
 {
@@ -462,23 +480,22 @@ espl__space_json(const struct espl__space *s, const double *values, struct espl_
 	for (uint32_t i = 0; i < s->item_count; i++) {
 		const struct espl__setting *item = &s->items[i];
 		double value = item->param == ESPL_ANY ? 0.0 : values[item->param];
-		const struct espl__label *label;
-		char room[NUMBER_ROOM];
 
 		if (isnan(value))
 			continue;
 		espl__json_key(to, item->name);
-		label = item_label(s, item, value);
-		if (label == NULL) {
-			number_text(&s->params[item->param], value, room);
-			espl__print(to, "%s", room);
-		} else if (label->kind == ESPL__LABEL_TEXT) {
-			espl__print_json(to, label->text);
-		} else if (label->kind == ESPL__LABEL_BOOL) {
-			espl__print(to, label->number != 0 ? "true" : "false");
-		} else {
-			espl__print(to, "%s", label->text);
-		}
+		print_item(s, item, value, to);
 	}
 	espl__print(to, "}");
+}
+
+void
+espl__space_value_json(const struct espl__space *s, uint32_t param, double value,
+    struct espl__buf *to)
+{
+	const struct espl__setting item = { .param = param };
+
+	ESPL__CHECK(s, SPACE);
+	ESPL__ASSERT(param < s->count && !isnan(value));
+	print_item(s, &item, value, to);
 }

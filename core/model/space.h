@@ -30,6 +30,9 @@ void espl__space_settings(const struct espl__space *, const double *values,
 void espl__settings_free(struct espl__settings *);
 /* {"lr": 0.01, "optimizer": "sgd", ...} active ones and constants. */
 void espl__space_json(const struct espl__space *, const double *values, struct espl__buf *);
+/* One value of a parameter as JSON, of its type. */
+void espl__space_value_json(const struct espl__space *, uint32_t param, double value,
+    struct espl__buf *);
 /* A group of the user ({ lr = 0.1; ... }: experiment.first) -> values; absent ones take their
  * default or are an error. */
 espl_status espl__space_point(const struct espl__space *, const struct espl__node *, double *values,

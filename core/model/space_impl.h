@@ -50,7 +50,7 @@ double espl__param_unit(const struct espl__param *, double value);
 double espl__param_snap(const struct espl__param *, double value);
 /* Do the conditions of params[param] hold?  Only earlier elements of values are read. */
 int espl__param_active(const struct espl__space *, uint32_t param, const double *values);
-/* Index of the label written like this node's scalar or text; ESPL_ANY: none. */
+/* Index of the label with this text, or else with this number; ESPL_ANY: none. */
 uint32_t espl__param_label(const struct espl__param *, const char *text, double number);
 /* Fills in step, top, edges, grid, levels from the public part; once, after parsing. */
 void espl__param_prepare(struct espl__param *);

@@ -91,7 +91,8 @@ label_of(struct espl__space *s, const struct espl__node *n)
 		l = (struct espl__label){ room, (double)n->i, ESPL__LABEL_NUMBER };
 		break;
 	case ESPL__REAL:
-		l = (struct espl__label){ espl__format_real(n->r, room), n->r, ESPL__LABEL_NUMBER };
+		l = (struct espl__label){ espl__format_value(n->r, room), n->r,
+			ESPL__LABEL_NUMBER };
 		break;
 	case ESPL__BOOL:
 		l = (struct espl__label){ n->i ? "true" : "false", n->i ? 1.0 : 0.0,
@@ -293,7 +294,7 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 		if (c->type == ESPL__REAL && !isfinite(c->r))
 			return FAIL(p, c, "value %u of '%s' is not finite", i + 1, n->name);
 		l = label_of(p->s, c);
-		if (espl__param_label(q, l.text, l.number) != ESPL_ANY)
+		if (espl__param_label(q, l.text, NAN) != ESPL_ANY) /* 1 and 1.0 are two */
 			return FAIL(p, c, "duplicate value '%s' of '%s'", l.text, n->name);
 		q->labels[i] = l;
 		texts[i] = l.text;

@@ -1,5 +1,7 @@
 /* space_point.c - values a user writes: of one parameter, and of a whole configuration. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/assert.h"
 #include "base/text.h"
@@ -36,8 +38,12 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 			    espl__node_kind(n));
 		if (n->type == ESPL__BOOL)
 			text = n->i ? "true" : "false";
-		else if (is_number(n))
-			text = espl__format_real(n->r, room);
+		else if (n->type == ESPL__INT)
+			(void)snprintf(room, sizeof room, "%" PRId64, n->i);
+		else if (n->type == ESPL__REAL)
+			(void)espl__format_value(n->r, room);
+		if (is_number(n))
+			text = room;
 		k = espl__param_label(q, text, is_number(n) ? n->r : NAN);
 		if (k == ESPL_ANY) {
 			FAIL(n, "%s '%s': '%s' is not one of its values", what, name, text);

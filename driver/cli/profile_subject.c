@@ -44,6 +44,13 @@ find_values(const struct espl__inputs *s, double *values, struct espl__diag *dia
 	    : espl__fail(diag, status, "cannot find a middle configuration of the space");
 }
 
+/* Is it an integer that libconfig reads with an L behind it only? */
+static int
+is_long(const char *text, double value)
+{
+	return fabs(value) > INT32_MAX && text[strspn(text, "-0123456789")] == '\0';
+}
+
 /* As a member of experiment.first, in libconfig's syntax. */
 static char *
 write_point(const struct espl__space *space, const double *values)
@@ -60,13 +67,9 @@ write_point(const struct espl__space *space, const double *values)
 		espl__print(&b, " %s = ", one->name);
 		if (isnan(one->value))
 			espl__print_quoted(&b, one->text);
-		else if (strcmp(one->text, "true") == 0 || strcmp(one->text, "false") == 0)
-			espl__print(&b, "%s", one->text);
-		else if (one->value == floor(one->value) && fabs(one->value) < 9e15)
-			espl__print(&b, "%lld%s", (long long)one->value,
-			    fabs(one->value) > INT32_MAX ? "L" : "");
 		else
-			espl__print_real(&b, one->value);
+			espl__print(&b, "%s%s", one->text,
+			    is_long(one->text, one->value) ? "L" : "");
 		espl__print(&b, ";");
 	}
 	espl__print(&b, " }");

@@ -1,5 +1,6 @@
 /* earlier_read.c - what was observed before this run, from the CSV of recorded curves and as one.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,8 +301,12 @@ print_value(const struct espl__earlier *e, uint32_t param, double value, struct 
 	espl__put_u8(b, ',');
 	if (isnan(value))
 		return;
-	espl__earlier_field(b,
-	    q->labels != NULL ? q->labels[(uint32_t)value].text : espl__format_real(value, room));
+	if (q->labels != NULL)
+		espl__earlier_field(b, q->labels[(uint32_t)value].text);
+	else if (q->pub.type == ESPL_INT)
+		espl__print(b, "%" PRId64, (int64_t)value);
+	else
+		espl__print(b, "%s", espl__format_value(value, room));
 }
 
 void

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "report/importance.h"
 
 static const char *const tables[] = { "trials", "reports", "gangs", "stays", "resizes", "nodes",
@@ -74,6 +75,7 @@ static void
 csv_value(struct espl__buf *b, const json_t *value, int exact)
 {
 	const char *text = json_string_value(value);
+	char number[32];
 
 	if (text != NULL)
 		espl__print_csv(b, text, !exact && is_formula(text) ? "'" : "");
@@ -82,7 +84,7 @@ csv_value(struct espl__buf *b, const json_t *value, int exact)
 	else if (json_is_integer(value))
 		espl__print(b, "%lld", (long long)json_integer_value(value));
 	else if (json_is_number(value))
-		espl__print_number(b, json_number_value(value));
+		espl__print(b, "%s", espl__format_value(json_number_value(value), number));
 }
 
 /* Sends a line on its way; the caller looks at ferror once at the end. */

@@ -79,7 +79,11 @@ is_label(const json_t *label, const json_t *value)
 {
 	const char *text = json_string_value(label);
 
-	if (json_is_boolean(value))
+	if (json_is_number(label))
+		return json_is_number(value) && json_is_real(label) == json_is_real(value) &&
+		    json_number_value(label) == json_number_value(value);
+	/* Earlier versions kept all labels as text. */
+	if (json_is_boolean(value) && !json_is_boolean(label))
 		return text != NULL && strcmp(text, json_is_true(value) ? "true" : "false") == 0;
 	if (json_is_number(value))
 		return text != NULL && strtod(text, NULL) == json_number_value(value);

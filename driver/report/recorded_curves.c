@@ -92,7 +92,7 @@ put_value(struct espl__buf *b, const json_t *value)
 	else if (json_is_integer(value))
 		espl__print(b, "%lld", (long long)json_integer_value(value));
 	else if (json_is_real(value))
-		espl__print(b, "%s", espl__format_real(json_real_value(value), room));
+		espl__print(b, "%s", espl__format_value(json_real_value(value), room));
 	else if (json_is_boolean(value))
 		espl__print(b, "%s", json_is_true(value) ? "true" : "false");
 }

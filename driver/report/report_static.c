@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #define COLUMNS 12u /* of parameters */
 
@@ -246,14 +247,17 @@ static void
 send_cell(const json_t *value, FILE *to)
 {
 	const char *text = json_string_value(value);
+	char number[32];
 
 	(void)fputs(text != NULL ? "<td class=\"w\">" : "<td>", to);
 	if (text != NULL)
 		espl__report_text(to, text, 60);
 	else if (json_is_boolean(value))
 		(void)fputs(json_is_true(value) ? "true" : "false", to);
-	else if (json_is_number(value))
-		(void)fprintf(to, "%.6g", json_number_value(value));
+	else if (json_is_integer(value))
+		(void)fprintf(to, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value))
+		(void)fputs(espl__format_value(json_real_value(value), number), to);
 	(void)fputs("</td>", to);
 }
 

@@ -5,8 +5,9 @@
 #include "report/results_impl.h"
 
 static void
-print_param(const struct espl_param *p, struct espl__buf *to)
+print_param(const struct espl__space *space, uint32_t param, struct espl__buf *to)
 {
+	const struct espl_param *p = espl__space_view(space)->params[param];
 	static const char *const types[] = { "real", "int", "choice", "ordinal" };
 	static const char *const scales[] = { "linear", "log", "reverse-log" };
 
@@ -19,8 +20,10 @@ print_param(const struct espl_param *p, struct espl__buf *to)
 		espl__json_real(to, "high", p->high);
 	} else {
 		espl__json_open(to, "values", '[');
-		for (uint32_t i = 0; i < p->label_count; i++)
-			espl__json_text(to, NULL, p->labels[i]);
+		for (uint32_t i = 0; i < p->label_count; i++) {
+			espl__json_key(to, NULL);
+			espl__space_value_json(space, param, i, to);
+		}
 		espl__print(to, "]");
 	}
 	espl__print(to, "}");
@@ -37,7 +40,7 @@ espl__results_space(struct espl__results *r, uint64_t experiment, const struct e
 	espl__buf_clear(&r->text);
 	espl__json_open(&r->text, NULL, '[');
 	for (uint32_t i = 0; i < view->param_count; i++)
-		print_param(view->params[i], &r->text);
+		print_param(space, i, &r->text);
 	espl__print(&r->text, "]");
 	espl__results_put(r, PUT_META, "tt", key, espl__buf_text(&r->text));
 }

@@ -46,7 +46,7 @@ espl__print_params(struct espl__buf *b, const char *json, const char *gap)
 		else if (json_is_boolean(value))
 			espl__print(b, json_is_true(value) ? "true" : "false");
 		else
-			espl__print(b, "%s", espl__format_metric(json_number_value(value), number));
+			espl__print(b, "%s", espl__format_value(json_number_value(value), number));
 		before = gap;
 	}
 	json_decref(root);

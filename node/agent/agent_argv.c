@@ -139,7 +139,7 @@ find_value(void *ctx, const char *name)
 		(void)snprintf(v->number, sizeof v->number, "%" JSON_INTEGER_FORMAT,
 		    json_integer_value(value));
 	else if (json_is_real(value))
-		(void)espl__format_real(json_real_value(value), v->number);
+		(void)espl__format_value(json_real_value(value), v->number);
 	else if (json_is_boolean(value))
 		return json_is_true(value) ? "true" : "false";
 	else if (value != NULL)

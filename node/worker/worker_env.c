@@ -105,7 +105,7 @@ set_one(struct espl__worker_env *e, const char *name, const json_t *value, struc
 		texts[1] = espl__format("%" JSON_INTEGER_FORMAT, json_integer_value(value));
 	} else if (json_is_real(value)) {
 		s->value = json_real_value(value);
-		texts[1] = espl__strdup(espl__format_real(s->value, text));
+		texts[1] = espl__strdup(espl__format_value(s->value, text));
 	} else if (json_is_boolean(value)) {
 		s->value = json_is_true(value) ? 1.0 : 0.0;
 		texts[1] = espl__strdup(json_is_true(value) ? "true" : "false");

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -566,6 +567,12 @@ Test(base, reals_read_back_and_near_names)
 		cr_assert_eq(back, values[i]);
 	}
 	same_text(espl__format_real(0.1, to), "0.1");
+	same_text(espl__format_real(5e-324, to), "5e-324");
+	same_text(espl__format_value(5e-324, to), "5.0e-324");
+	same_text(espl__format_value(-2, to), "-2.0");
+	same_text(espl__format_value(1e-5, to), "1.0e-05");
+	same_text(espl__format_value(1.5e-5, to), "1.5e-05");
+	same_text(espl__format_value(1e300, to), "1.0e+300");
 	same_text(espl__nearest("eat", names, 4), "eta");
 	same_text(espl__nearest("iteration_max", names, 4), "iterations_max");
 	same_text(espl__nearest("Trials", names, 4), "trials");
@@ -580,7 +587,7 @@ Test(base, reals_read_back_and_near_names)
 static const char *
 print_real(double value, char to[32])
 {
-	for (int digits = 15; digits <= 17; digits++) {
+	for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
 		snprintf(to, 32, "%.*g", digits, value);
 		if (strtod(to, NULL) == value)
 			break;

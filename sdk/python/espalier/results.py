@@ -77,14 +77,14 @@ class Run:
 
     def table(self, table: str) -> "pandas.DataFrame":
         """A table or view of results.db as a DataFrame."""
-        return _pandas().DataFrame(self.rows(table))
+        return _frame(self.rows(table))
 
     def trials(self) -> "pandas.DataFrame":
         """One row per trial: the columns of the table, and params_NAME for each parameter."""
         made = self.table("trials")
         if made.empty:
             return made
-        params = _pandas().DataFrame([json.loads(text) for text in made.pop("params")], index=made.index)
+        params = _frame([json.loads(text) for text in made.pop("params")])
         return made.join(params.add_prefix("params_"))
 
     def curves(self) -> "pandas.DataFrame":
@@ -111,6 +111,26 @@ class Run:
                 "params": json.loads(row["params"]),
                 "checkpoint": os.path.join(self.directory, "trials", str(row["id"]), "checkpoint-%d" % saved)
                 if saved is not None else None}
+
+
+def _frame(rows: List[Dict[str, Any]]) -> "pandas.DataFrame":
+    """Rows as a DataFrame whose columns keep the type of their values, also where some are missing."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    made = {name: _column([row.get(name) for row in rows]) for name in names}
+    return _pandas().DataFrame(made, index=range(len(rows)))
+
+
+def _column(values: List[Any]) -> Any:
+    """Int64 and boolean know missing values; pandas would make a float or an object of them."""
+    kinds = {type(value) for value in values if value is not None}
+    missing = any(value is None for value in values)
+    if kinds == {int}:
+        return _pandas().array(values, dtype="Int64") if missing else values
+    if kinds == {bool}:
+        return _pandas().array(values, dtype="boolean") if missing else values
+    if len(kinds) > 1:                         # 1 and 1.0, or 1 and "a": a column of objects changes none
+        return _pandas().Series(values, dtype="object")
+    return values
 
 
 def _pandas() -> Any:
