@@ -107,19 +107,24 @@ set_visible_devices(struct espl__strings *s, const struct espl__agent_rank *rank
 	espl__buf_free(&list);
 }
 
-/* Names of trial.env that the protocol keeps for itself. */
+/* Names of trial.env that the protocol keeps for itself; the worker of a trainable also needs those
+ * of torchrun. */
 static int
-is_reserved(const char *text)
+is_reserved(const char *text, int trainable)
 {
-	static const char *const names[] = { "RANK=", "LOCAL_RANK=", "WORLD_SIZE=",
-		"LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", "ESPALIER_TRIAL=",
-		"ESPALIER_PARAMS=", "ESPALIER_ITERATION=", "ESPALIER_BUDGET=",
-		"ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
-		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY_FD=", "ESPALIER_GANG=",
-		"ESPALIER_SEAT=", "ESPALIER_SHARING=", "ESPALIER_RUN=", "ESPALIER_OUTPUT=", NULL };
+	static const char *const names[] = { "ESPALIER_TRIAL=", "ESPALIER_PARAMS=",
+		"ESPALIER_ITERATION=", "ESPALIER_BUDGET=", "ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=",
+		"ESPALIER_SCRATCH=", "ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=",
+		"ESPALIER_KEY_FD=", "ESPALIER_GANG=", "ESPALIER_SEAT=", "ESPALIER_SHARING=",
+		"ESPALIER_RUN=", "ESPALIER_OUTPUT=", NULL };
+	static const char *const ranks[] = { "RANK=", "LOCAL_RANK=", "WORLD_SIZE=",
+		"LOCAL_WORLD_SIZE=", "GROUP_RANK=", "MASTER_ADDR=", "MASTER_PORT=", NULL };
 
 	for (size_t i = 0; names[i] != NULL; i++)
 		if (strncmp(text, names[i], strlen(names[i])) == 0)
+			return 1;
+	for (size_t i = 0; trainable && ranks[i] != NULL; i++)
+		if (strncmp(text, ranks[i], strlen(ranks[i])) == 0)
 			return 1;
 	return 0;
 }
@@ -154,7 +159,7 @@ espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
 		SET("OPENBLAS_NUM_THREADS=%" PRIu32, t->threads);
 	}
 	for (uint32_t i = 0; i < t->env_count; i++)
-		if (!is_reserved(t->env[i]))
+		if (!is_reserved(t->env[i], t->trainable != NULL))
 			espl__env_set(s, espl__strdup(t->env[i]));
 	label = espl__trial_label(espl__env_get(s, "ESPALIER_EXPERIMENT"), t->trial);
 	SET("ESPALIER_TRIAL_NAME=%s", label);
