@@ -63,8 +63,8 @@ static const struct espl__core_member experiment_members[] = {
 	    "Configurations to try first, each a group of parameters: ( { learning_rate = 0.1; }, "
 	    "... ). Parameters that are left out use their default." },
 	{ "failures_max", "number, or a share such as 0.3 or \"30%\", default \"100%\"",
-	    "How many trials may fail before the search ends: a number above 0, or a share of "
-	    "those "
+	    "How many trials may fail before the search ends: a number (0: none may), or a share "
+	    "of those "
 	    "that have ended, once ten have. A script with which nothing has ever worked ends the "
 	    "search in any case, after ten attempts. A resumed run counts from its resume on." },
 	{ "warm_start.from", "path",

@@ -247,7 +247,9 @@ on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__sear
 {
 	struct espl__lines *l = ctx;
 
-	if (!s->come || (s->how != 0 && s->ended == ESPL_NEVER) || !begin_line(l, now))
+	/* it is shown again when it begins to end: its trials may take a while */
+	if (!s->come || (s->how == 0 && s->arrived != now) ||
+	    (s->how != 0 && s->ended == ESPL_NEVER) || !begin_line(l, now))
 		return;
 	espl__print(&l->line, "experiment %llu (", (unsigned long long)number);
 	espl__print_clean(&l->line, s->name);
