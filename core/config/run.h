@@ -45,6 +45,7 @@ struct espl__trial_config {
 	int in_place;               /* gangs of a trainable that can resize do not restart */
 	espl_span checkpoint_every; /* ask for one when the last is older; 0 never */
 	espl_span report_limit;     /* no report within it: the gang is ended as hung; 0 none */
+	espl_span time_limit; /* trained for so long: it ends, its last report stands; 0 none */
 	/* not saved this long after `pause`: the gang is killed; 0 none */
 	espl_span save_limit;
 	espl_span grace;   /* between asking to end and SIGKILL */

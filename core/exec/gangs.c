@@ -115,6 +115,7 @@ espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 
 	ESPL__CHECK(g, GANG);
 	g->trial->pub.gpu_s += gpu_s;
+	g->trial->trained += x->now - g->began;
 	x->gangs.busy_gpu_s += gpu_s;
 	g->trial->search->sums.busy_gpu_s += gpu_s;
 	for (uint32_t i = 0; i < g->share.gpus; i++) {

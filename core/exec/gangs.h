@@ -31,6 +31,7 @@ struct espl__gang {
 	uint8_t warmed;
 	uint8_t sharers;        /* trials on its GPU at its last report, itself included */
 	uint8_t hopeless;       /* it failed in a way that is certain to happen again */
+	uint8_t timed_out;      /* its trial has trained for as long as it may */
 	uint8_t quiet_reported; /* the warning about a missing report was given */
 	/* its trial's budget is reached: it leaves, unless kept warm */
 	uint8_t over;

@@ -27,6 +27,8 @@ int espl__gang_resized(struct espl__exec *, const struct espl__event *); /* 1: i
 void espl__gang_reply(struct espl__exec *, struct espl__gang *, enum espl__directive);
 
 /* gangs_silent.c */
+void espl__gangs_limit(struct espl__exec *); /* those whose trials have trained for long enough */
+espl_time espl__gangs_limit_next(const struct espl__exec *);
 void espl__gangs_alarm(struct espl__exec *);           /* those silent for too long */
 espl_time espl__gangs_next(const struct espl__exec *); /* when the first will be; NEVER */
 /* The driver was held up: gangs that waited for replies were neither silent nor training. */

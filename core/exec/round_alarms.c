@@ -47,6 +47,7 @@ espl__round_alarms(struct espl__exec *x)
 	espl__round_news(x);
 	x->round.idle_wakes += espl__searches_alarm(x);
 	espl__gangs_alarm(x);
+	espl__gangs_limit(x);
 	x->round.idle_wakes += espl__tiers_next(x) <= x->now;
 	espl__tiers_alarm(x);
 }
@@ -159,6 +160,7 @@ espl__round_timer(struct espl__exec *x)
 	next = take_earlier(next, espl__lease_retry_at(x));
 	next = take_earlier(next, espl__cluster_next(x));
 	next = take_earlier(next, espl__gangs_next(x));
+	next = take_earlier(next, espl__gangs_limit_next(x));
 	next = take_earlier(next, espl__items_part_at(x));
 	next = take_earlier(next, espl__search_limits_at(x));
 	if (x->round.ending == 0)

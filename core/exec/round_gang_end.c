@@ -51,6 +51,8 @@ read_gang_end(const struct espl__exec *x, const struct espl__gang *g, const stru
 	if (g->fault != NULL &&
 	    (e->as.ended.how != ESPL__END_LOST || e->as.ended.node == ESPL_NONE))
 		return ESPL__END_FAILED;
+	if (g->timed_out && g->trial->item != NULL)
+		return ESPL__END_FINISHED; /* what it has reported stands */
 	if (e->as.ended.how == ESPL__END_UNSAVED && g->trial->search->saved &&
 	    (g->trial->item != NULL || g->trial->clones_waiting > 0))
 		return ESPL__END_FAILED; /* other trials do save, and its state is needed */

@@ -38,6 +38,7 @@ struct espl__trial {
 	uint64_t gpu_memory;        /* bytes seen in use per GPU; 0 unknown */
 	/* of its iterations that were timed: by the clock, by the profile */
 	double took_s, expected_s;
+	espl_span trained; /* with processes, in gangs that are gone and before a resize */
 	uint32_t attempts, failures;
 	uint32_t lost;      /* nodes in a row that went away under it; */
 	uint64_t lost_at;   /* with this as its checkpoint */

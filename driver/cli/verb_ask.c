@@ -51,6 +51,7 @@ prepare_config(struct espl__run_config *config)
 	trial->files = trial->env = trial->env_from = NULL;
 	trial->gpus_min = trial->gpus_max = trial->packing_max = 1;
 	trial->checkpoint_every = trial->report_limit = trial->save_limit = 0;
+	trial->time_limit = 0;
 	/* A client that says that a trial failed has tried. What is written into run.cfg counts
 	 * when the study is opened again. */
 	if (retries->source <= ESPL_FALLBACK)

@@ -492,6 +492,7 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 	trial->in_place = (int)value_of(values, TRIAL_IN_PLACE)->as.i;
 	trial->checkpoint_every = value_of(values, TRIAL_CHECKPOINT_EVERY)->as.i;
 	trial->report_limit = value_of(values, TRIAL_REPORT_LIMIT)->as.i;
+	trial->time_limit = value_of(values, TRIAL_TIME_LIMIT)->as.i;
 	trial->save_limit = value_of(values, TRIAL_SAVE_LIMIT)->as.i;
 	trial->grace = value_of(values, TRIAL_GRACE)->as.i;
 	trial->file_max = value_of(values, TRIAL_FILE_MAX)->as.i;

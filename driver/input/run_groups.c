@@ -146,6 +146,12 @@ static const struct espl_option trial_options[] = {
 	    .fallback = "1h",
 	    .min = "0s",
 	    .help = "Kill a trial that has not reported for this long. 0s: never." },
+	[TRIAL_TIME_LIMIT] = { .name = "time_limit",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s",
+	    .min = "0s",
+	    .help = "End a trial that has trained for this long, in all its attempts; its last "
+		    "report stands, and it is not retried. 0s: no limit." },
 	[TRIAL_SAVE_LIMIT] = { .name = "save_limit",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "10m",
