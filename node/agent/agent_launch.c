@@ -131,10 +131,10 @@ meeting_point(struct espl__agent_gang *g, int *fd)
 		forget_reserved(g->agent, r);
 	} else if (g->leads && g->start.port == 0 && g->start.join.generation == 0) {
 		/* Ranks that join a trainable later may come from another node. */
-		*fd = listen_on(g->start.nodes > 1 || strncmp(g->agent->address, "127.", 4) == 0
-			? g->agent->address
-			: g->start.argc > 0 ? "127.0.0.1"
-					    : "",
+		*fd = listen_on(g->start.nodes > 1 ? g->agent->address
+			: g->start.argc > 0 || strcmp(g->agent->address, "127.0.0.1") == 0
+			? "127.0.0.1"
+			: "",
 		    &g->port);
 		if (*fd < 0) {
 			espl__rank_fail(&g->ranks[0],
