@@ -19,6 +19,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#pragma GCC visibility push(default) /* what is hidden replaces nothing */
+
 enum { UNREAD, OFF, ON };
 static int state = UNREAD, error_number, half, before, after;
 static long nth, seen;
