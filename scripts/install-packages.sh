@@ -15,6 +15,8 @@ optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an engine of allo
 [ "${1:-build}" = check ] && optional+=(iproute2)	# a bad network, made by a test
 # A Slurm cluster for a test of its cloud, which is skipped without.
 [ "${1:-build}" = check ] && optional+=(munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
+# Continuous integration builds twice from the same sources.
+[ "${1:-build}" = check ] && [ -n "${CHECK_CCACHE-}" ] && optional+=(ccache)
 # PyTorch, pandas and matplotlib, for the examples in PyTorch and for figures: 200 MB to load, 1 GB installed.
 [ "${1:-build}" = check ] && [ -n "${CHECK_PYTHON-}" ] && optional+=(python3-torch python3-pandas python3-matplotlib)
 

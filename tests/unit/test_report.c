@@ -587,8 +587,8 @@ Test(report, frame_says_all_in_little_room)
 	SHOWS("stage 1                        5        2        0        0        1        1\n");
 	/* What it reported before it failed. */
 	SHOWS("         4/5            0.79      1  starting\n");
-	SHOWS("      learning_rate_of_the_head=0.00123457\n"
-	      "      learning_rate_of_the_body=0.00234568  optimizer=with momentum  z=1\n");
+	SHOWS("      learning_rate_of_the_head=0.001234567\n"
+	      "      learning_rate_of_the_body=0.002345678  optimizer=with momentum  z=1\n");
 	style = (struct espl__frame_style){ 59, 12, 0, 0 };
 	espl__buf_clear(&b);
 	(void)espl__frame_draw(&s.view, &style, &b, widths);
@@ -596,8 +596,8 @@ Test(report, frame_says_all_in_little_room)
 	SHOWS("\ngroup   iteration trials done running waiting failed\n"
 	      "stage 0         1      2    2       0       0      0\n"
 	      "stage 1         5      2    0       0       1      1\n");
-	SHOWS("      learning_rate_of_the_head=0.00123457\n"
-	      "      learning_rate_of_the_body=0.00234568 ...\n");
+	SHOWS("      learning_rate_of_the_head=0.001234567\n"
+	      "      learning_rate_of_the_body=0.002345678 ...\n");
 	style = (struct espl__frame_style){ 39, 30, 0, 0 };
 	espl__buf_clear(&b);
 	(void)espl__frame_draw(&s.view, &style, &b, widths);
@@ -607,8 +607,8 @@ Test(report, frame_says_all_in_little_room)
 	espl__buf_clear(&b);
 	espl__totals_text(&s.view.totals, 0, &b);
 	SHOWS("  trials  2, 2 completed, 1 failed\n");
-	SHOWS("\n          learning_rate_of_the_head=0.00123457\n"
-	      "          learning_rate_of_the_body=0.00234568  optimizer=with momentum  z=1\n"
+	SHOWS("\n          learning_rate_of_the_head=0.001234567\n"
+	      "          learning_rate_of_the_body=0.002345678  optimizer=with momentum  z=1\n"
 	      "          trials/1/checkpoint-4\n");
 	espl__results_close(s.results, NULL);
 	espl__buf_free(&b);
@@ -626,7 +626,7 @@ Test(report, text_of_strangers_reaches_no_terminal)
 	espl__buf_clear(&b);
 	espl__print_params(&b, "{\"x\": 0.123456789, \"n\": 3, \"s\": \"a\\u001bb\", \"t\": true}",
 	    "  ");
-	cr_expect_str_eq(espl__buf_text(&b), "x=0.123457  n=3  s=a?b  t=true");
+	cr_expect_str_eq(espl__buf_text(&b), "x=0.123456789  n=3  s=a?b  t=true");
 	espl__buf_free(&b);
 }
 
