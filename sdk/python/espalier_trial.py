@@ -129,11 +129,15 @@ class Run:
         """A process forked from this one, such as a data loader, has this handler, too.  If its
         parent gets SIGTERM as well, it stays: the parent needs it until the end of the iteration.
         If it alone gets SIGTERM (Process.terminate), it ends, as any process does."""
+        until, most = time.monotonic() + 0.1, time.monotonic() + 10
         try:
             # The parent's notice to itself; only once, and not one from before the fork.
-            if not self._terminated and _ready([self._wake[0]], 0.1):
-                self._terminated = True
-                return
+            while not self._terminated and time.monotonic() < until:
+                if _ready([self._wake[0]], 0.02):
+                    self._terminated = True
+                    return
+                if _has_term(self._pid):       # it has not got to it yet
+                    until = min(time.monotonic() + 0.5, most)
         except (OSError, ValueError):          # closed here
             pass
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -285,6 +289,16 @@ def _torch_store():
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
     return dist.distributed_c10d._get_default_store()
+
+
+def _has_term(pid):
+    """Is SIGTERM pending for that process?"""
+    try:
+        with open("/proc/%d/status" % pid) as status:
+            words = [line.split() for line in status if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except OSError:
+        return False
+    return any(int(word[1], 16) >> (signal.SIGTERM - 1) & 1 for word in words)
 
 
 def _ready(sockets, seconds=None):
