@@ -159,6 +159,14 @@ free_onto(struct espl__exec *x, struct espl__gang *g)
 	g->onto_count = 0;
 }
 
+/* Time at a barrier is no time of training. */
+static void
+discount_wait(const struct espl__exec *x, struct espl__gang *g)
+{
+	if (g->over)
+		g->trial->trained -= x->now - g->over_at;
+}
+
 void
 espl__gang_free(struct espl__exec *x, struct espl__gang *g, const char *text)
 {
@@ -167,6 +175,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g, const char *text)
 	espl__gang_show(x, g, ESPL__PHASE_ENDED, text);
 	espl__cluster_gpu_time(x);
 	espl__gang_account(x, g);
+	discount_wait(x, g);
 	free_onto(x, g);
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		espl__gpu_vacate(&x->fleet, &g->slots[i], g->trial, 1, 0);
@@ -275,6 +284,7 @@ void
 espl__gang_over(struct espl__gang *g, uint64_t item)
 {
 	g->over = 1;
+	g->over_at = g->trial->search->exec->now;
 	if (item != ESPL_NONE)
 		g->leaves = item;
 }
@@ -282,6 +292,7 @@ espl__gang_over(struct espl__gang *g, uint64_t item)
 void
 espl__gang_keep(struct espl__exec *x, struct espl__gang *g)
 {
+	discount_wait(x, g);
 	g->over = 0;
 	if (g->trial->search->experiment.plan != NULL)
 		g->saved_at = x->now; /* trial.checkpoint_every counts from the barrier on */

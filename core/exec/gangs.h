@@ -20,6 +20,7 @@ struct espl__gang {
 	uint64_t iteration;                   /* last reported by this gang; what it began from */
 	uint64_t budget;                      /* as last sent in a reply */
 	espl_time began, last_seen, saved_at; /* start; last sign of life; last checkpoint */
+	espl_time over_at;                    /* when it reached its budget; with `over` */
 	uint8_t awaiting;                     /* a report wants its reply */
 	uint8_t killed;
 	uint8_t outlived;  /* the driver that started it; cleared by EV_RESUME */

@@ -11,7 +11,8 @@ may_train_until(const struct espl__gang *g)
 {
 	espl_span limit = g->trial->search->config->trial.time_limit;
 
-	if (limit == 0 || g->timed_out || g->fault != NULL || g->state == ESPL__GANG_STARTING)
+	if (limit == 0 || g->over || g->timed_out || g->fault != NULL ||
+	    g->state == ESPL__GANG_STARTING)
 		return ESPL_NEVER;
 	return g->began + (limit > g->trial->trained ? limit - g->trial->trained : 0);
 }

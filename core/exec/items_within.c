@@ -1,7 +1,7 @@
 /* items_within.c - machines cannot reach each other: every trial stays within one of them.
  *
- * What runs on several goes on, as its ranks have met.  The rest gets, from this round on, what one
- * machine has: at once what waits, and a changing gang at its next report.
+ * A gang whose ranks have already met on several machines keeps running.  All other trials get at
+ * most what one machine has: those that wait at once, those that change at their next report.
  */
 #include "base/assert.h"
 #include "exec/effects.h"
