@@ -452,7 +452,7 @@ int espl__real_gang_is_on(const struct espl__rgang *, uint64_t lease);
 #define ESPL__REACH_PREFIX "network: " /* of an agent's text (wire.h) */
 void espl__real_reach_join(struct espl__real *, struct espl__rlease *);
 void espl__real_reach_gone(struct espl__real *, struct espl__rlease *);
-int espl__real_reach_is_try(uint64_t number); /* which is no gang's */
+int espl__real_reach_is_try(uint64_t number); /* a try, not a gang */
 int espl__real_reach_message(struct espl__real *, struct espl__rlease *, uint8_t type,
     uint64_t number, struct espl__reader *); /* -1: its payload is bad */
 /* The ranks of a gang could not meet. */

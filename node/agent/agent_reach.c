@@ -1,7 +1,7 @@
 /* agent_reach.c - can this node reach the one where the ranks of a gang meet?
  *
- * Tried before they are launched: without an answer ranks would wait for each other, on machines
- * that are paid for, for as long as their own limits say.  Also tried for the driver when a machine
+ * This is tried before ranks are launched.  Otherwise they would wait for each other until their
+ * own limits expire, while the machines cost money.  The driver also asks for it when a machine
  * joins.
  */
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "agent/agent.h"
 
 #define MS INT64_C(1000000)
-/* With what follows, a gang that cannot meet is reported within 15 s. */
+/* Without the time of a slow name server, so that a gang that cannot meet is reported in 15 s. */
 #define TRY_FOR (12000 * MS)
 /* Between two connections, and between two looks at `off`. */
 #define PAUSE_MS 200
@@ -31,7 +31,7 @@ struct reach {
 	uint64_t id; /* of a gang, or of a question of the driver */
 	char *address;
 	uint32_t port;
-	const atomic_int *off; /* 1: nobody wants to know any more */
+	const atomic_int *off; /* 1: canceled */
 	char why[200];         /* "": it is reached */
 };
 
@@ -53,8 +53,9 @@ connect_until(const struct reach *r, const struct addrinfo *to, int64_t until)
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	socklen_t size = sizeof code;
 
-	if (fd < 0)
-		return errno;
+	if (fd <
+	    0) /* for want of descriptors or memory nothing is known: the ranks will find out */
+		return errno == EAFNOSUPPORT ? errno : 0;
 	if (connect(fd, to->ai_addr, to->ai_addrlen) != 0)
 		code = errno;
 	if (code == EINPROGRESS) {
@@ -88,8 +89,7 @@ run_reach(struct espl__task *task)
 			freeaddrinfo(found);
 		if ((unknown == 0 && code == 0) || !is_wanted(r) || espl__tick() >= until)
 			break;
-		(void)poll(NULL, 0,
-		    PAUSE_MS); /* a firewall refuses; a name server has its bad moments */
+		(void)poll(NULL, 0, PAUSE_MS); /* the refusal may be temporary */
 	}
 	if (unknown != 0)
 		(void)snprintf(r->why, sizeof r->why, "%s", gai_strerror(unknown));
