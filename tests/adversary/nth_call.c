@@ -19,7 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#pragma GCC visibility push(default) /* what is hidden replaces nothing */
+#pragma GCC visibility push(default) /* a hidden symbol replaces no other */
 
 enum { UNREAD, OFF, ON };
 static int state = UNREAD, error_number, half, before, after;
