@@ -126,8 +126,8 @@ is_changing(const struct espl__exec *x)
 }
 
 /* Whether anything can still change. An allocator that wakes up cannot place the trials that have
- * been granted GPUs, and has none left for others. While nodes are held and paid for, policies may
- * wake up without effect only a limited number of times. */
+ * been granted GPUs, and has none left for others; without any node it may lease some. Policies may
+ * wake up without effect only a limited number of times while nodes are held, or grants wait. */
 static int
 may_change(struct espl__exec *x)
 {
@@ -140,6 +140,9 @@ may_change(struct espl__exec *x)
 	if (x->items.count > 0 && x->fleet.live_count > 0 &&
 	    (x->round.idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
 		return 0;
+	if (x->fleet.live_count == 0 && wake != ESPL_NEVER &&
+	    x->round.idle_wakes <= IDLE_WAKES_MOST && espl__exec_follows(x, ESPL__RULES_SUPPLY))
+		return 1; /* it may lease from another offer */
 	return espl__search_next(x) != ESPL_NEVER || espl__searches_to_come(x) ||
 	    (wake != ESPL_NEVER && (wake <= x->now || x->items.unplaced == 0));
 }
