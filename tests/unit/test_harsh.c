@@ -384,10 +384,12 @@ struct watch {
 	uint64_t trial_count;
 	uint32_t trial_cap;
 	espl_time failed_at[OFFERS_MOST][8]; /* of a machine; 0: it did not */
-	int resumed;                         /* what failed before is not known */
-	int answered[OFFERS_MOST];           /* a node of it was ready */
-	int no_route;                        /* machines cannot reach each other */
-	uint32_t requests[OFFERS_MOST];      /* instants of requests since a node was ready */
+	/* a lease of it ended otherwise than by release, or one of its GPUs is bad */
+	int lost[OFFERS_MOST][8];
+	int resumed;                    /* what failed before is not known */
+	int answered[OFFERS_MOST];      /* a node of it was ready */
+	int no_route;                   /* machines cannot reach each other */
+	uint32_t requests[OFFERS_MOST]; /* instants of requests since a node was ready */
 	espl_time first[OFFERS_MOST], last[OFFERS_MOST]; /* of them */
 	espl_time now, idle_since;
 };
@@ -450,7 +452,7 @@ another_is_free(const struct watch *w, uint32_t offer)
 	if (w->resumed || o->shared || o->machines == ESPL_ANY || o->machines > 8)
 		return 0; /* it is not known */
 	for (uint32_t m = o->bad; m < o->machines; m++)
-		good += w->failed_at[offer][m] == 0;
+		good += !w->lost[offer][m];
 	for (uint32_t i = 0; i < w->lease_count; i++) {
 		const struct lease *l = &w->leases[i];
 
@@ -485,6 +487,7 @@ node_told(struct watch *w, const struct espl__event *e)
 {
 	struct lease *l = lease_of(w, e->as.node.lease);
 	espl_reason reason = e->as.node.reason;
+	uint32_t number;
 
 	l->state = e->as.node.state;
 	if (l->state == ESPL_NODE_READY) {
@@ -493,12 +496,26 @@ node_told(struct watch *w, const struct espl__event *e)
 	}
 	if (l->state != ESPL_NODE_ENDED || l->machine[0] == '\0')
 		return;
-	if (reason == ESPL__BY_GIVING_UP) {
-		uint32_t number = (uint32_t)atoi(strrchr(l->machine, '-') + 1);
+	number = (uint32_t)atoi(strrchr(l->machine, '-') + 1);
+	if (number >= 8)
+		return;
+	w->lost[l->offer][number] |= reason != ESPL_BY_USER;
+	if (reason == ESPL__BY_GIVING_UP)
+		w->failed_at[l->offer][number] = w->now;
+}
 
-		if (number < 8)
-			w->failed_at[l->offer][number] = w->now;
-	}
+static void
+gpu_told(struct watch *w, const struct espl__event *e)
+{
+	const struct lease *l;
+	uint32_t number;
+
+	if (e->as.gpu.what != ESPL__GPU_FAULT && e->as.gpu.what != ESPL__GPU_ASIDE)
+		return;
+	l = lease_of(w, e->as.gpu.id);
+	number = l->machine[0] != '\0' ? (uint32_t)atoi(strrchr(l->machine, '-') + 1) : 8;
+	if (number < 8)
+		w->lost[l->offer][number] = 1;
 }
 
 static void
@@ -512,6 +529,8 @@ round_told(struct watch *w, const struct espl__round *round)
 			machine_told(w, e->as.node_why.lease, e->as.node_why.text);
 		else if (e->type == ESPL__EV_NODE)
 			node_told(w, e);
+		else if (e->type == ESPL__EV_GPU)
+			gpu_told(w, e);
 		else if (e->type == ESPL__EV_NO_ROUTE)
 			w->no_route = 1;
 	}
@@ -746,4 +765,12 @@ Test(harsh, searches_and_pools_in_clouds_that_do_not_deliver, .timeout = 36000)
 		done += (uint64_t)check_seed(seed);
 	cr_assert(count < 100 || done > count / 2, "only %llu of %llu came to their end",
 	    (unsigned long long)done, (unsigned long long)count);
+}
+
+Test(harsh, seeds_that_have_failed, .timeout = 600)
+{
+	static const uint64_t seeds[] = { UINT64_C(902371000188), UINT64_C(910003000016) };
+
+	for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
+		(void)check_seed(seeds[i]);
 }
