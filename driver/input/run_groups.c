@@ -64,9 +64,9 @@ static const struct espl__core_member experiment_members[] = {
 	    "... ). Parameters that are left out use their default." },
 	{ "failures_max", "number, or a share such as 0.3 or \"30%\", default \"100%\"",
 	    "How many trials may fail before the search ends: a number (0: none may), or a share "
-	    "of those "
-	    "that have ended, once ten have. A script with which nothing has ever worked ends the "
-	    "search in any case, after ten attempts. A resumed run counts from its resume on." },
+	    "of those that have ended, once ten have. A script with which nothing has ever worked "
+	    "ends the search in any case, after ten attempts. A resumed run counts from its "
+	    "resume on." },
 	{ "warm_start.from", "path",
 	    "Prior results: the directory of an earlier run, or a CSV file of learning curves. See "
 	    "docs/warm-start.md." },

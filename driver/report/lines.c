@@ -247,7 +247,7 @@ on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__sear
 {
 	struct espl__lines *l = ctx;
 
-	/* it is shown again when it begins to end: its trials may take a while */
+	/* The executor shows it again when it begins to end; it has arrived only once. */
 	if (!s->come || (s->how == 0 && s->arrived != now) ||
 	    (s->how != 0 && s->ended == ESPL_NEVER) || !begin_line(l, now))
 		return;

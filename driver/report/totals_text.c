@@ -197,7 +197,7 @@ experiments_text(const struct espl__totals *t, struct espl__buf *b)
 		espl__print(b, "  %-7s %lld ", i == 0 ? "search" : "",
 		    (long long)json_integer_value(json_object_get(one, "number")));
 		espl__print_clean(b, json_string_value(json_object_get(one, "name")));
-		espl__print(b, ": %s, %lld trials", status,
+		espl__print(b, ": %s, %lld trials", status != NULL ? status : "?",
 		    (long long)json_integer_value(json_object_get(one, "trials")));
 		if (json_is_number(value))
 			espl__print(b, ", best %s (trial %lld/%lld)",
@@ -205,7 +205,7 @@ experiments_text(const struct espl__totals *t, struct espl__buf *b)
 			    (long long)json_integer_value(json_object_get(one, "number")),
 			    (long long)json_integer_value(json_object_get(best, "trial")));
 		espl__print(b, "\n");
-		if (strcmp(status, "failed") == 0 && text != NULL) {
+		if (status != NULL && strcmp(status, "failed") == 0 && text != NULL) {
 			espl__print(b, "          ");
 			espl__print_clean(b, text);
 			espl__print(b, "\n");
