@@ -194,6 +194,7 @@ struct espl__agent {
 	int own_dir;         /* dir was made by us and goes with us */
 	int home_fd;         /* its lock; own_dir alone */
 	int home_busy;       /* a thread looks whether it is still there */
+	int home_lost;       /* it is not: how a trial ends here says nothing about the trial */
 	int64_t home_at;     /* when one looks again */
 	char *run_dir;       /* of HELLO, if dir is another one */
 	/* NULL: the run directory is seen here */
@@ -316,6 +317,8 @@ int espl__home_make(struct espl__agent *);   /* becomes dir; -1: there can be no
 void espl__home_leave(struct espl__agent *); /* removes it */
 /* Is it still there?  Returns when it wants to be called again; 0: when a job is done, or never. */
 int64_t espl__home_tend(struct espl__agent *, int64_t now);
+/* Was the directory behind `fd` removed, or is there another one at its path?  In any thread. */
+int espl__home_is_gone(int fd, const char *path);
 /* agent_relay.c: only where the run directory is not visible, unless stated otherwise */
 int espl__relay_begin(struct espl__agent *);
 void espl__relay_free(struct espl__agent *);

@@ -401,11 +401,14 @@ espl__files_verify(struct espl__agent_gang *g)
 struct probe {
 	struct espl__task head;
 	struct espl__agent_gang *gang;
-	char *dir, *path;
+	int home_fd; /* of a directory of the agent's own; else -1 */
+	int home_gone;
+	char *home, *dir, *path;
 	struct espl__diag diag;
 };
 
-/* Tests whether it can write, with a hidden file. */
+/* Tests whether it can write, with a hidden file.  A trial may have made the directory again,
+ * without the files that the others need. */
 static void
 run_probe(struct espl__task *job)
 {
@@ -413,6 +416,9 @@ run_probe(struct espl__task *job)
 	struct probe *p = (struct probe *)job;
 	int fd, bad = 0;
 
+	p->home_gone = p->home_fd >= 0 && espl__home_is_gone(p->home_fd, p->home);
+	if (p->home_gone)
+		return;
 	if (mkdir(p->dir, 0755) != 0 && errno != EEXIST) { /* not what is above it */
 		(void)espl__fail_errno(&p->diag, "cannot create directory '%s'", p->dir);
 		return;
@@ -435,7 +441,9 @@ end_probe(struct espl__agent *a, struct espl__task *job)
 	struct espl__agent_gang *g = p->gang;
 
 	g->jobs--;
-	if (p->diag.status != ESPL_OK) {
+	if (p->home_gone) {
+		a->home_lost = 1;
+	} else if (p->diag.status != ESPL_OK) {
 		uint32_t i = g->culprit >= 0 ? (uint32_t)g->culprit : 0;
 
 		free(g->ranks[i].text);
@@ -445,6 +453,7 @@ end_probe(struct espl__agent *a, struct espl__task *job)
 			espl__agent_log(a, ESPL_ERROR, "%s", p->diag.text);
 		a->dir_reported = 1;
 	}
+	free(p->home);
 	free(p->dir);
 	free(p->path);
 	free(p);
@@ -459,6 +468,8 @@ espl__files_probe(struct espl__agent_gang *g)
 	p->head.run = run_probe;
 	p->head.done = end_probe;
 	p->gang = g;
+	p->home_fd = g->agent->mover != NULL && g->agent->own_dir ? g->agent->home_fd : -1;
+	p->home = espl__strdup(g->agent->dir);
 	p->dir = espl__format("%s/trials", g->agent->dir);
 	p->path = espl__format("%s/.probe-%ld-%" PRIu64, p->dir, (long)getpid(), g->start.gang);
 	g->jobs++;

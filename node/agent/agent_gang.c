@@ -422,7 +422,10 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 {
 	struct espl__agent_gang *g = a->gangs[index];
 
-	report_ended(g, clean);
+	if (a->home_lost)
+		espl__agent_gang_over(g);
+	else
+		report_ended(g, clean);
 	espl__gpus_bye(g);
 	espl__files_leave(g);
 	if (g->report >= 0)

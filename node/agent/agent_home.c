@@ -134,3 +134,14 @@ espl__home_leave(struct espl__agent *a)
 	sweep_homes(base);
 	free(base);
 }
+
+int
+espl__home_is_gone(int fd, const char *path)
+{
+	struct stat held, now;
+
+	return fstat(fd, &held) == 0 &&
+	    (held.st_nlink == 0 ||
+		(lstat(path, &now) != 0 ? errno == ENOENT || errno == ENOTDIR
+					: now.st_ino != held.st_ino));
+}

@@ -24,12 +24,8 @@ static void
 run_look(struct espl__task *job)
 {
 	struct look *l = (struct look *)job;
-	struct stat held, now;
 
-	l->gone = fstat(l->fd, &held) == 0 &&
-	    (held.st_nlink == 0 ||
-		(lstat(l->path, &now) != 0 ? errno == ENOENT || errno == ENOTDIR
-					   : now.st_ino != held.st_ino));
+	l->gone = espl__home_is_gone(l->fd, l->path);
 }
 
 static void
@@ -39,13 +35,8 @@ end_look(struct espl__agent *a, struct espl__task *job)
 
 	a->home_busy = 0;
 	a->home_at = espl__tick() + LOOK_EVERY;
-	if (l->gone && !a->ending) {
-		espl__agent_log(a, ESPL_ERROR,
-		    "the directory of this node's checkpoints and files, '%s', was removed; "
-		    "starting again",
-		    l->path);
-		espl__agent_end(a, 3);
-	}
+	if (l->gone)
+		a->home_lost = 1;
 	free(l->path);
 	free(l);
 }
@@ -71,7 +62,17 @@ espl__home_tend(struct espl__agent *a, int64_t now)
 	struct look *l;
 
 	ESPL__CHECK(a, AGENT);
-	if (a->mover == NULL || !a->own_dir || a->ending || a->home_busy)
+	if (a->mover == NULL || !a->own_dir || a->ending)
+		return 0;
+	if (a->home_lost) {
+		espl__agent_log(a, ESPL_ERROR,
+		    "the directory of this node's checkpoints and files, '%s', was removed; "
+		    "starting again",
+		    a->dir);
+		espl__agent_end(a, 3);
+		return 0;
+	}
+	if (a->home_busy)
 		return 0;
 	if (now < a->home_at)
 		return a->home_at;
