@@ -23,8 +23,9 @@ is_first(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-size_t
-espl__fill_name(const char *at)
+/* Length of the NAME of "{NAME}" at `at`; 0: there is none. */
+static size_t
+name_length(const char *at)
 {
 	size_t n = 1;
 
@@ -39,7 +40,7 @@ int
 espl__fill(const char *word, espl__fill_find *find, void *ctx, struct espl__buf *to, char bad[64])
 {
 	for (const char *p = word; *p != '\0';) {
-		size_t length = espl__fill_name(p);
+		size_t length = name_length(p);
 		const char *value;
 		char *name;
 

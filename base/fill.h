@@ -8,8 +8,6 @@
 
 /* The value of a name, or NULL if there is none. */
 typedef const char *espl__fill_find(void *ctx, const char *name);
-/* Length of the NAME of "{NAME}" at `at`; 0: there is none. */
-size_t espl__fill_name(const char *at);
 /* Appends the word with its names replaced.  0; -1: a name has no value, and `bad`, unless NULL,
  * holds it (shortened to fit). */
 int espl__fill(const char *word, espl__fill_find *, void *ctx, struct espl__buf *, char bad[64]);

@@ -114,6 +114,15 @@ espl__check_words(const struct espl__inputs *s, struct espl__buf *b)
 	espl__arena_free(&arena);
 }
 
+/* 1: it is counted; the first ones are shown. */
+static uint64_t
+put_report(uint64_t count, const struct espl__buf *report, struct espl__buf *b)
+{
+	if (count < SHOWN)
+		espl__print(b, "              %.*s", (int)report->size, (const char *)report->data);
+	return 1;
+}
+
 static uint64_t
 try_lines(struct espl__listen *listen, const struct espl__buf *log, struct espl__buf *b)
 {
@@ -126,22 +135,107 @@ try_lines(struct espl__listen *listen, const struct espl__buf *log, struct espl_
 
 		while (p + n < end && p[n] != '\n' && p[n] != '\r')
 			n++;
-		if (espl__listen_line(listen, p, n, &report) && count++ < SHOWN)
-			espl__print(b, "              %s", espl__buf_text(&report));
+		for (int got = espl__listen_line(listen, p, n, &report); got;
+		     got = espl__listen_more(listen, &report))
+			count += put_report(count, &report, b);
 		p += n + 1;
 	}
+	if (espl__listen_end(listen, &report))
+		count += put_report(count, &report, b);
 	espl__buf_free(&report);
 	return count;
+}
+
+/* What was concluded, and what looks wrong. */
+static void
+put_reading(const struct espl__listen *listen, uint64_t most, struct espl__buf *b)
+{
+	const struct espl__listen_layout *layout = espl__listen_found(listen);
+	const struct espl__listen_counts *n = espl__listen_counts(listen);
+	const char *margin = "              ";
+
+	if (layout->amounts || layout->begins > 0) {
+		espl__print(b, "%s", margin);
+		espl__listen_layout_say(layout, b);
+		espl__print(b, "\n");
+	}
+	if (n->before > 0)
+		espl__print(b, "%s%llu value%s from before the training left out\n", margin,
+		    (unsigned long long)n->before, n->before == 1 ? "" : "s");
+	if (n->late > 0)
+		espl__print(b, "%s%llu value%s of an iteration that was complete left out\n",
+		    margin, (unsigned long long)n->late, n->late == 1 ? "" : "s");
+	if (n->beyond > 0)
+		espl__print(b,
+		    "%swarning: it has %llu iterations more than the search's %llu; if its "
+		    "numbers are\n%ssteps, set trial.metrics.per_iteration\n",
+		    margin, (unsigned long long)n->beyond, (unsigned long long)most, margin);
+	if (most > 0 && n->unnamed > most)
+		espl__print(b,
+		    "%swarning: %llu lines with the metric, but the search has %llu iterations: "
+		    "no\n%snumber of an iteration was found, so each line counts as one\n",
+		    margin, (unsigned long long)n->unnamed, (unsigned long long)most, margin);
+	if (n->hard > 0)
+		espl__print(b,
+		    "%sthe pattern takes too many steps on %llu lines, which are ignored\n", margin,
+		    (unsigned long long)n->hard);
+}
+
+/* In a second pass, if only the whole output shows that its first value is untrained. */
+static espl_status
+read_output(const struct espl__inputs *s, const struct espl__buf *log, uint64_t most,
+    const char *path, struct espl__buf *b, struct espl__diag *diag)
+{
+	const struct espl__listen_layout *layout;
+	struct espl__listen *listen = NULL;
+	struct espl__buf lines = { NULL, 0, 0 };
+	char *spec = espl__strdup(s->config->trial.metrics);
+	uint64_t count = 0;
+	int from, again = 0;
+	espl_status status;
+
+	do {
+		espl__listen_free(listen);
+		espl__buf_clear(&lines);
+		status = espl__listen_new_json(spec, &listen, &from, diag);
+		if (status != ESPL_OK)
+			break;
+		espl__listen_begin(listen, 0, UINT64_MAX, most);
+		count = try_lines(listen, log, &lines);
+		layout = espl__listen_found(listen);
+		again = !again && layout->first == 1;
+		if (again) {
+			struct espl__listen_layout first = ESPL__LISTEN_LAYOUT_INIT;
+			char *known;
+
+			first.first = 1;
+			known = espl__listen_spec_known(spec, &first);
+			free(spec);
+			spec = known;
+		}
+	} while (again);
+	if (status == ESPL_OK) {
+		espl__print(b, "  output      %llu report%s in '%s'%s\n", (unsigned long long)count,
+		    count == 1 ? "" : "s", path, count > SHOWN ? "; the first are" : "");
+		espl__put(b, lines.data, lines.size);
+		put_reading(listen, most, b);
+	}
+	if (status == ESPL_OK && count == 0)
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s': %s", path,
+		    s->config->trial.metrics_missed);
+	espl__listen_free(listen);
+	espl__buf_free(&lines);
+	free(spec);
+	return status;
 }
 
 espl_status
 espl__check_output(const struct espl__inputs *s, const char *path, struct espl__buf *b,
     struct espl__diag *diag)
 {
-	struct espl__buf log = { NULL, 0, 0 }, lines = { NULL, 0, 0 };
-	struct espl__listen *listen = NULL;
-	uint64_t count = 0;
-	int from;
+	const struct espl__node *most =
+	    espl__node_get(s->config->algorithm.group, "iterations_max");
+	struct espl__buf log = { NULL, 0, 0 };
 	espl_status status;
 
 	if (path == NULL)
@@ -152,26 +246,11 @@ espl__check_output(const struct espl__inputs *s, const char *path, struct espl__
 		espl__hint(diag, "metrics = { from = \"stdout\"; pattern = \"loss: {loss}\"; };");
 		return ESPL_E_CONFIG;
 	}
-	status = espl__listen_new_json(s->config->trial.metrics, &listen, &from, diag);
+	status = espl__file_read(path, LOG_MAX, &log, diag);
 	if (status == ESPL_OK)
-		status = espl__file_read(path, LOG_MAX, &log, diag);
-	if (status == ESPL_OK) {
-		count = try_lines(listen, &log, &lines);
-		espl__print(b, "  output      %llu report%s in '%s'%s\n", (unsigned long long)count,
-		    count == 1 ? "" : "s", path, count > SHOWN ? "; the first are" : "");
-		espl__put(b, lines.data, lines.size);
-		if (espl__listen_hard(listen) > 0)
-			espl__print(b,
-			    "              the pattern takes too many steps on %llu lines, which "
-			    "are "
-			    "ignored\n",
-			    (unsigned long long)espl__listen_hard(listen));
-	}
-	if (status == ESPL_OK && count == 0)
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s': %s", path,
-		    s->config->trial.metrics_missed);
-	espl__listen_free(listen);
-	espl__buf_free(&lines);
+		status = read_output(s, &log,
+		    most != NULL && most->type == ESPL__INT && most->i > 0 ? (uint64_t)most->i : 0,
+		    path, b, diag);
 	espl__buf_free(&log);
 	return status;
 }

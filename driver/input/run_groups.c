@@ -193,6 +193,12 @@ static const struct espl__core_member trial_members[] = {
 	    "is a report." },
 	{ "metrics.iteration", "string, default \"iteration\"",
 	    "Group or JSON member with the iteration. If it does not occur, reports are counted." },
+	{ "metrics.first", "0 or 1",
+	    "What the program prints for its first iteration; smaller numbers are from before the "
+	    "training. Default: found out from the output." },
+	{ "metrics.per_iteration", "real above 0, default 1",
+	    "How much the printed number of the iteration grows in one iteration: 300 where steps "
+	    "are printed and 300 of them are an iteration." },
 	{ "options", "group", "Options of the trainable." },
 	{ "profile", "string or group",
 	    "Measured performance of the trial: \"auto\" (the default: the profile that `espalier "

@@ -10,7 +10,15 @@
 #include "input/run_groups.h"
 #include "listen/listen.h"
 
-enum { METRICS_FROM, METRICS_FORMAT, METRICS_PATTERN, METRICS_ITERATION, METRICS_COUNT };
+enum {
+	METRICS_FROM,
+	METRICS_FORMAT,
+	METRICS_PATTERN,
+	METRICS_ITERATION,
+	METRICS_FIRST,
+	METRICS_PER_ITERATION,
+	METRICS_COUNT
+};
 enum { FORMAT_PATTERN, FORMAT_JSON };
 enum { FROM_STDOUT, FROM_STDERR };
 
@@ -31,6 +39,17 @@ static const struct espl_option options[METRICS_COUNT] = {
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "iteration",
 	    .help = "Group or JSON member with the iteration." },
+	[METRICS_FIRST] = { .name = "first",
+	    .type = ESPL_OPT_INT,
+	    .min = "0",
+	    .max = "1",
+	    .help = "What is printed for the first iteration." },
+	[METRICS_PER_ITERATION] = { .name = "per_iteration",
+	    .type = ESPL_OPT_REAL,
+	    .min = "1e-9",
+	    .max = "1e12",
+	    .fallback = "1",
+	    .help = "How much that number grows in one." },
 };
 
 static struct espl__listen_spec
@@ -41,18 +60,17 @@ spec_of(const struct espl__run_config *config)
 
 	return (struct espl__listen_spec){ values[METRICS_FROM].as.i == FROM_STDERR ? "stderr"
 										    : "stdout",
-		pattern != NULL ? pattern : "", values[METRICS_ITERATION].as.s, config->metric };
+		pattern != NULL ? pattern : "", values[METRICS_ITERATION].as.s, config->metric,
+		values[METRICS_FIRST].source != ESPL_UNSET ? (int)values[METRICS_FIRST].as.i : -1,
+		values[METRICS_PER_ITERATION].as.r };
 }
 
 static void
 keep_metrics(struct espl__run_config *config)
 {
 	struct espl__listen_spec spec = spec_of(config);
-	struct espl__buf text = { NULL, 0, 0 };
 
-	espl__listen_spec_put(&spec, &text);
-	config->trial.metrics = espl__strdup(espl__buf_text(&text));
-	espl__buf_free(&text);
+	config->trial.metrics = espl__listen_spec_text(&spec);
 	config->trial.metrics_missed = spec.pattern[0] == '\0'
 	    ? espl__format("no line on its %s was a JSON object with '%s'", spec.from, spec.metric)
 	    : espl__format("no line on its %s matched trial.metrics.pattern '%.200s'", spec.from,

@@ -11,6 +11,7 @@
 #include <uv.h>
 #include "base/map.h"
 #include "exec/event.h"
+#include "listen/listen.h"
 #include "node/transfer/mover.h"
 #include "node/wire.h"
 #include "real/cloudio.h"
@@ -146,12 +147,16 @@ struct espl__rkind {
 	uint32_t environment_count, setup_count;
 	uint64_t iterations_max; /* 0: the budget of each start */
 	int started;             /* a trial has been */
+	/* how the program prints, as earlier trials have shown, and trial.metrics with that; NULL:
+	 * nothing is known */
+	struct espl__listen_layout layout;
+	char *metrics;
 };
 #define ESPL__RGANG_MAGIC 0x7762646bu
 struct espl__rgang {
 	uint32_t magic; /* ESPL__RGANG_MAGIC */
 	struct espl__rgang *prev, *next;
-	const struct espl__rkind *kind;
+	struct espl__rkind *kind;
 	uint64_t id, trial;
 	struct espl__part *parts;
 	uint32_t part_count, part_cap, started, ended;

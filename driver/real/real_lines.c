@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/ids.h"
 #include "base/json.h"
@@ -129,6 +130,38 @@ read_metrics(struct espl__real *real, const struct espl__rgang *gang, const json
 	return got;
 }
 
+/* How the output of a program is laid out, as espalier-listen found it: trials that start from now
+ * on are told. */
+static void
+learn_layout(const struct espl__rgang *gang, const json_t *array)
+{
+	struct espl__rkind *kind = gang->kind;
+	const char *metrics = kind->of->config->trial.metrics;
+	struct espl__listen_layout layout, known = kind->layout;
+	struct espl__buf text = { NULL, 0, 0 };
+	int64_t values[5];
+
+	if (metrics == NULL || !json_is_array(array) || json_array_size(array) != 5)
+		return;
+	for (size_t i = 0; i < 5; i++) {
+		double value = json_number_value(json_array_get(array, i));
+
+		values[i] = value >= -1 && value <= UINT32_MAX ? (int64_t)value : -2;
+	}
+	if (espl__listen_layout_read(values, &layout) != 0 ||
+	    !espl__listen_layout_learn(&kind->layout, &layout))
+		return;
+	free(kind->metrics);
+	kind->metrics = espl__listen_spec_known(metrics, &kind->layout);
+	if ((known.each > 0 && known.first >= 0) || known.amounts)
+		return; /* it was said */
+	if ((kind->layout.each > 0 && kind->layout.first >= 0) || kind->layout.amounts) {
+		espl__listen_layout_say(&kind->layout, &text);
+		espl__log(ESPL_INFO, "the output of trials is read so: %s", espl__buf_text(&text));
+	}
+	espl__buf_free(&text);
+}
+
 /* 1: a report; 0: a line for the agent ({"saved": n}); -1: neither, for the reason report->wrong.
  */
 static int
@@ -152,6 +185,7 @@ read_report(struct espl__real *real, const struct espl__rgang *gang, json_t *roo
 			? ": they are numbered 1, 2, 3, ... (pass epoch + 1)"
 			: "");
 	report->finished = json_is_true(json_object_get(root, "finished"));
+	learn_layout(gang, json_object_get(root, "layout"));
 	if (metrics == NULL)
 		return 1;
 	if (!json_is_object(metrics))

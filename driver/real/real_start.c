@@ -74,6 +74,7 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 		    "trial = { trainable = \"...\"; } or trial = { command = [ \"...\" ]; }");
 		return ESPL_E_CONFIG;
 	}
+	kind->layout = (struct espl__listen_layout)ESPL__LISTEN_LAYOUT_INIT;
 	if (node != NULL && node->type == ESPL__INT && node->i > 0)
 		kind->iterations_max = (uint64_t)node->i;
 	for (i = 0; trial->options != NULL && i < trial->options->child_count; i++)
@@ -97,6 +98,7 @@ free_kind(struct espl__rkind *kind)
 	free(kind->environment);
 	free(kind->setup);
 	free(kind->options);
+	free(kind->metrics);
 	free(kind->directory);
 	free(kind);
 }
@@ -246,7 +248,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
 	start->argv = trial->trainable == NULL ? trial->command : NULL;
 	start->argc = trial->trainable == NULL ? trial->command_count : 0;
-	start->metrics = trial->metrics;
+	start->metrics = kind->metrics != NULL ? kind->metrics : trial->metrics;
 	start->trainable = trial->trainable;
 	start->options = kind->options;
 	start->params = espl__buf_text(params);
@@ -343,8 +345,7 @@ espl__real_gangs_agent(struct espl__real *real)
 struct espl__rgang *
 espl__real_gang_again(struct espl__real *real, const struct espl__gang_info *info)
 {
-	const struct espl__rkind *kind =
-	    kind_of(real, (uint32_t)(info->trial >> ESPL__TRIAL_BITS), NULL);
+	struct espl__rkind *kind = kind_of(real, (uint32_t)(info->trial >> ESPL__TRIAL_BITS), NULL);
 	struct espl__rgang *gang;
 	struct espl__part *part;
 

@@ -1,182 +1,126 @@
 /* listen.c - see listen.h. */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "listen/listen.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fill.h"
+#include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/text.h"
+#include "listen/line.h"
 
-#define STEPS_MAX 200000u  /* of a match; a sane pattern takes a few hundred */
-#define HEAP_MAX 20000u    /* KiB */
-#define MATCHES_MAX 64     /* in one line */
-#define PATTERN_MAX 10000u /* bytes */
-#define ESCAPE '\x1b'
-#define NUMBER \
-	"(?<%.*s>[-+]?(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:[eE][-+]?[0-9]+)?" \
-	"|[-+]?(?i:nan|inf(?:inity)?))"
+/* Lines with the metric in an iteration that are counted to know the last; where there are more
+ * their number is likely to vary, as that of the batches does. */
+#define COUNTED_LINES 3u
 
-struct espl__listen {
-	char *iteration, *metric;
-	pcre2_code *code; /* NULL: lines of JSON */
-	pcre2_match_data *match;
-	pcre2_match_context *limits;
-	/* for the next report: metrics, and what was printed as their values */
+/* What has been read of one iteration. */
+struct collected {
+	uint64_t iteration; /* 0: the output has not named it */
 	struct espl__names names;
 	char *texts[ESPL__METRICS_IN_REPORT];
-	double seen;    /* the iteration that the output named last; negative: none */
-	int unnumbered; /* this line names an iteration that is none, as -1 */
-	int from_zero;
-	int escapes;           /* the pattern matches escape sequences itself */
-	struct espl__buf line; /* without its escape sequences */
-	uint64_t last, budget, hard, dropped;
+	int metric; /* the metric is among the names */
+	int sent;   /* it was reported */
+	uint32_t lines, after;
 };
 
-/* ---- patterns ---------------------------------------------------------------------------- */
+struct espl__listen {
+	struct espl__line *line;
+	char *metric;
+	double per;
+	struct espl__listen_layout layout;
+	struct espl__listen_counts counts;
+	int may_name;           /* lines can name an iteration */
+	int counting;           /* no line does: each with the metric is one iteration */
+	int from_zero;          /* the first label was 0, and nothing is known against it */
+	double at;              /* amount named last */
+	uint32_t begun;         /* iterations that lines have named */
+	struct collected now;   /* what is printed now */
+	struct collected rival; /* the last one wanted, while another one is printed after it */
+	int ended;
+	uint64_t last, budget, most;
+};
 
-/* {NAME} becomes a group that matches a number; not after a backslash, as in \p{Lu} or \{x}. */
-static void
-expand_numbers(const char *pattern, struct espl__buf *to)
-{
-	for (const char *p = pattern; *p != '\0';) {
-		size_t length = espl__fill_name(p);
-
-		if (p[0] == '\\' && p[1] != '\0') {
-			espl__put(to, p, 2);
-			p += 2;
-			if (strchr("pPkgxoN", p[-1]) == NULL || *p != '{')
-				continue;
-			length = strcspn(p, "}");
-			espl__put(to, p, length);
-			p += length;
-		} else if (length > 0) {
-			espl__print(to, NUMBER, (int)length, p + 1);
-			p += length + 2;
-		} else {
-			espl__put(to, p++, 1);
-		}
-	}
-}
-
-static int
-has_group(const struct espl__listen *l, const char *name)
-{
-	return pcre2_substring_nametable_scan(l->code, (PCRE2_SPTR)name, NULL, NULL) !=
-	    PCRE2_ERROR_NOSUBSTRING;
-}
-
-static espl_status
-compile_pattern(struct espl__listen *l, const char *pattern, struct espl__diag *diag)
-{
-	struct espl__buf text = { NULL, 0, 0 };
-	pcre2_compile_context *compiling = pcre2_compile_context_create(NULL);
-	PCRE2_UCHAR why[200] = "";
-	PCRE2_SIZE at = 0;
-	int code = 0;
-
-	l->escapes = strchr(pattern, ESCAPE) != NULL || strstr(pattern, "\\e") != NULL ||
-	    strcasestr(pattern, "\\x1b") != NULL || strstr(pattern, "\\033") != NULL;
-	expand_numbers(pattern, &text);
-	if (compiling != NULL)
-		(void)pcre2_set_max_pattern_length(compiling, PATTERN_MAX);
-	l->code = pcre2_compile((PCRE2_SPTR)espl__buf_text(&text), text.size,
-	    PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C, &code,
-	    &at, compiling);
-	pcre2_compile_context_free(compiling);
-	if (l->code == NULL) {
-		(void)pcre2_get_error_message(code, why, sizeof why);
-		espl__fail(diag, ESPL_E_CONFIG,
-		    "the pattern is not a valid expression: %s, at '%.40s'", (const char *)why,
-		    espl__buf_text(&text) + (at < text.size ? at : text.size));
-		espl__buf_free(&text);
-		return ESPL_E_CONFIG;
-	}
-	espl__buf_free(&text);
-	l->match = pcre2_match_data_create_from_pattern(l->code, NULL);
-	l->limits = pcre2_match_context_create(NULL);
-	if (l->match == NULL || l->limits == NULL)
-		return espl__fail(diag, ESPL_E_NOMEM, "out of memory");
-	(void)pcre2_set_match_limit(l->limits, STEPS_MAX);
-	(void)pcre2_set_heap_limit(l->limits, HEAP_MAX);
-	if (has_group(l, l->metric))
-		return ESPL_OK;
-	espl__fail(diag, ESPL_E_CONFIG, "the pattern has no group for the metric '%s'", l->metric);
-	espl__hint(diag, "write {%s} where the number is printed", l->metric);
-	return ESPL_E_CONFIG;
-}
-
-/* ---- the description --------------------------------------------------------------------- */
-
-void
-espl__listen_spec_put(const struct espl__listen_spec *spec, struct espl__buf *to)
-{
-	espl__json_open(to, NULL, '{');
-	espl__json_text(to, "from", spec->from);
-	espl__json_text(to, "pattern", spec->pattern);
-	espl__json_text(to, "iteration", spec->iteration);
-	espl__json_text(to, "metric", spec->metric);
-	espl__print(to, "}");
-}
+/* ---- making one -------------------------------------------------------------------------- */
 
 espl_status
 espl__listen_new(const struct espl__listen_spec *spec, struct espl__listen **to,
     struct espl__diag *diag)
 {
 	struct espl__listen *l = espl__alloc(sizeof *l);
-	espl_status status = ESPL_OK;
+	espl_status status;
 
 	*to = NULL;
-	l->iteration = espl__strdup(spec->iteration);
 	l->metric = espl__strdup(spec->metric);
-	l->seen = -1;
+	l->per = spec->per > 0 ? spec->per : 1;
+	l->layout = (struct espl__listen_layout)ESPL__LISTEN_LAYOUT_INIT;
+	l->layout.first = spec->first;
+	l->layout.amounts = l->per != 1;
 	l->budget = UINT64_MAX;
-	if (spec->pattern[0] != '\0')
-		status = compile_pattern(l, spec->pattern, diag);
-	if (status == ESPL_OK)
+	status = espl__line_new(spec->pattern, spec->iteration, spec->metric, &l->line, diag);
+	if (status == ESPL_OK) {
+		l->may_name = espl__line_may_name(l->line);
 		*to = l;
-	else
+	} else {
 		espl__listen_free(l);
+	}
 	return status;
+}
+
+static int
+layout_of(const json_t *array, struct espl__listen_layout *to)
+{
+	int64_t values[5];
+
+	if (!json_is_array(array) || json_array_size(array) != 5)
+		return -1;
+	for (size_t i = 0; i < 5; i++)
+		values[i] = json_integer_value(json_array_get(array, i));
+	return espl__listen_layout_read(values, to);
 }
 
 espl_status
 espl__listen_new_json(const char *text, struct espl__listen **to, int *from,
     struct espl__diag *diag)
 {
-	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL),
+	       *first = json_object_get(root, "first"), *per = json_object_get(root, "per"),
+	       *known = json_object_get(root, "layout");
 	struct espl__listen_spec spec = { json_string_value(json_object_get(root, "from")),
 		json_string_value(json_object_get(root, "pattern")),
 		json_string_value(json_object_get(root, "iteration")),
-		json_string_value(json_object_get(root, "metric")) };
+		json_string_value(json_object_get(root, "metric")),
+		first != NULL ? (int)json_integer_value(first) : -1,
+		per != NULL ? json_number_value(per) : 1 };
+	struct espl__listen_layout layout = ESPL__LISTEN_LAYOUT_INIT;
 	espl_status status;
 
 	*to = NULL;
 	if (spec.from == NULL || spec.pattern == NULL || spec.iteration == NULL ||
-	    spec.metric == NULL) {
+	    spec.metric == NULL || (known != NULL && layout_of(known, &layout) != 0)) {
 		json_decref(root);
 		return espl__fail(diag, ESPL_E_CONFIG, "not a valid SPEC: %s", text);
 	}
 	*from = strcmp(spec.from, "stderr") == 0 ? 2 : 1;
 	status = espl__listen_new(&spec, to, diag);
+	if (status == ESPL_OK)
+		(void)espl__listen_layout_learn(&(*to)->layout, &layout);
 	json_decref(root);
 	return status;
 }
 
 static void
-drop_values(struct espl__listen *l)
+drop_values(struct collected *c)
 {
-	for (uint32_t i = 0; i < l->names.count; i++) {
-		free(l->texts[i]);
-		l->texts[i] = NULL;
+	for (uint32_t i = 0; i < c->names.count; i++) {
+		free(c->texts[i]);
+		c->texts[i] = NULL;
 	}
-	espl__names_free(&l->names);
+	espl__names_free(&c->names);
+	c->metric = 0;
 }
 
 void
@@ -184,21 +128,19 @@ espl__listen_free(struct espl__listen *l)
 {
 	if (l == NULL)
 		return;
-	drop_values(l);
-	espl__buf_free(&l->line);
-	pcre2_code_free(l->code);
-	pcre2_match_data_free(l->match);
-	pcre2_match_context_free(l->limits);
-	free(l->iteration);
+	drop_values(&l->now);
+	drop_values(&l->rival);
+	espl__line_free(l->line);
 	free(l->metric);
 	free(l);
 }
 
 void
-espl__listen_begin(struct espl__listen *l, uint64_t done, uint64_t budget)
+espl__listen_begin(struct espl__listen *l, uint64_t done, uint64_t budget, uint64_t most)
 {
 	l->last = done;
 	l->budget = budget;
+	l->most = most;
 }
 
 void
@@ -213,97 +155,24 @@ espl__listen_last(const struct espl__listen *l)
 	return l->last;
 }
 
-uint64_t
-espl__listen_hard(const struct espl__listen *l)
+const struct espl__listen_layout *
+espl__listen_found(const struct espl__listen *l)
 {
-	return l->hard;
+	return &l->layout;
 }
 
-uint64_t
-espl__listen_dropped(const struct espl__listen *l)
+const struct espl__listen_counts *
+espl__listen_counts(const struct espl__listen *l)
 {
-	return l->dropped;
+	return &l->counts;
 }
 
-/* ---- values ------------------------------------------------------------------------------ */
-
-/* "nan", "inf" and "-inf" as the protocol writes them, the latter also for numbers beyond those of
- * a double; NULL: it is none of them. */
-static const char *
-special_of(const char *text)
-{
-	char *end;
-	double number;
-
-	if (text[0] != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0') {
-		number = strtod(text, &end);
-		if (!isinf(number) || *end != '\0')
-			return NULL;
-	} else if (espl__metric_word(text, &number) != 0) {
-		return NULL;
-	}
-	return isnan(number) ? "nan" : number < 0 ? "-inf" : "inf";
-}
-
-static int
-is_number(const char *text)
-{
-	double number;
-
-	return special_of(text) != NULL || espl__parse_real(text, &number) == 0;
-}
-
-/* The iteration that a line names. One that cannot be counted, such as -1 before the first or nan,
- * makes the line no report; a part of one, such as 0.5, is left out of account. */
-static void
-take_iteration(struct espl__listen *l, const char *text)
-{
-	double number;
-
-	if (special_of(text) != NULL) {
-		l->unnumbered = 1;
-	} else if (espl__parse_real(text, &number) == 0) {
-		if (number < 0 || number > (double)ESPL__ITERATION_MOST) {
-			l->unnumbered = 1;
-		} else if (floor(number) == number) {
-			l->from_zero |= l->seen < 0 && number == 0;
-			l->seen = number;
-		}
-	}
-}
-
-/* Takes one value of a line; 1: it is the metric of the experiment. */
-static int
-take_value(struct espl__listen *l, const char *name, const char *text)
-{
-	int metric = strcmp(name, l->metric) == 0;
-	uint32_t i;
-
-	if (strcmp(name, l->iteration) == 0)
-		take_iteration(l, text);
-	if (!metric && (strcmp(name, l->iteration) == 0 || !is_number(text)))
-		return 0;
-	if (!espl__metric_named(name))
-		return 0;
-	i = espl__names_find(&l->names, name);
-	/* A place is reserved for the metric of the experiment. */
-	if (i == ESPL_ANY && !metric &&
-	    l->names.count + (espl__names_find(&l->names, l->metric) == ESPL_ANY) >=
-		ESPL__METRICS_IN_REPORT) {
-		l->dropped++;
-		return 0;
-	}
-	if (i == ESPL_ANY)
-		i = espl__names_add(&l->names, name);
-	free(l->texts[i]);
-	l->texts[i] = espl__strdup(text);
-	return metric;
-}
+/* ---- reports ----------------------------------------------------------------------------- */
 
 static void
 put_value(const char *name, const char *printed, struct espl__buf *to)
 {
-	const char *special = special_of(printed);
+	const char *special = espl__line_special(printed);
 	double number;
 
 	if (special == NULL && espl__parse_real(printed, &number) == 0) {
@@ -318,167 +187,338 @@ put_value(const char *name, const char *printed, struct espl__buf *to)
 	}
 }
 
-/* The iteration of the report that is due now; 0: there is nothing new to report. */
-static uint64_t
-next_iteration(const struct espl__listen *l)
+/* 1: reported; 0: it was before, or the search wants no more for now. */
+static int
+put_report(struct espl__listen *l, struct collected *c, uint64_t iteration, struct espl__buf *to)
 {
-	uint64_t n = l->last + 1;
+	/* a step over the budget has reached it */
+	uint64_t n = iteration < l->budget ? iteration : l->budget;
 
-	if (l->seen >= 0)
-		n = (uint64_t)l->seen + (l->from_zero ? 1 : 0);
-	if (n <= l->last || l->last >= l->budget)
+	if (!c->metric || n <= l->last)
 		return 0;
-	return n < l->budget ? n : l->budget; /* a step over the budget has reached it */
+	l->last = n;
+	espl__json_open(to, NULL, '{');
+	espl__json_int(to, "iteration", (int64_t)n);
+	espl__json_open(to, "metrics", '{');
+	for (uint32_t i = 0; i < c->names.count; i++)
+		put_value(c->names.names[i], c->texts[i], to);
+	espl__print(to, "}}\n");
+	drop_values(c);
+	c->sent = 1;
+	return 1;
 }
 
-static int
-put_report(struct espl__listen *l, struct espl__buf *to)
+/* Later values replace earlier ones. */
+static void
+add_values(struct espl__listen *l, struct collected *c, const struct espl__said *said)
 {
-	uint64_t iteration = next_iteration(l);
+	for (uint32_t i = 0; i < said->names.count; i++) {
+		const char *name = said->names.names[i];
+		int metric = strcmp(name, l->metric) == 0;
+		uint32_t k = espl__names_find(&c->names, name);
 
-	if (iteration > 0) {
-		l->last = iteration;
-		espl__json_open(to, NULL, '{');
-		espl__json_int(to, "iteration", (int64_t)iteration);
-		espl__json_open(to, "metrics", '{');
-		for (uint32_t i = 0; i < l->names.count; i++)
-			put_value(l->names.names[i], l->texts[i], to);
-		espl__print(to, "}}\n");
-	}
-	drop_values(l);
-	return iteration > 0;
-}
-
-/* ---- lines ------------------------------------------------------------------------------- */
-
-/* All groups that took part in the match; 1: the metric is among them. */
-static int
-take_groups(struct espl__listen *l, const char *line)
-{
-	const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(l->match);
-	PCRE2_SPTR names = NULL;
-	uint32_t count = 0, each = 0;
-	int found = 0;
-
-	(void)pcre2_pattern_info(l->code, PCRE2_INFO_NAMECOUNT, &count);
-	(void)pcre2_pattern_info(l->code, PCRE2_INFO_NAMEENTRYSIZE, &each);
-	(void)pcre2_pattern_info(l->code, PCRE2_INFO_NAMETABLE, &names);
-	for (uint32_t i = 0; i < count; i++, names += each) {
-		uint32_t group = (uint32_t)names[0] << 8 | names[1];
-		char *text;
-
-		if (ends[2 * group] == PCRE2_UNSET || ends[2 * group + 1] <= ends[2 * group])
+		/* A place is reserved for the metric of the experiment. */
+		if (k == ESPL_ANY && !metric &&
+		    c->names.count + !c->metric >= ESPL__METRICS_IN_REPORT) {
+			l->counts.dropped++;
 			continue;
-		text = espl__format("%.*s", (int)(ends[2 * group + 1] - ends[2 * group]),
-		    line + ends[2 * group]);
-		found |= take_value(l, (const char *)names + 2, text);
-		free(text);
+		}
+		if (k == ESPL_ANY)
+			k = espl__names_add(&c->names, name);
+		free(c->texts[k]);
+		c->texts[k] = espl__strdup(said->texts[i]);
+		c->metric |= metric;
 	}
-	return found;
+}
+
+/* ---- no line names its iteration ------------------------------------------------------------ */
+
+static int
+count_line(struct espl__listen *l, const struct espl__said *said, struct espl__buf *to)
+{
+	int first = l->may_name && !l->counting, reported = 0;
+
+	if (l->last >= l->budget) /* nothing is wanted */
+		return 0;
+	/* One before the first that is named would be from before the training. */
+	if (said->metric && first && l->now.metric) {
+		l->counting = 1;
+		reported = put_report(l, &l->now, l->last + 1, to);
+		l->counts.unnamed++;
+	}
+	add_values(l, &l->now, said);
+	if (reported || (first && !l->counting) || !said->metric)
+		return reported;
+	l->counts.unnamed++;
+	return put_report(l, &l->now, l->last + 1, to);
+}
+
+/* ---- labels -------------------------------------------------------------------------------- */
+
+/* Were all lines of the iteration read that others have? */
+static int
+is_complete(const struct espl__listen *l)
+{
+	const struct espl__listen_layout *is = &l->layout;
+	uint32_t lines = l->begun == 1 || is->each == 0 ? is->begins : is->each;
+
+	if (l->begun > 1 && is->each == 0 && lines != 1)
+		return 0; /* the first one may have had a value from before the training */
+	return lines > 0 && lines <= COUNTED_LINES && l->now.lines >= lines &&
+	    l->now.after >= is->after;
+}
+
+/* Labels from 0 up to the number of iterations: is the first one from before the training, or does
+ * the program train longer than is wanted?  What comes after the last one tells. */
+static int
+is_unclear(const struct espl__listen *l)
+{
+	return l->from_zero && l->layout.first < 0 && l->most > 0 && l->now.iteration >= l->most;
 }
 
 static int
-match_line(struct espl__listen *l, const char *line, size_t size)
+report_if_complete(struct espl__listen *l, struct espl__buf *to)
 {
-	PCRE2_SIZE at = 0;
-	int found = 0;
+	if (l->now.sent || !l->now.metric || !is_complete(l) || is_unclear(l))
+		return 0;
+	return put_report(l, &l->now, l->now.iteration, to);
+}
 
-	for (int i = 0; i < MATCHES_MAX && at <= size; i++) {
-		const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(l->match);
-		int got = pcre2_match(l->code, (PCRE2_SPTR)line, size, at, 0, l->match, l->limits);
+/* How many lines it had. */
+static void
+learn_lines(struct espl__listen *l)
+{
+	if (l->now.lines == 0)
+		return;
+	if (l->begun == 1)
+		l->layout.begins = l->now.lines;
+	else
+		l->layout.each = l->now.lines;
+	l->layout.after = l->now.after;
+}
 
-		l->hard += got == PCRE2_ERROR_MATCHLIMIT || got == PCRE2_ERROR_HEAPLIMIT ||
-		    got == PCRE2_ERROR_DEPTHLIMIT;
-		if (got <= 0 || ends[1] <= at)
-			return found | (got > 0 ? take_groups(l, line) : 0);
-		found |= take_groups(l, line);
-		at = ends[1];
+static void
+begin_iteration(struct espl__listen *l, uint64_t n)
+{
+	if (l->now.iteration > 0 || l->now.metric) {
+		/* without a number, so from before the training */
+		l->counts.before += l->now.iteration == 0;
+		drop_values(&l->now);
 	}
-	return found;
+	l->now.iteration = n;
+	l->now.lines = l->now.after = 0;
+	l->now.sent = 0;
+	l->begun++;
+	l->counts.beyond += l->most > 0 && n > l->most;
+}
+
+/* The label after that of the current iteration: 1: `to` is the report. */
+static int
+end_iteration(struct espl__listen *l, uint64_t n, struct espl__buf *to)
+{
+	int reported;
+
+	learn_lines(l);
+	if (is_unclear(l) && l->rival.iteration == 0 && n == l->most + 1 && l->now.metric) {
+		l->rival = l->now; /* takes over what is in it */
+		memset(&l->now, 0, sizeof l->now);
+		begin_iteration(l, n);
+		return 0;
+	}
+	if (l->rival.iteration > 0) { /* it goes on and on, so its first was trained */
+		l->layout.first = 0;
+		reported = put_report(l, &l->rival, l->rival.iteration, to);
+		l->rival.iteration = 0;
+	} else {
+		reported = !l->now.sent && put_report(l, &l->now, l->now.iteration, to);
+	}
+	begin_iteration(l, n);
+	return reported;
 }
 
 static int
-take_object(struct espl__listen *l, const char *line, size_t size)
+label_line(struct espl__listen *l, const struct espl__said *said, double label,
+    struct espl__buf *to)
 {
-	struct espl__buf quoted = { NULL, 0, 0 };
-	size_t length = size;
-	const char *clean = espl__json_quote(line, &length, &quoted), *name;
-	json_t *root = json_loadb(clean, length, 0, NULL), *value;
-	int found = 0;
+	int reported = 0, was_complete;
+	uint64_t n;
 
-	json_object_foreach (root, name, value) {
-		const char *text = json_string_value(value);
-		char number[32];
-
-		if (json_is_number(value))
-			text = espl__format_real(json_number_value(value), number);
-		if (text != NULL)
-			found |= take_value(l, name, text);
+	if (label >= 0) {
+		if (l->begun == 0)
+			l->from_zero = l->layout.first == 0 || (l->layout.first < 0 && label == 0);
+		if (l->begun == 0 && !l->from_zero)
+			l->layout.first = 1;
+		n = (uint64_t)label + (l->from_zero ? 1 : 0);
+		if (n < l->now.iteration || n == 0) {
+			l->counts.before += said->metric && n == 0;
+			l->counts.late += said->metric && n > 0;
+			return 0;
+		}
+		if (l->now.iteration == 0)
+			begin_iteration(l, n);
+		else if (n > l->now.iteration)
+			reported = end_iteration(l, n, to);
 	}
-	json_decref(root);
-	espl__buf_free(&quoted);
-	return found;
+	was_complete = l->now.sent || (l->now.metric && is_complete(l));
+	l->now.lines += said->metric != 0;
+	l->now.after = said->metric ? 0 : l->now.after + (said->names.count > 0);
+	if (was_complete) { /* an evaluation once more after the end, for example */
+		l->counts.late += said->metric != 0;
+		return reported;
+	}
+	add_values(l, &l->now, said);
+	return reported || report_if_complete(l, to);
 }
 
-/* The end of the escape sequence at p: a control sequence, as for colors, a string for the
- * terminal, as a title or a link, or two bytes. */
-static const char *
-skip_escape(const char *p, const char *end)
-{
-	char kind = ++p < end ? *p : '\0';
+/* ---- amounts ------------------------------------------------------------------------------- */
 
-	p += p < end;
-	if (kind == '[' || (kind >= ' ' && kind < '0')) {
-		while (p < end && *p >= ' ' && *p < (kind == '[' ? '@' : '0'))
-			p++;
-		return p + (p < end);
+static int
+amount_line(struct espl__listen *l, const struct espl__said *said, double number,
+    struct espl__buf *to)
+{
+	double q = number / l->per, whole = floor(q + 0.5);
+	int reported = 0;
+
+	if (l->at == 0 && number >= 0 && l->now.metric) { /* it had no number */
+		l->counts.before++;
+		drop_values(&l->now);
 	}
-	if (kind == '\0' || strchr("]PX^_", kind) == NULL)
-		return p;
-	while (p < end && *p != '\a' && *p != ESCAPE)
-		p++;
-	return p + (p < end && *p == '\a');
+	if (number < 0) { /* it belongs to what was named last */
+		add_values(l, &l->now, said);
+		return 0;
+	}
+	if (number == 0) {
+		l->counts.before += said->metric != 0;
+		return 0;
+	}
+	l->at = q;
+	if (whole >= 1 && fabs(q - whole) <= 1e-6 * whole) {
+		add_values(l, &l->now, said);
+		l->counts.late += said->metric && (uint64_t)whole <= l->last;
+		reported = said->metric && put_report(l, &l->now, (uint64_t)whole, to);
+		if (said->metric)
+			drop_values(&l->now);
+		return reported;
+	}
+	if (floor(q) > (double)l->last)
+		reported = put_report(l, &l->now, (uint64_t)q, to);
+	add_values(l, &l->now, said);
+	return reported;
 }
 
-/* The line as it is read on a terminal. */
-static const char *
-drop_escapes(struct espl__listen *l, const char *line, size_t *size)
+/* Labels turn out to be amounts: 0, 0.5, 1. */
+static int
+change_to_amounts(struct espl__listen *l, struct espl__buf *to)
 {
-	const char *end = line + *size;
+	uint64_t n = l->now.iteration;
+	int reported = 0;
 
-	if (l->escapes || memchr(line, ESCAPE, *size) == NULL)
-		return line;
-	espl__buf_clear(&l->line);
-	while (line < end) {
-		const char *from = line;
-
-		line = memchr(from, ESCAPE, (size_t)(end - from));
-		line = line != NULL ? line : end;
-		espl__put(&l->line, from, (size_t)(line - from));
-		if (line < end)
-			line = skip_escape(line, end);
+	l->layout.amounts = 1;
+	if (l->from_zero && n == 1) {
+		l->counts.before += l->now.lines;
+		drop_values(&l->now);
+	} else if (n > 0) {
+		reported = !l->now.sent && put_report(l, &l->now, n - (l->from_zero ? 1 : 0), to);
 	}
-	*size = l->line.size;
-	return espl__buf_text(&l->line);
+	drop_values(&l->now);
+	l->now.iteration = 0;
+	return reported;
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+/* -1: none is named; -2: it is none that can be counted, such as -1 before the first, or nan. */
+static double
+number_of(const struct espl__said *said, int *amount)
+{
+	double number;
+	const char *text = said->iteration, *point;
+
+	*amount = 0;
+	if (text == NULL)
+		return -1;
+	if (espl__line_special(text) != NULL)
+		return -2;
+	if (espl__parse_real(text, &number) != 0)
+		return -1;
+	if (number < 0 || number > (double)ESPL__ITERATION_MOST)
+		return -2;
+	point = strchr(text, '.'); /* "Epoch 3." ends a sentence */
+	*amount = floor(number) != number || (point != NULL && point[1] >= '0' && point[1] <= '9');
+	return number;
 }
 
 int
 espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct espl__buf *to)
 {
-	int found;
+	const struct espl__said *said;
+	double number;
+	int amount;
 
 	espl__buf_clear(to);
-	l->unnumbered = 0;
 	if (size > ESPL__LISTEN_LINE)
 		size = ESPL__LISTEN_LINE;
-	line = drop_escapes(l, line, &size);
-	if (l->code != NULL)
-		found = match_line(l, line, size);
-	else
-		found = memchr(line, '{', size) != NULL && take_object(l, line, size);
-	if (l->unnumbered) {
-		drop_values(l);
+	said = espl__line_read(l->line, line, size);
+	l->counts.hard = espl__line_hard(l->line);
+	l->counts.dropped += said->dropped;
+	if (said->names.count == 0 && said->iteration == NULL)
+		return 0;
+	number = number_of(said, &amount);
+	if (number == -2) {
+		l->counts.before += said->metric != 0;
 		return 0;
 	}
-	return found && put_report(l, to);
+	if (amount && !l->layout.amounts && change_to_amounts(l, to)) {
+		(void)amount_line(l, said, number, to);
+		return 1;
+	}
+	if (l->layout.amounts && (number >= 0 || l->at > 0))
+		return amount_line(l, said, number, to);
+	if (number < 0 && l->now.iteration == 0)
+		return count_line(l, said, to);
+	return label_line(l, said, number, to);
+}
+
+int
+espl__listen_more(struct espl__listen *l, struct espl__buf *to)
+{
+	espl__buf_clear(to);
+	if (l->layout.amounts)
+		return 0;
+	if (l->now.iteration > 0)
+		return report_if_complete(l, to);
+	if (!l->counting || !l->now.metric || l->last >= l->budget)
+		return 0;
+	l->counts.unnamed++;
+	return put_report(l, &l->now, l->last + 1, to);
+}
+
+int
+espl__listen_end(struct espl__listen *l, struct espl__buf *to)
+{
+	struct collected *c = &l->now;
+	uint64_t n = c->iteration;
+
+	espl__buf_clear(to);
+	if (l->ended)
+		return 0;
+	l->ended = 1;
+	if (l->begun > 0)
+		learn_lines(l);
+	if (l->layout.amounts) {
+		n = (uint64_t)(l->at + 0.5);
+		c->sent = 0;
+	} else if (n == 0) {
+		n = l->last + 1;
+		l->counts.unnamed += c->metric != 0;
+	} else if (l->rival.iteration > 0) { /* one more than was wanted: the first was too early */
+		l->layout.first = 1;
+		l->counts.before++;
+		l->counts.beyond--;
+		c = c->metric ? c : &l->rival;
+		n = l->rival.iteration;
+	} else if (is_unclear(l)) {
+		l->layout.first = 0;
+	}
+	return !c->sent && put_report(l, c, n, to);
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -44,7 +45,8 @@ struct listening {
 	int dropped_said; /* the warning about too many metrics was given */
 	int left;         /* bytes that were in the pipe when the program ended */
 	uint64_t begun, budget;
-	char bytes[64 << 10]; /* read, and not yet taken apart from `at` on */
+	struct espl__listen_layout told_layout; /* what the driver knows */
+	char bytes[64 << 10];                   /* read, and not yet taken apart from `at` on */
 	size_t at, size;
 	struct espl__buf line, out, answer;
 };
@@ -158,6 +160,27 @@ send_report(struct listening *l, const void *text, size_t size)
 	}
 }
 
+/* With what has become known of the layout: trials that begin later need not find it out. */
+static void
+send_report_of(struct listening *l)
+{
+	const struct espl__listen_layout *layout = espl__listen_found(l->listen);
+
+	if (espl__listen_layout_learn(&l->told_layout, layout)) {
+		ESPL__ASSERT(l->out.size > 2);
+		l->out.size -= 2; /* "}\n" */
+		espl__print(&l->out, ", \"layout\": ");
+		espl__listen_layout_put(layout, &l->out);
+		espl__print(&l->out, "}\n");
+	}
+	send_report(l, l->out.data, l->out.size);
+	l->awaiting = l->report >= 0;
+	if (l->awaiting && l->child > 0 && espl__listen_last(l->listen) >= l->budget) {
+		signal_program(l, SIGSTOP);
+		l->frozen = 1;
+	}
+}
+
 static void
 take_line(struct listening *l)
 {
@@ -166,14 +189,14 @@ take_line(struct listening *l)
 	    espl__listen_line(l->listen, text, l->line.size, &l->out);
 
 	espl__buf_clear(&l->line);
-	if (!l->warned && espl__listen_hard(l->listen) > 0) {
+	if (!l->warned && espl__listen_counts(l->listen)->hard > 0) {
 		l->warned = 1;
 		fprintf(stderr,
 		    "espalier: trial.metrics.pattern takes too many steps on a line; such lines "
 		    "are "
 		    "ignored\n");
 	}
-	if (!l->dropped_said && espl__listen_dropped(l->listen) > 0) {
+	if (!l->dropped_said && espl__listen_counts(l->listen)->dropped > 0) {
 		l->dropped_said = 1;
 		fprintf(stderr,
 		    "espalier: the program prints more than %u metrics for one report; the rest is "
@@ -182,18 +205,16 @@ take_line(struct listening *l)
 	}
 	if (!reports)
 		return;
-	send_report(l, l->out.data, l->out.size);
-	l->awaiting = l->report >= 0;
-	if (l->awaiting && espl__listen_last(l->listen) >= l->budget) {
-		signal_program(l, SIGSTOP);
-		l->frozen = 1;
-	}
+	send_report_of(l);
 }
 
 /* Up to the report that is to be answered first. */
 static void
 take_bytes(struct listening *l)
 {
+	while (
+	    !l->awaiting && !l->ending && l->report >= 0 && espl__listen_more(l->listen, &l->out))
+		send_report_of(l);
 	while ((!l->awaiting || l->ending) && l->at < l->size) {
 		char c = l->bytes[l->at++];
 
@@ -354,12 +375,18 @@ main(int argc, char **argv)
 	l.report = (int)number_in("ESPALIER_REPORT_FD");
 	l.begun = number_in("ESPALIER_ITERATION");
 	l.budget = number_in("ESPALIER_BUDGET");
-	espl__listen_begin(l.listen, l.begun, l.budget);
+	espl__listen_begin(l.listen, l.begun, l.budget, number_in("ESPALIER_ITERATIONS_MAX"));
+	l.told_layout = *espl__listen_found(l.listen);
 	if (start_program(&l, argv + 2) != 0) {
 		perror("espalier-listen");
 		return 2;
 	}
 	follow_program(&l);
+	while (!l.told && !l.ending && l.status == 0 &&
+	    (espl__listen_more(l.listen, &l.out) || espl__listen_end(l.listen, &l.out))) {
+		send_report_of(&l);
+		follow_program(&l); /* the answer */
+	}
 	if (!l.told && !l.ending && l.status == 0 && espl__listen_last(l.listen) > l.begun) {
 		char *text = espl__format("{\"iteration\": %llu, \"finished\": true}\n",
 		    (unsigned long long)espl__listen_last(l.listen));

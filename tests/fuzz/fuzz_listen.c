@@ -10,7 +10,9 @@ listen_to(const uint8_t *data, size_t size)
 	const uint8_t *end = memchr(data, '\n', size);
 	struct espl__listen_spec spec = { .from = "stdout",
 		.iteration = "epoch",
-		.metric = "loss" };
+		.metric = "loss",
+		.first = -1,
+		.per = 1 };
 	struct espl__buf to = { NULL, 0, 0 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__listen *l;
@@ -24,7 +26,7 @@ listen_to(const uint8_t *data, size_t size)
 		free(pattern);
 		return 1;
 	}
-	espl__listen_begin(l, 0, 1000);
+	espl__listen_begin(l, 0, 1000, 1000);
 	for (at++; at < size;) {
 		const uint8_t *next = memchr(data + at, '\n', size - at);
 		size_t step = next != NULL ? (size_t)(next - data) - at : size - at;

@@ -1,6 +1,7 @@
 /* test_listen.c - words with {NAME} in them, and reports made from lines of output. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fill.h"
@@ -95,12 +96,12 @@ Test(fill, random)
 static struct espl__listen *
 listen_to(const char *pattern, uint64_t budget)
 {
-	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss" };
+	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss", -1, 1 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__listen *l;
 
 	cr_assert_eq(espl__listen_new(&spec, &l, &diag), ESPL_OK, "%s", diag.text);
-	espl__listen_begin(l, 0, budget);
+	espl__listen_begin(l, 0, budget, 0);
 	return l;
 }
 
@@ -117,9 +118,44 @@ hears(struct espl__listen *l, const char *line, const char *want)
 }
 
 static void
+more(struct espl__listen *l, const char *want)
+{
+	struct espl__buf out = { NULL, 0, 0 };
+	int got = espl__listen_more(l, &out);
+
+	cr_assert(got == (want != NULL) &&
+		(want == NULL || strcmp(espl__buf_text(&out), want) == 0),
+	    "%s", got ? espl__buf_text(&out) : "nothing");
+	espl__buf_free(&out);
+}
+
+static void
+ends(struct espl__listen *l, const char *want)
+{
+	struct espl__buf out = { NULL, 0, 0 };
+	int got = espl__listen_end(l, &out);
+
+	cr_assert(got == (want != NULL) &&
+		(want == NULL || strcmp(espl__buf_text(&out), want) == 0),
+	    "%s", got ? espl__buf_text(&out) : "nothing");
+	espl__buf_free(&out);
+}
+
+/* "2=0.5 " */
+static void
+put_short(struct espl__buf *report, struct espl__buf *to)
+{
+	const char *text = espl__buf_text(report), *value = strstr(text, "\"loss\": ");
+
+	cr_assert(value != NULL, "%s", text);
+	espl__print(to, "%d=%.*s ", atoi(text + strlen("{\"iteration\": ")),
+	    (int)strcspn(value + 8, ",}"), value + 8);
+}
+
+static void
 refuses(const char *pattern, const char *why)
 {
-	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss" };
+	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss", -1, 1 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__listen *l;
 
@@ -186,17 +222,164 @@ Test(listen, iterations)
 
 	hears(l, "step 10", NULL);
 	hears(l, "acc=0.5", NULL); /* kept */
-	hears(l, "loss=3", "{\"iteration\": 10, \"metrics\": {\"acc\": 0.5, \"loss\": 3}}\n");
-	hears(l, "loss=2", NULL); /* iteration 10 again */
+	hears(l, "loss=3", NULL);
+	hears(l, "loss=2", NULL);
 	hears(l, "step 20 loss=1 acc=0.75",
-	    "{\"iteration\": 20, \"metrics\": {\"loss\": 1, \"acc\": 0.75}}\n");
+	    "{\"iteration\": 10, \"metrics\": {\"acc\": 0.5, \"loss\": 2}}\n");
 	hears(l, "step 15 loss=1", NULL);
-	hears(l, "step 60 loss=0.5", "{\"iteration\": 50, \"metrics\": {\"loss\": 0.5}}\n");
+	hears(l, "step 60 loss=0.5",
+	    "{\"iteration\": 20, \"metrics\": {\"loss\": 1, \"acc\": 0.75}}\n");
+	more(l, "{\"iteration\": 50, \"metrics\": {\"loss\": 0.5}}\n"); /* a line each */
+	more(l, NULL);
 	hears(l, "step 70 loss=0.4", NULL);
+	ends(l, NULL);
 	espl__listen_free(l);
-	l = listen_to("epoch {iteration}: {loss}", 9); /* counted from 0 */
-	hears(l, "epoch 0: 5", "{\"iteration\": 1, \"metrics\": {\"loss\": 5}}\n");
-	hears(l, "epoch 1: 4", "{\"iteration\": 2, \"metrics\": {\"loss\": 4}}\n");
+}
+
+/* What programs print, line by line, and what is made of it: "iteration=value ..." */
+static void
+reads(const char *pattern, uint64_t most, const char *output, const char *want)
+{
+	struct espl__listen *l = listen_to(pattern, most);
+	struct espl__buf report = { NULL, 0, 0 }, got = { NULL, 0, 0 };
+
+	espl__listen_begin(l, 0, most, most);
+	for (const char *p = output; *p != '\0';) {
+		size_t n = strcspn(p, "\n");
+
+		for (int is = espl__listen_line(l, p, n, &report); is;
+		     is = espl__listen_more(l, &report))
+			put_short(&report, &got);
+		p += n + (p[n] != '\0');
+	}
+	if (espl__listen_end(l, &report))
+		put_short(&report, &got);
+	cr_assert_eq(espl__listen_end(l, &report), 0);
+	cr_assert_str_eq(espl__buf_text(&got), want, "%s\n-> %s, not %s", output,
+	    espl__buf_text(&got), want);
+	espl__buf_free(&report);
+	espl__buf_free(&got);
+	espl__listen_free(l);
+}
+
+#define EPOCHS "epoch {iteration}:?.*[ =]{loss}$"
+
+Test(listen, last_value_of_an_iteration)
+{
+	reads(EPOCHS, 9, "epoch 1: 5\nepoch 2: 4\nepoch 3: 3", "1=5 2=4 3=3 ");
+	reads(EPOCHS, 9, "epoch 0: 5\nepoch 1: 4\nepoch 2: 3", "1=5 2=4 3=3 ");
+	/* a sanity check before the first epoch, batches, an evaluation after the end */
+	reads(EPOCHS, 9, "epoch 0 v=9.9\nepoch 0 v=0.5\nepoch 1 v=0.4\nepoch 2 v=0.3",
+	    "1=0.5 2=0.4 3=0.3 ");
+	reads(EPOCHS, 9, "epoch 1 b1 9\nepoch 1 b2 8\nepoch 1 b3 7\nepoch 2 b1 6\nepoch 2 b2 5",
+	    "1=7 2=5 ");
+	reads(EPOCHS, 3, "epoch 1: 3\nepoch 2: 2\nepoch 3: 1\nepoch 3: 99", "1=3 2=2 3=1 ");
+	/* two values an epoch, of which the second counts */
+	reads(EPOCHS, 9,
+	    "epoch 1 t=1\nepoch 1 v=2\nepoch 2 t=3\nepoch 2 v=4\nepoch 3 t=5\nepoch 3 v=6",
+	    "1=2 2=4 3=6 ");
+	/* a value in every second epoch alone */
+	reads("epoch {iteration}|loss={loss}", 9,
+	    "epoch 1\nepoch 2 loss=5\nepoch 3\nepoch 4 loss=3\nepoch 5", "2=5 4=3 ");
+	/* one without a number, before the first that has one */
+	reads("epoch {iteration} |loss={loss}", 9, "loss=99\nepoch 1 loss=3\nepoch 2 loss=2",
+	    "1=3 2=2 ");
+	reads("epoch {iteration} |loss={loss}", 9, "loss=9\nloss=8\nloss=7", "1=9 2=8 3=7 ");
+	reads("epoch {iteration} |loss={loss}", 9, "loss=9", "1=9 ");
+	reads("", 9, "{\"iteration\": 0, \"loss\": 3}\n{\"iteration\": 1, \"loss\": 2}",
+	    "1=3 2=2 ");
+}
+
+/* 0 to 3 for three iterations: the first was not trained; 0 to 9: the program trains longer. */
+Test(listen, evaluation_before_training)
+{
+	reads(EPOCHS, 3, "epoch 0 2.3\nepoch 1 1.0\nepoch 2 0.7\nepoch 3 0.6", "1=2.3 2=1 3=0.6 ");
+	reads(EPOCHS, 3,
+	    "epoch 0 2.3\nepoch 1 1.0\nepoch 2 0.7\nepoch 3 0.6\nepoch 4 0.5\nepoch 5 0.4",
+	    "1=2.3 2=1 3=0.7 ");
+	reads(EPOCHS, 3, "epoch 0 2.3\nepoch 1 1.0\nepoch 2 0.7", "1=2.3 2=1 3=0.7 ");
+	reads(EPOCHS, 3, "epoch 0.0 2.3\nepoch 1.0 1.5\nepoch 2.0 0.7\nepoch 3.0 0.6",
+	    "1=1.5 2=0.7 3=0.6 ");
+	reads(EPOCHS, 3, "epoch 0 2.3\nepoch 0.5 2\nepoch 1.0 1.5\nepoch 1.5 1\nepoch 2.0 0.7",
+	    "1=1.5 2=0.7 ");
+}
+
+/* A later trial knows from the start, and reports at once. */
+Test(listen, layouts_are_learned)
+{
+	struct espl__listen_spec spec = { "stdout", EPOCHS, "iteration", "loss", -1, 1 };
+	struct espl__listen_layout layout = { 1, 2, 1, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	char *plain = espl__listen_spec_text(&spec),
+	     *known = espl__listen_spec_known(plain, &layout);
+	struct espl__listen *l = listen_to(EPOCHS, 9);
+	int from;
+
+	hears(l, "epoch 0 v=9", NULL);
+	hears(l, "epoch 0 v=8", NULL);
+	hears(l, "epoch 1 v=7", "{\"iteration\": 1, \"metrics\": {\"loss\": 8}}\n");
+	hears(l, "epoch 2 v=6", "{\"iteration\": 2, \"metrics\": {\"loss\": 7}}\n");
+	more(l, "{\"iteration\": 3, \"metrics\": {\"loss\": 6}}\n");
+	cr_assert(espl__listen_found(l)->begins == 2 && espl__listen_found(l)->each == 1);
+	espl__listen_free(l);
+	cr_assert_eq(espl__listen_new_json(known, &l, &from, &diag), ESPL_OK, "%s", diag.text);
+	espl__listen_begin(l, 0, 9, 9);
+	hears(l, "epoch 0 v=9", NULL); /* known to be from before the training */
+	hears(l, "epoch 1 v=9", NULL);
+	hears(l, "epoch 1 v=8", "{\"iteration\": 1, \"metrics\": {\"loss\": 8}}\n");
+	hears(l, "epoch 2 v=7", "{\"iteration\": 2, \"metrics\": {\"loss\": 7}}\n");
+	espl__listen_free(l);
+	free(plain);
+	free(known);
+}
+
+Test(listen, amounts)
+{
+	struct espl__listen_spec spec = { "stdout", EPOCHS, "iteration", "loss", -1, 300 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__listen *l;
+
+	reads("", 3,
+	    "{'loss': 9, 'iteration': 0.5}\n{'loss': 8, 'iteration': 1.0}\n"
+	    "{'loss': 7, 'iteration': 1.5}\n{'loss': 6, 'iteration': 2.0}\n"
+	    "{'loss': 5, 'iteration': 2.5}\n{'loss': 4, 'iteration': 3.0}",
+	    "1=8 2=6 3=4 ");
+	reads(EPOCHS, 9, "epoch 0.4 9\nepoch 0.8 8\nepoch 1.2 7\nepoch 1.6 6\nepoch 2.4 5",
+	    "1=8 2=6 ");
+	reads(EPOCHS, 3, "epoch 0.99 9\nepoch 1.98 8\nepoch 2.97 7", "1=9 2=8 3=7 ");
+	reads(EPOCHS, 9, "Epoch 1.\nepoch 1. 5\nepoch 2. 4", "1=5 2=4 ");
+	cr_assert_eq(espl__listen_new(&spec, &l, &diag), ESPL_OK);
+	espl__listen_begin(l, 0, 9, 9);
+	hears(l, "epoch 0: 9", NULL);
+	hears(l, "epoch 150: 8", NULL);
+	hears(l, "epoch 300: 7", "{\"iteration\": 1, \"metrics\": {\"loss\": 7}}\n");
+	hears(l, "epoch 450: 6", NULL);
+	hears(l, "epoch 650: 5", "{\"iteration\": 2, \"metrics\": {\"loss\": 6}}\n");
+	espl__listen_free(l);
+}
+
+Test(listen, numbers_are_whole)
+{
+	reads("loss: {loss}", 9, "loss: 1,234.5\nloss: 12,345\nloss: 1_000\nloss: 0x10\nloss: 7",
+	    "1=7 ");
+	reads("loss: {loss}, acc", 9, "loss: 5, acc 3\nloss: 1,234.5, acc 3", "1=5 ");
+	reads("^{iteration},{loss},{acc}$", 9, "1,5,0.1\n2,4,0.2", "1=5 2=4 ");
+	reads("loss {loss}x{n}", 9, "loss 5x3", "1=5 ");
+	reads("v{a}\\.{loss}", 9, "v1.5", "1=5 ");
+}
+
+Test(listen, names)
+{
+	struct espl__listen_spec spec = { "stdout",
+		"val/acc {val/acc} of {top-5.of} |it {iteration}", "iteration", "val/acc", -1, 1 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__listen *l;
+
+	cr_assert_eq(espl__listen_new(&spec, &l, &diag), ESPL_OK, "%s", diag.text);
+	espl__listen_begin(l, 0, 9, 9);
+	hears(l, "it 1", NULL);
+	hears(l, "val/acc 0.5 of 3 ", NULL);
+	ends(l, "{\"iteration\": 1, \"metrics\": {\"val/acc\": 0.5, \"top-5.of\": 3}}\n");
 	espl__listen_free(l);
 }
 
@@ -204,15 +387,23 @@ Test(listen, json)
 {
 	struct espl__listen *l = listen_to("", 9);
 
-	hears(l, "hello {\"loss\": 1}", NULL);
+	hears(l, "hello {\"loss\" 1}", NULL);
 	hears(l, "{\"acc\": 1}", NULL);
 	hears(l, "{\"loss\": NaN, \"note\": \"NaN or \\\" so\", \"list\": [1], \"iteration\": 2}",
+	    NULL);
+	hears(l, "12:30 INFO {\"loss\": 0.25, \"iteration\": 3, \"val\": {\"acc\": {\"5\": 1}}} ok",
 	    "{\"iteration\": 2, \"metrics\": {\"acc\": 1, \"loss\": \"nan\"}}\n");
-	hears(l, "{\"loss\": 0.25, \"iteration\": 3}",
-	    "{\"iteration\": 3, \"metrics\": {\"loss\": 0.25}}\n");
+	more(l, "{\"iteration\": 3, \"metrics\": {\"loss\": 0.25, \"val/acc/5\": 1}}\n");
 	hears(l, "{\"loss\": \"high\", \"iteration\": 4}",
 	    "{\"iteration\": 4, \"metrics\": {\"loss\": \"high\"}}\n"); /* the driver refuses it */
 	hears(l, "[{\"loss\": 1}]", NULL);
+	hears(l,
+	    "{'loss': 3, 'iteration': 5, 'it\\'s': None, \"b\": True, 'c': -inf, "
+	    "'d': np.float64(0.5), 'None': 2}",
+	    NULL);
+	ends(l,
+	    "{\"iteration\": 5, \"metrics\": {\"loss\": 3, \"c\": \"-inf\", \"d\": 0.5, \"None\": "
+	    "2}}\n");
 	espl__listen_free(l);
 }
 
@@ -226,10 +417,11 @@ Test(listen, iterations_that_are_none)
 	hears(l, "epoch nan loss: 2", NULL);
 	hears(l, "epoch -inf loss: 2", NULL);
 	hears(l, "epoch 99999999999999999999 loss: 2", NULL);
-	hears(l, "epoch 1 loss: -inf",
-	    "{\"iteration\": 1, \"metrics\": {\"loss\": \"-inf\"}}\n"); /* the driver judges it */
+	hears(l, "epoch 1 loss: -inf", NULL);
 	hears(l, "epoch -2 loss: 0", NULL);
-	hears(l, "epoch 2 loss: 1", "{\"iteration\": 2, \"metrics\": {\"loss\": 1}}\n");
+	hears(l, "epoch 2 loss: 1",
+	    "{\"iteration\": 1, \"metrics\": {\"loss\": \"-inf\"}}\n"); /* the driver judges it */
+	more(l, "{\"iteration\": 2, \"metrics\": {\"loss\": 1}}\n");
 	espl__listen_free(l);
 }
 
@@ -246,7 +438,7 @@ Test(listen, too_many_metrics)
 	cr_assert(strstr(espl__buf_text(&out), "\"loss\": 0.25") != NULL);
 	cr_assert(strstr(espl__buf_text(&out), "\"m254\": 254") != NULL);
 	cr_assert(strstr(espl__buf_text(&out), "\"m255\"") == NULL);
-	cr_assert_eq(espl__listen_dropped(l), 3000 - 255);
+	cr_assert_eq(espl__listen_counts(l)->dropped, 3000 - 255);
 	hears(l, "{\"loss\": 1}", "{\"iteration\": 2, \"metrics\": {\"loss\": 1}}\n");
 	espl__buf_free(&line);
 	espl__buf_free(&out);
@@ -271,7 +463,7 @@ Test(listen, catastrophe, .timeout = 30)
 	line[199] = '\0';
 	for (int i = 0; i < 20; i++)
 		hears(l, line, NULL);
-	cr_assert_eq(espl__listen_hard(l), 20);
+	cr_assert_eq(espl__listen_counts(l)->hard, 20);
 	hears(l, "loss=1", "{\"iteration\": 1, \"metrics\": {\"loss\": 1}}\n");
 	espl__listen_free(l);
 }
