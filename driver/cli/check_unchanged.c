@@ -154,7 +154,7 @@ put_reading(const struct espl__listen *listen, uint64_t most, struct espl__buf *
 	const struct espl__listen_counts *n = espl__listen_counts(listen);
 	const char *margin = "              ";
 
-	if (layout->amounts || layout->begins > 0) {
+	if (layout->amounts || layout->trailing || layout->begins > 0) {
 		espl__print(b, "%s", margin);
 		espl__listen_layout_say(layout, b);
 		espl__print(b, "\n");
@@ -203,12 +203,13 @@ read_output(const struct espl__inputs *s, const struct espl__buf *log, uint64_t 
 		espl__listen_begin(listen, 0, UINT64_MAX, most);
 		count = try_lines(listen, log, &lines);
 		layout = espl__listen_found(listen);
-		again = !again && layout->first == 1;
+		again = !again && (layout->first == 1 || layout->trailing);
 		if (again) {
 			struct espl__listen_layout first = ESPL__LISTEN_LAYOUT_INIT;
 			char *known;
 
-			first.first = 1;
+			first.first = layout->first;
+			first.trailing = layout->trailing;
 			known = espl__listen_spec_known(spec, &first);
 			free(spec);
 			spec = known;

@@ -139,11 +139,12 @@ learn_layout(const struct espl__rgang *gang, const json_t *array)
 	const char *metrics = kind->of->config->trial.metrics;
 	struct espl__listen_layout layout, known = kind->layout;
 	struct espl__buf text = { NULL, 0, 0 };
-	int64_t values[5];
+	int64_t values[ESPL__LISTEN_LAYOUT_SIZE];
 
-	if (metrics == NULL || !json_is_array(array) || json_array_size(array) != 5)
+	if (metrics == NULL || !json_is_array(array) ||
+	    json_array_size(array) != ESPL__LISTEN_LAYOUT_SIZE)
 		return;
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < ESPL__LISTEN_LAYOUT_SIZE; i++) {
 		double value = json_number_value(json_array_get(array, i));
 
 		values[i] = value >= -1 && value <= UINT32_MAX ? (int64_t)value : -2;
@@ -153,7 +154,8 @@ learn_layout(const struct espl__rgang *gang, const json_t *array)
 		return;
 	free(kind->metrics);
 	kind->metrics = espl__listen_spec_known(metrics, &kind->layout);
-	if ((known.each > 0 && known.first >= 0) || known.amounts)
+	if (((known.each > 0 && known.first >= 0) || known.amounts) &&
+	    known.trailing == kind->layout.trailing)
 		return; /* it was said */
 	if ((kind->layout.each > 0 && kind->layout.first >= 0) || kind->layout.amounts) {
 		espl__listen_layout_say(&kind->layout, &text);

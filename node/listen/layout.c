@@ -47,19 +47,22 @@ espl__listen_spec_known(const char *spec, const struct espl__listen_layout *layo
 void
 espl__listen_layout_put(const struct espl__listen_layout *l, struct espl__buf *to)
 {
-	espl__print(to, "[%d, %u, %u, %u, %d]", l->first, l->begins, l->each, l->after, l->amounts);
+	espl__print(to, "[%d, %u, %u, %u, %d, %d]", l->first, l->begins, l->each, l->after,
+	    l->amounts, l->trailing);
 }
 
 int
-espl__listen_layout_read(const int64_t values[5], struct espl__listen_layout *to)
+espl__listen_layout_read(const int64_t values[ESPL__LISTEN_LAYOUT_SIZE],
+    struct espl__listen_layout *to)
 {
-	if (values[0] < -1 || values[0] > 1 || values[4] < 0 || values[4] > 1)
+	if (values[0] < -1 || values[0] > 1 || values[4] < 0 || values[4] > 1 || values[5] < 0 ||
+	    values[5] > 1)
 		return -1;
 	for (int i = 1; i < 4; i++)
 		if (values[i] < 0 || values[i] > UINT32_MAX)
 			return -1;
 	*to = (struct espl__listen_layout){ (int)values[0], (uint32_t)values[1],
-		(uint32_t)values[2], (uint32_t)values[3], (int)values[4] };
+		(uint32_t)values[2], (uint32_t)values[3], (int)values[4], (int)values[5] };
 	return 0;
 }
 
@@ -77,8 +80,10 @@ espl__listen_layout_learn(struct espl__listen_layout *to, const struct espl__lis
 		to->after = from->after;
 	}
 	to->amounts |= from->amounts;
+	to->trailing |= from->trailing;
 	return to->first != before.first || to->begins != before.begins ||
-	    to->each != before.each || to->after != before.after || to->amounts != before.amounts;
+	    to->each != before.each || to->after != before.after || to->amounts != before.amounts ||
+	    to->trailing != before.trailing;
 }
 
 void
@@ -89,6 +94,10 @@ espl__listen_layout_say(const struct espl__listen_layout *l, struct espl__buf *t
 	if (l->amounts) {
 		espl__print(to,
 		    "numbers of iterations are amounts of training: iteration n is complete at n");
+		return;
+	}
+	if (l->trailing) {
+		espl__print(to, "an iteration is named after its values");
 		return;
 	}
 	if (l->first == 0)

@@ -38,7 +38,9 @@ struct espl__listen {
 	int from_zero;          /* the first label was 0, and nothing is known against it */
 	double at;              /* amount named last */
 	uint32_t begun;         /* iterations that lines have named */
+	int nameless;           /* a value came before the first name of an iteration */
 	struct collected now;   /* what is printed now */
+	struct collected back;  /* the values before it, if `nameless` */
 	struct collected rival; /* the last one wanted, while another one is printed after it */
 	int ended;
 	uint64_t last, budget, most;
@@ -62,7 +64,9 @@ espl__listen_new(const struct espl__listen_spec *spec, struct espl__listen **to,
 	l->budget = UINT64_MAX;
 	status = espl__line_new(spec->pattern, spec->iteration, spec->metric, &l->line, diag);
 	if (status == ESPL_OK) {
-		l->may_name = espl__line_may_name(l->line);
+		/* JSON whose member was named is expected to have it. */
+		l->may_name = spec->pattern[0] != '\0' ? espl__line_may_name(l->line)
+						       : strcmp(spec->iteration, "iteration") != 0;
 		*to = l;
 	} else {
 		espl__listen_free(l);
@@ -73,11 +77,11 @@ espl__listen_new(const struct espl__listen_spec *spec, struct espl__listen **to,
 static int
 layout_of(const json_t *array, struct espl__listen_layout *to)
 {
-	int64_t values[5];
+	int64_t values[ESPL__LISTEN_LAYOUT_SIZE];
 
-	if (!json_is_array(array) || json_array_size(array) != 5)
+	if (!json_is_array(array) || json_array_size(array) != ESPL__LISTEN_LAYOUT_SIZE)
 		return -1;
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 0; i < ESPL__LISTEN_LAYOUT_SIZE; i++)
 		values[i] = json_integer_value(json_array_get(array, i));
 	return espl__listen_layout_read(values, to);
 }
@@ -130,6 +134,7 @@ espl__listen_free(struct espl__listen *l)
 		return;
 	drop_values(&l->now);
 	drop_values(&l->rival);
+	drop_values(&l->back);
 	espl__line_free(l->line);
 	free(l->metric);
 	free(l);
@@ -203,7 +208,8 @@ put_report(struct espl__listen *l, struct collected *c, uint64_t iteration, stru
 	for (uint32_t i = 0; i < c->names.count; i++)
 		put_value(c->names.names[i], c->texts[i], to);
 	espl__print(to, "}}\n");
-	drop_values(c);
+	if (!l->nameless)
+		drop_values(c);
 	c->sent = 1;
 	return 1;
 }
@@ -297,12 +303,20 @@ learn_lines(struct espl__listen *l)
 	l->layout.after = l->now.after;
 }
 
+/* Values that came before the first number are from before the training, unless each iteration is
+ * named after its values: only the end tells. */
 static void
 begin_iteration(struct espl__listen *l, uint64_t n)
 {
-	if (l->now.iteration > 0 || l->now.metric) {
-		/* without a number, so from before the training */
-		l->counts.before += l->now.iteration == 0;
+	if (l->now.iteration == 0 && l->now.metric) {
+		l->nameless = 1;
+		l->counts.before++;
+	}
+	if (l->nameless && l->now.metric) {
+		drop_values(&l->back);
+		l->back = l->now; /* takes over what is in it */
+		memset(&l->now, 0, sizeof l->now);
+	} else if (l->now.iteration > 0) {
 		drop_values(&l->now);
 	}
 	l->now.iteration = n;
@@ -333,6 +347,23 @@ end_iteration(struct espl__listen *l, uint64_t n, struct espl__buf *to)
 		reported = !l->now.sent && put_report(l, &l->now, l->now.iteration, to);
 	}
 	begin_iteration(l, n);
+	return reported;
+}
+
+/* Values, and then the number of their iteration. */
+static int
+trailing_line(struct espl__listen *l, const struct espl__said *said, double label,
+    struct espl__buf *to)
+{
+	int reported = 0;
+
+	add_values(l, &l->now, said);
+	if (label < 0)
+		return 0;
+	if (l->begun++ == 0)
+		l->from_zero = l->layout.first == 0 || (l->layout.first < 0 && label == 0);
+	reported = put_report(l, &l->now, (uint64_t)label + (l->from_zero ? 1 : 0), to);
+	drop_values(&l->now);
 	return reported;
 }
 
@@ -474,6 +505,8 @@ espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct 
 	}
 	if (l->layout.amounts && (number >= 0 || l->at > 0))
 		return amount_line(l, said, number, to);
+	if (l->layout.trailing)
+		return trailing_line(l, said, number, to);
 	if (number < 0 && l->now.iteration == 0)
 		return count_line(l, said, to);
 	return label_line(l, said, number, to);
@@ -483,7 +516,7 @@ int
 espl__listen_more(struct espl__listen *l, struct espl__buf *to)
 {
 	espl__buf_clear(to);
-	if (l->layout.amounts)
+	if (l->layout.amounts || l->layout.trailing)
 		return 0;
 	if (l->now.iteration > 0)
 		return report_if_complete(l, to);
@@ -507,6 +540,13 @@ espl__listen_end(struct espl__listen *l, struct espl__buf *to)
 		learn_lines(l);
 	if (l->layout.amounts) {
 		n = (uint64_t)(l->at + 0.5);
+		c->sent = 0;
+	} else if (l->layout.trailing) {
+		return 0; /* values without a number */
+	} else if (l->nameless && n > 0 && c->lines == 0 && l->back.metric) {
+		l->layout.trailing = 1;
+		l->counts.before--;
+		c = &l->back;
 		c->sent = 0;
 	} else if (n == 0) {
 		n = l->last + 1;

@@ -33,19 +33,22 @@ struct espl__listen_layout {
 	uint32_t each;   /* in each other one; 0: unknown */
 	uint32_t after;  /* lines with other metrics after the last of them, in each */
 	int amounts;     /* its numbers are amounts */
+	int trailing;    /* an iteration is named after its values */
 };
 #define ESPL__LISTEN_LAYOUT_INIT \
 	{ \
-		-1, 0, 0, 0, 0 \
+		-1, 0, 0, 0, 0, 0 \
 	}
+#define ESPL__LISTEN_LAYOUT_SIZE 6u
 
 /* As JSON, from the driver to the program espalier-listen. */
 char *espl__listen_spec_text(const struct espl__listen_spec *);
 /* The same text, for a trial that begins when others have shown the layout. */
 char *espl__listen_spec_known(const char *spec, const struct espl__listen_layout *);
-/* "[-1, 1, 1, 0, 0]", as a report has it in "layout"; 0: read. */
+/* "[-1, 1, 1, 0, 0, 0]", as a report has it in "layout"; 0: read. */
 void espl__listen_layout_put(const struct espl__listen_layout *, struct espl__buf *);
-int espl__listen_layout_read(const int64_t values[5], struct espl__listen_layout *to);
+int espl__listen_layout_read(const int64_t values[ESPL__LISTEN_LAYOUT_SIZE],
+    struct espl__listen_layout *to);
 /* Takes over what is known of `from` and not of `to`; 1: something was. */
 int espl__listen_layout_learn(struct espl__listen_layout *to,
     const struct espl__listen_layout *from);

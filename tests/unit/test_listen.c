@@ -290,6 +290,33 @@ Test(listen, last_value_of_an_iteration)
 	    "1=3 2=2 ");
 }
 
+/* A table of values that ends with the number of its iteration. */
+Test(listen, iterations_named_after_their_values)
+{
+	struct espl__listen_spec spec = { "stdout", "loss={loss}|step {iteration}", "iteration",
+		"loss", -1, 1 };
+	struct espl__listen_layout layout = ESPL__LISTEN_LAYOUT_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__listen *l;
+	char *plain = espl__listen_spec_text(&spec), *known;
+	int from;
+
+	reads(spec.pattern, 9, "loss=5\nstep 1\nloss=4\nstep 2\nloss=3\nstep 3", "1=4 2=3 3=3 ");
+	layout.trailing = 1;
+	known = espl__listen_spec_known(plain, &layout);
+	cr_assert_eq(espl__listen_new_json(known, &l, &from, &diag), ESPL_OK, "%s", diag.text);
+	espl__listen_begin(l, 0, 9, 9);
+	hears(l, "loss=5", NULL);
+	hears(l, "step 1", "{\"iteration\": 1, \"metrics\": {\"loss\": 5}}\n");
+	hears(l, "loss=4", NULL);
+	hears(l, "step 2", "{\"iteration\": 2, \"metrics\": {\"loss\": 4}}\n");
+	hears(l, "loss=3", NULL);
+	ends(l, NULL);
+	espl__listen_free(l);
+	free(plain);
+	free(known);
+}
+
 /* 0 to 3 for three iterations: the first was not trained; 0 to 9: the program trains longer. */
 Test(listen, evaluation_before_training)
 {
@@ -308,7 +335,7 @@ Test(listen, evaluation_before_training)
 Test(listen, layouts_are_learned)
 {
 	struct espl__listen_spec spec = { "stdout", EPOCHS, "iteration", "loss", -1, 1 };
-	struct espl__listen_layout layout = { 1, 2, 1, 0, 0 };
+	struct espl__listen_layout layout = { 1, 2, 1, 0, 0, 0 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	char *plain = espl__listen_spec_text(&spec),
 	     *known = espl__listen_spec_known(plain, &layout);
