@@ -75,6 +75,9 @@ struct espl__run_config {
 	int maximize;
 	espl_span deadline; /* ESPL_NEVER none */
 	espl_money budget;  /* INT64_MAX none */
+	int has_target;     /* experiment.target, in the metric's own direction */
+	double target;
+	uint64_t no_better; /* experiment.patience: trials without a new best value; 0 no limit */
 	uint64_t seed;
 	double data_gb;
 	double weight;

@@ -46,6 +46,11 @@ digest_search(uint64_t d, const struct espl__search *s)
 	espl__print(&text, "%s %d %u %u %u %llu", s->config->metric, s->config->maximize,
 	    (unsigned)s->config->trial.gpus_min, (unsigned)s->config->trial.gpus_max,
 	    (unsigned)s->config->trial.packing_max, (unsigned long long)s->config->seed);
+	/* Runs without them have the digest that they always had. */
+	if (s->config->has_target)
+		espl__print(&text, " target %.17g", s->config->target);
+	if (s->config->no_better > 0)
+		espl__print(&text, " patience %llu", (unsigned long long)s->config->no_better);
 	if (s->inputs->earlier != NULL)
 		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
 		    (unsigned long long)espl__earlier_digest(s->inputs->earlier));
@@ -308,7 +313,8 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	if (x->round.end_text != NULL &&
 	    !(x->round.ending == ESPL__RUN_INTERRUPTED && x->round.user_stops))
 		(void)snprintf(s->text, sizeof s->text, "%s", x->round.end_text);
-	s->over = espl__searches_idle(x) || x->searches.futile;
+	s->found = s->how == ESPL__RUN_DONE && !x->config->pool && of->goal.ended;
+	s->over = espl__searches_idle(x) || x->searches.futile || s->found;
 	if (x->searches.last_failure != NULL)
 		(void)snprintf(s->failure, sizeof s->failure, "%s", x->searches.last_failure);
 	for (uint32_t i = 0; i < x->searches.count; i++)

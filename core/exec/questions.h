@@ -86,6 +86,7 @@ struct espl__exec_summary {
 	char text[512];
 	/* the search is complete: there is nothing to resume */
 	int over;
+	int found; /* it ended by experiment.target or experiment.patience, as `text` says */
 	char failure[512]; /* the last failure of a trial; "": none */
 	uint64_t trials, failed, running, waiting, unfinished; /* ended with their experiment */
 	/* train no more and did not fail; of these, stopped early */

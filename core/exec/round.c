@@ -15,6 +15,7 @@
 #include "exec/items_place.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_end.h"
+#include "exec/searches_goal.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
@@ -158,6 +159,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	for (uint32_t i = 0; i < count && status == ESPL_OK; i++) {
 		x->round.only_alarms &= events[i].type == ESPL__EV_TIMER;
 		status = espl__round_event(x, &events[i], diag);
+		espl__searches_goals(x);
 	}
 	espl__round_alarms(x);
 	for (uint32_t i = 0; i < x->searches.count && status == ESPL_OK && x->round.ending == 0;
@@ -165,6 +167,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 		status = espl__search_plan(x->searches.list[i], diag);
 	if (status == ESPL_OK && x->round.ending == 0)
 		status = espl__searches_ask(x, diag);
+	espl__searches_goals(x); /* the algorithm may have given up trials */
 	if (x->cluster.dirty)
 		espl__cluster_let_go(x); /* release first: a node about to be replaced must not be
 					 leased again as well */

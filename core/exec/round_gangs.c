@@ -9,6 +9,7 @@
 #include "exec/items_lists.h"
 #include "exec/items_place.h"
 #include "exec/searches_decisions.h"
+#include "exec/searches_end.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
@@ -32,6 +33,8 @@ leave_directive(struct espl__gang *g)
 
 	if (!t->search->saves)
 		return ESPL__STOP;
+	if (espl__trial_is_found(t))
+		return ESPL__PAUSE;
 	if (t->search->algorithm == NULL && t->pub.state == ESPL_TRIAL_ENDED &&
 	    t->pub.iteration >= t->pub.budget)
 		return ESPL__PAUSE;

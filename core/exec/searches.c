@@ -10,6 +10,7 @@
 #include "exec/questions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
+#include "exec/searches_goal.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
 #include "model/earlier.h"
@@ -430,6 +431,7 @@ espl__search_add(struct espl__exec *x, const struct espl__inputs *inputs, struct
 		    (struct espl_share){ inputs->config->trial.gpus_min, 1 });
 	s->wake_at = s->barrier_at = ESPL_NEVER;
 	s->best = s->best_failed = ESPL_NONE;
+	espl__search_goal_init(s);
 	s->best_loss = NAN;
 	s->env = x->env;
 	s->env.seed = inputs->config->seed;

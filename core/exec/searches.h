@@ -48,6 +48,15 @@ struct espl__faults {
 	uint64_t failed_before, ended_before;
 };
 
+/* What a search has found, for experiment.target and experiment.patience (searches_goal.c). */
+struct espl__goal {
+	uint64_t best;    /* trial that reported the lowest loss of those not failed; NONE */
+	double lowest;    /* that loss */
+	uint64_t counted; /* trials that had ended when it was reported */
+	uint64_t reached, reached_at; /* the first trial that reached the target, NONE; iteration */
+	uint8_t ended;                /* this is what ended the search */
+};
+
 #define ESPL__SEARCH_MAGIC 0x75636774u
 /* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
  * algorithm: the executor itself begins them when they arrive. */
@@ -97,9 +106,10 @@ struct espl__search {
 	uint8_t in_place; /* gangs are resized while they live */
 	/* trial.checkpoint, until the program turns out to make none */
 	uint8_t saves;
-	uint8_t saved;                /* a checkpoint of one of its trials was complete */
-	uint8_t reported;             /* one of its trials reported the metric */
-	struct espl__faults faults;   /* searches_faults.c */
+	uint8_t saved;              /* a checkpoint of one of its trials was complete */
+	uint8_t reported;           /* one of its trials reported the metric */
+	struct espl__faults faults; /* searches_faults.c */
+	struct espl__goal goal;
 	uint32_t pauses_unsaved;      /* before any trial saved */
 	uint64_t unsaved_until;       /* gangs below this number ran at the first of them */
 	uint8_t failures;             /* of the algorithm, in a row */
@@ -139,6 +149,7 @@ struct espl__searches {
 	struct espl__trial **collect; /* checkpoints to look at when the round is over */
 	uint32_t collect_count, collect_cap;
 	uint64_t reports;
+	uint32_t with_goal;    /* searches that may end by what they have found */
 	espl_time promoted_at; /* 0: no trial was promoted */
 	espl_money promoted_cost;
 	char *last_failure; /* text of the last failed gang */

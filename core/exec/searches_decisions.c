@@ -8,6 +8,7 @@
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
+#include "exec/searches_goal.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
@@ -307,6 +308,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 	if (how == ESPL_END_FAILED) {
 		espl__search_count_failed(s);
 		replace_best(x, t);
+		espl__search_goal_failed(t);
 	}
 	if (s->jobs != NULL)
 		espl__job_ended(t);

@@ -17,12 +17,22 @@ espl__searches_need_no_nodes(const struct espl__exec *x)
 	return x->round.ending != 0 || espl__searches_idle(x);
 }
 
+int
+espl__trial_is_found(const struct espl__trial *t)
+{
+	const struct espl__search *s = t->search;
+
+	ESPL__CHECK(s, SEARCH);
+	return s->goal.ended && (t->pub.id == s->best || t->pub.id == s->goal.reached);
+}
+
 /* Its trials stop where they are; their processes may save. */
 void
 espl__trial_stop(struct espl__exec *x, struct espl__trial *t)
 {
 	espl__trial_leave(x, t);
-	if (t->gang != NULL)
+	/* one that waits for a reply and whose model is wanted is asked to save instead */
+	if (t->gang != NULL && !(t->gang->awaiting && espl__trial_is_found(t)))
 		espl__gangs_kill(x, t->gang, t->search->config->trial.grace);
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
 	if (t->search->jobs != NULL)
@@ -31,14 +41,14 @@ espl__trial_stop(struct espl__exec *x, struct espl__trial *t)
 	espl__trial_show(x, t);
 }
 
-/* Those that the user cancels are stopped early; a failure or a limit leaves them unfinished. */
+/* Those that the user cancels are stopped early; a failure, a limit or what the search has found
+ * leaves them unfinished. */
 static void
 stop_all(struct espl__search *s)
 {
 	struct espl__exec *x = s->exec;
 	const struct espl__tier *tier = s->tier;
-	int cut = s->ending == ESPL__RUN_FAILED || s->ending == ESPL__RUN_DEADLINE ||
-	    s->ending == ESPL__RUN_BUDGET;
+	int cut = s->ending != ESPL__RUN_CANCELLED;
 
 	for (uint32_t i = 0; i < s->waiter_count; i++) {
 		if (cut)

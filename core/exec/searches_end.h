@@ -14,6 +14,9 @@ void espl__search_closed(struct espl__search *); /* none of its trials runs any 
 int espl__search_came_to_nothing(const struct espl__search *, char *why,
     size_t room);                                   /* 1: why is written */
 int espl__search_idle(const struct espl__search *); /* finished, and nothing is left to train */
+/* Its search has ended by what it has found, and its model is wanted: the best, or the one that
+ * reached the target. */
+int espl__trial_is_found(const struct espl__trial *);
 void espl__trial_stop(struct espl__exec *x, struct espl__trial *t);
 /* of all */
 espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them may be due */

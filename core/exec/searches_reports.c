@@ -10,6 +10,7 @@
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_faults.h"
+#include "exec/searches_goal.h"
 #include "exec/searches_trials.h"
 
 static void
@@ -239,6 +240,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;
 		espl__trial_best(x, t, iteration, loss);
+		espl__search_goal_report(t, iteration, loss);
 		report_report(x, t, e, loss, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
 		if (t->search->algorithm != NULL && espl__search_gets_results(t->search) &&

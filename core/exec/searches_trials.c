@@ -144,7 +144,8 @@ static int
 is_checkpoint_needed(const struct espl__trial *t)
 {
 	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL ||
-	    t->pub.id == t->search->best || t->pub.id == t->search->best_failed)
+	    t->pub.id == t->search->best || t->pub.id == t->search->best_failed ||
+	    t->pub.id == t->search->goal.reached)
 		return 1;
 	if (t->dropped || t->pub.state == ESPL_TRIAL_FAILED)
 		return 0;

@@ -153,6 +153,10 @@ count_finished(struct espl__trials *t, struct espl__trial *trial)
 	t->early += (uint64_t)(finish == ESPL__FINISH_EARLY) -
 	    (uint64_t)(trial->finish == ESPL__FINISH_EARLY);
 	trial->finish = (uint8_t)finish;
+	if (!trial->concluded && (finish != 0 || trial->pub.state == ESPL_TRIAL_FAILED)) {
+		trial->concluded = 1; /* once, also if its last checkpoint is made again */
+		t->concluded++;
+	}
 }
 
 void

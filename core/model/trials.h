@@ -53,6 +53,9 @@ struct espl__trial {
 	uint8_t itself;         /* said that it is complete */
 	uint8_t cut;            /* its experiment ended before it: by a failure or a limit */
 	uint8_t finish;         /* enum espl__finish, as counted */
+	uint8_t concluded;      /* it has been counted as ended, or failed */
+	uint8_t measured;       /* one of its reports had a finite loss: */
+	double lowest;          /* the least of them */
 	uint8_t scored;         /* one of its reports had the metric */
 	uint8_t held;           /* its retry waits until other configurations have been tried */
 	const char *unscored;   /* before that: what its first report lacks; NULL */
@@ -84,6 +87,7 @@ struct espl__trials {
 	/* train no more and did not fail; of these, stopped early */
 	uint64_t finished, early;
 	uint64_t unfinished; /* ended with their experiment */
+	uint64_t concluded;  /* have been completed, stopped early or failed; rises only */
 	uint64_t full;       /* iterations of a trial that is never stopped; 0 unknown */
 	uint8_t settled;     /* no trial is continued any more */
 	struct espl__trial_group **open_ended; /* closed groups whose end is not reported yet */

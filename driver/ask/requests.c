@@ -154,6 +154,16 @@ answer_tell(struct espl__asking *ask, struct espl__ask_client *client, uint64_t 
 	espl__print(b, "}\n");
 }
 
+/* The search ended before this trial, by what other trials had found or by a limit: its client
+ * could not know, and learns it from the answer. */
+static int
+was_left(const struct espl__asking *ask, uint64_t trial)
+{
+	const char *word = espl__exec_trial_info(ask->world.exec, trial).word;
+
+	return ask->ended && word != NULL && strcmp(word, "unfinished") == 0;
+}
+
 /* The trial that a request names, if it is open. */
 static struct espl__ask_trial *
 find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
@@ -176,7 +186,7 @@ find_trial(struct espl__asking *ask, struct espl__ask_client *client, const json
 	    : NULL;
 	if (known == NULL)
 		refuse_request(client, "no such trial: %lld", (long long)id);
-	else if (json_is_true(json_object_get(request, "again")))
+	else if (json_is_true(json_object_get(request, "again")) || was_left(ask, (uint64_t)id))
 		answer_tell(ask, client, (uint64_t)id, 0, 0);
 	else
 		refuse_request(client, "trial %lld is not open: it is %s, at iteration %llu",

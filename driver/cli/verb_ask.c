@@ -111,7 +111,10 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 	const char *what = strcmp(a->metric, b->metric) != 0 ? "metric"
 	    : a->maximize != b->maximize                     ? "goal"
 	    : a->seed != b->seed                             ? "seed"
-							     : NULL;
+	    : a->has_target != b->has_target || a->target < b->target || a->target > b->target
+	    ? "target"
+	    : a->no_better != b->no_better ? "patience"
+					   : NULL;
 
 	for (int i = 0; i < 2 && what == NULL; i++) {
 		print_group("", (i == 0 ? a : b)->space, &text[i]);

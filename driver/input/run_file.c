@@ -243,6 +243,11 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	config->budget = is_set(values, EXPERIMENT_BUDGET)
 	    ? value_of(values, EXPERIMENT_BUDGET)->as.i
 	    : INT64_MAX;
+	config->has_target = is_set(values, EXPERIMENT_TARGET);
+	if (config->has_target)
+		config->target = value_of(values, EXPERIMENT_TARGET)->as.r;
+	if (is_set(values, EXPERIMENT_PATIENCE))
+		config->no_better = (uint64_t)value_of(values, EXPERIMENT_PATIENCE)->as.i;
 	config->seed = (uint64_t)value_of(values, EXPERIMENT_SEED)->as.i;
 	config->data_gb = value_of(values, EXPERIMENT_DATA_GB)->as.r;
 	config->weight = value_of(values, EXPERIMENT_WEIGHT)->as.r;

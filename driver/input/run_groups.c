@@ -28,6 +28,15 @@ static const struct espl_option experiment_options[] = {
 	[EXPERIMENT_BUDGET] = { .name = "budget",
 	    .type = ESPL_OPT_MONEY,
 	    .help = "Maximum cost of the machines in US dollars. Default: no limit." },
+	[EXPERIMENT_TARGET] = { .name = "target",
+	    .type = ESPL_OPT_REAL,
+	    .help = "End the search as soon as a trial reports a value of the metric that is at "
+		    "least this good. Default: none." },
+	[EXPERIMENT_PATIENCE] = { .name = "patience",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .help = "End the search when this many trials in a row have ended (completed, stopped "
+		    "early or failed) without a new best value of the metric. Default: no limit." },
 	[EXPERIMENT_SEED] = { .name = "seed",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",

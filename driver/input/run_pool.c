@@ -189,6 +189,10 @@ espl__run_check_pool(const struct espl__run_config *config, struct espl__diag *d
 		    "put it into the file of an experiment; plain jobs are not compared" },
 		{ config->experiment_values, EXPERIMENT_GOAL, "a pool must not have 'goal'",
 		    "put it into the file of an experiment; plain jobs are not compared" },
+		{ config->experiment_values, EXPERIMENT_TARGET, "a pool must not have 'target'",
+		    "put it into the file of an experiment; plain jobs are not compared" },
+		{ config->experiment_values, EXPERIMENT_PATIENCE, "a pool must not have 'patience'",
+		    "put it into the file of an experiment; plain jobs are not compared" },
 		{ config->trial_values, TRIAL_GPUS_MIN,
 		    "a pool's 'trial' must not set the number of GPUs",
 		    "for jobs use nodes_min and nodes_max of the trace, or workload.nodes_max; for "

@@ -61,7 +61,8 @@ function head() {
     totals.simulated ? chip("mid", "simulated") : "",
     el("p", { class: "sub" }, objects(data.meta)
       .map((m) => [el("span", null, m.key, " ", cut(String(m.value), 60)), " "])),
-    totals.text && el("p", { class: "why" }, cut(totals.text, 600))),
+    totals.text &&
+      el("p", { class: totals.status === "done" ? "sub" : "why" }, cut(totals.text, 600))),
   tiles(),
   plans.length > 1 &&
     note(`The plan was changed ${plural(plans.length - 1, "time")} during the run.`),

@@ -122,7 +122,8 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 {
 	espl__totals_set(&t->status, espl__run_end_name(s->how));
 	espl__totals_set(&t->text,
-	    (s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED) && s->text[0] != '\0'
+	    (s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED || s->found) &&
+		    s->text[0] != '\0'
 		? s->text
 		: NULL);
 	espl__totals_set(&t->failure, s->failed > 0 && s->failure[0] != '\0' ? s->failure : NULL);
@@ -135,6 +136,10 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->running = (int64_t)s->running;
 	t->waiting = (int64_t)s->waiting;
 	t->unfinished = (int64_t)s->unfinished;
+	if (s->found) { /* those that it did not wait for: none will be continued */
+		t->unfinished += t->running + t->waiting;
+		t->running = t->waiting = 0;
+	}
 	t->best = s->best == ESPL_NONE ? -1 : (int64_t)s->best;
 	t->best_metric = s->best == ESPL_NONE ? NAN
 	    : t->maximize                     ? 0.0 - s->best_loss
@@ -280,7 +285,7 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	if (t->experiments != NULL)
 		espl__json_raw(b, "experiments", t->experiments);
 	if (t->text != NULL)
-		espl__json_text(b, "error", t->text);
+		espl__json_text(b, strcmp(t->status, "done") == 0 ? "reason" : "error", t->text);
 	if (more) {
 		espl__json_text(b, "metric", t->metric);
 		espl__json_text(b, "goal", t->maximize ? "maximize" : "minimize");

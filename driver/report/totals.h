@@ -11,7 +11,7 @@
 /* Owned strings; NULL where not known. */
 struct espl__totals {
 	char *status;  /* running done deadline budget interrupted failed */
-	char *text;    /* why it failed */
+	char *text;    /* why it failed or was interrupted; done: by what, if not by itself */
 	char *failure; /* the last failure of a trial, where trials failed */
 	char *experiment, *metric;
 	char *best_params; /* a JSON object */

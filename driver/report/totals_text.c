@@ -205,7 +205,8 @@ experiments_text(const struct espl__totals *t, struct espl__buf *b)
 			    (long long)json_integer_value(json_object_get(one, "number")),
 			    (long long)json_integer_value(json_object_get(best, "trial")));
 		espl__print(b, "\n");
-		if (status != NULL && strcmp(status, "failed") == 0 && text != NULL) {
+		if (status != NULL && text != NULL &&
+		    (strcmp(status, "failed") == 0 || strcmp(status, "done") == 0)) {
 			espl__print(b, "          ");
 			espl__print_clean(b, text);
 			espl__print(b, "\n");
@@ -222,7 +223,7 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	espl__print_clean(b, t->experiment);
 	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
 	    t->simulated ? " (simulated)" : "");
-	if (reason && t->text != NULL && t->text[0] != '\0') {
+	if ((reason || strcmp(t->status, "done") == 0) && t->text != NULL && t->text[0] != '\0') {
 		espl__print(b, "  reason  ");
 		espl__print_clean(b, t->text);
 		espl__print(b, "\n");

@@ -594,6 +594,37 @@ class Studies(unittest.TestCase):
             self.assertEqual(espalier.minimize(lambda params: 1, {"x": (0, 9)}, trials=2).value, 1)
         self.assertEqual(os.listdir("."), [])
 
+    def test_ends_by_what_it_has_found(self):
+        calls = []
+
+        def count(params):
+            calls.append(params)
+            return len(calls) if len(calls) != 4 else 0.5
+
+        best = espalier.minimize(count, {"x": (-1.0, 1.0)}, trials=30, target=0.5)
+        self.assertEqual((len(calls), best.value, best.trial), (4, 0.5, 3))
+        del calls[:]
+        best = espalier.minimize(count, {"x": (-1.0, 1.0)}, trials=30, patience=5)
+        self.assertEqual((len(calls), best.value), (4 + 5, 0.5))
+        del calls[:]
+        best = espalier.maximize(count, {"x": (-1.0, 1.0)}, trials=30, target=6)
+        self.assertEqual((len(calls), best.value), (6, 6))
+        with self.assertRaisesRegex(espalier.Error, "experiment.patience: .*below its minimum 1"):
+            espalier.minimize(count, {"x": (-1.0, 1.0)}, patience=0)
+
+    def test_trials_that_are_out_when_the_target_is_reached(self):
+        given = {**SEARCH, "experiment": {**SEARCH["experiment"], "target": 0.5}}
+        with espalier.open(given, "found") as study:
+            first, second, third = study.ask(3)
+            self.assertFalse(first.state == "unfinished")
+            study.tell(first, 0.5, iteration=1)
+            verdict = study.tell(second, 0.1, iteration=1)
+            self.assertEqual((verdict.verdict, verdict.state), ("stop", "unfinished"))
+            self.assertEqual(study.fail(third, "too late").state, "unfinished")
+            self.assertIsNone(study.ask())
+            self.assertEqual(study.status()["reason"], "the target 0.5 was reached by trial 0 at iteration 1")
+            self.assertEqual((study.best()["trial"], study.best()["metric"]), (0, 0.5))
+
     def test_functions(self):
         self.assertIs(type(espalier.minimize(lambda params: 1, {"x": (0, 9)}, trials=2).value), float)
         best = espalier.minimize(square, {"x": (-1.0, 1.0)}, trials=30, seed=1)

@@ -528,11 +528,16 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
 
 def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: int,
               algorithm: Union[str, Mapping[str, Any]], seed: int, first: Sequence[Mapping[str, Any]],
-              dir: Optional[Path], catch: Tuple[Type[BaseException], ...]) -> Best:
+              dir: Optional[Path], catch: Tuple[Type[BaseException], ...], target: Optional[float],
+              patience: Optional[int]) -> Best:
     experiment: Dict[str, Any] = {"name": getattr(f, "__name__", "function").strip("<>"), "metric": "value",
                                   "goal": goal, "seed": seed}
     if first:
         experiment["first"] = tuple(first)
+    if target is not None:
+        experiment["target"] = float(target)
+    if patience is not None:
+        experiment["patience"] = patience
     if isinstance(algorithm, str):
         algorithm = {"use": algorithm, "trials": trials, "iterations_max": 1}
     config = {"experiment": experiment, "space": space, "algorithm": algorithm}
@@ -558,18 +563,22 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
 def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: int = 100,
              algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
-             catch: Tuple[Type[BaseException], ...] = ()) -> Best:
+             catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
+             patience: Optional[int] = None) -> Best:
     """Finds the parameters for which f(params) is lowest.
 
     space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as
     in a configuration file.  With dir, the study is kept in that directory, and continued if it
-    exists.  A trial fails if f raises one of `catch`; any other exception ends the search."""
-    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch)
+    exists.  A trial fails if f raises one of `catch`; any other exception ends the search.  The
+    search ends before all `trials` when f has returned a value at least as good as `target`, or
+    after `patience` calls in a row that were no better than the best before."""
+    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience)
 
 
 def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: int = 100,
              algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
-             catch: Tuple[Type[BaseException], ...] = ()) -> Best:
+             catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
+             patience: Optional[int] = None) -> Best:
     """Finds the parameters for which f(params) is highest; see minimize()."""
-    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch)
+    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch, target, patience)
