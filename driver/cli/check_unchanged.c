@@ -8,6 +8,7 @@
 #include "cli/inputs.h"
 #include "input/run_groups.h"
 #include "listen/listen.h"
+#include "listen/follow.h"
 
 #define LOG_MAX ((size_t)256 << 20)
 #define SHOWN 5u /* reports */
@@ -124,10 +125,23 @@ put_report(uint64_t count, const struct espl__buf *report, struct espl__buf *b)
 }
 
 static uint64_t
+try_line(struct espl__listen *listen, const char *line, size_t size, uint64_t before,
+    struct espl__buf *b)
+{
+	struct espl__buf report = { NULL, 0, 0 };
+	uint64_t count = 0;
+
+	for (int got = espl__listen_line(listen, line, size, &report); got;
+	     got = espl__listen_more(listen, &report))
+		count += put_report(before + count, &report, b);
+	espl__buf_free(&report);
+	return count;
+}
+
+static uint64_t
 try_lines(struct espl__listen *listen, const struct espl__buf *log, struct espl__buf *b)
 {
 	const char *p = (const char *)log->data, *end = p + log->size;
-	struct espl__buf report = { NULL, 0, 0 };
 	uint64_t count = 0;
 
 	while (p < end) {
@@ -135,14 +149,27 @@ try_lines(struct espl__listen *listen, const struct espl__buf *log, struct espl_
 
 		while (p + n < end && p[n] != '\n' && p[n] != '\r')
 			n++;
-		for (int got = espl__listen_line(listen, p, n, &report); got;
-		     got = espl__listen_more(listen, &report))
-			count += put_report(count, &report, b);
+		count += try_line(listen, p, n, count, b);
 		p += n + 1;
 	}
-	if (espl__listen_end(listen, &report))
-		count += put_report(count, &report, b);
-	espl__buf_free(&report);
+	return count;
+}
+
+/* Of trial.metrics.file. */
+static uint64_t
+try_file(struct espl__listen *listen, const char *path, struct espl__buf *b)
+{
+	struct espl__follow *tail = espl__follow_new(path, 0);
+	struct espl__buf line = { NULL, 0, 0 };
+	uint64_t count = 0;
+	const char *trouble;
+
+	while (espl__follow_next(tail, 1, &line))
+		count += try_line(listen, espl__buf_text(&line), line.size, count, b);
+	if ((trouble = espl__follow_trouble(tail)) != NULL)
+		espl__print(b, "              %s\n", trouble);
+	espl__follow_free(tail);
+	espl__buf_free(&line);
 	return count;
 }
 
@@ -188,8 +215,8 @@ read_output(const struct espl__inputs *s, const struct espl__buf *log, uint64_t 
 {
 	const struct espl__listen_layout *layout;
 	struct espl__listen *listen = NULL;
-	struct espl__buf lines = { NULL, 0, 0 };
-	char *spec = espl__strdup(s->config->trial.metrics);
+	struct espl__buf lines = { NULL, 0, 0 }, report = { NULL, 0, 0 };
+	char *file = NULL, *spec = espl__strdup(s->config->trial.metrics);
 	uint64_t count = 0;
 	int from, again = 0;
 	espl_status status;
@@ -197,11 +224,15 @@ read_output(const struct espl__inputs *s, const struct espl__buf *log, uint64_t 
 	do {
 		espl__listen_free(listen);
 		espl__buf_clear(&lines);
-		status = espl__listen_new_json(spec, &listen, &from, diag);
+		status = espl__listen_new_json(spec, &listen, &from, &file, diag);
 		if (status != ESPL_OK)
 			break;
 		espl__listen_begin(listen, 0, UINT64_MAX, most);
-		count = try_lines(listen, log, &lines);
+		count =
+		    file != NULL ? try_file(listen, path, &lines) : try_lines(listen, log, &lines);
+		if (espl__listen_end(listen, &report))
+			count += put_report(count, &report, &lines);
+		free(file);
 		layout = espl__listen_found(listen);
 		again = !again && (layout->first == 1 || layout->trailing);
 		if (again) {
@@ -226,6 +257,7 @@ read_output(const struct espl__inputs *s, const struct espl__buf *log, uint64_t 
 		    s->config->trial.metrics_missed);
 	espl__listen_free(listen);
 	espl__buf_free(&lines);
+	espl__buf_free(&report);
 	free(spec);
 	return status;
 }

@@ -189,6 +189,11 @@ static const struct espl__core_member trial_members[] = {
 	    "word is looked up in PATH; no shell is involved. {NAME} is the value of a parameter, "
 	    "or one of {trial}, {experiment}, {run}, {output}, {seed} and {iterations}; {{ is a "
 	    "brace." },
+	{ "metrics.file", "string",
+	    "Files of metrics that the program writes, in place of its output: CSV (.csv), "
+	    "TensorBoard's events (tfevents in the name), else lines of JSON or of "
+	    "metrics.pattern. "
+	    "A glob pattern; {output} is the directory of the trial." },
 	{ "metrics.from", "\"stdout\" or \"stderr\", default \"stdout\"",
 	    "Read the metrics from what the command prints there. The program needs no change and "
 	    "saves no checkpoints. See docs/unchanged-scripts.md." },

@@ -9,8 +9,10 @@
 #include "base/text.h"
 #include "input/run_groups.h"
 #include "listen/listen.h"
+#include "listen/follow.h"
 
 enum {
+	METRICS_FILE,
 	METRICS_FROM,
 	METRICS_FORMAT,
 	METRICS_PATTERN,
@@ -23,6 +25,9 @@ enum { FORMAT_PATTERN, FORMAT_JSON };
 enum { FROM_STDOUT, FROM_STDERR };
 
 static const struct espl_option options[METRICS_COUNT] = {
+	[METRICS_FILE] = { .name = "file",
+	    .type = ESPL_OPT_STRING,
+	    .help = "Files of metrics that the program writes." },
 	[METRICS_FROM] = { .name = "from",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "stdout",
@@ -56,11 +61,19 @@ static struct espl__listen_spec
 spec_of(const struct espl__run_config *config)
 {
 	const struct espl_value *values = config->metrics_values->config.values;
-	const char *pattern = values[METRICS_PATTERN].as.s;
+	const char *pattern = values[METRICS_PATTERN].as.s, *file = values[METRICS_FILE].as.s,
+		   *iteration = values[METRICS_ITERATION].as.s;
 
+	/* the names that loggers give to it */
+	if (file != NULL && values[METRICS_ITERATION].source == ESPL_FALLBACK) {
+		if (espl__follow_kind_of(file) == ESPL__FOLLOW_CSV)
+			iteration = "epoch";
+		else if (espl__follow_kind_of(file) == ESPL__FOLLOW_EVENTS)
+			iteration = "step";
+	}
 	return (struct espl__listen_spec){ values[METRICS_FROM].as.i == FROM_STDERR ? "stderr"
 										    : "stdout",
-		pattern != NULL ? pattern : "", values[METRICS_ITERATION].as.s, config->metric,
+		file != NULL ? file : "", pattern != NULL ? pattern : "", iteration, config->metric,
 		values[METRICS_FIRST].source != ESPL_UNSET ? (int)values[METRICS_FIRST].as.i : -1,
 		values[METRICS_PER_ITERATION].as.r };
 }
@@ -71,7 +84,9 @@ keep_metrics(struct espl__run_config *config)
 	struct espl__listen_spec spec = spec_of(config);
 
 	config->trial.metrics = espl__listen_spec_text(&spec);
-	config->trial.metrics_missed = spec.pattern[0] == '\0'
+	config->trial.metrics_missed = spec.file[0] != '\0'
+	    ? espl__format("no file '%.200s' had '%s'", spec.file, spec.metric)
+	    : spec.pattern[0] == '\0'
 	    ? espl__format("no line on its %s was a JSON object with '%s'", spec.from, spec.metric)
 	    : espl__format("no line on its %s matched trial.metrics.pattern '%.200s'", spec.from,
 		  spec.pattern);
@@ -85,6 +100,44 @@ refuse_setting(const struct espl__node *at, struct espl__diag *diag, const char 
 {
 	espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line, "%s", text);
 	espl__hint(diag, "%s", hint);
+	return ESPL_E_CONFIG;
+}
+
+static const char *
+find_own(void *ctx, const char *name)
+{
+	(void)ctx;
+	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
+		if (strcmp(own->name, name) == 0)
+			return "";
+	return NULL;
+}
+
+static espl_status
+check_file(const struct espl__run_config *config, const struct espl__node *group,
+    struct espl__diag *diag)
+{
+	const struct espl_value *values = config->metrics_values->config.values;
+	const struct espl__node *file = espl__node_get(group, "file"),
+				*pattern = espl__node_get(group, "pattern");
+	struct espl__buf text = { NULL, 0, 0 };
+	char bad[64];
+	int unknown;
+
+	if (values[METRICS_FROM].source != ESPL_FALLBACK &&
+	    values[METRICS_FROM].source != ESPL_UNSET)
+		return refuse_setting(espl__node_get(group, "from"), diag,
+		    "trial.metrics: 'file' and 'from' exclude each other", "remove one of the two");
+	if (pattern != NULL && espl__follow_kind_of(values[METRICS_FILE].as.s) != ESPL__FOLLOW_JSON)
+		return refuse_setting(pattern, diag,
+		    "trial.metrics: a CSV or event file takes no 'pattern'", "remove it");
+	unknown = espl__fill(values[METRICS_FILE].as.s, find_own, NULL, &text, bad);
+	espl__buf_free(&text);
+	if (unknown == 0)
+		return ESPL_OK;
+	espl__fail_at(diag, ESPL_E_CONFIG, file->file, file->line,
+	    "trial.metrics: 'file' cannot have {%s}", bad);
+	espl__hint(diag, "{output} is the directory of the trial; also {trial}, {run}, {seed}");
 	return ESPL_E_CONFIG;
 }
 
@@ -103,7 +156,9 @@ check_format(const struct espl__run_config *config, const struct espl__node *gro
 	if (json && pattern != NULL)
 		return refuse_setting(pattern, diag,
 		    "trial.metrics: format = \"json\" takes no 'pattern'", "remove one of the two");
-	if (!json && spec.pattern[0] == '\0')
+	if (spec.file[0] != '\0' && check_file(config, group, diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
+	if (!json && spec.pattern[0] == '\0' && spec.file[0] == '\0')
 		return refuse_setting(group, diag, "trial.metrics: 'pattern' is missing",
 		    "pattern = \"loss: {loss}\"; or format = \"json\"; for lines of JSON");
 	if (espl__listen_new(&spec, &listen, &inner) != ESPL_OK) {

@@ -19,6 +19,8 @@ espl__listen_spec_text(const struct espl__listen_spec *spec)
 
 	espl__json_open(&to, NULL, '{');
 	espl__json_text(&to, "from", spec->from);
+	if (spec->file[0] != '\0')
+		espl__json_text(&to, "file", spec->file);
 	espl__json_text(&to, "pattern", spec->pattern);
 	espl__json_text(&to, "iteration", spec->iteration);
 	espl__json_text(&to, "metric", spec->metric);

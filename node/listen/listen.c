@@ -87,14 +87,15 @@ layout_of(const json_t *array, struct espl__listen_layout *to)
 }
 
 espl_status
-espl__listen_new_json(const char *text, struct espl__listen **to, int *from,
+espl__listen_new_json(const char *text, struct espl__listen **to, int *from, char **file,
     struct espl__diag *diag)
 {
 	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL),
 	       *first = json_object_get(root, "first"), *per = json_object_get(root, "per"),
 	       *known = json_object_get(root, "layout");
+	const char *name = json_string_value(json_object_get(root, "file"));
 	struct espl__listen_spec spec = { json_string_value(json_object_get(root, "from")),
-		json_string_value(json_object_get(root, "pattern")),
+		name != NULL ? name : "", json_string_value(json_object_get(root, "pattern")),
 		json_string_value(json_object_get(root, "iteration")),
 		json_string_value(json_object_get(root, "metric")),
 		first != NULL ? (int)json_integer_value(first) : -1,
@@ -110,6 +111,8 @@ espl__listen_new_json(const char *text, struct espl__listen **to, int *from,
 	}
 	*from = strcmp(spec.from, "stderr") == 0 ? 2 : 1;
 	status = espl__listen_new(&spec, to, diag);
+	if (file != NULL)
+		*file = status == ESPL_OK && name != NULL ? espl__strdup(name) : NULL;
 	if (status == ESPL_OK)
 		(void)espl__listen_layout_learn(&(*to)->layout, &layout);
 	json_decref(root);

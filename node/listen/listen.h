@@ -18,8 +18,9 @@
 
 /* Strings are never NULL. */
 struct espl__listen_spec {
-	const char *from;      /* "stdout" or "stderr" */
-	const char *pattern;   /* "": lines of JSON */
+	const char *from;    /* "stdout" or "stderr" */
+	const char *file;    /* glob pattern of files that are read in their place (follow.h); "" */
+	const char *pattern; /* "": lines of JSON */
 	const char *iteration; /* the name that counts the iterations */
 	const char *metric;    /* the metric of the experiment */
 	int first;             /* label of the first iteration, 0 or 1; -1: to be found out */
@@ -59,8 +60,9 @@ struct espl__listen;
 /* Fails if the pattern is wrong, or no group of it is the metric. */
 espl_status espl__listen_new(const struct espl__listen_spec *, struct espl__listen **,
     struct espl__diag *);
-/* The same from the JSON text; the caller's copy of `from` is 1 for standard output, else 2. */
-espl_status espl__listen_new_json(const char *text, struct espl__listen **, int *from,
+/* The same from the JSON text; the caller's copy of `from` is 1 for standard output, else 2;
+ * `file`, unless NULL, is to be freed, and NULL if there is none. */
+espl_status espl__listen_new_json(const char *text, struct espl__listen **, int *from, char **file,
     struct espl__diag *);
 void espl__listen_free(struct espl__listen *);
 /* Iterations done at the start, the last one that is wanted for now, and the last one that may ever

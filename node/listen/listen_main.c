@@ -27,7 +27,9 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/text.h"
+#include "base/fill.h"
 #include "listen/listen.h"
+#include "listen/follow.h"
 
 struct listening {
 	struct espl__listen *listen;
@@ -49,7 +51,11 @@ struct listening {
 	char bytes[64 << 10];                   /* read, and not yet taken apart from `at` on */
 	size_t at, size;
 	struct espl__buf line, out, answer;
+	struct espl__follow *tail; /* files that are read in place of the output; or NULL */
+	struct espl__buf row;      /* of such a file */
 };
+
+#define LOOK_EVERY 200 /* ms, into these files */
 
 static uint64_t
 number_in(const char *name)
@@ -182,13 +188,12 @@ send_report_of(struct listening *l)
 }
 
 static void
-take_line(struct listening *l)
+read_line(struct listening *l, const struct espl__buf *line)
 {
-	const char *text = espl__buf_text(&l->line);
 	int reports = !l->ending && l->report >= 0 &&
-	    espl__listen_line(l->listen, text, l->line.size, &l->out);
+	    espl__listen_line(l->listen, line->size > 0 ? (const char *)line->data : "", line->size,
+		&l->out);
 
-	espl__buf_clear(&l->line);
 	if (!l->warned && espl__listen_counts(l->listen)->hard > 0) {
 		l->warned = 1;
 		fprintf(stderr,
@@ -206,6 +211,29 @@ take_line(struct listening *l)
 	if (!reports)
 		return;
 	send_report_of(l);
+}
+
+static void
+take_line(struct listening *l)
+{
+	if (l->tail == NULL)
+		read_line(l, &l->line);
+	espl__buf_clear(&l->line);
+}
+
+/* What is new in the files, up to the report that is to be answered first. */
+static void
+take_files(struct listening *l, int final)
+{
+	const char *trouble;
+
+	if (l->tail == NULL)
+		return;
+	while (!l->awaiting && !l->ending && l->report >= 0 &&
+	    espl__follow_next(l->tail, final, &l->row))
+		read_line(l, &l->row);
+	while ((trouble = espl__follow_trouble(l->tail)) != NULL)
+		fprintf(stderr, "espalier: %s\n", trouble);
 }
 
 /* Up to the report that is to be answered first. */
@@ -319,7 +347,7 @@ follow_program(struct listening *l)
 
 		if (reads && l->child == 0) {
 			(void)read_output(l);
-		} else if (poll(p, 3, -1) > 0) {
+		} else if (poll(p, 3, l->tail != NULL ? LOOK_EVERY : -1) > 0) {
 			if (p[2].revents != 0)
 				read_signals(l);
 			if (p[1].revents != 0)
@@ -328,7 +356,52 @@ follow_program(struct listening *l)
 				(void)read_output(l);
 		}
 		take_bytes(l);
+		take_files(l, 0);
 	}
+}
+
+/* The file of a configuration, with its names filled in. */
+static const char *
+find_variable(void *ctx, const char *name)
+{
+	(void)ctx;
+	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
+		if (strcmp(own->name, name) == 0)
+			return getenv(own->variable);
+	return NULL;
+}
+
+static int
+open_files(struct listening *l, const char *pattern)
+{
+	struct espl__buf path = { NULL, 0, 0 };
+	char bad[64];
+
+	if (espl__fill(pattern, find_variable, NULL, &path, bad) != 0) {
+		fprintf(stderr, "espalier: trial.metrics.file: {%s} is not known\n", bad);
+		return -1;
+	}
+	l->tail = espl__follow_new(espl__buf_text(&path), 1);
+	espl__buf_free(&path);
+	return 0;
+}
+
+/* The program has ended: what it left behind in its files, and what was held back. */
+static void
+report_rest(struct listening *l)
+{
+	do {
+		if (l->awaiting)
+			follow_program(l); /* the answer */
+		take_files(l, 1);
+	} while (l->awaiting);
+	while (!l->told && !l->ending && l->status == 0 &&
+	    (espl__listen_more(l->listen, &l->out) || espl__listen_end(l->listen, &l->out))) {
+		send_report_of(l);
+		follow_program(l);
+	}
+	if (l->tail != NULL && espl__follow_files(l->tail) == 0)
+		fprintf(stderr, "espalier: no file matched trial.metrics.file\n");
 }
 
 /* As the program ended, so do we. */
@@ -357,6 +430,7 @@ main(int argc, char **argv)
 {
 	static struct listening l;
 	struct espl__diag diag = ESPL__DIAG_INIT;
+	char *file = NULL;
 
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		printf("espalier-listen %s\n", PACKAGE_VERSION);
@@ -368,7 +442,7 @@ main(int argc, char **argv)
 		    "passes everything else in the environment)\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
-	if (espl__listen_new_json(argv[1], &l.listen, &l.from, &diag) != ESPL_OK) {
+	if (espl__listen_new_json(argv[1], &l.listen, &l.from, &file, &diag) != ESPL_OK) {
 		espl__diag_print(stderr, &diag);
 		return 2;
 	}
@@ -377,16 +451,15 @@ main(int argc, char **argv)
 	l.budget = number_in("ESPALIER_BUDGET");
 	espl__listen_begin(l.listen, l.begun, l.budget, number_in("ESPALIER_ITERATIONS_MAX"));
 	l.told_layout = *espl__listen_found(l.listen);
+	if (file != NULL && open_files(&l, file) != 0)
+		return 2;
+	free(file);
 	if (start_program(&l, argv + 2) != 0) {
 		perror("espalier-listen");
 		return 2;
 	}
 	follow_program(&l);
-	while (!l.told && !l.ending && l.status == 0 &&
-	    (espl__listen_more(l.listen, &l.out) || espl__listen_end(l.listen, &l.out))) {
-		send_report_of(&l);
-		follow_program(&l); /* the answer */
-	}
+	report_rest(&l);
 	if (!l.told && !l.ending && l.status == 0 && espl__listen_last(l.listen) > l.begun) {
 		char *text = espl__format("{\"iteration\": %llu, \"finished\": true}\n",
 		    (unsigned long long)espl__listen_last(l.listen));
@@ -394,6 +467,8 @@ main(int argc, char **argv)
 		send_report(&l, text, strlen(text));
 		free(text);
 	}
+	espl__follow_free(l.tail);
+	espl__buf_free(&l.row);
 	espl__listen_free(l.listen);
 	espl__buf_free(&l.line);
 	espl__buf_free(&l.out);

@@ -3,7 +3,7 @@
 # Findings are left in BUILD/fuzz.
 src=$1 build=$2 seconds=$3
 shift 3
-kinds=${*:-tree mover session listen tables serve provider}
+kinds=${*:-tree mover session listen events tables serve provider}
 command -v clang >/dev/null || { echo "there is no clang"; exit 77; }
 mkdir -p "$build/fuzz" && cd "$build/fuzz" || exit 99
 flags="-g -O1 -std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
@@ -21,7 +21,8 @@ for kind in $kinds; do
 	case $kind in
 	tree | mover) more=$trees rest=$libs ;;
 	session) more="$src/node/session/stream.c $src/node/session/keep.c $src/node/wire.c" rest=$libs ;;
-	listen) more="$src/node/listen/listen.c" rest=$libs ;;
+	listen) more="$src/node/listen/listen.c $src/node/listen/line.c $src/node/listen/layout.c" rest=$libs ;;
+	events) more="$src/node/listen/events.c" rest=$libs ;;
 	tables) more="$src/driver/input/prices.c $src/driver/input/curves.c $src/driver/input/csv.c $src/core/model/space.c" rest=$libs ;;
 	serve) more="$src/driver/serve/request.c" rest=$libs ;;
 	provider) rest="-Wl,--unresolved-symbols=ignore-all" more="$src/plugins/clouds/aws/cloud_aws_answer.c $src/plugins/clouds/kubernetes/cloud_kubernetes_pod.c" ;;

@@ -9,6 +9,7 @@ listen_to(const uint8_t *data, size_t size)
 {
 	const uint8_t *end = memchr(data, '\n', size);
 	struct espl__listen_spec spec = { .from = "stdout",
+		.file = "",
 		.iteration = "epoch",
 		.metric = "loss",
 		.first = -1,

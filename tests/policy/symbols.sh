@@ -55,7 +55,7 @@ report 'a layer names nothing of a layer above it' "$(
 	below driver/input node/listen node/checkpoint core base
 	below driver/init core/config base
 	below driver/sim sdk/check driver/input driver/compute.o driver/.libs/compute.o core base
-	below driver/real driver/compute.o driver/.libs/compute.o node/transfer node/wire.o node/.libs/wire.o core base
+	below driver/real node/listen driver/compute.o driver/.libs/compute.o node/transfer node/wire.o node/.libs/wire.o core base
 	below driver/report driver/input core base
 	below driver/serve driver/report driver/input core base
 	below driver sdk/check node/listen node/checkpoint node/transfer node/wire.o node/.libs/wire.o core base)"

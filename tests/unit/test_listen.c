@@ -96,7 +96,7 @@ Test(fill, random)
 static struct espl__listen *
 listen_to(const char *pattern, uint64_t budget)
 {
-	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss", -1, 1 };
+	struct espl__listen_spec spec = { "stdout", "", pattern, "iteration", "loss", -1, 1 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__listen *l;
 
@@ -155,7 +155,7 @@ put_short(struct espl__buf *report, struct espl__buf *to)
 static void
 refuses(const char *pattern, const char *why)
 {
-	struct espl__listen_spec spec = { "stdout", pattern, "iteration", "loss", -1, 1 };
+	struct espl__listen_spec spec = { "stdout", "", pattern, "iteration", "loss", -1, 1 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__listen *l;
 
@@ -293,7 +293,7 @@ Test(listen, last_value_of_an_iteration)
 /* A table of values that ends with the number of its iteration. */
 Test(listen, iterations_named_after_their_values)
 {
-	struct espl__listen_spec spec = { "stdout", "loss={loss}|step {iteration}", "iteration",
+	struct espl__listen_spec spec = { "stdout", "", "loss={loss}|step {iteration}", "iteration",
 		"loss", -1, 1 };
 	struct espl__listen_layout layout = ESPL__LISTEN_LAYOUT_INIT;
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -304,7 +304,8 @@ Test(listen, iterations_named_after_their_values)
 	reads(spec.pattern, 9, "loss=5\nstep 1\nloss=4\nstep 2\nloss=3\nstep 3", "1=4 2=3 3=3 ");
 	layout.trailing = 1;
 	known = espl__listen_spec_known(plain, &layout);
-	cr_assert_eq(espl__listen_new_json(known, &l, &from, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__listen_new_json(known, &l, &from, NULL, &diag), ESPL_OK, "%s",
+	    diag.text);
 	espl__listen_begin(l, 0, 9, 9);
 	hears(l, "loss=5", NULL);
 	hears(l, "step 1", "{\"iteration\": 1, \"metrics\": {\"loss\": 5}}\n");
@@ -334,7 +335,7 @@ Test(listen, evaluation_before_training)
 /* A later trial knows from the start, and reports at once. */
 Test(listen, layouts_are_learned)
 {
-	struct espl__listen_spec spec = { "stdout", EPOCHS, "iteration", "loss", -1, 1 };
+	struct espl__listen_spec spec = { "stdout", "", EPOCHS, "iteration", "loss", -1, 1 };
 	struct espl__listen_layout layout = { 1, 2, 1, 0, 0, 0 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	char *plain = espl__listen_spec_text(&spec),
@@ -349,7 +350,8 @@ Test(listen, layouts_are_learned)
 	more(l, "{\"iteration\": 3, \"metrics\": {\"loss\": 6}}\n");
 	cr_assert(espl__listen_found(l)->begins == 2 && espl__listen_found(l)->each == 1);
 	espl__listen_free(l);
-	cr_assert_eq(espl__listen_new_json(known, &l, &from, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__listen_new_json(known, &l, &from, NULL, &diag), ESPL_OK, "%s",
+	    diag.text);
 	espl__listen_begin(l, 0, 9, 9);
 	hears(l, "epoch 0 v=9", NULL); /* known to be from before the training */
 	hears(l, "epoch 1 v=9", NULL);
@@ -362,7 +364,7 @@ Test(listen, layouts_are_learned)
 
 Test(listen, amounts)
 {
-	struct espl__listen_spec spec = { "stdout", EPOCHS, "iteration", "loss", -1, 300 };
+	struct espl__listen_spec spec = { "stdout", "", EPOCHS, "iteration", "loss", -1, 300 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__listen *l;
 
@@ -397,7 +399,7 @@ Test(listen, numbers_are_whole)
 
 Test(listen, names)
 {
-	struct espl__listen_spec spec = { "stdout",
+	struct espl__listen_spec spec = { "stdout", "",
 		"val/acc {val/acc} of {top-5.of} |it {iteration}", "iteration", "val/acc", -1, 1 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__listen *l;
