@@ -53,8 +53,10 @@ struct espl__goal {
 	uint64_t best;    /* trial that reported the lowest loss of those not failed; NONE */
 	double lowest;    /* that loss */
 	uint64_t counted; /* trials that had ended when it was reported */
-	uint64_t reached, reached_at; /* the first trial that reached the target, NONE; iteration */
-	uint8_t ended;                /* this is what ended the search */
+	/* the first trial that reached the target, NONE; when, and with which loss */
+	uint64_t reached, reached_at;
+	double reached_loss;
+	uint8_t ended; /* this is what ended the search */
 };
 
 #define ESPL__SEARCH_MAGIC 0x75636774u

@@ -19,6 +19,7 @@
 #include "exec/effects.h"
 #include "exec/searches_end.h"
 #include "exec/searches_goal.h"
+#include "exec/searches_trials.h"
 
 void
 espl__search_goal_init(struct espl__search *s)
@@ -60,6 +61,7 @@ espl__search_goal_report(struct espl__trial *t, uint64_t iteration, double loss)
 	if (s->goal.reached == ESPL_NONE && reaches_target(s->config, loss)) {
 		s->goal.reached = t->pub.id;
 		s->goal.reached_at = iteration;
+		s->goal.reached_loss = loss;
 	}
 }
 
@@ -93,17 +95,20 @@ count_no_better(const struct espl__search *s)
 	return best != NULL ? s->trials.concluded - s->goal.counted - best->concluded : 0;
 }
 
+/* What was looked for is the result, also if other trials have trained further. */
 static void
 end_on_target(struct espl__search *s)
 {
+	struct espl__trial *t = espl__trial_at(&s->trials, s->goal.reached);
 	char target[32], name[48];
 
 	s->goal.ended = 1;
+	if (t->pub.state != ESPL_TRIAL_FAILED)
+		espl__trial_best_is(t, s->goal.reached_at, s->goal.reached_loss);
 	espl__search_wind_up(s, ESPL__RUN_DONE,
 	    "the target %s was reached by trial %s at iteration %llu",
 	    espl__format_value(s->config->target, target),
-	    espl__trial_name(espl__trial_uid(espl__trial_at(&s->trials, s->goal.reached)), name),
-	    (unsigned long long)s->goal.reached_at);
+	    espl__trial_name(espl__trial_uid(t), name), (unsigned long long)s->goal.reached_at);
 }
 
 static void

@@ -100,9 +100,24 @@ espl__search_settle(struct espl__search *s)
 	}
 }
 
+void
+espl__trial_best_is(struct espl__trial *t, uint64_t iteration, double loss)
+{
+	struct espl__search *s = t->search;
+	struct espl__trial *before = espl__trial_at(&s->trials, s->best);
+
+	ESPL__CHECK(s, SEARCH);
+	s->best = t->pub.id;
+	s->best_iteration = iteration;
+	s->best_loss = loss;
+	if (before != NULL && before != t)
+		espl__trial_collect_later(s->exec, before);
+}
+
 /* Best: of the trials that have not failed, the lowest loss among reports at the largest iteration
  * that any of them reached; ties to the lower id.  Independent of the order in which reports
- * arrive.  A trial that failed for good is best only where there is no other. */
+ * arrive.  A trial that failed for good is best only where there is no other.  One that has ended
+ * the search by reaching the target stays the best. */
 void
 espl__trial_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
 {
@@ -111,7 +126,10 @@ espl__trial_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 	int failed = t->pub.state == ESPL_TRIAL_FAILED,
 	    before_failed = before != NULL && before->pub.state == ESPL_TRIAL_FAILED;
 
+	ESPL__CHECK(x, EXEC);
 	if (isnan(loss))
+		return;
+	if (s->goal.ended && s->best == s->goal.reached && before != NULL && !before_failed)
 		return;
 	if (before != NULL && failed != before_failed) {
 		if (failed)
@@ -123,11 +141,7 @@ espl__trial_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 		    (loss > s->best_loss || (!(loss < s->best_loss) && t->pub.id > s->best)))
 			return;
 	}
-	s->best = t->pub.id;
-	s->best_iteration = iteration;
-	s->best_loss = loss;
-	if (before != NULL && before != t)
-		espl__trial_collect_later(x, before);
+	espl__trial_best_is(t, iteration, loss);
 }
 
 /* ---- checkpoints -------------------------------------------------------------------------- */

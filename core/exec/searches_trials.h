@@ -20,6 +20,8 @@ void espl__trial_show(struct espl__exec *, struct espl__trial *);
 void espl__search_settle(struct espl__search *);
 const struct espl_trial *espl__trial_shown(const struct espl__trial *,
     struct espl_trial *room); /* as observers see it */
+/* It is, whatever others have reported and will. */
+void espl__trial_best_is(struct espl__trial *, uint64_t iteration, double loss);
 void espl__trial_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
 void espl__trial_train_again(struct espl__exec *,
     struct espl__trial *); /* a paused one that lost its checkpoint */

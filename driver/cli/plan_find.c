@@ -305,6 +305,9 @@ espl__plan_try(struct espl__inputs *s, struct espl__plan_answer *a)
 	double began = seconds_now();
 
 	espl__instance_log_from(ESPL_WARN);
+	/* A prediction is of the whole search. */
+	s->config->has_target = 0;
+	s->config->no_better = 0;
 	for (uint32_t i = 0; i < RUNS && seconds_now() - began < SPENT; i++) {
 		struct espl__drive drive = { .exec = { .inputs = s, .simulated = 1 },
 			.open_world = espl__world_open,

@@ -302,10 +302,13 @@ load_inputs(struct measure *m, struct espl__diag *diag)
 	status = espl__inputs_load(ask->file, sets, count, ESPL__NEED_TRIAL, &m->inputs, diag);
 	free(sets);
 	espl__buf_free(&text);
-	/* The deadline in the file applies to a search, not to a measurement. */
-	if (status == ESPL_OK)
-		m->inputs.config->deadline = ESPL_NEVER;
-	return status;
+	if (status != ESPL_OK)
+		return status;
+	/* They apply to a search, not to a measurement. */
+	m->inputs.config->deadline = ESPL_NEVER;
+	m->inputs.config->has_target = 0;
+	m->inputs.config->no_better = 0;
+	return ESPL_OK;
 }
 
 /* ---- how it ended --------------------------------------------------------------------------- */

@@ -223,6 +223,10 @@ Test(goal, the_first_report_that_reaches_the_target_ends_the_search, .timeout = 
 			cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", algorithms[i]);
 			cr_assert_eq(r.summary.found, 1, "%s", algorithms[i]);
 			cr_assert_str_eq(r.summary.text, text, "%s", algorithms[i]);
+			cr_assert_eq(r.summary.best, w->reports[w->count - 1].trial, "%s",
+			    algorithms[i]);
+			cr_assert_eq(r.summary.best_iteration, w->reports[w->count - 1].iteration);
+			cr_assert_leq(r.summary.best_loss, s.target);
 			cr_assert_eq(w->late, 0, "%s: starts trials after its end", algorithms[i]);
 			cr_assert_lt(r.summary.now, whole.summary.now, "%s", algorithms[i]);
 			cr_assert_eq(r.summary.nodes_leaked, 0);
