@@ -4,7 +4,10 @@
  * What should happen is computed here from what an observer sees: reports in their order, and
  * trials that are completed, stopped early or failed.
  */
+#include <time.h>
+
 #include "exec_run.h"
+#include "base/rng.h"
 #include "base/text.h"
 #include "exec/questions.h"
 
@@ -26,8 +29,14 @@ struct seen {
 	uint32_t starts, late; /* gangs; those started when the search had ended */
 	uint32_t patience;     /* that the search has; 0 none */
 	double target;         /* as a loss; NaN none */
-	int ended;             /* it must have ended by now */
+	int ended;             /* the target was reached */
 };
+
+static int
+must_have_ended(const struct seen *w)
+{
+	return w->ended || (w->patience > 0 && w->since >= w->patience);
+}
 
 static void
 see_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
@@ -36,8 +45,8 @@ see_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterat
 	struct seen *w = ctx;
 
 	(void)now, (void)metrics, (void)count, (void)share;
-	if (w->ended)
-		return; /* at the same instant */
+	if (must_have_ended(w))
+		return; /* its processes end */
 	cr_assert_lt(w->count, REPORTS_MOST);
 	w->reports[w->count].trial = t->id;
 	w->reports[w->count].iteration = iteration;
@@ -74,7 +83,7 @@ see_trial(void *ctx, espl_time now, const struct espl_trial *t)
 
 	(void)now;
 	cr_assert_lt(t->id, TRIALS_MOST);
-	if (w->ended || w->over[t->id] ||
+	if (must_have_ended(w) || w->over[t->id] ||
 	    (strcmp(word, "completed") != 0 && strcmp(word, "stopped early") != 0 &&
 		strcmp(word, "failed") != 0))
 		return;
@@ -94,7 +103,7 @@ see_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gan
 
 	(void)now, (void)gang, (void)trial, (void)share, (void)slots, (void)text;
 	w->starts += phase == ESPL__PHASE_STARTING;
-	w->late += phase == ESPL__PHASE_STARTING && w->ended;
+	w->late += phase == ESPL__PHASE_STARTING && must_have_ended(w);
 }
 
 /* ---- runs --------------------------------------------------------------------------------- */
@@ -148,7 +157,8 @@ make_goal(struct run *r, const struct shape *s)
 	if (s->patience > 0)
 		(void)snprintf(end, sizeof end, "patience = %u;", (unsigned)s->patience);
 	if (!isnan(s->target))
-		(void)snprintf(end, sizeof end, "target = %.17e;", s->target);
+		(void)snprintf(end + strlen(end), sizeof end - strlen(end), " target = %.17e;",
+		    s->target);
 	if (strstr(s->algorithm, "hypersched") != NULL)
 		(void)snprintf(end + strlen(end), sizeof end - strlen(end), " deadline = \"1h\";");
 	text = espl__format(head, end, s->trial != NULL ? s->trial : "", (unsigned)s->gpus,
@@ -424,4 +434,127 @@ Test(goal, a_run_cut_after_any_round_comes_to_the_same_end, .timeout = 240)
 			   .patience = 3,
 			   .target = NAN },
 	    NULL);
+}
+
+/* ---- any search, any faults --------------------------------------------------------------- */
+
+static uint32_t
+pick(struct espl__rng *rng, uint32_t below)
+{
+	return (uint32_t)(espl__rng_next(rng) % below);
+}
+
+static char *
+draw_faults(struct espl__rng *rng)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	char *text;
+
+	espl__print(&b,
+	    "faults = ( { kind = \"slow\"; factor = 1.5; from = \"9s\"; to = \"30s\"; }");
+	for (uint32_t i = pick(rng, 5); i > 0; i--) {
+		unsigned trial = pick(rng, 9), iteration = 1 + pick(rng, 5), at = pick(rng, 120);
+
+		switch (pick(rng, 6)) {
+		case 0: espl__print(&b, ", { kind = \"crash-rate\"; probability = 0.05; }"); break;
+		case 1: espl__print(&b, ", { kind = \"bad-configuration\"; share = 0.2; }"); break;
+		case 2:
+			espl__print(&b, ", { kind = \"node-lost\"; node = 0; at = \"%us\"; }", at);
+			break;
+		default:
+			espl__print(&b,
+			    ", { kind = \"%s\"; trial = %u; iteration = %u; times = %u; }",
+			    at % 3 == 0       ? "trial-fails"
+				: at % 3 == 1 ? "trial-lost"
+					      : "nan",
+			    trial, iteration, 1 + at % 4);
+		}
+	}
+	espl__print(&b, " );");
+	text = espl__strdup(espl__buf_text(&b));
+	espl__buf_free(&b);
+	return text;
+}
+
+/* It ends as what was seen says that it must. */
+static void
+check_ends(const struct run *r, const struct seen *w, const struct shape *s)
+{
+	const struct espl__exec_summary *sum = &r->summary;
+	char *text;
+
+	cr_assert_neq(sum->how, ESPL__RUN_INTERRUPTED, "%s%s", run_label, sum->text);
+	cr_assert_eq(w->late, 0, "%sstarts trials after its end", run_label);
+	if (sum->how == ESPL__RUN_FAILED)
+		return; /* of faults that came first */
+	cr_assert_eq(sum->found, w->ended || strstr(sum->text, "no improvement") != NULL,
+	    "%s%s: %s", run_label, s->algorithm, sum->text);
+	if (w->ended) {
+		text = target_text(w, s->target);
+		cr_assert_str_eq(sum->text, text, "%s%s", run_label, s->algorithm);
+		cr_assert_eq(sum->best, w->reports[w->count - 1].trial, "%s", run_label);
+		free(text);
+	} else if (sum->found) {
+		cr_assert_geq(w->since, s->patience, "%s%s: %u of %u, %s", run_label, s->algorithm,
+		    (unsigned)w->since, (unsigned)s->patience, sum->text);
+	}
+}
+
+static void
+check_seed(uint64_t seed)
+{
+	struct shape s = { .target = NAN };
+	struct tape tape = { 0 };
+	struct espl__rng rng;
+	struct run r, again;
+	struct seen *w, *v;
+	char *faults;
+
+	espl__rng_seed(&rng, seed, "goal");
+	(void)snprintf(run_label, sizeof run_label, "SEED=%llu ", (unsigned long long)seed);
+	s.algorithm = algorithms[pick(&rng, ALGORITHMS)];
+	s.gpus = 1 + pick(&rng, 4);
+	s.trial = pick(&rng, 2) == 0 ? "retries = 0;" : "";
+	if (pick(&rng, 3) > 0)
+		s.patience = 1 + pick(&rng, 6);
+	if (pick(&rng, 3) > 0)
+		s.target = 1.0 - 0.1 * pick(&rng, 25);
+	s.faults = faults = draw_faults(&rng);
+	w = run_goal(&r, &s, &tape);
+	check_ends(&r, w, &s);
+	/* The same events, the same end; and cut somewhere it comes to one. */
+	v = make_goal(&again, &s);
+	cr_assert_eq(replay(&again, &tape, tape.count), ESPL_OK, "%s%s", run_label,
+	    again.diag.text);
+	espl__exec_summary(again.exec, &again.summary);
+	cr_assert_eq(again.summary.how, r.summary.how, "%s", run_label);
+	cr_assert_str_eq(again.summary.text, r.summary.text, "%s", run_label);
+	unmake(&again);
+	free(v);
+	v = make_goal(&again, &s);
+	cr_assert_eq(replay(&again, &tape, 1 + pick(&rng, tape.count - 1)), ESPL_OK, "%s%s",
+	    run_label, again.diag.text);
+	cr_assert_eq(again.world->ops->begin(again.world, 1, r.summary.now, &again.diag), ESPL_OK);
+	cr_assert_eq(pump(&again, NULL, 100000), ESPL_OK, "%s%s", run_label, again.diag.text);
+	check_ends(&again, v, &s);
+	unmake(&again);
+	unmake(&r);
+	free_tape(&tape);
+	free(faults);
+	free(w);
+	free(v);
+}
+
+/* Seeds are new on every run and printed; SEED=n repeats one, SEEDS=n says how many. */
+Test(goal, whatever_fails_it_ends_as_what_was_seen_says, .timeout = 600)
+{
+	const char *one = getenv("SEED"), *many = getenv("SEEDS");
+	uint64_t from =
+	    one != NULL ? strtoull(one, NULL, 10) : (uint64_t)time(NULL) % 1000000 * 1000000;
+	uint64_t count = many != NULL ? strtoull(many, NULL, 10) : one != NULL ? 1 : 100;
+
+	fprintf(stderr, "# %llu seeds from %llu on\n", (unsigned long long)count,
+	    (unsigned long long)from);
+	for (uint64_t seed = from; seed < from + count; seed++)
+		check_seed(seed);
 }
