@@ -156,6 +156,11 @@ print_experiment(const struct espl__run_config *c, struct espl__buf *b)
 		espl__print(b, ", deadline %s", espl__format_span(c->deadline, text));
 	if (c->budget != INT64_MAX)
 		espl__print(b, ", budget $%s", espl__format_money(c->budget, text));
+	if (c->has_target)
+		espl__print(b, ", target %s", espl__format_value(c->target, text));
+	if (c->no_better > 0)
+		espl__print(b, ", patience %llu trial%s", (unsigned long long)c->no_better,
+		    c->no_better == 1 ? "" : "s");
 	espl__print(b, "\n");
 }
 
