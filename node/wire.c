@@ -159,6 +159,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_v64(b, s->of);
 	espl__put_v64(b, s->local_first);
 	espl__put(b, s->key, sizeof s->key);
+	espl__put_u8(b, s->torchrun ? 1 : 0);
 }
 
 /* Where the decoded START lies: one block, filled from the front.  No string is longer than
@@ -308,6 +309,7 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	s->local_first = get_small(r, UINT32_MAX);
 	for (size_t i = 0; i < sizeof s->key; i++)
 		s->key[i] = espl__get_u8(r);
+	s->torchrun = espl__get_u8(r) == 1;
 }
 
 int
@@ -337,7 +339,7 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 		(s->setup_count > 0 && s->setup[0][0] == '\0')))
 		r->bad = 1;
 	for (uint32_t i = 0; !r->bad && i < s->env_count; i++)
-		if (strchr(s->env[i], '=') == NULL || s->env[i][0] == '=')
+		if (s->env[i][0] == '\0' || s->env[i][0] == '=')
 			r->bad = 1;
 	if (r->bad) {
 		free(*free_me);

@@ -32,7 +32,8 @@ struct espl__trial_config {
 	const struct espl__node *profile; /* STRING "auto" or path; GROUP; NULL */
 	const struct espl__node *files;   /* trial.files, as given: patterns; NULL none */
 	const struct espl__node *setup;   /* trial.setup: strings; NULL none */
-	const struct espl__node *env;     /* GROUP of strings added to the environment, or NULL */
+	/* GROUP of strings added to the environment, or NULL; an empty list: it is removed */
+	const struct espl__node *env;
 	/* ARRAY of names taken from our environment, or NULL */
 	const struct espl__node *env_from;
 	const char *directory;       /* working directory of commands, absolute */
@@ -42,7 +43,9 @@ struct espl__trial_config {
 	uint32_t retries;           /* how often a failed trial is retried */
 	int checkpoint;             /* can save and restore */
 	int colocate;
-	int in_place;               /* gangs of a trainable that can resize do not restart */
+	int in_place; /* gangs of a trainable that can resize do not restart */
+	/* ranks of a command have torchrun's variables; negative: if there can be several */
+	int torchrun;
 	espl_span checkpoint_every; /* ask for one when the last is older; 0 never */
 	espl_span report_limit;     /* no report within it: the gang is ended as hung; 0 none */
 	espl_span time_limit; /* trained for so long: it ends, its last report stands; 0 none */
@@ -119,4 +122,10 @@ struct espl__run_config {
 	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values,
 	    *cloud_values, *metrics_values, *store_values;
 };
+/* Can a trial have several ranks, as far as the file says?  What is offered may be narrower. */
+static inline int
+espl__run_may_have_ranks(const struct espl__run_config *config)
+{
+	return config->trial.gpus_max > 1 && config->gpus_limit > 1;
+}
 #endif

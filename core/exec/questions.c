@@ -208,6 +208,18 @@ espl__exec_spans(const struct espl__exec *x)
 	return 0;
 }
 
+int
+espl__exec_has_ranks(const struct espl__exec *x, const struct espl__inputs *of)
+{
+	ESPL__CHECK(x, EXEC);
+	ESPL__ASSERT(of != NULL && of->config != NULL);
+	if (!espl__run_may_have_ranks(of->config))
+		return 0;
+	/* Where the file leaves it open, machines of one GPU each decide. */
+	return of->config->trial.gpus_max != ESPL_ANY ||
+	    espl__sold_widest(&x->fleet, &of->config->trial, of->profile) > 1;
+}
+
 uint32_t
 espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uint32_t room)
 {

@@ -20,6 +20,8 @@ struct espl__exec_view espl__exec_view(const struct espl__exec *);
 uint32_t espl__exec_brackets(const struct espl__exec *, uint64_t search);
 /* Whether a trial may get more GPUs than a machine has. */
 int espl__exec_spans(const struct espl__exec *);
+/* Whether a trial of this experiment may ever have several ranks. */
+int espl__exec_has_ranks(const struct espl__exec *, const struct espl__inputs *);
 /* Offers by number, NULL beyond the last. */
 const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
 /* Names of machines of the offer that failed recently, for a new lease; at most `room`; returns how

@@ -9,10 +9,12 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/variables.h"
 #include "cli/alloc_view.h"
 #include "exec/questions.h"
 #include "input/input.h"
 #include "input/run_files.h"
+#include "input/run_groups.h"
 #include "input/workload_input.h"
 #include "model/earlier.h"
 #include "model/fleet.h"
@@ -532,17 +534,45 @@ looks_secret(const struct espl__node *value)
 	return has_password(value->text);
 }
 
+/* The user's word counts, and is repeated where trials may disturb one another by it. */
+static void
+report_conflict(const struct espl__run_config *config, const char *option, const char *name,
+    int removed)
+{
+	const char *does = removed ? "removes" : "replaces";
+
+	if (espl__variable_of(name) == ESPL__VARIABLE_TORCHRUN &&
+	    strncmp(name, "TORCHELASTIC_", strlen("TORCHELASTIC_")) != 0 &&
+	    config->trial.torchrun != 0 && espl__run_may_have_ranks(config))
+		espl__log(ESPL_WARN,
+		    "trial.%s %s %s in every rank; the ranks of a trial on several GPUs find one "
+		    "another by it",
+		    option, does, name);
+	else if (strcmp(name, "CUDA_VISIBLE_DEVICES") == 0)
+		espl__log(ESPL_WARN,
+		    "trial.%s %s CUDA_VISIBLE_DEVICES: every trial sees the same GPUs, whatever "
+		    "espalier gives it",
+		    option, does);
+}
+
 void
 espl__inputs_env_report(const struct espl__inputs *s)
 {
-	const struct espl__node *env = s->config->trial.env;
+	const struct espl__node *env = s->config->trial.env, *from = s->config->trial.env_from;
 
-	for (uint32_t i = 0; env != NULL && i < env->child_count; i++)
-		if (looks_secret(env->children[i]))
+	for (uint32_t i = 0; env != NULL && i < env->child_count; i++) {
+		const struct espl__node *value = env->children[i];
+
+		report_conflict(s->config, "env", value->name, espl__env_removes(value));
+		if (!espl__env_removes(value) && looks_secret(value))
 			espl__log(ESPL_WARN,
 			    "trial.env.%s looks like a secret, but the run directory stores it; "
 			    "`env_from = [ \"%s\" ]` takes it from the environment instead",
-			    env->children[i]->name, env->children[i]->name);
+			    value->name, value->name);
+	}
+	for (uint32_t i = 0; from != NULL && i < from->child_count; i++)
+		if (espl__node_get(env, from->children[i]->text) == NULL) /* else env counts */
+			report_conflict(s->config, "env_from", from->children[i]->text, 0);
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		espl__inputs_env_report(&s->entries[i]);
 }

@@ -40,10 +40,11 @@ struct espl__measure_ask {
 	uint32_t gpus, packing;           /* packing > 1: trials on one GPU */
 	enum espl__measure_resize resize; /* nothing else is measured then */
 	int checkpoint;                   /* trials can save: pause one in between */
-	uint32_t least, most;             /* iterations that are timed */
-	espl_span limit;                  /* of the time it trains; 0: none */
-	double iteration_s;               /* packing: of a trial alone */
-	espl_money budget;                /* INT64_MAX: none */
+	int torchrun;         /* a single rank has torchrun's variables, as it would in a search */
+	uint32_t least, most; /* iterations that are timed */
+	espl_span limit;      /* of the time it trains; 0: none */
+	double iteration_s;   /* packing: of a trial alone */
+	espl_money budget;    /* INT64_MAX: none */
 };
 enum espl__measure_end {
 	ESPL__MEASURED = 1,

@@ -270,6 +270,8 @@ write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 	}
 	espl__print(b, " }\ntrial.gpus_min=%u\ntrial.gpus_max=%u\ntrial.packing_max=%u\n",
 	    ask->resize != ESPL__RESIZE_NONE ? ask->gpus / 2 : ask->gpus, ask->gpus, ask->packing);
+	if (ask->torchrun)
+		espl__print(b, "trial.torchrun=true\n");
 	espl__print(b,
 	    "trial.retries=0\ntrial.checkpoint_every=0s\nplanning.warm=%s\n"
 	    "planning.acquire_ahead=false\nexperiment.first=(",

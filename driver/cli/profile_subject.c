@@ -215,6 +215,8 @@ put_program(const struct espl__trial_config *trial, struct espl__buf *all)
 		espl__node_print(trial->options, 0, all);
 	if (trial->env != NULL)
 		espl__node_print(trial->env, 0, all);
+	if (trial->torchrun >= 0)
+		espl__print(all, "torchrun %d\n", trial->torchrun);
 	espl__print(all, "%u %u %u %d %d\n", trial->gpus_min, trial->gpus_max, trial->packing_max,
 	    trial->checkpoint, trial->colocate);
 }

@@ -49,6 +49,7 @@ prepare_config(struct espl__run_config *config)
 	config->warm = config->queue_chain = config->release_idle = config->acquire_ahead = 0;
 	config->sync = &nothing;
 	trial->files = trial->env = trial->env_from = NULL;
+	trial->torchrun = -1;
 	trial->gpus_min = trial->gpus_max = trial->packing_max = 1;
 	trial->checkpoint_every = trial->report_limit = trial->save_limit = 0;
 	trial->time_limit = 0;

@@ -208,6 +208,18 @@ report_measurement(const struct profiling *p, const struct espl__measurement *m)
 	    (unsigned long long)m->iteration.count, espl__format_seconds(m->elapsed_s, took));
 }
 
+/* A measurement has its own trial.gpus_max; the trial is to find what it finds in a search. */
+static int
+has_torchrun(const struct profiling *p)
+{
+	const struct espl__run_config *config = p->inputs.config;
+
+	if (config->trial.torchrun >= 0)
+		return config->trial.torchrun;
+	return espl__run_may_have_ranks(config) &&
+	    (config->trial.gpus_max != ESPL_ANY || p->subject.gpus != 1);
+}
+
 /* The next element of the list. *end receives its result. */
 static espl_status
 measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure_end *end,
@@ -220,6 +232,7 @@ measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__me
 	p->ask.dir = dir;
 	p->ask.gpus = gpus;
 	p->ask.packing = packing;
+	p->ask.torchrun = has_torchrun(p);
 	p->ask.iteration_s = packing > 1 ? p->all.list[0].iteration.mean : 0;
 	p->ask.budget = budget == INT64_MAX ? budget : budget - p->all.cost;
 	if (budget != INT64_MAX && p->ask.budget <= 0) {

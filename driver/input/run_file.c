@@ -463,7 +463,7 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 		espl__hint(diag, "lower trial.gpus_min or raise experiment.gpus_max");
 		return ESPL_E_CONFIG;
 	}
-	return ESPL_OK;
+	return espl__run_check_torchrun(config, diag);
 }
 
 static espl_status
@@ -502,6 +502,8 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 	trial->grace = value_of(values, TRIAL_GRACE)->as.i;
 	trial->file_max = value_of(values, TRIAL_FILE_MAX)->as.i;
 	trial->log_limit = value_of(values, TRIAL_LOG_LIMIT)->as.i;
+	trial->torchrun =
+	    is_set(values, TRIAL_TORCHRUN) ? (int)value_of(values, TRIAL_TORCHRUN)->as.i : -1;
 	status = read_command(trial, espl__node_get(group, "command"), diag);
 	if (status == ESPL_OK)
 		status = read_nodes(trial, group, diag);

@@ -182,6 +182,11 @@ static const struct espl_option trial_options[] = {
 	    .fallback = "64MiB",
 	    .help = "Maximum size of a trial's log. Further output is dropped, except for the last "
 		    "lines of a failing rank. 0: no limit." },
+	[TRIAL_TORCHRUN] = { .name = "torchrun",
+	    .type = ESPL_OPT_BOOL,
+	    .help = "Whether a command finds the variables that torchrun sets (RANK, WORLD_SIZE, "
+		    "MASTER_ADDR, ...) when it is a single rank. Default: if its trial can have "
+		    "several ranks, so not with gpus_max = 1. See docs/trial-protocol.md." },
 };
 static const struct espl__core_member trial_members[] = {
 	{ "command", "array of strings",
@@ -230,9 +235,12 @@ static const struct espl__core_member trial_members[] = {
 	    "Command that prepares a node, such as [ \"sh\", \"setup.sh\" ]. It runs in the "
 	    "working directory before the node's first trial, and the node's trials wait for it. "
 	    "If it fails or takes longer than 30 minutes, the node is given up." },
-	{ "env", "group of strings",
-	    "Variables added to the environment of every rank. The values are stored in the run "
-	    "directory in a file that only you can read; put secrets into env_from." },
+	{ "env", "group of strings, or ( )",
+	    "Variables added to the environment of every rank: { HF_HOME = \"/data/hf\"; "
+	    "LOCAL_RANK = ( ); }. They replace those that are inherited or that espalier sets, "
+	    "except the ESPALIER_ ones of the trial protocol; ( ) removes a variable. The values "
+	    "are stored in the run directory in a file that only you can read; put secrets into "
+	    "env_from." },
 	{ "env_from", "array of strings",
 	    "Names of variables that every rank inherits from the environment of `espalier run` or "
 	    "`espalier resume`: [ \"HF_TOKEN\" ]. Their values are not stored." },
@@ -572,66 +580,4 @@ espl__core_group_help(const struct espl__core_group *group, enum espl__help_form
 			espl__help_wrap(member->help, 0, 6, buf);
 		}
 	}
-}
-
-/* ---- environment ----------------------------------------------------------------------------- */
-
-/* Trial.env and trial.env_from: what is added to the environment of ranks. */
-
-static espl_status
-refuse_variable(const struct espl__node *at, struct espl__diag *diag, const char *why,
-    const char *name, const char *kind)
-{
-	return espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line, why, name, kind);
-}
-
-static espl_status
-read_env(const struct espl__node *env, struct espl__diag *diag)
-{
-	if (env->type != ESPL__GROUP)
-		return refuse_variable(env, diag, "trial: '%s' must be a group of strings, not %s",
-		    "env", espl__node_kind(env));
-	for (uint32_t i = 0; i < env->child_count; i++) {
-		const struct espl__node *value = env->children[i];
-
-		if (value->type == ESPL__STRING)
-			continue;
-		refuse_variable(value, diag, "trial.env: '%s' must be a string, not %s",
-		    value->name, espl__node_kind(value));
-		espl__hint(diag, "put the value in quotes");
-		return ESPL_E_CONFIG;
-	}
-	return ESPL_OK;
-}
-
-static espl_status
-read_names(const struct espl__node *names, struct espl__diag *diag)
-{
-	int good = names->type == ESPL__ARRAY || names->type == ESPL__LIST;
-
-	for (uint32_t i = 0; i < names->child_count && good; i++)
-		good = names->children[i]->type == ESPL__STRING &&
-		    names->children[i]->text[0] != '\0' &&
-		    strchr(names->children[i]->text, '=') == NULL;
-	if (good)
-		return ESPL_OK;
-	refuse_variable(names, diag, "trial: '%s' must be an array of environment variable names%s",
-	    "env_from", "");
-	espl__hint(diag, "for example env_from = [ \"HF_TOKEN\" ];");
-	return ESPL_E_CONFIG;
-}
-
-espl_status
-espl__run_read_env(struct espl__trial_config *trial, const struct espl__node *group,
-    struct espl__diag *diag)
-{
-	espl_status status = ESPL_OK;
-
-	trial->env = espl__node_get(group, "env");
-	trial->env_from = espl__node_get(group, "env_from");
-	if (trial->env != NULL)
-		status = read_env(trial->env, diag);
-	if (status == ESPL_OK && trial->env_from != NULL)
-		status = read_names(trial->env_from, diag);
-	return status;
 }

@@ -39,7 +39,8 @@ enum {
 	TRIAL_SAVE_LIMIT,
 	TRIAL_GRACE,
 	TRIAL_FILE_MAX,
-	TRIAL_LOG_LIMIT
+	TRIAL_LOG_LIMIT,
+	TRIAL_TORCHRUN
 };
 enum { WARM_FROM, WARM_BEST, WARM_COUNT };
 enum { CLOUD_PATIENCE, CLOUD_LINGER, CLOUD_AFTER_LINGER, CLOUD_GIVE_UP, CLOUD_COUNT };
@@ -144,9 +145,15 @@ espl__unsaved_trials(const struct espl_spec *spec)
 /* run_files.c: what trial.files may say; what it selects is looked at later. */
 espl_status espl__run_read_files(struct espl__trial_config *, const struct espl__node *trial,
     struct espl__diag *);
-/* trial.env and trial.env_from. */
+/* run_env.c: trial.env and trial.env_from, and trial.torchrun when the widths are known. */
 espl_status espl__run_read_env(struct espl__trial_config *, const struct espl__node *trial,
     struct espl__diag *);
+static inline int
+espl__env_removes(const struct espl__node *value) /* NAME = ( ); */
+{
+	return (value->type == ESPL__LIST || value->type == ESPL__ARRAY) && value->child_count == 0;
+}
+espl_status espl__run_check_torchrun(const struct espl__run_config *, struct espl__diag *);
 /* Curves of the command line take the place of what the file trains; trial: its group, or NULL. */
 void espl__run_drop_training(struct espl__run_config *, const struct espl__node *trial);
 #endif

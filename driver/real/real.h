@@ -147,6 +147,7 @@ struct espl__rkind {
 	uint32_t environment_count, setup_count;
 	uint64_t iterations_max; /* 0: the budget of each start */
 	int started;             /* a trial has been */
+	int torchrun;            /* a single rank of a command has torchrun's variables, too */
 	/* how the program prints, as earlier trials have shown, and trial.metrics with that; NULL:
 	 * nothing is known */
 	struct espl__listen_layout layout;

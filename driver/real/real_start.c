@@ -17,9 +17,8 @@
 #include "model/trials.h"
 #include "plugin/registry.h"
 
-static int
-set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial,
-    struct espl__diag *diag)
+static void
+set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial)
 {
 	const struct espl__node *env = trial->env, *from = trial->env_from;
 	uint32_t given = env != NULL ? env->child_count : 0,
@@ -43,19 +42,11 @@ set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial
 	}
 	for (i = 0; i < given; i++) {
 		const struct espl__node *node = env->children[i];
-		const char *text = node->text;
 
-		if (node->type == ESPL__BOOL)
-			text = node->i ? "true" : "false";
-		if (text == NULL) {
-			(void)espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-			    "trial.env.%s is %s, not a string", node->name, espl__node_kind(node));
-			return -1;
-		}
-		kind->environment[kind->environment_count++] =
-		    espl__format("%s=%s", node->name, text);
+		kind->environment[kind->environment_count++] = espl__env_removes(node)
+		    ? espl__strdup(node->name)
+		    : espl__format("%s=%s", node->name, node->text);
 	}
-	return 0;
 }
 
 static espl_status
@@ -85,7 +76,8 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 	for (i = 0; i < kind->setup_count; i++)
 		kind->setup[i] = trial->setup->children[i]->text;
 	espl__buf_free(&text);
-	return set_environment(kind, trial, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
+	set_environment(kind, trial);
+	return ESPL_OK;
 }
 
 static void
@@ -260,6 +252,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->setup_count = kind->setup_count;
 	start->env = (const char *const *)kind->environment;
 	start->env_count = kind->environment_count;
+	start->torchrun = kind->torchrun;
 	start->budget = gang->budget;
 	start->iterations_max = kind->iterations_max > 0 ? kind->iterations_max : gang->budget;
 	start->seed = espl__trial_seed(config->seed, gang->trial & ESPL__TRIAL_NUMBER);
@@ -399,6 +392,17 @@ note_unsaved(const struct espl__real *real, const struct espl__rkind *kind)
 	    espl__unsaved_trials(info.spec));
 }
 
+/* When its first trial starts: what is offered is known. */
+static void
+begin_kind(const struct espl__real *real, struct espl__rkind *kind)
+{
+	int asked = kind->of->config->trial.torchrun;
+
+	kind->started = 1;
+	kind->torchrun = asked >= 0 ? asked : espl__exec_has_ranks(real->world.exec, kind->of);
+	note_unsaved(real, kind);
+}
+
 espl_status
 espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct espl__diag *diag)
 {
@@ -410,8 +414,7 @@ espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct 
 	if (kind == NULL)
 		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	if (!kind->started)
-		note_unsaved(real, kind);
-	kind->started = 1;
+		begin_kind(real, kind);
 	gang = espl__alloc(sizeof *gang);
 	gang->magic = ESPL__RGANG_MAGIC;
 	gang->kind = kind;

@@ -373,4 +373,6 @@ char *espl__agent_words(const struct espl__agent_rank *, const struct espl__stri
     int listens, struct espl__strings *);
 void espl__env_inherit(struct espl__strings *);         /* the agent's own, cleaned */
 void espl__env_set(struct espl__strings *, char *text); /* takes over "NAME=value" */
+/* "NAME=value" sets, "NAME" removes; one after the other. */
+void espl__env_apply(struct espl__strings *, const char *const *given, uint32_t count);
 #endif

@@ -11,6 +11,7 @@
 #include "base/fill.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "agent/agent.h"
 #include "agent/agent_sup.h"
 
@@ -62,23 +63,32 @@ espl__env_set(struct espl__strings *s, char *text)
 	espl__words_add(s, text);
 }
 
-static const char *const foreign[] = { "SLURM_", "PMI", "OMPI_", "HYDRA_", NULL };
-/* Those of the agent itself, and those that not every rank has. */
-static const char *const dropped[] = { "ESPALIER_AGENT_DEVICES", "ESPALIER_REPORT_FD",
-	"ESPALIER_LISTEN_FD", "ESPALIER_OPTIONS", "ESPALIER_SEAT", NULL };
+void
+espl__env_apply(struct espl__strings *s, const char *const *given, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		size_t at;
+
+		if (strchr(given[i], '=') != NULL) {
+			espl__env_set(s, espl__strdup(given[i]));
+			continue;
+		}
+		at = find_variable(s, given[i], strlen(given[i]));
+		if (at == SIZE_MAX)
+			continue;
+		free(s->list[at]);
+		s->list[at] = s->list[--s->count]; /* their order means nothing */
+		s->list[s->count] = NULL;
+	}
+}
 
 void
 espl__env_inherit(struct espl__strings *s)
 {
 	for (char **e = environ; e != NULL && *e != NULL; e++) {
-		size_t length = strcspn(*e, "=");
-		int drop = (*e)[length] == '\0' || length == 0;
+		const char *equals = strchr(*e, '=');
 
-		for (size_t i = 0; foreign[i] != NULL && !drop; i++)
-			drop = strncmp(*e, foreign[i], strlen(foreign[i])) == 0;
-		for (size_t i = 0; dropped[i] != NULL && !drop; i++)
-			drop = strlen(dropped[i]) == length && strncmp(*e, dropped[i], length) == 0;
-		if (!drop)
+		if (equals != NULL && equals != *e && espl__variable_of(*e) == ESPL__VARIABLE_USER)
 			espl__env_set(s, espl__strdup(*e));
 	}
 }

@@ -1,8 +1,8 @@
 /* agent_env.c - the environment of a rank: docs/trial-protocol.md is its description.
  *
  * It begins with the agent's own, without what would make a framework believe that it was
- * started by Slurm, PMI or Open MPI itself; then the protocol's; then the user's trial.env,
- * which may replace anything but the protocol.
+ * started by Slurm, PMI, Open MPI or torchrun itself; then what we set; then the user's trial.env,
+ * which may replace or remove anything; and last the protocol's, of which trial.env says nothing.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,31 +102,35 @@ set_visible_devices(struct espl__strings *s, const struct espl__agent_rank *rank
 			espl__print(&list, "%s%s", list.size > 0 ? "," : "",
 			    a->gpus[t->ranks[i].gpu].uuid);
 	}
-	SET("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+	if (list.size > 0)
+		SET("CUDA_DEVICE_ORDER=PCI_BUS_ID");
 	SET("CUDA_VISIBLE_DEVICES=%s", espl__buf_text(&list));
 	espl__buf_free(&list);
 }
 
-/* Names of trial.env that the protocol keeps for itself; the worker of a trainable also needs those
- * of torchrun. */
-static int
-is_reserved(const char *text, int trainable)
+/* Unless it is inherited: what the user's shell or the machine says is meant. */
+static void
+set_default(struct espl__strings *s, char *text)
 {
-	static const char *const names[] = { "ESPALIER_TRIAL=", "ESPALIER_PARAMS=",
-		"ESPALIER_ITERATION=", "ESPALIER_BUDGET=", "ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=",
-		"ESPALIER_SCRATCH=", "ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=",
-		"ESPALIER_KEY_FD=", "ESPALIER_GANG=", "ESPALIER_SEAT=", "ESPALIER_SHARING=",
-		"ESPALIER_RUN=", "ESPALIER_OUTPUT=", NULL };
-	static const char *const ranks[] = { "RANK=", "LOCAL_RANK=", "WORLD_SIZE=",
-		"LOCAL_WORLD_SIZE=", "GROUP_RANK=", "MASTER_ADDR=", "MASTER_PORT=", NULL };
+	char *name = espl__format("%.*s", (int)strcspn(text, "="), text);
 
-	for (size_t i = 0; names[i] != NULL; i++)
-		if (strncmp(text, names[i], strlen(names[i])) == 0)
-			return 1;
-	for (size_t i = 0; trainable && ranks[i] != NULL; i++)
-		if (strncmp(text, ranks[i], strlen(ranks[i])) == 0)
-			return 1;
-	return 0;
+	if (espl__env_get(s, name) == NULL)
+		espl__env_set(s, text);
+	else
+		free(text);
+	free(name);
+}
+
+static void
+set_defaults(struct espl__strings *s, const struct espl__start *t, int reports)
+{
+	if (t->threads > 0) {
+		set_default(s, espl__format("OMP_NUM_THREADS=%" PRIu32, t->threads));
+		set_default(s, espl__format("OPENBLAS_NUM_THREADS=%" PRIu32, t->threads));
+	}
+	/* Else the lines of a Python script come when its buffer is full. */
+	if (reports && t->trainable == NULL && t->metrics[0] != '\0')
+		set_default(s, espl__strdup("PYTHONUNBUFFERED=1"));
 }
 
 /* Trainables that were sent with this agent come before those that the node has. */
@@ -150,17 +154,15 @@ espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
 	char *label;
 
 	espl__env_inherit(s);
-	set_own_variables(s, rank, reports, listens);
-	set_torchrun_variables(s, rank);
+	if (t->torchrun || t->world > 1)
+		set_torchrun_variables(s, rank);
 	set_visible_devices(s, rank);
 	espl__gpus_env(rank, s);
-	if (t->threads > 0) {
-		SET("OMP_NUM_THREADS=%" PRIu32, t->threads);
-		SET("OPENBLAS_NUM_THREADS=%" PRIu32, t->threads);
-	}
-	for (uint32_t i = 0; i < t->env_count; i++)
-		if (!is_reserved(t->env[i], t->trainable != NULL))
-			espl__env_set(s, espl__strdup(t->env[i]));
+	set_defaults(s, t, reports);
+	espl__env_apply(s, t->env, t->env_count);
+	set_own_variables(s, rank, reports, listens);
+	if (t->trainable != NULL) /* its worker reads them, whatever the width */
+		set_torchrun_variables(s, rank);
 	label = espl__trial_label(espl__env_get(s, "ESPALIER_EXPERIMENT"), t->trial);
 	SET("ESPALIER_TRIAL_NAME=%s", label);
 	free(label);

@@ -231,8 +231,7 @@ static void
 make_environment(const struct espl__start *t, struct espl__strings *env)
 {
 	espl__env_inherit(env);
-	for (uint32_t i = 0; i < t->env_count; i++)
-		espl__env_set(env, espl__strdup(t->env[i]));
+	espl__env_apply(env, t->env, t->env_count);
 }
 
 static void

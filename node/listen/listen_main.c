@@ -77,7 +77,6 @@ exec_program(const struct listening *l, int out, char *const *argv, const sigset
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)sigprocmask(SIG_SETMASK, mask, NULL);
 	(void)unsetenv("ESPALIER_REPORT_FD");
-	(void)setenv("PYTHONUNBUFFERED", "1", 0); /* or lines come when a buffer is full */
 	if (l->report >= 0)
 		(void)close(l->report);
 	if (dup2(out, l->from) >= 0)

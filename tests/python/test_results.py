@@ -44,6 +44,12 @@ class Config(unittest.TestCase):
                          'a = {\n  b = [ 1, 2 ];\n  c = ( 1, "x" );\n  d = {\n    e = ( { f = 1e-09; } );\n'
                          '    h = {\n    };\n  };\n};\ng = true;\n')
         self.assertEqual(config.value_text({"d": [1, 2.5]}), "{ d = ( 1, 2.5 ); }")
+        self.assertEqual(config.text({"trial": {"env": {"A": "1", "RANK": None}}}),
+                         'trial = {\n  env = {\n    A = "1";\n    RANK = (  );\n  };\n};\n')
+        self.assertEqual(config.sets({"trial.env.RANK": None, "trial.env": {"B": None}}),
+                         ["--set", "trial.env.RANK=(  )", "--set", "trial.env={ B = (  ); }"])
+        with self.assertRaises(TypeError):     # nowhere else
+            config.text({"trial": {"gpus_max": None}})
         self.assertEqual(config.value_text(3.0), "3.0")
         self.assertEqual(config.value_text('a"\\\n'), '"a\\"\\\\\\x0a"')
         for wrong in (float("nan"), "a\0b", {"a b": 1}, {"": 1}):

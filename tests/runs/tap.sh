@@ -165,7 +165,7 @@ write_real() {
 # A pool of three jobs, one more than its nodes: pool.cfg.
 write_pool() {
 	cat >job.sh <<-'END'
-	[ "$RANK" = 0 ] || exit 0
+	[ "${RANK:-0}" = 0 ] || exit 0
 	i=$ESPALIER_ITERATION
 	while :; do
 		sleep 0.2

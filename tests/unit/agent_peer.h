@@ -241,6 +241,7 @@ struct script {
 	int device_gpu;
 	uint32_t gpu; /* of rank 0; the next ranks have the next */
 	enum espl__sharing sharing;
+	int torchrun;
 };
 
 static inline void
@@ -295,6 +296,7 @@ start(struct peer *p, const struct script *s)
 	t.grace_ms = s->grace_ms > 0 ? s->grace_ms : 60000;
 	t.file_max = s->file_max;
 	t.log_limit = s->log_limit;
+	t.torchrun = s->torchrun;
 	espl__start_put(&t, &b);
 	say(p, ESPL__MSG_START, &b);
 	espl__buf_free(&b);

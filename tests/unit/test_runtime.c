@@ -9,7 +9,7 @@
 
 Test(wire, start_survives_and_damage_is_seen)
 {
-	static const char *argv[] = { "prog", "", "x y" }, *env[] = { "A=1", "B=" };
+	static const char *argv[] = { "prog", "", "x y" }, *env[] = { "A=1", "B=", "C" };
 	struct espl__start_rank ranks[2] = { { 3, 0, 7 }, { 5, 1, 2 } };
 	struct espl__start s = { .gang = 1ull << 40,
 		.trial = 9,
@@ -33,7 +33,8 @@ Test(wire, start_survives_and_damage_is_seen)
 		.setup = argv,
 		.setup_count = 2,
 		.env = env,
-		.env_count = 2,
+		.env_count = 3,
+		.torchrun = 1,
 		.iteration = 5,
 		.budget = 6,
 		.iterations_max = 7,
@@ -61,6 +62,8 @@ Test(wire, start_survives_and_damage_is_seen)
 	    t.trainable == NULL);
 	cr_assert_str_eq(t.argv[2], "x y");
 	cr_assert_str_eq(t.env[1], "B=");
+	cr_assert_str_eq(t.env[2], "C");
+	cr_assert(t.torchrun);
 	cr_assert(t.setup_count == 2 && t.setup[2] == NULL);
 	cr_assert_str_eq(t.setup[1], s.setup[1]);
 	free(memory);
@@ -149,6 +152,7 @@ Test(agent, a_trial_reports_saves_and_pauses)
 	struct script s = { .gang = 7,
 		.trial = 3,
 		.env = "OMP_NUM_THREADS=9",
+		.torchrun = 1,
 		.text =
 		    "env > env; echo to the log; cat \"$ESPALIER_PARAMS\" > seen; echo "
 		    "'{\"iteration\": 1, \"metrics\": {\"a\": 1}}' >&3; read r <&3; echo $r >> "
@@ -157,6 +161,7 @@ Test(agent, a_trial_reports_saves_and_pauses)
 		    "'{\"iteration\": 2, \"metrics\": {\"saved\": 1}}' >&3; read r <&3; echo $r >> "
 		    "replies; echo two > $ESPALIER_SAVE/x; echo '{\"saved\": 2}' >&3; exit 0" };
 
+	(void)unsetenv("OPENBLAS_NUM_THREADS");
 	open_agent(&p, "cpu:4", 0);
 	start(&p, &s);
 	expect(&p, ESPL__MSG_STARTED, 7);
@@ -212,6 +217,45 @@ Test(agent, a_trial_reports_saves_and_pauses)
 	cr_assert_str_eq(text, "model\n");
 	free(text);
 	cr_assert(!exists(&p, "trials/3/checkpoint-1") && exists(&p, "trials/3/checkpoint-2"));
+	cr_assert_eq(close_agent(&p), 0);
+}
+
+Test(agent, a_rank_alone_finds_nothing_of_torchrun)
+{
+	static const char *const names[] = { "LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_PORT",
+		"ROLE_NAME", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE", "ESPALIER_SEAT",
+		"ESPALIER_SHARING" };
+	struct peer p;
+	char *text;
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) /* of another program */
+		cr_assert_eq(setenv(names[i], "5", 1), 0);
+	cr_assert_eq(setenv("OMP_NUM_THREADS", "6", 1), 0);
+	cr_assert_eq(setenv("MINE", "7", 1), 0);
+	open_agent(&p, "cpu:4", 0);
+	start(&p, &(struct script){ .gang = 1, .trial = 1, .env = "MINE", .text = "env > env" });
+	expect(&p, ESPL__MSG_STARTED, 1);
+	(void)ended(&p, 1);
+	text = slurp(&p, "env");
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		char *line = espl__format("\n%s=", names[i]);
+
+		cr_assert(!has(text, line), "%s in %s", names[i], text);
+		free(line);
+	}
+	cr_assert(has(text, "OMP_NUM_THREADS=6\n") && !has(text, "MINE="), "%s", text);
+	free(text);
+	start(&p,
+	    &(struct script){ .gang = 2,
+		.trial = 2,
+		.world = 2,
+		.text = "[ $RANK = 1 ] || env > env" });
+	expect(&p, ESPL__MSG_STARTED, 2);
+	(void)ended(&p, 2);
+	text = slurp(&p, "env");
+	cr_assert(has(text, "\nLOCAL_RANK=0\n") && has(text, "\nWORLD_SIZE=2\n"), "%s", text);
+	cr_assert(!has(text, "TORCHELASTIC_ERROR_FILE="));
+	free(text);
 	cr_assert_eq(close_agent(&p), 0);
 }
 

@@ -54,11 +54,21 @@ def text(config: Mapping[str, Any]) -> str:
 
 def _lines(config: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
     """The lines of the file, each with its key: "experiment.name"."""
+    config = {name: _environment(name, value) for name, value in config.items()}
     space = config.get("space")
     if isinstance(space, Mapping):
         config = {**config, "space": {name: _of("space.%s" % name, _parameter, given)
                                       for name, given in space.items()}}
     return _members(config, "", "")
+
+
+def _environment(path: str, value: Any) -> Any:
+    """The value of a path, with the empty list in place of None in trial.env: no such variable."""
+    if path == "trial" and isinstance(value, Mapping) and "env" in value:
+        return {**value, "env": _environment("trial.env", value["env"])}
+    if path == "trial.env" and isinstance(value, Mapping):
+        return {name: () if inner is None else inner for name, inner in value.items()}
+    return () if value is None and str(path).startswith("trial.env.") else value
 
 
 def _members(group: Mapping[str, Any], within: str, indent: str) -> Iterator[Tuple[str, str]]:
@@ -125,7 +135,8 @@ def sets(given: Optional[Mapping[str, Any]]) -> List[str]:
     """The arguments `--set` for {"algorithm.trials": 9}."""
     if given is not None and not isinstance(given, Mapping):
         raise TypeError('set must be a dict like {"algorithm.trials": 9}, not %r' % (given,))
-    return [word for path, value in (given or {}).items() for word in ("--set", "%s=%s" % (path, value_text(value)))]
+    return [word for path, value in (given or {}).items()
+            for word in ("--set", "%s=%s" % (path, value_text(_environment(path, value))))]
 
 
 def value_text(value: Any) -> str:
