@@ -545,7 +545,8 @@ function poolMembers() {
 function drawMember(m, most, y) {
   const ROW = 14, from = time(m.arrived_s);
   return el("g", { class: "gang" },
-    tip(`${m.job ? "plain job" : "experiment"} ${m.id}: ${cut(m.name, 60)}, ${m.status}`,
+    tip(`${m.job ? "plain job" : "experiment"} ${m.id}: ${cut(m.name, 60)}, ${m.status}` +
+      (m.text ? ": " + cut(m.text, 300) : ""),
       `waited ${seconds(m.waited_s)}${m.why ? ": " + cut(m.why, 400) : ""}`,
       `on up to ${short(m.most, 4)} ${unit(m.most)}`),
     rect("rq", from, y + 1, time(m.until_s) - from, ROW - 3),

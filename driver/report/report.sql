@@ -211,14 +211,15 @@ ORDER BY 3 DESC, 1 LIMIT 21;
 
 CREATE TEMP TABLE member AS
 SELECT *, count(*) OVER () AS of FROM (
-  SELECT id << 40 AS who, id, name, 0 AS job, status, arrived_s, ended_s, gpu_s FROM experiments
-  WHERE arrived_s IS NOT NULL
-  UNION ALL SELECT id, id, name, 1, status, arrived_s, ended_s,
+  SELECT id << 40 AS who, id, name, 0 AS job, status, text, arrived_s, ended_s, gpu_s
+  FROM experiments WHERE arrived_s IS NOT NULL
+  UNION ALL SELECT id, id, name, 1, status, NULL, arrived_s, ended_s,
     (SELECT gpu_s FROM trials t WHERE t.id = jobs.id) FROM jobs WHERE arrived_s IS NOT NULL)
 ORDER BY job, id LIMIT 200;
 CREATE INDEX temp.member_who ON member (who);
 -- @members
-SELECT who, id, substr(name, 1, 61) AS name, job, status, arrived_s, ended_s, gpu_s, of,
+SELECT who, id, substr(name, 1, 61) AS name, job, status,
+  substr(text, 1, 400) AS text, arrived_s, ended_s, gpu_s, of,
   why(who, arrived_s, ifnull(ended_s, now)) AS why
 FROM member, fact ORDER BY job, id;
 -- How its number of GPUs changed.

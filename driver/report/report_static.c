@@ -344,7 +344,8 @@ static espl_status
 send_members(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 {
 	sqlite3_stmt *st = espl__reading_query(r,
-	    "SELECT CASE WHEN job THEN 'job' ELSE 'experiment' END, name, status, arrived_s, "
+	    "SELECT CASE WHEN job THEN 'job' ELSE 'experiment' END, name,"
+	    " status || ifnull(': ' || substr(text, 1, 300), ''), arrived_s, "
 	    "ended_s,"
 	    " gpu_s FROM member ORDER BY job, id",
 	    -1, -1, diag);
@@ -361,7 +362,8 @@ send_members(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 		(void)fputs("<tr>", to);
 		for (int i = 0; i < 3; i++) {
 			(void)fputs("<td class=\"w\">", to);
-			espl__report_text(to, (const char *)sqlite3_column_text(st, i), 60);
+			espl__report_text(to, (const char *)sqlite3_column_text(st, i),
+			    i == 2 ? 300 : 60);
 			(void)fputs("</td>", to);
 		}
 		for (int i = 3; i < 6; i++)
