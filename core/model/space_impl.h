@@ -6,11 +6,16 @@
 #include "base/mem.h"
 #include "model/space.h"
 
-enum espl__label_kind { ESPL__LABEL_TEXT = 1, ESPL__LABEL_NUMBER, ESPL__LABEL_BOOL };
+enum espl__label_kind {
+	ESPL__LABEL_TEXT = 1,
+	ESPL__LABEL_NUMBER,
+	ESPL__LABEL_BOOL,
+	ESPL__LABEL_JSON /* a list, an object or null; its text is JSON */
+};
 /* a value of a choice or ordinal, or a constant */
 struct espl__label {
 	const char *text; /* as trials see it */
-	double number;    /* NUMBER, BOOL (0, 1); NaN for TEXT */
+	double number;    /* NUMBER, BOOL (0, 1); else NaN */
 	enum espl__label_kind kind;
 };
 
@@ -57,6 +62,9 @@ void espl__param_prepare(struct espl__param *);
 /* Connects view, pubs and functions once params and items are there. */
 void espl__space_ready(struct espl__space *);
 const struct espl__setting *espl__space_item(const struct espl__space *, const char *name);
+/* Lists and arrays as those of JSON, groups as its objects, and the empty list () as null.  0; -1:
+ * it has a number that is not finite. */
+int espl__node_json(const struct espl__node *, struct espl__buf *to);
 /* A scalar node as a value of the parameter (bounds checked).  `what` for the message. */
 espl_status espl__param_read(const struct espl__param *, const struct espl__node *,
     const char *what, double *value, struct espl__diag *);

@@ -78,7 +78,17 @@ one_of(struct parse *p, const struct espl__node *n, const char *of, const char *
 	return -1;
 }
 
-/* A scalar as trials will see it. */
+static int
+is_finite(const struct espl__node *n)
+{
+	struct espl__buf json = { NULL, 0, 0 };
+	int is = espl__node_json(n, &json) == 0;
+
+	espl__buf_free(&json);
+	return is;
+}
+
+/* A value as trials will see it. */
 static struct espl__label
 label_of(struct espl__space *s, const struct espl__node *n)
 {
@@ -98,7 +108,16 @@ label_of(struct espl__space *s, const struct espl__node *n)
 		l = (struct espl__label){ n->i ? "true" : "false", n->i ? 1.0 : 0.0,
 			ESPL__LABEL_BOOL };
 		break;
-	default: l.text = n->text;
+	case ESPL__STRING: l.text = n->text; break;
+	default: {
+		struct espl__buf json = { NULL, 0, 0 };
+
+		l.kind = ESPL__LABEL_JSON;
+		(void)espl__node_json(n, &json); /* the caller has seen that it can be */
+		l.text = espl__arena_strdup(&s->arena, espl__buf_text(&json));
+		espl__buf_free(&json);
+		return l;
+	}
 	}
 	l.text = espl__arena_strdup(&s->arena, l.text);
 	return l;
@@ -288,10 +307,7 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 		const struct espl__node *c = v->children[i];
 		struct espl__label l;
 
-		if (!is_scalar(c))
-			return FAIL(p, c, "value %u of '%s' is %s", i + 1, n->name,
-			    espl__node_kind(c));
-		if (c->type == ESPL__REAL && !isfinite(c->r))
+		if (!is_finite(c))
 			return FAIL(p, c, "value %u of '%s' is not finite", i + 1, n->name);
 		l = label_of(p->s, c);
 		if (espl__param_label(q, l.text, NAN) != ESPL_ANY) /* 1 and 1.0 are two */
@@ -350,10 +366,6 @@ read_condition(struct parse *p, const struct espl__node *n, const struct espl__n
 	for (uint32_t i = 0; i < value_count; i++) {
 		espl_status st = ESPL_OK;
 
-		if (!is_scalar(values[i]))
-			return FAIL(p, values[i],
-			    "the condition of '%s' on '%s' is %s, not a value", n->name, c->name,
-			    espl__node_kind(values[i]));
 		if (item->param == ESPL_ANY)
 			met |= espl__constant_is(&item->constant, values[i]);
 		else
@@ -466,8 +478,8 @@ read_all(struct parse *p, const struct espl__node *group)
 
 		if (st != ESPL_OK)
 			return st;
-		if (is_scalar(n)) {
-			if (n->type == ESPL__REAL && !isfinite(n->r))
+		if (n->type != ESPL__GROUP) {
+			if (!is_finite(n))
 				return FAIL(p, n, "the constant '%s' is not finite", n->name);
 			item->name = espl__arena_strdup(&s->arena, n->name);
 			item->param = ESPL_ANY;

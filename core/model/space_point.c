@@ -11,12 +11,53 @@
 	espl__fail_at(diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
 
 int
+espl__node_json(const struct espl__node *n, struct espl__buf *to)
+{
+	char room[32];
+
+	switch (n->type) {
+	case ESPL__INT: espl__print(to, "%" PRId64, n->i); return 0;
+	case ESPL__REAL:
+		espl__print(to, "%s", espl__format_value(n->r, room));
+		return -!isfinite(n->r);
+	case ESPL__BOOL: espl__print(to, "%s", n->i ? "true" : "false"); return 0;
+	case ESPL__STRING: espl__print_json(to, n->text); return 0;
+	default: break;
+	}
+	if (n->type == ESPL__LIST && n->child_count == 0) {
+		espl__print(to, "null");
+		return 0;
+	}
+	espl__print(to, "%s", n->type == ESPL__GROUP ? "{" : "[");
+	for (uint32_t i = 0; i < n->child_count; i++) {
+		espl__print(to, "%s", i > 0 ? ", " : "");
+		if (n->type == ESPL__GROUP) {
+			espl__print_json(to, n->children[i]->name);
+			espl__print(to, ": ");
+		}
+		if (espl__node_json(n->children[i], to) !=
+		    0) /* 64 of them in one another at most */
+			return -1;
+	}
+	espl__print(to, "%s", n->type == ESPL__GROUP ? "}" : "]");
+	return 0;
+}
+
+int
 espl__constant_is(const struct espl__label *l, const struct espl__node *n)
 {
 	if (is_number(n))
 		return l->kind == ESPL__LABEL_NUMBER && l->number == n->r;
 	if (n->type == ESPL__BOOL)
 		return l->kind == ESPL__LABEL_BOOL && l->number == (n->i ? 1.0 : 0.0);
+	if (!is_scalar(n)) {
+		struct espl__buf text = { NULL, 0, 0 };
+		int is = l->kind == ESPL__LABEL_JSON && espl__node_json(n, &text) == 0 &&
+		    strcmp(espl__buf_text(&text), l->text) == 0;
+
+		espl__buf_free(&text);
+		return is;
+	}
 	return n->type == ESPL__STRING && strcmp(l->text, n->text) == 0;
 }
 
@@ -29,13 +70,15 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 	double near;
 
 	if (q->labels != NULL) {
+		struct espl__buf json = { NULL, 0, 0 };
 		char room[32];
 		const char *text = n->text;
 		uint32_t k;
 
-		if (!is_scalar(n))
-			return FAIL(n, "%s '%s' is %s, not a value", what, name,
-			    espl__node_kind(n));
+		if (!is_scalar(n)) {
+			(void)espl__node_json(n, &json);
+			text = espl__buf_text(&json);
+		}
 		if (n->type == ESPL__BOOL)
 			text = n->i ? "true" : "false";
 		else if (n->type == ESPL__INT)
@@ -46,12 +89,14 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 			text = room;
 		k = espl__param_label(q, text, is_number(n) ? n->r : NAN);
 		if (k == ESPL_ANY) {
-			FAIL(n, "%s '%s': '%s' is not one of its values", what, name, text);
+			FAIL(n, "%s '%s': '%.200s' is not one of its values", what, name, text);
 			text = espl__nearest(text, q->pub.labels, q->pub.label_count);
 			if (text != NULL)
 				espl__hint(diag, "did you mean '%s'?", text);
-			return ESPL_E_CONFIG;
 		}
+		espl__buf_free(&json);
+		if (k == ESPL_ANY)
+			return ESPL_E_CONFIG;
 		*value = k;
 		return ESPL_OK;
 	}

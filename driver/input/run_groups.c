@@ -253,7 +253,12 @@ static const struct espl__core_member space_members[] = {
 	{ "NAME.scale", "\"linear\", \"log\" or \"reverse-log\"",
 	    "Scale on which values are sampled; default linear." },
 	{ "NAME.quantum", "number", "Step between values, starting at low." },
-	{ "NAME.values", "array", "Labels of a choice or ordinal." },
+	{ "NAME.values", "array or list",
+	    "Values of a choice or ordinal: texts, numbers, booleans; in a list also arrays, lists "
+	    "and "
+	    "groups, which programs get as JSON: ( [ 64, 64 ], { width = 9; }, () ). The empty "
+	    "list () "
+	    "is null." },
 	{ "NAME.default", "value",
 	    "Value used if a configuration in experiment.first or of a warm start lacks the "
 	    "parameter." },

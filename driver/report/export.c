@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/json.h"
+#include "base/json_value.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "report/importance.h"
@@ -74,17 +75,17 @@ csv_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 static void
 csv_value(struct espl__buf *b, const json_t *value, int exact)
 {
-	const char *text = json_string_value(value);
-	char number[32];
+	struct espl__buf text = { NULL, 0, 0 };
 
-	if (text != NULL)
-		espl__print_csv(b, text, !exact && is_formula(text) ? "'" : "");
-	else if (json_is_boolean(value))
-		espl__print(b, json_is_true(value) ? "true" : "false");
-	else if (json_is_integer(value))
-		espl__print(b, "%lld", (long long)json_integer_value(value));
-	else if (json_is_number(value))
-		espl__print(b, "%s", espl__format_value(json_number_value(value), number));
+	if (value == NULL)
+		return;
+	espl__json_value_text(value, &text);
+	if (json_is_number(value) || json_is_boolean(value))
+		espl__print(b, "%s", espl__buf_text(&text));
+	else
+		espl__print_csv(b, espl__buf_text(&text),
+		    !exact && is_formula(espl__buf_text(&text)) ? "'" : "");
+	espl__buf_free(&text);
 }
 
 /* Sends a line on its way; the caller looks at ferror once at the end. */

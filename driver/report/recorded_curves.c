@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_value.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -85,16 +86,11 @@ find_metric(struct writer *w, const char *metric)
 static void
 put_value(struct espl__buf *b, const json_t *value)
 {
-	char room[32];
+	struct espl__buf text = { NULL, 0, 0 };
 
-	if (json_is_string(value))
-		espl__earlier_field(b, json_string_value(value));
-	else if (json_is_integer(value))
-		espl__print(b, "%lld", (long long)json_integer_value(value));
-	else if (json_is_real(value))
-		espl__print(b, "%s", espl__format_value(json_real_value(value), room));
-	else if (json_is_boolean(value))
-		espl__print(b, "%s", json_is_true(value) ? "true" : "false");
+	espl__json_value_text(value, &text);
+	espl__earlier_field(b, espl__buf_text(&text));
+	espl__buf_free(&text);
 }
 
 /* What is done with the parameters of each trial. */

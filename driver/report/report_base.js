@@ -126,7 +126,8 @@ function parameters(text, shares) {
   if (list.length > MOST)
     list.sort(([a], [b]) => (share.get(b) || 0) - (share.get(a) || 0));
   return list.slice(0, MOST).map(([name, v]) => `${cutName(name, 40)}=${
-    typeof v === "number" ? metric(v) : cut(String(v), 60)}`).join(", ") +
+    typeof v === "number" ? metric(v)
+      : cut(typeof v === "object" ? JSON.stringify(v) : String(v), 60)}`).join(", ") +
     (list.length > MOST ? `, and ${list.length - MOST} more` : "");
 }
 

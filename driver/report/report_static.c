@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/ids.h"
+#include "base/json_value.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -246,19 +247,15 @@ send_bars(struct espl__reading *r, double end, FILE *to, struct espl__diag *diag
 static void
 send_cell(const json_t *value, FILE *to)
 {
-	const char *text = json_string_value(value);
-	char number[32];
+	struct espl__buf text = { NULL, 0, 0 };
+	int words = value != NULL && !json_is_number(value) && !json_is_boolean(value);
 
-	(void)fputs(text != NULL ? "<td class=\"w\">" : "<td>", to);
-	if (text != NULL)
-		espl__report_text(to, text, 60);
-	else if (json_is_boolean(value))
-		(void)fputs(json_is_true(value) ? "true" : "false", to);
-	else if (json_is_integer(value))
-		(void)fprintf(to, "%lld", (long long)json_integer_value(value));
-	else if (json_is_real(value))
-		(void)fputs(espl__format_value(json_real_value(value), number), to);
+	(void)fputs(words ? "<td class=\"w\">" : "<td>", to);
+	if (value != NULL)
+		espl__json_value_text(value, &text);
+	espl__report_text(to, espl__buf_text(&text), 60);
 	(void)fputs("</td>", to);
+	espl__buf_free(&text);
 }
 
 static void

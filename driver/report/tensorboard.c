@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/ids.h"
+#include "base/json_value.h"
 
 /* ---- protocol buffers ----------------------------------------------------------------------- */
 
@@ -136,6 +137,17 @@ put_hparams(struct espl__buf *file, double time, const char *tag, uint32_t field
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
+/* A list, an object or null. */
+static void
+put_other(struct espl__buf *value, const json_t *json)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	espl__json_value_text(json, &text);
+	put_text(value, 3, espl__buf_text(&text));
+	espl__buf_free(&text);
+}
+
 /* SessionStartInfo.hparams: a map from names to google.protobuf.Value. */
 static void
 put_parameter(struct espl__buf *info, const char *name, const json_t *json)
@@ -146,8 +158,10 @@ put_parameter(struct espl__buf *info, const char *name, const json_t *json)
 		put_text(&value, 3, json_string_value(json));
 	else if (json_is_boolean(json))
 		put_varint(&value, 4, json_is_true(json));
-	else
+	else if (json_is_number(json))
 		put_double(&value, 2, json_number_value(json));
+	else
+		put_other(&value, json);
 	put_text(&entry, 1, name);
 	put_message(&entry, 2, &value);
 	put_message(info, 1, &entry);

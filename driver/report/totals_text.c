@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_value.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -33,22 +34,18 @@ espl__print_params(struct espl__buf *b, const char *json, const char *gap)
 {
 	json_t *root = json == NULL ? NULL : json_loads(json, 0, NULL), *value;
 	const char *name, *before = "";
-	char number[32];
+	struct espl__buf text = { NULL, 0, 0 };
 
 	json_object_foreach (root, name, value) {
 		espl__print(b, "%s", before);
 		espl__print_clean(b, name);
 		espl__print(b, "=");
-		if (json_is_string(value))
-			espl__print_clean(b, json_string_value(value));
-		else if (json_is_integer(value))
-			espl__print(b, "%lld", (long long)json_integer_value(value));
-		else if (json_is_boolean(value))
-			espl__print(b, json_is_true(value) ? "true" : "false");
-		else
-			espl__print(b, "%s", espl__format_value(json_number_value(value), number));
+		espl__buf_clear(&text);
+		espl__json_value_text(value, &text);
+		espl__print_clean(b, espl__buf_text(&text));
 		before = gap;
 	}
+	espl__buf_free(&text);
 	json_decref(root);
 }
 

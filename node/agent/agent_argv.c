@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/fill.h"
+#include "base/json_value.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/variables.h"
@@ -136,7 +137,7 @@ espl__find_program(const char *name, const char *dir, const char *path)
 struct values {
 	const json_t *params;
 	const struct espl__strings *env;
-	char number[64];
+	struct espl__buf text;
 };
 
 static const char *
@@ -145,17 +146,11 @@ find_value(void *ctx, const char *name)
 	struct values *v = ctx;
 	const json_t *value = json_object_get(v->params, name);
 
-	if (json_is_integer(value))
-		(void)snprintf(v->number, sizeof v->number, "%" JSON_INTEGER_FORMAT,
-		    json_integer_value(value));
-	else if (json_is_real(value))
-		(void)espl__format_value(json_real_value(value), v->number);
-	else if (json_is_boolean(value))
-		return json_is_true(value) ? "true" : "false";
-	else if (value != NULL)
-		return json_string_value(value);
-	if (value != NULL)
-		return v->number;
+	if (value != NULL) {
+		espl__buf_clear(&v->text);
+		espl__json_value_text(value, &v->text);
+		return espl__buf_text(&v->text);
+	}
 	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
 		if (strcmp(own->name, name) == 0)
 			return espl__env_get(v->env, own->variable);
@@ -182,13 +177,14 @@ espl__agent_words(const struct espl__agent_rank *r, const struct espl__strings *
     struct espl__strings *to)
 {
 	const struct espl__start *t = &r->gang->start;
-	struct values values = { json_loads(t->params, 0, NULL), env, "" };
+	struct values values = { json_loads(t->params, 0, NULL), env, { NULL, 0, 0 } };
 	struct espl__strings words = { NULL, 0, 0 };
 	char *path;
 
 	ESPL__CHECK(r->gang, AGENT_GANG);
 	add_words(t, &values, &words);
 	json_decref((json_t *)(uintptr_t)values.params);
+	espl__buf_free(&values.text);
 	path = words.count > 0
 	    ? espl__find_program(words.list[0], t->directory, espl__env_get(env, "PATH"))
 	    : NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_value.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "worker/worker.h"
@@ -90,34 +91,25 @@ get_numbers(struct espl__worker_env *e, struct espl__diag *diag)
 
 /* ---- parameters -------------------------------------------------------------------------- */
 
-static espl_status
-set_one(struct espl__worker_env *e, const char *name, const json_t *value, struct espl__diag *diag)
+static void
+set_one(struct espl__worker_env *e, const char *name, const json_t *value)
 {
 	struct espl_setting *s = &e->settings[e->setting_count];
-	char text[32];
+	struct espl__buf text = { NULL, 0, 0 };
 	char **texts = &e->texts[(size_t)e->setting_count * 2];
 
 	s->value = NAN;
-	if (json_is_string(value)) {
-		texts[1] = espl__strdup(json_string_value(value));
-	} else if (json_is_integer(value)) {
-		s->value = (double)json_integer_value(value);
-		texts[1] = espl__format("%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	} else if (json_is_real(value)) {
-		s->value = json_real_value(value);
-		texts[1] = espl__strdup(espl__format_value(s->value, text));
-	} else if (json_is_boolean(value)) {
+	if (json_is_number(value))
+		s->value = json_number_value(value);
+	else if (json_is_boolean(value))
 		s->value = json_is_true(value) ? 1.0 : 0.0;
-		texts[1] = espl__strdup(json_is_true(value) ? "true" : "false");
-	} else {
-		return espl__fail(diag, ESPL_E_CONFIG, "%s: '%s' is neither a number nor a word",
-		    e->params, name);
-	}
+	espl__json_value_text(value, &text);
+	texts[1] = espl__strdup(espl__buf_text(&text));
+	espl__buf_free(&text);
 	texts[0] = espl__strdup(name);
 	s->name = texts[0];
 	s->text = texts[1];
 	e->setting_count++;
-	return ESPL_OK;
 }
 
 static espl_status
@@ -126,7 +118,6 @@ read_params(struct espl__worker_env *e, struct espl__diag *diag)
 	json_error_t error;
 	json_t *root = json_load_file(e->params, JSON_REJECT_DUPLICATES, &error), *value;
 	const char *name;
-	espl_status status = ESPL_OK;
 
 	if (!json_is_object(root)) {
 		json_decref(root);
@@ -136,10 +127,9 @@ read_params(struct espl__worker_env *e, struct espl__diag *diag)
 	e->settings = espl__alloc((json_object_size(root) + 1) * sizeof *e->settings);
 	e->texts = espl__alloc((json_object_size(root) + 1) * 2 * sizeof *e->texts);
 	json_object_foreach (root, name, value)
-		if (status == ESPL_OK)
-			status = set_one(e, name, value, diag);
+		set_one(e, name, value);
 	json_decref(root);
-	return status;
+	return ESPL_OK;
 }
 
 /* The descriptor can be read only once. A worker started by hand has none. */

@@ -250,8 +250,8 @@ class Studies(unittest.TestCase):
         with self.assertRaisesRegex(espalier.Error, "absent"):
             espalier.open({**SEARCH, "experiment": {**SEARCH["experiment"], "warm_start": warm}}, "t")
         for wrong, words in (((1,), "space.x: .* is neither"), (["\udcff", "a"], "space.x.values: .* not valid Unicode"), (("a", "b"), "a choice is a list"), ((1, 8, "log", 2), "neither"),
-                             (None, "None cannot be written"), ([None], "space.x.values: None cannot be written")):
-            with self.assertRaisesRegex((TypeError, ValueError), words):
+                             (None, "None cannot be written"), ([None, None], "space.x.*: error: duplicate value 'null'")):
+            with self.assertRaisesRegex((TypeError, ValueError, espalier.Error), words):
                 espalier.open({**SEARCH, "space": {"x": wrong}}, "t")
 
     def test_failures(self):
@@ -624,6 +624,29 @@ class Studies(unittest.TestCase):
             self.assertIsNone(study.ask())
             self.assertEqual(study.status()["reason"], "the target 0.5 was reached by trial 0 at iteration 1")
             self.assertEqual((study.best()["trial"], study.best()["metric"]), (0, 0.5))
+
+    def test_values_of_any_kind(self):
+        space = {"hidden": [(64, 64), [128], "x"], "most": [None, "sqrt", 0.5], "d": [{"a": [1, None]}, {"a": 2}]}
+        wanted, seen = {"hidden": (64, 64), "most": None, "d": {"a": [1, None]}}, []
+
+        def distance(params):
+            seen.append(params)
+            return sum(repr(params[name]) != repr(value) for name, value in wanted.items())
+
+        first = {"hidden": (64, 64), "most": None, "d": {"a": 2}}
+        best = espalier.minimize(distance, space, algorithm="grid", dir="kinds")
+        self.assertEqual((best.value, best.params, len(seen)), (0, wanted, 18))
+        self.assertEqual(espalier.load("kinds").best()["params"], {"hidden": [64, 64], "most": None, "d": {"a": [1, None]}})
+        espalier.minimize(distance, space, trials=3, first=[first])
+        self.assertEqual(repr(seen[18]), repr(first))
+
+    def test_trials_of_any_algorithm(self):
+        for algorithm, trials, calls in (("grid", None, 9), ("grid", 4, 4), ({"use": "tpe"}, 7, 7), ({"use": "grid"}, None, 9),
+                                         ({"use": "random", "trials": 5}, 7, 5)):
+            seen = []
+            espalier.minimize(lambda params: seen.append(params) or 1.0, {"a": [1, 2, 3], "b": ["x", "y", "z"]},
+                              algorithm=algorithm, trials=trials)
+            self.assertEqual(len(seen), calls, algorithm)
 
     def test_functions(self):
         self.assertIs(type(espalier.minimize(lambda params: 1, {"x": (0, 9)}, trials=2).value), float)

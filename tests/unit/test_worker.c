@@ -196,7 +196,7 @@ Test(worker, a_failure_is_explained_in_the_log)
 		{ { .trainable = "quadratic", .options = "nois = 1.0;" }, "trial.options:1" },
 		{ { .trainable = "quadratic", .options = "", .params = "{\"rate\": 1}" }, "lr" },
 		{ { .trainable = "quadratic", .options = "", .params = "{\"lr\": [1]}" },
-		    "neither a number" },
+		    "not a number" },
 	};
 	struct peer p;
 

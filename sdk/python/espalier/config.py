@@ -55,7 +55,11 @@ def text(config: Mapping[str, Any]) -> str:
 def _lines(config: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
     """The lines of the file, each with its key: "experiment.name"."""
     config = {name: _environment(name, value) for name, value in config.items()}
-    space = config.get("space")
+    space, experiment = config.get("space"), config.get("experiment")
+    if isinstance(experiment, Mapping) and isinstance(experiment.get("first"), (list, tuple)):
+        config = {**config, "experiment": {**experiment, "first": tuple(
+            {name: without_none(value) for name, value in point.items()} if isinstance(point, Mapping) else point
+            for point in experiment["first"])}}
     if isinstance(space, Mapping):
         config = {**config, "space": {name: _of("space.%s" % name, _parameter, given)
                                       for name, given in space.items()}}
@@ -95,7 +99,9 @@ def _parameter(given: Any) -> Any:
     """(low, high), (low, high, "log") and a list of values, as the group of a parameter."""
     given = _own(given)
     if isinstance(given, list):
-        return {"type": "choice", "values": given}
+        return {"type": "choice", "values": [without_none(value) for value in given]}
+    if isinstance(given, Mapping) and isinstance(given.get("values"), list):
+        return {**given, "values": [without_none(value) for value in given["values"]]}
     if not isinstance(given, tuple):
         return given
     if not 2 <= len(given) <= 3 or isinstance(given[0], str) or isinstance(given[1], str):
@@ -107,6 +113,40 @@ def _parameter(given: Any) -> Any:
     if scale:
         group["scale"] = scale[0]
     return group
+
+
+def without_none(value: Any) -> Any:
+    """None as a configuration file writes it: the empty list ()."""
+    if value is None:
+        return ()
+    if isinstance(value, (list, tuple)):
+        return [without_none(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {name: without_none(inner) for name, inner in value.items()}
+    return value
+
+
+def originals(space: Any) -> Dict[str, List[Tuple[Any, Any]]]:
+    """The values of choices that JSON writes in another way, as tuples: of each the JSON value and
+    the value itself."""
+    found: Dict[str, List[Tuple[Any, Any]]] = {}
+    for name, given in space.items() if isinstance(space, Mapping) else ():
+        values = given.get("values") if isinstance(given, Mapping) else given
+        for value in values if isinstance(values, list) else ():
+            plain = _plain(value)
+            if isinstance(value, (list, tuple, dict)) and repr(plain) != repr(value):
+                found.setdefault(name, []).append((plain, value))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """What comes back of a value that was written as JSON."""
+    value = _own(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    return value
 
 
 def _own(value: Any) -> Any:

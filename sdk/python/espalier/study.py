@@ -80,7 +80,9 @@ class Best(NamedTuple):
 class Study:
     """An open search.  Several threads may use it, and several processes may open it."""
 
-    def __init__(self, arguments: Sequence[str], environment: Optional[Mapping[str, str]] = None):
+    def __init__(self, arguments: Sequence[str], environment: Optional[Mapping[str, str]] = None,
+                 space: Any = None):
+        self._originals = _config.originals(space)
         self._environment = dict(environment or program.environment())
         self._lock = threading.RLock()
         self._closed = False
@@ -213,19 +215,30 @@ class Study:
             trial.state = "running" if not verdict.end else verdict.state if verdict.state != "running" else "paused"
         return verdict
 
+    def _restore(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """With the values of choices as they were given: JSON has no tuples."""
+        for name, pairs in self._originals.items():
+            for plain, value in pairs:
+                if name in params and params[name] == plain:
+                    params = {**params, name: value}
+                    break
+        return params
+
     # ---- what is known
 
     def best(self) -> Optional[Dict[str, Any]]:
         """The best trial so far: trial, metric, iteration, params; None if there is no result."""
         best = cast(Optional[Dict[str, Any]], self._request({"op": "best"})["best"])
-        return best if best is None else {**best, "metric": _real(best["metric"])}
+        return best if best is None else {**best, "metric": _real(best["metric"]),
+                                          "params": self._restore(best["params"])}
 
     def trials(self) -> List[Dict[str, Any]]:
         """All trials: trial, state, iteration, metric (None if there is none, or it is NaN), params."""
         found: List[Dict[str, Any]] = []
         while True:
             page = self._request({"op": "trials", "from": len(found), "n": 1000})["trials"]
-            found += [{**trial, "metric": _real(trial["metric"])} for trial in page]
+            found += [{**trial, "metric": _real(trial["metric"]), "params": self._restore(trial["params"])}
+                      for trial in page]
             if len(page) < 1000:
                 return found
 
@@ -319,7 +332,8 @@ class Study:
                 return replies
             reply = json.loads(line)
             if request["op"] == "ask" and "trials" in reply:
-                reply["trials"] = [Trial(given) for given in reply["trials"]]
+                reply["trials"] = [Trial({**given, "params": self._restore(given["params"])})
+                                   for given in reply["trials"]]
                 self._open.update((trial.id, trial) for trial in reply["trials"])
             elif reply.get("verdict", "continue") != "continue":
                 self._open.pop(request["trial"], None)
@@ -516,7 +530,7 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
                      _config.path_text("config", config, "a file, a dict or the directory of a study")]
         if dir is not None:
             arguments += ["--dir", _config.path_text("dir", dir)]
-        return Study(arguments + _config.sets(set))
+        return Study(arguments + _config.sets(set), space=config.get("space") if isinstance(config, Mapping) else None)
     except Error as error:
         if written is None:
             raise
@@ -526,7 +540,7 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
             written.remove()
 
 
-def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: int,
+def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: Optional[int],
               algorithm: Union[str, Mapping[str, Any]], seed: int, first: Sequence[Mapping[str, Any]],
               dir: Optional[Path], catch: Tuple[Type[BaseException], ...], target: Optional[float],
               patience: Optional[int]) -> Best:
@@ -539,12 +553,17 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
     if patience is not None:
         experiment["patience"] = patience
     if isinstance(algorithm, str):
-        algorithm = {"use": algorithm, "trials": trials, "iterations_max": 1}
+        algorithm = {"use": algorithm, "iterations_max": 1}
+    grid = algorithm.get("use") == "grid"      # it has an end of its own
+    if not grid and "trials" not in algorithm:
+        algorithm = {**algorithm, "trials": 100 if trials is None else trials}
     config = {"experiment": experiment, "space": space, "algorithm": algorithm}
     kept = dir if dir is not None else os.path.join(tempfile.mkdtemp(prefix="espalier-"), "study")
     try:
         with open(config, kept) as study:
-            for trial in study:
+            for called, trial in enumerate(study):
+                if grid and trials is not None and called >= trials:
+                    break
                 try:
                     value = f(trial.params)
                 except catch as failure:
@@ -560,7 +579,7 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
     return Best(best["params"], best["metric"], best["trial"])
 
 
-def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: int = 100,
+def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: Optional[int] = None,
              algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
@@ -568,14 +587,15 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
     """Finds the parameters for which f(params) is lowest.
 
     space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as
-    in a configuration file.  With dir, the study is kept in that directory, and continued if it
+    in a configuration file.  The values of a choice may also be None, lists, tuples and dicts.
+    trials: calls of f, by default 100 (grid: all of its points).  With dir, the study is kept in that directory, and continued if it
     exists.  A trial fails if f raises one of `catch`; any other exception ends the search.  The
     search ends before all `trials` when f has returned a value at least as good as `target`, or
     after `patience` calls in a row that were no better than the best before."""
     return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience)
 
 
-def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: int = 100,
+def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: Optional[int] = None,
              algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
