@@ -118,6 +118,19 @@ class Search(unittest.TestCase):
         with self.assertRaisesRegex(ImportError, r"espalier\[pandas\]"):
             self.run_.trials()
 
+    def test_environment(self):
+        code = ("import os, sys; print('loss %d' % len([name for name in ('RANK', 'MINE') if name in os.environ])); "
+                "assert os.environ['THEIRS'] == 'a b'")
+        search = {**SEARCH, "trial": {"command": [sys.executable, "-c", code], "metrics": {"pattern": "loss {loss}"},
+                                      "gpus_max": 1, "torchrun": True, "env": {"MINE": None, "THEIRS": "a b"}},
+                  "algorithm": {"use": "random", "trials": 1, "iterations_max": 1}}
+        with mock.patch.dict(os.environ, MINE="1"):
+            self.assertEqual(espalier.run(search, "env-1", progress=False).best()["metric"], 1)
+            self.assertEqual(espalier.run(search, "env-2", progress=False, set={"trial.env.RANK": None}).best()["metric"], 0)
+        search["trial"]["env"] = {"ESPALIER_RUN": None}
+        with self.assertRaisesRegex(espalier.Error, "trial.env.ESPALIER_RUN: error: .*trial protocol"):
+            espalier.run(search, "env-3", progress=False)
+
     def test_wrong(self):
         with self.assertRaisesRegex(espalier.Error, "did you mean 'random'") as caught:
             espalier.run(SEARCH, "wrong", set={"algorithm.use": "randon"}, progress=False)
