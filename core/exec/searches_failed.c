@@ -23,8 +23,10 @@ espl__search_count_failed(struct espl__search *s)
 		return;
 	if (failed > c->failures_most)
 		espl__search_wind_up(s, ESPL__RUN_FAILED,
-		    "%llu trials failed, and experiment.failures_max is %llu; the last failure: %s",
-		    (unsigned long long)failed, (unsigned long long)c->failures_most,
+		    "%llu trial%s failed, and experiment.failures_max is %llu; the last failure: "
+		    "%s",
+		    (unsigned long long)failed, failed == 1 ? "" : "s",
+		    (unsigned long long)c->failures_most,
 		    x->searches.last_failure != NULL ? x->searches.last_failure : "");
 	else if (ended >= SHARE_LEAST && (double)failed > c->failures_share * (double)ended)
 		espl__search_wind_up(s, ESPL__RUN_FAILED,

@@ -234,7 +234,8 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 	} else if (gang->directive != ESPL__STOP && gang->last < gang->budget) {
 		if (gang->last == gang->begun)
 			(void)snprintf(text, sizeof text,
-			    "ended without reporting an iteration (%s)",
+			    "ended without reporting %s iteration (%s)",
+			    gang->begun > 0 ? "a further" : "an",
 			    missed != NULL ? missed : "does it call run.report()?");
 		else
 			(void)snprintf(text, sizeof text,
