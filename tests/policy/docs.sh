@@ -13,12 +13,15 @@ written=$(echo "$pages" | grep -v '^docs/config.md$')
 # What a heading is called in a link.
 anchors() { awk '/^```/ { code = !code } /^#/ && !code' "$1" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'; }
 
-echo 1..10
+echo 1..11
 if [ "$(echo "$pages" | wc -l)" -gt 30 ]; then
 	report 'the pages are here' ''
 else
 	report 'the pages are here' "only: $pages"
 fi
+report 'every page is distributed, and every test is run' "$(
+	for f in docs/*.md; do grep -qF "$f" docs/docs.am || echo "$f: not in docs/docs.am"; done
+	for f in tests/runs/*.test; do grep -qF "$f" tests/runs/runs.am || echo "$f: not in tests/runs/runs.am"; done)"
 report 'README has less than 150 lines' "$(awk 'END { if (NR >= 150) print "README.md: " NR " lines" }' README.md)"
 report 'every page says for whom it is' "$(
 	for f in $written; do
