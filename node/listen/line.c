@@ -18,7 +18,11 @@
 #define MATCHES_MAX 64     /* in one line */
 #define PATTERN_MAX 10000u /* bytes */
 #define GROUP_NAME_MAX 32u /* bytes of PCRE2 */
+#define MATCHED_MAX 65536u /* bytes of a line that a pattern sees */
 #define DEPTH_MAX 16       /* of objects in a line of JSON */
+#define OBJECTS_MAX 16     /* tried in a line that is more than one */
+#define WHOLE_NAME_MAX 4096u
+#define CALL_MAX 400u /* bytes of "tensor(...)" */
 #define ESCAPE '\x1b'
 #define NUMBER \
 	"(?<%s>[-+]?(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:[eE][-+]?[0-9]+)?%s" \
@@ -348,6 +352,10 @@ take_members(struct espl__line *l, const json_t *object, const char *above, int 
 		const char *text = json_string_value(value);
 		char number[40];
 
+		if (strlen(whole) > WHOLE_NAME_MAX) { /* no metric has such a name */
+			free(whole);
+			continue;
+		}
 		if (json_is_object(value) && depth < DEPTH_MAX)
 			take_members(l, value, whole, depth + 1);
 		if (json_is_number(value))
@@ -361,6 +369,43 @@ take_members(struct espl__line *l, const json_t *object, const char *above, int 
 	}
 }
 
+/* np.float64(0.5), tensor(0.5, device='cuda:0'), Array(0.5, dtype=float32): a number as NumPy,
+ * PyTorch and JAX print it becomes what is in its brackets. The length of all, 0: it is no such. */
+static size_t
+put_call(const char *p, size_t length, size_t size, struct espl__buf *to)
+{
+	static const char *const words[][2] = { { "nan", "NaN" }, { "inf", "Infinity" },
+		{ "-inf", "-Infinity" } };
+	int numpy = length > 3 && strncmp(p, "np.", 3) == 0;
+	const char *in = p + length + 1, *close, *comma;
+	size_t n;
+
+	if (!numpy && !(length == 6 && memcmp(p, "tensor", 6) == 0) &&
+	    !(length == 5 && memcmp(p, "Array", 5) == 0))
+		return 0;
+	close = memchr(in, ')', size - length - 1 < CALL_MAX ? size - length - 1 : CALL_MAX);
+	if (close == NULL)
+		return 0;
+	n = (size_t)(close - in);
+	if (!numpy && n > 0 && in[0] == '[') { /* several numbers are no metric */
+		espl__print(to, "null");
+		return (size_t)(close - p) + 1;
+	}
+	comma = numpy ? NULL : memchr(in, ',', n);
+	if (comma != NULL)
+		n = (size_t)(comma - in);
+	for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
+		if (n == strlen(words[k][0]) && memcmp(in, words[k][0], n) == 0) {
+			espl__print(to, "%s", words[k][1]);
+			return (size_t)(close - p) + 1;
+		}
+	/* PyTorch prints "2." for 2.0 */
+	espl__put(to, in, n);
+	if (n > 0 && in[n - 1] == '.')
+		espl__put_u8(to, '0');
+	return (size_t)(close - p) + 1;
+}
+
 /* A word of Python in that of JSON; its length, 0: there is none. */
 static size_t
 put_python_word(const char *p, size_t size, struct espl__buf *to)
@@ -369,16 +414,14 @@ put_python_word(const char *p, size_t size, struct espl__buf *to)
 		{ "False", "false" }, { "nan", "NaN" }, { "inf", "Infinity" } };
 	size_t length = 0;
 
-	while (length < size && (strchr("._", p[length]) != NULL || isalnum((uint8_t)p[length])))
+	while (
+	    length < size && (p[length] == '.' || p[length] == '_' || isalnum((uint8_t)p[length])))
 		length++;
-	/* np.float64(0.5), as NumPy prints a number: its brackets go */
-	if (length < size && length > 3 && p[length] == '(' && strncmp(p, "np.", 3) == 0) {
-		const char *close = memchr(p, ')', size);
+	if (length < size && p[length] == '(') {
+		size_t call = put_call(p, length, size, to);
 
-		if (close == NULL)
-			return 0;
-		espl__put(to, p + length + 1, (size_t)(close - p) - length - 1);
-		return (size_t)(close - p) + 1;
+		if (call > 0)
+			return call;
 	}
 	for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
 		if (length == strlen(words[k][0]) && memcmp(p, words[k][0], length) == 0) {
@@ -435,11 +478,51 @@ parse_object(const char *text, size_t size)
 	return root;
 }
 
+/* What follows the brackets that open at p; the next byte if they do not close. */
+static const char *
+skip_brackets(const char *p, const char *end)
+{
+	const char *from = p;
+	int depth = 0;
+
+	for (; p < end; p++) {
+		depth += *p == '{' ? 1 : *p == '}' ? -1 : 0;
+		if (depth == 0)
+			return p + 1;
+	}
+	return from + 1;
+}
+
+/* The line has more than one object, or brackets that are none: "{rank0} {...} {done}". */
+static void
+take_objects(struct espl__line *l, const char *text, size_t size)
+{
+	struct espl__buf quoted = { NULL, 0, 0 };
+	const char *p = espl__json_quote(text, &size, &quoted), *end = p + size;
+
+	for (int i = 0; i < OBJECTS_MAX && p != NULL && p < end; i++) {
+		json_error_t parsed;
+		json_t *root = json_loadb(p, (size_t)(end - p), JSON_DISABLE_EOF_CHECK, &parsed);
+
+		if (root != NULL && json_is_object(root)) {
+			take_members(l, root, "", 0);
+			p += parsed.position;
+		} else {
+			p = skip_brackets(p, end);
+		}
+		json_decref(root);
+		if (p < end)
+			p = memchr(p, '{', (size_t)(end - p));
+	}
+	espl__buf_free(&quoted);
+}
+
 /* The object may follow a prefix, such as a time, and be followed by words. */
 static void
 take_object(struct espl__line *l, const char *line, size_t size)
 {
 	const char *from = memchr(line, '{', size), *to = memrchr(line, '}', size);
+	struct espl__buf text = { NULL, 0, 0 };
 	json_t *root = NULL;
 
 	if (from == NULL || to == NULL || to < from)
@@ -447,15 +530,17 @@ take_object(struct espl__line *l, const char *line, size_t size)
 	size = (size_t)(to - from) + 1;
 	root = parse_object(from, size);
 	if (root == NULL && memchr(from, '\'', size) != NULL) {
-		struct espl__buf text = { NULL, 0, 0 };
-
 		requote(from, size, &text);
-		root = parse_object((const char *)text.data, text.size);
-		espl__buf_free(&text);
+		from = (const char *)text.data;
+		size = text.size;
+		root = parse_object(from, size);
 	}
 	if (root != NULL)
 		take_members(l, root, "", 0);
+	else
+		take_objects(l, from, size);
 	json_decref(root);
+	espl__buf_free(&text);
 }
 
 /* The end of the escape sequence at p: a control sequence, as for colors, a string for the
@@ -506,7 +591,7 @@ espl__line_read(struct espl__line *l, const char *line, size_t size)
 	forget_said(&l->said);
 	line = drop_escapes(l, line, &size);
 	if (l->code != NULL)
-		match_line(l, line, size);
+		match_line(l, line, size < MATCHED_MAX ? size : MATCHED_MAX);
 	else
 		take_object(l, line, size);
 	return &l->said;

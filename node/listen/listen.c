@@ -37,6 +37,8 @@ struct espl__listen {
 	int counting;           /* no line does: each with the metric is one iteration */
 	int from_zero;          /* the first label was 0, and nothing is known against it */
 	double at;              /* amount named last */
+	uint64_t named;         /* iteration that a line with the metric named last */
+	int apart;              /* the other lines count something else, such as batches */
 	uint32_t begun;         /* iterations that lines have named */
 	int nameless;           /* a value came before the first name of an iteration */
 	struct collected now;   /* what is printed now */
@@ -293,7 +295,8 @@ report_if_complete(struct espl__listen *l, struct espl__buf *to)
 	return put_report(l, &l->now, l->now.iteration, to);
 }
 
-/* How many lines it had. */
+/* How many lines it had. Where every second one has a line more, that of the longer holds: a
+ * shorter one is known to be complete when the next begins. */
 static void
 learn_lines(struct espl__listen *l)
 {
@@ -301,8 +304,10 @@ learn_lines(struct espl__listen *l)
 		return;
 	if (l->begun == 1)
 		l->layout.begins = l->now.lines;
-	else
+	else if (l->now.lines >= l->layout.each)
 		l->layout.each = l->now.lines;
+	else
+		return;
 	l->layout.after = l->now.after;
 }
 
@@ -370,6 +375,31 @@ trailing_line(struct espl__listen *l, const struct espl__said *said, double labe
 	return reported;
 }
 
+/* Lines without the metric have counted on, in steps, and one with it names an epoch: from now on
+ * only those with it say which iteration it is. */
+static void
+count_apart(struct espl__listen *l, double label)
+{
+	l->apart = 1;
+	if (l->named == 0) { /* all that is known of the numbers is from the other lines */
+		if (l->from_zero != (label == 0) && l->layout.first != 0)
+			l->from_zero = label == 0;
+		l->begun = 0;
+		l->counts.beyond = 0;
+	}
+	drop_values(&l->now);
+	memset(&l->now, 0, sizeof l->now);
+}
+
+static int
+is_apart(const struct espl__listen *l, const struct espl__said *said, double label)
+{
+	uint64_t n = (uint64_t)label + (l->from_zero ? 1 : 0);
+
+	return said->metric && !l->now.metric && !l->now.sent && n < l->now.iteration &&
+	    n > l->named;
+}
+
 static int
 label_line(struct espl__listen *l, const struct espl__said *said, double label,
     struct espl__buf *to)
@@ -378,11 +408,15 @@ label_line(struct espl__listen *l, const struct espl__said *said, double label,
 	uint64_t n;
 
 	if (label >= 0) {
-		if (l->begun == 0)
+		if (l->begun > 0 && is_apart(l, said, label))
+			count_apart(l, label);
+		if (l->begun == 0 && !l->apart)
 			l->from_zero = l->layout.first == 0 || (l->layout.first < 0 && label == 0);
 		if (l->begun == 0 && !l->from_zero)
 			l->layout.first = 1;
 		n = (uint64_t)label + (l->from_zero ? 1 : 0);
+		if (l->apart && !said->metric && n != l->now.iteration)
+			return 0;
 		if (n < l->now.iteration || n == 0) {
 			l->counts.before += said->metric && n == 0;
 			l->counts.late += said->metric && n > 0;
@@ -392,6 +426,8 @@ label_line(struct espl__listen *l, const struct espl__said *said, double label,
 			begin_iteration(l, n);
 		else if (n > l->now.iteration)
 			reported = end_iteration(l, n, to);
+		if (said->metric)
+			l->named = n;
 	}
 	was_complete = l->now.sent || (l->now.metric && is_complete(l));
 	l->now.lines += said->metric != 0;

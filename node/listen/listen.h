@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
-#define ESPL__LISTEN_LINE ((size_t)64 << 10) /* of a longer line only this much is looked at */
+#define ESPL__LISTEN_LINE ((size_t)1 << 20) /* of a longer line only this much is looked at */
 
 /* Strings are never NULL. */
 struct espl__listen_spec {

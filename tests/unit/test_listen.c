@@ -278,6 +278,11 @@ Test(listen, last_value_of_an_iteration)
 	reads(EPOCHS, 9,
 	    "epoch 1 t=1\nepoch 1 v=2\nepoch 2 t=3\nepoch 2 v=4\nepoch 3 t=5\nepoch 3 v=6",
 	    "1=2 2=4 3=6 ");
+	/* a second value in every second epoch, once that is known */
+	reads(EPOCHS, 9,
+	    "epoch 1 v=9\nepoch 2 v=9\nepoch 2 w=2\nepoch 3 v=3\nepoch 4 v=9\nepoch 4 w=4\n"
+	    "epoch 5 v=5\nepoch 6 v=9\nepoch 6 w=6",
+	    "1=9 2=9 3=3 4=4 5=5 6=6 ");
 	/* a value in every second epoch alone */
 	reads("epoch {iteration}|loss={loss}", 9,
 	    "epoch 1\nepoch 2 loss=5\nepoch 3\nepoch 4 loss=3\nepoch 5", "2=5 4=3 ");
@@ -434,6 +439,48 @@ Test(listen, json)
 	    "{\"iteration\": 5, \"metrics\": {\"loss\": 3, \"c\": \"-inf\", \"d\": 0.5, \"None\": "
 	    "2}}\n");
 	espl__listen_free(l);
+}
+
+/* Numbers as PyTorch and JAX print them, brackets that are no object, and long lines. */
+Test(listen, json_among_other_words)
+{
+	struct espl__listen *l;
+	struct espl__buf line = { NULL, 0, 0 };
+
+	reads("", 9,
+	    "{'iteration': 1, 'loss': tensor(0.5, device='cuda:0', grad_fn=<NllLossBackward0>)}\n"
+	    "{'iteration': 2, 'loss': Array(0.25, dtype=float32), 'all': tensor([1., 2.])}\n"
+	    "{'iteration': 3, 'loss': tensor(2.)}\n{'iteration': 4, 'loss': tensor(nan)}",
+	    "1=0.5 2=0.25 3=2 4=\"nan\" ");
+	reads("", 9,
+	    "{rank0} {\"iteration\": 1, \"loss\": 5}\n"
+	    "f={} {\"iteration\": 2, \"loss\": NaN} {done}\n{ {'iteration': 3, 'loss': 3}\n"
+	    "{bad: {\"loss\": 7}} {'iteration': 4, 'loss': 2}",
+	    "1=5 2=\"nan\" 3=3 4=2 ");
+	l = listen_to("", 9);
+	espl__print(&line, "{\"note\": \"");
+	for (int i = 0; i < 200000; i++)
+		espl__put_u8(&line, 'x');
+	espl__print(&line, "\", \"loss\": 1}");
+	hears(l, espl__buf_text(&line), "{\"iteration\": 1, \"metrics\": {\"loss\": 1}}\n");
+	espl__buf_free(&line);
+	espl__listen_free(l);
+}
+
+/* Batches are counted in steps, and the metric in epochs, as many scripts do for TensorBoard. */
+Test(listen, steps_beside_epochs)
+{
+	reads("", 9,
+	    "{\"iteration\": 0, \"t\": 9}\n{\"iteration\": 50, \"t\": 8}\n"
+	    "{\"iteration\": 1, \"loss\": 5}\n{\"iteration\": 100, \"t\": 7}\n"
+	    "{\"iteration\": 150, \"t\": 6}\n{\"iteration\": 2, \"loss\": 4}\n"
+	    "{\"iteration\": 200, \"t\": 6}\n{\"iteration\": 3, \"loss\": 3}",
+	    "1=5 2=4 3=3 ");
+	reads("", 9,
+	    "{\"iteration\": 0, \"loss\": 5}\n{\"iteration\": 50, \"t\": 8}\n"
+	    "{\"iteration\": 1, \"loss\": 4}\n{\"iteration\": 100, \"t\": 7}\n"
+	    "{\"iteration\": 2, \"loss\": 3}",
+	    "1=5 2=4 3=3 ");
 }
 
 /* An iteration that cannot be counted makes a line no report; a part of one does not. */
