@@ -18,7 +18,7 @@
 #define FILES_MAX 64u                 /* more matches are left out */
 #define CHUNK ((size_t)64 << 10)      /* read at a time */
 #define RECORD_MAX ((size_t)16 << 20) /* of a line or an event; a longer one ends the file */
-#define COLUMNS_MAX 4096u             /* of a CSV file */
+#define HEADER_MAX ((size_t)1 << 20)  /* of the first line of a CSV file */
 
 struct followed {
 	char *path;
@@ -137,22 +137,41 @@ give_up(struct espl__follow *t, struct followed *f, const char *why)
 
 /* ---- CSV ----------------------------------------------------------------------------------- */
 
-/* One cell, without its quotes, into `to`; returns what follows it. */
-static const char *
-take_cell(const char *p, const char *end, struct espl__buf *to)
-{
-	int quoted = p < end && *p == '"';
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
+/* Spreadsheets of some countries, and loggers that are told so, separate by semicolons or tabs. */
+static char
+separator_of(const char *header)
+{
+	static const char separators[] = ",;\t";
+
+	for (const char *s = separators; *s != '\0'; s++)
+		if (strchr(header, *s) != NULL)
+			return *s;
+	return ',';
+}
+
+/* One cell, without its quotes and the spaces that align it, into `to`; returns what follows. */
+static const char *
+take_cell(const char *p, const char *end, char separator, struct espl__buf *to)
+{
+	int quoted;
+
+	while (p < end && *p == ' ')
+		p++;
+	quoted = p < end && *p == '"';
 	for (p += quoted; p < end; p++) {
 		if (quoted && *p == '"' && p + 1 < end && p[1] == '"')
 			p++;
 		else if (quoted && *p == '"')
 			quoted = 0;
-		else if (!quoted && *p == ',')
+		else if (!quoted && *p == separator)
 			break;
-		if (!(*p == '"' && !quoted && (p + 1 == end || p[1] == ',')))
+		if (!(*p == '"' && !quoted && (p + 1 == end || p[1] == separator)))
 			espl__put_u8(to, (uint8_t)*p);
 	}
+	while (to->size > 0 && to->data[to->size - 1] == ' ')
+		to->size--;
 	return p;
 }
 
@@ -161,13 +180,16 @@ put_row(const char *header, const char *row, size_t size, struct espl__buf *to)
 {
 	const char *p = row, *end = row + size, *h = header, *h_end = header + strlen(header);
 	struct espl__buf name = { NULL, 0, 0 }, cell = { NULL, 0, 0 };
+	char separator = separator_of(header);
 
+	if (strncmp(h, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		h += strlen(BYTE_ORDER_MARK);
 	espl__json_open(to, NULL, '{');
-	for (uint32_t i = 0; i < COLUMNS_MAX && p <= end && h <= h_end; i++) {
+	while (p <= end && h <= h_end) {
 		espl__buf_clear(&name);
 		espl__buf_clear(&cell);
-		h = take_cell(h, h_end, &name) + 1;
-		p = take_cell(p, end, &cell) + 1;
+		h = take_cell(h, h_end, separator, &name) + 1;
+		p = take_cell(p, end, separator, &cell) + 1;
 		if (cell.size > 0 && name.size > 0)
 			espl__json_text(to, espl__buf_text(&name), espl__buf_text(&cell));
 	}
@@ -180,18 +202,27 @@ put_row(const char *header, const char *row, size_t size, struct espl__buf *to)
 static char *
 read_header(int fd)
 {
-	char text[4096 + 1];
-	ssize_t got = pread(fd, text, sizeof text - 1, 0);
-	size_t length;
+	struct espl__buf text = { NULL, 0, 0 };
+	char *header = NULL;
 
-	if (got <= 0)
-		return NULL;
-	text[got] = '\0';
-	length = strcspn(text, "\r\n");
-	if (length == (size_t)got)
-		return NULL;
-	text[length] = '\0';
-	return espl__strdup(text);
+	for (size_t most = 4096; header == NULL && most <= HEADER_MAX; most *= 4) {
+		ssize_t got;
+		size_t length;
+
+		espl__buf_clear(&text);
+		espl__buf_reserve(&text, most);
+		got = pread(fd, text.data, most, 0);
+		if (got <= 0)
+			break;
+		text.size = (size_t)got;
+		length = strcspn(espl__buf_text(&text), "\r\n");
+		if (length < (size_t)got)
+			header = espl__format("%.*s", (int)length, espl__buf_text(&text));
+		else if ((size_t)got < most)
+			break;
+	}
+	espl__buf_free(&text);
+	return header;
 }
 
 static void
@@ -223,10 +254,11 @@ read_more(struct espl__follow *t, struct followed *f)
 	}
 	if (t->kind == ESPL__FOLLOW_CSV)
 		header = read_header(fd);
+	/* The file may be written anew once more before all of it was there again (skip). */
 	if (st.st_ino != f->inode || st.st_size < f->at)
-		begin_again(f, f->late ? 0 : f->rows);
+		begin_again(f, f->late ? 0 : f->rows + f->skip);
 	else if (f->header != NULL && header != NULL && strcmp(header, f->header) != 0)
-		begin_again(f, f->rows);
+		begin_again(f, f->rows + f->skip);
 	f->inode = st.st_ino;
 	if (t->kind == ESPL__FOLLOW_CSV && f->header == NULL) {
 		f->header = header;
