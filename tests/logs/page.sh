@@ -1,0 +1,17 @@
+#!/bin/sh
+# Prints docs/patterns.md from the logs beside it (43-logs.test compares).
+cd "$(dirname "$0")" || exit 99
+cat <<'END'
+# Patterns for known programs
+
+*For users who tune a program of others without editing it: the `trial.metrics` that reads its output.*
+
+This page is made by `tests/logs/page.sh` from the logs in `tests/logs`. A test runs a search over each of them and checks which iterations have
+which values. Programs with a version printed their logs themselves; the others have the form of the program's format strings. How output is read
+is in [unchanged-scripts.md](unchanged-scripts.md#metrics-from-the-output); `espalier check CONFIG --output LOG` tries a pattern on a log of yours.
+
+END
+for log in *.txt; do
+	field() { sed -n "s/^$1: //p; /^---\$/q" "$log"; }
+	printf '**%s**, `experiment.metric = "%s"`\n\n```\nmetrics = %s;\n```\n\n' "$(field program)" "$(field metric)" "$(field metrics)"
+done
