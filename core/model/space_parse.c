@@ -478,7 +478,7 @@ read_all(struct parse *p, const struct espl__node *group)
 
 		if (st != ESPL_OK)
 			return st;
-		if (n->type != ESPL__GROUP) {
+		if (is_scalar(n)) { /* a list may be meant as a choice */
 			if (!is_finite(n))
 				return FAIL(p, n, "the constant '%s' is not finite", n->name);
 			item->name = espl__arena_strdup(&s->arena, n->name);
