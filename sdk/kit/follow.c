@@ -621,11 +621,17 @@ espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
 static uint32_t
 espl_follow_width(const struct espl_offer *offer, const struct espl_item *item, uint32_t planned)
 {
-	uint32_t each = espl_fit(item, offer->gpus, planned > 0 ? planned : 1);
+	uint64_t most = (uint64_t)offer->nodes_max * offer->gpus;
+	uint32_t each;
 
+	if (planned == 0)
+		planned = 1;
+	if (planned > most) /* the offer is a smaller one */
+		planned = (uint32_t)most;
+	each = planned > 0 ? espl_fit(item, offer->gpus, planned) : 0;
 	if (each == 0)
 		each = espl_least(item, offer->gpus);
-	return (uint64_t)offer->nodes_max * offer->gpus >= each ? each : 0;
+	return most >= each ? each : 0;
 }
 
 /* The nodes that a bracket has, or may claim, of an offer that gives no more hold no trial. */
