@@ -493,6 +493,9 @@ node_told(struct watch *w, const struct espl__event *e)
 	if (l->state == ESPL_NODE_READY) {
 		w->requests[l->offer] = 0;
 		w->answered[l->offer] = 1;
+		number = l->machine[0] != '\0' ? (uint32_t)atoi(strrchr(l->machine, '-') + 1) : 8;
+		if (number < 8) /* asked for before it had failed, it works now */
+			w->failed_at[l->offer][number] = 0;
 	}
 	if (l->state != ESPL_NODE_ENDED || l->machine[0] == '\0')
 		return;
@@ -770,7 +773,7 @@ Test(harsh, searches_and_pools_in_clouds_that_do_not_deliver, .timeout = 36000)
 Test(harsh, seeds_that_have_failed, .timeout = 600)
 {
 	static const uint64_t seeds[] = { UINT64_C(902371000188), UINT64_C(910003000016),
-		UINT64_C(914568000090) };
+		UINT64_C(914568000090), UINT64_C(914700003559) };
 
 	for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
 		(void)check_seed(seeds[i]);
