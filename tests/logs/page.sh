@@ -7,7 +7,8 @@ cat <<'END'
 *For users who tune a program of others without editing it: the `trial.metrics` that reads its output.*
 
 This page is made by `tests/logs/page.sh` from the logs in `tests/logs`. A test runs a search over each of them and checks which iterations have
-which values. Of each it is said whether the program itself printed the log, or it was written after its format strings. How output is read is in [unchanged-scripts.md](unchanged-scripts.md#metrics-from-the-output); `espalier check CONFIG --output LOG` tries a pattern on a log of yours.
+which values. Some logs were printed by the program itself, the others were written after its format strings. How output is read is in
+[unchanged-scripts.md](unchanged-scripts.md#metrics-from-the-output); `espalier check CONFIG --output LOG` tries a pattern on a log of yours.
 
 END
 for log in *.txt; do
