@@ -17,6 +17,15 @@ const struct espl__fill_own espl__fill_owns[] = {
 	{ NULL, NULL },
 };
 
+const char *
+espl__fill_variable(const char *name)
+{
+	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
+		if (strcmp(own->name, name) == 0)
+			return own->variable;
+	return NULL;
+}
+
 static int
 is_first(char c)
 {

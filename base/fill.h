@@ -20,4 +20,5 @@ struct espl__fill_own {
 	const char *name, *variable;
 };
 extern const struct espl__fill_own espl__fill_owns[];
+const char *espl__fill_variable(const char *name); /* its variable; NULL: it is not one of them */
 #endif

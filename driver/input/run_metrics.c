@@ -107,10 +107,7 @@ static const char *
 find_own(void *ctx, const char *name)
 {
 	(void)ctx;
-	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
-		if (strcmp(own->name, name) == 0)
-			return "";
-	return NULL;
+	return espl__fill_variable(name) != NULL ? "" : NULL;
 }
 
 static espl_status
@@ -233,10 +230,7 @@ find_name(void *ctx, const char *name)
 
 	if (espl__node_get(config->space, name) != NULL)
 		return "";
-	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
-		if (strcmp(own->name, name) == 0)
-			return "";
-	return NULL;
+	return espl__fill_variable(name) != NULL ? "" : NULL;
 }
 
 /* "lr, momentum", and the nearest to a wrong one. */

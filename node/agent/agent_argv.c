@@ -145,16 +145,15 @@ find_value(void *ctx, const char *name)
 {
 	struct values *v = ctx;
 	const json_t *value = json_object_get(v->params, name);
+	const char *variable;
 
 	if (value != NULL) {
 		espl__buf_clear(&v->text);
 		espl__json_value_text(value, &v->text);
 		return espl__buf_text(&v->text);
 	}
-	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
-		if (strcmp(own->name, name) == 0)
-			return espl__env_get(v->env, own->variable);
-	return NULL;
+	variable = espl__fill_variable(name);
+	return variable != NULL ? espl__env_get(v->env, variable) : NULL;
 }
 
 /* A word that names an inactive parameter is left out, and one that is empty once it is filled. */

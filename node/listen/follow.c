@@ -27,6 +27,7 @@ struct followed {
 	struct espl__buf bytes; /* read, and not taken apart yet */
 	char *header;           /* the first line of a CSV file */
 	uint64_t rows, skip;    /* rows that were given away; and those to come that were before */
+	off_t until;            /* its size when the program ended; 0: it still runs */
 	int bad, late;          /* late: what was in it at the start is not read */
 };
 
@@ -35,6 +36,7 @@ struct espl__follow {
 	enum espl__follow_kind kind;
 	struct followed files[FILES_MAX];
 	uint32_t count;
+	int ended;
 	char trouble[256];
 };
 
@@ -139,7 +141,7 @@ give_up(struct espl__follow *t, struct followed *f, const char *why)
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-/* Spreadsheets of some countries, and loggers that are told so, separate by semicolons or tabs. */
+/* Some locales and loggers use semicolons or tabs instead of commas. */
 static char
 separator_of(const char *header)
 {
@@ -198,7 +200,7 @@ put_row(const char *header, const char *row, size_t size, struct espl__buf *to)
 	espl__buf_free(&cell);
 }
 
-/* The first line of the file, which may change when the file is written anew. NULL: none yet. */
+/* The first line, which may change when the program rewrites the file. NULL: not complete yet. */
 static char *
 read_header(int fd)
 {
@@ -254,7 +256,7 @@ read_more(struct espl__follow *t, struct followed *f)
 	}
 	if (t->kind == ESPL__FOLLOW_CSV)
 		header = read_header(fd);
-	/* The file may be written anew once more before all of it was there again (skip). */
+	/* If an earlier rewrite was not read to its end, its rows still have to be skipped. */
 	if (st.st_ino != f->inode || st.st_size < f->at)
 		begin_again(f, f->late ? 0 : f->rows + f->skip);
 	else if (f->header != NULL && header != NULL && strcmp(header, f->header) != 0)
@@ -267,12 +269,17 @@ read_more(struct espl__follow *t, struct followed *f)
 			f->at = (off_t)strlen(f->header) + 1;
 	}
 	free(header);
+	if (f->until > 0 && st.st_size > f->until)
+		st.st_size = f->until;
 	if (st.st_size > f->at && (t->kind != ESPL__FOLLOW_CSV || f->header != NULL)) {
-		size_t room = f->bytes.size;
+		size_t room = f->bytes.size, most = CHUNK;
 		ssize_t got;
 
+		if ((off_t)most > st.st_size - f->at)
+			most = (size_t)(st.st_size - f->at);
+
 		espl__buf_reserve(&f->bytes, CHUNK);
-		got = pread(fd, f->bytes.data + room, CHUNK, f->at);
+		got = pread(fd, f->bytes.data + room, most, f->at);
 		if (got > 0) {
 			f->bytes.size += (size_t)got;
 			f->at += got;
@@ -290,7 +297,7 @@ drop_bytes(struct followed *f, size_t n)
 	f->bytes.size -= n;
 }
 
-/* 1: a line; 0: there is no whole one. */
+/* 1: a line; 0: no complete line is available. */
 static int
 take_text(struct espl__follow *t, struct followed *f, int final, struct espl__buf *to)
 {
@@ -330,7 +337,7 @@ take_event(struct espl__follow *t, struct followed *f, struct espl__buf *to)
 		if (got == 0)
 			return 0;
 		if (got < 0) {
-			give_up(t, f, "it is no file of TensorBoard's events, or is damaged");
+			give_up(t, f, "it is damaged, or not a TensorBoard event file");
 			return 0;
 		}
 		drop_bytes(f, used);
@@ -347,6 +354,20 @@ take(struct espl__follow *t, struct followed *f, int final, struct espl__buf *to
 	return t->kind == ESPL__FOLLOW_EVENTS ? take_event(t, f, to) : take_text(t, f, final, to);
 }
 
+/* The program has ended: something that it left behind may write without end. */
+static void
+fix_sizes(struct espl__follow *t)
+{
+	struct stat st;
+
+	t->ended = 1;
+	for (uint32_t i = 0; i < t->count; i++)
+		if (stat(t->files[i].path, &st) != 0 || st.st_size == 0)
+			t->files[i].bad = 1;
+		else
+			t->files[i].until = st.st_size;
+}
+
 int
 espl__follow_next(struct espl__follow *t, int final, struct espl__buf *to)
 {
@@ -354,7 +375,10 @@ espl__follow_next(struct espl__follow *t, int final, struct espl__buf *to)
 	for (uint32_t i = 0; i < t->count; i++)
 		if (take(t, &t->files[i], 0, to))
 			return 1;
-	find_files(t, 0);
+	if (!t->ended)
+		find_files(t, 0);
+	if (final && !t->ended)
+		fix_sizes(t);
 	for (uint32_t i = 0; i < t->count; i++) {
 		struct followed *f = &t->files[i];
 		off_t before;

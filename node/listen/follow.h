@@ -4,8 +4,9 @@
  * TensorBoard: each event with scalars is {"step": N, "TAG": VALUE, ...}.
  *
  * The files are those that match a glob pattern, now or later; of files that are there already only
- * what is added counts, as an earlier attempt may have left them.  A CSV file that is written anew,
- * with another column for example, is read anew; the rows that were read before are skipped.
+ * what is added counts, as an earlier attempt may have left them.  If a program
+ * rewrites a file, for example to add a column, the file is read from the start, and the rows that
+ * were read before are skipped.
  */
 #ifndef ESPL__LISTEN_FOLLOW_H
 #define ESPL__LISTEN_FOLLOW_H

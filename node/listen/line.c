@@ -370,7 +370,8 @@ take_members(struct espl__line *l, const json_t *object, const char *above, int 
 }
 
 /* np.float64(0.5), tensor(0.5, device='cuda:0'), Array(0.5, dtype=float32): a number as NumPy,
- * PyTorch and JAX print it becomes what is in its brackets. The length of all, 0: it is no such. */
+ * PyTorch and JAX print it, is replaced by what is in its parentheses. Its length; 0: there is
+ * none. */
 static size_t
 put_call(const char *p, size_t length, size_t size, struct espl__buf *to)
 {

@@ -55,7 +55,8 @@ struct listening {
 	struct espl__buf row;      /* of such a file */
 };
 
-#define LOOK_EVERY 200 /* ms, into these files */
+#define LOOK_EVERY 200     /* ms, into these files */
+#define ROWS_AT_ONCE 4096u /* before signals and answers are looked at */
 
 static uint64_t
 number_in(const char *name)
@@ -225,10 +226,11 @@ static void
 take_files(struct listening *l, int final)
 {
 	const char *trouble;
+	uint32_t rows = 0;
 
 	if (l->tail == NULL)
 		return;
-	while (!l->awaiting && !l->ending && l->report >= 0 &&
+	while ((final || rows++ < ROWS_AT_ONCE) && !l->awaiting && !l->ending && l->report >= 0 &&
 	    espl__follow_next(l->tail, final, &l->row))
 		read_line(l, &l->row);
 	while ((trouble = espl__follow_trouble(l->tail)) != NULL)
@@ -359,24 +361,34 @@ follow_program(struct listening *l)
 	}
 }
 
-/* The file of a configuration, with its names filled in. */
+/* A directory may have characters in its name that are special in a glob pattern. */
 static const char *
 find_variable(void *ctx, const char *name)
 {
-	(void)ctx;
-	for (const struct espl__fill_own *own = espl__fill_owns; own->name != NULL; own++)
-		if (strcmp(own->name, name) == 0)
-			return getenv(own->variable);
-	return NULL;
+	struct espl__buf *quoted = ctx;
+	const char *variable = espl__fill_variable(name),
+		   *value = variable != NULL ? getenv(variable) : NULL;
+
+	if (value == NULL)
+		return NULL;
+	espl__buf_clear(quoted);
+	for (; *value != '\0'; value++) {
+		if (strchr("*?[]\\", *value) != NULL)
+			espl__put_u8(quoted, '\\');
+		espl__put_u8(quoted, (uint8_t)*value);
+	}
+	return espl__buf_text(quoted);
 }
 
 static int
 open_files(struct listening *l, const char *pattern)
 {
-	struct espl__buf path = { NULL, 0, 0 };
+	struct espl__buf path = { NULL, 0, 0 }, quoted = { NULL, 0, 0 };
 	char bad[64];
+	int unknown = espl__fill(pattern, find_variable, &quoted, &path, bad);
 
-	if (espl__fill(pattern, find_variable, NULL, &path, bad) != 0) {
+	espl__buf_free(&quoted);
+	if (unknown != 0) {
 		fprintf(stderr, "espalier: trial.metrics.file: {%s} is not known\n", bad);
 		return -1;
 	}
