@@ -159,7 +159,7 @@ free_onto(struct espl__exec *x, struct espl__gang *g)
 	g->onto_count = 0;
 }
 
-/* Time at a barrier is no time of training. */
+/* Waiting at a barrier does not count as training. */
 static void
 discount_wait(const struct espl__exec *x, struct espl__gang *g)
 {

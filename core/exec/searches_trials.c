@@ -116,8 +116,8 @@ espl__trial_best_is(struct espl__trial *t, uint64_t iteration, double loss)
 
 /* Best: of the trials that have not failed, the lowest loss among reports at the largest iteration
  * that any of them reached; ties to the lower id.  Independent of the order in which reports
- * arrive.  A trial that failed for good is best only where there is no other.  One that has ended
- * the search by reaching the target stays the best. */
+ * arrive.  A trial that failed for good is best only where there is no other.  The one
+ * that ended the search by reaching the target stays the best. */
 void
 espl__trial_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
 {

@@ -130,8 +130,8 @@ read_metrics(struct espl__real *real, const struct espl__rgang *gang, const json
 	return got;
 }
 
-/* How the output of a program is laid out, as espalier-listen found it: trials that start from now
- * on are told. */
+/* Keeps the layout of a program's output that espalier-listen found, and passes it to trials that
+ * start later. */
 static void
 learn_layout(const struct espl__rgang *gang, const json_t *array)
 {
