@@ -40,12 +40,23 @@ espl__cluster_gpu_time(struct espl__exec *x)
 	x->cluster.gpu_since = x->now;
 }
 
-/* GPUs that could ever be held at once. */
+/* GPUs that could ever be held at once.  An offer that pauses will be back: a trial that begins
+ * meanwhile must not be kept narrow for good. */
 uint64_t
 espl__cluster_potential(const struct espl__exec *x)
 {
+	uint64_t limit = x->config->gpus_limit, gpus;
+
 	ESPL__CHECK(x, EXEC);
-	return espl__sold_gpus(&x->fleet, x->config->gpus_limit);
+	gpus = espl__sold_gpus(&x->fleet, limit);
+	for (uint32_t i = 0; i < x->cluster.record_count && gpus < limit; i++) {
+		const struct espl_offer *o = x->fleet.offers[i];
+
+		if (x->cluster.records[i].hidden)
+			gpus += o->nodes_max == ESPL_ANY ? UINT32_MAX / 2
+							 : (uint64_t)o->nodes_max * o->gpus;
+	}
+	return gpus < limit ? gpus : limit;
 }
 
 void

@@ -773,7 +773,7 @@ Test(harsh, searches_and_pools_in_clouds_that_do_not_deliver, .timeout = 36000)
 Test(harsh, seeds_that_have_failed, .timeout = 600)
 {
 	static const uint64_t seeds[] = { UINT64_C(902371000188), UINT64_C(910003000016),
-		UINT64_C(914568000090), UINT64_C(914700003559) };
+		UINT64_C(914568000090), UINT64_C(914700003559), UINT64_C(914800002453) };
 
 	for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
 		(void)check_seed(seeds[i]);

@@ -12,6 +12,9 @@
 #include "spottune.h"
 
 #define REVIEW_AGAIN (5 * ESPL_SECOND) /* of a trial that was starting, or changing */
+/* An offer whose machine has not come for this long, three mean boots aside, is avoided for as
+ * long. */
+#define WAIT_MOST (600 * ESPL_SECOND)
 
 enum {
 	MODE,
@@ -238,7 +241,8 @@ sync_trials(struct spottune *st, const struct espl_alloc_view *view)
 			.offer =
 			    view->items[i]->granted.gpus > 0 ? view->items[i]->offer : ESPL_ANY,
 			.onto = ESPL_ANY,
-			.review = ESPL_NEVER };
+			.review = ESPL_NEVER,
+			.since = ESPL_NEVER };
 		const struct spottune_trial *known =
 		    count > 0 ? bsearch(&key, old, count, sizeof key, compare_trials) : NULL;
 
@@ -284,8 +288,12 @@ count_wants(struct spottune *st, const struct espl_alloc_view *view)
 			t->node = ESPL_NONE;
 			t->awaited = 0;
 		}
-		if (item->node_count > 0)
+		if (item->node_count > 0) {
+			t->since = ESPL_NEVER;
 			continue;
+		}
+		if (t->since == ESPL_NEVER)
+			t->since = view->now;
 		o->waits++;
 		if (o->spare == 0)
 			continue;
@@ -356,6 +364,7 @@ grant_offer(struct spottune *st, const struct espl_alloc_view *view, struct espl
 		t->onto = ESPL_ANY;
 		t->node = ESPL_NONE;
 		t->review = ESPL_NEVER;
+		t->since = ESPL_NEVER;
 		t->awaited = 0;
 	}
 	return status == ESPL_E_REJECTED ? ESPL_OK : status;
@@ -536,6 +545,32 @@ refuse_misfit(const struct spottune *st, const struct espl_item *item, struct es
 	    item->gpus_min, item->gpus_max);
 }
 
+/* A trial that has no machine: its offer is asked for one, unless none can come, or none has come
+ * for so long that the request may wait in a queue for days. */
+static espl_status
+await_machine(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t i)
+{
+	struct spottune_trial *t = &st->trials[i];
+	struct spottune_offer *o = &st->offers[t->offer];
+	espl_time late = t->since + WAIT_MOST + (espl_span)(3 * o->boot_s * 1e9);
+	espl_span pause = st->options.cooldown;
+
+	if (o->live >= view->targets[t->offer] &&
+	    (view->offers[t->offer]->flags & ESPL_OFFER_GONE) == 0) {
+		if (view->now < late) {
+			if (late < st->wake_at)
+				st->wake_at = late;
+			return ESPL_OK;
+		}
+		t->since = view->now;
+		if (pause < WAIT_MOST)
+			pause = WAIT_MOST;
+	}
+	o->cool_until = view->now + pause;
+	return settle_trial(st, view, sink, i);
+}
+
 static espl_status
 serve_trials(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     struct espl_error *error)
@@ -560,10 +595,8 @@ serve_trials(struct spottune *st, const struct espl_alloc_view *view, struct esp
 			status = settle_trial(st, view, sink, i);
 		} else if (item->node_count > 0) {
 			status = watch_trial(st, view, sink, i);
-		} else if (st->offers[t->offer].live < view->targets[t->offer] ||
-		    (view->offers[t->offer]->flags & ESPL_OFFER_GONE) != 0) {
-			st->offers[t->offer].cool_until = view->now + st->options.cooldown;
-			status = settle_trial(st, view, sink, i);
+		} else {
+			status = await_machine(st, view, sink, i);
 		}
 	}
 	return status;

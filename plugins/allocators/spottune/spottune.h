@@ -51,6 +51,7 @@ struct spottune_trial {
 	uint32_t offer;   /* its grant is bound to it; ESPL_ANY: it has none */
 	uint32_t onto;    /* a node of it is on its way, to move to; ESPL_ANY: none */
 	espl_time review; /* when to choose again */
+	espl_time since;  /* when it began to wait for a machine; ESPL_NEVER: it does not */
 	uint32_t
 	    awaited; /* a machine was ready for it: the call after it was placed was asked for */
 	uint32_t zero;
