@@ -8,7 +8,7 @@ _espalier() {
 	if [ "$COMP_CWORD" -eq 1 ]; then verb=''; fi
 	case $verb:$cur in
 	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
-	init:-*) kind=-W words='--output --help --plugins' ;;
+	init:-*) kind=-W words='--output --no-ask --help --plugins' ;;
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
 	run:*) kind=-f ;;

@@ -30,6 +30,7 @@ complete -c espalier -n '__espalier_verb' -l version -d 'print the version'
 
 complete -c espalier -n '__espalier_verb' -a init -d 'write a first configuration, for a script'
 complete -c espalier -n '__espalier_verb init' -l output -s o -r -F -d 'write to FILE, which must not exist (default: standard output)'
+complete -c espalier -n '__espalier_verb init' -l no-ask -s n -d 'only read the script: do not run it with --help'
 complete -c espalier -n '__espalier_verb init' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb init' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb init' -F

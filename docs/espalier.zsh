@@ -66,6 +66,7 @@ _espalier() {
 	case $verb in
 	init) _arguments \
 		'(-o --output)'{-o,--output=}'[write to FILE, which must not exist (default: standard output)]:FILE:_files' \
+		'(-n --no-ask)'{-n,--no-ask}'[only read the script: do not run it with --help]' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files' ;;

@@ -101,6 +101,9 @@ leave_out(const char *path, const char *const *sets, uint32_t count, const struc
 	if (to.count == 1 && strcmp(to.section->name, "space") == 0 && to.section->child_count == 1)
 		/* an empty space would be another mistake */
 		text = espl__strdup("space={ left_out = 0; }");
+	else if (to.count == 1 && to.member != NULL && strcmp(to.member->name, "command") == 0)
+		/* so would be metrics without a command */
+		text = espl__strdup("trial.command=[ \"sh\" ]");
 	else if (to.count == 1)
 		text = espl__format(ESPL__RUN_WITHOUT "%s%s%s", to.section->name,
 		    to.member != NULL ? "." : "", to.member != NULL ? to.member->name : "");

@@ -155,7 +155,7 @@ static const struct espl__flag check_flags[] = {
 };
 static const struct espl__flag init_flags[] = {
 	{ "output", 'o', "FILE", "write to FILE, which must not exist (default: standard output)" },
-	END_FLAGS
+	{ "no-ask", 'n', NULL, "only read the script: do not run it with --help" }, END_FLAGS
 };
 
 static int
@@ -172,12 +172,18 @@ verb_version(const struct espl__args *args)
 }
 
 const struct espl__verb espl__verbs[] = {
-	{ "init", "[SCRIPT] [--output FILE]", "write a first configuration, for a script",
-	    "Reads the options of a Python script (argparse, click) and the lines that it prints, "
-	    "without\n"
-	    "running it, and proposes a space, a metric and an algorithm.  The ranges are guesses "
-	    "from names\n"
-	    "and defaults: edit them.  Without SCRIPT, prints a template.\n",
+	{ "init", "[SCRIPT] [--output FILE] [--no-ask]",
+	    "write a first configuration, for a script",
+	    "Reads a Python script and the modules beside it: its options (argparse, click, typer, "
+	    "fire,\n"
+	    "absl, Hydra, dataclasses) and the lines that it prints.  Proposes a space, a metric "
+	    "and "
+	    "an algorithm,\n"
+	    "with reasons.  Also runs `python3 SCRIPT --help`, for at most 30 seconds, and nothing "
+	    "else of it.\n"
+	    "What init cannot know is marked CHANGE-ME, which `espalier check` refuses.  For a "
+	    "script in another\n"
+	    "language, or without SCRIPT, prints a template.\n",
 	    init_flags, 0, 1, espl__verb_init },
 	{ "run", "FILE [--dir DIR] [--set PATH=VALUE]... [--quiet|--json]",
 	    "run the experiment described in FILE",

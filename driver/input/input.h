@@ -23,6 +23,10 @@ espl_status espl__run_load(const char *path, const char *const *sets, uint32_t s
  * "\001GROUP.NAME". */
 #define ESPL__RUN_WITHOUT "\001"
 espl_status espl__run_set(struct espl__tree *, const char *text, struct espl__diag *);
+/* Refuses a configuration that still has CHANGE-ME in a string; path: of the node, "" the root's.
+ */
+espl_status espl__run_refuse_marks(const struct espl__node *, const char *path,
+    struct espl__diag *);
 void espl__run_say_format(const char *path, struct espl__diag *); /* adds to the hint */
 void espl__run_free(struct espl__run_config *);
 /* The resolved configuration as a file that loads back to the same run: all paths in it

@@ -653,6 +653,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 	espl_status status = check_top(espl__tree_root(config->tree), diag);
 
 	if (status == ESPL_OK)
+		status = espl__run_refuse_marks(espl__tree_root(config->tree), "", diag);
+	if (status == ESPL_OK)
 		status = find_directory(config, diag);
 	if (status == ESPL_OK)
 		status = espl__run_read_pool(config, diag);

@@ -1,5 +1,6 @@
 /* run_set.c - applies --set, removes values for check, resolves paths and checks names, and
  * recognizes files that are not a configuration. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -42,6 +43,32 @@ espl__run_set(struct espl__tree *tree, const char *text, struct espl__diag *diag
 		*dot = '\0';
 	espl__tree_drop(tree, dot != NULL ? group : NULL, dot != NULL ? dot + 1 : group);
 	return ESPL_OK;
+}
+
+/* `espalier init` writes this word for what it cannot know. */
+static const char mark[] = "CHANGE-ME";
+
+espl_status
+espl__run_refuse_marks(const struct espl__node *node, const char *path, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (node->type == ESPL__STRING && strstr(node->text, mark) != NULL) {
+		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
+		    "%s: %s stands for what is to be filled in", path, mark);
+		espl__hint(diag, "replace it; the comments in the file say with what");
+		return ESPL_E_CONFIG;
+	}
+	for (uint32_t i = 0; i < node->child_count && status == ESPL_OK; i++) {
+		const struct espl__node *child = node->children[i];
+		char *full =
+		    espl__format("%s%s%s", path, path[0] != '\0' && child->name != NULL ? "." : "",
+			child->name != NULL ? child->name : "");
+
+		status = espl__run_refuse_marks(child, full, diag);
+		free(full);
+	}
+	return status;
 }
 
 char *

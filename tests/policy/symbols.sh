@@ -53,7 +53,6 @@ report 'a layer names nothing of a layer above it' "$(
 	below node core base
 	below sdk/check sdk/testkit core base
 	below driver/input node/listen node/checkpoint core base
-	below driver/init core/config base
 	below driver/sim sdk/check driver/input driver/compute.o driver/.libs/compute.o core base
 	below driver/real node/listen driver/compute.o driver/.libs/compute.o node/transfer node/wire.o node/.libs/wire.o core base
 	below driver/report driver/input core base

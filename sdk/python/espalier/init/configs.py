@@ -1,0 +1,221 @@
+"""Configuration files: YAML, JSON and TOML, and how Hydra composes them."""
+
+import json
+import os
+import re
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from espalier.init.ask import config_of_hydra
+from espalier.init.options import Found, Option, parameter_name
+from espalier.init.source import Class, Program, Template
+
+FILE_MAX = 1 << 20
+
+
+class Value:
+    """A scalar in a file: where it is, and what it is."""
+
+    def __init__(self, key: str, value: Any, line: int, about: str = ""):
+        self.key, self.value, self.line, self.about = key, value, line, about
+
+
+def scalar(text: str) -> Any:
+    """A scalar of YAML 1.2 or TOML."""
+    text = text.strip()
+    if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
+        return text[1:-1]
+    if text in ("", "~", "null", "Null", "NULL", "None"):
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if re.fullmatch(r"[-+]?[0-9][0-9_]*", text):
+        return int(text.replace("_", ""))
+    if re.fullmatch(r"[-+]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text):
+        return float(text.replace("_", ""))
+    return text
+
+
+_key = re.compile(r"^(?P<indent> *)(?P<key>[A-Za-z_][\w.\-]*|\"[^\"]*\"|'[^']*')\s*:(?:\s+(?P<value>.*))?$")
+
+
+def _uncommented(text: str) -> Tuple[str, str]:
+    """A value, and the comment after it."""
+    at = re.match(r"""((?:"(?:\\.|[^"])*"|'[^']*'|[^#"']|(?<=\S)#)*?)(?:(?:^|\s)#\s*(.*))?$""", text)
+    return (at.group(1).rstrip(), at.group(2) or "") if at is not None else (text, "")
+
+
+def yaml_values(text: str) -> List[Value]:
+    """The scalars of nested mappings; lists and other values are left out."""
+    found: List[Value] = []
+    above: List[Tuple[int, str]] = []
+    skipped: Optional[int] = None        # the lines that are indented by more belong to a list or a text
+    for at, line in enumerate(text.splitlines(), 1):
+        bare = line.rstrip()
+        if not bare.strip() or bare.lstrip().startswith("#") or bare.startswith(("---", "%")):
+            continue
+        indent = len(bare) - len(bare.lstrip(" "))
+        if skipped is not None and (indent > skipped or bare.lstrip().startswith("- ")):
+            continue
+        skipped = None
+        match = _key.match(bare)
+        if match is None:
+            skipped = indent
+            continue
+        while above and above[-1][0] >= indent:
+            above.pop()
+        key = match.group("key").strip("\"'")
+        value, about = _uncommented(match.group("value") or "")
+        path = ".".join([one[1] for one in above] + [key])
+        if value == "":
+            above.append((indent, key))
+        elif value[0] in "[{&*!|>":
+            skipped = indent
+        else:
+            found.append(Value(path, scalar(value), at, about))
+    return found
+
+
+def toml_values(text: str) -> List[Value]:
+    found: List[Value] = []
+    section = ""
+    for at, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        head = re.fullmatch(r"\[\s*([\w.\-]+)\s*\]\s*(?:#.*)?", bare)
+        if head is not None:
+            section = head.group(1) + "."
+            continue
+        if bare.startswith("[["):
+            section = "["
+        match = re.match(r"([\w.\-]+)\s*=\s*(.*)$", bare)
+        if match is not None and section != "[":
+            value, about = _uncommented(match.group(2))
+            if value[:1] not in ("[", "{") and not value.startswith(('"""', "'''")) and value:
+                found.append(Value(section + match.group(1), scalar(value), at, about))
+    return found
+
+
+def json_values(text: str) -> List[Value]:
+    def walk(value: Any, prefix: str) -> Iterator[Value]:
+        for key, one in value.items():
+            if isinstance(one, dict):
+                yield from walk(one, prefix + key + ".")
+            elif not isinstance(one, list):
+                yield Value(prefix + key, one, 0)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return []
+    return list(walk(value, "")) if isinstance(value, dict) else []
+
+
+def values_of(path: str) -> List[Value]:
+    """The scalars of a file by its name; nothing where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(FILE_MAX)
+    except OSError:
+        return []
+    ending = os.path.splitext(path)[1].lower()
+    return json_values(text) if ending == ".json" else toml_values(text) if ending == ".toml" else \
+        yaml_values(text) if ending in (".yaml", ".yml") else []
+
+
+def option_of(value: Value, line: int = 0) -> Option:
+    """A key as an option that is given as KEY=VALUE."""
+    option = Option(value.key, parameter_name(value.key.split(".")[-1]), default=value.value, help=value.about, key=True,
+                    line=line or value.line)
+    option.type = {bool: "bool", int: "int", float: "float"}.get(type(value.value), "str")
+    if value.value == "???":
+        option.required, option.default = True, None
+    elif isinstance(value.value, str) and "${" in value.value:
+        option.default = None
+    return option
+
+
+# ---- Hydra ---------------------------------------------------------------------------------------
+
+
+def _defaults(text: str) -> List[Any]:
+    """The entries of a defaults list: (group, name), or a name."""
+    found: List[Any] = []
+    inside = False
+    for line in text.splitlines():
+        if re.match(r"defaults\s*:", line):
+            inside = True
+            continue
+        if not inside or not line.strip() or line.strip().startswith("#"):
+            continue
+        entry = re.match(r"\s*-\s*(?:(?:optional|override)\s+)?([\w/@.]+)(?:\s*:\s*([\w./\-]+|null))?\s*(?:#.*)?$", line)
+        if entry is None:
+            break
+        found.append((entry.group(1), entry.group(2)) if entry.group(2) else entry.group(1))
+    return found
+
+
+def composed(folder: str, name: str, package: str = "", depth: int = 0) -> List[Value]:
+    """The scalars of a configuration and of those that it names."""
+    path = os.path.join(folder, name + ("" if name.endswith((".yaml", ".yml")) else ".yaml"))
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(FILE_MAX)
+    except OSError:
+        return []
+    if re.search(r"^#\s*@package\s+_global_", text, re.M):
+        package = ""
+    found: Dict[str, Value] = {}
+    for entry in _defaults(text) if depth < 6 else []:
+        if isinstance(entry, tuple):
+            group, chosen = entry
+            if chosen == "null" or group.startswith("hydra") or group.startswith("/hydra"):
+                continue
+            group, _, place = group.lstrip("/").partition("@")
+            inner = package + (place or group.replace("/", ".")) + "."
+            for one in composed(os.path.join(folder, group), chosen, inner.replace("_global_.", "").replace("_here_.", package), depth + 1):
+                found[one.key] = one
+        elif entry != "_self_":
+            for one in composed(folder, entry, package, depth + 1):
+                found[one.key] = one
+    for one in yaml_values(text):
+        if not one.key.startswith(("defaults", "hydra.")):
+            one.key = package + one.key
+            found[one.key] = one
+    return list(found.values())
+
+
+def add_hydra(program: Program, found: Found) -> None:
+    """The keys that a script with hydra.main can be given: as --help prints them, else as its files have them."""
+    text = config_of_hydra(getattr(found, "help", ""))
+    named = found.hydra or {}
+    folder, name = named.get("config_path"), named.get("config_name")
+    values: List[Value] = []
+    if isinstance(name, str):
+        values = composed(os.path.join(program.folder, folder if isinstance(folder, str) else ""), name)
+    if text is not None:
+        about = {one.key: one.about for one in values}
+        values = yaml_values(text)
+        for one in values:
+            one.about = about.get(one.key, "")
+    options = [option_of(one) for one in values]
+    if not options:
+        from espalier.init.options import Reader
+        reader = Reader.__new__(Reader)
+        reader.program, reader.found = program, found
+        for one in program.script.values.values():
+            if isinstance(one, Class) and one.is_dataclass() and _stored(program, one):
+                reader.add_class(one, "", "key")
+    short = [one.name for one in options]
+    for one in options:
+        if short.count(one.name) > 1:
+            one.name = parameter_name(one.flag.replace(".", "_"))
+        found.options.append(one)
+
+
+def _stored(program: Program, kind: Class) -> bool:
+    """Does ConfigStore get it, by cs.store(name=..., node=Kind)?"""
+    import ast
+    named = (program.script.tree,)
+    return any(isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == "store" and
+               kind.node.name in ast.unparse(one) for tree in named for one in ast.walk(tree))
+
+
+__all__ = ["Template", "add_hydra", "composed", "values_of"]
