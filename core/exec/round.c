@@ -43,6 +43,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
 	x->env.seed = x->config->seed;
 	x->env.utc_start_s = setup->utc_start_s;
 	x->env.verbose = setup->verbose;
+	x->env.rules = setup->rules;
 	x->env.simulated = setup->simulated;
 	x->env.now = &x->now;
 	x->env.directory = x->config->directory;

@@ -355,12 +355,9 @@ read_condition(struct parse *p, const struct espl__node *n, const struct espl__n
 		return ESPL_OK;
 	}
 	if (item == NULL) {
-		FAIL(p, c,
-		    "the condition of '%s' refers to '%s', which is not a parameter listed before "
-		    "it",
+		FAIL(p, c, "the condition of '%s' refers to '%s', which the space does not have",
 		    n->name, c->name);
-		espl__hint(p->diag, "move '%s' above '%s', or check its spelling", c->name,
-		    n->name);
+		espl__hint(p->diag, "check the spelling of '%s'", c->name);
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 0; i < value_count; i++) {
@@ -465,38 +462,95 @@ read_param(struct parse *p, const struct espl__node *n, int *never)
 	return st;
 }
 
+/* A constant or a parameter becomes the next of the space. */
+static espl_status
+read_member(struct parse *p, const struct espl__node *n)
+{
+	struct espl__space *s = p->s;
+	struct espl__setting *item = &s->items[s->item_count];
+	espl_status st = check_name(p, n);
+	int never = 0;
+
+	if (st != ESPL_OK)
+		return st;
+	if (is_scalar(n)) { /* a list may be meant as a choice */
+		if (!is_finite(n))
+			return FAIL(p, n, "the constant '%s' is not finite", n->name);
+		item->name = espl__arena_strdup(&s->arena, n->name);
+		item->param = ESPL_ANY;
+		item->constant = label_of(s, n);
+		s->item_count++;
+		return ESPL_OK;
+	}
+	st = read_param(p, n, &never);
+	if (st != ESPL_OK)
+		return st;
+	if (never) {
+		espl__names_add(&p->off, n->name);
+		return ESPL_OK;
+	}
+	item->name = s->params[s->count].pub.name;
+	item->param = s->count++;
+	s->item_count++;
+	return ESPL_OK;
+}
+
+/* where a member stands while members are put in order */
+enum { UNREAD, WAITS, DONE };
+
+/* A member that the conditions of this one name and that was not read yet; ESPL_ANY: none. */
+static uint32_t
+find_unread(const struct espl__node *group, uint32_t member, const uint8_t *states)
+{
+	const struct espl__node *when = espl__node_get(group->children[member], "when");
+
+	if (when == NULL || when->type != ESPL__GROUP)
+		return ESPL_ANY;
+	for (uint32_t i = 0; i < when->child_count; i++)
+		for (uint32_t k = 0; k < group->child_count; k++)
+			if (states[k] != DONE &&
+			    strcmp(group->children[k]->name, when->children[i]->name) == 0)
+				return k;
+	return ESPL_ANY;
+}
+
+/* In the file's order, but what a condition names before the parameter that it governs. */
 static espl_status
 read_all(struct parse *p, const struct espl__node *group)
 {
-	struct espl__space *s = p->s;
+	uint32_t count = group->child_count;
+	uint8_t *states = espl__arena_alloc(&p->s->arena, count);
+	uint32_t *waiter = espl__arena_alloc(&p->s->arena, count * sizeof *waiter);
 
-	for (uint32_t i = 0; i < group->child_count; i++) {
-		const struct espl__node *n = group->children[i];
-		struct espl__setting *item = &s->items[s->item_count];
-		espl_status st = check_name(p, n);
-		int never = 0;
+	memset(states, UNREAD, count);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t at = states[i] == DONE ? ESPL_ANY : i, next;
 
-		if (st != ESPL_OK)
-			return st;
-		if (is_scalar(n)) { /* a list may be meant as a choice */
-			if (!is_finite(n))
-				return FAIL(p, n, "the constant '%s' is not finite", n->name);
-			item->name = espl__arena_strdup(&s->arena, n->name);
-			item->param = ESPL_ANY;
-			item->constant = label_of(s, n);
-			s->item_count++;
-			continue;
+		waiter[i] = ESPL_ANY;
+		while (at != ESPL_ANY) {
+			const struct espl__node *n = group->children[at];
+			espl_status st;
+
+			next = n->type == ESPL__GROUP ? find_unread(group, at, states) : ESPL_ANY;
+			if (next != ESPL_ANY && (next == at || states[next] == WAITS)) {
+				FAIL(p, n, "the condition of '%s' depends on '%s' itself", n->name,
+				    n->name);
+				espl__hint(p->diag,
+				    "no parameter can depend on one that depends on it");
+				return ESPL_E_CONFIG;
+			}
+			if (next != ESPL_ANY) {
+				states[at] = WAITS;
+				waiter[next] = at;
+				at = next;
+				continue;
+			}
+			st = read_member(p, n);
+			if (st != ESPL_OK)
+				return st;
+			states[at] = DONE;
+			at = waiter[at];
 		}
-		st = read_param(p, n, &never);
-		if (st != ESPL_OK)
-			return st;
-		if (never) {
-			espl__names_add(&p->off, n->name);
-			continue;
-		}
-		item->name = s->params[s->count].pub.name;
-		item->param = s->count++;
-		s->item_count++;
 	}
 	return ESPL_OK;
 }

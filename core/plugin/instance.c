@@ -133,6 +133,7 @@ make_host(struct espl__instance *instance)
 	host->utc_start_s = instance->env->utc_start_s;
 	host->verbose = (uint32_t)(instance->env->verbose != 0);
 	host->simulated = (uint32_t)(instance->env->simulated != 0);
+	host->rules = instance->env->rules;
 	snprintf(stream, sizeof stream, "%s/%s/%s", espl__kind_name(instance->plugin->desc->kind),
 	    instance->plugin->desc->name, instance->values->config.instance);
 	espl__rng_seed(&instance->rng, instance->env->seed, stream);

@@ -20,6 +20,7 @@ struct espl__host_env {
 	uint64_t seed;
 	int64_t utc_start_s;
 	int verbose, simulated;
+	uint32_t rules; /* those that the run began with (espl_host.rules); 0: the newest */
 	/* 1: an option that refers to a secret gets the secret; 0: plugins only describe
 	 * themselves, and see the reference */
 	int secrets;

@@ -162,7 +162,8 @@ static espl_status
 check_header(const struct espl__run_state *run, struct espl__diag *diag)
 {
 	const struct espl__journal_header *header = &run->header;
-	int other = strcmp(header->version, PACKAGE_VERSION) != 0;
+	int other =
+	    strcmp(header->version, PACKAGE_VERSION) != 0 || header->format != ESPL__JOURNAL_FORMAT;
 
 	if (header->simulated != run->drive->exec.simulated)
 		return espl__fail(diag, ESPL_E_CONFIG, "the journal is from a %s run",

@@ -263,7 +263,7 @@ static const struct espl__core_member space_members[] = {
 	    "Value used if a configuration in experiment.first or of a warm start lacks the "
 	    "parameter." },
 	{ "NAME.when", "group",
-	    "Makes the parameter active only if parameters listed before it have these values: { "
+	    "Makes the parameter active only if other parameters have these values: { "
 	    "optimizer = \"sgd\"; } or { layers = [ 2, 3 ]; }." },
 };
 

@@ -20,7 +20,7 @@
 #include <string.h>
 #include "rungs.h"
 
-enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, MODE, TO_END };
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, MODE, TO_END, REPEATS };
 enum { PROMOTION, STOPPING };
 
 static const struct espl_option options[] = {
@@ -45,6 +45,7 @@ static const struct espl_option options[] = {
 		    "best one to iterations_max; false: end the search",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
+	ESPL_TRIED_OPTION,
 };
 
 struct bracket {
@@ -151,8 +152,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	asha->magic = ASHA_MAGIC;
 	asha->stopping = config->values[MODE].as.i == STOPPING;
 	asha->to_end = config->values[TO_END].as.i != 0;
-	status =
-	    shared_init(&asha->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status = shared_init(&asha->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
+	    espl_tried_repeats(host, &config->values[REPEATS]), error);
 	if (status == ESPL_OK)
 		status = make_brackets(asha, config, error);
 	if (status != ESPL_OK) {
@@ -322,12 +323,12 @@ choose_bracket(const struct asha *asha)
 }
 
 static espl_status
-add_one(struct asha *asha, struct espl_search_sink *sink)
+add_one(struct asha *asha, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	uint32_t i = choose_bracket(asha);
 	const struct rungs *rungs = &asha->brackets[i].rungs;
-	espl_status status = shared_values(&asha->shared, &start.values);
+	espl_status status = shared_values(&asha->shared, NULL, NULL, &start.values, error);
 	uint64_t trial;
 
 	start.how = ESPL_FRESH;
@@ -336,7 +337,7 @@ add_one(struct asha *asha, struct espl_search_sink *sink)
 	if (status == ESPL_OK)
 		status = sink->add(sink, asha->shared.group, &start, &trial);
 	if (status == ESPL_OK) {
-		asha->shared.added++;
+		shared_count(&asha->shared);
 		asha->brackets[i].made++;
 	}
 	return status;
@@ -356,7 +357,9 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (asha->shared.group == ESPL_NONE)
 		shared_tell_rungs(asha->shared.host, &rungs->rungs[0].until, sizeof rungs->rungs[0],
 		    rungs->count, "");
-	status = shared_begin(&asha->shared, 0, sink);
+	status = espl_tried_reserve(&asha->shared.tried, want + 1, error);
+	if (status == ESPL_OK)
+		status = shared_begin(&asha->shared, 0, sink);
 	/* some trial must ask for GPUs, or none will ever be leased */
 	if (want == 0 && active == 0)
 		want = 1;
@@ -368,7 +371,11 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 			continue;
 		if (asha->shared.trials > 0 && asha->shared.added == asha->shared.trials)
 			return active > 0 ? ESPL_OK : end_search(asha, sink);
-		status = add_one(asha, sink);
+		status = add_one(asha, sink, error);
+		if (status == ESPL_E_LIMIT) { /* all have been tried: as if all were started */
+			shared_exhausted(&asha->shared);
+			return active > 0 ? ESPL_OK : end_search(asha, sink);
+		}
 	}
 	return status == ESPL_OK ? status
 				 : espl_fail(error, status, "trial %llu was rejected",

@@ -22,7 +22,7 @@
 #include <string.h>
 #include "rungs.h"
 
-enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA };
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, REPEATS };
 #define MOST_AT_ONCE 1000000u /* trials in one answer */
 
 static const struct espl_option options[] = {
@@ -33,6 +33,7 @@ static const struct espl_option options[] = {
 	    .min = "0",
 	    .max = "1000000" },
 	SHARED_OPTIONS_CUTS("", "4"),
+	ESPL_TRIED_OPTION,
 };
 
 /* a trial that trains; its place is the trial's tag */
@@ -192,7 +193,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		status = ask_host(h, host, error);
 	if (status == ESPL_OK)
 		status = shared_init(&h->shared, host, (uint64_t)config->values[TRIALS].as.i,
-		    TRIALS, error);
+		    TRIALS, espl_tried_repeats(host, &config->values[REPEATS]), error);
 	if (status == ESPL_OK)
 		status = rungs_init(&h->rungs, first, last, (uint64_t)config->values[ETA].as.i, 0,
 		    error);
@@ -404,16 +405,21 @@ look_at_time(struct hypersched *h, const struct espl_search_view *view,
 }
 
 static espl_status
-add_new(struct hypersched *h, struct espl_search_sink *sink)
+add_new(struct hypersched *h, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
-	espl_status status = shared_values(&h->shared, &start.values);
+	espl_status status = shared_values(&h->shared, NULL, NULL, &start.values, error);
 
 	start.how = ESPL_FRESH;
 	if (status == ESPL_OK)
 		status = add_trial(h, &start, 0, sink);
 	if (status == ESPL_OK)
-		h->shared.added++;
+		shared_count(&h->shared);
+	if (status == ESPL_E_LIMIT) {
+		shared_exhausted(&h->shared);
+		h->closed = 1;
+		return ESPL_OK;
+	}
 	if (h->shared.trials > 0 && h->shared.added == h->shared.trials)
 		h->closed = 1;
 	return status;
@@ -537,13 +543,15 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (want >= MOST_AT_ONCE)
 		want = MOST_AT_ONCE - 1;
 	if (status == ESPL_OK)
+		status = espl_tried_reserve(&h->shared.tried, want + 1, error);
+	if (status == ESPL_OK)
 		status = shared_begin(&h->shared, 0, sink);
 	if (status == ESPL_OK)
 		status = look_at_time(h, view, sink);
 	for (; want > 0 && status == ESPL_OK; want--) {
 		status = promote_next(h, left, sink, &done);
 		if (status == ESPL_OK && !done && !h->closed) {
-			status = add_new(h, sink);
+			status = add_new(h, sink, error);
 			done = 1;
 		}
 		if (!done)

@@ -17,7 +17,7 @@
 #include <espalier/util.h>
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL };
+enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL, REPEATS };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
@@ -45,6 +45,7 @@ static const struct espl_option options[] = {
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "1000000000000" },
+	ESPL_TRIED_OPTION,
 };
 
 /* One step: the lower half with its greatest in front, the upper half with its least in front. */
@@ -200,7 +201,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	search->interval = (uint64_t)config->values[INTERVAL].as.i;
 	search->free_course = ESPL_ANY;
 	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
-	    error);
+	    espl_tried_repeats(host, &config->values[REPEATS]), error);
 	if (status != ESPL_OK) {
 		destroy(search);
 		return status;
@@ -374,10 +375,9 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	struct course *course;
 	uint32_t place = take_course(search);
 	uint64_t trial;
-	espl_status status = shared_values(&search->shared, &start.values);
+	espl_status status = shared_values(&search->shared, NULL, NULL, &start.values, error);
 
 	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);
-	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = search->iterations;
 	start.tag = place;

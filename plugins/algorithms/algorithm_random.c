@@ -7,9 +7,13 @@
 #include <espalier/util.h>
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MAX };
+enum { TRIALS, ITERATIONS_MAX, REPEATS };
 
-static const struct espl_option options[] = { SHARED_OPTION_TRIALS, SHARED_OPTION_ITERATIONS };
+static const struct espl_option options[] = {
+	SHARED_OPTION_TRIALS,
+	SHARED_OPTION_ITERATIONS,
+	ESPL_TRIED_OPTION,
+};
 
 #define RANDOM_SEARCH_MAGIC 0x769e48acu
 
@@ -42,7 +46,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	search->magic = RANDOM_SEARCH_MAGIC;
 	search->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
-	    error);
+	    espl_tried_repeats(host, &config->values[REPEATS]), error);
 	if (status != ESPL_OK) {
 		destroy(search);
 		return status;
@@ -67,11 +71,10 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct random_search *search = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
-	espl_status status = shared_values(&search->shared, &start.values);
+	espl_status status = shared_values(&search->shared, NULL, NULL, &start.values, error);
 	uint64_t trial;
 
 	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
-	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = search->iterations;
 	return status == ESPL_OK ? sink->add(sink, search->shared.group, &start, &trial) : status;

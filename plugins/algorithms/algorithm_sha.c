@@ -7,7 +7,7 @@
 #include <espalier/kit/rung_table.h>
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS };
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS, REPEATS };
 enum { CUMULATIVE, INCREMENTAL };
 
 static const struct espl_option options[] = {
@@ -24,6 +24,7 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "cumulative|incremental",
 	    .fallback = "cumulative" },
+	ESPL_TRIED_OPTION,
 };
 
 /* a * b, or `most` if that is less: both are at least 1, so every overflow is detected. */
@@ -43,15 +44,18 @@ fill_rungs(struct espl_rung_table *table, const struct espl_config *config,
 	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	uint64_t eta = (uint64_t)config->values[ETA].as.i;
 	uint64_t trials = (uint64_t)config->values[TRIALS].as.i;
+	espl_status status;
 	uint64_t done = 0, power = first; /* power = first * eta^k, at most last */
 	int cumulative = config->values[RUNGS].as.i == CUMULATIVE;
 
 	ESPL_ASSERT(first > 0 && eta >= 2 && trials > 0);
 	if (first > last)
 		return shared_check_range(first, last, ITERATIONS_MIN, error);
+	status = espl_rung_table_limit(table, &config->values[REPEATS], trials, &trials, error);
+	if (status != ESPL_OK)
+		return status;
 	for (;;) {
 		uint64_t until = cumulative ? power : power > last - done ? last : done + power;
-		espl_status status;
 
 		if (trials == 1 || until > last)
 			until = last;

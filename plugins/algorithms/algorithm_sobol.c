@@ -19,7 +19,7 @@
 #define DIGITS 53 /* of a point: what a double holds */
 #define WORDS 32  /* points: 2^32, more than an experiment can have */
 
-enum { TRIALS, ITERATIONS_MAX, SCRAMBLE };
+enum { TRIALS, ITERATIONS_MAX, SCRAMBLE, REPEATS };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
@@ -29,6 +29,7 @@ static const struct espl_option options[] = {
 		    "every seed and starts at the lowest corner",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
+	ESPL_TRIED_OPTION,
 };
 
 /* one dimension */
@@ -132,8 +133,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	sobol->magic = SOBOL_MAGIC;
 	sobol->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	sobol->scramble = config->values[SCRAMBLE].as.i != 0;
-	status =
-	    shared_init(&sobol->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status = shared_init(&sobol->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
+	    espl_tried_repeats(host, &config->values[REPEATS]), error);
 	if (status == ESPL_OK) {
 		params = sobol->shared.space->param_count;
 		if (params > SOBOL_DIMENSIONS)
@@ -167,13 +168,15 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 
 /* The next point: one direction number more or less in each dimension. */
 static espl_status
-next_point(struct sobol *sobol)
+next_point(void *ctx, double *values, struct espl_error *error)
 {
+	struct sobol *sobol = ctx;
 	const struct espl_space *space = sobol->shared.space;
 	uint32_t i, k = 0;
 	uint64_t index = sobol->points++;
 
-	ESPL_ASSERT(sobol->begun);
+	ESPL_ASSERT(sobol->magic == SOBOL_MAGIC && sobol->begun);
+	(void)error;
 	while (index > 0 && (index >> k & 1) == 0)
 		k++;
 	for (i = 0; i < space->param_count; i++) {
@@ -181,7 +184,7 @@ next_point(struct sobol *sobol)
 			sobol->axes[i].at ^= sobol->axes[i].words[k % WORDS];
 		sobol->shared.unit[i] = (double)sobol->axes[i].at * 0x1.0p-53;
 	}
-	return space->from_unit(space, sobol->shared.unit, sobol->shared.values);
+	return space->from_unit(space, sobol->shared.unit, values);
 }
 
 static espl_status
@@ -189,18 +192,12 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct sobol *sobol = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
-	espl_status status = ESPL_OK;
+	espl_status status = shared_values(&sobol->shared, next_point, sobol, &start.values, error);
 	uint64_t trial;
 
 	ESPL_ASSERT(sobol != NULL && sobol->magic == SOBOL_MAGIC);
-	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = sobol->iterations;
-	start.values = shared_first(&sobol->shared);
-	if (start.values == NULL) {
-		start.values = sobol->shared.values;
-		status = next_point(sobol);
-	}
 	return status == ESPL_OK ? sink->add(sink, sobol->shared.group, &start, &trial) : status;
 }
 

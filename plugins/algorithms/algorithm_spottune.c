@@ -13,7 +13,18 @@
 #include "combinations.h"
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MAX, THETA, MCNT, EXTRAPOLATOR, CEILING, PLATEAU, POINTS, LEVELS_MAX };
+enum {
+	TRIALS,
+	ITERATIONS_MAX,
+	THETA,
+	MCNT,
+	EXTRAPOLATOR,
+	CEILING,
+	PLATEAU,
+	POINTS,
+	LEVELS_MAX,
+	REPEATS
+};
 
 static const struct espl_option options[] = {
 	{ .name = "trials",
@@ -64,6 +75,7 @@ static const struct espl_option options[] = {
 	    .min = "0",
 	    .max = "1" },
 	COMBINATIONS_OPTIONS("with trials = 0: "),
+	ESPL_TRIED_OPTION,
 };
 
 #define PLATEAU_FROM 0.3 /* of iterations_max */
@@ -149,13 +161,18 @@ static espl_status
 lay_rungs(struct spottune *search, const struct espl_config *config, struct espl_error *error)
 {
 	uint64_t given = (uint64_t)config->values[TRIALS].as.i;
-	uint32_t trials = (uint32_t)(given > 0 ? given : search->grid.total);
+	uint32_t trials = (uint32_t)search->grid.total;
 	uint32_t best = (uint32_t)config->values[MCNT].as.i;
 	/* The tolerance keeps 0.7 * 10 at 7. */
 	double first = ceil(config->values[THETA].as.r * (double)search->iterations * (1 - 1e-12));
 	espl_status status = ESPL_OK;
 
-	if (first < (double)search->iterations)
+	if (given > 0) {
+		status = espl_rung_table_limit(&search->table, &config->values[REPEATS], given,
+		    &given, error);
+		trials = (uint32_t)given;
+	}
+	if (status == ESPL_OK && first < (double)search->iterations)
 		status = espl_rung_table_add(&search->table, trials, (uint64_t)first, error);
 	if (best > trials || search->table.rung_count == 0)
 		best = trials;

@@ -7,7 +7,7 @@
 #include <espalier/kit/assert.h>
 #include <espalier/kit/rung_table.h>
 
-enum { STAGES };
+enum { STAGES, REPEATS };
 enum { TRIALS, ITERATIONS, COLUMNS };
 
 static const struct espl_option columns[] = {
@@ -32,6 +32,7 @@ static const struct espl_option options[] = {
 	    .columns = columns,
 	    .column_count = COLUMNS,
 	    .flags = ESPL_OPT_REQUIRED },
+	ESPL_TRIED_OPTION,
 };
 
 static espl_status
@@ -42,26 +43,50 @@ blame_row(struct espl_error *error, uint32_t row, const char *text)
 	return espl_blame(error, STAGES, text);
 }
 
+/* How many configurations join at the stages together. */
+static uint64_t
+count_newcomers(const struct espl_table *table)
+{
+	uint64_t before = 0, sum = 0;
+	uint32_t row;
+
+	for (row = 0; row < table->row_count; row++) {
+		uint64_t trials =
+		    (uint64_t)table->cells[(size_t)row * table->column_count + TRIALS].as.i;
+
+		sum += trials > before ? trials - before : 0;
+		before = trials;
+	}
+	return sum;
+}
+
 static espl_status
 fill_rungs(struct espl_rung_table *rungs, const struct espl_config *config,
     struct espl_error *error)
 {
 	const struct espl_table *table = config->values[STAGES].as.table;
 	espl_status status = ESPL_OK;
-	uint64_t done = 0;
-	uint32_t row;
+	uint64_t done = 0, left;
+	uint32_t row, before = 0;
 
 	rungs->grows = 1;
 	if (table == NULL || table->row_count == 0)
 		return espl_blame(error, STAGES, "'stages' needs at least one stage");
 	ESPL_ASSERT(table->column_count == COLUMNS);
+	status = espl_rung_table_limit(rungs, &config->values[REPEATS], count_newcomers(table),
+	    &left, error);
 	for (row = 0; row < table->row_count && status == ESPL_OK; row++) {
 		const struct espl_value *cells = table->cells + (size_t)row * table->column_count;
+		uint64_t trials = (uint64_t)cells[TRIALS].as.i;
 
+		if (trials > before && trials - before > left)
+			trials = before + left; /* the space has no more */
+		left -= trials > before ? trials - before : 0;
+		before = (uint32_t)trials;
 		if ((uint64_t)cells[ITERATIONS].as.i > INT64_MAX - done)
 			return blame_row(error, row, "the sum of the iterations is too large");
 		done += (uint64_t)cells[ITERATIONS].as.i;
-		status = espl_rung_table_add(rungs, (uint32_t)cells[TRIALS].as.i, done, error);
+		status = espl_rung_table_add(rungs, before, done, error);
 	}
 	return status;
 }

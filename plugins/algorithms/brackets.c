@@ -8,6 +8,7 @@
 #include "brackets.h"
 
 #define WIDEST 1000000u   /* configurations in one bracket */
+#define ENOUGH 1000001u   /* configurations: a space with as many is as good as infinite */
 #define DECLARED_MAX 300u /* brackets: planners take their time squared */
 
 struct brackets_bracket {
@@ -184,18 +185,6 @@ is_declared(const struct brackets *b)
 
 /* ---- the instance ---------------------------------------------------------------------------- */
 
-static espl_status
-draw_values(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
-{
-	struct brackets *b = ctx;
-
-	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC);
-	(void)kind;
-	(void)error;
-	*values = b->values;
-	return espl_draw(b->host, b->space, b->unit, b->values);
-}
-
 espl_status
 brackets_read(const struct espl_value *values, struct brackets_setup *setup,
     struct espl_error *error)
@@ -206,8 +195,31 @@ brackets_read(const struct espl_value *values, struct brackets_setup *setup,
 	setup->iterations_max = (uint64_t)values[BRACKETS_ITERATIONS_MAX].as.i;
 	setup->eta = (uint64_t)values[BRACKETS_ETA].as.i;
 	setup->anchored = values[BRACKETS_RUNGS].as.i == 1;
+	setup->repeats = values[BRACKETS_REPEATS].as.i != 0;
 	return shared_check_range(setup->iterations_min, setup->iterations_max,
 	    BRACKETS_ITERATIONS_MIN, error);
+}
+
+/* A search that would make more configurations than the space has ends when all have been made. */
+static espl_status
+limit_trials(struct brackets *b, struct espl_error *error)
+{
+	uint64_t pass = 0, most = b->setup.trials, limit;
+	espl_status status;
+	uint32_t i;
+
+	for (i = 0; i < b->kind_count; i++)
+		pass += b->kinds[i].rungs[0].trials;
+	if (most == 0)
+		most = b->setup.passes == 0 || b->setup.passes > ENOUGH / pass
+		    ? ENOUGH
+		    : b->setup.passes * pass;
+	status = espl_tried_limit(&b->tried, most, &limit, error);
+	if (status != ESPL_OK || limit == most)
+		return status;
+	b->wanted = most;
+	b->setup.trials = limit;
+	return ESPL_OK;
 }
 
 espl_status
@@ -215,7 +227,6 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
     brackets_source *source, void *ctx, struct espl_error *error)
 {
 	espl_status status;
-	size_t count;
 
 	ESPL_ASSERT(
 	    host != NULL && setup->rule <= BRACKETS_ROUNDED_UP && setup->order <= BRACKETS_OVERLAP);
@@ -223,19 +234,20 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	b->magic = BRACKETS_MAGIC;
 	b->host = host;
 	b->setup = *setup;
-	b->source = source != NULL ? source : draw_values;
-	b->ctx = source != NULL ? ctx : b;
-	b->space = host->service(host, ESPL_SPACE);
+	b->source = source;
+	b->ctx = ctx;
+	status = espl_tried_init(&b->tried, host,
+	    setup->repeats || !espl_follows(host, ESPL_RULES_UNIQUE), error);
+	if (status != ESPL_OK)
+		return status;
+	b->space = b->tried.space;
 	b->first = host->service(host, ESPL_FIRST);
-	if (b->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED,
-		    "this host does not provide the search space");
-	count = (size_t)b->space->param_count + 1;
-	b->unit = calloc(count, sizeof *b->unit);
-	b->values = calloc(count, sizeof *b->values);
-	if (b->unit == NULL || b->values == NULL)
+	b->values = calloc((size_t)b->space->param_count + 1, sizeof *b->values);
+	if (b->values == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	status = make_kinds(b, error);
+	if (status == ESPL_OK)
+		status = limit_trials(b, error);
 	if (status == ESPL_OK)
 		status = count_brackets(b, error);
 	if (status == ESPL_OK && setup->order == BRACKETS_BESIDE && b->total > DECLARED_MAX)
@@ -273,7 +285,7 @@ brackets_free(struct brackets *b)
 	free(b->kinds);
 	free(b->live);
 	free(b->homes);
-	free(b->unit);
+	espl_tried_free(&b->tried);
 	free(b->values);
 	memset(b, 0, sizeof *b);
 }
@@ -397,24 +409,39 @@ add_trial(struct brackets *b, uint64_t number, struct espl_search_sink *sink, es
 	return status;
 }
 
+static espl_status
+draw_values(void *ctx, double *values, struct espl_error *error)
+{
+	struct brackets *b = ctx;
+
+	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC && b->source != NULL);
+	return b->source(b->ctx, (uint32_t)(b->filled % b->kind_count), values, error);
+}
+
 /* One configuration more for the bracket that is being filled. */
 static espl_status
 add_new(struct brackets *b, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct brackets_bracket *bracket = b->live[b->filled];
-	const double *values = NULL;
-	espl_status status = ESPL_OK;
+	const double *values;
+	espl_status status = espl_tried_first(&b->tried, b->first, &b->first_next, &values, error);
 
 	ESPL_ASSERT(b->filled < b->begun && bracket->stage == 0);
-	if (b->first != NULL && b->made < b->first->count)
-		values = b->first->at(b->first, (uint32_t)b->made);
-	else
-		status = b->source(b->ctx, (uint32_t)(b->filled % b->kind_count), &values, error);
+	if (status == ESPL_OK && values == NULL) {
+		values = b->values;
+		status = espl_tried_new(&b->tried, b->source != NULL ? draw_values : NULL, b,
+		    b->values, error);
+	}
+	if (status == ESPL_E_LIMIT)
+		/* Brackets hold as many as the space has: of two with one hash one is repeated. */
+		status = ESPL_OK;
 	if (status == ESPL_OK)
 		status = add_trial(b, b->filled, sink, ESPL_FRESH, ESPL_NONE, values);
 	if (status != ESPL_OK)
 		return status;
 	b->made++;
+	if (b->wanted > 0 && b->made == b->setup.trials)
+		espl_logf(b->host, ESPL_INFO, ESPL_TRIED_ALL, (unsigned long long)b->made);
 	if (bracket->added < bracket->kind->rungs[0].trials)
 		return ESPL_OK;
 	if (b->setup.lazy)
@@ -431,6 +458,8 @@ begin_bracket(struct brackets *b, struct espl_search_sink *sink, struct espl_err
 	struct brackets_bracket *bracket;
 	espl_status status = make_room(b, error);
 
+	if (status == ESPL_OK)
+		status = espl_tried_reserve(&b->tried, kind->rungs[0].trials, error);
 	if (status != ESPL_OK)
 		return status;
 	bracket = calloc(1, sizeof *bracket);
@@ -580,6 +609,9 @@ report_rungs(struct brackets *b)
 	const struct brackets_kind *kind = &b->kinds[0];
 
 	b->rungs_logged = 1;
+	if (b->wanted > 0)
+		espl_logf(b->host, ESPL_WARN, ESPL_TRIED_FEW, (unsigned long long)b->setup.trials,
+		    (unsigned long long)b->wanted);
 	shared_tell_rungs(b->host, &kind->rungs[0].until, sizeof kind->rungs[0], kind->rung_count,
 	    kind->rungs[0].until == b->setup.iterations_min
 		? ""

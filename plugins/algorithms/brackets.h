@@ -43,7 +43,8 @@ enum {
 	  "(the paper), so the first may be later than iterations_min; anchored: at " \
 	  "iterations_min * eta^k and at iterations_max, as in asha and sha", \
 	  .type = ESPL_OPT_CHOICE, \
-	  .choices = "scaled|anchored", .fallback = "scaled" }
+	  .choices = "scaled|anchored", .fallback = "scaled" }, \
+	ESPL_TRIED_OPTION
 /* clang-format on */
 enum {
 	BRACKETS_TRIALS,
@@ -52,6 +53,7 @@ enum {
 	BRACKETS_ITERATIONS_MAX,
 	BRACKETS_ETA,
 	BRACKETS_RUNGS,
+	BRACKETS_REPEATS,
 	BRACKETS_OPTION_COUNT
 };
 
@@ -70,6 +72,8 @@ struct brackets_setup {
 	uint32_t rule, order; /* BRACKETS_* */
 	uint32_t lazy;        /* 1: a configuration is drawn when it could train at once, so that it
 			       * may depend on all results until then; 0: when its bracket begins */
+	uint32_t repeats;     /* 1: a configuration may be tried twice */
+	uint32_t zero;
 };
 
 struct brackets_rung {
@@ -84,10 +88,9 @@ struct brackets_kind {
 };
 struct brackets_bracket; /* one that runs */
 
-/* A new configuration for this kind of bracket: *values in the space's order, valid until the next
- * call.  Called once for each configuration that the user has not given, in order of trial ids. */
-typedef espl_status brackets_source(void *ctx, uint32_t kind, const double **values,
-    struct espl_error *);
+/* A new configuration for this kind of bracket into values.  Called for each configuration that
+ * the user has not given, in order of trial ids; again if it was tried before. */
+typedef espl_status brackets_source(void *ctx, uint32_t kind, double *values, struct espl_error *);
 
 struct brackets_home {
 	uint64_t group, bracket;
@@ -108,7 +111,10 @@ struct brackets {
 	uint64_t made, starts;        /* configurations so far; starts: promotions, too */
 	uint64_t begun, filled, over; /* brackets */
 	uint64_t due; /* of them, those with a rung that has ended and is not handled yet */
-	double *unit, *values;          /* room for one configuration */
+	struct espl_tried tried;        /* the configurations that were made */
+	uint64_t wanted;                /* what was asked for; 0: the space has as many */
+	uint32_t first_next, zero;      /* of the user's points: the next one */
+	double *values;                 /* room for one configuration */
 	struct brackets_bracket **live; /* [begun]; NULL: ended */
 	uint64_t live_room;
 	struct brackets_home *homes; /* of groups, rising */

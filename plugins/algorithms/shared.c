@@ -59,54 +59,77 @@ shared_tell_rungs(const struct espl_host *host, const uint64_t *until, size_t st
 
 espl_status
 shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uint32_t option,
-    struct espl_error *error)
+    int repeats, struct espl_error *error)
 {
+	espl_status status;
 	size_t count;
 
 	ESPL_ASSERT(s != NULL && host != NULL);
 	memset(s, 0, sizeof *s);
 	s->host = host;
-	s->space = host->service(host, ESPL_SPACE);
-	s->first = host->service(host, ESPL_FIRST);
-	s->trials = trials;
 	s->group = ESPL_NONE;
-	if (s->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED,
-		    "this host does not provide the search space");
+	status = espl_tried_init(&s->tried, host, repeats, error);
+	if (status != ESPL_OK)
+		return status;
+	s->space = s->tried.space;
+	s->first = host->service(host, ESPL_FIRST);
+	s->wanted = trials;
 	if (trials == 0 && !shared_has_end(host))
 		return shared_endless(error, option, "'trials'");
 	count = (size_t)s->space->param_count + 1;
 	s->unit = calloc(count, sizeof *s->unit);
 	s->values = calloc(count, sizeof *s->values);
 	return s->unit != NULL && s->values != NULL
-	    ? ESPL_OK
+	    ? espl_tried_limit(&s->tried, trials, &s->trials, error)
 	    : espl_fail(error, ESPL_E_NOMEM, "out of memory");
 }
 
 void
 shared_free(struct shared *s)
 {
+	espl_tried_free(&s->tried);
 	free(s->unit);
 	free(s->values);
 }
 
-const double *
-shared_first(const struct shared *s)
+espl_status
+shared_first(struct shared *s, const double **values, struct espl_error *error)
 {
 	ESPL_ASSERT(s->trials == 0 || s->added <= s->trials);
-	return s->first != NULL && s->added < s->first->count
-	    ? s->first->at(s->first, (uint32_t)s->added)
-	    : NULL;
+	return espl_tried_first(&s->tried, s->first, &s->first_next, values, error);
 }
 
 espl_status
-shared_values(struct shared *s, const double **values)
+shared_values(struct shared *s, espl_tried_draw *draw, void *ctx, const double **values,
+    struct espl_error *error)
 {
-	*values = shared_first(s);
-	if (*values != NULL)
-		return ESPL_OK;
+	espl_status status = shared_first(s, values, error);
+
+	if (status != ESPL_OK || *values != NULL)
+		return status;
 	*values = s->values;
-	return espl_draw(s->host, s->space, s->unit, s->values);
+	return espl_tried_new(&s->tried, draw, ctx, s->values, error);
+}
+
+static void
+tell_exhausted(const struct shared *s)
+{
+	espl_logf(s->host, ESPL_INFO, ESPL_TRIED_ALL, (unsigned long long)s->added);
+}
+
+void
+shared_count(struct shared *s)
+{
+	s->added++;
+	if (s->wanted > s->trials && s->added == s->trials)
+		tell_exhausted(s);
+}
+
+void
+shared_exhausted(struct shared *s)
+{
+	s->trials = s->added;
+	tell_exhausted(s);
 }
 
 espl_status
@@ -149,6 +172,9 @@ shared_begin(struct shared *s, int declared, struct espl_search_sink *sink)
 
 	if (s->group != ESPL_NONE)
 		return ESPL_OK;
+	if (s->wanted > s->trials)
+		espl_logf(s->host, ESPL_WARN, ESPL_TRIED_FEW, (unsigned long long)s->trials,
+		    (unsigned long long)s->wanted);
 	group.flags = ESPL_GROUP_OPEN;
 	group.bracket = group.stage = declared ? 0 : ESPL_ANY;
 	return sink->begin(sink, &group, &s->group);
@@ -158,12 +184,20 @@ espl_status
 shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void *ctx,
     struct espl_search_sink *sink, struct espl_error *error)
 {
-	espl_status status = want > 0 ? shared_begin(s, declared, sink) : ESPL_OK;
+	espl_status status = espl_tried_reserve(&s->tried, want, error);
 
 	ESPL_ASSERT(add != NULL && (s->trials == 0 || want <= s->trials - s->added));
+	if (status == ESPL_OK && want > 0)
+		status = shared_begin(s, declared, sink);
 	for (; want > 0 && status == ESPL_OK; want--) {
 		status = add(ctx, sink, error);
-		if (status == ESPL_OK && ++s->added == s->trials)
+		if (status == ESPL_E_LIMIT) {
+			shared_exhausted(s);
+			return sink->finish(sink);
+		}
+		if (status == ESPL_OK)
+			shared_count(s);
+		if (status == ESPL_OK && s->added == s->trials)
 			return sink->finish(sink);
 	}
 	return status == ESPL_OK

@@ -8,6 +8,7 @@
 #define ALGORITHMS_SHARED_H
 #include <espalier/algorithm.h>
 #include <espalier/kit/assert.h>
+#include <espalier/kit/tried.h>
 
 /* clang-format off */
 #define SHARED_OPTION_TRIALS \
@@ -38,8 +39,11 @@ struct shared {
 	const struct espl_space *space;
 	const struct espl_first *first; /* NULL: the user has none */
 	double *unit, *values;          /* room for one configuration */
+	struct espl_tried tried;        /* the configurations that were made */
 	uint64_t trials;                /* configurations in all; 0: until the experiment ends */
+	uint64_t wanted;                /* what the user set; above trials: the space has no more */
 	uint64_t added;                 /* so far */
+	uint32_t first_next, zero;      /* of the user's points: the next one */
 	uint64_t group;                 /* that they are added to; ESPL_NONE: it has not begun */
 };
 /* Adds one trial to the group; `added` is counted for it. */
@@ -57,15 +61,22 @@ espl_status shared_endless(struct espl_error *, uint32_t option, const char *giv
 /* E_CONFIG, blaming the option of the first, where iterations_min is above iterations_max. */
 espl_status shared_check_range(uint64_t least, uint64_t most, uint32_t option, struct espl_error *);
 
-/* trials 0: the experiment must have an end (option: the index of 'trials').  E_UNSUPPORTED: no
+/* trials 0: the experiment must have an end (option: the index of 'trials'); never more than the
+ * space has configurations, unless repeats are allowed (espl_tried_repeats).  E_UNSUPPORTED: no
  * space. After a failure shared_free must be called as well. */
 espl_status shared_init(struct shared *, const struct espl_host *, uint64_t trials, uint32_t option,
-    struct espl_error *);
+    int repeats, struct espl_error *);
 void shared_free(struct shared *);
 /* The next configuration, if that is one of the user's; else NULL. */
-const double *shared_first(const struct shared *);
-/* The next configuration: the user's, or drawn uniformly.  Valid until the next call. */
-espl_status shared_values(struct shared *, const double **values);
+espl_status shared_first(struct shared *, const double **values, struct espl_error *);
+/* The next configuration: the user's, or one of `draw` (NULL: uniform) that was not tried.  Valid
+ * until the next call.  E_LIMIT, without a message: all have been tried. */
+espl_status shared_values(struct shared *, espl_tried_draw *draw, void *ctx, const double **values,
+    struct espl_error *);
+/* One more was added. */
+void shared_count(struct shared *);
+/* After E_LIMIT: no more are added from now on. */
+void shared_exhausted(struct shared *);
 /* Declares one stage of all trials, if it is known how many there are. */
 espl_status shared_spec(const struct shared *, uint64_t iterations, struct espl_spec_sink *);
 /* How many to add now: as many as could run, and one where nothing else asks for GPUs; never more

@@ -9,21 +9,21 @@ espl_status
 espl_rung_table_init(struct espl_rung_table *table, const struct espl_host *host,
     struct espl_error *error)
 {
-	uint64_t room;
+	espl_status status;
 
 	ESPL_ASSERT(host != NULL);
 	memset(table, 0, sizeof *table);
 	table->group = ESPL_NONE;
 	table->host = host;
-	table->space = (const struct espl_space *)host->service(host, ESPL_SPACE);
+	status =
+	    espl_tried_init(&table->tried, host, !espl_follows(host, ESPL_RULES_UNIQUE), error);
+	if (status != ESPL_OK)
+		return status;
+	table->space = table->tried.space;
 	table->first = (const struct espl_first *)host->service(host, ESPL_FIRST);
-	if (table->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED,
-		    "this host does not provide the search space");
-	room = (uint64_t)table->space->param_count + 1;
-	table->unit = (double *)calloc((size_t)room, sizeof *table->unit);
-	table->values = (double *)calloc((size_t)room, sizeof *table->values);
-	if (table->unit == NULL || table->values == NULL)
+	table->values =
+	    (double *)calloc((size_t)table->space->param_count + 1, sizeof *table->values);
+	if (table->values == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	table->magic = ESPL_RUNG_TABLE_MAGIC;
 	return ESPL_OK;
@@ -36,11 +36,25 @@ espl_rung_table_free(struct espl_rung_table *table)
 	free(table->rungs);
 	free(table->scores);
 	free(table->spares);
-	free(table->unit);
 	free(table->values);
+	espl_tried_free(&table->tried);
 	table->rungs = NULL;
 	table->scores = table->spares = NULL;
-	table->unit = table->values = NULL;
+	table->values = NULL;
+}
+
+espl_status
+espl_rung_table_limit(struct espl_rung_table *table, const struct espl_value *option,
+    uint64_t trials, uint64_t *limit, struct espl_error *error)
+{
+	espl_status status;
+
+	ESPL_ASSERT(table != NULL && table->magic == ESPL_RUNG_TABLE_MAGIC);
+	table->tried.repeats = (uint32_t)espl_tried_repeats(table->host, option);
+	status = espl_tried_limit(&table->tried, trials, limit, error);
+	table->wanted = trials;
+	table->limit = *limit;
+	return status;
 }
 
 espl_status
@@ -144,6 +158,27 @@ espl_rung_table_start(struct espl_rung_table *table, struct espl_search_sink *si
 	return status;
 }
 
+/* One more configuration into table->values: of the user's points, or a random one. */
+static espl_status
+espl_rung_table_values(struct espl_rung_table *table, const double **values,
+    struct espl_error *error)
+{
+	espl_status status =
+	    espl_tried_first(&table->tried, table->first, &table->first_next, values, error);
+
+	if (status == ESPL_OK && *values == NULL) {
+		*values = table->values;
+		status = espl_tried_new(&table->tried, NULL, NULL, table->values, error);
+	}
+	/* The table has no more than the space: of two with one hash one is repeated.  A plugin
+	 * that has not asked for the limit gets repeats. */
+	if (status == ESPL_E_LIMIT)
+		status = ESPL_OK;
+	if (status == ESPL_OK && ++table->made == table->limit && table->wanted > table->limit)
+		espl_logf(table->host, ESPL_INFO, ESPL_TRIED_ALL, (unsigned long long)table->made);
+	return status;
+}
+
 espl_status
 espl_rung_table_begin(struct espl_rung_table *table, struct espl_search_sink *sink,
     struct espl_error *error)
@@ -160,16 +195,19 @@ espl_rung_table_begin(struct espl_rung_table *table, struct espl_search_sink *si
 	table->spares = (struct espl_rung_score *)calloc(table->widest, sizeof *table->spares);
 	if (table->scores == NULL || table->spares == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials", table->widest);
-	status = espl_rung_table_group(table, sink);
+	if (table->wanted > table->limit)
+		espl_logf(table->host, ESPL_WARN, ESPL_TRIED_FEW, (unsigned long long)table->limit,
+		    (unsigned long long)table->wanted);
+	status = espl_tried_reserve(&table->tried, n, error);
+	if (status == ESPL_OK)
+		status = espl_rung_table_group(table, sink);
 	for (i = 0; i < n && status == ESPL_OK; i++) {
 		const double *values = table->values;
 
 		if (table->source != NULL)
 			status = table->source(table->source_ctx, &values, error);
-		else if (table->first != NULL && i < table->first->count)
-			values = table->first->at(table->first, i);
 		else
-			status = espl_draw(table->host, table->space, table->unit, table->values);
+			status = espl_rung_table_values(table, &values, error);
 		if (status == ESPL_OK)
 			status =
 			    espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0, values);
@@ -248,7 +286,9 @@ espl_rung_table_promote(struct espl_rung_table *table, struct espl_search_sink *
 		    ? status
 		    : espl_fail(error, status, "rung %u was refused", table->stage);
 	}
-	status = espl_rung_table_drop_spares(table, sink);
+	status = espl_tried_reserve(&table->tried, table->widest, error);
+	if (status == ESPL_OK)
+		status = espl_rung_table_drop_spares(table, sink);
 	if (status != ESPL_OK)
 		return espl_fail(error, status, "a drop was refused");
 	table->over = 1;
@@ -274,10 +314,12 @@ espl_rung_table_promote(struct espl_rung_table *table, struct espl_search_sink *
 	table->spare_next = keep;
 	table->spare_count = count;
 	for (i = 0; i < newcomers && status == ESPL_OK; i++) {
-		status = espl_draw(table->host, table->space, table->unit, table->values);
+		const double *values = table->values;
+
+		status = espl_rung_table_values(table, &values, error);
 		if (status == ESPL_OK)
-			status = espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0,
-			    table->values);
+			status =
+			    espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0, values);
 	}
 	return status == ESPL_OK ? status
 				 : espl_fail(error, status, "rung %u was refused", table->stage);

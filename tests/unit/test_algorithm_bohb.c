@@ -7,9 +7,8 @@
 #include <string.h>
 #include "algo_play.h"
 #include "test_kde.h"
+#include "test_plugins.h"
 
-extern const struct espl_plugin algorithm_bohb_LTX_espalier_plugin;
-extern const struct espl_plugin algorithm_tpe_LTX_espalier_plugin;
 #define BOHB (&algorithm_bohb_LTX_espalier_plugin)
 #define TPE (&algorithm_tpe_LTX_espalier_plugin)
 
@@ -33,9 +32,9 @@ Test(bohb, options)
 	refused(BOHB, "trials=9", "'iterations_max' is missing", 3);
 	refused(BOHB, "iterations_max=9 iterations_min=10", "iterations_min", 2);
 	refused(BOHB, "iterations_max=9 passes=0", "has no end", 1);
-	refused(BOHB, "iterations_max=9 top_percent=100", "top_percent", 8);
+	refused(BOHB, "iterations_max=9 top_percent=100", "top_percent", 9);
 	refused(TPE, "iterations_max=9", "has no end", 0);
-	refused(TPE, "trials=9 candidates=0", "candidates", 6);
+	refused(TPE, "trials=9 candidates=0", "candidates", 7);
 }
 
 static void

@@ -114,7 +114,7 @@ Test(hyperband, options)
 	refused("trials=9", "'iterations_max' is missing", 3);
 	refused("iterations_max=9 iterations_min=10", "iterations_min", 2);
 	refused("iterations_max=9 passes=0", "has no end", 1);
-	refused("iterations_max=9 passes=0 order=side-by-side", "side by side", 7);
+	refused("iterations_max=9 passes=0 order=side-by-side", "side by side", 8);
 	refused("iterations_max=1000000000000 eta=2", "more than", 2);
 	refused("iterations_max=1000000000000 eta=2 trials=1000001", "above its maximum", 0);
 	table_is("iterations_max=1000000000000 eta=1000000 trials=3", "3 1  1 1000000000000");
@@ -221,7 +221,7 @@ struct lazy {
 };
 
 static espl_status
-count_draws(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
+count_draws(void *ctx, uint32_t kind, double *values, struct espl_error *error)
 {
 	/* of algo_play's space, or of x alone */
 	static const double middle[] = { 0.5, 0.5, 1, NAN };
@@ -230,7 +230,7 @@ count_draws(void *ctx, uint32_t kind, const double **values, struct espl_error *
 	(void)error;
 	cr_assert_lt(kind, 3);
 	lazy->drawn++;
-	*values = middle;
+	memcpy(values, middle, lazy->b.space->param_count * sizeof *values);
 	return ESPL_OK;
 }
 
@@ -244,7 +244,8 @@ lazy_create(const struct espl_host *host, const struct espl_config *config, void
 		.eta = 3,
 		.passes = 1,
 		.order = BRACKETS_OVERLAP,
-		.lazy = 1 };
+		.lazy = 1,
+		.repeats = 1 };
 
 	(void)config;
 	cr_assert_not_null(lazy);

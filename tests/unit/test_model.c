@@ -204,9 +204,15 @@ static const struct {
 	    "not one of its levels", "3" },
 	{ "a = { type = \"choice\"; values = [ \"adam\", \"sgd\" ]; default = \"adm\"; };", 1,
 	    "not one of its values", "'adam'" },
-	{ "a = { type = \"int\"; low = 0; high = 1; when = { b = 1; }; };\n"
+	{ "a = { type = \"int\"; low = 0; high = 1; when = { c = 1; }; };\n"
 	  "b = { type = \"int\"; low = 0; high = 1; };",
-	    1, "not a parameter listed before it", "above" },
+	    1, "'c', which the space does not have", "spelling" },
+	{ "a = { type = \"int\"; low = 0; high = 1; when = { a = 1; }; };", 1,
+	    "depends on 'a' itself", "" },
+	{ "a = { type = \"int\"; low = 0; high = 1; when = { c = 1; }; };\n"
+	  "b = { type = \"int\"; low = 0; high = 1; when = { a = 1; }; };\n"
+	  "c = { type = \"int\"; low = 0; high = 1; when = { b = 1; }; };",
+	    2, "depends on 'b' itself", "no parameter" },
 	{ "b = { type = \"int\"; low = 0; high = 1; };\n"
 	  "a = { type = \"int\"; low = 0; high = 1; when = { b = 2; }; };",
 	    2, "out of its bounds", "" },
@@ -218,6 +224,36 @@ static const struct {
 	    2, "real parameter", "" },
 	{ "a = { type = \"int\"; low = 0; high = 1; when = 3; };", 1, "not a group", "" },
 };
+
+/* The order of the file does not matter. */
+Test(space, a_condition_may_name_a_later_parameter)
+{
+	struct espl__tree *tree;
+	struct espl__space *s;
+	const struct espl_space *view;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	double unit[3] = { 0.9, 0.9, 0.9 }, values[3];
+
+	cr_assert_eq(
+	    espl__tree_parse("a = { type = \"int\"; low = 0; high = 9; when = { b = 1; }; };\n"
+			     "b = { type = \"int\"; low = 0; high = 1; when = { c = \"y\"; }; };\n"
+			     "c = { type = \"choice\"; values = [ \"x\", \"y\" ]; };\n",
+		"order", &tree, &diag),
+	    ESPL_OK);
+	cr_assert_eq(espl__space_parse(espl__tree_root(tree), &s, &diag), ESPL_OK, "%s", diag.text);
+	view = espl__space_view(s);
+	cr_assert_eq(view->param_count, 3);
+	cr_assert_eq(view->find(view, "c"), 0);
+	cr_assert_eq(view->find(view, "b"), 1);
+	cr_assert_eq(view->find(view, "a"), 2);
+	cr_assert_eq(view->from_unit(view, unit, values), ESPL_OK);
+	cr_assert_eq(values[2], 9);
+	unit[0] = 0.1;
+	cr_assert_eq(view->from_unit(view, unit, values), ESPL_OK);
+	cr_assert(isnan(values[1]) && isnan(values[2]));
+	espl__space_free(s);
+	espl__tree_free(tree);
+}
 
 Test(space, mistakes_are_told_with_their_line)
 {

@@ -4,6 +4,7 @@
 #include <espalier/abi.h>
 
 extern const struct espl_plugin algorithm_asha_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_bohb_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_grid_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_hyperband_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_hypersched_LTX_espalier_plugin;
@@ -15,6 +16,7 @@ extern const struct espl_plugin algorithm_sha_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_sobol_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_spottune_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_stages_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_tpe_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_fair_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_static_LTX_espalier_plugin;
 extern const struct espl_plugin placer_colocate_LTX_espalier_plugin;

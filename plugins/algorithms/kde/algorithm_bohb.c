@@ -32,7 +32,6 @@ struct bohb {
 	uint32_t magic; /* BOHB_MAGIC */
 	struct brackets brackets;
 	struct kde kde;
-	double *values;
 	uint64_t *budgets; /* [budget_count]: where rungs end */
 	uint32_t budget_count;
 };
@@ -46,20 +45,18 @@ destroy(void *self)
 	bohb->magic = 0;
 	brackets_free(&bohb->brackets);
 	kde_free(&bohb->kde);
-	free(bohb->values);
 	free(bohb->budgets);
 	free(bohb);
 }
 
 static espl_status
-suggest_values(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
+suggest_values(void *ctx, uint32_t kind, double *values, struct espl_error *error)
 {
 	struct bohb *bohb = ctx;
 
 	ESPL_ASSERT(bohb != NULL && bohb->magic == BOHB_MAGIC);
 	(void)kind;
-	*values = bohb->values;
-	return kde_suggest(&bohb->kde, bohb->values, error);
+	return kde_suggest(&bohb->kde, values, error);
 }
 
 static espl_status
@@ -71,8 +68,7 @@ list_budgets(struct bohb *bohb, struct espl_error *error)
 	for (i = 0; i < b->kind_count; i++)
 		count += b->kinds[i].rung_count;
 	bohb->budgets = calloc(count, sizeof *bohb->budgets);
-	bohb->values = calloc((size_t)bohb->kde.axis_count + 1, sizeof *bohb->values);
-	if (bohb->budgets == NULL || bohb->values == NULL)
+	if (bohb->budgets == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	for (i = 0; i < b->kind_count; i++)
 		for (k = 0; k < b->kinds[i].rung_count; k++)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include "kde.h"
 
-enum { TRIALS, ITERATIONS_MAX, STARTUP, KDE };
+enum { TRIALS, ITERATIONS_MAX, STARTUP, REPEATS, KDE };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
@@ -23,6 +23,7 @@ static const struct espl_option options[] = {
 	    .fallback = "10",
 	    .min = "0",
 	    .max = "1000000000" },
+	ESPL_TRIED_OPTION,
 	KDE_OPTIONS("0.2", "8", "24"),
 };
 
@@ -61,8 +62,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	tpe->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	tpe->startup = (uint64_t)config->values[STARTUP].as.i;
 	kde_read(&config->values[KDE], &setup);
-	status =
-	    shared_init(&tpe->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status = shared_init(&tpe->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
+	    espl_tried_repeats(host, &config->values[REPEATS]), error);
 	if (status == ESPL_OK)
 		status = kde_init(&tpe->kde, host, &setup, error);
 	if (status != ESPL_OK) {
@@ -100,22 +101,27 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 }
 
 static espl_status
+suggest_values(void *ctx, double *values, struct espl_error *error)
+{
+	struct tpe *tpe = ctx;
+
+	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
+	return kde_suggest(&tpe->kde, values, error);
+}
+
+static espl_status
 add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct tpe *tpe = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
-	espl_status status = ESPL_OK;
+	int models = tpe->shared.added + tpe->kde.learned >= tpe->startup;
+	espl_status status =
+	    shared_values(&tpe->shared, models ? suggest_values : NULL, tpe, &start.values, error);
 	uint64_t trial;
 
 	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
 	start.how = ESPL_FRESH;
 	start.budget = tpe->iterations;
-	if (tpe->shared.added + tpe->kde.learned < tpe->startup) {
-		status = shared_values(&tpe->shared, &start.values);
-	} else if ((start.values = shared_first(&tpe->shared)) == NULL) {
-		start.values = tpe->shared.values;
-		status = kde_suggest(&tpe->kde, tpe->shared.values, error);
-	}
 	return status == ESPL_OK ? sink->add(sink, tpe->shared.group, &start, &trial) : status;
 }
 

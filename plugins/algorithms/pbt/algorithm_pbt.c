@@ -33,11 +33,13 @@ enum {
 	RESAMPLE,
 	DOWN,
 	UP,
-	KEEP
+	KEEP,
+	REPEATS
 };
 enum { ASYNC, SYNC };
 enum { TRUNCATION, TOURNAMENT };
-#define STAGES_MAX 100000u /* of a spec: beyond it none is declared */
+#define STAGES_MAX 100000u      /* of a spec: beyond it none is declared */
+#define MEMBERS_ENOUGH 1000001u /* a space with as many is as good as infinite */
 
 static const struct espl_option options[] = {
 	{ .name = "population",
@@ -108,6 +110,7 @@ static const struct espl_option options[] = {
 		    "never perturbed, such as the width of a network",
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "" },
+	ESPL_TRIED_OPTION,
 };
 
 /* ---- making ------------------------------------------------------------------------------- */
@@ -123,8 +126,8 @@ destroy(void *self)
 	free(pbt->scores);
 	free(pbt->rank);
 	free(pbt->values);
-	free(pbt->unit);
 	free(pbt->next);
+	espl_tried_free(&pbt->tried);
 	free(pbt->explore.keep);
 	free(pbt);
 }
@@ -136,9 +139,6 @@ check_options(const struct pbt *pbt, uint64_t populations, struct espl_error *er
 	char text[160];
 
 	ESPL_ASSERT(pbt->size > 0 && pbt->interval > 0);
-	if (pbt->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED,
-		    "this host does not provide the search space");
 	if (experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_NO_SAVE) != 0)
 		return espl_hint(error,
 		    espl_fail(error, ESPL_E_CONFIG,
@@ -189,6 +189,23 @@ read_keep(struct pbt *pbt, const char *names, struct espl_error *error)
 	return ESPL_OK;
 }
 
+/* New members are all different: a space with few configurations makes smaller populations, and
+ * fewer of them.  (What explore makes of a member may have been tried: its weights differ.) */
+static espl_status
+limit_members(struct pbt *pbt, struct espl_error *error)
+{
+	uint64_t most = pbt->fresh_max > 0 ? pbt->fresh_max : MEMBERS_ENOUGH, limit;
+	espl_status status = espl_tried_limit(&pbt->tried, most, &limit, error);
+
+	if (status != ESPL_OK || limit == most)
+		return status;
+	pbt->wanted = most;
+	if (limit < pbt->size)
+		pbt->size = (uint32_t)limit;
+	pbt->fresh_max = limit / pbt->size * pbt->size;
+	return ESPL_OK;
+}
+
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
     struct espl_error *error)
@@ -202,7 +219,6 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	pbt->magic = PBT_MAGIC;
 	pbt->host = host;
-	pbt->space = host->service(host, ESPL_SPACE);
 	pbt->first = host->service(host, ESPL_FIRST);
 	pbt->size = (uint32_t)config->values[POPULATION].as.i;
 	pbt->fresh_max = populations * pbt->size;
@@ -215,19 +231,23 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	pbt->explore.down = config->values[DOWN].as.r;
 	pbt->explore.up = config->values[UP].as.r;
 	pbt->group = ESPL_NONE;
-	status = check_options(pbt, populations, error);
+	status = espl_tried_init(&pbt->tried, host,
+	    espl_tried_repeats(host, &config->values[REPEATS]), error);
+	pbt->space = pbt->tried.space;
+	if (status == ESPL_OK)
+		status = check_options(pbt, populations, error);
+	if (status == ESPL_OK)
+		status = limit_members(pbt, error);
 	if (status == ESPL_OK) {
 		params = (size_t)pbt->space->param_count + 1;
 		pbt->members = calloc(pbt->size, sizeof *pbt->members);
 		pbt->scores = calloc(pbt->size, sizeof *pbt->scores);
 		pbt->rank = calloc(pbt->size, sizeof *pbt->rank);
 		pbt->values = calloc(pbt->size * params, sizeof *pbt->values);
-		pbt->unit = calloc(params, sizeof *pbt->unit);
 		pbt->next = calloc(params, sizeof *pbt->next);
 		pbt->explore.keep = calloc(params, sizeof *pbt->explore.keep);
 		if (pbt->members == NULL || pbt->scores == NULL || pbt->rank == NULL ||
-		    pbt->values == NULL || pbt->unit == NULL || pbt->next == NULL ||
-		    pbt->explore.keep == NULL)
+		    pbt->values == NULL || pbt->next == NULL || pbt->explore.keep == NULL)
 			status = espl_fail(error, ESPL_E_NOMEM, "out of memory for %u members",
 			    pbt->size);
 		else
@@ -546,8 +566,15 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		return ESPL_OK;
 	if (view->running > pbt->most)
 		pbt->most = view->running;
-	if (pbt->group == ESPL_NONE)
+	if (pbt->group == ESPL_NONE) {
 		report_first(pbt);
+		if (pbt->wanted > 0)
+			espl_logf(pbt->host, ESPL_WARN, ESPL_TRIED_FEW,
+			    (unsigned long long)pbt->fresh_max, (unsigned long long)pbt->wanted);
+	}
+	status = espl_tried_reserve(&pbt->tried, pbt->size, error);
+	if (status != ESPL_OK)
+		return status;
 	if (pbt->group == ESPL_NONE && pbt->sync) {
 		status = begin_population(pbt, sink);
 	} else if (pbt->group == ESPL_NONE) {

@@ -53,7 +53,10 @@ struct pbt {
 	struct standing standing; /* of the population looked at last */
 	uint32_t *rank;           /* [size] place of each member in scores */
 	double *values;           /* [size][params] */
-	double *unit, *next;      /* [params] */
+	double *next;             /* [params] */
+	struct espl_tried tried;  /* the configurations of new members */
+	uint64_t wanted;          /* new members that were asked for; 0: the space has as many */
+	uint32_t first_next, gap; /* of the user's points: the next one */
 	/* fresh: drawn so far; max 0: no limit */
 	uint64_t iterations, interval, group, fresh, fresh_max;
 	uint64_t until; /* sync: the interval that trains now */

@@ -116,14 +116,17 @@ add_fresh(struct pbt *pbt, uint32_t index, const double *values, struct espl_sea
 espl_status
 pbt_new(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
 {
-	const double *values = pbt->next;
-	espl_status status = ESPL_OK;
+	const double *values;
+	espl_status status =
+	    espl_tried_first(&pbt->tried, pbt->first, &pbt->first_next, &values, NULL);
 
 	ESPL_ASSERT(pbt->fresh_max == 0 || pbt->fresh < pbt->fresh_max);
-	if (pbt->first != NULL && pbt->fresh < pbt->first->count)
-		values = pbt->first->at(pbt->first, (uint32_t)pbt->fresh);
-	else
-		status = espl_draw(pbt->host, pbt->space, pbt->unit, pbt->next);
+	if (status == ESPL_OK && values == NULL) {
+		values = pbt->next;
+		status = espl_tried_new(&pbt->tried, NULL, NULL, pbt->next, NULL);
+	}
+	if (status == ESPL_E_LIMIT)
+		status = ESPL_OK; /* one in place of a failed one was new: repeat one */
 	pbt->members[index].population = (uint32_t)(pbt->fresh / pbt->size);
 	pbt->members[index].failures = 0;
 	if (status == ESPL_OK)
@@ -204,7 +207,11 @@ pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink,
 	source = pbt_source_for_failed(pbt, index);
 	if (source != ESPL_ANY)
 		return pbt_clone(pbt, index, source, sink, error);
-	status = espl_draw(pbt->host, pbt->space, pbt->unit, pbt->next);
+	status = espl_tried_new(&pbt->tried, NULL, NULL, pbt->next, error);
+	if (status == ESPL_E_LIMIT) { /* all have been tried */
+		pbt_over(pbt, m);
+		return ESPL_OK;
+	}
 	return status == ESPL_OK ? add_fresh(pbt, index, pbt->next, sink) : status;
 }
 

@@ -54,7 +54,13 @@ struct espl_host {
 	int64_t utc_start_s;
 	uint32_t verbose;   /* 1: notes are kept */
 	uint32_t simulated; /* 1 in `simulate`; policies must not branch on it */
+	/* The rules that the run began with; since minor 2.  A plugin whose decisions have changed
+	 * asks with espl_follows (util.h), so that a run which is resumed goes on as it began.  0:
+	 * the newest. */
+	uint32_t rules;
+	uint32_t zero;
 };
+#define ESPL_RULES_UNIQUE 4u /* no configuration is tried twice */
 
 /* Service              id                    type                    who may ask */
 #define ESPL_SPACE "espl.space/0"           /* espl_space  (space.h)   algorithm */

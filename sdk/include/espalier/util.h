@@ -60,6 +60,14 @@ static inline void ESPL_PRINTF(3, 4)
 	host->log(host, level, text);
 }
 
+/* Does the run follow these rules (ESPL_RULES_*), or did it begin with earlier ones? */
+static inline int
+espl_follows(const struct espl_host *host, uint32_t rules)
+{
+	return !ESPL_KNOWS(struct espl_host, host, rules) || host->rules == 0 ||
+	    host->rules >= rules;
+}
+
 /* Uniform in [0, 1), 53 bits: the same on every platform. */
 static inline double
 espl_uniform(const struct espl_host *host)

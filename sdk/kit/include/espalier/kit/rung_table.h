@@ -15,6 +15,7 @@
 #define ESPALIER_KIT_RUNG_TABLE_H
 #include <espalier/algorithm.h>
 #include <espalier/util.h>
+#include <espalier/kit/tried.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -44,7 +45,7 @@ struct espl_rung_table {
 	struct espl_rung_score *scores; /* trials that wait at the end of the running rung */
 	struct espl_rung_score *spares; /* not promoted into it, best first: the next best replaces
 					 * a promoted trial that failed */
-	double *unit, *values;          /* room for one configuration */
+	double *values;                 /* room for one configuration */
 	uint64_t group;                 /* of the running rung; ESPL_NONE before the first */
 	uint32_t rung_count;
 	uint32_t bracket;                 /* its number in the spec; 0 unless set */
@@ -62,12 +63,21 @@ struct espl_rung_table {
 	espl_rung_table_source
 	    *source; /* NULL: the user's points, then random ones; set by the plugin */
 	void *source_ctx;
+	struct espl_tried tried; /* the configurations that were made, unless there is a source */
+	uint64_t wanted, made;   /* configurations that rungs were added for; made so far */
+	uint64_t limit;          /* of them, what the space has */
+	uint32_t first_next;     /* of the user's points: the next one */
+	uint32_t zero;
 };
 
 /* Requests the host's services. Call espl_rung_table_free also after a failure. */
 espl_status espl_rung_table_init(struct espl_rung_table *table, const struct espl_host *host,
     struct espl_error *error);
 void espl_rung_table_free(struct espl_rung_table *table);
+/* How many of `trials` different configurations the space has, unless repeats are allowed (option:
+ * the value of ESPL_TRIED_OPTION): for the first rung, before it is added. */
+espl_status espl_rung_table_limit(struct espl_rung_table *table, const struct espl_value *option,
+    uint64_t trials, uint64_t *limit, struct espl_error *error);
 /* Appends a rung.  until must rise, trials must not, and both must be positive; otherwise
  * ESPL_E_BUG. */
 espl_status espl_rung_table_add(struct espl_rung_table *table, uint32_t trials, uint64_t until,
