@@ -7,14 +7,14 @@ _espalier() {
 	if [ "$cur" = '=' ]; then cur=''; fi
 	if [ "$COMP_CWORD" -eq 1 ]; then verb=''; fi
 	case $verb:$cur in
-	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
+	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
 	init:-*) kind=-W words='--output --no-ask --help --plugins' ;;
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
 	run:*) kind=-f ;;
-	resume:-*) kind=-W words='--accept --set --quiet --json --help --plugins' ;;
+	resume:-*) kind=-W words='--accept --trials --set --quiet --json --help --plugins' ;;
 	resume:*) kind=-d ;;
-	ask:-*) kind=-W words='--dir --set --help --plugins' ;;
+	ask:-*) kind=-W words='--dir --trials --set --help --plugins' ;;
 	ask:*) kind=-f ;;
 	plan:-*) kind=-W words='--allocator --compare --frontier --gpus --set --json --help --plugins' ;;
 	plan:*) kind=-f ;;
@@ -42,6 +42,8 @@ _espalier() {
 	drain:*) kind=-d ;;
 	undrain:-*) kind=-W words='--help --plugins' ;;
 	undrain:*) kind=-d ;;
+	trial:-*) kind=-W words='--help --plugins' ;;
+	trial:*) kind=-f ;;
 	stop:-*) kind=-W words='--help --plugins' ;;
 	stop:*) kind=-d ;;
 	submit:-*) kind=-W words='--set --help --plugins' ;;
@@ -73,9 +75,11 @@ _espalier() {
 	run:--dir|run:-d) kind=-d ;;
 	run:--set|run:-s) kind=settings ;;
 	run:--plugins|run:-P) kind=-d ;;
+	resume:--trials|resume:-n) kind= ;;
 	resume:--set|resume:-s) kind= ;;
 	resume:--plugins|resume:-P) kind=-d ;;
 	ask:--dir|ask:-d) kind=-d ;;
+	ask:--trials|ask:-n) kind= ;;
 	ask:--set|ask:-s) kind=settings ;;
 	ask:--plugins|ask:-P) kind=-d ;;
 	plan:--allocator|plan:-a) kind= ;;
@@ -113,6 +117,7 @@ _espalier() {
 	nodes:--plugins|nodes:-P) kind=-d ;;
 	drain:--plugins|drain:-P) kind=-d ;;
 	undrain:--plugins|undrain:-P) kind=-d ;;
+	trial:--plugins|trial:-P) kind=-d ;;
 	stop:--plugins|stop:-P) kind=-d ;;
 	submit:--set|submit:-s) kind=settings ;;
 	submit:--plugins|submit:-P) kind=-d ;;
@@ -150,7 +155,7 @@ _espalier() {
 	-W) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
 	-f|-d) COMPREPLY=($(compgen "$kind" -- "$cur")) ;;
 	topics)
-		words="config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
+		words="config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
 		COMPREPLY=($(compgen -W "$words" -- "$cur"))
 		;;
 	settings)

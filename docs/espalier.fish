@@ -21,7 +21,7 @@ function __espalier_settings
 		 trial.trainable= trial.options.bias= trial.options.noise= trial.options.z_max= trial.options.regret= trial.options.throws= trial.options.iteration_s= trial.options.open_s=
 end
 function __espalier_topics
-	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments
+	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments
 	espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }'
 end
 complete -c espalier -f
@@ -44,8 +44,9 @@ complete -c espalier -n '__espalier_verb run' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb run' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb run' -F
 
-complete -c espalier -n '__espalier_verb' -a resume -d 'continue an interrupted run'
+complete -c espalier -n '__espalier_verb' -a resume -d 'continue an interrupted run, or extend a finished one'
 complete -c espalier -n '__espalier_verb resume' -l accept -d 'if plugins now decide differently, keep the recorded decisions; if the journal is damaged, discard everything after the damage'
+complete -c espalier -n '__espalier_verb resume' -l trials -s n -x -d 'try N configurations more, or N in all, also if the search is complete'
 complete -c espalier -n '__espalier_verb resume' -l set -s s -x -d 'give a secret of the cloud again, which a run directory does not store'
 complete -c espalier -n '__espalier_verb resume' -l quiet -s q -d 'print only the final summary'
 complete -c espalier -n '__espalier_verb resume' -l json -s j -d 'print only JSON on standard output'
@@ -55,6 +56,7 @@ complete -c espalier -n '__espalier_verb resume' -a '(__fish_complete_directorie
 
 complete -c espalier -n '__espalier_verb' -a ask -d 'hand out trials to clients, which tell the results (ask and tell)'
 complete -c espalier -n '__espalier_verb ask' -l dir -s d -x -a '(__fish_complete_directories)' -d 'run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)'
+complete -c espalier -n '__espalier_verb ask' -l trials -s n -x -d 'try N configurations more, or N in all, also if the search is complete'
 complete -c espalier -n '__espalier_verb ask' -l set -s s -x -a '(__espalier_settings)' -d 'override a value in FILE (repeatable)'
 complete -c espalier -n '__espalier_verb ask' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb ask' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
@@ -162,6 +164,11 @@ complete -c espalier -n '__espalier_verb' -a undrain -d 'let a machine that was 
 complete -c espalier -n '__espalier_verb undrain' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb undrain' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb undrain' -a '(__fish_complete_directories)'
+
+complete -c espalier -n '__espalier_verb' -a trial -d 'stop one trial of a running run, or add one'
+complete -c espalier -n '__espalier_verb trial' -l help -s h -d 'show this help'
+complete -c espalier -n '__espalier_verb trial' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
+complete -c espalier -n '__espalier_verb trial' -F
 
 complete -c espalier -n '__espalier_verb' -a stop -d 'stop a running run cleanly, as Ctrl-C does'
 complete -c espalier -n '__espalier_verb stop' -l help -s h -d 'show this help'

@@ -20,7 +20,7 @@ _espalier_settings() {
 }
 _espalier_topics() {
 	local -a topics
-	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
+	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
 	compadd -a topics
 }
 _espalier() {
@@ -29,7 +29,7 @@ _espalier() {
 	verbs=(
 		'init:write a first configuration, for a script'
 		'run:run the experiment described in FILE'
-		'resume:continue an interrupted run'
+		'resume:continue an interrupted run, or extend a finished one'
 		'ask:hand out trials to clients, which tell the results (ask and tell)'
 		'plan:predict time and cost before anything is started'
 		'simulate:simulate the run on a virtual clock'
@@ -44,6 +44,7 @@ _espalier() {
 		'nodes:list or release the machines that your runs hold'
 		'drain:move all trials away from a machine, and hold it out'
 		'undrain:let a machine that was drained have trials again'
+		'trial:stop one trial of a running run, or add one'
 		'stop:stop a running run cleanly, as Ctrl-C does'
 		'submit:add an experiment to a running pool'
 		'cancel:cancel an experiment or a plain job of a pool'
@@ -80,6 +81,7 @@ _espalier() {
 		'*: :_files' ;;
 	resume) _arguments \
 		'--accept[if plugins now decide differently, keep the recorded decisions; if the journal is damaged, discard everything after the damage]' \
+		'(-n --trials)'{-n,--trials=}'[try N configurations more, or N in all, also if the search is complete]:+N|N: ' \
 		'(-s --set)'{-s,--set=}'[give a secret of the cloud again, which a run directory does not store]:cloud.NAME=VALUE: ' \
 		'(-q --quiet)'{-q,--quiet}'[print only the final summary]' \
 		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
@@ -88,6 +90,7 @@ _espalier() {
 		'*: :_files -/' ;;
 	ask) _arguments \
 		'(-d --dir)'{-d,--dir=}'[run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)]:DIR:_files -/' \
+		'(-n --trials)'{-n,--trials=}'[try N configurations more, or N in all, also if the search is complete]:+N|N: ' \
 		'*'{-s,--set=}'[override a value in FILE (repeatable)]:PATH=VALUE:_espalier_settings' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
@@ -182,6 +185,10 @@ _espalier() {
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
+	trial) _arguments \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files' ;;
 	stop) _arguments \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \

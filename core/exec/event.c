@@ -118,6 +118,20 @@ code_report(struct espl__codec *c, struct espl__event *e)
 		e->as.report.metrics = e->as.report.count > 0 ? list : NULL;
 }
 
+static void
+code_extend(struct espl__codec *c, struct espl__event *e)
+{
+	double *list;
+
+	ESPL__CODE_V64(c, e->as.extend.number);
+	ESPL__CODE_V64(c, e->as.extend.trials);
+	list = espl__code_list(c, e->as.extend.values, &e->as.extend.count, sizeof *list, 8);
+	for (uint32_t i = 0; i < e->as.extend.count; i++)
+		ESPL__CODE_F64(c, list[i]);
+	if (c->from != NULL)
+		e->as.extend.values = e->as.extend.count > 0 ? list : NULL;
+}
+
 /* What is known of nodes and GPUs. */
 ESPL__CODES int
 code_of_node(struct espl__codec *c, struct espl__event *e)
@@ -212,6 +226,7 @@ code_event(struct espl__codec *c, struct espl__event *e)
 		ESPL__CODE_V64(c, e->as.cancel.number);
 		ESPL__CODE_V64(c, e->as.cancel.trial);
 		return 1;
+	case ESPL__EV_EXTEND: code_extend(c, e); return 1;
 	case ESPL__EV_HELD: ESPL__CODE_Z64(c, e->as.late); return 1;
 	case ESPL__EV_ASK: ESPL__CODE_V64(c, e->as.count); return 1;
 	case ESPL__EV_START:

@@ -34,7 +34,7 @@ enum espl__event_type {
 	ESPL__EV_JOB,     /* the next of the workload's jobs has come */
 	/* an experiment of the pool has arrived, or was submitted: the next number */
 	ESPL__EV_EXPERIMENT,
-	ESPL__EV_CANCEL, /* the user cancels an experiment, or a plain job */
+	ESPL__EV_CANCEL, /* the user cancels an experiment, a plain job, or a trial */
 	/* the driver was held up: what the last round decided was done late */
 	ESPL__EV_HELD,
 	ESPL__EV_NODE_WHY, /* in words, why a lease is about to end: EV_NODE follows */
@@ -53,7 +53,10 @@ enum espl__event_type {
 	ESPL__EV_DRAIN, /* the user holds a machine out, or gives it back */
 	/* machines cannot reach each other: ranks of a gang could not meet, or it was tried.  A
 	 * resize in place that could not be done for it is called off. */
-	ESPL__EV_NO_ROUTE
+	ESPL__EV_NO_ROUTE,
+	/* the user wants more trials than were configured, or one of his own configuration; of a
+	 * run that is complete, before RESUME */
+	ESPL__EV_EXTEND
 };
 
 /* How a gang ended. */
@@ -123,6 +126,12 @@ struct espl__event {
 			uint64_t gang;  /* that stays as it was; ESPL_NONE: no resize */
 			const char *text;
 		} no_route;
+		struct {
+			uint64_t number;      /* of the search */
+			uint64_t trials;      /* further ones */
+			uint32_t count;       /* of values: 0, or those of the space */
+			const double *values; /* of one that the user chose */
+		} extend;
 		struct {
 			uint64_t gang, iteration;
 			uint32_t count;

@@ -184,6 +184,14 @@ espl__exec_drains(const struct espl__exec *x, const char *name, int on, uint64_t
 	return NULL;
 }
 
+const struct espl__space *
+espl__exec_space(const struct espl__exec *x, uint64_t number)
+{
+	ESPL__CHECK(x, EXEC);
+	ESPL__ASSERT(number < x->searches.count);
+	return x->searches.list[number]->inputs->space;
+}
+
 const struct espl_offer *
 espl__exec_offer(const struct espl__exec *x, uint32_t number)
 {

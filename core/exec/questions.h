@@ -61,6 +61,13 @@ const struct espl__inputs *espl__exec_search_of(const struct espl__exec *, uint6
 /* Finds a pool's experiment (trial NONE) or plain job (its number) by name.  0: there is none. */
 int espl__exec_named(const struct espl__exec *, const char *name, uint64_t *number,
     uint64_t *trial);
+const struct espl__space *espl__exec_space(const struct espl__exec *, uint64_t number);
+/* Can the search be given further trials?  NULL, or why not. */
+const char *espl__exec_extends(const struct espl__exec *, uint64_t number);
+/* Trials that it was given so. */
+uint64_t espl__exec_extended(const struct espl__exec *, uint64_t number);
+/* Can the user stop this trial?  NULL, or why not. */
+const char *espl__exec_stops(const struct espl__exec *, uint64_t number, uint64_t trial);
 /* Can it still be cancelled?  NULL, or why not. */
 const char *espl__exec_cancels(const struct espl__exec *, uint64_t number, uint64_t trial);
 int espl__exec_has_come(const struct espl__exec *, uint64_t number);

@@ -54,6 +54,8 @@ void espl__round_no_route(struct espl__exec *, const struct espl__event *);
 espl_status espl__round_gang_ended(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
 void espl__round_resume(struct espl__exec *); /* a new driver */
+/* EXTEND of a run that is complete: RESUME, which follows, finds it interrupted. */
+void espl__round_reopen(struct espl__exec *);
 /* The steps after them, in this order. */
 void espl__round_alarms(struct espl__exec *); /* what is due at x->now */
 espl_status espl__round_allocate(struct espl__exec *, struct espl__diag *);

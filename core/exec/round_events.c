@@ -9,6 +9,7 @@
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_jobs.h"
+#include "exec/searches_more.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
@@ -46,6 +47,18 @@ stop_for_user(struct espl__exec *x)
 	if (x->round.ending == 0)
 		x->round.user_stops = 1;
 	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "interrupted by the user");
+}
+
+static espl_status
+on_cancel(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	uint64_t number = e->as.cancel.number;
+
+	if (e->as.cancel.trial != ESPL_NONE && number < x->searches.count &&
+	    x->searches.list[number]->algorithm != NULL)
+		return espl__search_stop(x, number, e->as.cancel.trial, diag);
+	espl__search_cancel(x, number, e->as.cancel.trial);
+	return ESPL_OK;
 }
 
 /* A record of the past changes nothing that is charged from now on. */
@@ -174,9 +187,8 @@ espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl
 	case ESPL__EV_GPU: espl__round_gpu(x, e); return ESPL_OK;
 	case ESPL__EV_JOB: espl__job_arrive(x, e); return ESPL_OK;
 	case ESPL__EV_EXPERIMENT: return espl__search_arrive(x, e->as.number, diag);
-	case ESPL__EV_CANCEL:
-		espl__search_cancel(x, e->as.cancel.number, e->as.cancel.trial);
-		return ESPL_OK;
+	case ESPL__EV_CANCEL: return on_cancel(x, e, diag);
+	case ESPL__EV_EXTEND: espl__round_reopen(x); return espl__search_extend(x, e, diag);
 	case ESPL__EV_OUTCOME: espl__searches_outcome(x, e); return ESPL_OK;
 	case ESPL__EV_HELD: espl__gangs_held(x, e->as.late); return ESPL_OK;
 	case ESPL__EV_ASK: espl__searches_asked(x, e->as.count); return ESPL_OK;

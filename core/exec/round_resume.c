@@ -4,6 +4,7 @@
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
 #include "exec/items_lists.h"
+#include "exec/questions.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
@@ -86,6 +87,16 @@ note_return(struct espl__exec *x)
 	else
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
 		    (unsigned)x->gangs.count, x->gangs.count == 1 ? " is" : "s are");
+}
+
+void
+espl__round_reopen(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	/* RESUME follows: it continues as one that was interrupted */
+	if (x->round.ended && x->round.ending == ESPL__RUN_DONE && !x->config->pool &&
+	    espl__exec_extends(x, 0) == NULL)
+		x->round.ending = ESPL__RUN_INTERRUPTED;
 }
 
 void

@@ -535,6 +535,7 @@ free_search(struct espl__search *s)
 	free(s->job_states);
 	free(s->waiters);
 	free(s->unsaved);
+	free(s->unwanted);
 	s->magic = 0;
 	free(s);
 }

@@ -119,6 +119,9 @@ struct espl__search {
 	uint32_t waiter_count, waiter_cap;
 	struct espl__trial **unsaved;
 	uint32_t unsaved_count, unsaved_cap;
+	struct espl__trial **unwanted; /* stopped by the user, and just continued */
+	uint32_t unwanted_count, unwanted_cap;
+	uint64_t extended; /* trials that the user wanted in addition */
 
 	struct espl__gang_sums sums; /* of its gangs */
 	enum espl__run_end ending;   /* in a pool: it is being wound up; 0: no */

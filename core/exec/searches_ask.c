@@ -5,6 +5,7 @@
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
+#include "exec/searches_more.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 
@@ -140,6 +141,8 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 		status = ask_algorithm(s, why, g != NULL ? g->id : ESPL_NONE, diag);
 		if (status == ESPL_OK)
 			status = look_at_clones(s, diag);
+		if (status == ESPL_OK)
+			status = espl__search_stop_unwanted(s, diag);
 	}
 	return status;
 }

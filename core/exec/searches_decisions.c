@@ -86,6 +86,10 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 		t->item = espl__item_new(x, t, s->weight, s->gpus_min, s->gpus_max);
 	if (s->how == ESPL_CONTINUE)
 		keep_warm(x, t);
+	if (t->unwanted) {
+		ESPL__GROW(search->unwanted, search->unwanted_cap, search->unwanted_count + 1);
+		search->unwanted[search->unwanted_count++] = t;
+	}
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 	    "%s to iteration %llu in group %llu by %s",
 	    s->how == ESPL_FRESH       ? "is created to train"

@@ -188,6 +188,14 @@ espl__trials_settle(struct espl__trials *t, int alike)
 		count_finished(t, espl__trial_at(t, i));
 }
 
+void
+espl__trials_unsettle(struct espl__trials *t)
+{
+	t->settled = 0;
+	for (uint64_t i = 0; i < t->trials.count; i++)
+		count_finished(t, espl__trial_at(t, i));
+}
+
 const char *
 espl__trial_word(const struct espl__trials *t, const struct espl__trial *trial)
 {

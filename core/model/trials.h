@@ -57,6 +57,7 @@ struct espl__trial {
 	uint8_t measured;       /* one of its reports had a finite loss: */
 	double lowest;          /* the least of them */
 	uint8_t scored;         /* one of its reports had the metric */
+	uint8_t unwanted;       /* the user has stopped it while it was paused */
 	uint8_t held;           /* its retry waits until other configurations have been tried */
 	const char *unscored;   /* before that: what its first report lacks; NULL */
 	uint64_t failed_on;     /* node of its last failure; NONE */
@@ -119,6 +120,8 @@ uint64_t espl__trial_restores(
 /* The search has ended: none of its trials will train again. alike: they were to train equally far;
  * 0: each is complete at its own budget. */
 void espl__trials_settle(struct espl__trials *, int alike);
+/* The search goes on after all: paused trials may be continued again. */
+void espl__trials_unsettle(struct espl__trials *);
 /* "running", "paused", "completed", "stopped early", ...: the state in words for people and
  * results. */
 const char *espl__trial_word(const struct espl__trials *, const struct espl__trial *);

@@ -61,6 +61,10 @@ espl_status espl__call_next_group(struct espl__caller *, struct espl__instance *
     const struct espl_search_view *, struct espl__diag *);
 espl_status espl__call_report(struct espl__caller *, struct espl__instance *,
     const struct espl_trial *, const struct espl_observation *, struct espl__diag *);
+int espl__call_can_extend(const struct espl__instance *); /* the algorithm has the entry */
+/* E_UNSUPPORTED: not with its configuration. */
+espl_status espl__call_extend(struct espl__caller *, struct espl__instance *,
+    const struct espl_extension *, struct espl__diag *);
 espl_status espl__call_trial_end(struct espl__caller *, struct espl__instance *,
     const struct espl_trial *, espl_end, struct espl__diag *);
 /* Before the run.  ESPL_E_INFEASIBLE: see least_s, least_usd; ESPL_E_BUSY: a computation was

@@ -332,6 +332,28 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i,
 	    ops->on_trial_end(i->self, trial, how, &s.sink, &s.call.error), diag);
 }
 
+int
+espl__call_can_extend(const struct espl__instance *i)
+{
+	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
+
+	ESPL__CHECK(i, INSTANCE);
+	return ESPL_HAS(struct espl_algorithm_ops, ops, extend);
+}
+
+espl_status
+espl__call_extend(struct espl__caller *c, struct espl__instance *i, const struct espl_extension *e,
+    struct espl__diag *diag)
+{
+	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
+	struct search_call s;
+
+	ESPL__ASSERT(espl__call_can_extend(i) && e->trials > 0);
+	begin_call(&s, c, i, "extend");
+	espl__calling_asked("trials", (int64_t)e->trials, "own", e->values != NULL, NULL, 0);
+	return espl__call_end(&s.call, ops->extend(i->self, e, &s.call.error), diag);
+}
+
 /* ---- spec ---------------------------------------------------------------------------------- */
 
 struct spec_call {

@@ -201,6 +201,47 @@ pending_interrupt(const struct espl__run_state *run)
 	return run->drive->interrupt != NULL ? *run->drive->interrupt : 0;
 }
 
+/* What the configuration asks for: `trials` of the algorithm; 0: it has no such option. */
+static uint64_t
+configured_trials(const struct espl__run_config *config)
+{
+	const struct espl__node *trials = espl__node_get(config->algorithm.group, "trials");
+
+	return trials != NULL && trials->type == ESPL__INT && trials->i > 0 ? (uint64_t)trials->i
+									    : 0;
+}
+
+uint64_t
+espl__drive_more(const struct espl__drive *drive, const struct espl__exec *exec)
+{
+	uint64_t asked =
+	    configured_trials(drive->exec.inputs->config) + espl__exec_extended(exec, 0);
+
+	return drive->trials_more > 0     ? drive->trials_more
+	    : drive->trials_total > asked ? drive->trials_total - asked
+					  : 0;
+}
+
+/* The first round of a resumed run, and before all else that the user wants more. */
+static espl_status
+extended_round(struct espl__run_state *run, const struct espl__round *first,
+    struct espl__diag *diag)
+{
+	struct espl__event *events = espl__alloc((first->count + (size_t)1) * sizeof *events);
+	struct espl__round round = *first;
+	espl_status status;
+
+	events[0] = (struct espl__event){ .type = ESPL__EV_EXTEND };
+	events[0].as.extend.trials = run->more;
+	memcpy(events + 1, first->events, first->count * sizeof *events);
+	round.events = events;
+	round.count++;
+	status = one_round(run, &round, diag);
+	free(events);
+	run->more = 0;
+	return status;
+}
+
 static espl_status
 run_rounds(struct espl__run_state *run, struct espl__diag *diag)
 {
@@ -222,8 +263,9 @@ run_rounds(struct espl__run_state *run, struct espl__diag *diag)
 		status = run->world->ops->next(run->world, &round, diag);
 		if (status != ESPL_OK)
 			return status;
-		status =
-		    round.count > 0 ? one_round(run, &round, diag) : commit_journal(run, 0, diag);
+		status = round.count == 0 ? commit_journal(run, 0, diag)
+		    : run->more > 0       ? extended_round(run, &round, diag)
+					  : one_round(run, &round, diag);
 		if (status != ESPL_OK)
 			return status;
 		rounds |= round.count > 0;

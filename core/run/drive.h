@@ -18,8 +18,11 @@ struct espl__drive {
 	int locked;
 	const char *faults; /* simulate: fault script, NULL none */
 	int resume;         /* the directory has a journal: replay it first */
-	int accept;    /* keep recorded decisions if plugins now decide differently, and discard
-			  everything after damage in the journal */
+	int accept; /* keep recorded decisions if plugins now decide differently, and discard
+		       everything after damage in the journal */
+	/* resume: so many trials more than the configuration and earlier resumes asked for, or as
+	 * many in all; 0: none */
+	uint64_t trials_more, trials_total;
 	uint64_t seed; /* of the simulated world and of all instances */
 	/* After every round and at least 10 times a second in the real world. */
 	void (*tick)(void *ctx, struct espl__exec *);
@@ -35,6 +38,8 @@ struct espl__drive {
  * E_BUSY: another driver has it. It is a lock of the process (see espl__lock): the holder must not
  * call espl__locked() for the same file, which would release it. */
 espl_status espl__drive_lock(const char *dir, int *lock, struct espl__diag *);
+/* How many further trials a resume gives this executor, whose journal has been replayed. */
+uint64_t espl__drive_more(const struct espl__drive *, const struct espl__exec *);
 /* Runs to the end.  *summary is filled whenever the executor came to life.  OK: see summary.how;
  * E_CONFIG: bad configuration or plugin options (exit 2); E_INFEASIBLE (exit 3); other: the run
  * failed or could not continue (message; resumable if the directory has a journal). */

@@ -15,6 +15,7 @@ struct espl__run_state {
 	int resumed, finished; /* finished: the journal ends with the run's end */
 	/* the directory could not be locked: nothing is written */
 	int look_only;
+	uint64_t more;          /* trials that the resumed search is given */
 	int stopped;            /* the journal ends with CLOSED */
 	int killed;             /* the user interrupted it twice */
 	int unsynced;           /* written, but not yet brought to the disk */

@@ -279,6 +279,16 @@ go_on(struct replay *replay, const char *path, const struct espl__rest *rest, ch
 }
 
 static espl_status
+refuse_more(const struct espl__run_state *run, struct espl__diag *diag)
+{
+	(void)espl__fail(diag, ESPL_E_CONFIG, "the search cannot be given more trials: %s",
+	    espl__exec_extends(run->exec, 0));
+	espl__hint(diag,
+	    "with experiment.warm_start = { from = \"DIR\"; } a new search uses its results");
+	return ESPL_E_CONFIG;
+}
+
+static espl_status
 replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 {
 	struct espl__run_state *run = replay->run;
@@ -300,8 +310,14 @@ replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 		return status;
 	set_clock(replay);
 	espl__exec_summary(run->exec, &summary);
-	run->finished = espl__exec_view(run->exec).ended && summary.how != ESPL__RUN_INTERRUPTED &&
-	    summary.how != ESPL__RUN_FAILED;
+	run->more = espl__drive_more(run->drive, run->exec);
+	if (run->more > 0 && run->drive->exec.inputs->config->pool)
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "a pool cannot be extended: submit a further experiment");
+	if (run->more > 0 && espl__exec_extends(run->exec, 0) != NULL)
+		return refuse_more(run, diag);
+	run->finished = run->more == 0 && espl__exec_view(run->exec).ended &&
+	    summary.how != ESPL__RUN_INTERRUPTED && summary.how != ESPL__RUN_FAILED;
 	if (!run->finished && !run->look_only)
 		status = go_on(replay, path, &rest, &kept, diag);
 	if (status == ESPL_OK && run->drive->replayed != NULL && (run->finished || !run->look_only))

@@ -83,6 +83,9 @@ espl_status espl__cli_write_text(const char *out, struct espl__buf *, struct esp
 /* The command that resumes the run in `dir`, with this command's -P: "espalier resume r9 -P
  * mine", to be pasted into a shell.  Malloc'd. */
 char *espl__cli_resume(const struct espl__args *, const char *dir);
+struct espl__drive;
+/* --trials of resume and ask, if it was given. */
+espl_status espl__cli_trials(const struct espl__args *, struct espl__drive *, struct espl__diag *);
 
 /* verb_help.c */
 void espl__help_verb(const struct espl__verb *, struct espl__buf *);
@@ -119,6 +122,7 @@ int espl__verb_help(const struct espl__args *);
 int espl__verb_init(const struct espl__args *);
 int espl__verb_nodes(const struct espl__args *);
 int espl__verb_drain(const struct espl__args *);
+int espl__verb_trial(const struct espl__args *);
 int espl__verb_undrain(const struct espl__args *);
 int espl__verb_list(const struct espl__args *);
 

@@ -173,12 +173,12 @@ espl__request_wait(const char *dir, const char *request, int asker, const char *
 }
 
 int
-espl__request_send(const struct espl__args *args, int pool, const char *kind, const char *what)
+espl__request_send(const char *given, int pool, const char *kind, const char *name,
+    const char *what)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	const char *name = args->positional[1];
 	char *dir = NULL, *request = espl__request_name(kind), *path;
-	espl_status status = espl__request_find(args->positional[0], pool, &dir, &diag);
+	espl_status status = espl__request_find(given, pool, &dir, &diag);
 	int result, asker = -1;
 
 	path = espl__format("%s/spool/%s", dir, request);

@@ -16,5 +16,6 @@ void espl__request_end(const char *dir, const char *request, int asker);
 int espl__request_wait(const char *dir, const char *request, int asker, const char *what,
     const char *name);
 /* All of it, for a request that is a name: DIR NAME on the command line. */
-int espl__request_send(const struct espl__args *, int pool, const char *kind, const char *what);
+int espl__request_send(const char *given, int pool, const char *kind, const char *name,
+    const char *what);
 #endif

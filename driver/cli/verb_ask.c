@@ -104,7 +104,27 @@ print_group(const char *use, const struct espl__node *group, struct espl__buf *b
 		espl__node_print(group, 0, b);
 }
 
-/* The first thing in which two searches differ; NULL: nothing. */
+/* All but the number of trials, which may grow. */
+static void
+print_algorithm(const struct espl__section *of, struct espl__buf *b)
+{
+	espl__print(b, "%s\n", of->use);
+	for (uint32_t i = 0; of->group != NULL && i < of->group->child_count; i++)
+		if (strcmp(of->group->children[i]->name, "trials") != 0)
+			espl__node_print(of->group->children[i], 0, b);
+}
+
+static uint64_t
+trials_of(const struct espl__run_config *config)
+{
+	const struct espl__node *trials = espl__node_get(config->algorithm.group, "trials");
+
+	return trials != NULL && trials->type == ESPL__INT && trials->i > 0 ? (uint64_t)trials->i
+									    : 0;
+}
+
+/* The first thing in which the search that is asked for differs from that of a directory; NULL:
+ * nothing, but that it may ask for more trials. */
 static const char *
 compare_searches(const struct espl__run_config *a, const struct espl__run_config *b)
 {
@@ -124,14 +144,16 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 	if (what == NULL && strcmp((char *)text[0].data, (char *)text[1].data) != 0)
 		what = "space";
 	for (int i = 0; i < 2 && what == NULL; i++) {
-		const struct espl__section *of = i == 0 ? &a->algorithm : &b->algorithm;
-
 		espl__buf_clear(&text[i]);
-		print_group(of->use, of->group, &text[i]);
+		print_algorithm(i == 0 ? &a->algorithm : &b->algorithm, &text[i]);
 		espl__put_u8(&text[i], 0);
 	}
 	if (what == NULL && strcmp((char *)text[0].data, (char *)text[1].data) != 0)
 		what = "algorithm";
+	if (what == NULL && trials_of(a) < trials_of(b))
+		what = "number of trials";
+	if (what == NULL && (trials_of(a) == 0) != (trials_of(b) == 0))
+		what = "number of trials";
 	espl__buf_free(&text[0]);
 	espl__buf_free(&text[1]);
 	return what;
@@ -176,6 +198,8 @@ load_dir(struct opened *o, const char *dir, struct espl__diag *diag)
 		    "experiment.warm_start = { from = \"%s\"; } the new study uses its results",
 		    dir, dir);
 	}
+	if (given.config != NULL && trials_of(given.config) > o->drive.trials_total)
+		o->drive.trials_total = trials_of(given.config);
 	if (given.config != NULL)
 		espl__inputs_free(&given);
 	if (status == ESPL_OK)
@@ -217,8 +241,10 @@ find_folder(struct opened *o, const struct espl__args *args, struct espl__diag *
 {
 	const char *first = args->positional[0], *dir = espl__arg(args, "dir");
 	struct stat st;
-	espl_status status;
+	espl_status status = espl__cli_trials(args, &o->drive, diag);
 
+	if (status != ESPL_OK)
+		return status;
 	if (stat(first, &st) == 0 && S_ISDIR(st.st_mode)) {
 		if (dir != NULL || espl__arg(args, "set") != NULL)
 			return espl__fail(diag, ESPL_E_CONFIG,
@@ -247,7 +273,7 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 	o->replayed(ctx, exec, rest, kept);
 	espl__exec_summary(exec, &summary);
 	if (espl__exec_view(exec).ended && summary.how != ESPL__RUN_INTERRUPTED &&
-	    summary.how != ESPL__RUN_FAILED)
+	    summary.how != ESPL__RUN_FAILED && espl__drive_more(&o->drive, exec) == 0)
 		(void)espl__ask_serve(exec, &o->inputs, o->dir, &espl__interrupts, &o->served);
 }
 

@@ -6,11 +6,12 @@
 int
 espl__verb_drain(const struct espl__args *args)
 {
-	return espl__request_send(args, 0, "drain", "drained");
+	return espl__request_send(args->positional[0], 0, "drain", args->positional[1], "drained");
 }
 
 int
 espl__verb_undrain(const struct espl__args *args)
 {
-	return espl__request_send(args, 0, "undrain", "given back");
+	return espl__request_send(args->positional[0], 0, "undrain", args->positional[1],
+	    "given back");
 }

@@ -379,6 +379,17 @@ other_topic(const char *topic, enum espl__help_form form, struct espl__buf *b,
 	return status;
 }
 
+/* "trial" is a command and a group of the configuration. */
+static void
+verb_topic(const char *topic, struct espl__buf *b)
+{
+	espl__help_verb(espl__verb_find(topic), b);
+	if (core_group(topic) == NULL)
+		return;
+	espl__print(b, "\n");
+	espl__core_group_help(core_group(topic), ESPL__HELP_TEXT, b);
+}
+
 int
 espl__verb_help(const struct espl__args *args)
 {
@@ -400,8 +411,8 @@ espl__verb_help(const struct espl__args *args)
 		espl__help_man_page(&b);
 	else if (topic == NULL)
 		espl__help_overview(&b);
-	else if (espl__verb_find(topic) != NULL)
-		espl__help_verb(espl__verb_find(topic), &b);
+	else if (espl__verb_find(topic) != NULL && form == ESPL__HELP_TEXT)
+		verb_topic(topic, &b);
 	else if (strcmp(topic, "config") == 0)
 		(markdown ? config_markdown : man ? config_man : config_text)(&b);
 	else if (strchr(topic, '/') != NULL)

@@ -79,7 +79,8 @@ espl__verb_submit(const struct espl__args *args)
 int
 espl__verb_cancel(const struct espl__args *args)
 {
-	return espl__request_send(args, 1, "cancel", "cancelled");
+	return espl__request_send(args->positional[0], 1, "cancel", args->positional[1],
+	    "cancelled");
 }
 
 static int

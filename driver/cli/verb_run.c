@@ -407,7 +407,9 @@ espl__verb_resume(const struct espl__args *args)
 		return result;
 	job.shown = args->positional[0];
 	job.drive.accept = espl__arg(args, "accept") != NULL;
-	status = espl__run_dir_find(args->positional[0], &job.dir, &diag);
+	status = espl__cli_trials(args, &job.drive, &diag);
+	if (status == ESPL_OK)
+		status = espl__run_dir_find(args->positional[0], &job.dir, &diag);
 	if (status == ESPL_OK)
 		status = espl__run_dir_check(job.dir, &diag);
 	if (status == ESPL_OK)

@@ -10,6 +10,8 @@
 
 #include "base/calling.h"
 #include "base/mem.h"
+#include "model/trials.h"
+#include "run/drive.h"
 #include "base/text.h"
 #include "cli/run_dir.h"
 #include "config.h"
@@ -23,6 +25,11 @@
 	{ \
 		"set", 's', "cloud.NAME=VALUE", \
 		    "give a secret of the cloud again, which a run directory does not store" \
+	}
+#define TRIALS_FLAG \
+	{ \
+		"trials", 'n', "+N|N", \
+		    "try N configurations more, or N in all, also if the search is complete" \
 	}
 #define JSON_FLAG \
 	{ \
@@ -45,12 +52,12 @@ static const struct espl__flag resume_flags[] = {
 	{ "accept", 0, NULL,
 	    "if plugins now decide differently, keep the recorded decisions; if the journal is "
 	    "damaged, discard everything after the damage" },
-	SECRET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
+	TRIALS_FLAG, SECRET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag ask_flags[] = {
 	{ "dir", 'd', "DIR",
 	    "run directory; opened if it exists (default: ./NAME-YYYYMMDD-HHMMSS)" },
-	SET_FLAG, END_FLAGS
+	TRIALS_FLAG, SET_FLAG, END_FLAGS
 };
 static const struct espl__flag simulate_flags[] = {
 	{ "seed", 0, "N",
@@ -194,18 +201,20 @@ const struct espl__verb espl__verbs[] = {
 	    "once, a\n"
 	    "third kills espalier even while a plugin is stuck.\n",
 	    run_flags, 1, 1, espl__verb_run },
-	{ "resume", "DIR [--accept] [--set cloud.NAME=VALUE]... [--quiet|--json]",
-	    "continue an interrupted run",
+	{ "resume", "DIR [--trials +N|N] [--accept] [--set cloud.NAME=VALUE]... [--quiet|--json]",
+	    "continue an interrupted run, or extend a finished one",
 	    "Replays the journal in DIR, then continues the run where it stopped.  For a finished "
 	    "run,\n"
-	    "prints the summary.  DIR may have been moved.  A secret that the configuration itself "
+	    "prints the summary, or with --trials searches on: the algorithm keeps all that it "
+	    "has learned.\n"
+	    "DIR may have been moved.  A secret that the configuration itself "
 	    "held is "
 	    "not\n"
 	    "in DIR and must be given again with --set; one that it refers to as \"env:NAME\" or "
 	    "\"file:PATH\" is\n"
 	    "looked up.\n",
 	    resume_flags, 1, 1, espl__verb_resume },
-	{ "ask", "FILE|DIR [--dir DIR] [--set PATH=VALUE]...",
+	{ "ask", "FILE|DIR [--dir DIR] [--trials +N|N] [--set PATH=VALUE]...",
 	    "hand out trials to clients, which tell the results (ask and tell)",
 	    "Reads requests from standard input, one JSON object per line, and answers each with "
 	    "a line:\n"
@@ -329,6 +338,18 @@ const struct espl__verb espl__verbs[] = {
 	    NULL, 2, 2, espl__verb_drain },
 	{ "undrain", "DIR NODE", "let a machine that was drained have trials again", "", NULL, 2, 2,
 	    espl__verb_undrain },
+	{ "trial", "stop DIR TRIAL | add DIR NAME=VALUE...",
+	    "stop one trial of a running run, or add one",
+	    "`stop` ends a trial where it is, as if the algorithm had stopped it; its processes "
+	    "may save.  One\n"
+	    "that is paused stops where it would be continued.  `add` has a configuration of "
+	    "yours trained next,\n"
+	    "in addition to those of the algorithm; parameters that are not named take their "
+	    "default.  TRIAL is\n"
+	    "the number of a trial, in a pool EXPERIMENT/NUMBER.  For more trials of the "
+	    "algorithm's choice see\n"
+	    "`espalier resume --trials`.\n",
+	    NULL, 3, UINT32_MAX, espl__verb_trial },
 	{ "stop", "DIR", "stop a running run cleanly, as Ctrl-C does",
 	    "Asks the driver of the run to stop: trials save their state, and `espalier resume` "
 	    "continues it.\n",
@@ -480,6 +501,28 @@ put_word(struct espl__buf *b, const char *word)
 	for (; *word != '\0'; word++)
 		espl__print(b, *word == '\'' ? "'\\''" : "%c", *word);
 	espl__print(b, "'");
+}
+
+espl_status
+espl__cli_trials(const struct espl__args *args, struct espl__drive *drive, struct espl__diag *diag)
+{
+	const char *text = espl__arg(args, "trials"), *digits = text;
+	unsigned long long count;
+	char *end;
+
+	if (text == NULL)
+		return ESPL_OK;
+	digits += text[0] == '+';
+	count = strtoull(digits, &end, 10);
+	if (digits[0] < '0' || digits[0] > '9' || *end != '\0' || count == 0 ||
+	    count > ESPL__TRIALS_MAX) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "--trials %s is not a number of trials",
+		    text);
+		espl__hint(diag, "--trials +50 for 50 more, --trials 150 for 150 in all");
+		return ESPL_E_CONFIG;
+	}
+	*(text[0] == '+' ? &drive->trials_more : &drive->trials_total) = count;
+	return ESPL_OK;
 }
 
 char *

@@ -1,14 +1,14 @@
 /* spool.c - requests to a running run: DIR/spool, into which other processes put them.
  *
  * submit-ID is a directory with an experiment's run.cfg and inputs; it becomes experiments/N.
- * cancel-ID is a file that contains a name; drain-ID and undrain-ID, which any run takes, contain a
- * node. The answer to a request is written to ID.answer, and
- * the request is removed. The process that asked holds a lock on .ID.asker while it waits, and
- * removes the answer. A request that arrives while no driver is running waits for the next driver.
- * If the driver dies after it took in a directory but before it reported the experiment, the next
- * driver reports it. While a submission is being written it is the draft .submit-ID, and its writer
- * has .ID.asker locked before it creates the first file: drafts whose writer was killed are
- * removed.
+ * cancel-ID is a file that contains a name.  Any run takes drain-ID and undrain-ID, which contain a
+ * node, stop-ID, which contains a trial, and add-ID, which contains a configuration. The answer to
+ * a request is written to ID.answer, and the request is removed. The process that asked holds a
+ * lock on .ID.asker while it waits, and removes the answer. A request that arrives while no driver
+ * is running waits for the next driver. If the driver dies after it took in a directory but before
+ * it reported the experiment, the next driver reports it. While a submission is being written it is
+ * the draft .submit-ID, and its writer has .ID.asker locked before it creates the first file:
+ * drafts whose writer was killed are removed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -201,15 +201,129 @@ cancel_experiment(struct espl__real *real, const char *request)
 	espl__buf_free(&name);
 }
 
-/* Names of requests contain no dot; drafts begin with one, answers contain one. */
+/* The trial of this name, "7" or in a pool "EXPERIMENT/7".  0: there is none. */
+static int
+find_trial(const struct espl__real *real, const char *name, uint64_t *number, uint64_t *trial)
+{
+	const char *slash = strrchr(name, '/'), *digits = slash != NULL ? slash + 1 : name;
+	char *experiment = espl__format("%.*s", (int)(slash != NULL ? slash - name : 0), name),
+	     *end;
+	int found = !real->config->pool && slash == NULL;
+
+	*number = 0;
+	if (real->config->pool && slash != NULL)
+		found = espl__exec_named(real->world.exec, experiment, number, trial);
+	free(experiment);
+	errno = 0;
+	*trial = strtoull(digits, &end, 10);
+	return found && digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && errno == 0;
+}
+
+static void
+stop_trial(struct espl__real *real, const char *request)
+{
+	struct espl__buf name = { NULL, 0, 0 };
+	const char *why = read_name(real, request, &name);
+	uint64_t number = 0, trial = 0;
+
+	if (why == NULL)
+		why = find_trial(real, espl__buf_text(&name), &number, &trial)
+		    ? espl__exec_stops(real->world.exec, number, trial)
+		    : "no such trial";
+	if (why == NULL) {
+		struct espl__event *event = espl__real_event(real, ESPL__EV_CANCEL);
+
+		event->as.cancel.number = number;
+		event->as.cancel.trial = trial;
+	}
+	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
+	    why == NULL ? espl__buf_text(&name) : why);
+	espl__buf_free(&name);
+}
+
+/* The configuration in a request, in the order of the space.  NULL, or why it is none, malloc'd. */
+static char *
+read_point(struct espl__real *real, const char *text, struct espl__event *event)
+{
+	const struct espl__space *space = espl__exec_space(real->world.exec, 0);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__tree *tree = NULL;
+	uint32_t count = espl__space_view(space)->param_count;
+	double *values = espl__arena_alloc(&real->batch[real->filling].arena,
+	    (count + (size_t)1) * sizeof *values);
+	espl_status status = espl__tree_parse(text, "trial add", &tree, &diag);
+
+	if (status == ESPL_OK)
+		status = espl__space_point(space, espl__tree_root(tree), values, &diag);
+	espl__tree_free(tree);
+	if (status != ESPL_OK)
+		return espl__strdup(diag.text);
+	event->as.extend.number = 0;
+	event->as.extend.trials = 1;
+	event->as.extend.count = count;
+	event->as.extend.values = values;
+	return NULL;
+}
+
+static void
+add_trial(struct espl__real *real, const char *request)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	struct espl__event event = { .type = ESPL__EV_EXTEND };
+	const char *unread = read_name(real, request, &text);
+	char *why = NULL;
+
+	if (unread == NULL && real->config->pool)
+		unread = "a pool takes whole experiments: `espalier submit`";
+	if (unread == NULL)
+		unread = espl__exec_extends(real->world.exec, 0);
+	if (unread != NULL)
+		why = espl__strdup(unread);
+	else
+		why = read_point(real, espl__buf_text(&text), &event);
+	if (why == NULL)
+		espl__real_event(real, ESPL__EV_EXTEND)->as.extend = event.as.extend;
+	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
+	    why == NULL ? espl__buf_text(&text) : why);
+	free(why);
+	espl__buf_free(&text);
+}
+
+static void
+refuse_alone(struct espl__real *real, const char *request)
+{
+	write_answer(real->dir, request, "refused", "this run is not a pool");
+}
+
+typedef void answer_request(struct espl__real *, const char *request);
+
+/* What answers it; NULL: this is no request.  Names of requests contain no dot; drafts begin with
+ * one, answers contain one. */
+static answer_request *
+find_answer(const struct espl__real *real, const char *request)
+{
+	static const struct {
+		const char *kind;
+		answer_request *answer;
+		int pool;
+	} kinds[] = { { "submit-", submit_experiment, 1 }, { "cancel-", cancel_experiment, 1 },
+		{ "drain-", drain_node, 0 }, { "undrain-", drain_node, 0 },
+		{ "stop-", stop_trial, 0 }, { "add-", add_trial, 0 } };
+
+	if (strchr(request, '.') != NULL)
+		return NULL;
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (strncmp(request, kinds[i].kind, strlen(kinds[i].kind)) == 0)
+			return kinds[i].pool && real != NULL && !real->config->pool
+			    ? refuse_alone
+			    : kinds[i].answer;
+	return NULL;
+}
+
 static int
 is_request(const struct dirent *entry)
 {
-	return strchr(entry->d_name, '.') == NULL &&
-	    (strncmp(entry->d_name, "submit-", 7) == 0 ||
-		strncmp(entry->d_name, "cancel-", 7) == 0 ||
-		strncmp(entry->d_name, "drain-", 6) == 0 ||
-		strncmp(entry->d_name, "undrain-", 8) == 0);
+	return find_answer(NULL, entry->d_name) != NULL;
 }
 
 static int
@@ -315,14 +429,7 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 		if (espl__names_find(&real->spool_left, list[i]->d_name) == ESPL_ANY)
 			request = list[i]->d_name;
 	if (request != NULL) {
-		if (request[0] == 'd' || request[0] == 'u')
-			drain_node(real, request);
-		else if (!real->config->pool)
-			write_answer(real->dir, request, "refused", "this run is not a pool");
-		else if (request[0] == 's')
-			submit_experiment(real, request);
-		else
-			cancel_experiment(real, request);
+		find_answer(real, request)(real, request);
 		take_away(real, request);
 	}
 	for (int i = 0; i < count; i++)
@@ -341,7 +448,7 @@ espl__spool_close(const char *dir)
 	sweep_drafts(dir);
 	for (int i = 0; i < count; i++) {
 		request = espl__format("%s/%s", path, list[i]->d_name);
-		write_answer(dir, list[i]->d_name, "refused", "the pool has ended");
+		write_answer(dir, list[i]->d_name, "refused", "the run has ended");
 		(void)espl__tree_remove(request, NULL);
 		free(request);
 		free(list[i]);

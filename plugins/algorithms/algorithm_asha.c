@@ -382,11 +382,21 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 				       (unsigned long long)asha->shared.added);
 }
 
+static espl_status
+extend(void *self, const struct espl_extension *more, struct espl_error *error)
+{
+	struct asha *asha = self;
+
+	ESPL_ASSERT(asha != NULL && asha->magic == ASHA_MAGIC);
+	return shared_extend(&asha->shared, more, error);
+}
+
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
 	.next_group = next_group,
 	.on_report = on_report,
 	.on_trial_end = on_trial_end,
+	.extend = extend,
 };
 
 ESPL_PLUGIN(algorithm, asha) = {

@@ -410,11 +410,21 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	    : shared_fill(&search->shared, want, 0, add_one, search, sink, error);
 }
 
+static espl_status
+extend(void *self, const struct espl_extension *more, struct espl_error *error)
+{
+	struct median *search = self;
+
+	ESPL_ASSERT(search != NULL && search->magic == MEDIAN_MAGIC);
+	return shared_extend(&search->shared, more, error);
+}
+
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
 	.next_group = next_group,
 	.on_report = on_report,
 	.on_trial_end = on_trial_end,
+	.extend = extend,
 };
 
 ESPL_PLUGIN(algorithm, median) = {

@@ -91,10 +91,20 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	    search->shared.trials > 0, add_one, search, sink, error);
 }
 
+static espl_status
+extend(void *self, const struct espl_extension *more, struct espl_error *error)
+{
+	struct random_search *search = self;
+
+	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
+	return shared_extend(&search->shared, more, error);
+}
+
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
 	.next_group = next_group,
 	.spec = spec,
+	.extend = extend,
 };
 
 ESPL_PLUGIN(algorithm, random) = {

@@ -228,10 +228,20 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	    sobol->shared.trials > 0, add_one, sobol, sink, error);
 }
 
+static espl_status
+extend(void *self, const struct espl_extension *more, struct espl_error *error)
+{
+	struct sobol *sobol = self;
+
+	ESPL_ASSERT(sobol != NULL && sobol->magic == SOBOL_MAGIC);
+	return shared_extend(&sobol->shared, more, error);
+}
+
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
 	.next_group = next_group,
 	.spec = spec,
+	.extend = extend,
 };
 
 ESPL_PLUGIN(algorithm, sobol) = {

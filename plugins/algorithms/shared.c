@@ -90,12 +90,17 @@ shared_free(struct shared *s)
 	espl_tried_free(&s->tried);
 	free(s->unit);
 	free(s->values);
+	free(s->own);
 }
 
 espl_status
 shared_first(struct shared *s, const double **values, struct espl_error *error)
 {
 	ESPL_ASSERT(s->trials == 0 || s->added <= s->trials);
+	if (s->own_next < s->own_count) { /* wanted now, even if it was tried before */
+		*values = s->own + s->own_next++ * s->space->param_count;
+		return espl_tried_add(&s->tried, *values, NULL, error);
+	}
 	return espl_tried_first(&s->tried, s->first, &s->first_next, values, error);
 }
 
@@ -130,6 +135,49 @@ shared_exhausted(struct shared *s)
 {
 	s->trials = s->added;
 	tell_exhausted(s);
+}
+
+static espl_status
+add_own(struct shared *s, const double *values, struct espl_error *error)
+{
+	size_t params = s->space->param_count;
+	double *own = realloc(s->own, (s->own_count * params + params + 1) * sizeof *own);
+
+	if (own == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	s->own = own;
+	memcpy(own + s->own_count++ * params, values, params * sizeof *values);
+	if (s->trials > 0) {
+		s->trials++;
+		s->wanted++;
+	}
+	return ESPL_OK;
+}
+
+espl_status
+shared_extend(struct shared *s, const struct espl_extension *more, struct espl_error *error)
+{
+	uint64_t wanted = s->wanted + more->trials, trials = 0;
+	espl_status status;
+
+	ESPL_ASSERT(more->trials > 0);
+	if (more->values != NULL)
+		status = add_own(s, more->values, error);
+	else if (s->wanted == 0)
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "it has no number of trials, but goes on until the deadline or the budget");
+	else
+		status = espl_tried_limit(&s->tried, wanted - s->own_count, &trials, error);
+	if (status == ESPL_OK && more->values == NULL) {
+		if (trials + s->own_count <= s->added)
+			return espl_fail(error, ESPL_E_UNSUPPORTED,
+			    "all configurations of the space have been tried");
+		s->wanted = wanted;
+		s->trials = trials + s->own_count;
+	}
+	if (status == ESPL_OK && (more->flags & ESPL_EXTEND_OVER) != 0)
+		s->group = ESPL_NONE;
+	return status;
 }
 
 espl_status

@@ -44,6 +44,8 @@ struct shared {
 	uint64_t wanted;                /* what the user set; above trials: the space has no more */
 	uint64_t added;                 /* so far */
 	uint32_t first_next, zero;      /* of the user's points: the next one */
+	double *own;                    /* configurations that the user added meanwhile */
+	uint64_t own_count, own_next;   /* of them; the next one */
 	uint64_t group;                 /* that they are added to; ESPL_NONE: it has not begun */
 };
 /* Adds one trial to the group; `added` is counted for it. */
@@ -77,6 +79,8 @@ espl_status shared_values(struct shared *, espl_tried_draw *draw, void *ctx, con
 void shared_count(struct shared *);
 /* After E_LIMIT: no more are added from now on. */
 void shared_exhausted(struct shared *);
+/* The entry `extend` of an algorithm that ends after `trials` configurations. */
+espl_status shared_extend(struct shared *, const struct espl_extension *, struct espl_error *);
 /* Declares one stage of all trials, if it is known how many there are. */
 espl_status shared_spec(const struct shared *, uint64_t iterations, struct espl_spec_sink *);
 /* How many to add now: as many as could run, and one where nothing else asks for GPUs; never more

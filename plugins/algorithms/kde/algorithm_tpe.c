@@ -138,11 +138,21 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 				       tpe->shared.trials > 0, add_one, tpe, sink, error);
 }
 
+static espl_status
+extend(void *self, const struct espl_extension *more, struct espl_error *error)
+{
+	struct tpe *tpe = self;
+
+	ESPL_ASSERT(tpe != NULL && tpe->magic == TPE_MAGIC);
+	return shared_extend(&tpe->shared, more, error);
+}
+
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
 	.next_group = next_group,
 	.on_trial_end = on_trial_end,
 	.spec = spec,
+	.extend = extend,
 };
 
 ESPL_PLUGIN(algorithm, tpe) = {

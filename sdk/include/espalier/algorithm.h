@@ -205,6 +205,17 @@ struct espl_spec_sink {
 	espl_status (*spec)(struct espl_spec_sink *, const struct espl_spec *);
 };
 
+#define ESPL_EXTEND_OVER 0x1u /* the search had finished: it is open again */
+/* What the user wants in addition to what was configured. */
+struct espl_extension {
+	uint32_t size;
+	uint32_t flags;       /* ESPL_EXTEND_* */
+	uint64_t trials;      /* further configurations, >= 1 */
+	const double *values; /* the user's own configuration, in the space's order, valid until
+			       * extend returns: the next new trial has it, and trials is 1; NULL:
+			       * the algorithm chooses */
+};
+
 struct espl_algorithm_ops {
 	struct espl_ops head;
 	/* Mandatory.  Not called any more after finish. */
@@ -219,6 +230,11 @@ struct espl_algorithm_ops {
 	    struct espl_search_sink *, struct espl_error *);
 	/* Optional: called once, after create, before anything runs; also by `plan`. */
 	espl_status (*spec)(void *self, struct espl_spec_sink *, struct espl_error *);
+	/* Optional: NULL if the number of trials is part of the method.  Called between rounds,
+	 * also after finish, when all groups are closed: then next_group is called again, and
+	 * trials that were RESTING may still be continued.  What `spec` declared stays as it is.
+	 * E_UNSUPPORTED: with this configuration it cannot be extended. */
+	espl_status (*extend)(void *self, const struct espl_extension *, struct espl_error *);
 };
 
 #ifdef __cplusplus

@@ -87,10 +87,13 @@ def _failed(dir: str) -> bool:
         return True
 
 
-def resume(dir: Path, *, progress: bool = True) -> Run:
-    """Continues a run that was stopped or killed."""
+def resume(dir: Path, *, trials: Union[int, str, None] = None, progress: bool = True) -> Run:
+    """Continues a run that was stopped or killed.
+
+    trials gives it, also if it is complete, so many trials in all, or with "+50" 50 more."""
     dir = _config.path_text("dir", dir)
-    return _follow(["resume", dir], dir, progress)
+    more = [] if trials is None else ["--trials", str(trials)]
+    return _follow(["resume", dir, *more], dir, progress)
 
 
 def _follow(arguments: List[str], dir: str, progress: bool, written: Optional[_config.File] = None) -> Run:

@@ -1,0 +1,159 @@
+/* searches_more.c - what the user adds to a search, or takes from it, after it has begun: further
+ * trials, a configuration of his own, a trial that is to stop.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "exec/effects.h"
+#include "exec/questions.h"
+#include "exec/searches_decisions.h"
+#include "exec/searches_end.h"
+#include "exec/searches_more.h"
+#include "exec/searches_trials.h"
+
+/* ---- more trials ---------------------------------------------------------------------------- */
+
+const char *
+espl__exec_extends(const struct espl__exec *x, uint64_t number)
+{
+	const struct espl__search *s = number < x->searches.count ? x->searches.list[number] : NULL;
+
+	ESPL__CHECK(x, EXEC);
+	if (s == NULL || s->algorithm == NULL)
+		return "no such experiment";
+	if (!espl__call_can_extend(s->algorithm))
+		return "the number of trials is part of the method of its algorithm";
+	if (s->over || (x->config->pool && s->ending != 0))
+		return "the experiment has ended";
+	if (s->goal.reached != ESPL_NONE)
+		return "the target of the search was reached";
+	if (x->round.ending != 0 && !x->round.ended)
+		return "the run is ending";
+	if (x->round.ending == ESPL__RUN_DEADLINE)
+		return "the deadline of the run was reached";
+	if (x->round.ending == ESPL__RUN_BUDGET)
+		return "the budget of the run was used up";
+	return NULL;
+}
+
+uint64_t
+espl__exec_extended(const struct espl__exec *x, uint64_t number)
+{
+	ESPL__CHECK(x, EXEC);
+	return number < x->searches.count ? x->searches.list[number]->extended : 0;
+}
+
+/* It goes on as if it had not finished yet. */
+static void
+open_again(struct espl__search *s)
+{
+	s->finished = 0;
+	espl__trials_unsettle(&s->trials);
+	if (s->goal.ended) { /* as long again without an improvement */
+		s->goal.ended = 0;
+		s->goal.counted = s->trials.concluded;
+	}
+}
+
+espl_status
+espl__search_extend(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	uint64_t number = e->as.extend.number;
+	struct espl__search *s = number < x->searches.count ? x->searches.list[number] : NULL;
+	struct espl_extension more = ESPL_INIT(struct espl_extension);
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__reader answer;
+	espl_status status;
+
+	ESPL__CHECK(x, EXEC);
+	if (espl__exec_extends(x, number) != NULL || e->as.extend.trials == 0 ||
+	    (e->as.extend.count > 0 && e->as.extend.count != s->trials.params))
+		return ESPL_OK; /* it has ended meanwhile */
+	more.flags = s->finished ? ESPL_EXTEND_OVER : 0;
+	more.trials = e->as.extend.trials;
+	more.values = e->as.extend.count > 0 ? e->as.extend.values : NULL;
+	espl__search_turn(s);
+	status = espl__call_extend(&x->caller, s->algorithm, &more, &why);
+	if (status == ESPL_E_UNSUPPORTED) {
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s takes no further trials: %s",
+		    s->algorithm->who, why.text);
+		return ESPL_OK;
+	}
+	if (s->finished)
+		open_again(s);
+	if (more.values == NULL)
+		s->extended += more.trials;
+	s->why |= ESPL_ASK_RESULT;
+	espl__searches_capacity(x);
+	if (more.values != NULL)
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the user adds a configuration");
+	else
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the user wants %llu more trial%s",
+		    (unsigned long long)more.trials, more.trials == 1 ? "" : "s");
+	status = espl__search_answer(s, status, &why, &answer, diag);
+	return status == ESPL_OK ? espl__search_apply(x, s, &answer, diag) : status;
+}
+
+/* ---- a trial that is to stop ---------------------------------------------------------------- */
+
+const char *
+espl__exec_stops(const struct espl__exec *x, uint64_t number, uint64_t trial)
+{
+	const struct espl__search *s = number < x->searches.count ? x->searches.list[number] : NULL;
+	const struct espl__trial *t =
+	    s != NULL && s->algorithm != NULL ? espl__trial_at(&s->trials, trial) : NULL;
+
+	ESPL__CHECK(x, EXEC);
+	if (t == NULL)
+		return "no such trial";
+	if (t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED || t->dropped ||
+	    s->over || s->ending != 0 || x->round.ending != 0)
+		return "it has already ended";
+	return t->unwanted ? "it will be stopped where it would be continued" : NULL;
+}
+
+static espl_status
+stop_trial(struct espl__exec *x, struct espl__trial *t, struct espl__diag *diag)
+{
+	struct espl__gang *g = t->gang;
+	espl_status status;
+
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is stopped by the user");
+	status = espl__trial_over(x, t, ESPL_END_STOPPED, diag);
+	if (g != NULL && t->gang == g && !g->awaiting)
+		espl__gangs_kill(x, g, t->search->config->trial.grace);
+	return status;
+}
+
+espl_status
+espl__search_stop(struct espl__exec *x, uint64_t number, uint64_t trial, struct espl__diag *diag)
+{
+	struct espl__trial *t;
+
+	ESPL__CHECK(x, EXEC);
+	if (espl__exec_stops(x, number, trial) != NULL)
+		return ESPL_OK; /* it has ended meanwhile */
+	t = espl__trial_at(&x->searches.list[number]->trials, trial);
+	if (t->pub.state != ESPL_TRIAL_RESTING)
+		return stop_trial(x, t, diag);
+	/* The algorithm may count on it. */
+	t->unwanted = 1;
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+	    "is stopped by the user while it is paused: it will not be continued");
+	return ESPL_OK;
+}
+
+espl_status
+espl__search_stop_unwanted(struct espl__search *s, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	ESPL__CHECK(s, SEARCH);
+	while (s->unwanted_count > 0 && status == ESPL_OK) {
+		struct espl__trial *t = s->unwanted[--s->unwanted_count];
+
+		if (t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING)
+			status = stop_trial(s->exec, t, diag);
+	}
+	return status;
+}
