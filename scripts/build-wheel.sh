@@ -26,8 +26,8 @@ for plugin in "$plugins"/*.so; do
 	case $plugin in */trainable_fashion_*) continue ;; esac
 	cp -L "$plugin" "$tree/lib/espalier/plugins/"
 done
-# Programs and libraries; espalier-init is a script.
-own() { find "$tree/bin" "$tree/lib" "$tree/libexec" -type f ! -name espalier-init; }
+# Programs and libraries; two are scripts.
+own() { find "$tree/bin" "$tree/lib" "$tree/libexec" -type f ! -name espalier-init ! -name espalier-fill; }
 
 # ldd follows the needs of needs.
 glibc='^(linux-vdso|ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|anl|mvec|nsl|nss_.*))\.so'

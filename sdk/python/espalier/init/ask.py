@@ -119,7 +119,7 @@ def listed(text: str) -> List[Option]:
     """The options in the text of --help of argparse, click, typer or absl."""
     found: List[Option] = []
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    text = re.sub(r"^[│|] ?(.*?)[│|]?$", r" \1", text, flags=re.M)
+    text = re.sub("^[\u2502|] ?(.*?)[\u2502|]?$", r" \1", text, flags=re.M)
     current: Optional[Option] = None
     for line in text.splitlines():
         at = _start.match(line.replace("* ", "  ", 1) if line.lstrip().startswith("* -") else line)

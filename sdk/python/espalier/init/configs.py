@@ -7,7 +7,8 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from espalier.init.ask import config_of_hydra
 from espalier.init.options import Found, Option, parameter_name
-from espalier.init.source import Class, Program, Template
+from espalier.init.ranges import ITERATIONS, TUNED, role
+from espalier.init.source import Argument, Class, Program, Template
 
 FILE_MAX = 1 << 20
 
@@ -128,8 +129,60 @@ def option_of(value: Value, line: int = 0) -> Option:
     if value.value == "???":
         option.required, option.default = True, None
     elif isinstance(value.value, str) and "${" in value.value:
-        option.default = None
+        option.default, option.action = None, "interpolated"
     return option
+
+
+# ---- files that a script reads by itself -----------------------------------------------------------
+
+ENDINGS = (".yaml", ".yml", ".json", ".toml")
+
+
+def candidates(folder: str) -> List[str]:
+    """Configuration files beside a script, as relative paths."""
+    found: List[str] = []
+    for inner in ("", "config", "configs", "conf"):
+        try:
+            names = sorted(os.listdir(os.path.join(folder, inner)))
+        except OSError:
+            continue
+        found += [os.path.join(inner, one) for one in names if one.endswith(ENDINGS)
+                  and not one.startswith((".", "package", "tsconfig", "pyproject", "environment", "docker"))]
+    return found
+
+
+def add_file(program: Program, found: Found) -> Optional[str]:
+    """Options for the keys of the configuration file that the script reads; its path."""
+    for reader, path in found.files:
+        option = None
+        if isinstance(path, Argument):
+            option = next((one for one in found.options if one.name == parameter_name(path.name)), None)
+            path = option.default if option is not None and isinstance(option.default, str) else None
+            if path is None and option is not None:
+                there = [one for one in candidates(program.folder)
+                         if one.endswith({"json": ".json", "yaml": (".yaml", ".yml"), "OmegaConf": (".yaml", ".yml")}.get(reader, ".toml"))]
+                path = there[0] if len(there) == 1 else None
+        if not isinstance(path, str) or not path.endswith(ENDINGS):
+            continue
+        values = values_of(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+        options = [option_of(one) for one in values if not one.key.startswith("_")]
+        if not any(role(one)[0] in (TUNED, ITERATIONS) for one in options) or any(one.flag.startswith("--") and
+                                                                                 one.name in [o.name for o in options] and one is not option
+                                                                                 for one in found.options if role(one)[0] == TUNED):
+            continue
+        if option is not None:
+            found.options.remove(option)
+            option.default, option.required = path, False
+            found.config_option = option
+        short = [one.name for one in options]
+        taken = [one.name for one in found.options]
+        for one in options:
+            if short.count(one.name) > 1 or one.name in taken:
+                one.name = parameter_name(one.flag.replace(".", "_"))
+            one.filled = not found.from_cli
+            found.options.append(one)
+        return None if found.from_cli else path
+    return None
 
 
 # ---- Hydra ---------------------------------------------------------------------------------------

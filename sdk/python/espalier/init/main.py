@@ -6,8 +6,8 @@ import sys
 from typing import List, Optional, Tuple
 
 from espalier.init import ask, libraries
-from espalier.init.configs import add_hydra
-from espalier.init.objective import Candidate, Field, Line, Listener, Objective, choose, has_epochs
+from espalier.init.configs import add_file, add_hydra
+from espalier.init.objective import Candidate, Field, Line, Listener, Objective, choose, has_epochs, length_names
 from espalier.init.options import ABSENT, Found, Option, Reader
 from espalier.init.ranges import OUTPUT, role
 from espalier.init.source import Function, Program, Scope, SourceError
@@ -33,7 +33,7 @@ def read(path: str) -> Tuple[Program, Found, Listener]:
 
 def follow_rest(program: Program) -> None:
     """Functions and methods that no call was seen to reach, for example those that a library calls."""
-    program.steps = 0
+    program.steps, program.in_rest = 0, True
     before = list(program.subscribers)
     program.subscribers[:] = [one for one in before if not isinstance(getattr(one, "__self__", None), Reader)]
     modules = [program.script] + [one for one in program.modules.values() if one is not None]
@@ -68,8 +68,8 @@ def merge(found: Found, listed: List[Option], group: str, exact: bool) -> None:
 
 
 def ask_script(path: str, command: List[str], found: Found, notes: List[str]) -> None:
-    if not found.parsers:
-        notes.append("The script was read, not run: it has no parser of options that was found.")
+    if not found.parsers or found.parsers == ["globals"]:
+        notes.append("Its source was read; nothing of it was run, as it has no parser of options that knows --help.")
         return
     answer = ask.ask(command + ["--help"])
     if answer.problem:
@@ -91,7 +91,7 @@ def ask_script(path: str, command: List[str], found: Found, notes: List[str]) ->
             merge(found, ask.listed(inner.text), group, True)
 
 
-def command_of(path: str, text: str) -> List[str]:
+def command_of(path: str) -> List[str]:
     """An executable script without .py runs by its first line."""
     if path.endswith(".py") or not os.access(path, os.X_OK):
         return [ask.python(), path]
@@ -152,24 +152,47 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 def configuration(script: str, output: Optional[str], asks: bool) -> str:
     program, found, listener = read(script)
-    # A relative path is looked up in the directory of the configuration.
-    path = os.path.realpath(script) if output is not None and "/" in output else script
-    command = command_of(path, "")
+    command = command_of(script)
     notes: List[str] = []
     if asks:
-        ask_script(script, command_of(script, ""), found, notes)
+        ask_script(script, command_of(script), found, notes)
     else:
         notes.append("Its source was read; nothing of it was run.")
     if "hydra" in found.parsers:
         add_hydra(program, found)
+    file = add_file(program, found) if "hydra" not in found.parsers else None
     for name, value in listener.params.items():
         found.options.append(Option(name, name, default=value, helped=True, type=type(value).__name__))
+    listener.absl = "absl" in found.parsers and any(one.startswith("absl") for one in program.imports)
     objective, every = select(program, listener, found)
     plan = Plan(found, objective)
     plan.words = [doubled(one) for one in command]
+    if objective is not None and objective.line.quiet and listener.absl and not listener.configured:
+        plan.words.append("--verbosity=0")       # or absl prints no such lines
+    if objective is not None:
+        plan.lengths = length_names(objective.line, program)
     plan.take_all("hydra" in found.parsers)
+    if file is not None:
+        fill(plan, found, file, notes)
     recorded(listener, objective, notes)
-    return write(plan, path, notes, listener.helper, listener.distributed and not listener.helper)
+    plan.directory = working_directory(output)
+    return write(plan, script, notes, listener.helper, listener.distributed and not listener.helper)
+
+
+def fill(plan: Plan, found: Found, file: str, notes: List[str]) -> None:
+    """The script reads its parameters from a file: each trial gets a copy with its own values."""
+    if found.config_option is not None:
+        plan.words += plan.option_words(found.config_option, doubled(file))
+    plan.words = ["espalier", "fill", doubled(file)] + plan.filled + ["--"] + plan.words
+    notes.append("`espalier fill` gives each trial a copy of %s with its values (docs/unchanged-scripts.md)." % file)
+
+
+def working_directory(output: Optional[str]) -> str:
+    """Of the trials: this one; "" where that is the directory of the configuration."""
+    if output is None:
+        return ""
+    found = os.path.relpath(os.getcwd(), os.path.realpath(os.path.dirname(output) or "."))
+    return "" if found == "." else found
 
 
 def recorded(listener: Listener, objective: Optional[Objective], notes: List[str]) -> None:

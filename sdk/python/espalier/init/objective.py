@@ -18,15 +18,15 @@ balanced_accuracy win_rate success success_rate silhouette likelihood""".split()
 _NOT = """time lr learning_rate rate epoch step iter iteration best min max memory mem speed eta grad_norm norm size count total elapsed
 fps sps throughput temperature budget name path""".split()
 ITERATION = "epoch epochs iteration iter round step steps update generation ep it itr episode global_step n_iter".split()
-_VAL = "val valid validation eval evaluation dev heldout holdout held_out cv va oof".split()
-_TEST = "test testing tst te".split()
+_VAL = "val valid validation validate validating eval evals evaluation evaluate evaluating dev heldout holdout cv va oof".split()
+_TEST = "test tests testing tst te".split()
 _TRAIN = "train training batch tr trn minibatch trains".split()
 NAME_MAX = 30
 LINE_MAX = 400
 
 # What is preferred: (split, level).  Level 0 is printed once, 1 in each epoch, 2 in each batch.
 _ORDER = [("val", 1), ("val", 0), ("", 1), ("train", 1), ("", 0), ("test", 1), ("test", 0), ("train", 0), ("val", 2), ("", 2),
-          ("train", 2), ("test", 2)]
+          ("test", 2), ("train", 2)]
 
 
 def split_of(words: List[str]) -> str:
@@ -41,13 +41,15 @@ def split_of(words: List[str]) -> str:
 
 
 def words_of(text: str) -> List[str]:
-    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text.replace("@", ""))
     return [one for one in re.split(r"[^a-z0-9]+", text.lower()) if one]
 
 
 def direction(name: str) -> Tuple[str, str]:
     """("minimize", why), or ("", "") where the name is not one of a metric."""
-    words = words_of(name)
+    words = [one for one in words_of(name) if one not in _VAL + _TEST + _TRAIN]
+    if name.lower().endswith(("miou", "map")):
+        words = words_of(name.lower())
     joined = "_".join(words)
     for i in range(len(words)):
         tail = "_".join(words[i:])
@@ -81,7 +83,8 @@ class Field:
         self.split = ""
         self.name = ""
         self.goal, self.why = direction(word)
-        if set(words_of(word)) & {"best", "min", "max"} and not is_iteration(word):
+        self.best = bool(set(words_of(word)) & {"best", "lowest", "highest"})      # of all epochs so far
+        if set(words_of(word)) & {"min", "max"} and not is_iteration(word):
             self.goal = ""
         self.iteration = is_iteration(word)
 
@@ -92,6 +95,9 @@ class Line:
     function: Any = None                    # that it is in
     loop: Any = None                        # over epochs, around it
     limit: Optional[int] = None             # how often that runs, if it is known
+    stack_split = ""                        # "val", "test" or "train", by the functions around it
+    rest = False                            # it is in a function that no call was seen to reach
+    mixed = False                           # it is printed for several of them
     bar = False                             # Lightning shows it in its progress bar
     path: Any = UNKNOWN                     # of the file
     assumed = False                         # no loop over epochs was seen: it may be in one
@@ -191,6 +197,7 @@ class Listener:
         self.seen: Dict[Any, Line] = {}
         self.to_stdout = False          # loggers print there
         self.configured = False         # loggers print at all
+        self.absl = False               # they do with --verbosity=0
         self.helper = False             # the script reports by itself
         self.params: Dict[str, Any] = {}        # that it asks the helper for
         self.distributed = any("DistributedDataParallel" in (getattr(one, "id", ""), getattr(one, "attr", ""), getattr(one, "name", ""))
@@ -222,6 +229,8 @@ class Listener:
                 self.iterations = named.get("iterations", UNKNOWN)
         if attribute in ("info", "warning", "log", "critical", "error", "success", "debug") and self.is_logger(call):
             return self.logged(call)
+        if name == "torch_geometric.logging.log":
+            return self.keywords(call)
         if last in ("log", "log_metric", "log_metrics", "add_scalar", "add_scalars", "log_dict", "scalar", "report"):
             self.recorded(call, last)
         if last in ("Trainer", "Seq2SeqTrainer", "SFTTrainer", "CSVLogger", "TrainingArguments", "Seq2SeqTrainingArguments", "compile",
@@ -248,14 +257,25 @@ class Listener:
         text = "".join(one for one in parts if isinstance(one, str))
         key = (id(call.node), how, text[:200])
         level = level_of(self.program)
+        split = stack_split(self.program.stack)
         if key in self.seen:
             line = self.seen[key]
             if line.level != 1 and level == 1:
                 line.level = 1
+            line.mixed = line.mixed or split != line.stack_split
             return None
         line = Line(how, call, level, ast.unparse(call.node))
         line.parts = parts
+        for one in parts:
+            if isinstance(one, Hole):
+                one.split, one.tensor = _origin_split(one), _is_tensor(one)
+            elif isinstance(one, Json):
+                for value in flat(one.value).values():
+                    if isinstance(value, Expression):
+                        value.split = _origin_split(Hole(value.node, "", False, value.scope))
         line.function = self.program.stack[-1] if self.program.stack else None
+        line.stack_split = split
+        line.rest = self.program.in_rest
         loop = epochs_of(self.program)
         line.loop = loop
         line.limit = self.limit_of(loop)
@@ -293,6 +313,15 @@ class Listener:
         line = self.add("print", call, parts)
         if line is not None:
             line.stream = stream
+        return UNKNOWN
+
+    def keywords(self, call: Call) -> Any:
+        """log(Epoch=1, Loss=0.5) prints "Epoch: 001, Loss: 0.5000" """
+        parts: List[Any] = []
+        for word in call.node.keywords:
+            if word.arg is not None:
+                parts += [(", " if parts else "") + word.arg + ": ", Hole(word.value, "", False, call.scope)]
+        self.add("print", call, parts)
         return UNKNOWN
 
     def logged(self, call: Call) -> Any:
@@ -397,7 +426,7 @@ class Listener:
 
 def _last_words(text: str) -> str:
     """The words right before a value: of "epoch 3 | val loss: " it is "loss"."""
-    at = re.search(r"([A-Za-z][A-Za-z0-9_/.@\-]*)[\"')\]\s:=(>|→,~]*$", text)
+    at = re.search(r"([A-Za-z][A-Za-z0-9_/.@\-]*)[\"')\]\s:=(>|\u2192,~\[#]*$", text)
     return at.group(1).rstrip("-./@") if at is not None else ""
 
 
@@ -431,34 +460,66 @@ def _trains(function: Any) -> bool:
         for one in ast.walk(function))
 
 
-def _function_split(line: Line) -> str:
-    function = line.function
-    if isinstance(function, FUNCTIONS):
-        words = words_of(function.name)
-        return split_of([one for one in words if one not in ("main",)])
+def stack_split(stack: List[Any]) -> str:
+    """By the names of the functions that are being followed, the inner ones first."""
+    for function in reversed(stack):
+        found = split_of(words_of(function.name)) if isinstance(function, FUNCTIONS) else ""
+        if found:
+            return found
     return ""
 
 
 def name_fields(line: Line) -> None:
     """Of a line of text: the word before each value, and the set that it was computed on."""
     before = ""
-    whole = "".join(one for one in line.parts if isinstance(one, str))
     for part in line.parts:
         if isinstance(part, str):
             before += part
         elif isinstance(part, Hole):
             word = _last_words(before.split("\n")[-1])
+            if not direction(word)[0] and not is_iteration(word) and (not word or split_of(words_of(word))):
+                word = variable_of(part) or word
             field = Field(word, part, before)
+            field.iteration = field.iteration or (not field.goal and counts_loop(part, line.loop))
             field.split = split_of(words_of(word)) or split_of(list(reversed(words_of(before)[-3:])))
             line.fields.append(field)
             before = ""
         elif isinstance(part, Json):
             for name, value in flat(part.value).items():
-                field = Field(name, Hole(value.node, "", False, value.scope) if isinstance(value, Expression) else None)
-                line.fields.append(field)
+                hole = Hole(value.node, "", False, value.scope) if isinstance(value, Expression) else None
+                if hole is not None:
+                    hole.split = value.split
+                line.fields.append(Field(name, hole))
             line.how = "json" if line.how != "file" else "file"
             before = ""
-    settle_splits(line, whole)
+    settle_splits(line)
+
+
+def counts_loop(hole: Hole, loop: Any) -> bool:
+    """Is it the variable of the loop over epochs, or that plus 1?"""
+    node = hole.node
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant):
+        node = node.left
+    if not isinstance(loop, (ast.For, ast.AsyncFor)) or not isinstance(node, ast.Name):
+        return False
+    target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
+    return isinstance(target, ast.Name) and target.id == node.id
+
+
+def variable_of(hole: Hole) -> str:
+    """The variable that is printed, if its name is one of a metric or of an iteration."""
+    node = hole.node
+    while isinstance(node, (ast.Call, ast.BinOp)):
+        node = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else \
+            node.args[0] if isinstance(node, ast.Call) and node.args else \
+            node.left if isinstance(node, ast.BinOp) and not isinstance(node.left, ast.Constant) else \
+            node.right if isinstance(node, ast.BinOp) else None
+    text = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else \
+        node.slice.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) else ""
+    text = text if isinstance(text, str) else ""
+    if not (direction(text)[0] or is_iteration(text)) and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        text = node.value.id
+    return text if direction(text)[0] or is_iteration(text) else ""
 
 
 def flat(value: Dict[Any, Any], prefix: str = "") -> Dict[str, Any]:
@@ -471,18 +532,18 @@ def flat(value: Dict[Any, Any], prefix: str = "") -> Dict[str, Any]:
     return found
 
 
-def settle_splits(line: Line, whole: str) -> None:
-    function = _function_split(line)
+def settle_splits(line: Line) -> None:
+    function = line.stack_split
     trains = _trains(line.function) if line.function is not None else \
         (_trains(line.loop) if line.loop is not None else False)
     said = ""
+    first = split_of(words_of(line.fields[0].text)) if line.fields else ""       # "val: loss 0.1"
     for field in line.fields:
         own = split_of(words_of(field.word)) or field.split
         if not own and line.how not in ("json", "file"):
             own = said                             # "val: loss 0.1 acc 0.9"
         said = own or said
-        origin = _origin_split(field.hole) if field.hole is not None else ""
-        first = split_of(words_of(whole.split(":")[0]) if whole else [])
+        origin = field.hole.split if field.hole is not None else ""
         field.split = own or origin or first or function or ("train" if trains and field.goal == "minimize" else "")
         if own == "train" and origin in ("val", "test"):
             field.split = origin
@@ -508,11 +569,14 @@ def escape(text: str, first: bool) -> str:
     return made
 
 
-def _group_name(field: Field, taken: List[str]) -> str:
-    """A name that a group can have, and that no earlier value has."""
+def _group_name(field: Field, taken: List[str], alike: bool = False) -> str:
+    """A name that a group can have, and that no earlier value has.  alike: another value of the line has the same word."""
     word = field.word.lower() if not re.search(r"[a-z]", field.word) or field.word.istitle() else field.word
-    word = word.lower()
+    word = word.lower().replace("@", "")
     names = [word]
+    two = re.search(r"([A-Za-z]+)[\s_\-]+%s\W*$" % re.escape(field.word), field.text)
+    if two is not None:
+        names.insert(0 if alike else 1, two.group(1).lower() + "_" + word)
     if field.split and field.split not in words_of(word):
         names.append(field.split + "_" + word)
     for name in names:
@@ -552,7 +616,8 @@ def build(line: Line, wanted: Field) -> Tuple[Optional[str], bool]:
     last = max(useful)
     taken: List[str] = []
     pattern, counts, at = "", False, -1
-    wanted.name = _group_name(wanted, [])
+    alike = [one for one in line.fields if one.goal and not (one.best and one is not wanted) and one.word.lower() == wanted.word.lower() and one.hole in holes]
+    wanted.name = _group_name(wanted, [], len(alike) > 1)
     if not wanted.name:
         return None, False
     reserved = [wanted.name]
@@ -568,18 +633,21 @@ def build(line: Line, wanted: Field) -> Tuple[Optional[str], bool]:
         if field.iteration and not counts and field is not wanted:
             pattern, counts = pattern + blank + "{iteration}", True
         elif field is wanted:
-            pattern += blank + ("(?:tensor\\()?" if _is_tensor(part) else "") + "{" + wanted.name + "}"
+            pattern += blank + ("(?:tensor\\()?" if part.tensor else "") + "{" + wanted.name + "}"
             taken.append(wanted.name)
-        elif field.goal and _group_name(field, taken + reserved):
-            name = _group_name(field, taken + reserved)
+        elif field.goal and not field.best and _group_name(field, taken + reserved, field in alike):
+            name = _group_name(field, taken + reserved, field in alike)
             taken.append(name)
             pattern += blank + "{" + name + "}"
         elif pattern:
             pattern += ".*?"
+        elif line.how == "print":
+            pattern = "^.*?"
         if at == last:
             break
     pattern = re.sub(r"^(\s|\\s[+*]|\.\*\?)+", "", pattern)
-    return pattern, counts
+    end = pattern.rfind("}") + 1
+    return pattern[:end], counts
 
 
 def _is_tensor(hole: Hole) -> bool:
@@ -613,7 +681,7 @@ def _sample(row: List[Any], base: float) -> Tuple[str, Dict[int, str]]:
 
 def compiled(pattern: str) -> Optional[Any]:
     """A pattern of espalier as Python's: groups are numbered."""
-    names = re.findall(r"\{([a-z][^{}]*)\}", pattern)
+    names = re.findall(r"(?<!\\)\{([a-z][^{}\\]*)\}", pattern)
     for i, name in enumerate(names):
         pattern = pattern.replace("{" + name + "}", "(?P<g%d>%s)" % (i, _NUMBER), 1)
     try:
@@ -645,16 +713,22 @@ def matches(pattern: str, line: Line) -> bool:
 class Candidate:
     def __init__(self, line: Line, field: Field, order: int):
         self.line, self.field, self.order = line, field, order
-        self.rank = _ORDER.index((field.split, line.level))
+        self.rank = _ORDER.index((field.split, line.level)) + (0.5 if field.best and line.level > 0 else 0)
 
 
 def candidates(listener: Listener, outputs: List[str]) -> List[Candidate]:
     found: List[Candidate] = []
+    fewest: Dict[Any, int] = {}
+    for line in listener.lines:
+        count = sum(isinstance(one, Hole) for one in line.parts)
+        fewest[line.call.node] = min(count, fewest.get(line.call.node, count))
     for order, line in enumerate(listener.lines):
-        if line.how.startswith("record"):
+        if line.how.startswith("record") or (line.rest and sum(isinstance(one, Hole) for one in line.parts) > fewest[line.call.node]):
             continue
         name_fields(line)
-        if line.quiet and not listener.configured:
+        if line.mixed and not any(split_of(words_of(one)) for one in line.parts if isinstance(one, str)):
+            continue
+        if line.quiet and not listener.configured and not listener.absl:
             continue
         if line.how == "log" and listener.to_stdout:
             line.stream = "stdout"
@@ -664,9 +738,14 @@ def candidates(listener: Listener, outputs: List[str]) -> List[Candidate]:
                 continue
         for field in line.fields:
             usable = bool(field.goal) and (field.hole is not None or line.how in ("json", "file"))
+            field.best = field.best or bool(set(words_of(field.text)[-3:]) & {"best", "lowest", "highest"})
             if usable and not set(words_of(field.word)) & {"time", "lr", "name"}:
                 found.append(Candidate(line, field, order))
     return found
+
+
+def is_average(field: Field) -> bool:
+    return bool(set(words_of(field.text)[-3:] + words_of(field.word)) & {"average", "avg", "mean", "running"})
 
 
 def file_pattern(line: Line, outputs: List[str]) -> str:
@@ -683,7 +762,8 @@ def file_pattern(line: Line, outputs: List[str]) -> str:
 def choose(listener: Listener, outputs: List[str]) -> Tuple[Optional[Objective], List[Candidate]]:
     every = candidates(listener, outputs)
     hows = {"print": 0, "json": 0, "log": 0, "file": 1, "bar": 2}
-    every.sort(key=lambda one: (one.rank, hows[one.line.how], not any(f.iteration for f in one.line.fields), one.order))
+    every.sort(key=lambda one: (one.rank, hows[one.line.how], not any(f.iteration for f in one.line.fields), one.order,
+                                not is_average(one.field) and any(is_average(f) and f.why == one.field.why for f in one.line.fields)))
     for one in every:
         made = objective_of(one, listener)
         if made is not None:
@@ -733,3 +813,25 @@ def explain(made: Objective, every: List[Candidate]) -> None:
             seen.append(one.field.word.lower())
             if one.field.split != "test" or field.split == "test":
                 made.others.append(one.field.word)
+
+
+def length_names(line: Line, program: Program) -> List[str]:
+    """Names in the number of times that the loop around a line runs: of range(args.steps) it is "steps"."""
+    found: List[str] = []
+    for node, scope, _, _ in program.seen_loops:
+        if node is not line.loop:
+            continue
+        todo = [node.test if isinstance(node, ast.While) else node.iter]
+        for _ in range(3):
+            more: List[Any] = []
+            for one in todo:
+                for part in ast.walk(one):
+                    if isinstance(part, ast.Attribute):
+                        found.append(part.attr)
+                    elif isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant):
+                        found.append(str(part.slice.value))
+                    elif isinstance(part, ast.Name):
+                        found.append(part.id)
+                        more += [scope.origins[part.id]] if part.id in scope.origins else []
+            todo = more
+    return found

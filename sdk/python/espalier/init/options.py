@@ -2,10 +2,11 @@
 
 import ast
 import copy
+import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from espalier.init.source import (FUNCTIONS, UNKNOWN, Call, Class, Expression, Function, Object, Outside, Program, Scope, Template,
+from espalier.init.source import (FUNCTIONS, UNKNOWN, Argument, Arguments, Call, Class, Expression, Function, Object, Outside, Program, Scope, Super, Template,
                                   is_constant)
 
 
@@ -34,6 +35,7 @@ class Option:
         self.high: Any = None
         self.positional = self.required = self.many = False
         self.off = ""                     # what turns a switch off; "" nothing
+        self.filled = False               # a key of a file that `espalier fill` writes
         self.key = False                  # a key of a configuration: NAME=VALUE
         self.skip = False                 # the writer has dealt with it
         self.helped = False               # the script gets it from espalier's helper, not from its command line
@@ -50,8 +52,11 @@ class Found:
         self.options: List[Option] = []
         self.groups: List[str] = []                # subcommands, in their order
         self.parsers: List[str] = []               # names of what parses: "argparse", "click", ...
+        self.config_option: Optional[Option] = None     # that names the file which is filled
         self.hydra: Optional[Dict[str, Any]] = None
         self.trainer: str = ""                     # a parser that brings the options of a library: "transformers"
+        self.from_cli = False                      # OmegaConf takes KEY=VALUE from the command line
+        self.files: List[Tuple[str, Any]] = []     # configuration files: how they are read, and their path
         self.partly = False                        # some options are not in the source
         self.help = ""                             # what --help prints
 
@@ -128,6 +133,7 @@ class Reader:
         self.program, self.found = program, Found()
         self.rivals = 0
         self.commands: List[Tuple[Function, str]] = []          # of click
+        self.files: List[Tuple[str, Any]] = []                  # configuration files: how they are read, and their path
         self.typer: List[Function] = []
         self.apps: List[Any] = []
         program.subscribers.append(self.hear)
@@ -161,6 +167,15 @@ class Reader:
             self.parses("argparse")
             if isinstance(call.receiver, Object) and call.receiver.is_a(lambda name: name.split(".")[-1] == "Tap"):
                 self.add_class(call.receiver.kind, "", "argparse")
+            if not isinstance(call.target, Function):
+                call.arguments()
+                return (Arguments(), UNKNOWN) if call.attribute == "parse_known_args" else \
+                    UNKNOWN if "dataclasses" in call.attribute else Arguments()
+        if last in ("mark_flag_as_required", "mark_flags_as_required"):
+            args, _ = call.arguments()
+            names = args[0] if args and isinstance(args[0], (list, tuple)) else args
+            for option in self.found.options:
+                option.required = option.required or option.flag[2:] in [one for one in names if isinstance(one, str)]
         if last.startswith("DEFINE_") or call.attribute.startswith("DEFINE_"):
             return self.absl(call, call.attribute or last)
         if call.name in ("fire.Fire", "Fire"):
@@ -172,15 +187,47 @@ class Reader:
         if call.name in ("tyro.cli", "simple_parsing.parse", "jsonargparse.CLI", "jsonargparse.auto_cli", "draccus.parse",
                          "pyrallis.parse", "chz.entrypoint"):
             return self.dataclass_cli(call)
+        if last in ("safe_load", "load", "full_load", "loads", "parse_file", "open_yaml") and \
+                call.name.split(".")[0] in ("yaml", "json", "tomllib", "toml", "tomli", "OmegaConf", "omegaconf", "ruamel"):
+            path = self.path_of(call)
+            if path is not None:
+                self.files.append((call.name.split(".")[-2] if "." in call.name else call.name, path))
+        if call.attribute == "from_cli" or (last == "from_cli"):
+            self.found.from_cli = True
+        if call.name == "exec" and "open(" in ast.unparse(call.node) and call.scope.function is None:
+            return self.globals(call)
         if last == "LightningCLI":
             self.parses("lightning")
             self.found.partly = True
             self.found.trainer = "lightning"
         return None
 
+    def path_of(self, call: Call) -> Any:
+        """Of the file that a call reads: a text, an Argument, or None."""
+        if not call.node.args:
+            return None
+        node: Any = call.node.args[0]
+        scope = call.scope
+        for _ in range(6):
+            value = self.program.value(node, scope)
+            if isinstance(value, (str, Argument)):
+                return value
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("read", "read_text", "open", "read_bytes") \
+                    and not (isinstance(node.func.value, ast.Name) and node.func.value.id in ("io", "codecs", "fsspec")):
+                node = node.func.value
+            elif isinstance(node, ast.Call) and node.args:
+                node = node.args[0]
+            elif isinstance(node, ast.Name) and node.id in scope.origins:
+                node = scope.origins[node.id]
+            else:
+                return None
+        return None
+
     def parser_of(self, value: Any) -> Optional[Parser]:
         if isinstance(value, Parser):
             return value
+        if isinstance(value, Super):
+            value = value.object
         if isinstance(value, Object) and value.is_a(_is_parser):
             return value.values.setdefault("(parser)", Parser())
         return None
@@ -336,6 +383,7 @@ class Reader:
         if option.default is ABSENT:
             option.required = not ast.unparse(node.annotation).startswith("Optional")
         option.help = self.field_help(words, scope)
+        option.by_value = style == "hf"
         if option.type == "bool" and style in ("argparse", "tyro"):
             option.action = "both"
             option.off = "--" + (prefix.replace("_", "-") + "no-" + name.replace("_", "-") if style == "tyro" else "no" + name)
@@ -392,6 +440,7 @@ class Reader:
                 option.flag = "--" + one.arg.replace("_", "-")
                 if option.type == "bool" or isinstance(default, bool):
                     option.action, option.off = "both", "--no-" + one.arg.replace("_", "-")
+            option.by_value = style == "fire" or option.by_value
             if default is ABSENT and style != "typer":
                 option.required = True
             if isinstance(default, (list, tuple, dict)):
@@ -421,10 +470,30 @@ class Reader:
                 if isinstance(one, Function) and not name.startswith("_"):
                     self.found.groups.append(name)
                     self.add_signature(one, name, "fire")
-                    self.program.follow(Function(one.node, one.module, one.scope, made), None, call.scope)
+                    self.program.follow(one.bind(made), None, call.scope)
         else:
             self.found.partly = True
         return UNKNOWN
+
+    def globals(self, call: Call) -> Any:
+        """exec(open("configurator.py").read()): --NAME=VALUE replaces a variable of the module."""
+        text = ast.unparse(call.node)
+        file = next((one.value for one in ast.walk(call.node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                     and one.value.endswith(".py")), "")
+        if "configurator" not in text and "sys.argv" not in self.text_of(file):
+            return None
+        self.parses("globals")
+        for name, value in list(call.scope.module.values.items()):
+            if isinstance(value, (bool, int, float, str)) and not name.startswith("_"):
+                self.add(Option("--" + name, parameter_name(name), type=type(value).__name__, default=value, by_value=True))
+        return UNKNOWN
+
+    def text_of(self, file: str) -> str:
+        try:
+            with open(os.path.join(self.program.folder, file), encoding="utf-8", errors="replace") as found:
+                return found.read(1 << 20)
+        except OSError:
+            return ""
 
     # ---- click and typer ----------------------------------------------------------------------
 
@@ -628,6 +697,7 @@ class Reader:
             if function.node not in self.program.followed:
                 self.program.follow(function, None, Scope(function.module))
         self.main_functions()
+        self.found.files = self.files
         self.found.options = [one for one in self.found.options if one.parser is None or one.parser.lent != "subcommand"]
         return self.found
 

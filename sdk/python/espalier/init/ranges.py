@@ -14,10 +14,10 @@ def _words(text: str) -> List[str]:
 LEFT = _words("""seed worker workers thread threads port rank world gpu gpus device devices cuda mps cpu log logging verbose verbosity
 debug quiet print freq frequency interval every resume resumed checkpoint checkpoints ckpt save saved saving test testing eval
 evaluate evaluation val valid validation backend dist distributed master nproc node nodes data dataset path dir file root start
-version amp fp16 bf16 wandb project name pretrained download id url host key task mode split patience manualseed imagesize image img
+version amp fp16 bf16 wandb project name pretrained download id url host key task mode split patience manualseed imagesize image img crop
 ngpu ngpus cache window_title tag entity username user token address timeout proc procs precision show plot visualize dry
 accelerator vocab vocab_size num_classes n_classes classes class categories samples n_samples num_samples limit local_rank
-dry_run report summary output input folder""")
+dry_run report summary output input folder accum accumulation clip_mode""")
 LENGTHS = _words("""epochs epoch num_epochs n_epochs nepochs max_epochs max_epoch num_train_epochs total_epochs train_epochs
 training_epochs num_epoch n_epoch nb_epoch nb_epochs epoch_num epochs_num niter num_iter iterations num_iterations n_iterations
 max_iterations rounds num_rounds num_boost_round n_rounds max_iter n_iter trainer_max_epochs""")
@@ -90,10 +90,12 @@ def real_range(option: Option, name: str) -> Optional[Range]:
     default = option.default
     if not (0 <= default <= 1e12) or 0 < default < 1e-12 or not _is_within(option, default):
         return None
-    rate = has_word(name, LOGS)
+    rate = has_word(name, LOGS) and not is_name(name, DECAYS)
+    if default == 1 and not rate and (has_word(name, DECAYS) or has_word(name, UNITS)):
+        return _bounded(option, Range("real", "at most 1", default, 0.1 if has_word(name, DECAYS) else 0.0, 1.0))
     if 0 < default < 1 and has_word(name, DECAYS) and not rate:
         if default > 0.9:
-            high = float("%.12g" % (1 - (1 - default) / 10)) if default > 0.99 else 0.99
+            high = float("%.12g" % (1 - (1 - default) / 10)) if default >= 0.99 else 0.99
             return _bounded(option, Range("real", "near 1, where small differences matter", default, 0.5, high, "reverse-log"))
         return _bounded(option, Range("real", "half the default to near 1", default, default / 2, default + (1 - default) * 0.9))
     if default < 1 and has_word(name, UNITS) and not rate:
@@ -190,6 +192,15 @@ def _is_output(option: Option, name: str) -> bool:
     return is_name(name, OUTPUTS) or (is_name(name, PLACES) and is_name(text.rstrip("/").split("/")[0], WRITTEN))
 
 
+def name_of(option: Option) -> str:
+    """What its name means: of -b it is what the help says."""
+    if option.key:
+        return option.flag.split(".")[-1]
+    if len(option.name) > 2 or is_name(option.name, LOGS + POWERS) or not option.help:
+        return option.name
+    return "_".join(re.findall(r"[a-z]+", option.help.lower())[:3]) or option.name
+
+
 def role(option: Option) -> Tuple[str, Optional[Range]]:
     """What is to become of an option, and its range."""
     number_of(option)
@@ -211,7 +222,7 @@ def role(option: Option) -> Tuple[str, Optional[Range]]:
         return LEFT_ALONE, None
     if _is_output(option, name):
         return OUTPUT, None
-    key = option.flag.split(".")[-1] if option.key else name
+    key = name_of(option)
     if has_word(key, LEFT) and not has_word(key, ["data_augmentation"]):
         return LEFT_ALONE, None
     made = switch_range(option, key)
@@ -222,6 +233,14 @@ def role(option: Option) -> Tuple[str, Optional[Range]]:
 
 
 def propose(option: Option, name: str) -> Optional[Range]:
+    made = propose_any(option, name)
+    if made is not None and made.kind == "real":
+        made.low, made.high = float(made.low), float(made.high)
+        made.scale = made.scale if made.low > 0 or made.scale != "log" else ""
+    return made if made is None or made.values is not None or made.low < made.high else None
+
+
+def propose_any(option: Option, name: str) -> Optional[Range]:
     kind = option.type.split(".")[-1]
     if option.choices is not None:
         return choice_range(option)
@@ -236,3 +255,14 @@ def propose(option: Option, name: str) -> Optional[Range]:
     if option.default is ABSENT or option.default is None or option.default is UNKNOWN:
         return unknown_range(option, name) if kind == "float" and option.default is not None else None
     return None
+
+
+def importance(name: str) -> int:
+    """The smaller, the more a parameter matters in most trainings."""
+    groups = (["lr", "learning_rate", "base_lr", "lr0", "eta", "blr"],
+              ["weight_decay", "wd", "momentum", "dropout", "batch_size", "batch", "batchsize", "optimizer", "opt", "gamma", "alpha"],
+              POWERS + ["layers", "layer", "depth", "label_smoothing", "smoothing", "beta1", "beta2", "scheduler", "sched"])
+    for i, words in enumerate(groups):
+        if is_name(name, words):
+            return i
+    return 2 if has_word(name, groups[2]) else 3

@@ -44,11 +44,31 @@ class Outside:
         self.name = name
 
 
+class Argument:
+    """The value of an option of the command line."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+
+class Arguments:
+    """What a parser returns: an Argument for each attribute."""
+
+
+class Method:
+    """A method of something that is known: add = parser.add_argument"""
+
+    def __init__(self, receiver: Any, name: str):
+        self.receiver, self.name = receiver, name
+
+
 class Hole:
     """A place of a text where a value is printed."""
 
     def __init__(self, node: Optional[ast.AST], spec: str = "", padded: bool = False, scope: Any = None):
         self.node, self.spec, self.padded, self.scope = node, spec, padded, scope
+        self.split = ""                  # "val", "test" or "train", by what the value was computed from
+        self.tensor = False              # a tensor of PyTorch, which prints as tensor(0.25)
 
 
 class Template:
@@ -73,6 +93,12 @@ class Json:
 class Function:
     def __init__(self, node: Any, module: "Module", scope: Optional["Scope"] = None, bound: Any = None):
         self.node, self.module, self.scope, self.bound = node, module, scope, bound
+        self.owner: Any = None           # the class that it is defined in
+
+    def bind(self, bound: Any) -> "Function":
+        made = Function(self.node, self.module, self.scope, bound)
+        made.owner = self.owner
+        return made
 
 
 class Class:
@@ -114,6 +140,22 @@ class Object:
         return self.kind.is_a(test) if isinstance(self.kind, Class) else test(self.kind.name)
 
 
+class Super:
+    """super() in a method: the object, and the class whose bases are meant."""
+
+    def __init__(self, object: Any, owner: Any):
+        self.object, self.owner = object, owner
+
+    def get(self, name: str) -> Any:
+        every = self.object.kind.ancestry() if isinstance(self.object.kind, Class) else []
+        at = every.index(self.owner) + 1 if self.owner in every else len(every)
+        for one in every[at:]:
+            if isinstance(one, Class) and name in one.values:
+                found = one.values[name]
+                return found.bind(self.object) if isinstance(found, Function) else found
+        return UNKNOWN
+
+
 class Module:
     def __init__(self, path: str, name: str, is_script: bool):
         self.path, self.name, self.is_script = path, name, is_script
@@ -130,6 +172,7 @@ class Scope:
         self.outer: Optional[Scope] = function.scope if function is not None else None
         self.origins: Dict[str, ast.AST] = {}
         self.result: Any = UNKNOWN
+        self.results = 0
         self.returned = False
 
 
@@ -193,12 +236,35 @@ _COMPARISONS: Dict[type, Callable[[Any, Any], Any]] = {
     ast.IsNot: lambda a, b: a is not b}
 
 
+def merged(one: Any, other: Any) -> Any:
+    """A value that is one or the other.  A text that was added to is the longer one."""
+    if one is other or (is_constant(one) and is_constant(other) and type(one) is type(other) and one == other):
+        return one
+    for long, short in ((one, other), (other, one)):
+        if isinstance(long, Template) and isinstance(short, (str, Template)):
+            parts = [short] if isinstance(short, str) else short.parts
+            whole = "".join(part if isinstance(part, str) else "\0" for part in long.parts)
+            if whole.startswith("".join(part if isinstance(part, str) else "\0" for part in parts)):
+                return long
+        if short is UNKNOWN or short is None or isinstance(short, Argument):
+            return long if isinstance(long, (Template, Object, Class, Function, dict, list)) else UNKNOWN
+        if isinstance(short, (Object, Class, Function, dict)):
+            return short
+    return UNKNOWN
+
+
 def is_constant(value: Any) -> bool:
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(is_constant(one) for one in value)
     if isinstance(value, dict):
         return all(is_constant(k) and is_constant(v) for k, v in value.items())
     return value is None or isinstance(value, (bool, int, float, str, bytes, range))
+
+
+def _is_stable(test: Any) -> bool:
+    """Does it compare with a member of a class, which no loop changes?"""
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot, ast.Eq)) and \
+        isinstance(test.comparators[0], ast.Attribute) and ast.unparse(test.comparators[0])[:1].isupper()
 
 
 def _bounded(function: Callable[..., Any], *values: Any) -> Any:
@@ -233,6 +299,7 @@ class Program:
         self.loops: List[Any] = []          # loops around what is being followed, in all of these functions
         self.followed: set = set()          # functions that were, as nodes
         self.seen_loops: List[Any] = []     # all of them
+        self.in_rest = False                # functions are followed that no call was seen to reach
         self.imports: set = set()           # names of external modules
 
     def run(self) -> None:
@@ -380,14 +447,23 @@ class Program:
                 self.block(node.body, scope)
             return
         value = self.value(test, scope)
-        if is_constant(value) and not self.loops:
+        if is_constant(value) and (not self.loops or _is_stable(test)):
             self.block(node.body if value else node.orelse, scope)
             return
         returned = scope.returned
+        before = dict(scope.values)
         self.block(node.body, scope)
-        first = scope.returned
+        first, after = scope.returned, dict(scope.values)
         scope.returned = returned
-        self.block(node.orelse, scope)
+        if node.orelse:
+            for name in [one for one in after if after[one] is not before.get(one, after)]:
+                scope.values[name] = before.get(name, UNKNOWN)
+            self.block(node.orelse, scope)
+        second = scope.values if node.orelse else before
+        for name, value in after.items():
+            other = second.get(name, before.get(name, value))
+            if other is not value:
+                scope.values[name] = merged(value, other)
         scope.returned = returned or (first and scope.returned)
 
     def do_For(self, node: Any, scope: Scope) -> None:
@@ -462,13 +538,14 @@ class Program:
         for statement in node.body:
             if isinstance(statement, FUNCTIONS):
                 made.values[statement.name] = Function(statement, scope.module, scope if scope.function else None)
+                made.values[statement.name].owner = made
             elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.ClassDef)):
                 self.block([statement], inner)
 
     def do_Return(self, node: ast.Return, scope: Scope) -> None:
         value = self.value(node.value, scope) if node.value is not None else None
-        if scope.result is UNKNOWN:
-            scope.result = value
+        scope.result = value if not scope.results else merged(scope.result, value)
+        scope.results += 1
         scope.returned = True
 
     def do_Raise(self, node: ast.Raise, scope: Scope) -> None:
@@ -508,23 +585,30 @@ class Program:
     def attribute(self, base: Any, name: str) -> Any:
         if isinstance(base, Outside):
             return Outside(base.name + "." + name)
+        if isinstance(base, Arguments):
+            return Argument(name)
         if isinstance(base, Module):
             return base.values.get(name, UNKNOWN)
         if isinstance(base, Class):
             found = base.get(name)
-            return Function(found.node, found.module, found.scope, UNKNOWN) if isinstance(found, Function) and \
+            return found.bind(UNKNOWN) if isinstance(found, Function) and \
                 any("classmethod" in ast.unparse(d) for d in found.node.decorator_list) else found
         if isinstance(base, Object):
+            if name == "__dict__":
+                return base.values
             if name in base.values:
                 return base.values[name]
             found = base.kind.get(name) if isinstance(base.kind, Class) else UNKNOWN
             if isinstance(found, Function):
                 static = any("staticmethod" in ast.unparse(d) for d in found.node.decorator_list)
-                return Function(found.node, found.module, found.scope, None if static else base)
+                return found.bind(None if static else base)
             return found
+        if isinstance(base, Super):
+            return base.get(name)
         if isinstance(base, dict) and name in base and name not in _METHODS and name not in _WRITING:
             return base[name]
-        return UNKNOWN
+        known = base is UNKNOWN or isinstance(base, (Argument, Template, Json)) or is_constant(base)
+        return UNKNOWN if known or not name.startswith("add") else Method(base, name)
 
     def of_List(self, node: Any, scope: Scope) -> Any:
         found: List[Any] = []
@@ -786,6 +870,8 @@ class Program:
             target = self.attribute(receiver, attribute)
         else:
             target = self.value(node.func, scope)
+            if isinstance(target, Method):
+                receiver, attribute = target.receiver, target.name
         call = Call(self, node, scope, target, attribute, receiver)
         for subscriber in self.subscribers:
             result = subscriber(call)
@@ -827,6 +913,8 @@ class Program:
             return args[1] if len(args) > 1 else None
         if name in ("json.dumps", "simplejson.dumps", "ujson.dumps") and args:
             return Json(args[0]) if isinstance(args[0], dict) else UNKNOWN
+        if name == "super" and scope.function is not None and isinstance(scope.function.bound, Object):
+            return Super(scope.function.bound, scope.function.owner)
         if name in ("str", "repr") and len(args) == 1:
             return args[0] if isinstance(args[0], str) else Template(self.parts(args[0], node.args[0] if node.args else None, scope))
         if name == "dict":
@@ -858,7 +946,7 @@ class Program:
             for i, one in enumerate(args):
                 found2 += (["/"] if i > 0 else []) + self.parts(one, node.args[i] if i < len(node.args) else None, scope)
             return Template(found2)
-        if name.split(".")[-1][:1].isupper() and name not in _SAFE:
+        if (name.split(".")[-1][:1].isupper() and name not in _SAFE) or name in ("open", "io.open", "csv.writer"):
             made = Object(Outside(name))
             made.values["(node)"], made.values["(arguments)"] = node, (args, named)
             return made
@@ -878,13 +966,15 @@ class Program:
             return made
         start = kind.get("__init__")
         if isinstance(start, Function):
-            self.follow(Function(start.node, start.module, start.scope, made), node, scope)
+            self.follow(start.bind(made), node, scope)
         else:
             self.arguments(node, scope)
         return made
 
     def follow(self, function: Function, node: Optional[ast.Call], scope: Scope) -> Any:
-        args, named = self.arguments(node, scope) if node is not None else ([], {})
+        """node: the call; None where a library calls it with options of the command line."""
+        args, named = self.arguments(node, scope) if node is not None else \
+            ([], {one.arg: Argument(one.arg) for one in function.node.args.args + function.node.args.kwonlyargs} if not self.in_rest else {})
         made = function.node
         if isinstance(made, ast.Lambda):
             inner = Scope(function.module, function, {})
@@ -929,6 +1019,7 @@ class Expression:
 
     def __init__(self, node: ast.AST, scope: Scope):
         self.node, self.scope = node, scope
+        self.split = ""
 
 
 def _is_padded(spec: str) -> bool:

@@ -5,11 +5,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from espalier.init.objective import Objective
 from espalier.init.options import Found, Option
-from espalier.init.ranges import (ITERATIONS, LENGTH_STEPS, OUTPUT, REQUIRED, SWITCH, TUNED, Range, has_word, role)
-from espalier.init.source import is_constant
+from espalier.init.ranges import (ITERATIONS, LEFT_ALONE, LENGTH_STEPS, OUTPUT, REQUIRED, SWITCH, TUNED, Range, importance, role)
 
 COMMENT_SIZE = 88
 COLUMN = 76          # where the words of a command are wrapped
+TUNED_MAX = 16       # parameters
 MARK = "CHANGE-ME"   # `espalier check` refuses a configuration with it
 
 
@@ -72,6 +72,8 @@ class Plan:
     def __init__(self, found: Found, objective: Optional[Objective]):
         self.found, self.objective = found, objective
         self.words: List[str] = []
+        self.directory = ""
+        self.filled: List[str] = []      # KEY=VALUE for `espalier fill`
         self.space: List[Tuple[str, str, str, bool]] = []       # comment, name, range, has a default
         self.reasons: List[str] = []
         self.kept: List[str] = []
@@ -79,11 +81,18 @@ class Plan:
         self.iterations = 0              # default of the option that sets them
         self.length: Optional[Option] = None
         self.group = choose_group(found)
+        self.by_loop: Optional[Option] = None
+        self.unlimited = False
+        self.lengths: List[str] = []     # names that the loop over epochs takes its length from
+        self.roles: Dict[int, Tuple[str, Optional[Range]]] = {}
         self.taken: Dict[str, Option] = {}
         self.rivals: Dict[int, Option] = {}
 
     def option_words(self, option: Option, value: str) -> List[str]:
         if option.helped:
+            return []
+        if option.filled:
+            self.filled.append(doubled(option.flag) + "=" + value)
             return []
         if option.key:
             return [doubled(option.flag) + "=" + value]
@@ -95,8 +104,28 @@ class Plan:
     def is_taken(self, option: Option) -> bool:
         return option.name in self.taken or (option.rivals != 0 and option.rivals in self.rivals)
 
+    def find_length(self) -> None:
+        """The option that the loop around the reports takes its length from."""
+        found = [one for one in self.found.options if one.name in self.lengths and is_length(one)]
+        named = [one for one in self.found.options if role(one)[0] in (ITERATIONS, LENGTH_STEPS)]
+        both = [one for one in found if one in named]
+        if both:
+            self.by_loop = both[0]
+        elif len(found) == 1 and not any(role(one)[0] == ITERATIONS for one in named):
+            self.by_loop = found[0]
+
+    def role(self, option: Option) -> Tuple[str, Optional[Range]]:
+        if id(option) not in self.roles:
+            found = role(option)
+            if found[0] in (ITERATIONS, LENGTH_STEPS) and self.by_loop is not None and option is not self.by_loop:
+                found = (REQUIRED if option.required else LEFT_ALONE, None)
+            elif option is self.by_loop:
+                found = (ITERATIONS, None)
+            self.roles[id(option)] = found
+        return self.roles[id(option)]
+
     def take(self, option: Option) -> None:
-        what, made = role(option)
+        what, made = self.role(option)
         if self.is_taken(option):
             self.keep(option)
             return
@@ -141,19 +170,28 @@ class Plan:
         self.length = option
         default = option.default
         self.iterations = int(default) if isinstance(default, (int, float)) and 1 <= default < 1e9 else 10
+        self.unlimited = not (isinstance(default, (int, float)) and default >= 1)
         self.words += self.option_words(option, "{iterations}")
 
     def keep(self, option: Option) -> None:
         if not option.helped and comment(option.flag) not in self.kept:
             self.kept.append(comment(option.flag))
 
+    def leave_least(self, options: List[Option]) -> None:
+        """A search over very many parameters finds little: those that matter most are taken."""
+        tuned = [one for one in options if self.role(one)[0] in (TUNED, SWITCH)]
+        for one in sorted(tuned, key=lambda option: importance(option.name))[TUNED_MAX:]:
+            self.roles[id(one)] = (LEFT_ALONE, None)
+
     def take_all(self, hydra_output: bool) -> None:
         """Those of the whole script, then the subcommand and its own.  Epochs come before steps."""
         own = [one for one in self.found.options if one.group == ""]
         inner = [one for one in self.found.options if one.group and one.group == self.group]
-        if any(role(one)[0] == ITERATIONS for one in own + inner):
+        self.find_length()
+        self.leave_least(own + inner)
+        if any(self.role(one)[0] == ITERATIONS for one in own + inner):
             for one in own + inner:
-                if role(one)[0] == LENGTH_STEPS and not one.required:
+                if self.role(one)[0] == LENGTH_STEPS and not one.required:
                     self.keep(one)
                     one.skip = True
         for one in own:
@@ -166,6 +204,12 @@ class Plan:
                     self.take(one)
         if hydra_output:
             self.words.append("hydra.run.dir={output}")
+
+
+def is_length(option: Option) -> bool:
+    """Can it be a number of iterations?"""
+    return not option.action and not option.many and not isinstance(option.default, bool) and option.choices is None and \
+        (isinstance(option.default, int) or option.type.endswith("int")) and option.default != 0
 
 
 def choose_group(found: Found) -> str:
@@ -237,6 +281,8 @@ def write_metrics(plan: Plan, reports: bool) -> str:
 
 def write_trial(plan: Plan, reports: bool, distributed: bool) -> str:
     text = "trial = {\n"
+    if plan.directory:
+        text += "  directory = %s;\n" % quoted(plan.directory)
     if plan.missing:
         text += "  # Replace %s, which stands for what the script requires: %s.\n" % (MARK, comment(", ".join(plan.missing)))
     if len(plan.found.groups) > 1:
@@ -289,7 +335,7 @@ def write_algorithm(plan: Plan, reports: bool) -> str:
     if 0 < limit < 3 and not few:
         return "algorithm = { use = \"random\"; trials = 20;%s };\n" % (" iterations_max = %d;" % limit if limit > 1 else "")
     most = 9 if few else limit or 10
-    note = " # more than the script's default" if few else "" if limit else \
+    note = " # more than the script's default" if few else "" if limit and not plan.unlimited else \
         " # CHECK THIS: how many times a whole training prints the metric"
     least = most // 27 if most > 270 else 1
     # A script that saves no checkpoint would train again from the beginning when it is promoted: its trials are stopped, never
@@ -308,6 +354,3 @@ def write(plan: Plan, path: str, notes: List[str], reports: bool, distributed: b
         text += "# %s\n" % comment(one, 120)
     return text + write_experiment(plan, path) + write_trial(plan, reports, distributed) + write_space(plan) + write_kept(plan) + \
         write_algorithm(plan, reports)
-
-
-__all__ = ["Plan", "has_word", "is_constant", "write"]

@@ -1,0 +1,252 @@
+"""The reading of scripts by `espalier init`: units, and random sources."""
+
+import ast
+import contextlib
+import glob
+import io
+import os
+import random
+import tempfile
+import unittest
+
+import espalier
+from espalier import fill
+from espalier.init import ask, configs, main, objective, ranges, source, write
+from espalier.init.options import ABSENT, Option
+
+
+def configuration(text, **files):
+    """What init writes for a script, which is not asked."""
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            for name, data in dict(files, **{"train.py": text}).items():
+                name = name.replace("__", ".")
+                with open(name, "w", encoding="utf-8") as file:
+                    file.write(data)
+            with contextlib.redirect_stderr(io.StringIO()):
+                return main.configuration("train.py", None, False)
+        finally:
+            os.chdir(before)
+
+
+LR = 'import argparse\np = argparse.ArgumentParser()\np.add_argument("--lr", type=float, default=0.1)\na = p.parse_args()\n'
+
+
+class Options(unittest.TestCase):
+    def tunes(self, line, text, before=""):
+        made = configuration("import argparse, os\n" + before + "p = argparse.ArgumentParser()\n" + line +
+                             "\na = p.parse_args()\nprint('loss', 1.0)\n")
+        self.assertIn(text, made)
+
+    def test_forms_of_defaults(self):
+        rate = 'lr = { type = "real"; low = 0.005; high = 0.5; scale = "log"; default = 0.05; }'
+        self.tunes("p.add_argument('--lr', type=float, default=LR)", rate, "LR = 0.05\n")
+        self.tunes("p.add_argument('--lr', type=float, default=float('5e-2'))", rate)
+        self.tunes("p.add_argument('--lr', type=float, default='0.05')", rate)
+        self.tunes("p.add_argument('--lr', type=float, default=os.environ.get('LR', 0.05))", rate)
+        self.tunes("p.add_argument('--lr', **kw)", rate, "kw = dict(type=float, default=5 / 100)\n")
+        self.tunes("p.add_argument('--lr', type=float, default=C.lr)", rate, "class C:\n    lr = 0.05\n")
+        self.tunes("p.add_argument('--lr', type=float, default=D().lr)", rate,
+                   "from dataclasses import dataclass\n@dataclass\nclass D:\n    lr: float = 0.05\n")
+        self.tunes("p.add_argument('--width', type=int, default=2**7)", "width = { type = \"ordinal\"; values = [ 32, 64, 128, 256, 512 ]")
+        self.tunes("p.add_argument('--opt', choices=OPTS, default=OPTS[0])", 'values = [ "sgd", "adam" ]; default = "sgd"',
+                   "OPTS = ['sgd', 'adam']\n")
+        self.tunes("for n, d in {'lr': 0.05}.items():\n    p.add_argument('--' + n, type=float, default=d)", rate)
+        self.tunes("add = p.add_argument\nadd('--lr', type=float, default=0.05)", rate)
+
+    def test_what_is_left_alone(self):
+        for name in ("seed", "num-workers", "data-dir", "port", "device", "log-interval", "local_rank", "num_classes"):
+            made = configuration(LR.replace("a = p", "p.add_argument('--%s', type=int, default=8)\na = p" % name) + "print('loss', a.lr)\n")
+            self.assertNotIn("--%s=" % name, made)
+            self.assertIn("#   --" + name, made)
+
+    def test_roles(self):
+        self.assertEqual(ranges.role(Option("--epochs", "epochs", default=5))[0], ranges.ITERATIONS)
+        self.assertEqual(ranges.role(Option("--warmup-epochs", "warmup_epochs", default=5))[0], ranges.TUNED)
+        self.assertEqual(ranges.role(Option("--output-dir", "output_dir", default="x"))[0], ranges.OUTPUT)
+        self.assertEqual(ranges.role(Option("--output", "output", default="a.csv"))[0], ranges.LEFT_ALONE)
+        self.assertEqual(ranges.role(Option("--data", "data", required=True))[0], ranges.REQUIRED)
+        self.assertEqual(ranges.role(Option("--lr", "lr", required=True, type="float"))[0], ranges.TUNED)
+        self.assertEqual(ranges.role(Option("--bias", "bias", default=True, type="bool"))[0], ranges.LEFT_ALONE)
+
+    def test_bounds_hold_the_default(self):
+        rng = random.Random(7)
+        for _ in range(3000):
+            name = rng.choice(["lr", "dropout", "momentum", "tau", "width", "layers", "gamma", "eps", "beta1", "x", "alpha", "ratio"])
+            value = rng.choice([rng.random(), 10 ** rng.uniform(-11, 11), 0.0, 1.0, rng.randrange(1, 5000), 0.9, 0.99, 0.999])
+            option = Option("--" + name, name, default=value, type=type(value).__name__)
+            if rng.random() < 0.3:
+                option.low = rng.choice([None, 0, 1, value / 2])
+                option.high = rng.choice([None, 1, value * 2])
+            what, made = ranges.role(option)
+            if made is None:
+                continue
+            if made.values is not None:
+                self.assertIn(made.default, made.values)
+                continue
+            self.assertLessEqual(made.low, made.default)
+            self.assertLessEqual(made.default, made.high)
+            self.assertLess(made.low, made.high)
+            if made.scale == "log":
+                self.assertGreater(made.low, 0)
+            if option.high is not None:
+                self.assertLessEqual(made.high, option.high)
+
+    def test_help_texts(self):
+        text = ("usage: x [-h] [--lr LR]\n\noptions:\n  -h, --help            show this help\n  --lr LR, -l LR        rate (default: 0.1)\n"
+                "  --opt {sgd,adam}      which one [default: adam]\n  --flag                a switch\n"
+                "  --long-name-of-an-option N\n                        more than one line (default: 7)\n")
+        found = {one.flag: one for one in ask.listed(text)}
+        self.assertEqual(found["--lr"].default, 0.1)
+        self.assertEqual(found["--opt"].choices, ["sgd", "adam"])
+        self.assertEqual(found["--opt"].default, "adam")
+        self.assertEqual(found["--flag"].action, "store_true")
+        self.assertEqual(found["--long-name-of-an-option"].default, 7)
+        self.assertNotIn("--help", found)
+
+    def test_time_limit_of_help(self):
+        before, ask.TIME_LIMIT = ask.TIME_LIMIT, 1.0
+        try:
+            answer = ask.ask(["python3", "-c", "import time, os\nos.fork()\ntime.sleep(60)"])
+        finally:
+            ask.TIME_LIMIT = before
+        self.assertIn("did not end within", answer.problem)
+
+
+class Objectives(unittest.TestCase):
+    def chooses(self, body, name, text="", goal="minimize", source=LR):
+        made = configuration(source + body)
+        self.assertIn('metric = "%s";' % name, made)
+        self.assertIn(text, made)
+        self.assertIn('goal = "%s"' % goal, made)
+
+    def test_forms_of_lines(self):
+        loop = "for e in range(9):\n    "
+        self.chooses(loop + "print(f'epoch {e} loss {a.lr:.3f}')", "loss", 'pattern = "epoch {iteration} loss {loss}"')
+        self.chooses(loop + "print('Epoch: %3d\\tval loss: %.4f (%s)' % (e, a.lr, e))", "loss",
+                     'pattern = "Epoch: \\\\s*{iteration}\\\\s+val loss: {loss}"')
+        self.chooses(loop + "print('[{}/{}] RMSE={:>9.3f}'.format(e, 9, a.lr))", "rmse", 'RMSE=\\\\s*{rmse}"')
+        self.chooses(loop + "print('100%% {x} error', a.lr)", "error", 'pattern = "100%% \\\\{x\\\\} error {error}"')
+        self.chooses(loop + "print('epoch', e, 'acc', a.lr, sep='|')", "acc", '"epoch\\\\|{iteration}\\\\|acc\\\\|{acc}"', "maximize")
+        self.chooses(loop + "print('Epoch ' + str(e) + ': loss = ' + str(a.lr))", "loss", '"Epoch {iteration}: loss = {loss}"')
+        self.chooses(loop + "m = 'epoch {}'.format(e)\n    m += ' mse {}'.format(a.lr)\n    print(m)", "mse", '"epoch {iteration} mse {mse}"')
+        self.chooses(loop + "print(' | '.join(['epoch %d' % e, 'f1 %f' % a.lr]))", "f1", '"epoch {iteration} \\\\| f1 {f1}"', "maximize")
+        self.chooses(loop + "print(f'{e}\\t{val_loss}')", "val_loss", '{val_loss}"')
+        self.chooses(loop + "print(f'Epoch {e}: Train: {train_acc}, Val: {val_acc}')", "val_acc", 'Val: {val_acc}"', "maximize")
+        self.chooses(loop + "print({'val': {'loss': a.lr}, 'epoch': e})", "val/loss", 'format = "json"; iteration = "epoch"')
+        self.chooses(loop + "print('time %s, loss %s' % (3, a.lr))", "loss", 'loss {loss}"')
+
+    def test_preferences(self):
+        self.chooses("for e in range(5):\n    print('train_loss', 1.0)\n    print('valid_loss', 2.0)\n    print('test_loss', 1.5)", "valid_loss")
+        self.chooses("for e in range(5):\n    print('train_loss', 1.0)\n    print('test_auc', 2.0)", "train_loss")
+        self.chooses("for e in range(5):\n    print('val_loss', 1.0)\nprint('val_acc', 2.0)", "val_loss")
+        self.chooses("for e in range(5):\n    print('test_loss', 1.0)", "test_loss", "of the test set, the only one")
+        self.chooses("for e in range(5):\n    for b in loader:\n        print('loss', 1.0)\n    print('accuracy on validation', 2)\n"
+                     "    print('val accuracy', a.lr)", "accuracy", "val accuracy {accuracy}", "maximize")
+        self.chooses("for e in range(5):\n    print('best_val_loss', 1.0, 'val_loss', 2.0)", "val_loss")
+        self.chooses("def validate():\n    print('loss', a.lr)\ndef train():\n    loss.backward()\n    print('error', 1.0)\n"
+                     "for e in range(5):\n    train()\n    validate()", "loss", "of the validation set")
+
+    def test_directions(self):
+        for name in ("loss", "val/loss", "rmse", "test_error", "ppl", "perplexity", "WER", "mean_absolute_error"):
+            self.assertEqual(objective.direction(name)[0], "minimize", name)
+        for name in ("accuracy", "val_acc", "Acc@1", "AUC", "f1_macro", "mAP", "bleu", "R2", "episodic_return", "mIoU"):
+            self.assertEqual(objective.direction(name)[0], "maximize", name)
+        for name in ("lr", "time", "epoch", "step", "memory", "path", ""):
+            self.assertEqual(objective.direction(name)[0], "", name)
+
+    def test_no_false_metric(self):
+        for body in ("print('hello')", "print('lr', a.lr)", "x = 'loss {}'", "writer.add_scalar('loss', 1)", "print('loss')",
+                     "open('x', 'w').write('loss %f' % a.lr)"):
+            self.assertIn('metric = "CHANGE-ME"', configuration(LR + body), body)
+
+    def test_number_of_epochs(self):
+        self.assertIn("iterations_max = 7;", configuration(LR + "N = 7\nfor e in range(1, N + 1):\n    print('epoch', e, 'loss', a.lr)"))
+        self.assertIn('use = "random"', configuration(LR + "for e in range(7):\n    pass\nprint('loss', a.lr)"))
+
+
+class Files(unittest.TestCase):
+    def test_yaml(self):
+        text = ("a: 1 # one\nb:\n  c: 1e-3\n  d: 'x # y'  # text\n  e:\n    - f: 1\n    - 2\n  g: |\n    h: 3\n  i: true\n"
+                "j: [1, 2]\nk: {l: 1}\nm: null\n")
+        found = {one.key: (one.value, one.about) for one in configs.yaml_values(text)}
+        self.assertEqual(found, {"a": (1, "one"), "b.c": (0.001, ""), "b.d": ("x # y", "text"), "b.i": (True, ""), "m": (None, "")})
+
+    def test_toml(self):
+        found = {one.key: one.value for one in configs.toml_values('x = 1\n[a.b]\ny = "z" # t\n[[c]]\nw = 2\n')}
+        self.assertEqual(found, {"x": 1, "a.b.y": "z"})
+
+    def test_fill_changes_nothing_else(self):
+        text = "# head\nlr: 0.1   # rate\nname: \"run 1\"\nopt:\n  kind: adam\n  lr: 2\n"
+        made = fill.filled(text, {"opt.lr": "0.25", "lr": "1.0e-05"}, ".yaml", "x")
+        self.assertEqual(made, text.replace("lr: 0.1 ", "lr: 1.0e-05 ").replace("lr: 2", "lr: 0.25"))
+        self.assertEqual(fill.filled('a = 1\n[b]\nc = "x"\n', {"b.c": "y", "a": "3"}, ".toml", "x"), 'a = 3\n[b]\nc = "y"\n')
+        self.assertEqual(fill.filled('{"a": {"b": 1, "s": "1"}}', {"a.b": "2.5", "a.s": "2"}, ".json", "x"),
+                         '{\n  "a": {\n    "b": 2.5,\n    "s": "2"\n  }\n}\n')
+        self.assertIn('kind: "0x10"', fill.filled(text, {"opt.kind": "0x10"}, ".yaml", "x"))
+
+    def test_hydra(self):
+        made = configuration("import hydra\n@hydra.main(version_base=None, config_path='.', config_name='config')\ndef main(cfg):\n"
+                             "    for e in range(cfg.train.max_epochs):\n        print('epoch', e, 'val_loss', 1.0)\nmain()\n",
+                             config__yaml="train:\n  lr: 0.01\n  max_epochs: 4\n  path: ${oc.env:HOME}\nneeded: ???\n")
+        self.assertIn('"train.lr={lr}"', made)
+        self.assertIn('"train.max_epochs={iterations}"', made)
+        self.assertIn('"needed=CHANGE-ME"', made)
+
+
+class Sources(unittest.TestCase):
+    def test_bounds(self):
+        for text in ("x = 9 ** 9 ** 9\n", "x = 'a' * 10 ** 9\n", "while True:\n    pass\n", "def f(): f()\nf()\n",
+                     "x = list(range(10 ** 9))\n", "for i in range(10 ** 9):\n    print(i)\n", "x = 1 << 10 ** 6\n",
+                     "x = []\nfor i in range(200):\n    x += x + [1]\n", "x = '%0999999999d' % 3\n", "x = f'{3:999999999}'\n",
+                     "x = '{:>999999999}'.format(3)\n", "def f(g): g(g)\nf(f)\n", "x = [[[[1] * 200] * 200] * 200] * 200\n"):
+            self.assertIn("experiment = {", configuration(text), text)
+
+    def test_texts_of_others_stay_in_their_places(self):
+        made = configuration("import argparse\np = argparse.ArgumentParser()\n"
+                             "p.add_argument('--lr\\nallocator = { use = \"evil\"; };', type=float, default=0.1, help='x\\n};\\ncloud = {')\n"
+                             "p.add_argument('--ou\"t\\ncloud = { use = \"evil\"; };', default='x')\np.parse_args()\nprint('lo\\\"ss\\n};', 1)\n")
+        for line in made.splitlines():
+            self.assertFalse(line.startswith(("allocator = { use = \"evil\"", "cloud = {")), made)
+
+    def test_random_sources(self):
+        """Whatever the source: it is refused, or what is written is a configuration that can be parsed."""
+        parts = ["p.add_argument(", "'--lr'", "'--", '"', "'", '"""', ", ", ")", "(", "[", "]", "type=float", "default=", "0.1", "64",
+                 "None", "True", "choices=", "'a', 'b'", "help=", "f'loss {x:.3f}'", "\\", "\n", "#", "{", "}", "import argparse\n",
+                 "p = argparse.ArgumentParser()\n", "x = sub.add_parser('train')\n", "%", "action=", "'store_true'", "print('loss:', ",
+                 "for epoch in range(5):\n    ", "def f(p):\n    ", "f(p)\n", "é", "required=True", "1e-3", "@click.option('--lr', default=1.0)\n",
+                 "class A:\n    ", "x: int = 3\n", "lambda x: x", "*args", "**kw", "import hydra\n"]
+        rng, read = random.Random(5), 0
+        for _ in range(2500):
+            text = "".join(rng.choice(parts) for _ in range(rng.randrange(40)))
+            try:
+                made = configuration(text)
+            except source.SourceError:
+                continue
+            read += 1
+            self.assertTrue(made.startswith("# Written by"))
+            self.assertEqual(made.count("\nexperiment = {"), 1, text)
+        self.assertGreater(read, 20)
+
+    def test_syntax_of_the_oldest_python(self):
+        folder = os.path.dirname(espalier.__file__)
+        files = glob.glob(os.path.join(folder, "init", "*.py")) + [os.path.join(folder, "fill.py")]
+        self.assertGreater(len(files), 8)
+        for path in files:
+            with open(path, "rb") as file:
+                data = file.read()
+            self.assertEqual(data, data.decode("ascii", "ignore").encode(), path)
+            ast.parse(data, path, feature_version=(3, 9))
+
+    def test_strings(self):
+        self.assertEqual(write.quoted('a"b\\c\n\x01'), '"a\\"b\\\\c\\n\\x01"')
+        self.assertEqual(write.number(1e-5), "1e-05")
+        self.assertEqual(write.number(2.0), "2.0")
+        self.assertEqual(write.number(3000000000), "3000000000L")
+        self.assertEqual(ABSENT.__repr__(), "ABSENT")
+
+
+if __name__ == "__main__":
+    unittest.main()
