@@ -91,6 +91,12 @@ check_type(const struct check *check, const struct espl_option *option)
 	if (option->type == ESPL_OPT_CHOICE) {
 		if (option->choices == NULL || option->choices[0] == '\0')
 			return refuse_option(check, option, "it is a choice but has no choices");
+	} else if (option->type == ESPL_OPT_PLUGIN) {
+		if (option->choices == NULL || strcmp(option->choices, "sampler") != 0)
+			return refuse_option(check, option, "it must be a plugin of kind sampler");
+		if (check->table != NULL || option->fallback != NULL)
+			return refuse_option(check, option,
+			    "a plugin cannot be a column, nor have a default");
 	} else if (option->choices != NULL) {
 		return refuse_option(check, option, "it has choices but is not a choice");
 	}

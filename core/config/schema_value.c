@@ -29,6 +29,7 @@ espl__option_type_name(espl_option_type type)
 		"path",
 		"latency",
 		"table",
+		"plugin",
 	};
 
 	return type < sizeof names / sizeof names[0] ? names[type] : NULL;
@@ -105,6 +106,7 @@ wanted_type(const struct espl_option *option)
 		"a path",
 		"a latency",
 		"a list of rows",
+		"the name of a plugin, or a group with 'use'",
 	};
 
 	return option->type < sizeof texts / sizeof texts[0] ? texts[option->type]
@@ -127,6 +129,7 @@ example_hint(const struct espl_option *option)
 		"write the file name in quotes",
 		"write a span (\"15s\") or { dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }",
 		"write ( (1, 2), (3, 4) ) or ( { name = value; ... }, ... )",
+		"write \"NAME\" or { use = \"NAME\"; option = value; ... }",
 	};
 
 	return option->type < sizeof texts / sizeof texts[0] ? texts[option->type] : NULL;
@@ -449,6 +452,19 @@ read_text(const struct espl__value_by *by, const struct espl__node *node, int lo
 	return ESPL_OK;
 }
 
+/* The name; the group's other members are read when that plugin is made. */
+static int
+read_plugin(const struct espl__value_by *by, const struct espl__node *node,
+    struct espl_value *value)
+{
+	if (node->type == ESPL__GROUP)
+		node = espl__node_get(node, "use");
+	if (node == NULL || node->type != ESPL__STRING || node->text[0] == '\0')
+		return -1;
+	value->as.s = espl__arena_strdup(by->arena, node->text);
+	return 0;
+}
+
 static espl_status
 read_value(const struct espl__value_by *by, const struct espl__node *node, struct espl_value *value)
 {
@@ -470,6 +486,7 @@ read_value(const struct espl__value_by *by, const struct espl__node *node, struc
 		snprintf(name, sizeof name, "%.80s: '%.80s'", by->who, by->option->name);
 		return espl__latency_parse(node, name, by->arena, &value->as.latency, by->diag);
 	case ESPL_OPT_TABLE: return read_table(by, node, value);
+	case ESPL_OPT_PLUGIN: bad = read_plugin(by, node, value); break;
 	default: bad = -1;
 	}
 	return bad ? wrong_type(by, node) : ESPL_OK;

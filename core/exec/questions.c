@@ -33,6 +33,8 @@ digest_instance(uint64_t d, const struct espl__instance *i)
 		(void)espl__values_print(i->values, k, &text);
 	d = espl__digest(d, text.data, text.size);
 	espl__buf_free(&text);
+	if (i->sampler != NULL)
+		d = digest_instance(d, i->sampler); /* it has none itself */
 	return espl__digest(d, &i->files_digest, sizeof i->files_digest);
 }
 

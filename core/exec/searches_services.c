@@ -174,7 +174,7 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 		return &s->exec->searches.compute;
 	if (strcmp(id, ESPL_MODEL) == 0)
 		return &s->model.pub;
-	if (i->plugin->desc->kind != ESPL_ALGORITHM)
+	if (i->plugin->desc->kind != ESPL_ALGORITHM && i->plugin->desc->kind != ESPL_SAMPLER)
 		return NULL;
 	if (strcmp(id, ESPL_SPACE) == 0)
 		return espl__space_view(s->inputs->space);

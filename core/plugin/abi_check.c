@@ -11,6 +11,7 @@
 #include <espalier/allocator.h>
 #include <espalier/cloud.h>
 #include <espalier/placer.h>
+#include <espalier/sampler.h>
 #include <espalier/trainable.h>
 
 #include "config/schema.h"
@@ -48,6 +49,11 @@ static const struct entry trainable_entries[] = {
 	ENTRY(espl_trainable_ops, step),
 };
 
+static const struct entry sampler_entries[] = {
+	ENTRY(espl_sampler_ops, tell),
+	ENTRY(espl_sampler_ops, ask),
+};
+
 static const struct {
 	const char *name;
 	const struct entry *entries;
@@ -63,6 +69,7 @@ static const struct {
 	[ESPL_CLOUD] = KIND(cloud, ESPL_NEED_IO),
 	[ESPL_PLACER] = KIND(placer, 0),
 	[ESPL_TRAINABLE] = KIND(trainable, ESPL_NEED_CUDA),
+	[ESPL_SAMPLER] = KIND(sampler, 0),
 };
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
@@ -165,7 +172,7 @@ check_head(const struct check *check, espl_kind kind, const char *name)
 		    ESPL_ABI_MAJOR, ESPL_ABI_MINOR, sizeof(struct espl_plugin));
 	if (plugin->kind == 0 || plugin->kind >= KIND_COUNT)
 		return refuse(check,
-		    "the kinds are algorithm, allocator, cloud, placer and trainable",
+		    "the kinds are algorithm, allocator, cloud, placer, trainable and sampler",
 		    "the plugin is of an unknown kind (%u)", plugin->kind);
 	if (kind != 0 && plugin->kind != kind)
 		return refuse(check, "name the file <kind>_<name>.so after the plugin in it",

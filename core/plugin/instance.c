@@ -2,6 +2,7 @@
 #include "base/assert.h"
 #include "plugin/instance.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,10 +71,10 @@ may_ask(espl_kind kind, const char *id)
 		uint32_t kinds;
 	} services[] = {
 #define FOR(kind_) (1u << (kind_))
-		{ ESPL_SPACE, FOR(ESPL_ALGORITHM) },
-		{ ESPL_EXPERIMENT, FOR(ESPL_ALGORITHM) },
-		{ ESPL_HISTORY, FOR(ESPL_ALGORITHM) },
-		{ ESPL_FIRST, FOR(ESPL_ALGORITHM) },
+		{ ESPL_SPACE, FOR(ESPL_ALGORITHM) | FOR(ESPL_SAMPLER) },
+		{ ESPL_EXPERIMENT, FOR(ESPL_ALGORITHM) | FOR(ESPL_SAMPLER) },
+		{ ESPL_HISTORY, FOR(ESPL_ALGORITHM) | FOR(ESPL_SAMPLER) },
+		{ ESPL_FIRST, FOR(ESPL_ALGORITHM) | FOR(ESPL_SAMPLER) },
 		{ ESPL_MODEL, FOR(ESPL_ALGORITHM) | FOR(ESPL_ALLOCATOR) },
 		{ ESPL_MARKET, FOR(ESPL_ALLOCATOR) },
 		{ ESPL_COMPUTE, FOR(ESPL_ALGORITHM) | FOR(ESPL_ALLOCATOR) },
@@ -93,6 +94,8 @@ host_service(const struct espl_host *host, const char *id)
 {
 	struct espl__instance *instance = host->ctx;
 
+	if (id != NULL && strcmp(id, ESPL_SAMPLING) == 0)
+		return instance->sampler != NULL ? &instance->sampling : NULL;
 	if (id == NULL || !may_ask(instance->plugin->desc->kind, id) ||
 	    instance->env->service == NULL)
 		return NULL;
@@ -169,6 +172,102 @@ create_instance(struct espl__instance *instance, const struct espl__node *group,
 	return inner.status;
 }
 
+/* ---- a sampler, for the plugin that asks it ------------------------------------------ */
+
+/* The calls come from within an entry of the algorithm, which goes on afterwards. */
+static espl_status
+sampling_tell(const struct espl_sampling *sampling, const struct espl_sample *sample,
+    struct espl_error *error)
+{
+	const struct espl__instance *outer = sampling->ctx, *sampler = outer->sampler;
+	const struct espl_sampler_ops *ops = (const struct espl_sampler_ops *)sampler->ops;
+	espl_status status;
+
+	ESPL__CHECK(sampler, INSTANCE);
+	espl__instance_calls(sampler, "tell");
+	status = ops->tell(sampler->self, sample, error);
+	espl__instance_calls(outer, "(sampler)");
+	return status;
+}
+
+static espl_status
+check_values(const struct espl__instance *sampler, const double *values, uint32_t count,
+    struct espl_error *error)
+{
+	const struct espl_space *space = sampler->host.service(&sampler->host, ESPL_SPACE);
+	size_t params = space != NULL ? space->param_count : 0;
+	double *copy = espl__alloc((params + 1) * sizeof *copy);
+	int good = 1;
+
+	for (uint32_t k = 0; k < count && good && params > 0; k++) {
+		uint32_t missing;
+
+		memcpy(copy, &values[k * params], params * sizeof *copy);
+		good = space->snap(space, copy, &missing) == ESPL_OK;
+		for (size_t i = 0; good && i < params; i++)
+			good = isnan(copy[i]) ? isnan(values[k * params + i])
+					      : fabs(copy[i] - values[k * params + i]) <=
+				1e-9 * (fabs(copy[i]) + 1e-300);
+	}
+	free(copy);
+	return good ? ESPL_OK
+		    : espl_fail(error, ESPL_E_BUG, "%s gave a configuration outside of the space",
+			  sampler->who);
+}
+
+static espl_status
+sampling_ask(const struct espl_sampling *sampling, const struct espl_wish *wish, double *values,
+    struct espl_error *error)
+{
+	const struct espl__instance *outer = sampling->ctx, *sampler = outer->sampler;
+	const struct espl_sampler_ops *ops = (const struct espl_sampler_ops *)sampler->ops;
+	espl_status status;
+
+	ESPL__CHECK(sampler, INSTANCE);
+	espl__instance_calls(sampler, "ask");
+	status = ops->ask(sampler->self, wish, values, error);
+	espl__instance_calls(outer, "(sampler)");
+	return status == ESPL_OK ? check_values(sampler, values, wish->count, error) : status;
+}
+
+/* The plugin that an option chooses, made for this instance. */
+static espl_status
+make_inner(struct espl__instance *instance, const struct espl__node *group, struct espl__diag *diag)
+{
+	const struct espl_plugin *desc = instance->plugin->desc;
+	espl_status status = ESPL_OK;
+
+	for (uint32_t i = 0; i < desc->option_count && status == ESPL_OK; i++) {
+		const struct espl_option *option =
+		    espl__option_at(desc->options, desc->option_size, i);
+		const struct espl_value *value = &instance->values->config.values[i];
+		const struct espl__node *node = espl__node_get(group, option->name);
+		struct espl__diag inner = ESPL__DIAG_INIT;
+
+		if (option->type != ESPL_OPT_PLUGIN || value->source == ESPL_UNSET ||
+		    instance->sampler != NULL)
+			continue;
+		status = espl__instance_create(ESPL_SAMPLER, value->as.s,
+		    node != NULL && node->type == ESPL__GROUP ? node : NULL, instance->env,
+		    &instance->sampler, &inner);
+		if (status == ESPL_OK)
+			continue;
+		instance->sampler = NULL;
+		if (inner.file[0] == '\0' && node != NULL)
+			espl__fail_at(diag, status, node->file, node->line, "%s", inner.text);
+		else
+			espl__fail_at(diag, status, inner.file[0] != '\0' ? inner.file : NULL,
+			    inner.line, "%s", inner.text);
+		if (inner.hint[0] != '\0')
+			espl__hint(diag, "%s", inner.hint);
+	}
+	instance->sampling = (struct espl_sampling){ .size = (uint32_t)sizeof instance->sampling,
+		.ctx = instance,
+		.tell = sampling_tell,
+		.ask = sampling_ask };
+	return status;
+}
+
 espl_status
 espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *group,
     const struct espl__host_env *env, struct espl__instance **to, struct espl__diag *diag)
@@ -198,11 +297,14 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 		status = espl__files_read(instance, diag);
 	if (status == ESPL_OK && env->secrets)
 		status = espl__secrets_read(instance, diag);
+	if (status == ESPL_OK)
+		status = make_inner(instance, group, diag);
 	if (status == ESPL_OK) {
 		make_host(instance);
 		status = create_instance(instance, group, diag);
 	}
 	if (status != ESPL_OK) {
+		espl__instance_destroy(instance->sampler);
 		espl__files_free(instance);
 		espl__values_free(instance->values);
 		free(instance);
@@ -243,6 +345,7 @@ espl__instance_destroy(struct espl__instance *instance)
 	espl__instance_calls(instance, "destroy");
 	instance->plugin->desc->destroy(instance->self);
 	espl__calling_end();
+	espl__instance_destroy(instance->sampler);
 	espl__files_free(instance);
 	espl__values_free(instance->values);
 	instance->magic = 0;

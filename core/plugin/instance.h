@@ -6,6 +6,7 @@
 #ifndef ESPL__INSTANCE_H
 #define ESPL__INSTANCE_H
 #include <espalier/host.h>
+#include <espalier/sampler.h>
 #include "base/calling.h"
 #include "base/rng.h"
 #include "config/schema.h"
@@ -42,9 +43,11 @@ struct espl__instance {
 	struct espl__rng rng;
 	void *self;
 	const struct espl_ops *ops;
-	char who[80];          /* "algorithm 'sha'" */
-	uint64_t files_digest; /* of all PATH options, for the journal */
-	void *files;           /* private: the bytes of PATH options */
+	struct espl__instance *sampler; /* of a PLUGIN option; NULL: none is chosen */
+	struct espl_sampling sampling;  /* what the plugin is lent of it */
+	char who[80];                   /* "algorithm 'sha'" */
+	uint64_t files_digest;          /* of all PATH options, for the journal */
+	void *files;                    /* private: the bytes of PATH options */
 	uint32_t file_count;
 };
 /* Until espl__calling_end, this entry of the plugin is being called (base/calling.h). */

@@ -114,8 +114,9 @@ add_plugin(void *ctx, const struct espl__plugin *plugin)
 {
 	struct settings *s = ctx;
 	const struct espl_plugin *desc = plugin->desc;
-	const char *group =
-	    desc->kind == ESPL_TRAINABLE ? "trial.options" : espl__kind_name(desc->kind);
+	const char *group = desc->kind == ESPL_TRAINABLE ? "trial.options"
+	    : desc->kind == ESPL_SAMPLER                 ? "algorithm.sampler"
+							 : espl__kind_name(desc->kind);
 	const struct espl_option *option;
 	uint32_t i;
 

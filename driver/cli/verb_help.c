@@ -263,7 +263,8 @@ plugin_topic(const char *topic, enum espl__help_form form, struct espl__buf *b,
 	kind = espl__kind_find(name);
 	if (kind == 0) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a plugin kind", name);
-		espl__hint(diag, "the kinds are algorithm, allocator, cloud, placer and trainable");
+		espl__hint(diag,
+		    "the kinds are algorithm, allocator, cloud, placer, trainable and sampler");
 		return ESPL_E_CONFIG;
 	}
 	status = espl__plugin_find(kind, slash + 1, &plugin, diag);
@@ -339,7 +340,7 @@ unknown_topic(const char *topic, struct topics *found, struct espl__diag *diag)
 		names[count] = espl__verbs[count].name;
 	for (group = espl__core_groups(); group->name != NULL && count < 56; group++)
 		names[count++] = group->name;
-	for (kind = ESPL_ALGORITHM; kind <= ESPL_TRAINABLE; kind++)
+	for (kind = ESPL_ALGORITHM; kind <= ESPL_SAMPLER; kind++)
 		names[count++] = espl__kind_name(kind);
 	near = espl__nearest(topic, names, count);
 	(void)espl__fail(diag, ESPL_E_CONFIG, "no help found for '%s'", topic);

@@ -419,7 +419,8 @@ const struct espl__verb espl__verbs[] = {
 	    espl__verb_plugins },
 	{ "help", "[COMMAND|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion SHELL]",
 	    "show help for a command, plugin or configuration group",
-	    "KIND is algorithm, allocator, cloud, placer or trainable.  GROUP is one of espalier's "
+	    "KIND is algorithm, allocator, cloud, placer, trainable or sampler.  GROUP is one of "
+	    "espalier's "
 	    "own\n"
 	    "groups, such as experiment, trial or planning; config shows all of them.  The KIND of "
 	    "a plugin\n"

@@ -20,7 +20,7 @@
 #include <string.h>
 #include "rungs.h"
 
-enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, MODE, TO_END, REPEATS };
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, MODE, TO_END, REPEATS, SAMPLER };
 enum { PROMOTION, STOPPING };
 
 static const struct espl_option options[] = {
@@ -46,6 +46,7 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
 	ESPL_TRIED_OPTION,
+	ESPL_SAMPLER_OPTION,
 };
 
 struct bracket {
@@ -229,8 +230,10 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 
 	ESPL_ASSERT(asha != NULL && asha->magic == ASHA_MAGIC);
 	ESPL_ASSERT(tag_bracket(trial->tag) < asha->bracket_count);
-	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
-		return ESPL_OK; /* it has reached no rung */
+	status = espl_sampling_ended(asha->shared.sampling, trial, how, error);
+	if (status != ESPL_OK ||
+	    (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED))
+		return status; /* it has reached no rung */
 	if (asha->stopping) {
 		status = know_trial(asha, trial->id, error);
 		if (status != ESPL_OK || how == ESPL_END_BUDGET ||
@@ -339,6 +342,8 @@ add_one(struct asha *asha, struct espl_search_sink *sink, struct espl_error *err
 	if (status == ESPL_OK) {
 		shared_count(&asha->shared);
 		asha->brackets[i].made++;
+		status = espl_sampling_started(asha->shared.sampling, trial, start.budget,
+		    start.values, error);
 	}
 	return status;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include "brackets.h"
 
-enum { KINDS = BRACKETS_OPTION_COUNT, ORDER, ROUNDING };
+enum { KINDS = BRACKETS_OPTION_COUNT, ORDER, ROUNDING, SAMPLER };
 
 static const struct espl_option options[] = {
 	BRACKETS_OPTIONS,
@@ -34,6 +34,7 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "paper|down|up",
 	    .fallback = "paper" },
+	ESPL_SAMPLER_OPTION,
 };
 
 static void
@@ -91,10 +92,11 @@ static espl_status
 on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
     struct espl_search_sink *sink, struct espl_error *error)
 {
+	struct brackets *b = self;
+
 	(void)sink;
-	(void)error;
-	brackets_ended(self, trial, how);
-	return ESPL_OK;
+	brackets_ended(b, trial, how);
+	return espl_sampling_ended(b->sampling, trial, how, error);
 }
 
 static espl_status

@@ -17,7 +17,7 @@
 #include <espalier/util.h>
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL, REPEATS };
+enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL, REPEATS, SAMPLER };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
@@ -46,6 +46,7 @@ static const struct espl_option options[] = {
 	    .min = "1",
 	    .max = "1000000000000" },
 	ESPL_TRIED_OPTION,
+	ESPL_SAMPLER_OPTION,
 };
 
 /* One step: the lower half with its greatest in front, the upper half with its least in front. */
@@ -359,7 +360,8 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	(void)sink;
 	if (course == NULL)
 		return ESPL_OK;
-	if (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF)
+	status = espl_sampling_ended(search->shared.sampling, trial, how, error);
+	if (status == ESPL_OK && (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF))
 		status = complete_course(search, course, error);
 	give_back(search, (uint32_t)trial->tag);
 	return status;
@@ -393,7 +395,8 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	course->sum = 0;
 	course->reports = 0;
 	course->count = 0;
-	return ESPL_OK;
+	return espl_sampling_started(search->shared.sampling, trial, start.budget, start.values,
+	    error);
 }
 
 static espl_status

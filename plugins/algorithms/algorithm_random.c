@@ -1,4 +1,5 @@
-/* algorithm_random.c - random search: configurations drawn uniformly, each trained to the end.
+/* algorithm_random.c - random search: configurations drawn uniformly, or by a sampler, each trained
+ * to the end.
  *
  * The baseline that every other search has to beat, and the one to use when nothing is known.
  * Trials are added as GPUs come free, so it costs O(new trials) and remembers none.
@@ -7,12 +8,13 @@
 #include <espalier/util.h>
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MAX, REPEATS };
+enum { TRIALS, ITERATIONS_MAX, REPEATS, SAMPLER };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	SHARED_OPTION_ITERATIONS,
 	ESPL_TRIED_OPTION,
+	ESPL_SAMPLER_OPTION,
 };
 
 #define RANDOM_SEARCH_MAGIC 0x769e48acu
@@ -77,7 +79,22 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
 	start.how = ESPL_FRESH;
 	start.budget = search->iterations;
-	return status == ESPL_OK ? sink->add(sink, search->shared.group, &start, &trial) : status;
+	if (status == ESPL_OK)
+		status = sink->add(sink, search->shared.group, &start, &trial);
+	return status == ESPL_OK ? espl_sampling_started(search->shared.sampling, trial,
+				       start.budget, start.values, error)
+				 : status;
+}
+
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+    struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct random_search *search = self;
+
+	ESPL_ASSERT(search != NULL && search->magic == RANDOM_SEARCH_MAGIC);
+	(void)sink;
+	return espl_sampling_ended(search->shared.sampling, trial, how, error);
 }
 
 static espl_status
@@ -103,6 +120,7 @@ extend(void *self, const struct espl_extension *more, struct espl_error *error)
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
 	.next_group = next_group,
+	.on_trial_end = on_trial_end,
 	.spec = spec,
 	.extend = extend,
 };

@@ -7,7 +7,7 @@
 #include <espalier/kit/rung_table.h>
 #include "shared.h"
 
-enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS, REPEATS };
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS, REPEATS, SAMPLER };
 enum { CUMULATIVE, INCREMENTAL };
 
 static const struct espl_option options[] = {
@@ -25,6 +25,7 @@ static const struct espl_option options[] = {
 	    .choices = "cumulative|incremental",
 	    .fallback = "cumulative" },
 	ESPL_TRIED_OPTION,
+	ESPL_SAMPLER_OPTION,
 };
 
 /* a * b, or `most` if that is less: both are at least 1, so every overflow is detected. */

@@ -242,6 +242,7 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 		return status;
 	b->space = b->tried.space;
 	b->first = host->service(host, ESPL_FIRST);
+	b->sampling = host->service(host, ESPL_SAMPLING);
 	b->values = calloc((size_t)b->space->param_count + 1, sizeof *b->values);
 	if (b->values == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -388,7 +389,7 @@ begin_rung(struct brackets *b, uint64_t number, uint32_t flags, struct espl_sear
 
 static espl_status
 add_trial(struct brackets *b, uint64_t number, struct espl_search_sink *sink, espl_how how,
-    uint64_t trial, const double *values)
+    uint64_t trial, const double *values, struct espl_error *error)
 {
 	struct brackets_bracket *bracket = b->live[number];
 	struct espl_start start = ESPL_INIT(struct espl_start);
@@ -402,11 +403,13 @@ add_trial(struct brackets *b, uint64_t number, struct espl_search_sink *sink, es
 	start.budget = bracket->kind->rungs[bracket->stage].until;
 	start.tag = number;
 	status = sink->add(sink, bracket->group, &start, &trial);
-	if (status == ESPL_OK) {
-		bracket->added++;
-		b->starts++;
-	}
-	return status;
+	if (status != ESPL_OK)
+		return status;
+	bracket->added++;
+	b->starts++;
+	return how == ESPL_FRESH && b->source == NULL
+	    ? espl_sampling_started(b->sampling, trial, start.budget, values, error)
+	    : ESPL_OK;
 }
 
 static espl_status
@@ -414,7 +417,11 @@ draw_values(void *ctx, double *values, struct espl_error *error)
 {
 	struct brackets *b = ctx;
 
-	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC && b->source != NULL);
+	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC);
+	if (b->source == NULL && b->sampling == NULL)
+		return espl_draw(b->host, b->space, b->tried.unit, values);
+	if (b->source == NULL)
+		return espl_sampling_draw((void *)(uintptr_t)b->sampling, values, error);
 	return b->source(b->ctx, (uint32_t)(b->filled % b->kind_count), values, error);
 }
 
@@ -429,14 +436,13 @@ add_new(struct brackets *b, struct espl_search_sink *sink, struct espl_error *er
 	ESPL_ASSERT(b->filled < b->begun && bracket->stage == 0);
 	if (status == ESPL_OK && values == NULL) {
 		values = b->values;
-		status = espl_tried_new(&b->tried, b->source != NULL ? draw_values : NULL, b,
-		    b->values, error);
+		status = espl_tried_new(&b->tried, draw_values, b, b->values, error);
 	}
 	if (status == ESPL_E_LIMIT)
 		/* Brackets hold as many as the space has: of two with one hash one is repeated. */
 		status = ESPL_OK;
 	if (status == ESPL_OK)
-		status = add_trial(b, b->filled, sink, ESPL_FRESH, ESPL_NONE, values);
+		status = add_trial(b, b->filled, sink, ESPL_FRESH, ESPL_NONE, values, error);
 	if (status != ESPL_OK)
 		return status;
 	b->made++;
@@ -494,7 +500,7 @@ replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sin
 		status = begin_rung(b, number, 0, sink);
 	for (; left > 0 && bracket->spare_next < bracket->spare_count && status == ESPL_OK; left--)
 		status = add_trial(b, number, sink, ESPL_CONTINUE,
-		    bracket->spares[bracket->spare_next++].trial, NULL);
+		    bracket->spares[bracket->spare_next++].trial, NULL, error);
 	return status;
 }
 
@@ -535,7 +541,7 @@ climb_rung(struct brackets *b, uint64_t number, struct espl_search_sink *sink,
 	if (status == ESPL_OK)
 		status = begin_rung(b, number, 0, sink);
 	for (i = 0; i < keep && status == ESPL_OK; i++)
-		status = add_trial(b, number, sink, ESPL_CONTINUE, scores[i].trial, NULL);
+		status = add_trial(b, number, sink, ESPL_CONTINUE, scores[i].trial, NULL, error);
 	bracket->scores = bracket->spares;
 	bracket->spares = scores;
 	bracket->spare_next = keep;

@@ -99,7 +99,8 @@ struct brackets_home {
 struct brackets {
 	const struct espl_host *host;
 	const struct espl_space *space;
-	const struct espl_first *first; /* the user's points, or NULL */
+	const struct espl_first *first;       /* the user's points, or NULL */
+	const struct espl_sampling *sampling; /* NULL: draws are the source's, or uniform */
 	struct brackets_setup setup;
 	brackets_source *source;
 	void *ctx;
@@ -127,10 +128,10 @@ struct brackets {
  * iterations_max. */
 espl_status brackets_read(const struct espl_value *values, struct brackets_setup *,
     struct espl_error *);
-/* source NULL: uniform draws.  ESPL_E_UNSUPPORTED: no space; ESPL_E_NOMEM; ESPL_E_CONFIG without an
- * option to blame: a bracket is too wide, or there is no end (trials and passes are 0) and the
- * experiment has neither deadline nor budget, or brackets are to be side by side. After a failure
- * brackets_free must be called as well. */
+/* source NULL: the sampler's draws, or uniform ones.  ESPL_E_UNSUPPORTED: no space; ESPL_E_NOMEM;
+ * ESPL_E_CONFIG without an option to blame: a bracket is too wide, or there is no end (trials and
+ * passes are 0) and the experiment has neither deadline nor budget, or brackets are to be side by
+ * side. After a failure brackets_free must be called as well. */
 espl_status brackets_init(struct brackets *, const struct espl_host *,
     const struct brackets_setup *, brackets_source *source, void *ctx, struct espl_error *);
 void brackets_free(struct brackets *);

@@ -73,6 +73,7 @@ shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uin
 		return status;
 	s->space = s->tried.space;
 	s->first = host->service(host, ESPL_FIRST);
+	s->sampling = host->service(host, ESPL_SAMPLING);
 	s->wanted = trials;
 	if (trials == 0 && !shared_has_end(host))
 		return shared_endless(error, option, "'trials'");
@@ -113,6 +114,10 @@ shared_values(struct shared *s, espl_tried_draw *draw, void *ctx, const double *
 	if (status != ESPL_OK || *values != NULL)
 		return status;
 	*values = s->values;
+	if (draw == NULL && s->sampling != NULL) {
+		draw = espl_sampling_draw;
+		ctx = (void *)(uintptr_t)s->sampling;
+	}
 	return espl_tried_new(&s->tried, draw, ctx, s->values, error);
 }
 

@@ -8,6 +8,7 @@
 #define ALGORITHMS_SHARED_H
 #include <espalier/algorithm.h>
 #include <espalier/kit/assert.h>
+#include <espalier/kit/sampling.h>
 #include <espalier/kit/tried.h>
 
 /* clang-format off */
@@ -37,16 +38,17 @@
 struct shared {
 	const struct espl_host *host;
 	const struct espl_space *space;
-	const struct espl_first *first; /* NULL: the user has none */
-	double *unit, *values;          /* room for one configuration */
-	struct espl_tried tried;        /* the configurations that were made */
-	uint64_t trials;                /* configurations in all; 0: until the experiment ends */
-	uint64_t wanted;                /* what the user set; above trials: the space has no more */
-	uint64_t added;                 /* so far */
-	uint32_t first_next, zero;      /* of the user's points: the next one */
-	double *own;                    /* configurations that the user added meanwhile */
-	uint64_t own_count, own_next;   /* of them; the next one */
-	uint64_t group;                 /* that they are added to; ESPL_NONE: it has not begun */
+	const struct espl_first *first;       /* NULL: the user has none */
+	const struct espl_sampling *sampling; /* NULL: draws are uniform */
+	double *unit, *values;                /* room for one configuration */
+	struct espl_tried tried;              /* the configurations that were made */
+	uint64_t trials;              /* configurations in all; 0: until the experiment ends */
+	uint64_t wanted;              /* what the user set; above trials: the space has no more */
+	uint64_t added;               /* so far */
+	uint32_t first_next, zero;    /* of the user's points: the next one */
+	double *own;                  /* configurations that the user added meanwhile */
+	uint64_t own_count, own_next; /* of them; the next one */
+	uint64_t group;               /* that they are added to; ESPL_NONE: it has not begun */
 };
 /* Adds one trial to the group; `added` is counted for it. */
 typedef espl_status shared_add(void *ctx, struct espl_search_sink *, struct espl_error *);
@@ -71,7 +73,8 @@ espl_status shared_init(struct shared *, const struct espl_host *, uint64_t tria
 void shared_free(struct shared *);
 /* The next configuration, if that is one of the user's; else NULL. */
 espl_status shared_first(struct shared *, const double **values, struct espl_error *);
-/* The next configuration: the user's, or one of `draw` (NULL: uniform) that was not tried.  Valid
+/* The next configuration: the user's, or one of `draw` (NULL: the sampler's,
+ * or uniform) that was not tried.  Valid
  * until the next call.  E_LIMIT, without a message: all have been tried. */
 espl_status shared_values(struct shared *, espl_tried_draw *draw, void *ctx, const double **values,
     struct espl_error *);

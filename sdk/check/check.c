@@ -54,6 +54,7 @@ try_plugin(struct espl__check *check)
 	case ESPL_ALLOCATOR: espl__check_alloc(check); break;
 	case ESPL_CLOUD: espl__check_cloud(check); break;
 	case ESPL_PLACER: espl__check_place(check); break;
+	case ESPL_SAMPLER: espl__check_sampler(check); break;
 	default: espl__check_trainable(check);
 	}
 	espl__tree_free(check->tree);

@@ -88,6 +88,7 @@ espl_status espl__check_call(struct espl__check *, const char *name, const void 
 /* The kinds. */
 void espl__check_search(struct espl__check *);
 void espl__check_alloc(struct espl__check *);
+void espl__check_sampler(struct espl__check *);
 void espl__check_place(struct espl__check *);
 void espl__check_cloud(struct espl__check *);
 void espl__check_trainable(struct espl__check *);

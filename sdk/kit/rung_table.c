@@ -21,6 +21,7 @@ espl_rung_table_init(struct espl_rung_table *table, const struct espl_host *host
 		return status;
 	table->space = table->tried.space;
 	table->first = (const struct espl_first *)host->service(host, ESPL_FIRST);
+	table->sampling = (const struct espl_sampling *)host->service(host, ESPL_SAMPLING);
 	table->values =
 	    (double *)calloc((size_t)table->space->param_count + 1, sizeof *table->values);
 	if (table->values == NULL)
@@ -138,7 +139,7 @@ espl_rung_table_group(struct espl_rung_table *table, struct espl_search_sink *si
 
 static espl_status
 espl_rung_table_start(struct espl_rung_table *table, struct espl_search_sink *sink, espl_how how,
-    uint64_t trial, uint64_t done, const double *values)
+    uint64_t trial, uint64_t done, const double *values, struct espl_error *error)
 {
 	uint64_t before = table->stage > 0 ? table->rungs[table->stage - 1].until : 0;
 	struct espl_start start;
@@ -153,9 +154,12 @@ espl_rung_table_start(struct espl_rung_table *table, struct espl_search_sink *si
 	start.budget = done + (table->rungs[table->stage].until - before);
 	start.tag = table->stage;
 	status = sink->add(sink, table->group, &start, &trial);
-	if (status == ESPL_OK)
-		table->begun++;
-	return status;
+	if (status != ESPL_OK)
+		return status;
+	table->begun++;
+	return how == ESPL_FRESH
+	    ? espl_sampling_started(table->sampling, trial, start.budget, values, error)
+	    : ESPL_OK;
 }
 
 /* One more configuration into table->values: of the user's points, or a random one. */
@@ -168,7 +172,9 @@ espl_rung_table_values(struct espl_rung_table *table, const double **values,
 
 	if (status == ESPL_OK && *values == NULL) {
 		*values = table->values;
-		status = espl_tried_new(&table->tried, NULL, NULL, table->values, error);
+		status = espl_tried_new(&table->tried,
+		    table->sampling != NULL ? espl_sampling_draw : NULL,
+		    (void *)(uintptr_t)table->sampling, table->values, error);
 	}
 	/* The table has no more than the space: of two with one hash one is repeated.  A plugin
 	 * that has not asked for the limit gets repeats. */
@@ -209,8 +215,8 @@ espl_rung_table_begin(struct espl_rung_table *table, struct espl_search_sink *si
 		else
 			status = espl_rung_table_values(table, &values, error);
 		if (status == ESPL_OK)
-			status =
-			    espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0, values);
+			status = espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0,
+			    values, error);
 	}
 	return status == ESPL_OK
 	    ? status
@@ -242,7 +248,8 @@ espl_rung_table_trial_ended_as(struct espl_rung_table *table, const struct espl_
 
 /* Promoted trials failed: as many of the next best train in their place. */
 static espl_status
-espl_rung_table_replace(struct espl_rung_table *table, struct espl_search_sink *sink)
+espl_rung_table_replace(struct espl_rung_table *table, struct espl_search_sink *sink,
+    struct espl_error *error)
 {
 	uint32_t left = table->failed;
 	espl_status status = espl_rung_table_group(table, sink);
@@ -252,7 +259,7 @@ espl_rung_table_replace(struct espl_rung_table *table, struct espl_search_sink *
 		const struct espl_rung_score *spare = &table->spares[table->spare_next++];
 
 		status = espl_rung_table_start(table, sink, ESPL_CONTINUE, spare->score.trial,
-		    spare->done, NULL);
+		    spare->done, NULL, error);
 	}
 	return status;
 }
@@ -281,7 +288,7 @@ espl_rung_table_promote(struct espl_rung_table *table, struct espl_search_sink *
 	ESPL_ASSERT(table->waiting <= table->widest);
 	ESPL_ASSERT(table->spare_next <= table->spare_count);
 	if (table->failed > 0 && table->spare_next < table->spare_count) {
-		status = espl_rung_table_replace(table, sink);
+		status = espl_rung_table_replace(table, sink, error);
 		return status == ESPL_OK
 		    ? status
 		    : espl_fail(error, status, "rung %u was refused", table->stage);
@@ -307,7 +314,7 @@ espl_rung_table_promote(struct espl_rung_table *table, struct espl_search_sink *
 	status = espl_rung_table_group(table, sink);
 	for (i = 0; i < keep && status == ESPL_OK; i++)
 		status = espl_rung_table_start(table, sink, ESPL_CONTINUE,
-		    table->scores[i].score.trial, table->scores[i].done, NULL);
+		    table->scores[i].score.trial, table->scores[i].done, NULL, error);
 	scores = table->scores;
 	table->scores = table->spares;
 	table->spares = scores;
@@ -318,8 +325,8 @@ espl_rung_table_promote(struct espl_rung_table *table, struct espl_search_sink *
 
 		status = espl_rung_table_values(table, &values, error);
 		if (status == ESPL_OK)
-			status =
-			    espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0, values);
+			status = espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0,
+			    values, error);
 	}
 	return status == ESPL_OK ? status
 				 : espl_fail(error, status, "rung %u was refused", table->stage);
@@ -364,10 +371,11 @@ espl_status
 espl_rung_table_plugin_on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
     struct espl_search_sink *sink, struct espl_error *error)
 {
+	struct espl_rung_table *table = (struct espl_rung_table *)self;
+
 	(void)sink;
-	(void)error;
-	espl_rung_table_trial_ended((struct espl_rung_table *)self, trial, how);
-	return ESPL_OK;
+	espl_rung_table_trial_ended(table, trial, how);
+	return espl_sampling_ended(table->sampling, trial, how, error);
 }
 
 espl_status

@@ -118,6 +118,7 @@ read_value(struct espl_kit *kit, const struct espl_option *option, const char *t
 		value->as.r = strtod(text, &end);
 		return end != text && *end == '\0' && !isnan(value->as.r) ? 0 : -1;
 	case ESPL_OPT_STRING:
+	case ESPL_OPT_PLUGIN:
 	case ESPL_OPT_PATH: value->as.s = espl__kit_text(kit, text, strlen(text)); return 0;
 	case ESPL_OPT_CHOICE: return read_choice(option->choices, text, &value->as.i);
 	case ESPL_OPT_SPAN:
@@ -154,8 +155,8 @@ compare_limits(struct espl_kit *kit, const struct espl_option *option,
 	int real = option->type == ESPL_OPT_REAL;
 
 	if (option->type == ESPL_OPT_STRING || option->type == ESPL_OPT_PATH ||
-	    option->type == ESPL_OPT_CHOICE || option->type == ESPL_OPT_TABLE ||
-	    option->type == ESPL_OPT_LATENCY)
+	    option->type == ESPL_OPT_PLUGIN || option->type == ESPL_OPT_CHOICE ||
+	    option->type == ESPL_OPT_TABLE || option->type == ESPL_OPT_LATENCY)
 		return 0;
 	if (option->min != NULL && read_value(kit, option, option->min, &limit) == 0 &&
 	    (real ? value->as.r < limit.as.r : value->as.i < limit.as.i))

@@ -12,6 +12,7 @@
 #include <espalier/cloud.h>
 #include <espalier/market.h>
 #include <espalier/placer.h>
+#include <espalier/sampler.h>
 #include <espalier/trainable.h>
 
 struct line {
@@ -123,6 +124,15 @@ static const struct line lines[] = {
 	F(espl_host, random) F(espl_host, log) F(espl_host, note) F(espl_host, service)
 	F(espl_host, file) F(espl_host, utc_start_s) F(espl_host, verbose) F(espl_host, simulated)
 	F(espl_host, rules) F(espl_host, zero)
+	S(espl_sample) F(espl_sample, size) F(espl_sample, state) F(espl_sample, trial)
+	F(espl_sample, iteration) F(espl_sample, loss) F(espl_sample, cost)
+	F(espl_sample, values) F(espl_sample, metrics) F(espl_sample, metric_count)
+	F(espl_sample, zero)
+	S(espl_wish) F(espl_wish, size) F(espl_wish, count) F(espl_wish, iteration)
+	S(espl_sampler_ops) F(espl_sampler_ops, head) F(espl_sampler_ops, tell)
+	F(espl_sampler_ops, ask)
+	S(espl_sampling) F(espl_sampling, size) F(espl_sampling, zero) F(espl_sampling, ctx)
+	F(espl_sampling, tell) F(espl_sampling, ask)
 	S(espl_byte_sink) F(espl_byte_sink, size) F(espl_byte_sink, zero) F(espl_byte_sink, write)
 	S(espl_byte_source) F(espl_byte_source, size) F(espl_byte_source, zero)
 	F(espl_byte_source, read) F(espl_byte_source, left)
@@ -292,7 +302,8 @@ static const struct line lines[] = {
 	C(ESPL_CAP_EXAMPLE) C(ESPL_CAP_NEEDS_SAVES)
 	C(ESPL_NEED_IO) C(ESPL_NEED_COMPUTE) C(ESPL_NEED_CUDA) C(ESPL_OPT_REQUIRED)
 	C(ESPL_OPT_SECRET) C(ESPL_OPT_EXPERIMENTAL) C(ESPL_OPT_DEPRECATED) C(ESPL_ALGORITHM)
-	C(ESPL_RULES_UNIQUE)
+	C(ESPL_RULES_UNIQUE) C(ESPL_SAMPLER) C(ESPL_OPT_PLUGIN)
+	C(ESPL_SAMPLE_PENDING) C(ESPL_SAMPLE_SEEN) C(ESPL_SAMPLE_FAILED)
 	C(ESPL_ALLOCATOR) C(ESPL_CLOUD) C(ESPL_PLACER) C(ESPL_TRAINABLE) C(ESPL_OK)
 	C(ESPL_E_CONFIG) C(ESPL_E_NOMEM) C(ESPL_E_BUSY) C(ESPL_E_INFEASIBLE) C(ESPL_E_REMOTE)
 	C(ESPL_E_REJECTED) C(ESPL_E_BUG) C(ESPL_E_PEER) C(ESPL_E_LIMIT) C(ESPL_E_UNSUPPORTED)

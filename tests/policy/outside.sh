@@ -30,7 +30,7 @@ report() {	# status, name, file of the output
 set --
 for f in "$from"/*_*.c; do
 	case $(basename "$f") in
-	algorithm_* | allocator_* | cloud_* | placer_* | trainable_*) [ -f "$f" ] && set -- "$@" "$f" ;;
+	algorithm_* | allocator_* | cloud_* | placer_* | trainable_* | sampler_*) [ -f "$f" ] && set -- "$@" "$f" ;;
 	esac
 done
 echo "1..$((3 + 3 * $#))"

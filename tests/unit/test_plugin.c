@@ -102,8 +102,8 @@ Test(abi, head_and_parts)
 	SAYS(refusal(&p, 0, NULL), "built for ABI 1.0, but this version of espalier has ABI");
 	p = good, p.size = 16;
 	SAYS(refusal(&p, 0, NULL), "declares 16 bytes");
-	p = good, p.kind = 6;
-	SAYS(refusal(&p, 0, NULL), "unknown kind (6)");
+	p = good, p.kind = 7;
+	SAYS(refusal(&p, 0, NULL), "unknown kind (7)");
 	p = good, p.name = "Fair";
 	SAYS(refusal(&p, 0, NULL), "no valid name");
 	p = good, p.name = NULL;

@@ -56,7 +56,8 @@ enum {
 	ESPL_ALLOCATOR = 2,
 	ESPL_CLOUD = 3,
 	ESPL_PLACER = 4,
-	ESPL_TRAINABLE = 5 /* same descriptor, same loader, loaded by workers */
+	ESPL_TRAINABLE = 5, /* same descriptor, same loader, loaded by workers */
+	ESPL_SAMPLER = 6    /* chosen by an option of an algorithm; since minor 2 */
 };
 
 typedef int32_t espl_status; /* what most functions return; failures are negative */
@@ -112,7 +113,10 @@ enum {
 	ESPL_OPT_MONEY,   /* dollars */
 	ESPL_OPT_PATH,    /* the host reads the file; host->file returns its bytes */
 	ESPL_OPT_LATENCY, /* "15s" or { dist; mean; sd; } */
-	ESPL_OPT_TABLE    /* ( (32, 1), ... ) or ( { name = ...; }, ... ): see columns */
+	ESPL_OPT_TABLE,   /* ( (32, 1), ... ) or ( { name = ...; }, ... ): see columns */
+	/* Another plugin, for this instance: "gp" or { use = "gp"; ... }; choices is its kind, of
+	 * which there is "sampler"; value: its name; since minor 2 */
+	ESPL_OPT_PLUGIN
 };
 #define ESPL_OPT_REQUIRED 0x1u /* the user must set it; fallback is not used */
 /* Never printed, logged or written to run.cfg.  A STRING may be "env:NAME" or "file:PATH": run.cfg
@@ -128,7 +132,7 @@ struct espl_option {
 	const char *help;                  /* one sentence without a full stop */
 	const char *fallback;              /* default as text, parsed like user input; NULL: none */
 	const char *min, *max;             /* text; NULL: no limit */
-	const char *choices;               /* "first|best", CHOICE only */
+	const char *choices;               /* CHOICE: "first|best"; PLUGIN: its kind */
 	const struct espl_option *columns; /* TABLE only, same stride; no TABLE inside */
 	uint32_t column_count;             /* TABLE only */
 	espl_option_type type;
@@ -160,7 +164,7 @@ struct espl_value {
 	union {
 		int64_t i; /* BOOL INT CHOICE BYTES; SPAN ns; MONEY micro-dollars */
 		double r;
-		const char *s; /* STRING; PATH: as the user wrote it */
+		const char *s; /* STRING, PLUGIN; PATH: as the user wrote it */
 		const struct espl_latency *latency;
 		const struct espl_table *table;
 	} as;

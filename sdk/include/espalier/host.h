@@ -63,10 +63,11 @@ struct espl_host {
 #define ESPL_RULES_UNIQUE 4u /* no configuration is tried twice */
 
 /* Service              id                    type                    who may ask */
-#define ESPL_SPACE "espl.space/0"           /* espl_space  (space.h)   algorithm */
-#define ESPL_EXPERIMENT "espl.experiment/0" /* espl_experiment(model.h) algorithm */
-#define ESPL_HISTORY "espl.history/0"       /* espl_history (algorithm.h) algorithm */
-#define ESPL_FIRST "espl.first/0"           /* espl_first  (algorithm.h) algorithm */
+#define ESPL_SPACE "espl.space/0"           /* espl_space  (space.h)   algorithm, sampler */
+#define ESPL_EXPERIMENT "espl.experiment/0" /* espl_experiment(model.h) algorithm, sampler */
+#define ESPL_HISTORY "espl.history/0"       /* espl_history (algorithm.h) algorithm, sampler */
+#define ESPL_FIRST "espl.first/0"           /* espl_first  (algorithm.h) algorithm, sampler */
+#define ESPL_SAMPLING "espl.sampling/0"     /* espl_sampling(sampler.h) algorithm; NULL: none */
 #define ESPL_MODEL "espl.model/0"           /* espl_model  (model.h)   algorithm, allocator */
 #define ESPL_MARKET "espl.market/0"         /* espl_market (market.h)  allocator */
 #define ESPL_COMPUTE "espl.compute/0"       /* espl_compute (below)    algorithm, allocator */

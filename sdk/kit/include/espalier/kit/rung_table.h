@@ -15,6 +15,7 @@
 #define ESPALIER_KIT_RUNG_TABLE_H
 #include <espalier/algorithm.h>
 #include <espalier/util.h>
+#include <espalier/kit/sampling.h>
 #include <espalier/kit/tried.h>
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +69,7 @@ struct espl_rung_table {
 	uint64_t limit;          /* of them, what the space has */
 	uint32_t first_next;     /* of the user's points: the next one */
 	uint32_t zero;
+	const struct espl_sampling *sampling; /* NULL: draws are uniform */
 };
 
 /* Requests the host's services. Call espl_rung_table_free also after a failure. */
