@@ -297,8 +297,8 @@ refuse_alone(struct espl__real *real, const char *request)
 
 typedef void answer_request(struct espl__real *, const char *request);
 
-/* What answers it; NULL: this is no request.  Names of requests contain no dot; drafts begin with
- * one, answers contain one. */
+/* The function that answers a request; NULL if the file is not a request.  The name of a request
+ * has no dot; that of a draft begins with one, and that of an answer contains one. */
 static answer_request *
 find_answer(const struct espl__real *real, const char *request)
 {

@@ -129,9 +129,9 @@ struct brackets {
 espl_status brackets_read(const struct espl_value *values, struct brackets_setup *,
     struct espl_error *);
 /* source NULL: the sampler's draws, or uniform ones.  ESPL_E_UNSUPPORTED: no space; ESPL_E_NOMEM;
- * ESPL_E_CONFIG without an option to blame: a bracket is too wide, or there is no end (trials and
- * passes are 0) and the experiment has neither deadline nor budget, or brackets are to be side by
- * side. After a failure brackets_free must be called as well. */
+ * ESPL_E_CONFIG, with no option named in the error: a bracket has too many trials, or the search
+ * has no end (trials and passes are 0) and the experiment has neither a deadline nor a budget, or
+ * its brackets run concurrently. After a failure brackets_free must be called as well. */
 espl_status brackets_init(struct brackets *, const struct espl_host *,
     const struct brackets_setup *, brackets_source *source, void *ctx, struct espl_error *);
 void brackets_free(struct brackets *);

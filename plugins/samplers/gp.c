@@ -400,8 +400,8 @@ measure_gains(struct gp *gp, uint32_t from, uint32_t until, uint32_t rows)
 	}
 }
 
-/* A step from a point: some parameters are moved by about `scale`, choices drawn anew, one in three
- * moves of an ordered one with levels is to a neighbor. */
+/* A step from a point.  Numeric parameters move by about `scale`, choices are resampled, and one
+ * move in three of an ordered parameter with levels goes to a neighboring level. */
 static espl_status
 step_point(struct gp *gp, const double *from, double scale, double *to)
 {

@@ -32,7 +32,7 @@ struct gp_fit {
 	double *at;      /* where they are */
 	uint32_t count;  /* axis_count + 2 */
 	uint32_t fitted; /* 1: at is of results */
-	uint64_t next;   /* number of results from which they are fitted anew */
+	uint64_t next;   /* number of results at which they are refitted */
 	/* room */
 	double *distances; /* [axis][pair] squared, of the results that are fitted to */
 	double *kernel, *factor, *inverse, *alpha, *solved;

@@ -47,7 +47,8 @@ struct samples {
 	uint64_t iteration; /* of values; 0: nothing was seen */
 	uint32_t count, room, ranked, finite, pending_count, result_count, result_room;
 	uint32_t row_room;            /* of rows */
-	uint32_t several, stale;      /* iterations; 1: values must be estimated anew */
+	uint32_t several;             /* 1: trials were observed at different iterations */
+	uint32_t stale;               /* 1: their values must be estimated again */
 	double *unit, *configuration; /* room for one */
 	double *rest;                 /* [SAMPLES_REST_MAX] untried configurations */
 };

@@ -1,8 +1,8 @@
 /* tpe.h - a tree-structured Parzen estimator: draws near the best tenth of what was seen, and takes
  * the candidate where good ones are densest in comparison with the others.
  *
- * Bergstra, Bardenet, Bengio, Kegl (NeurIPS 2011), with product kernels over all parameters, so
- * that it sees what goes well together.  Each density has a uniform kernel besides those of its
+ * Bergstra, Bardenet, Bengio, Kegl (NeurIPS 2011), with product kernels over all parameters, which
+ * capture interactions between them.  Each density has a uniform kernel besides those of its
  * points (the prior); a kernel is as wide as the distance to the farther neighbor, but no less than
  * a hundredth.  Pending trials count as bad, so that workers spread.  A parameter that is inactive
  * in a point is uniform in its kernel.

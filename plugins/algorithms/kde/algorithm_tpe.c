@@ -3,8 +3,8 @@
  *
  * The model is BOHB's (kde.h) with one budget: Bergstra, Bardenet, Bengio, Kegl, "Algorithms for
  * Hyper-Parameter Optimization" (NeurIPS 2011), in the form of Falkner, Klein, Hutter (ICML 2018).
- * Departures from the former: one density over all parameters in place of one for each, so that it
- * sees what goes well together; the best `top_percent` of all, however many; a fraction stays
+ * Departures from the former: one density over all parameters instead of one for each, which
+ * captures interactions; the best `top_percent` of all, however many; a fraction stays
  * uniform.
  */
 #include <math.h>

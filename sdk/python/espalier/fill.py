@@ -92,21 +92,21 @@ def refuse(key: str, known: List[Value], name: str) -> NoReturn:
 
 def place(file: str, text: str, folder: str) -> str:
     """Writes the copy, beside links to all that is beside FILE and above it in the working directory."""
-    work = os.path.join(folder, "work")
+    inside = os.path.join(folder, "directory")
     here = os.getcwd()
     parts = os.path.normpath(file).split(os.sep)
-    os.makedirs(work, exist_ok=True)
+    os.makedirs(inside, exist_ok=True)
     for i, part in enumerate(parts):
-        source, target = os.path.join(here, *parts[:i]), os.path.join(work, *parts[:i])
+        source, target = os.path.join(here, *parts[:i]), os.path.join(inside, *parts[:i])
         os.makedirs(target, exist_ok=True)
         for name in os.listdir(source):
             path = os.path.join(target, name)
-            if name != part and not os.path.lexists(path) and os.path.abspath(os.path.join(source, name)) != os.path.abspath(work):
+            if name != part and not os.path.lexists(path) and os.path.abspath(os.path.join(source, name)) != os.path.abspath(inside):
                 os.symlink(os.path.join(source, name), path)
-    copy = os.path.join(work, *parts)
+    copy = os.path.join(inside, *parts)
     with open(copy, "w", encoding="utf-8") as out:
         out.write(text)
-    return work
+    return inside
 
 
 def main(argv: Optional[List[str]] = None) -> NoReturn:

@@ -821,10 +821,10 @@ def length_names(line: Line, program: Program) -> List[str]:
     for node, scope, _, _ in program.seen_loops:
         if node is not line.loop:
             continue
-        todo = [node.test if isinstance(node, ast.While) else node.iter]
+        sources = [node.test if isinstance(node, ast.While) else node.iter]
         for _ in range(3):
             more: List[Any] = []
-            for one in todo:
+            for one in sources:
                 for part in ast.walk(one):
                     if isinstance(part, ast.Attribute):
                         found.append(part.attr)
@@ -833,5 +833,5 @@ def length_names(line: Line, program: Program) -> List[str]:
                     elif isinstance(part, ast.Name):
                         found.append(part.id)
                         more += [scope.origins[part.id]] if part.id in scope.origins else []
-            todo = more
+            sources = more
     return found
