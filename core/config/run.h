@@ -128,4 +128,13 @@ espl__run_may_have_ranks(const struct espl__run_config *config)
 {
 	return config->trial.gpus_max > 1 && config->gpus_limit > 1;
 }
+/* `trials` of the algorithm, as the file says; 0: it says nothing, or that there is no limit. */
+static inline uint64_t
+espl__run_trials(const struct espl__run_config *config)
+{
+	const struct espl__node *trials = espl__node_get(config->algorithm.group, "trials");
+
+	return trials != NULL && trials->type == ESPL__INT && trials->i > 0 ? (uint64_t)trials->i
+									    : 0;
+}
 #endif

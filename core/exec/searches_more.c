@@ -43,16 +43,26 @@ espl__exec_extended(const struct espl__exec *x, uint64_t number)
 	return number < x->searches.count ? x->searches.list[number]->extended : 0;
 }
 
-/* It goes on as if it had not finished yet. */
+/* The algorithm has accepted them: the search continues, also if it had finished. */
 static void
-open_again(struct espl__search *s)
+give_more(struct espl__search *s, const struct espl_extension *more)
 {
+	if (s->finished)
+		espl__trials_unsettle(&s->trials);
 	s->finished = 0;
-	espl__trials_unsettle(&s->trials);
 	if (s->goal.ended) { /* as long again without an improvement */
 		s->goal.ended = 0;
 		s->goal.counted = s->trials.concluded;
 	}
+	s->why |= ESPL_ASK_RESULT;
+	espl__searches_capacity(s->exec);
+	if (more->values != NULL) {
+		espl__exec_note(s->exec, ESPL_ABOUT_RUN, 0, "the user adds a configuration");
+		return;
+	}
+	s->extended += more->trials;
+	espl__exec_note(s->exec, ESPL_ABOUT_RUN, 0, "the user wants %llu more trial%s",
+	    (unsigned long long)more->trials, more->trials == 1 ? "" : "s");
 }
 
 espl_status
@@ -75,21 +85,11 @@ espl__search_extend(struct espl__exec *x, const struct espl__event *e, struct es
 	espl__search_turn(s);
 	status = espl__call_extend(&x->caller, s->algorithm, &more, &why);
 	if (status == ESPL_E_UNSUPPORTED) {
-		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s takes no further trials: %s",
-		    s->algorithm->who, why.text);
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "no further trials: %s", why.text);
 		return ESPL_OK;
 	}
-	if (s->finished)
-		open_again(s);
-	if (more.values == NULL)
-		s->extended += more.trials;
-	s->why |= ESPL_ASK_RESULT;
-	espl__searches_capacity(x);
-	if (more.values != NULL)
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the user adds a configuration");
-	else
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the user wants %llu more trial%s",
-		    (unsigned long long)more.trials, more.trials == 1 ? "" : "s");
+	if (status == ESPL_OK)
+		give_more(s, &more);
 	status = espl__search_answer(s, status, &why, &answer, diag);
 	return status == ESPL_OK ? espl__search_apply(x, s, &answer, diag) : status;
 }

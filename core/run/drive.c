@@ -201,21 +201,11 @@ pending_interrupt(const struct espl__run_state *run)
 	return run->drive->interrupt != NULL ? *run->drive->interrupt : 0;
 }
 
-/* What the configuration asks for: `trials` of the algorithm; 0: it has no such option. */
-static uint64_t
-configured_trials(const struct espl__run_config *config)
-{
-	const struct espl__node *trials = espl__node_get(config->algorithm.group, "trials");
-
-	return trials != NULL && trials->type == ESPL__INT && trials->i > 0 ? (uint64_t)trials->i
-									    : 0;
-}
-
 uint64_t
 espl__drive_more(const struct espl__drive *drive, const struct espl__exec *exec)
 {
 	uint64_t asked =
-	    configured_trials(drive->exec.inputs->config) + espl__exec_extended(exec, 0);
+	    espl__run_trials(drive->exec.inputs->config) + espl__exec_extended(exec, 0);
 
 	return drive->trials_more > 0     ? drive->trials_more
 	    : drive->trials_total > asked ? drive->trials_total - asked

@@ -7,6 +7,7 @@
  * counts as spent (leases ran on): by the clock since boot, or after a restart by the wall clock.
  */
 #include "base/assert.h"
+#include "model/trials.h"
 #include "run/drive_private.h"
 #include <string.h>
 #include <time.h>
@@ -279,10 +280,9 @@ go_on(struct replay *replay, const char *path, const struct espl__rest *rest, ch
 }
 
 static espl_status
-refuse_more(const struct espl__run_state *run, struct espl__diag *diag)
+refuse_more(const char *why, struct espl__diag *diag)
 {
-	(void)espl__fail(diag, ESPL_E_CONFIG, "the search cannot be given more trials: %s",
-	    espl__exec_extends(run->exec, 0));
+	(void)espl__fail(diag, ESPL_E_CONFIG, "the search cannot be given more trials: %s", why);
 	espl__hint(diag,
 	    "with experiment.warm_start = { from = \"DIR\"; } a new search uses its results");
 	return ESPL_E_CONFIG;
@@ -315,7 +315,9 @@ replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    "a pool cannot be extended: submit a further experiment");
 	if (run->more > 0 && espl__exec_extends(run->exec, 0) != NULL)
-		return refuse_more(run, diag);
+		return refuse_more(espl__exec_extends(run->exec, 0), diag);
+	if (run->more > ESPL__TRIALS_MAX - summary.trials)
+		return refuse_more("a search has at most 1000000 of them", diag);
 	run->finished = run->more == 0 && espl__exec_view(run->exec).ended &&
 	    summary.how != ESPL__RUN_INTERRUPTED && summary.how != ESPL__RUN_FAILED;
 	if (!run->finished && !run->look_only)

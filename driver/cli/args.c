@@ -133,6 +133,7 @@ espl__args_parse(const struct espl__verb *verb, int argc, const char *const *arg
 	int i, plain = 0;
 	espl_status status;
 
+	ESPL__ASSERT(verb->most <= ESPL__POSITIONAL_MAX);
 	memset(args, 0, sizeof *args);
 	args->verb = verb;
 	for (i = 0; i < argc; i++) {

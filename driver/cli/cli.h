@@ -22,7 +22,7 @@ struct espl__flag {
 	const char *help;
 };
 
-#define ESPL__POSITIONAL_MAX 4u
+#define ESPL__POSITIONAL_MAX 1024u
 struct espl__args;
 struct espl__verb {
 	const char *name;

@@ -56,7 +56,11 @@ espl__request_find(const char *given, int pool, char **dir, struct espl__diag *d
 		return status;
 	path = espl__format("%s/run.cfg", *dir);
 	journal = espl__format("%s/journal", *dir);
-	status = espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &config, diag);
+	if (espl__run_dir_asked(*dir))
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "the trials of '%s' are evaluated by clients: it takes no requests", given);
+	if (status == ESPL_OK)
+		status = espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &config, diag);
 	if (status == ESPL_OK && pool && !config->pool) {
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "'%s' is not a pool but the run of a single experiment", given);
@@ -122,7 +126,7 @@ report_answer(const char *path, const char *what, const char *name)
 	const char *line;
 	int result = ESPL__EXIT_DONE;
 
-	if (espl__file_read(path, 65536, &text, &diag) != ESPL_OK) {
+	if (espl__file_read(path, 131072, &text, &diag) != ESPL_OK) {
 		result = espl__cli_fail(&diag);
 	} else {
 		line = strchr(espl__buf_text(&text), '\n');

@@ -114,15 +114,6 @@ print_algorithm(const struct espl__section *of, struct espl__buf *b)
 			espl__node_print(of->group->children[i], 0, b);
 }
 
-static uint64_t
-trials_of(const struct espl__run_config *config)
-{
-	const struct espl__node *trials = espl__node_get(config->algorithm.group, "trials");
-
-	return trials != NULL && trials->type == ESPL__INT && trials->i > 0 ? (uint64_t)trials->i
-									    : 0;
-}
-
 /* The first thing in which the search that is asked for differs from that of a directory; NULL:
  * nothing, but that it may ask for more trials. */
 static const char *
@@ -150,9 +141,9 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 	}
 	if (what == NULL && strcmp((char *)text[0].data, (char *)text[1].data) != 0)
 		what = "algorithm";
-	if (what == NULL && trials_of(a) < trials_of(b))
+	if (what == NULL && espl__run_trials(a) < espl__run_trials(b))
 		what = "number of trials";
-	if (what == NULL && (trials_of(a) == 0) != (trials_of(b) == 0))
+	if (what == NULL && (espl__run_trials(a) == 0) != (espl__run_trials(b) == 0))
 		what = "number of trials";
 	espl__buf_free(&text[0]);
 	espl__buf_free(&text[1]);
@@ -198,8 +189,8 @@ load_dir(struct opened *o, const char *dir, struct espl__diag *diag)
 		    "experiment.warm_start = { from = \"%s\"; } the new study uses its results",
 		    dir, dir);
 	}
-	if (given.config != NULL && trials_of(given.config) > o->drive.trials_total)
-		o->drive.trials_total = trials_of(given.config);
+	if (given.config != NULL && espl__run_trials(given.config) > o->drive.trials_total)
+		o->drive.trials_total = espl__run_trials(given.config);
 	if (given.config != NULL)
 		espl__inputs_free(&given);
 	if (status == ESPL_OK)

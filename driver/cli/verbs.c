@@ -349,7 +349,7 @@ const struct espl__verb espl__verbs[] = {
 	    "the number of a trial, in a pool EXPERIMENT/NUMBER.  For more trials of the "
 	    "algorithm's choice see\n"
 	    "`espalier resume --trials`.\n",
-	    NULL, 3, UINT32_MAX, espl__verb_trial },
+	    NULL, 3, ESPL__POSITIONAL_MAX, espl__verb_trial },
 	{ "stop", "DIR", "stop a running run cleanly, as Ctrl-C does",
 	    "Asks the driver of the run to stop: trials save their state, and `espalier resume` "
 	    "continues it.\n",

@@ -23,7 +23,7 @@
 #include "driver/worlds.h"
 
 #define LOOK_EVERY (ESPL__REAL_SECOND / 4)
-#define NAME_LIMIT 4096u
+#define TEXT_LIMIT 65536u
 
 /* Whether the process that asked is still waiting. If not, a left-over .ID.asker is removed. */
 static int
@@ -141,7 +141,7 @@ submit_experiment(struct espl__real *real, const char *request)
 	free(file);
 }
 
-/* The name in a request. NULL, or why it cannot be read. */
+/* The name, or the configuration, in a request. NULL, or why it cannot be read. */
 static const char *
 read_name(const struct espl__real *real, const char *request, struct espl__buf *name)
 {
@@ -152,10 +152,20 @@ read_name(const struct espl__real *real, const char *request, struct espl__buf *
 		why = "the request cannot be read";
 	else if (espl__check_owner(path, NULL) != ESPL_OK)
 		why = "it does not belong to the owner of the run or to root";
-	else if (espl__file_read(path, NAME_LIMIT, name, NULL) != ESPL_OK)
+	else if (espl__file_read(path, TEXT_LIMIT, name, NULL) != ESPL_OK)
 		why = "the request cannot be read";
 	free(path);
 	return why;
+}
+
+/* `why`: why it is refused, or NULL.  Frees the text. */
+static void
+answer_name(const struct espl__real *real, const char *request, const char *why,
+    struct espl__buf *text)
+{
+	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
+	    why == NULL ? espl__buf_text(text) : why);
+	espl__buf_free(text);
 }
 
 static void
@@ -174,31 +184,7 @@ drain_node(struct espl__real *real, const char *request)
 		event->as.drain.lease = lease;
 		event->as.drain.on = on;
 	}
-	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
-	    why == NULL ? espl__buf_text(&name) : why);
-	espl__buf_free(&name);
-}
-
-static void
-cancel_experiment(struct espl__real *real, const char *request)
-{
-	struct espl__buf name = { NULL, 0, 0 };
-	const char *why = read_name(real, request, &name);
-	uint64_t number, trial;
-
-	if (why == NULL)
-		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
-		    ? espl__exec_cancels(real->world.exec, number, trial)
-		    : "no such experiment or job";
-	if (why == NULL) {
-		struct espl__event *event = espl__real_event(real, ESPL__EV_CANCEL);
-
-		event->as.cancel.number = number;
-		event->as.cancel.trial = trial;
-	}
-	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
-	    why == NULL ? espl__buf_text(&name) : why);
-	espl__buf_free(&name);
+	answer_name(real, request, why, &name);
 }
 
 /* The trial of this name, "7" or in a pool "EXPERIMENT/7".  0: there is none. */
@@ -219,26 +205,30 @@ find_trial(const struct espl__real *real, const char *name, uint64_t *number, ui
 	return found && digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && errno == 0;
 }
 
+/* Cancels an experiment or a job, by its name, or stops a trial. */
 static void
-stop_trial(struct espl__real *real, const char *request)
+cancel_by_name(struct espl__real *real, const char *request)
 {
+	const struct espl__exec *exec = real->world.exec;
 	struct espl__buf name = { NULL, 0, 0 };
 	const char *why = read_name(real, request, &name);
 	uint64_t number = 0, trial = 0;
 
-	if (why == NULL)
+	if (why == NULL && strncmp(request, "stop-", 5) == 0)
 		why = find_trial(real, espl__buf_text(&name), &number, &trial)
-		    ? espl__exec_stops(real->world.exec, number, trial)
+		    ? espl__exec_stops(exec, number, trial)
 		    : "no such trial";
+	else if (why == NULL)
+		why = espl__exec_named(exec, espl__buf_text(&name), &number, &trial)
+		    ? espl__exec_cancels(exec, number, trial)
+		    : "no such experiment or job";
 	if (why == NULL) {
 		struct espl__event *event = espl__real_event(real, ESPL__EV_CANCEL);
 
 		event->as.cancel.number = number;
 		event->as.cancel.trial = trial;
 	}
-	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
-	    why == NULL ? espl__buf_text(&name) : why);
-	espl__buf_free(&name);
+	answer_name(real, request, why, &name);
 }
 
 /* The configuration in a request, in the order of the space.  NULL, or why it is none, malloc'd. */
@@ -283,10 +273,8 @@ add_trial(struct espl__real *real, const char *request)
 		why = read_point(real, espl__buf_text(&text), &event);
 	if (why == NULL)
 		espl__real_event(real, ESPL__EV_EXTEND)->as.extend = event.as.extend;
-	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
-	    why == NULL ? espl__buf_text(&text) : why);
+	answer_name(real, request, why, &text);
 	free(why);
-	espl__buf_free(&text);
 }
 
 static void
@@ -306,9 +294,9 @@ find_answer(const struct espl__real *real, const char *request)
 		const char *kind;
 		answer_request *answer;
 		int pool;
-	} kinds[] = { { "submit-", submit_experiment, 1 }, { "cancel-", cancel_experiment, 1 },
+	} kinds[] = { { "submit-", submit_experiment, 1 }, { "cancel-", cancel_by_name, 1 },
 		{ "drain-", drain_node, 0 }, { "undrain-", drain_node, 0 },
-		{ "stop-", stop_trial, 0 }, { "add-", add_trial, 0 } };
+		{ "stop-", cancel_by_name, 0 }, { "add-", add_trial, 0 } };
 
 	if (strchr(request, '.') != NULL)
 		return NULL;

@@ -370,6 +370,21 @@ grant_offer(struct spottune *st, const struct espl_alloc_view *view, struct espl
 	return status == ESPL_E_REJECTED ? ESPL_OK : status;
 }
 
+/* Has it waited for a machine of its offer for so long that the request may be in a queue for days?
+ * If not, asks to be called when it will have. */
+static int
+is_late(struct spottune *st, const struct espl_alloc_view *view, const struct spottune_trial *t)
+{
+	espl_span boots = (espl_span)(3 * st->offers[t->offer].boot_s * 1e9);
+	espl_time late = t->since + WAIT_MOST + boots;
+
+	if (view->now >= late)
+		return 1;
+	if (late < st->wake_at)
+		st->wake_at = late;
+	return 0;
+}
+
 /* It has no machine: at the start, after an interruption, or because none can be leased. */
 static espl_status
 settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
@@ -377,6 +392,7 @@ settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct esp
 {
 	struct spottune_trial *t = &st->trials[i];
 	struct spottune_choice c;
+	espl_status status = ESPL_OK;
 
 	if (t->offer != ESPL_ANY) { /* chosen again as if it had no machine */
 		st->offers[t->offer].want--;
@@ -392,10 +408,14 @@ settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct esp
 		return ESPL_OK;
 	st->offers[c.offer].want++;
 	st->offers[c.offer].waits++;
-	if (c.offer == t->offer)
-		return ESPL_OK;
-	note_choice(st, view, view->items[i], &c, "takes");
-	return grant_offer(st, view, sink, i, c.offer);
+	if (c.offer != t->offer) {
+		note_choice(st, view, view->items[i], &c, "takes");
+		status = grant_offer(st, view, sink, i, c.offer);
+	}
+	t->since = view->now;
+	if (t->offer != ESPL_ANY) /* the grant was not rejected */
+		(void)is_late(st, view, t);
+	return status;
 }
 
 /* Its node is under notice: to the machine that is on its way, or to another one. */
@@ -546,24 +566,19 @@ refuse_misfit(const struct spottune *st, const struct espl_item *item, struct es
 }
 
 /* A trial that has no machine: its offer is asked for one, unless none can come, or none has come
- * for so long that the request may wait in a queue for days. */
+ * for long. */
 static espl_status
 await_machine(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t i)
 {
 	struct spottune_trial *t = &st->trials[i];
 	struct spottune_offer *o = &st->offers[t->offer];
-	espl_time late = t->since + WAIT_MOST + (espl_span)(3 * o->boot_s * 1e9);
 	espl_span pause = st->options.cooldown;
 
 	if (o->live >= view->targets[t->offer] &&
 	    (view->offers[t->offer]->flags & ESPL_OFFER_GONE) == 0) {
-		if (view->now < late) {
-			if (late < st->wake_at)
-				st->wake_at = late;
+		if (!is_late(st, view, t))
 			return ESPL_OK;
-		}
-		t->since = view->now;
 		if (pause < WAIT_MOST)
 			pause = WAIT_MOST;
 	}
