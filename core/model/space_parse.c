@@ -19,6 +19,7 @@ static const char *const scale_names[] = { "linear", "log", "reverse-log" };
 struct parse {
 	struct espl__space *s;
 	struct espl__diag *diag;
+	const struct espl__node *group;
 	struct espl__names off; /* parameters that a constant switched off for good */
 };
 
@@ -335,6 +336,27 @@ read_when_value(struct parse *p, const struct espl__node *n, uint32_t of, struct
 	return espl__param_read(q, n, "condition on", &w->value, p->diag);
 }
 
+/* `when` of n names what the space does not have. */
+static espl_status
+refuse_unknown(struct parse *p, const struct espl__node *n, const struct espl__node *c)
+{
+	const char **names = espl__alloc((p->group->child_count + 1) * sizeof *names), *near;
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < p->group->child_count; i++)
+		if (strcmp(p->group->children[i]->name, n->name) != 0)
+			names[count++] = p->group->children[i]->name;
+	near = espl__nearest(c->name, names, count);
+	FAIL(p, c, "the condition of '%s' refers to '%s', which the space does not have", n->name,
+	    c->name);
+	if (near != NULL)
+		espl__hint(p->diag, "did you mean '%s'?", near);
+	else
+		espl__hint(p->diag, "check the spelling of '%s'", c->name);
+	free(names);
+	return ESPL_E_CONFIG;
+}
+
 /* One member of `when`.  *never is set if a constant, or a parameter that is never active,
  * makes it false for good. */
 static espl_status
@@ -354,12 +376,8 @@ read_condition(struct parse *p, const struct espl__node *n, const struct espl__n
 		*never = 1;
 		return ESPL_OK;
 	}
-	if (item == NULL) {
-		FAIL(p, c, "the condition of '%s' refers to '%s', which the space does not have",
-		    n->name, c->name);
-		espl__hint(p->diag, "check the spelling of '%s'", c->name);
-		return ESPL_E_CONFIG;
-	}
+	if (item == NULL)
+		return refuse_unknown(p, n, c);
 	for (uint32_t i = 0; i < value_count; i++) {
 		espl_status st = ESPL_OK;
 
@@ -559,7 +577,7 @@ espl_status
 espl__space_parse(const struct espl__node *group, struct espl__space **out, struct espl__diag *diag)
 {
 	struct espl__space *s = espl__alloc(sizeof *s);
-	struct parse p = { s, diag, { 0 } };
+	struct parse p = { .s = s, .diag = diag, .group = group };
 	espl_status st = ESPL_OK;
 
 	s->magic = ESPL__SPACE_MAGIC;

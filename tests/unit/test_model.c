@@ -207,6 +207,9 @@ static const struct {
 	{ "a = { type = \"int\"; low = 0; high = 1; when = { c = 1; }; };\n"
 	  "b = { type = \"int\"; low = 0; high = 1; };",
 	    1, "'c', which the space does not have", "spelling" },
+	{ "a = { type = \"int\"; low = 0; high = 1; when = { optimzer = \"sgd\"; }; };\n"
+	  "optimizer = { type = \"choice\"; values = [ \"adam\", \"sgd\" ]; };",
+	    1, "which the space does not have", "did you mean 'optimizer'?" },
 	{ "a = { type = \"int\"; low = 0; high = 1; when = { a = 1; }; };", 1,
 	    "depends on 'a' itself", "" },
 	{ "a = { type = \"int\"; low = 0; high = 1; when = { c = 1; }; };\n"
