@@ -162,27 +162,64 @@ find_option(espl_kind kind, const char *use, const char *name, uint32_t *stride)
 	return NULL;
 }
 
-static void
-print_member(struct printer *p, espl_kind kind, const char *use, const struct espl__node *node,
-    int indent)
+static const struct espl__node *map_member(struct printer *, espl_kind, const char *use,
+    const struct espl__node *);
+
+/* The group of a plugin that an option chooses, its members as those of a section. */
+static const struct espl__node *
+map_plugin(struct printer *p, const struct espl__node *node)
+{
+	const struct espl__node *use = espl__node_get(node, "use");
+	const char *name = use != NULL && use->type == ESPL__STRING ? use->text : NULL;
+	struct espl__node *copy = copy_of(p, node);
+	struct espl__node **members =
+	    espl__arena_alloc(&p->arena, (node->child_count + 1) * sizeof *members);
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < node->child_count; i++) {
+		const struct espl__node *member =
+		    map_member(p, ESPL_SAMPLER, name, node->children[i]);
+
+		if (member != NULL)
+			members[count++] = copy_of(p, member);
+	}
+	copy->children = members;
+	copy->child_count = count;
+	return copy;
+}
+
+/* What to print for a member of a plugin's group; NULL: nothing. */
+static const struct espl__node *
+map_member(struct printer *p, espl_kind kind, const char *use, const struct espl__node *node)
 {
 	uint32_t stride = 0;
 	const struct espl_option *option = find_option(kind, use, node->name, &stride);
 
-	if (option == NULL && sounds_secret(node->name))
-		return;
-	if (option != NULL && (option->flags & ESPL_OPT_SECRET) != 0)
+	if (option == NULL)
+		return sounds_secret(node->name) ? NULL : node;
+	if ((option->flags & ESPL_OPT_SECRET) != 0)
 		node = map_secret(p, node);
-	if (option != NULL && option->type == ESPL_OPT_PATH && node->type == ESPL__STRING) {
+	if (option->type == ESPL_OPT_PATH && node->type == ESPL__STRING) {
 		struct espl__node *copy = copy_of(p, node);
 
 		copy->text = path_of(p, node, node->text);
-		node = copy;
-	} else if (option != NULL && option->type == ESPL_OPT_TABLE &&
-	    (node->type == ESPL__LIST || node->type == ESPL__ARRAY)) {
-		node = map_table(p, node, option, stride);
+		return copy;
 	}
-	espl__node_print(node, indent, p->buf);
+	if (option->type == ESPL_OPT_PLUGIN && node->type == ESPL__GROUP)
+		return map_plugin(p, node);
+	if (option->type == ESPL_OPT_TABLE &&
+	    (node->type == ESPL__LIST || node->type == ESPL__ARRAY))
+		return map_table(p, node, option, stride);
+	return node;
+}
+
+static void
+print_member(struct printer *p, espl_kind kind, const char *use, const struct espl__node *node,
+    int indent)
+{
+	node = map_member(p, kind, use, node);
+	if (node != NULL)
+		espl__node_print(node, indent, p->buf);
 }
 
 static void

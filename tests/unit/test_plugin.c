@@ -527,7 +527,7 @@ Test(instance, run_print_asks_the_plugin)
 	static const char text[] =
 	    "experiment = { name = \"e\"; metric = \"m\"; goal = \"minimize\"; };\n"
 	    "trial = { command = [ \"true\" ]; };\nspace = { x = 1; };\nalgorithm = { use = "
-	    "\"random\"; };\n"
+	    "\"random\"; sampler = { use = \"keyed\"; key = \"hushed\"; prior = \"known\"; }; };\n"
 	    "allocator = { use = \"probe\"; api_key = \"hush\"; file = \"data\"; ratio = 0.5;\n"
 	    "table = ( ( 1, 0.5, \"cell\" ), { count = 2; file = \"/abs\"; } ); };\n";
 	char dir[] = "/tmp/espl-plugin-XXXXXX", *path, *probe = module("allocator_probe"), *wanted,
@@ -557,6 +557,10 @@ Test(instance, run_print_asks_the_plugin)
 	wanted = espl__format("( 1, 0.5, \"%s/cell\" )", config->directory);
 	SAYS(printed, wanted);
 	SAYS(printed, "file = \"/abs\"");
+	free(wanted);
+	SAYS(printed, "key = \"" ESPL__SECRET_OMITTED "\""); /* of the algorithm's sampler */
+	wanted = espl__format("prior = \"%s/known\"", config->directory);
+	SAYS(printed, wanted);
 	free(wanted);
 	espl__buf_free(&buf);
 	espl__run_free(config);
