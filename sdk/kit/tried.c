@@ -6,6 +6,7 @@
 #include <espalier/kit/tried.h>
 
 #define DRAWS 16u    /* of the caller, before they are uniform */
+#define NARROW 20u   /* bits of a range; one with fewer is walked to its end */
 #define UNIFORM 100u /* draws, before the walk: few points are left then */
 
 int
@@ -167,6 +168,26 @@ espl_tried_read(const struct espl_space *space, const uint64_t *digits, double *
 	    : espl_fail(error, status, "the space rejected one of its configurations");
 }
 
+/* How many digits a parameter has.  A continuous range may be so narrow that it holds only a few
+ * numbers: then so many that they come closer to each other than those. */
+static uint64_t
+espl_tried_digits(const struct espl_space *space, uint32_t param)
+{
+	const struct espl_param *p = space->params[param];
+	double middle, part = 0.5;
+	uint32_t bits;
+
+	if (p->levels > 0)
+		return p->levels;
+	middle = space->value(space, param, 0.5);
+	for (bits = 2; bits <= NARROW; bits++) {
+		part /= 2;
+		if (!(space->value(space, param, 0.5 + part) > middle))
+			return UINT64_C(1) << (bits + 1);
+	}
+	return UINT64_MAX;
+}
+
 /* Turns to the next one, the last parameter fastest; a parameter that is off turns no digit, so
  * none comes twice.  *over is set behind the last. */
 static espl_status
@@ -180,9 +201,7 @@ espl_tried_turn(const struct espl_space *space, uint64_t *digits, double *values
 		return espl_tried_read(space, digits, values, error);
 	}
 	while (i-- > 0) {
-		uint64_t levels = space->params[i]->levels;
-
-		if (!isnan(values[i]) && (levels == 0 || digits[i] + 1 < levels)) {
+		if (!isnan(values[i]) && digits[i] + 1 < espl_tried_digits(space, i)) {
 			digits[i]++;
 			return espl_tried_read(space, digits, values, error);
 		}

@@ -277,3 +277,37 @@ Test(tried, what_is_left_of_a_finite_space_is_listed)
 	espl_tried_free(&tried);
 	espl_kit_free(kit);
 }
+
+/* A continuous range may hold only a few numbers: the walk ends there, too, and finds the rest. */
+Test(tried, a_range_of_a_few_numbers_is_walked_to_its_end, .timeout = 60)
+{
+	static const struct {
+		double low, high;
+		espl_scale scale;
+	} ranges[] = { { 1, 1 + 0x1p-51, ESPL_LINEAR }, { 0, 0x1p-1072, ESPL_LINEAR },
+		{ 1e300, 1.00000000000001e300, ESPL_LOG } };
+
+	for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+		struct espl_kit *kit = espl_kit_new(1);
+		struct espl_error error = ESPL_INIT(struct espl_error);
+		struct espl_host host = ESPL_INIT(struct espl_host);
+		espl_status status = ESPL_OK;
+		struct espl_tried tried;
+		double values[2];
+
+		espl_kit_choice(kit, "k", "a|b");
+		espl_kit_real(kit, "x", ranges[i].low, ranges[i].high, ranges[i].scale, 0);
+		host.ctx = kit;
+		host.service = space_service;
+		host.random = next_random;
+		cr_assert_eq(espl_tried_init(&tried, &host, 0, &error), ESPL_OK);
+		while (status == ESPL_OK && tried.count < 1000)
+			status = espl_tried_new(&tried, NULL, NULL, values, &error);
+		cr_expect_eq(status, ESPL_E_LIMIT, "range %zu: %llu", i,
+		    (unsigned long long)tried.count);
+		cr_expect_eq(tried.count % 2, 0, "range %zu: as many with a as with b", i);
+		cr_expect_geq(tried.count, 4);
+		espl_tried_free(&tried);
+		espl_kit_free(kit);
+	}
+}
