@@ -377,6 +377,22 @@ gp_fit_run(struct gp_fit *fit, const struct samples *s, const double *features,
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
+/* Squares of losses near the limits of their type would not be finite: brought down by a power of
+ * two, which changes nothing else. */
+static void
+tame(double *x, uint32_t n)
+{
+	double most = 0;
+	uint32_t i;
+	int exponent;
+
+	for (i = 0; i < n; i++)
+		most = fmax(most, fabs(x[i]));
+	(void)frexp(most, &exponent);
+	for (i = 0; i < n && exponent > 400; i++)
+		x[i] = ldexp(x[i], -exponent);
+}
+
 static void
 standardize(double *x, uint32_t n)
 {
@@ -423,6 +439,7 @@ gp_bend(double *losses, uint32_t count, double *room)
 	uint32_t i, k;
 
 	ESPL_ASSERT(count > 0);
+	tame(losses, count);
 	standardize(losses, count);
 	memcpy(room, losses, count * sizeof *room);
 	qsort(room, count, sizeof *room, number_order);

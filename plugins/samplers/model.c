@@ -94,15 +94,17 @@ model_ask(struct model *model, uint32_t count, double *values, struct espl_error
 /* ---- a plugin -------------------------------------------------------------------------------- */
 
 espl_status
-model_plugin_create(const struct espl_host *host, const struct model_setup *setup, void **self,
-    struct espl_error *error)
+model_plugin_create(const struct espl_host *host, const struct espl_config *config,
+    struct model_setup setup, void **self, struct espl_error *error)
 {
 	struct model *model = malloc(sizeof *model);
 	espl_status status;
 
 	if (model == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	status = model_init(model, host, setup, error);
+	setup.startup = (uint64_t)config->values[MODEL_STARTUP].as.i;
+	setup.random_fraction = config->values[MODEL_RANDOM].as.r;
+	status = model_init(model, host, &setup, error);
 	if (status != ESPL_OK) {
 		model_plugin_destroy(model);
 		return status;

@@ -10,18 +10,17 @@
 
 enum { MODEL_TPE = 1, MODEL_GP = 2, MODEL_BOTH = 3 };
 
+/* The first options of every sampler, MODEL_STARTUP and MODEL_RANDOM. */
 /* clang-format off */
-#define MODEL_OPTION_STARTUP \
+#define MODEL_OPTIONS(least_) \
 	{ .name = "startup", .help = "number of configurations drawn uniformly before the model " \
 	  "is used, including those of 'first' and of an earlier run", .type = ESPL_OPT_INT, \
-	  .fallback = "10", .min = "0", .max = "1000000000" }
-/* clang-format on */
-/* clang-format off */
-#define MODEL_OPTION_RANDOM(fallback_) \
+	  .fallback = "10", .min = "0", .max = "1000000000" }, \
 	{ .name = "random_fraction", .help = "fraction of configurations drawn uniformly instead " \
-	  "of from the model", .type = ESPL_OPT_REAL, .fallback = (fallback_), .min = "0", \
+	  "of from the model" least_, .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", \
 	  .max = "1" }
 /* clang-format on */
+enum { MODEL_STARTUP, MODEL_RANDOM, MODEL_OPTION_COUNT };
 #define MODEL_MAGIC 0x6d6f6465u
 
 struct model_setup {
@@ -49,8 +48,9 @@ espl_status model_ask(struct model *, uint32_t count, double *values, struct esp
 
 /* ---- the entries of a plugin whose instance is a struct model, allocated --------------------- */
 
-espl_status model_plugin_create(const struct espl_host *, const struct model_setup *, void **self,
-    struct espl_error *);
+/* startup and random_fraction come from the configuration. */
+espl_status model_plugin_create(const struct espl_host *, const struct espl_config *,
+    struct model_setup, void **self, struct espl_error *);
 void model_plugin_destroy(void *self);
 extern const struct espl_sampler_ops model_plugin_ops;
 

@@ -3,11 +3,10 @@
  */
 #include "model.h"
 
-enum { STARTUP, RANDOM, TOP_PERCENT, CANDIDATES };
+enum { TOP_PERCENT = MODEL_OPTION_COUNT, CANDIDATES };
 
 static const struct espl_option options[] = {
-	MODEL_OPTION_STARTUP,
-	MODEL_OPTION_RANDOM("0"),
+	MODEL_OPTIONS(""),
 	{ .name = "top_percent",
 	    .help = "percentage of the results that count as good, at most 25 of them",
 	    .type = ESPL_OPT_INT,
@@ -26,16 +25,11 @@ static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
     struct espl_error *error)
 {
-	struct model_setup setup = {
-		.kind = MODEL_TPE,
-		.conditional_fraction = 0.0,
-	};
+	struct model_setup setup = { .kind = MODEL_TPE };
 
-	setup.startup = (uint64_t)config->values[STARTUP].as.i;
-	setup.random_fraction = config->values[RANDOM].as.r;
 	setup.top = 0.01 * (double)config->values[TOP_PERCENT].as.i;
 	setup.candidates = (uint32_t)config->values[CANDIDATES].as.i;
-	return model_plugin_create(host, &setup, self, error);
+	return model_plugin_create(host, config, setup, self, error);
 }
 
 ESPL_PLUGIN(sampler, tpe) = {

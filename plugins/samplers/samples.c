@@ -234,12 +234,14 @@ add_row(struct samples *s, uint64_t trial, const double *values, struct espl_err
 {
 	espl_status status = make_room(s, trial, error);
 
-	if (status == ESPL_OK)
-		status = samples_point(s, values, &s->points[(size_t)s->count * s->axis_count]);
-	if (status == ESPL_OK)
-		status = espl_tried_add(&s->tried, values, NULL, error);
+	if (status != ESPL_OK)
+		return status;
+	status = samples_point(s, values, &s->points[(size_t)s->count * s->axis_count]);
 	if (status != ESPL_OK)
 		return espl_fail(error, status, "a configuration does not belong to this space");
+	status = espl_tried_add(&s->tried, values, NULL, error);
+	if (status != ESPL_OK)
+		return status;
 	s->states[s->count] = ESPL_SAMPLE_PENDING;
 	s->values[s->count] = INFINITY;
 	s->pending[s->pending_count++] = s->count;
@@ -502,7 +504,7 @@ estimate_values(struct samples *s, double *own, double *room)
 		}
 	}
 	for (row = 0; row < s->count; row++)
-		if (isnan(s->values[row]) || s->states[row] == ESPL_SAMPLE_FAILED)
+		if (!isfinite(s->values[row]) || s->states[row] == ESPL_SAMPLE_FAILED)
 			s->values[row] = INFINITY;
 }
 

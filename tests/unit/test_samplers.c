@@ -445,3 +445,43 @@ Test(samples, losses_after_different_iterations_are_compared)
 	model_free(&model);
 	espl_kit_free(w.kit);
 }
+
+/* Losses near the limits of their type are as good to learn from as others. */
+Test(gp, the_largest_losses_are_still_losses)
+{
+	double small[6] = { 3, 1, -2, 0.5, -4, 4 }, large[6], room[6];
+
+	for (int i = 0; i < 6; i++)
+		large[i] = small[i] * 4e307;
+	gp_bend(small, 6, room);
+	gp_bend(large, 6, room);
+	for (int i = 0; i < 6; i++)
+		cr_assert_leq(fabs(large[i] - small[i]), 1e-9, "%g, %g", large[i], small[i]);
+}
+
+/* Differences between iterations beyond the largest number: such a configuration counts as bad. */
+Test(samples, a_shift_that_is_not_finite_makes_none_the_best)
+{
+	struct world w;
+	struct model model;
+	struct model_setup setup = setup_of(MODEL_BOTH);
+	double values[1];
+
+	open_world(&w, 8);
+	espl_kit_real(w.kit, "x", 0, 1, ESPL_LINEAR, 0);
+	cr_assert_eq(model_init(&model, &w.host, &setup, NULL), ESPL_OK);
+	for (uint64_t i = 0; i < 24; i++) {
+		values[0] = ((double)i + 0.5) / 24;
+		tell(&model, i, ESPL_SAMPLE_SEEN, 1, i % 2 == 0 ? 1e308 : -1e308, values);
+		if (i % 2 == 0)
+			tell(&model, i, ESPL_SAMPLE_SEEN, 2, -1e308, values);
+	}
+	cr_assert_eq(samples_rank(&model.samples, NULL), ESPL_OK);
+	for (uint32_t i = 0; i < model.samples.finite; i++)
+		cr_assert(isfinite(model.samples.values[model.samples.ranking[i]]));
+	for (int i = 0; i < 8; i++)
+		cr_assert_eq(model_ask(&model, 1, values, NULL), ESPL_OK);
+	cr_assert(values[0] >= 0 && values[0] <= 1);
+	model_free(&model);
+	espl_kit_free(w.kit);
+}
