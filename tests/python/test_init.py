@@ -6,6 +6,10 @@ import glob
 import io
 import os
 import random
+import resource
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -187,6 +191,22 @@ class Files(unittest.TestCase):
                          '{\n  "a": {\n    "b": 2.5,\n    "s": "2"\n  }\n}\n')
         self.assertIn('kind: "0x10"', fill.filled(text, {"opt.kind": "0x10"}, ".yaml", "x"))
 
+    def test_files_that_are_odd(self):
+        with contextlib.redirect_stderr(io.StringIO()) as error, self.assertRaises(SystemExit):
+            fill.filled("[" * 200000, {"a": "1"}, ".json", "deep.json")
+        self.assertIn("deep.json", error.getvalue())
+        self.assertEqual(configs.json_values("[" * 200000), [])
+
+    def test_fill_of_a_name_that_starts_with_points(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "..a.yaml"), "w", encoding="utf-8-sig") as file:
+                file.write("lr: 0.1\n")
+            done = subprocess.run([sys.executable, "-m", "espalier.fill", "..a.yaml", "lr=0.5", "--", "cat", "./..a.yaml"], cwd=folder,
+                                  env=dict(os.environ, ESPALIER_OUTPUT=os.path.join(folder, "out"),
+                                           PYTHONPATH=os.path.dirname(os.path.dirname(espalier.__file__))),
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            self.assertEqual((done.stdout, done.stderr, done.returncode), (b"lr: 0.5\n", b"", 0))
+
     def test_hydra(self):
         made = configuration("import hydra\n@hydra.main(version_base=None, config_path='.', config_name='config')\ndef main(cfg):\n"
                              "    for e in range(cfg.train.max_epochs):\n        print('epoch', e, 'val_loss', 1.0)\nmain()\n",
@@ -203,6 +223,43 @@ class Sources(unittest.TestCase):
                      "x = []\nfor i in range(200):\n    x += x + [1]\n", "x = '%0999999999d' % 3\n", "x = f'{3:999999999}'\n",
                      "x = '{:>999999999}'.format(3)\n", "def f(g): g(g)\nf(f)\n", "x = [[[[1] * 200] * 200] * 200] * 200\n"):
             self.assertIn("experiment = {", configuration(text), text)
+
+    def test_values_that_double(self):
+        """Statements in a loop over a written list, each of which makes a value twice as large, or puts it into itself."""
+        for before, inside in (('x = "a"', 'x = f"{x}{x}"'), ('x = "a"', 'x = "{0}{0}".format(x)'), ('x = "a"', 'x = "%s%s" % (x, x)'),
+                               ('x = "a"', 'x = " ".join([x, x])'), ("x = ['a']", "x += x"), ('x = f"{q}"', "x = x + x"),
+                               ('x = f"{q}"', "x += x"), ("x = [q]", "x = [*x, *x]"), ("x = {}", 'x = {"a": x, "b": x}'),
+                               ('x = "a"', 'x = x.replace("a", "aa")'), ('x = {"a": 1}', "x.update(b=dict(x), c=dict(x))"),
+                               ('x = "a"', "x = str(x) + str(x)"), ("x = {}", 'x["a"] = x')):
+            configuration("%s\nfor i in %r:\n    %s\nprint('loss %%s' %% x)\nprint(x)\n" % (before, list(range(60)), inside))
+
+    def test_a_value_printed_twice(self):
+        configuration(LR + "m = f'{a.lr}'\nm = m + m\nprint('loss', m)\n")
+
+    def test_calls_that_double(self):
+        configuration("".join("def f%d(x):\n    for i in y:\n        print('loss', x)\n        f%d(x)\n        f%d(x)\n" %
+                              (i, i + 1, i + 1) for i in range(40)) + "f0(1)\n")
+
+    def test_a_long_help(self):
+        for text in (" --a" + " " * 300000 + "\n", " --a A  x\n" + "       (default [\n" * 30000, " --a A  (default " + "x" * 300000 + "\n"):
+            self.assertEqual([one.flag for one in ask.listed(text)], ["--a"])
+
+    def test_no_half_of_a_configuration_is_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.cfg")
+            error = io.StringIO()
+            before = resource.getrlimit(resource.RLIMIT_FSIZE)
+            handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            try:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+                with contextlib.redirect_stderr(error):
+                    status = main.put("x" * 1000, path)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, before)
+                signal.signal(signal.SIGXFSZ, handler)
+            self.assertEqual(status, 2)
+            self.assertIn("cannot write", error.getvalue())
+            self.assertFalse(os.path.exists(path))
 
     def test_texts_of_others_stay_in_their_places(self):
         made = configuration("import argparse\np = argparse.ArgumentParser()\n"

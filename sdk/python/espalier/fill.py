@@ -2,7 +2,8 @@
 
 FILE is YAML, JSON or TOML; of nested keys, KEY has all names with points between them: optimizer.lr=0.1. The copy is in the
 trial's own directory, $ESPALIER_OUTPUT. A word of COMMAND that is FILE, or ends with =FILE, becomes the path of the copy. If there
-is none, COMMAND runs in a directory that has the copy in the place of FILE, and links to everything else.
+is none, COMMAND runs in a directory that has the copy in the place of FILE, and links to everything else.  Without
+$ESPALIER_OUTPUT, outside of a trial, that is a new temporary directory, which is left.
 """
 
 import json
@@ -35,11 +36,10 @@ def parse(argv: List[str]) -> Tuple[str, Dict[str, str], List[str]]:
     return argv[0], values, argv[at + 1:]
 
 
-def text_for(value: str, was: Any, ending: str) -> str:
+def text_for(value: str, was: Any) -> str:
     """A value as a scalar of YAML or TOML: what was a text stays one."""
-    if isinstance(was, str) or (isinstance(scalar(value), str) or value == ""):
-        return json.dumps(value)
-    return value
+    is_text = isinstance(was, str) or isinstance(scalar(value), str) or value == ""
+    return json.dumps(value) if is_text else value
 
 
 def filled(text: str, values: Dict[str, str], ending: str, name: str) -> str:
@@ -55,15 +55,15 @@ def filled(text: str, values: Dict[str, str], ending: str, name: str) -> str:
         found = re.match(r"(\s*(?:\"[^\"]*\"|'[^']*'|[\w.\-]+)\s*[:=]\s*)(\"(?:\\.|[^\"])*\"|'[^']*'|[^#\n]*?)(\s+#.*)?(\r?\n?)$", lines[at])
         if found is None:
             fail("%s:%d: cannot replace the value of '%s'" % (name, at + 1, key))
-        lines[at] = found.group(1) + text_for(value, known[key].value, ending) + (found.group(3) or "") + found.group(4)
+        lines[at] = found.group(1) + text_for(value, known[key].value) + (found.group(3) or "") + found.group(4)
     return "".join(lines)
 
 
 def filled_json(text: str, values: Dict[str, str], name: str) -> str:
     try:
         whole = json.loads(text)
-    except ValueError as error:
-        fail("%s is not JSON: %s" % (name, error))
+    except (ValueError, RecursionError) as error:
+        fail("%s is not JSON that can be read: %s" % (name, error))
     for key, value in values.items():
         inner, last = find_json(whole, key)
         if inner is None:
@@ -115,7 +115,7 @@ def main(argv: Optional[List[str]] = None) -> NoReturn:
     if ending not in (".yaml", ".yml", ".json", ".toml"):
         fail("'%s' is neither YAML, JSON nor TOML by its name" % file)
     try:
-        with open(file, encoding="utf-8") as source:
+        with open(file, encoding="utf-8-sig") as source:
             text = source.read()
     except (OSError, UnicodeDecodeError) as error:
         fail("cannot read '%s': %s" % (file, getattr(error, "strerror", None) or error))
@@ -127,13 +127,16 @@ def main(argv: Optional[List[str]] = None) -> NoReturn:
             with open(copy, "w", encoding="utf-8") as out:
                 out.write(text)
             command = [copy if word == file else word[:-len(file)] + copy if word.endswith("=" + file) else word for word in command]
-        elif os.path.isabs(file) or os.path.normpath(file).startswith(".."):
+        elif os.path.isabs(file) or os.path.normpath(file).split(os.sep)[0] == os.pardir:
             fail("no word of the command is '%s', which is not in the working directory" % file)
         else:
             os.chdir(place(file, text, folder))
+    except OSError as error:
+        fail("cannot write the copy of '%s' in '%s': %s" % (file, folder, error.strerror))
+    try:
         os.execvp(command[0], command)
     except OSError as error:
-        fail("%s: %s" % (error.filename or command[0], error.strerror))
+        fail("cannot start '%s': %s" % (command[0], error.strerror))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from espalier.init.options import ABSENT, Option, parameter_name
 
 TIME_LIMIT = 30.0            # seconds of the clock
 OUTPUT_MAX = 1 << 20
+LINE_MAX = 1000              # characters of a line of it that are looked at
+HELP_MAX = 2000              # characters of the help of an option
 MEMORY_MAX = 64 << 30        # of addresses: libraries of GPUs reserve many
 
 
@@ -121,11 +123,12 @@ def listed(text: str) -> List[Option]:
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     text = re.sub("^[\u2502|] ?(.*?)[\u2502|]?$", r" \1", text, flags=re.M)
     current: Optional[Option] = None
-    for line in text.splitlines():
+    for line in (one[:LINE_MAX] for one in text.splitlines()):
         at = _start.match(line.replace("* ", "  ", 1) if line.lstrip().startswith("* -") else line)
         if at is None:
             if current is not None and line.startswith("     ") and line.strip():
-                current.help += (" " if current.help else "") + line.strip()
+                if len(current.help) < HELP_MAX:
+                    current.help += (" " if current.help else "") + line.strip()
             elif not line.strip():
                 continue
             else:

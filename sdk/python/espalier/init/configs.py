@@ -104,7 +104,7 @@ def json_values(text: str) -> List[Value]:
                 yield Value(prefix + key, one, 0)
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return list(walk(value, "")) if isinstance(value, dict) else []
 
@@ -112,7 +112,7 @@ def json_values(text: str) -> List[Value]:
 def values_of(path: str) -> List[Value]:
     """The scalars of a file by its name; nothing where it cannot be read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8-sig", errors="replace") as file:
             text = file.read(FILE_MAX)
     except OSError:
         return []

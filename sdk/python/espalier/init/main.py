@@ -147,6 +147,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     except SourceError as error:
         return fail("%s:%d: error: %s" % (error.path, error.line, error.text) if error.line else
                     "cannot read '%s': %s" % (error.path, error.text))
+    except (RecursionError, MemoryError):
+        return fail("cannot read '%s': its expressions are too deep or too large" % args.script)
     return put(text, args.output)
 
 
@@ -205,16 +207,26 @@ def recorded(listener: Listener, objective: Optional[Objective], notes: List[str
 
 
 def put(text: str, output: Optional[str]) -> int:
+    data = text.encode("utf-8", "surrogateescape")       # names of files are bytes
     if output is None:
-        sys.stdout.write(text)
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)     # or Python tries again at its end
+            return fail("cannot write to standard output: %s" % error.strerror)
         return 0
+    made = False
     try:
         file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with os.fdopen(file, "w", encoding="utf-8") as out:
-            out.write(text)
+        made = True
+        with os.fdopen(file, "wb") as out:
+            out.write(data)
     except FileExistsError:
         return fail("'%s' exists already" % output, "choose another name, or remove it")
     except OSError as error:
+        if made:
+            os.unlink(output)            # half a configuration
         return fail("cannot write '%s': %s" % (output, error.strerror))
     sys.stderr.write("wrote %s; check it with `espalier check %s`\n" % (output, output))
     return 0

@@ -22,6 +22,8 @@ _VAL = "val valid validation validate validating eval evals evaluation evaluate 
 _TEST = "test tests testing tst te".split()
 _TRAIN = "train training batch tr trn minibatch trains".split()
 NAME_MAX = 30
+LINES_MAX = 2000         # calls that print
+MEMBERS_MAX = 1000       # of an object
 LINE_MAX = 400
 
 # What is preferred: (split, level).  Level 0 is printed once, 1 in each epoch, 2 in each batch.
@@ -154,8 +156,16 @@ def _kind_of_loop(entry: Any) -> str:
     return "batches" if "enumerate" in first or _BATCHES.search(target) else "items"
 
 
+def kind_of(program: Program, entry: Any) -> str:
+    """_kind_of_loop, once for each loop: what is printed in it may be followed very often."""
+    key = (entry[0], entry[2], isinstance(entry[3], range))
+    if key not in program.kinds:
+        program.kinds[key] = _kind_of_loop(entry)
+    return program.kinds[key]
+
+
 def level_of(program: Program) -> int:
-    kinds = [_kind_of_loop(one) for one in program.loops]
+    kinds = [kind_of(program, one) for one in program.loops]
     level = 0
     named = [i for i, one in enumerate(program.loops)
              if not isinstance(one[0], ast.While) and re.search(r"epoch|\bep\b|generation", ast.unparse(one[0].target), re.I)]
@@ -170,13 +180,13 @@ def level_of(program: Program) -> int:
 
 def has_epochs(program: Program) -> bool:
     """Was a loop over epochs seen anywhere?"""
-    return any(_kind_of_loop(one) == "epochs" for one in program.seen_loops)
+    return any(kind_of(program, one) == "epochs" for one in program.seen_loops)
 
 
 def epochs_of(program: Program) -> Optional[ast.AST]:
     """The outermost loop over epochs."""
     for one in program.loops:
-        if _kind_of_loop(one) == "epochs":
+        if kind_of(program, one) == "epochs":
             return one[0]
     return None
 
@@ -256,6 +266,7 @@ class Listener:
     def add(self, how: str, call: Call, parts: List[Any]) -> Optional[Line]:
         text = "".join(one for one in parts if isinstance(one, str))
         key = (id(call.node), how, text[:200])
+        self.program.steps += 5 * (len(self.program.stack) + len(self.program.loops))     # what these two look at
         level = level_of(self.program)
         split = stack_split(self.program.stack)
         if key in self.seen:
@@ -263,6 +274,8 @@ class Listener:
             if line.level != 1 and level == 1:
                 line.level = 1
             line.mixed = line.mixed or split != line.stack_split
+            return None
+        if len(self.lines) >= LINES_MAX:
             return None
         line = Line(how, call, level, ast.unparse(call.node))
         line.parts = parts
@@ -522,13 +535,18 @@ def variable_of(hole: Hole) -> str:
     return text if direction(text)[0] or is_iteration(text) else ""
 
 
-def flat(value: Dict[Any, Any], prefix: str = "") -> Dict[str, Any]:
+def flat(value: Dict[Any, Any]) -> Dict[str, Any]:
+    """The members of an object and of those in it, "val/loss": some, if there are very many or it holds itself."""
     found: Dict[str, Any] = {}
-    for key, one in value.items():
+    left: List[Tuple[str, Any]] = [("", value)]
+    for _ in range(MEMBERS_MAX):
+        if not left:
+            break
+        name, one = left.pop()
         if isinstance(one, dict):
-            found.update(flat(one, prefix + str(key) + "/"))
+            left += [((name + "/" if name else "") + str(key)[:LINE_MAX], inner) for key, inner in reversed(one.items())]
         elif not isinstance(one, str):
-            found[prefix + str(key)] = one
+            found[name] = one
     return found
 
 
@@ -693,7 +711,7 @@ def compiled(pattern: str) -> Optional[Any]:
 
 def reads(pattern: str, line: Line, field: Field) -> bool:
     made = compiled(pattern)
-    if made is None:
+    if made is None or field.name not in made[1]:
         return False
     text, values = _sample(one_line(line, field), 3)
     found = made[0].search(text)

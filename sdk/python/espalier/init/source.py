@@ -14,6 +14,7 @@ MODULES_MAX = 60         # files that are followed into
 STEPS_MAX = 400000       # expressions that are evaluated
 DEPTH_MAX = 24           # calls within calls
 ITEMS_MAX = 200          # elements of a literal that a loop runs over
+LENGTH_MAX = 10000       # characters or elements of a value, those of its elements included
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -254,11 +255,29 @@ def merged(one: Any, other: Any) -> Any:
 
 
 def is_constant(value: Any) -> bool:
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(is_constant(one) for one in value)
-    if isinstance(value, dict):
-        return all(is_constant(k) and is_constant(v) for k, v in value.items())
-    return value is None or isinstance(value, (bool, int, float, str, bytes, range))
+    """Is it known, with all in it?  A value that holds itself, or has very many elements, is not."""
+    left, count = [value], 0
+    while left:
+        one = left.pop()
+        count += 1
+        if count > LENGTH_MAX:
+            return False
+        if isinstance(one, (list, tuple, set, frozenset)):
+            left += one
+        elif isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif not (one is None or isinstance(one, (bool, int, float, str, bytes, range))):
+            return False
+    return True
+
+
+def limited(value: Any) -> Any:
+    """A value, or UNKNOWN where it is so large that statements that double it would not end."""
+    if isinstance(value, Template):
+        size = sum(len(one) if isinstance(one, str) else 1 for one in value.parts)
+    else:
+        size = len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 0
+    return UNKNOWN if size > LENGTH_MAX else value
 
 
 def _is_stable(test: Any) -> bool:
@@ -270,7 +289,7 @@ def _is_stable(test: Any) -> bool:
 def _bounded(function: Callable[..., Any], *values: Any) -> Any:
     """function(*values) if that is neither long nor large."""
     for value in values:
-        if isinstance(value, (str, bytes, list, tuple, dict, range)) and len(value) > 10000:
+        if isinstance(value, (str, bytes, list, tuple, dict, range)) and len(value) > LENGTH_MAX:
             return UNKNOWN
         if isinstance(value, int) and abs(value) > 1 << 64:
             return UNKNOWN
@@ -299,6 +318,7 @@ class Program:
         self.loops: List[Any] = []          # loops around what is being followed, in all of these functions
         self.followed: set = set()          # functions that were, as nodes
         self.seen_loops: List[Any] = []     # all of them
+        self.kinds: Dict[Any, str] = {}     # of loops: over epochs, batches, ...
         self.in_rest = False                # functions are followed that no call was seen to reach
         self.imports: set = set()           # names of external modules
 
@@ -418,7 +438,7 @@ class Program:
             both = before + list(after)
         elif not isinstance(both, Template) and (self.loops or not is_constant(both)):
             both = UNKNOWN               # it changes from one iteration to the next
-        self.assign(node.target, both, scope, None)
+        self.assign(node.target, limited(both), scope, None)
 
     def assign(self, target: Any, value: Any, scope: Scope, origin: Optional[ast.AST]) -> None:
         if isinstance(target, ast.Name):
@@ -560,7 +580,7 @@ class Program:
             return UNKNOWN
         method = getattr(self, "of_" + type(node).__name__, None)
         if method is not None:
-            return method(node, scope)
+            return limited(method(node, scope))
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child, scope)
@@ -902,7 +922,7 @@ class Program:
                 receiver.update(named)
             elif attribute == "append" and isinstance(receiver, list) and len(args) == 1 and len(receiver) < ITEMS_MAX:
                 receiver.append(args[0])
-            elif attribute == "extend" and isinstance(receiver, list) and args and isinstance(args[0], (list, tuple)):
+            elif attribute == "extend" and isinstance(receiver, list) and len(receiver) < ITEMS_MAX and args and isinstance(args[0], (list, tuple)):
                 receiver.extend(args[0][:ITEMS_MAX])
             elif attribute == "setdefault" and isinstance(receiver, dict) and len(args) == 2 and isinstance(args[0], str):
                 return receiver.setdefault(args[0], args[1])
