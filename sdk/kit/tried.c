@@ -89,7 +89,7 @@ espl_tried_reserve(struct espl_tried *tried, uint64_t more, struct espl_error *e
 	uint64_t *hashes;
 
 	ESPL_ASSERT(tried->magic == ESPL_TRIED_MAGIC);
-	while (!tried->repeats && 2 * (tried->count + more) > room)
+	while (!tried->repeats && tried->count + more > room - room / 4)
 		room *= 2;
 	if (room == tried->room)
 		return ESPL_OK;
