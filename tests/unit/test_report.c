@@ -324,7 +324,7 @@ data_of_page(const char *dir, const struct espl__report_fixed *fixed)
 {
 	struct espl__reading *r;
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char *page = NULL, *text, *end;
+	char *page = NULL, *text, *end = NULL;
 	size_t size = 0;
 	FILE *to = open_memstream(&page, &size);
 	json_error_t error;
