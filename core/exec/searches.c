@@ -385,7 +385,9 @@ make_standing(struct espl__search *s)
 		return;
 	s->standing = espl__arena_alloc(arena, spec->bracket_count * sizeof *s->standing);
 	s->standing_list = espl__arena_alloc(arena, spec->bracket_count * sizeof *s->standing_list);
+	s->pauses = espl__arena_alloc(arena, spec->bracket_count * sizeof *s->pauses);
 	for (uint32_t b = 0; b < spec->bracket_count; b++) {
+		s->pauses[b] = (struct espl__search_pause){ ESPL_NEVER, 0 };
 		s->standing[b].size = (uint32_t)sizeof s->standing[b];
 		s->standing[b].bracket = b;
 		s->standing[b].stage_started = s->standing[b].trains_since = ESPL_NEVER;

@@ -78,6 +78,10 @@ struct espl__search {
 	uint32_t metrics_cap;
 	struct espl_experiment experiment;
 	struct espl_standing *standing;
+	/* [bracket]: none of the stage's trials has had a GPU since; for how long in all before */
+	struct espl__search_pause {
+		espl_time since, total;
+	} * pauses;
 	const struct espl_standing **standing_list;
 	const double **first; /* the user's first points */
 	uint32_t first_count;

@@ -45,7 +45,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	}
 	espl__gang_keep(x, g);
 	espl__item_keep(x, t->item, g, owner);
-	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_RUNNING);
+	espl__trial_turns(t, ESPL_TRIAL_RUNNING);
 	espl__trial_trains(t->search, t);
 }
 
@@ -120,6 +120,7 @@ apply_begin(struct espl__search *s, const struct espl_group *wanted)
 		standing->stage_started = s->exec->now;
 		standing->trains_since = ESPL_NEVER;
 		standing->trials_left = 0;
+		s->pauses[g->bracket] = (struct espl__search_pause){ ESPL_NEVER, 0 };
 	}
 	espl__group_show(s, g, 0);
 }
@@ -305,7 +306,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 			s->standing[g->bracket].trials_left--;
 	}
 	t->itself = how == ESPL_END_ITSELF;
-	espl__trial_state(&s->trials, t,
+	espl__trial_turns(t,
 	    rests                        ? ESPL_TRIAL_RESTING
 		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
 					 : ESPL_TRIAL_ENDED);

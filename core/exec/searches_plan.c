@@ -30,9 +30,13 @@ first_to_come(const struct espl__search *of, uint32_t bracket)
 static double
 trained_s(const struct espl__search *of, uint32_t bracket)
 {
-	espl_time since = of->standing[bracket].trains_since, now = of->exec->now;
+	const struct espl__search_pause *pause = &of->pauses[bracket];
+	espl_time since = of->standing[bracket].trains_since, now = of->exec->now, until;
 
-	return since < now ? (double)(now - since) / 1e9 : -1.0;
+	if (since >= now)
+		return -1.0;
+	until = pause->since < now ? pause->since : now;
+	return (double)(until - since - pause->total) / 1e9;
 }
 
 static void

@@ -8,6 +8,38 @@
 #include "exec/searches_decisions.h"
 #include "exec/searches_trials.h"
 
+/* ---- when a stage trains ------------------------------------------------------------------ */
+
+static int
+of_current_stage(const struct espl__search *s, const struct espl__trial_group *g)
+{
+	return g != NULL && g->bracket < s->experiment.standing_count &&
+	    s->standing[g->bracket].stage == g->stage;
+}
+
+static void
+end_pause(struct espl__search *s, const struct espl__trial_group *g)
+{
+	struct espl__search_pause *pause = &s->pauses[g->bracket];
+
+	if (pause->since != ESPL_NEVER)
+		pause->total += s->exec->now - pause->since;
+	pause->since = ESPL_NEVER;
+}
+
+/* Does the stage of this trial stand still, with no GPU for any of its trials?  The time until one
+ * has a GPU again is no time in which the stage has trained. */
+static void
+note_pause(struct espl__search *s, const struct espl__trial *t)
+{
+	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
+
+	if (of_current_stage(s, g) && g->running == 0 &&
+	    s->standing[g->bracket].trains_since != ESPL_NEVER &&
+	    s->pauses[g->bracket].since == ESPL_NEVER)
+		s->pauses[g->bracket].since = s->exec->now;
+}
+
 /* A trial has got its GPUs: does its stage begin to train with it? */
 void
 espl__trial_trains(struct espl__search *s, const struct espl__trial *t)
@@ -17,17 +49,31 @@ espl__trial_trains(struct espl__search *s, const struct espl__trial *t)
 	ESPL__CHECK(s, SEARCH);
 	if (s->jobs != NULL && s->job_states[t->pub.id].started == ESPL_NEVER)
 		s->job_states[t->pub.id].started = s->exec->now;
-	if (g != NULL && g->bracket < s->experiment.standing_count &&
-	    s->standing[g->bracket].stage == g->stage &&
-	    s->standing[g->bracket].trains_since == ESPL_NEVER)
+	if (!of_current_stage(s, g))
+		return;
+	if (s->standing[g->bracket].trains_since == ESPL_NEVER)
 		s->standing[g->bracket].trains_since = s->exec->now;
+	end_pause(s, g);
+}
+
+void
+espl__trial_turns(struct espl__trial *t, espl_trial_state to)
+{
+	const struct espl__trial_group *g = espl__group_at(&t->search->trials, t->pub.group);
+
+	ESPL__CHECK(t->search, SEARCH);
+	espl__trial_state(&t->search->trials, t, to);
+	if (to == ESPL_TRIAL_RUNNING && of_current_stage(t->search, g))
+		end_pause(t->search, g);
+	else
+		note_pause(t->search, t);
 }
 
 void
 espl__trial_runs(struct espl__trial *t)
 {
 	ESPL__ASSERT(t->item != NULL);
-	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_RUNNING);
+	espl__trial_turns(t, ESPL_TRIAL_RUNNING);
 	espl__item_runs(t->search->exec, t->item);
 }
 
@@ -36,7 +82,9 @@ espl__trial_wait(struct espl__trial *t, uint32_t why)
 {
 	ESPL__ASSERT(t->item != NULL);
 	if (t->pub.state == ESPL_TRIAL_RUNNING)
-		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
+		espl__trial_turns(t, ESPL_TRIAL_WAITING);
+	else
+		note_pause(t->search, t); /* its processes have not begun */
 	espl__item_wait(t->search->exec, t->item, why);
 	espl__trial_show(t->search->exec, t);
 }

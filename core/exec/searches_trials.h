@@ -5,6 +5,8 @@
 
 /* It got its GPUs, after which its stage may begin to train. */
 void espl__trial_trains(struct espl__search *, const struct espl__trial *);
+/* Changes its state, and notes since when its stage stands still. */
+void espl__trial_turns(struct espl__trial *, espl_trial_state);
 void espl__trial_runs(struct espl__trial *); /* its processes do */
 /* Its processes have ended and it has work left: `why` its allocator is called. */
 void espl__trial_wait(struct espl__trial *, uint32_t why);

@@ -237,6 +237,7 @@ void
 espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_state to)
 {
 	espl_trial_state from = trial->pub.state;
+	struct espl__trial_group *g = espl__group_at(t, trial->pub.group);
 	int was_active = from == ESPL_TRIAL_WAITING || from == ESPL_TRIAL_RUNNING;
 	int is_active = to == ESPL_TRIAL_WAITING || to == ESPL_TRIAL_RUNNING;
 
@@ -248,9 +249,10 @@ espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_
 	++*count_of(t, to);
 	trial->pub.state = to;
 	count_finished(t, trial);
+	if (g != NULL && (from == ESPL_TRIAL_RUNNING || to == ESPL_TRIAL_RUNNING))
+		g->running += to == ESPL_TRIAL_RUNNING ? 1 : UINT64_MAX;
 	if (was_active && !is_active) {
-		struct espl__trial_group *g = espl__group_at(t, trial->pub.group);
-		ESPL__ASSERT(g->active > 0);
+		ESPL__ASSERT(g != NULL && g->active > 0);
 		g->active--;
 		note_ended(t, g);
 	}

@@ -388,15 +388,20 @@ name_subject(struct espl__buf *b, sqlite3_stmt *st)
 		espl__print(b, "%s ", name);
 }
 
+/* Notes about the run by time.  What a plugin repeats word for word is one row, where it came
+ * first; the executor's own are steps of the story. */
+static const char run_sql[] =
+    "SELECT min(at_s) AS at, who, text, subject, subject_id, count(*), max(at_s) FROM notes"
+    " WHERE subject IN ('run', 'node', 'offer', 'group')"
+    " GROUP BY who, text, subject, subject_id, CASE WHEN who = 'executor' THEN id END"
+    " ORDER BY at, min(id)";
+
 /* What was decided for the run as a whole: its plans, its nodes, the sizes asked for, its end. */
 void
 espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	sqlite3_stmt *st = espl__reading_query(r,
-	    "SELECT at_s, who, text, subject, subject_id FROM notes"
-	    " WHERE subject IN ('run', 'node', 'offer', 'group') ORDER BY at_s, id",
-	    -1, -1, &diag);
+	sqlite3_stmt *st = espl__reading_query(r, run_sql, -1, -1, &diag);
 	char time[32];
 
 	ESPL__CHECK(r, READING);
@@ -413,6 +418,9 @@ espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 		}
 		name_subject(b, st);
 		espl__print_clean(b, (const char *)sqlite3_column_text(st, 2));
+		if (sqlite3_column_int64(st, 5) > 1)
+			espl__print(b, " (%lld times, last at %s)", sqlite3_column_int64(st, 5),
+			    espl__format_seconds(sqlite3_column_double(st, 6), time));
 		espl__print(b, "\n");
 	}
 	(void)sqlite3_finalize(st);

@@ -177,7 +177,7 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 		    "timer is set, but the search has not ended");
 		espl__hint(diag,
 		    "does the cloud offer enough GPUs for a trial, and is trial.report_limit set? "
-		    "--verbose shows what the plugins decided");
+		    "--dir keeps what the plugins decided, for `espalier explain`");
 		return ESPL_E_BUG;
 	}
 	if (top == NULL && at - sim->barren_from > BARREN_MAX) {
