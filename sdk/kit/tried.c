@@ -5,9 +5,9 @@
 #include <espalier/kit/assert.h>
 #include <espalier/kit/tried.h>
 
-#define DRAWS 16u    /* of the caller, before they are uniform */
-#define NARROW 20u   /* bits of a range; one with fewer is walked to its end */
-#define UNIFORM 100u /* draws, before the walk: few points are left then */
+#define DRAWS 16u      /* of the caller, before they are uniform */
+#define NARROW 100000u /* numbers in a range; one with fewer is walked to its end */
+#define UNIFORM 100u   /* draws, before the walk: few points are left then */
 
 int
 espl_tried_repeats(const struct espl_host *host, const struct espl_value *option)
@@ -134,6 +134,39 @@ espl_tried_add(struct espl_tried *tried, const double *values, int *added, struc
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
+/* Doubles in their order as integers, neighbors being neighbors. */
+static uint64_t
+espl_tried_rank(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof bits);
+	return bits >> 63 != 0 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static double
+espl_tried_at_rank(uint64_t rank)
+{
+	uint64_t bits = rank >> 63 != 0 ? rank & ~(UINT64_C(1) << 63) : ~rank;
+	double value;
+
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+/* How many digits a parameter has.  A continuous range may be so narrow that it holds only a few
+ * numbers, which are then its digits; without that the walk would never end. */
+static uint64_t
+espl_tried_digits(const struct espl_param *p)
+{
+	uint64_t numbers;
+
+	if (p->levels > 0)
+		return p->levels;
+	numbers = espl_tried_rank(p->high) - espl_tried_rank(p->low) + 1;
+	return numbers <= NARROW ? numbers : UINT64_MAX;
+}
+
 /* Value number `digit` of a parameter.  Of a continuous one the digits' bits in reverse order: they
  * divide the range more and more finely, and come to no end. */
 static double
@@ -147,6 +180,8 @@ espl_tried_value(const struct espl_space *space, uint32_t param, uint64_t digit)
 		return (double)digit;
 	if (p->levels > 0)
 		return p->low + (double)digit * (p->quantum > 0 ? p->quantum : 1.0);
+	if (espl_tried_digits(p) != UINT64_MAX)
+		return espl_tried_at_rank(espl_tried_rank(p->low) + digit);
 	for (; bits > 0; bits >>= 1, part /= 2)
 		u += (double)(bits & 1) * part;
 	return space->value(space, param, u);
@@ -168,26 +203,6 @@ espl_tried_read(const struct espl_space *space, const uint64_t *digits, double *
 	    : espl_fail(error, status, "the space rejected one of its configurations");
 }
 
-/* How many digits a parameter has.  A continuous range may be so narrow that it holds only a few
- * numbers: then so many that they come closer to each other than those. */
-static uint64_t
-espl_tried_digits(const struct espl_space *space, uint32_t param)
-{
-	const struct espl_param *p = space->params[param];
-	double middle, part = 0.5;
-	uint32_t bits;
-
-	if (p->levels > 0)
-		return p->levels;
-	middle = space->value(space, param, 0.5);
-	for (bits = 2; bits <= NARROW; bits++) {
-		part /= 2;
-		if (!(space->value(space, param, 0.5 + part) > middle))
-			return UINT64_C(1) << (bits + 1);
-	}
-	return UINT64_MAX;
-}
-
 /* Turns to the next one, the last parameter fastest; a parameter that is off turns no digit, so
  * none comes twice.  *over is set behind the last. */
 static espl_status
@@ -201,7 +216,7 @@ espl_tried_turn(const struct espl_space *space, uint64_t *digits, double *values
 		return espl_tried_read(space, digits, values, error);
 	}
 	while (i-- > 0) {
-		if (!isnan(values[i]) && digits[i] + 1 < espl_tried_digits(space, i)) {
+		if (!isnan(values[i]) && digits[i] + 1 < espl_tried_digits(space->params[i])) {
 			digits[i]++;
 			return espl_tried_read(space, digits, values, error);
 		}
