@@ -19,8 +19,8 @@ for test in ${TESTS-}; do
 done
 # Most tests wait most of the time, for processes that end or connections that are cut.  What is left to compile now is
 # the programs of tests, where CHECK_CFLAGS may save more time than they take longer.
-make -C "$build" -j"$((3 * $(nproc)))" --no-print-directory check ${CHECK_CFLAGS:+CFLAGS="$CHECK_CFLAGS"} \
-	${TESTS:+TESTS="$TESTS"} ${TESTS:+check_PROGRAMS="$programs"}
+wanted=(${CHECK_CFLAGS:+CFLAGS="$CHECK_CFLAGS"} ${TESTS:+check_PROGRAMS="$programs"})
+make -C "$build" -j"$((3 * $(nproc)))" --no-print-directory check "${wanted[@]}" ${TESTS:+TESTS="$TESTS"}
 status=$?
 
 # Whole runs race with each other for the machine.  Where few failed, they are run again, one at a time; what passes
@@ -30,7 +30,7 @@ shaky=$(failed_runs)
 case $(grep -c . <<<"$shaky"),$(grep -vc '/tests/runs/' <<<"$shaky") in
 [1-3],0)
 	echo "# failed beside others, and now run alone:" $(sed 's|.*/tests/|tests/|; s|trs$|test|' <<<"$shaky")
-	make -C "$build" --no-print-directory recheck
+	make -C "$build" --no-print-directory recheck "${wanted[@]}"
 	status=$?
 	still=$(failed_runs)
 	[ -z "$still" ] && echo "# passed alone, and is to be mended:" $(sed 's|.*/tests/|tests/|; s|trs$|test|' <<<"$shaky")

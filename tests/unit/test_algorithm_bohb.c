@@ -230,10 +230,10 @@ Test(bohb, without_end)
 		.fails = .02,
 		.prepare = until_a_deadline };
 
-	play_seeds(&play, 20, NULL);
+	play_seeds(&play, getenv("ESPALIER_TEST_NIGHT") != NULL ? 20 : 6, NULL);
 	play.plugin = TPE;
 	play.options = "iterations_max=3";
-	play_seeds(&play, 20, NULL);
+	play_seeds(&play, getenv("ESPALIER_TEST_NIGHT") != NULL ? 20 : 6, NULL);
 }
 
 /* ---- what they find ----------------------------------------------------------------------- */

@@ -205,8 +205,11 @@ Test(learn, empirical_follows_a_slow_market)
 
 Test(learn, revpred_is_within_15_percent)
 {
-	struct judged j = try_kind(&fast, 99, ESPL_PREDICT_REVPRED, 1, 2880, 6);
+	struct judged j;
 
+	if (getenv("ESPALIER_TEST_NIGHT") == NULL)
+		return; /* half a minute; by day it is trained below, and is the same twice */
+	j = try_kind(&fast, 99, ESPL_PREDICT_REVPRED, 1, 2880, 6);
 	cr_expect_lt(j.predicted, 1.15 * j.bayes, "%g, Bayes %g", j.predicted, j.bayes);
 }
 
