@@ -342,7 +342,9 @@ espl__format_short(espl_span span, char to[32])
 {
 	const char *sign = span < 0 ? "-" : "";
 	long long ns = span < 0 ? (span == INT64_MIN ? INT64_MAX : -span) : span;
-	long long s = ns / ESPL_SECOND;
+	/* Rounded as it is shown, so that 59.96 s is not 59 s. */
+	long long tenths = ns / 100000000 + (ns % 100000000 >= 50000000);
+	long long s = ns / ESPL_SECOND + (ns % ESPL_SECOND >= ESPL_SECOND / 2);
 
 	if (span == ESPL_NEVER)
 		snprintf(to, 32, "never");
@@ -352,10 +354,10 @@ espl__format_short(espl_span span, char to[32])
 		snprintf(to, 32, "%s%lldns", sign, ns);
 	else if (ns < 1000000)
 		snprintf(to, 32, "%s%lldus", sign, ns / 1000);
-	else if (ns < ESPL_SECOND)
-		snprintf(to, 32, "%s%lldms", sign, ns / 1000000);
-	else if (s < 10)
-		snprintf(to, 32, "%s%lld.%llds", sign, s, ns % ESPL_SECOND / 100000000);
+	else if (ns < 999500000)
+		snprintf(to, 32, "%s%lldms", sign, (ns + 500000) / 1000000);
+	else if (tenths < 100)
+		snprintf(to, 32, "%s%lld.%llds", sign, tenths / 10, tenths % 10);
 	else if (s < 60)
 		snprintf(to, 32, "%s%llds", sign, s);
 	else if (s < 3600)

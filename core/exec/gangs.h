@@ -56,7 +56,7 @@ struct espl__gangs {
 	uint32_t count;
 	struct espl__gang **awaiting; /* a reply */
 	uint32_t awaiting_count, awaiting_cap;
-	uint64_t resizes;
+	uint64_t resizes, moves; /* as in espl__exec_summary */
 	uint32_t gpus_busy;
 	double busy_gpu_s;
 };

@@ -8,6 +8,21 @@
 #include "exec/items_new.h"
 #include "exec/items_place.h"
 
+/* Does the trial continue with another number of GPUs than before, or with the same elsewhere? */
+static void
+count_change(struct espl__exec *x, const struct espl__gang *g)
+{
+	struct espl__trial *t = g->trial;
+
+	if (t->attempts > 0 &&
+	    (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
+		x->gangs.resizes++;
+	else if (t->displaced)
+		x->gangs.moves++;
+	t->displaced = 0;
+	t->last = g->share;
+}
+
 void
 espl__gangs_start(struct espl__exec *x, struct espl__item *item)
 {
@@ -33,10 +48,7 @@ espl__gangs_start(struct espl__exec *x, struct espl__item *item)
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		espl__gpu_occupy(&x->fleet, &g->slots[i], t, 1, 1);
 	espl__gang_add(x, g);
-	if (t->attempts > 0 &&
-	    (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
-		x->gangs.resizes++;
-	t->last = g->share;
+	count_change(x, g);
 	espl__item_flag(item, ESPL_ITEM_CHANGING, 0);
 	espl__cluster_used(x);
 	e = espl__exec_effect(x, ESPL__FX_START);
@@ -133,6 +145,8 @@ release_old_slots(struct espl__exec *x, struct espl__gang *g)
 		x->gangs.gpus_busy += g->onto_count - g->share.gpus;
 	if (g->share.gpus != g->onto_count)
 		x->gangs.resizes++;
+	else
+		x->gangs.moves++;
 	free(g->slots);
 	g->slots = g->onto;
 	g->share.gpus = g->onto_count;

@@ -302,7 +302,7 @@ static void
 sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 {
 	s->trials += of->trials.trials.count;
-	s->completed += of->trials.finished;
+	s->finished += of->trials.finished;
 	s->early += of->trials.early;
 	s->failed += of->failed;
 	s->running += of->trials.running;
@@ -344,6 +344,9 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->best = x->config->pool ? ESPL_NONE : of->best;
 	s->best_loss = x->config->pool ? NAN : of->best_loss;
 	s->best_iteration = x->config->pool ? 0 : of->best_iteration;
+	s->lowest = of->lowest;
+	if (x->config->pool)
+		espl__lowest_init(&s->lowest);
 	best = espl__trial_at(&of->trials, s->best);
 	s->best_checkpoint = best != NULL && !of->config->asked ? best->pub.checkpoint : 0;
 	s->now = x->now;
@@ -358,6 +361,8 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->usd_s = x->round.ended ? 0 : espl__ledger_rate(x->ledger) * 1e-6;
 	s->busy_gpu_s = x->gangs.busy_gpu_s;
 	s->resizes = x->gangs.resizes;
+	s->moves = x->gangs.moves;
+	s->failed_attempts = x->searches.failed_attempts;
 	s->standing_s = x->items.standing.total_s;
 	s->standing_longest_s = x->items.standing.longest_s;
 	s->standing_late_s = x->items.standing.late_s;

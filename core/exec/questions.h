@@ -3,6 +3,7 @@
 #define ESPL__QUESTIONS_H
 #include "base/map.h"
 #include "exec/executor.h"
+#include "model/lowest.h"
 
 struct espl__exec_view {
 	espl_time now; /* of the last round */
@@ -78,7 +79,9 @@ struct espl__search_summary {
 	enum espl__run_end how; /* 0 while it runs */
 	int come, maximize;
 	espl_time arrived, ended; /* NEVER: not yet */
-	uint64_t trials, completed, early, failed, running, waiting, unfinished;
+	/* finished: as in espl__exec_summary */
+	uint64_t trials, finished, early, failed, running, waiting, unfinished;
+	struct espl__lowest lowest;    /* of all reports; its trial as in best */
 	uint64_t best, best_iteration; /* best: its number in the experiment, NONE */
 	double best_loss, gpu_s;
 	espl_money spent;
@@ -99,11 +102,13 @@ struct espl__exec_summary {
 	char failure[512]; /* the last failure of a trial; "": none */
 	uint64_t trials, failed, running, waiting, unfinished; /* ended with their experiment */
 	/* train no more and did not fail; of these, stopped early */
-	uint64_t completed, early;
-	uint64_t best;            /* trial, ESPL_NONE none */
-	double best_loss;         /* turned: less is better */
-	uint64_t best_iteration;  /* at which best_loss was reported */
-	uint64_t best_checkpoint; /* of the best trial, 0 none */
+	uint64_t finished, early;
+	uint64_t failed_attempts;   /* each counted against trial.retries */
+	uint64_t best;              /* trial, ESPL_NONE none */
+	double best_loss;           /* turned: less is better */
+	uint64_t best_iteration;    /* at which best_loss was reported */
+	uint64_t best_checkpoint;   /* of the best trial, 0 none */
+	struct espl__lowest lowest; /* of all reports; of a pool: none */
 	espl_time now;
 	espl_money cost, budget, refunded; /* refunded: not in cost */
 	espl_time promoted_at;             /* the last promotion; 0: there was none */
@@ -111,7 +116,9 @@ struct espl__exec_summary {
 	double refunded_gpu_s;             /* held by nodes that were free */
 	double gpu_s, busy_gpu_s;          /* held by nodes; used by gangs */
 	double usd_s;                      /* what is held costs a second */
-	uint64_t resizes;
+	/* a trial continued with another number of GPUs than before; with the same number, although
+	 * it was training, by its checkpoint or in place */
+	uint64_t resizes, moves;
 	/* trials that waited beside idle slots that they could use: for how long there were any,
 	 * the longest of them, how long after the pause that is allowed (items.h), and how many
 	 * were started there at its end */

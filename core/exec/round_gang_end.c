@@ -101,6 +101,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 		status = espl__search_fault(t, &g->failure, diag);
 	if (status != ESPL_OK || t->item == NULL)
 		return status;
+	t->displaced = how == ESPL__END_DONE;
 	espl__trial_wait(t, 0);
 	espl__item_within(x, t->item);
 	if (t->lost >= SUSPECT_FROM)

@@ -435,6 +435,7 @@ espl__search_add(struct espl__exec *x, const struct espl__inputs *inputs, struct
 	s->best = s->best_failed = ESPL_NONE;
 	espl__search_goal_init(s);
 	s->best_loss = NAN;
+	espl__lowest_init(&s->lowest);
 	s->env = x->env;
 	s->env.seed = inputs->config->seed;
 	s->env.directory = inputs->config->directory;

@@ -5,6 +5,7 @@
 #include "exec/gangs.h"
 #include "exec/items.h"
 #include "model/jobs.h"
+#include "model/lowest.h"
 #include "policy/model_service.h"
 
 /* A clone that waits for its source's checkpoint, with what its item will need. */
@@ -141,7 +142,8 @@ struct espl__search {
 	uint64_t best, best_iteration, failed;
 	uint64_t best_failed; /* of the trials that failed for good; NONE */
 	double best_loss;
-	double longest_s; /* an iteration took, at most */
+	struct espl__lowest lowest; /* of all reports */
+	double longest_s;           /* an iteration took, at most */
 };
 
 struct espl__searches {
@@ -157,7 +159,7 @@ struct espl__searches {
 			     * for */
 	struct espl__trial **collect; /* checkpoints to look at when the round is over */
 	uint32_t collect_count, collect_cap;
-	uint64_t reports;
+	uint64_t reports, failed_attempts;
 	uint32_t with_goal;    /* searches that may end by what they have found */
 	espl_time promoted_at; /* 0: no trial was promoted */
 	espl_money promoted_cost;

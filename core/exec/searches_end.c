@@ -336,7 +336,7 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->arrived = s->come ? s->experiment.arrived : ESPL_NEVER;
 	to->ended = cut != 0 && !s->over ? x->now : s->ended;
 	to->trials = s->trials.trials.count;
-	to->completed = s->trials.finished;
+	to->finished = s->trials.finished;
 	to->early = s->trials.early;
 	to->failed = s->failed;
 	to->running = s->trials.running;
@@ -345,6 +345,7 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->best = s->best;
 	to->best_iteration = s->best_iteration;
 	to->best_loss = s->best_loss;
+	to->lowest = s->lowest;
 	to->gpu_s = s->sums.busy_gpu_s;
 	to->spent = s->experiment.spent;
 	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)

@@ -258,6 +258,7 @@ espl__search_fault(struct espl__trial *t, const struct espl__failure *f, struct 
 	keep_last(x, t, f->text);
 	same = count_way(t, f);
 	t->failures = f->hopeless || same >= SAME_MOST || attempt > retries ? retries + 1 : attempt;
+	x->searches.failed_attempts++;
 	ESPL__OBSERVE(x, failure, espl__trial_shown(t, &room));
 	if (f->hopeless)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),

@@ -240,6 +240,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;
 		espl__trial_best(x, t, iteration, loss);
+		(void)espl__lowest_take(&t->search->lowest, x->now, t->pub.id, iteration, loss);
 		espl__search_goal_report(t, iteration, loss);
 		report_report(x, t, e, loss, g->share);
 		t->search->why |= ESPL_ASK_RESULT;

@@ -47,6 +47,7 @@ struct espl__trial {
 	uint8_t unsaved;    /* ended at its budget, but its last checkpoint was lost */
 	uint8_t save_asked; /* a clone, the algorithm or a node at risk wants one */
 	uint8_t verdict;    /* espl_verdict to carry out at the next boundary, 0 none */
+	uint8_t displaced;  /* its gang gave its slots back while it was training */
 	uint8_t restarts;   /* a resize in place has failed: no other is tried */
 	/* its processes are at pub.iteration: a checkpoint can be made, or is being made */
 	uint8_t can_save;

@@ -12,7 +12,8 @@ put_text(const char *name, int width, const struct espl__totals *t, struct espl_
 	char metric[32], time[32];
 
 	espl__print(b, "%-*s  %-11s %8s  %6lld  %9lld  ", width, name, t->status,
-	    espl__format_seconds(t->jct_s, time), (long long)t->trials, (long long)t->completed);
+	    espl__format_seconds(t->jct_s, time), (long long)t->trials,
+	    (long long)espl__totals_finished(t));
 	if (t->best >= 0) {
 		espl__print_clean(b, t->metric);
 		espl__print(b, " %s", espl__format_metric(t->best_metric, metric));
@@ -49,7 +50,7 @@ espl__verb_list(const struct espl__args *args)
 		width = (int)strlen(runs.names[i]) > width ? (int)strlen(runs.names[i]) : width;
 	if (status == ESPL_OK && runs.count > 0 && !json)
 		espl__print(&b, "%-*s  %-11s %8s  %6s  %9s  best\n", width, "run", "status", "time",
-		    "trials", "completed");
+		    "trials", "finished");
 	for (uint32_t i = 0; status == ESPL_OK && i < runs.count; i++) {
 		struct espl__diag why = ESPL__DIAG_INIT;
 		struct espl__reading *r;

@@ -167,7 +167,7 @@ draw_head(struct frame *f)
 	}
 	emit_line(f);
 	espl__print(&f->word, "%lld trial%s   %lld completed", (long long)t->trials,
-	    t->trials == 1 ? "" : "s", (long long)(t->completed - t->early));
+	    t->trials == 1 ? "" : "s", (long long)t->completed);
 	put_word(f, "   ", 0);
 	if (t->early > 0) {
 		espl__print(&f->word, "%lld stopped early", (long long)t->early);
@@ -186,9 +186,9 @@ draw_head(struct frame *f)
 	    t->nodes == 1 ? "" : "s");
 	put_word(f, "   ", 0);
 	if (t->cost_usd > 0 || !isnan(t->budget_usd)) {
-		espl__print(&f->word, "$%.2f", t->cost_usd);
+		espl__print(&f->word, "%s", espl__format_usd(t->cost_usd, span));
 		if (!isnan(t->budget_usd))
-			espl__print(&f->word, " of $%.2f", t->budget_usd);
+			espl__print(&f->word, " of %s", espl__format_usd(t->budget_usd, span));
 		put_word(f, "   ", 0);
 	}
 	emit_line(f);
@@ -470,6 +470,12 @@ draw_best(struct frame *f)
 	    espl__format_metric(t->best_metric, number), (long long)t->best_iteration);
 	emit_line(f);
 	draw_params(f);
+	if (!espl__totals_ever_differs(t))
+		return;
+	espl__print(&f->line, DIM "%*s%s seen: %s (trial %lld at iteration %lld)" PLAIN, 6, "",
+	    t->maximize ? "highest" : "lowest", espl__format_metric(t->ever_metric, number),
+	    (long long)t->ever, (long long)t->ever_iteration);
+	emit_line(f);
 }
 
 uint32_t

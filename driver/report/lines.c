@@ -293,6 +293,7 @@ void
 espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 {
 	const struct espl__totals *t = &l->view->totals;
+	char usd[32];
 
 	ESPL__CHECK(l, LINES);
 	espl__view_clock(l->view, exec);
@@ -300,15 +301,15 @@ espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 		espl__view_refresh(l->view, exec);
 		if (begin_line(l, l->view->now)) {
 			espl__print(&l->line,
-			    "%lld trial%s: %lld running, %lld waiting, %lld paused, %lld completed",
+			    "%lld trial%s: %lld running, %lld waiting, %lld paused, %lld finished",
 			    (long long)t->trials, t->trials == 1 ? "" : "s", (long long)t->running,
 			    (long long)t->waiting, (long long)espl__totals_paused(t),
-			    (long long)t->completed);
+			    (long long)espl__totals_finished(t));
 			if (t->failed > 0)
 				espl__print(&l->line, ", %lld failed", (long long)t->failed);
-			espl__print(&l->line, "; %lld of %lld %s in use, $%.2f",
+			espl__print(&l->line, "; %lld of %lld %s in use, %s",
 			    (long long)t->gpus_busy, (long long)t->gpus,
-			    slots_word(l, (uint32_t)t->gpus), t->cost_usd);
+			    slots_word(l, (uint32_t)t->gpus), espl__format_usd(t->cost_usd, usd));
 			end_line(l);
 		}
 	}

@@ -25,8 +25,6 @@ function limit(name, value, most, text, ended, otherwise) {
 }
 function tiles() {
   const so = data.running ? " so far" : "", t = totals;
-  const paused = t.trials - t.completed - t.failed - t.running - t.waiting -
-    (t.unfinished || 0);
   return el("div", { class: "tiles" },
     tile("Time" + so, seconds(t.jct_s),
       predictions(t.jct_s, seconds, 1e-3,
@@ -39,16 +37,26 @@ function tiles() {
         return { mean: before + p.cost_usd, sd: p.cost_sd_usd, p95: before + p.cost_p95_usd };
       }),
       fixed && fact("static plan", money(fixed.cost_usd)),
-      limit("budget", t.cost_usd, t.budget_usd, money(t.budget_usd), "budget", "exceeded")),
+      limit("budget", t.cost_usd, t.budget_usd, money(t.budget_usd), "budget", "exceeded"),
+      t.refunded_usd > 0 && fact("refunded", money(t.refunded_usd), " more, ",
+        (t.gpu_s > 0 ? 100 * t.refunded_gpu_s / t.gpu_s : 0).toFixed(0),
+        "% of the time held")),
     !pool && tile("Best", t.best < 0 ? "none" : metric(t.best_metric), t.best >= 0 &&
       [el("p", null, cut(t.metric, 60), `, trial ${t.best} at iteration ${t.best_iteration}`),
         el("p", { class: "pa" }, parameters(t.best_params, data.searches.length > 0
-          ? data.searches[0].importance.shares : []))]),
-    tile("Trials", t.trials, fact("completed", t.completed - t.early),
-      t.early > 0 && fact("stopped early", t.early), paused > 0 && fact("paused", paused),
+          ? data.searches[0].importance.shares : [])),
+        el("p", null, bestEver(t))]),
+    tile("Trials", t.trials, fact("completed", t.completed),
+      t.early > 0 && fact("stopped early", t.early), t.paused > 0 && fact("paused", t.paused),
       t.failed > 0 && fact("failed", bad(t.failed)),
-      data.running && [fact("running", t.running), fact("waiting", t.waiting)],
-      fact("resizes while training", facts.resizes)),
+      t.failed_attempts > 0 && fact("failed attempts", t.failed_attempts),
+      t.unfinished > 0 && fact("unfinished", t.unfinished),
+      (data.running || t.running + t.waiting > 0) &&
+        [fact("running", t.running), fact("waiting", t.waiting)],
+      fact("resizes", t.resizes), fact("moves", t.moves)),
+    t.jobs > 0 && tile("Jobs", t.jobs, fact("done", t.jobs_done),
+      t.jobs_failed > 0 && fact("failed", bad(t.jobs_failed)),
+      t.jobs_cancelled > 0 && fact("cancelled", t.jobs_cancelled)),
     tile(totals.on_cpu ? "Slots busy" : "GPUs busy",
       `${(t.gpu_s > 0 ? 100 * t.busy_gpu_s / t.gpu_s : 0).toFixed(0)} %`,
       fact(`${unit()} time used`, seconds(t.busy_gpu_s)), fact("held", seconds(t.gpu_s)),
@@ -57,7 +65,7 @@ function tiles() {
 function head() {
   const chip = (name, text) => el("span", { class: "chip " + name }, text);
   return [el("header", null, el("h1", null, cut(totals.experiment, 100)),
-    chip({ done: "good", failed: "bad" }[totals.status] || "mid", cut(totals.status, 20)),
+    chip(chipColor(totals.outcome), cut(totals.status, 20)),
     totals.simulated ? chip("mid", "simulated") : "",
     el("p", { class: "sub" }, objects(data.meta)
       .map((m) => [el("span", null, m.key, " ", cut(String(m.value), 60)), " "])),
@@ -459,9 +467,9 @@ function resizes() {
       seconds(r.pause_s),
       seconds(r.iteration_before_s), seconds(r.iteration_s), r.iterations || 0,
       seconds(r.gained_s), seconds(r.more_gpu_s)]))),
-    note(`${plural(s.all_count, "resize")}, ${s.all_in_place} in place` + (s.all_moved > 0
-      ? `, ${s.all_moved} only moved to other ${unit(0)}` : "") + "; the resized trials paused " +
-      `for ${seconds(s.all_pause_s)} in total. Trials that grew finished ${
+    note(`Of ${plural(totals.resizes, "resize")} ${s.all_count} took place while the trial was ` +
+      `training, ${s.all_in_place} of them in place; these trials paused for ${
+        seconds(s.all_pause_s)} in total. Trials that grew finished ${
         sooner(s.all_sooner_s, "sooner", "later")} than at their previous pace and used ${
         seconds(s.all_more_s)} more ${unit()} time; trials that shrank finished ${
         sooner(s.all_later_s, "later", "sooner")} and freed ${seconds(s.all_less_s)} of it for ` +
@@ -519,9 +527,10 @@ function stageTable() {
 function failures() {
   const MOST = 20, list = objects(data.trouble);
   return list.length > 0 && section("Failures",
-    table(["times", left("kind"), "first", "last", left("what")], list.slice(0, MOST)
-      .map((f) => row("", [f.times, left(f.kind), seconds(f.first_s), seconds(f.last_s),
-        ["w pa", f.what]]))),
+    table(["times", "trials", left("what"), "first", "last", left("reason")], list.slice(0, MOST)
+      .map((f) => row("", [f.times, or(f.trials, ""), left({ failed: "failed attempt",
+        lost: "lost or ended" }[f.kind] || f.kind), seconds(f.first_s), seconds(f.last_s),
+      ["w pa", f.what]]))),
     list.length > MOST && note("Less frequent failures are omitted. For all, use espalier export " +
       "DIR --format csv --table gangs"));
 }

@@ -100,7 +100,7 @@ FROM (SELECT *, max(3.0, min(60.0, 9.0 * packing, 1100.0 / gpus)) AS row FROM (
 
 -- @facts
 SELECT now, end_s, row, each, bin_s, each_gpu, (SELECT count(*) FROM stay) AS stays,
-  (SELECT count(*) FROM changes) AS resizes, (SELECT kind FROM stage LIMIT 1) AS kind
+  (SELECT kind FROM stage LIMIT 1) AS kind
 FROM fact, layout;
 -- @meta
 SELECT key, substr(value, 1, 61) AS value FROM meta
@@ -189,7 +189,7 @@ GROUP BY node, gpu ORDER BY node, gpu;
 -- @resizes
 SELECT at_s, trial, in_place, gpus_before, packing_before, gpus, packing, pause_s,
   iteration_before_s, iteration_s, iterations, gained_s, more_gpu_s, count(*) OVER () AS all_count,
-  sum(in_place <> 0) OVER () AS all_in_place, sum(wider = 0) OVER () AS all_moved,
+  sum(in_place <> 0) OVER () AS all_in_place,
   total(pause_s) OVER () AS all_pause_s,
   total(gained_s) FILTER (WHERE wider > 0) OVER () AS all_sooner_s,
   -total(gained_s) FILTER (WHERE wider < 0) OVER () AS all_later_s,
@@ -197,15 +197,18 @@ SELECT at_s, trial, in_place, gpus_before, packing_before, gpus, packing, pause_
   -total(more_gpu_s) FILTER (WHERE more_gpu_s < 0) OVER () AS all_less_s
 FROM (SELECT *, gpus * packing_before - gpus_before * packing AS wider FROM resizes)
 ORDER BY at_s, trial LIMIT 50;
+-- Failed attempts by what they said, of how many trials; other ends of trials; nodes.
 -- @trouble
-SELECT min(ended_s) AS first_s, max(ended_s) AS last_s, count(*) AS times, 'gang' AS kind,
-  substr(text, 1, 300) AS what
-FROM gangs WHERE text IS NOT NULL AND text <> '' GROUP BY text
-UNION ALL SELECT min(ended_s), max(ended_s), count(*), 'node', substr(why, 1, 300) FROM nodes
-  WHERE state = 'ended' AND why NOT IN ('released', 'ended', '') GROUP BY why
-UNION ALL SELECT min(notice_s), max(notice_s), count(*), 'node', 'notice of its end' FROM nodes
-  WHERE notice_s IS NOT NULL GROUP BY NULL
-ORDER BY 3 DESC, 1 LIMIT 21;
+SELECT * FROM (
+  SELECT min(ended_s) AS first_s, max(ended_s) AS last_s, count(*) AS times,
+    count(DISTINCT trial) AS trials, CASE WHEN failed THEN 'failed' ELSE 'lost' END AS kind,
+    substr(text, 1, 300) AS what
+  FROM gangs WHERE text IS NOT NULL AND text <> '' GROUP BY failed, text
+  UNION ALL SELECT min(ended_s), max(ended_s), count(*), NULL, 'node', substr(why, 1, 300)
+  FROM nodes WHERE state = 'ended' AND why NOT IN ('released', 'ended', '') GROUP BY why
+  UNION ALL SELECT min(notice_s), max(notice_s), count(*), NULL, 'node', 'notice of its end'
+  FROM nodes WHERE notice_s IS NOT NULL GROUP BY NULL)
+ORDER BY kind <> 'failed', times DESC, first_s LIMIT 21;
 
 -- ---- a pool: its first experiments and jobs; `who` is the job's trial, or the experiment << 40 --
 
@@ -293,9 +296,6 @@ WHERE of <= most OR rank < most / 3 OR (rank - most / 3 + 1) * (most - most / 3)
 ORDER BY rank;
 -- What was better than all before, in order of time.
 -- @history
-SELECT at_s, trial, iteration, metric FROM (
-  SELECT at_s, trial, iteration, metric, :sign * metric AS loss,
-    min(:sign * metric) OVER (ORDER BY at_s, trial, iteration
-      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-  FROM reports WHERE abs(metric) < 1e308 * 1.79 AND (:only < 0 OR trial >> 40 = :only))
-WHERE before IS NULL OR loss < before ORDER BY at_s, trial, iteration;
+SELECT at_s, trial, iteration, metric FROM improvements
+WHERE abs(metric) < 1e308 * 1.79 AND (:only < 0 OR trial >> 40 = :only)
+ORDER BY at_s, :sign * metric DESC, trial, iteration;

@@ -108,6 +108,15 @@ function money(usd) {
   return (usd < 0 ? "-$" : "$") + (size < 1e12 ? size.toFixed(digits) : size.toExponential(2));
 }
 const short = (v, digits) => (known(v) ? String(Number(v.toPrecision(digits))) : "-");
+/* The color of a run: is all of it well, or only a part? */
+const chipColor = (outcome) => ({ good: "good", bad: "bad" }[outcome] || "mid");
+/* The best value of all reports, where it is another than the best trial's. */
+function bestEver(t) {
+  return t.ever >= 0 && t.best >= 0 &&
+    (t.maximize ? t.ever_metric > t.best_metric : t.ever_metric < t.best_metric) &&
+    `${t.maximize ? "highest" : "lowest"} seen: ${metric(t.ever_metric)} (trial ${
+      trialName(t.ever)} at iteration ${t.ever_iteration})`;
+}
 const metric = (v) => short(v, 6);
 function trialName(id) {
   const experiment = Math.floor(id / 2 ** 40);

@@ -100,7 +100,7 @@ put_rows(struct page *p, sqlite3_stmt *st)
 	return more;
 }
 
-/* All totals that the page shows: without policy times, refunds, and a pool's experiments. */
+/* All totals that the page shows: without policy times, and a pool's experiments. */
 static void
 put_totals(struct page *p)
 {
@@ -113,8 +113,7 @@ put_totals(struct page *p)
 
 		if (strstr(f->name, "_us") != NULL && strstr(f->name, "_usd") == NULL)
 			continue;
-		if (strcmp(f->name, "experiments") == 0 || strncmp(f->name, "refunded_", 9) == 0 ||
-		    strncmp(f->name, "selected_", 9) == 0)
+		if (strcmp(f->name, "experiments") == 0 || strncmp(f->name, "selected_", 9) == 0)
 			continue;
 		espl__print(&p->b, "%s\"%s\":", before, f->name);
 		before = ",\n";
@@ -125,7 +124,9 @@ put_totals(struct page *p)
 		else
 			put_number(&p->b, *(const double *)(const void *)at);
 	}
-	espl__print(&p->b, "}");
+	espl__print(&p->b, ",\n\"finished\":%lld,\"paused\":%lld,\"outcome\":\"%s\"}",
+	    (long long)espl__totals_finished(t), (long long)espl__totals_paused(t),
+	    espl__totals_outcome(t));
 }
 
 static void

@@ -263,6 +263,7 @@ send_trial(sqlite3_stmt *st, const struct espl__names *names, int priced, FILE *
 {
 	const char *text = (const char *)sqlite3_column_text(st, 5);
 	json_t *params = text != NULL ? json_loads(text, 0, NULL) : NULL;
+	char usd[32];
 
 	(void)fprintf(to, "<tr><td>%lld</td><td class=\"w\">", sqlite3_column_int64(st, 0));
 	espl__report_text(to, (const char *)sqlite3_column_text(st, 1), 20);
@@ -271,7 +272,8 @@ send_trial(sqlite3_stmt *st, const struct espl__names *names, int priced, FILE *
 		(void)fprintf(to, "%.6g", sqlite3_column_double(st, 3));
 	(void)fputs("</td>", to);
 	if (priced)
-		(void)fprintf(to, "<td>$%.2f</td>", sqlite3_column_double(st, 4));
+		(void)fprintf(to, "<td>%s</td>",
+		    espl__format_usd(sqlite3_column_double(st, 4), usd));
 	for (uint32_t i = 0; i < names->count && i < COLUMNS; i++)
 		send_cell(json_object_get(params, names->names[i]), to);
 	(void)fputs("</tr>\n", to);
@@ -380,11 +382,8 @@ espl_status
 espl__report_static(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 {
 	static const char history[] =
-	    "SELECT 0, 0, at_s, ?1 * loss FROM (SELECT at_s, ?1 * metric AS loss, trial, iteration,"
-	    "  min(?1 * metric) OVER (ORDER BY at_s, trial, iteration"
-	    "   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
-	    "  FROM reports WHERE abs(metric) < 1e300)"
-	    " WHERE before IS NULL OR loss < before ORDER BY at_s, trial, iteration";
+	    "SELECT 0, 0, at_s, metric FROM improvements WHERE abs(metric) < 1e300"
+	    " ORDER BY at_s, ?1 * metric DESC, trial, iteration";
 	static const char curves[] =
 	    "SELECT rank % 8, rank, r.iteration, r.metric FROM ranked t JOIN reports r"
 	    " ON r.trial = t.id WHERE rank < 20 AND abs(r.metric) < 1e300 AND r.iteration >= 0"

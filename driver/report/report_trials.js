@@ -192,8 +192,9 @@ function drawHistory(search, name) {
     failed.length > 0 && el("path", { class: "nn", d: failed.map(([cx, cy]) =>
       `M${coordinate(cx - 3)} ${coordinate(cy - 3)}l6 6m-6 0l6 -6`).join("") }),
     el("path", { class: "lr", d })),
-  note("The line is the best value reported so far, at any iteration; a dot is the last value of ",
-    "a trial", failed.length > 0 && ", a cross a trial that has none", ".",
+  note("The line is the best value reported so far, at any iteration; the best trial is the best ",
+    "of those that trained longest, by its last value. A dot is the last value of a trial",
+    failed.length > 0 && ", a cross a trial that has none", ".",
     outside > 0 && ` ${plural(outside, "value")} beyond the frame ${outside === 1 ? "is" : "are"
     } drawn on its edge.`, sampleNote(search))];
 }

@@ -136,6 +136,21 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	espl__seen_trial_set(past, t);
 }
 
+/* The history of the best value of all reports, by the executor's rule. */
+static void
+put_improvement(struct espl__results *r, espl_time now, uint64_t trial, uint64_t iteration,
+    double loss)
+{
+	uint64_t search = trial >> ESPL__TRIAL_BITS;
+
+	ESPL__GROW(r->lowest, r->lowest_cap, search + 1);
+	for (; r->lowest_count <= search; r->lowest_count++)
+		espl__lowest_init(&r->lowest[r->lowest_count]);
+	if (espl__lowest_take(&r->lowest[search], now, trial, iteration, loss))
+		espl__results_put(r, PUT_IMPROVEMENT, "nirr", trial, (int64_t)iteration,
+		    espl__results_s(now), raw_metric(r, trial, loss));
+}
+
 static void
 on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
     const struct espl__metric *metrics, uint32_t count, struct espl_share share)
@@ -150,6 +165,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	espl__results_begin(r);
 	espl__results_put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, espl__results_s(now),
 	    raw_metric(r, t->id, loss), (int64_t)share.gpus, (int64_t)share.packing);
+	put_improvement(r, now, t->id, iteration, loss);
 	for (i = 0; i < count; i++) {
 		if (metrics[i].metric == objective)
 			continue; /* reports.metric */
@@ -164,6 +180,8 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *t)
 	struct espl__results *r = ctx;
 
 	(void)now;
+	espl__results_begin(r);
+	espl__results_put(r, FAIL_GANG, "n", t->id);
 	espl__seen_trial_of(&r->seen, t->id)->failed = 1;
 }
 
@@ -503,6 +521,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	espl__buf_free(&r->text);
 	espl__seen_trials_free(&r->seen);
 	free(r->charged);
+	free(r->lowest);
 	free(r->used);
 	free(r->planned);
 	free(r->path);

@@ -19,16 +19,19 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 		      "changed_s = ?11 WHERE id = ?1",
 	[SET_USAGE] = "UPDATE trials SET gpu_s = ?2, cost_usd = ?3 WHERE id = ?1",
 	[PUT_REPORT] = "INSERT OR REPLACE INTO reports VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+	[PUT_IMPROVEMENT] = "INSERT OR REPLACE INTO improvements VALUES (?1, ?2, ?3, ?4)",
 	[PUT_NAME] = "INSERT OR REPLACE INTO metric_names VALUES (?1, ?2)",
 	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
 	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, "
-		     "NULL, ?8)",
+		     "NULL, ?8, 0)",
 	/* The slots that the gang leaves, before its new ones are written. */
 	[PUT_MOVE] = "INSERT INTO moves SELECT id, (SELECT count(*) + 1 FROM moves WHERE gang = "
 		     "?1), ?2, ?3, gpus, packing, slots FROM gangs WHERE id = ?1",
 	[MOVE_GANG] = "UPDATE gangs SET gpus = ?2, packing = ?3, slots = ?4 WHERE id = ?1",
 	[SET_GANG] = "UPDATE gangs SET state = ?2, running_s = coalesce(?3, running_s), ended_s = "
 		     "?4, text = ?5 WHERE id = ?1",
+	[FAIL_GANG] = "UPDATE gangs SET failed = 1 WHERE id = (SELECT max(id) FROM gangs WHERE "
+		      "trial = ?1)",
 	[PUT_NODE] =
 	    "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
 	    "?13, ?14, ?15) ON CONFLICT (id) DO UPDATE SET state = ?5, gpus = ?4, booting_s = "
@@ -50,7 +53,8 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	    " WHERE NOT EXISTS (SELECT 1 FROM groups WHERE bracket = ?2 AND stage = ?3 AND"
 	    " ended_s <= (SELECT at_s FROM predictions WHERE plan = ?1))",
 	[PUT_EXPERIMENT] = "INSERT OR REPLACE INTO experiments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
-			   "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+			   "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
+			   "?19, ?20, ?21)",
 	[PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL, "
 		    "?10, ?11)",
 	[SET_JOB] = "UPDATE jobs SET started_s = coalesce(started_s, ?2), ended_s = ?3, status = "

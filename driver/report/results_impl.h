@@ -13,12 +13,14 @@ enum statement {
 	SET_TRIAL,
 	SET_USAGE,
 	PUT_REPORT,
+	PUT_IMPROVEMENT,
 	PUT_NAME,
 	PUT_METRIC,
 	PUT_GANG,
 	SET_GANG,
 	PUT_MOVE,
 	MOVE_GANG,
+	FAIL_GANG,
 	PUT_NODE,
 	PUT_MACHINE,
 	PUT_CHARGE,
@@ -62,6 +64,8 @@ struct espl__results {
 	uint32_t used_count, used_cap;
 	espl_money *charged; /* [node] */
 	uint64_t charged_count, charged_cap;
+	struct espl__lowest *lowest; /* [search] */
+	uint64_t lowest_count, lowest_cap;
 	int jobs_listed;         /* those that were to come then */
 	int64_t plans;           /* that came in force */
 	struct planned *planned; /* their stages, until they are written */

@@ -93,16 +93,22 @@ espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
 static void
 put_experiment(struct espl__results *r, uint64_t number, const struct espl__search_summary *s)
 {
+	int none = s->lowest.trial == ESPL_NONE;
 	uint64_t best = s->best == ESPL_NONE ? ESPL_NONE : number << ESPL__TRIAL_BITS | s->best;
 
-	espl__results_put(r, PUT_EXPERIMENT, "nttttrriiinrrrit", number, s->name, s->metric,
+	espl__results_put(r, PUT_EXPERIMENT, "nttttrriiinrrritinrir", number, s->name, s->metric,
 	    s->maximize ? "maximize" : "minimize", espl__experiment_state(s),
 	    espl__results_s(s->arrived), espl__results_s(s->ended), (int64_t)s->trials,
-	    (int64_t)s->completed, (int64_t)s->failed, best,
+	    (int64_t)(s->finished - s->early), (int64_t)s->failed, best,
 	    best == ESPL_NONE ? NAN
 		: s->maximize ? 0.0 - s->best_loss
 			      : s->best_loss,
-	    s->gpu_s, (double)s->spent / 1e6, (int64_t)s->gpus, s->text);
+	    s->gpu_s, (double)s->spent / 1e6, (int64_t)s->gpus, s->text, (int64_t)s->early,
+	    none ? ESPL_NONE : number << ESPL__TRIAL_BITS | s->lowest.trial,
+	    none              ? NAN
+		: s->maximize ? 0.0 - s->lowest.loss
+			      : s->lowest.loss,
+	    (int64_t)s->lowest.iteration, none ? NAN : (double)s->lowest.at / 1e9);
 }
 
 void

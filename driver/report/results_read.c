@@ -151,7 +151,8 @@ static const char without_driver_sql[] =
     "  ELSE changed_s END AS changed_s, params FROM main.trials;"
     "CREATE TEMP VIEW experiments AS SELECT id, name, metric, goal,"
     " CASE status WHEN 'running' THEN 'waiting' ELSE status END AS status, arrived_s, ended_s,"
-    " trials, completed, failed, best, best_metric, gpu_s, cost_usd, 0 AS gpus, text"
+    " trials, completed, failed, best, best_metric, gpu_s, cost_usd, 0 AS gpus, text,"
+    " stopped_early, ever, ever_metric, ever_iteration, ever_s"
     " FROM main.experiments;"
     "CREATE TEMP VIEW jobs AS SELECT id, name, work_s, eta_s, nodes_min, nodes_max, weight, fate,"
     " arrived_s, started_s, ended_s,"
@@ -319,7 +320,7 @@ espl__reading_turn(struct espl__reading *r, int64_t experiment)
 	sqlite3_stmt *st = espl__reading_query(r,
 	    "SELECT e.name, e.metric, e.goal = 'maximize', e.best, e.best_metric, (SELECT "
 	    "max(iteration) FROM reports r WHERE r.trial = e.best AND r.metric = e.best_metric), "
-	    "t.checkpoint, t.params"
+	    "t.checkpoint, t.params, e.ever, e.ever_metric, e.ever_iteration, e.ever_s"
 	    " FROM experiments e LEFT JOIN trials t ON t.id = e.best WHERE e.id = ?1",
 	    experiment, -1, NULL);
 	struct espl__totals *t = &r->totals;
@@ -336,6 +337,11 @@ espl__reading_turn(struct espl__reading *r, int64_t experiment)
 		t->best_metric = espl__reading_real(st, 4);
 		t->best_iteration = sqlite3_column_int64(st, 5);
 		t->best_checkpoint = sqlite3_column_int64(st, 6);
+		t->ever =
+		    sqlite3_column_type(st, 8) == SQLITE_NULL ? -1 : sqlite3_column_int64(st, 8);
+		t->ever_metric = espl__reading_real(st, 9);
+		t->ever_iteration = sqlite3_column_int64(st, 10);
+		t->ever_s = espl__reading_real(st, 11);
 	}
 	(void)sqlite3_finalize(st);
 	return there;

@@ -26,6 +26,9 @@ const char espl__results_schema[] =
     "  metric REAL," /* the objective; NULL: the trial reported NaN, or no value */
     "  gpus INTEGER NOT NULL, packing INTEGER NOT NULL,"
     "  PRIMARY KEY (trial, iteration)) WITHOUT ROWID;\n"
+    "CREATE TABLE improvements (" /* reports better than all before; the last is the best ever */
+    "  trial INTEGER NOT NULL, iteration INTEGER NOT NULL, at_s REAL NOT NULL,"
+    "  metric REAL NOT NULL, PRIMARY KEY (trial, iteration)) WITHOUT ROWID;\n"
     "CREATE TABLE metric_names (id INTEGER PRIMARY KEY, name TEXT NOT NULL);\n"
     "CREATE TABLE metrics (" /* of every report, all but the objective, which is name 0 */
     "  trial INTEGER NOT NULL, iteration INTEGER NOT NULL, name_id INTEGER NOT NULL, value REAL,"
@@ -36,8 +39,9 @@ const char espl__results_schema[] =
     "  slots TEXT NOT NULL," /* [[node, gpu], ...] in order of rank */
     "  state TEXT NOT NULL,"
     "  starting_s REAL NOT NULL, running_s REAL, ended_s REAL,"
-    "  text TEXT,"                          /* how it ended */
-    "  from_iteration INTEGER NOT NULL);\n" /* of the checkpoint it began with; 0: from nothing */
+    "  text TEXT,"                            /* how it ended */
+    "  from_iteration INTEGER NOT NULL,"      /* of the checkpoint it began with; 0: from nothing */
+    "  failed INTEGER NOT NULL DEFAULT 0);\n" /* 1: a failed attempt, counted against retries */
     "CREATE INDEX gangs_by_trial ON gangs (trial);\n"
     "CREATE TABLE moves (" /* resizes in place: what a gang left, and what that took */
     "  gang INTEGER NOT NULL, number INTEGER NOT NULL," /* 1, 2, ... of the gang */
@@ -104,7 +108,9 @@ const char espl__results_schema[] =
     "  trials INTEGER NOT NULL, completed INTEGER NOT NULL, failed INTEGER NOT NULL,"
     "  best INTEGER, best_metric REAL,"                                     /* best: trials.id */
     "  gpu_s REAL NOT NULL, cost_usd REAL NOT NULL, gpus INTEGER NOT NULL," /* gpus: held now */
-    "  text TEXT);\n"                                                       /* why it ended so */
+    "  text TEXT,"                                                          /* why it ended so */
+    "  stopped_early INTEGER NOT NULL,"
+    "  ever INTEGER, ever_metric REAL, ever_iteration INTEGER, ever_s REAL);\n" /* best report */
     "CREATE TABLE jobs (" /* plain ones; trials.id is the same */
     "  id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
     "  work_s REAL NOT NULL, eta_s REAL, nodes_min INTEGER NOT NULL, nodes_max INTEGER NOT NULL,"
@@ -174,4 +180,4 @@ const char espl__results_schema[] =
     "    (SELECT max(iteration) FROM reports WHERE trial = h.trial AND at_s <= h.at_s) AS done,"
     "    (SELECT max(iteration) FROM reports WHERE trial = h.trial AND (h.until_s IS NULL OR at_s "
     "<= h.until_s)) AS last"
-    "   FROM changes h) c);\n";
+    "   FROM changes h WHERE gpus * packing_before <> gpus_before * packing) c);\n";

@@ -20,9 +20,12 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
 	FIELD(early, ESPL__TOTAL_INT), FIELD(failed, ESPL__TOTAL_INT),
 	FIELD(running, ESPL__TOTAL_INT), FIELD(waiting, ESPL__TOTAL_INT),
-	FIELD(unfinished, ESPL__TOTAL_INT), FIELD(best, ESPL__TOTAL_INT),
-	FIELD(best_iteration, ESPL__TOTAL_INT), FIELD(best_checkpoint, ESPL__TOTAL_INT),
-	FIELD(resizes, ESPL__TOTAL_INT), FIELD(nodes, ESPL__TOTAL_INT),
+	FIELD(unfinished, ESPL__TOTAL_INT), FIELD(failed_attempts, ESPL__TOTAL_INT),
+	FIELD(ever, ESPL__TOTAL_INT), FIELD(ever_iteration, ESPL__TOTAL_INT),
+	FIELD(ever_metric, ESPL__TOTAL_REAL), FIELD(ever_s, ESPL__TOTAL_REAL),
+	FIELD(best, ESPL__TOTAL_INT), FIELD(best_iteration, ESPL__TOTAL_INT),
+	FIELD(best_checkpoint, ESPL__TOTAL_INT), FIELD(resizes, ESPL__TOTAL_INT),
+	FIELD(moves, ESPL__TOTAL_INT), FIELD(nodes, ESPL__TOTAL_INT),
 	FIELD(nodes_peak, ESPL__TOTAL_INT), FIELD(nodes_leaked, ESPL__TOTAL_INT),
 	FIELD(gpus, ESPL__TOTAL_INT), FIELD(gpus_busy, ESPL__TOTAL_INT),
 	FIELD(reports, ESPL__TOTAL_INT), FIELD(decisions, ESPL__TOTAL_INT),
@@ -67,7 +70,8 @@ void
 espl__totals_init(struct espl__totals *t, const struct espl__run_config *config, int simulated)
 {
 	memset(t, 0, sizeof *t);
-	t->best = -1;
+	t->best = t->ever = -1;
+	t->ever_metric = t->ever_s = NAN;
 	t->best_metric = t->deadline_s = t->budget_usd = NAN;
 	t->simulated = simulated;
 	t->status = espl__strdup("running");
@@ -117,6 +121,17 @@ espl__run_end_name(enum espl__run_end how)
 	return "running";
 }
 
+static void
+take_lowest(struct espl__totals *t, const struct espl__lowest *lowest)
+{
+	int none = lowest->trial == ESPL_NONE;
+
+	t->ever = none ? -1 : (int64_t)lowest->trial;
+	t->ever_iteration = (int64_t)lowest->iteration;
+	t->ever_metric = none ? NAN : t->maximize ? 0.0 - lowest->loss : lowest->loss;
+	t->ever_s = none ? NAN : (double)lowest->at / 1e9;
+}
+
 void
 espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 {
@@ -130,13 +145,16 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->over = s->over;
 	t->on_cpu = s->on_cpu;
 	t->trials = (int64_t)s->trials;
-	t->completed = (int64_t)s->completed;
+	t->completed = (int64_t)(s->finished - s->early);
 	t->early = (int64_t)s->early;
 	t->failed = (int64_t)s->failed;
 	t->running = (int64_t)s->running;
 	t->waiting = (int64_t)s->waiting;
 	t->unfinished = (int64_t)s->unfinished;
-	if (s->found) { /* those that it did not wait for: none will be continued */
+	t->failed_attempts = (int64_t)s->failed_attempts;
+	take_lowest(t, &s->lowest);
+	if (s->found || s->how == ESPL__RUN_DEADLINE || s->how == ESPL__RUN_BUDGET) {
+		/* none of those that it did not wait for will be continued */
 		t->unfinished += t->running + t->waiting;
 		t->running = t->waiting = 0;
 	}
@@ -156,6 +174,7 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->selected_s = s->promoted_at > 0 ? (double)s->promoted_at / 1e9 : NAN;
 	t->selected_usd = s->promoted_at > 0 ? (double)s->promoted_cost / 1e6 : NAN;
 	t->resizes = (int64_t)s->resizes;
+	t->moves = (int64_t)s->moves;
 	t->nodes = s->nodes;
 	t->nodes_peak = s->nodes_peak;
 	t->nodes_leaked = s->nodes_leaked;
@@ -229,6 +248,22 @@ put_best(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, "}");
 }
 
+/* The best value of all reports. */
+static void
+put_ever(struct espl__buf *b, int64_t trial, double metric, int64_t iteration, double at_s)
+{
+	if (trial < 0) {
+		espl__json_text(b, "best_ever", NULL);
+		return;
+	}
+	espl__json_open(b, "best_ever", '{');
+	espl__json_int(b, "trial", trial);
+	espl__json_real(b, "metric", metric);
+	espl__json_int(b, "iteration", iteration);
+	espl__json_real(b, "at_s", at_s);
+	espl__print(b, "}");
+}
+
 static void
 put_jobs(const struct espl__totals *t, struct espl__buf *b)
 {
@@ -257,9 +292,13 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	espl__json_int(b, "failed", t->failed);
 	if (t->unfinished > 0)
 		espl__json_int(b, "unfinished", t->unfinished);
+	espl__json_int(b, "finished", espl__totals_finished(t));
+	espl__json_int(b, "failed_attempts", t->failed_attempts);
+	espl__json_text(b, "outcome", espl__totals_outcome(t));
 	if (t->failure != NULL)
 		espl__json_text(b, "failure", t->failure);
 	put_best(t, b);
+	put_ever(b, t->ever, t->ever_metric, t->ever_iteration, t->ever_s);
 	espl__json_real(b, "jct_s", t->jct_s);
 	espl__json_real(b, "cost_usd", t->cost_usd);
 	espl__json_real(b, "gpu_s", t->gpu_s);
@@ -273,6 +312,7 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 		espl__json_real(b, "selected_usd", t->selected_usd);
 	}
 	espl__json_int(b, "resizes", t->resizes);
+	espl__json_int(b, "moves", t->moves);
 	espl__json_int(b, "nodes_peak", t->nodes_peak);
 	espl__json_int(b, "nodes_leaked", t->nodes_leaked);
 	espl__json_int(b, "decisions", t->decisions);
@@ -339,9 +379,10 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 	espl__json_real(b, "arrived_s", s->arrived == ESPL_NEVER ? NAN : (double)s->arrived / 1e9);
 	espl__json_real(b, "ended_s", s->ended == ESPL_NEVER ? NAN : (double)s->ended / 1e9);
 	espl__json_int(b, "trials", (int64_t)s->trials);
-	espl__json_int(b, "completed", (int64_t)s->completed);
+	espl__json_int(b, "completed", (int64_t)(s->finished - s->early));
 	espl__json_int(b, "stopped_early", (int64_t)s->early);
 	espl__json_int(b, "failed", (int64_t)s->failed);
+	espl__json_int(b, "finished", (int64_t)s->finished);
 	if (s->unfinished > 0)
 		espl__json_int(b, "unfinished", (int64_t)s->unfinished);
 	if (best == NULL) {
@@ -356,6 +397,9 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 		put_checkpoint(b, id, (int64_t)best->checkpoint, simulated);
 		espl__print(b, "}");
 	}
+	put_ever(b, s->lowest.trial == ESPL_NONE ? -1 : (int64_t)s->lowest.trial,
+	    s->maximize ? 0.0 - s->lowest.loss : s->lowest.loss, (int64_t)s->lowest.iteration,
+	    (double)s->lowest.at / 1e9);
 	espl__json_real(b, "gpu_s", s->gpu_s);
 	espl__json_real(b, "cost_usd", (double)s->spent / 1e6);
 	if (s->text != NULL)
@@ -387,5 +431,46 @@ espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
 int64_t
 espl__totals_paused(const struct espl__totals *t)
 {
-	return t->trials - t->completed - t->failed - t->running - t->waiting - t->unfinished;
+	return t->trials - espl__totals_finished(t) - t->failed - t->running - t->waiting -
+	    t->unfinished;
+}
+
+int64_t
+espl__totals_finished(const struct espl__totals *t)
+{
+	return t->completed + t->early;
+}
+
+int
+espl__totals_ever_differs(const struct espl__totals *t)
+{
+	return t->ever >= 0 && t->best >= 0 &&
+	    (t->maximize ? t->ever_metric > t->best_metric : t->ever_metric < t->best_metric);
+}
+
+/* Of a pool: all its plain jobs, or an experiment. */
+static int
+has_failed_part(const struct espl__totals *t)
+{
+	json_t *list = t->experiments == NULL ? NULL : json_loads(t->experiments, 0, NULL), *one;
+	int failed = t->jobs > 0 && t->jobs_failed == t->jobs;
+	size_t i;
+
+	json_array_foreach (list, i, one) {
+		const char *status = json_string_value(json_object_get(one, "status"));
+
+		failed |= status != NULL && strcmp(status, "failed") == 0;
+	}
+	json_decref(list);
+	return failed;
+}
+
+const char *
+espl__totals_outcome(const struct espl__totals *t)
+{
+	if (strcmp(t->status, "running") == 0)
+		return "running";
+	if (strcmp(t->status, "failed") == 0 || (t->trials > 0 && t->failed == t->trials))
+		return "bad";
+	return strcmp(t->status, "done") != 0 || has_failed_part(t) ? "mixed" : "good";
 }

@@ -19,14 +19,16 @@ struct espl__totals {
 	int64_t maximize, simulated;
 	int64_t on_cpu; /* GPUs are CPU slots */
 	int64_t over;   /* the search is complete: nothing to resume */
-	/* early: of the completed, stopped early; unfinished: ended with their experiment */
+	/* docs/glossary.md defines these; unfinished: ended with their experiment */
 	int64_t trials, completed, early, failed, running, waiting, unfinished;
-	int64_t best; /* -1: none */
+	int64_t failed_attempts;
+	int64_t best;                 /* -1: none */
+	int64_t ever, ever_iteration; /* the best value of all reports; of a pool -1 */
 	int64_t best_iteration, best_checkpoint;
-	int64_t resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions,
-	    calls;
-	double best_metric;            /* as the trial reported it */
-	double deadline_s, budget_usd; /* NaN: none */
+	int64_t resizes, moves, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports,
+	    decisions, calls;
+	double best_metric, ever_metric, ever_s; /* as the trial reported it, and when */
+	double deadline_s, budget_usd;           /* NaN: none */
 	double jct_s, cost_usd, gpu_s, busy_gpu_s;
 	double usd_s;                        /* what nodes cost a second at present */
 	double refunded_usd, refunded_gpu_s; /* of machines that were free: not in cost_usd */
@@ -64,6 +66,13 @@ void espl__infeasible_json(double least_s, double least_usd, struct espl__buf *)
 void espl__totals_put_checkpoint(struct espl__buf *, uint64_t trial, int64_t iteration);
 /* For people: a few aligned lines.  `reason`: also why it failed. */
 void espl__totals_text(const struct espl__totals *, int reason, struct espl__buf *);
+/* Completed or stopped early. */
+int64_t espl__totals_finished(const struct espl__totals *);
+/* Is the best value of all reports another than that of the best trial? */
+int espl__totals_ever_differs(const struct espl__totals *);
+/* How it ended, for colors: "good"; "mixed", if a part came to nothing (all plain jobs failed, an
+ * experiment of a pool did) or the run was cut short; "bad"; "running". */
+const char *espl__totals_outcome(const struct espl__totals *);
 /* Trials that hold a checkpoint and nothing else, and may be continued. */
 int64_t espl__totals_paused(const struct espl__totals *);
 /* What ended the trials that were unfinished when the run ended, in words; NULL: they can still
@@ -92,6 +101,8 @@ void espl__print_clean(struct espl__buf *, const char *text);
 void espl__print_params(struct espl__buf *, const char *json, const char *gap);
 /* A metric for people: 6 significant digits; "-" where it is not a number. */
 char *espl__format_metric(double, char to[32]);
+/* Dollars for people: "$12.24", of little more digits: "$0.0045". */
+char *espl__format_usd(double usd, char to[32]);
 /* Seconds for people. */
 char *espl__format_seconds(double s, char to[32]);
 #endif

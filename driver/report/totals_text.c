@@ -66,7 +66,27 @@ espl__format_seconds(double s, char to[32])
 		s = 0;
 	if (s > 9e9)
 		s = 9e9;
+	if (s < 0.9995) /* as the page: no shorter unit */
+		s = round(s * 1e3) / 1e3;
 	return espl__format_short((espl_span)(s * 1e9), to);
+}
+
+/* As money() in report_base.js. */
+char *
+espl__format_usd(double usd, char to[32])
+{
+	double size = fabs(usd);
+	int digits = 2;
+
+	for (double left = size; left > 0 && left < 0.0995 && digits < 6; left *= 10)
+		digits++;
+	if (!isfinite(usd))
+		(void)snprintf(to, 32, "-");
+	else if (size < 1e12)
+		(void)snprintf(to, 32, "%s%.*f", usd < 0 ? "-$" : "$", digits, size);
+	else
+		(void)snprintf(to, 32, "%s%.2e", usd < 0 ? "-$" : "$", size);
+	return to;
 }
 
 /* Broken between parameters where a line would be longer than 80. */
@@ -99,6 +119,19 @@ espl__totals_cut(const struct espl__totals *t)
 						  : NULL;
 }
 
+/* Where the best trial was once better, or another trial was. */
+static void
+ever_text(const struct espl__totals *t, int indent, struct espl__buf *b)
+{
+	char number[32], name[48];
+
+	if (!espl__totals_ever_differs(t))
+		return;
+	espl__print(b, "%*s%s seen: %s (trial %s at iteration %lld)\n", indent, "",
+	    t->maximize ? "highest" : "lowest", espl__format_metric(t->ever_metric, number),
+	    espl__trial_name((uint64_t)t->ever, name), (long long)t->ever_iteration);
+}
+
 void
 espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__buf *b)
 {
@@ -117,6 +150,7 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 	espl__print(b, " %s at iteration %lld\n", espl__format_metric(t->best_metric, number),
 	    (long long)t->best_iteration);
 	params_text(t->best_params, indent + 8, b);
+	ever_text(t, indent + 8, b);
 	if (t->best_checkpoint > 0 && !t->simulated) {
 		espl__print(b, "%*s        ", indent, "");
 		espl__totals_put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
@@ -212,6 +246,35 @@ experiments_text(const struct espl__totals *t, struct espl__buf *b)
 	json_decref(list);
 }
 
+/* "9 completed", or "9 finished (1 completed, 8 stopped early)". */
+static void
+finished_text(const struct espl__totals *t, struct espl__buf *b)
+{
+	if (t->early == 0 && t->completed > 0)
+		espl__print(b, ", %lld completed", (long long)t->completed);
+	if (t->early == 0)
+		return;
+	espl__print(b, ", %lld finished (", (long long)espl__totals_finished(t));
+	if (t->completed > 0)
+		espl__print(b, "%lld completed, ", (long long)t->completed);
+	espl__print(b, "%lld stopped early)", (long long)t->early);
+}
+
+static void
+cost_text(const struct espl__totals *t, struct espl__buf *b)
+{
+	char usd[32];
+
+	espl__print(b, "  cost    %s", espl__format_usd(t->cost_usd, usd));
+	if (!isnan(t->budget_usd))
+		espl__print(b, " of %s", espl__format_usd(t->budget_usd, usd));
+	if (t->refunded_usd > 0)
+		espl__print(b, "; %s more was refunded, %.0f%% of the time held",
+		    espl__format_usd(t->refunded_usd, usd),
+		    t->gpu_s > 0 ? 100 * t->refunded_gpu_s / t->gpu_s : 0.0);
+	espl__print(b, "\n");
+}
+
 void
 espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
@@ -226,21 +289,22 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 		espl__print(b, "\n");
 	}
 	espl__print(b, "  trials  %lld", (long long)t->trials);
-	if (t->completed > 0)
-		espl__print(b, ", %lld completed", (long long)t->completed);
-	if (t->early > 0)
-		espl__print(b, " (%lld stopped early)", (long long)t->early);
+	finished_text(t, b);
 	if (espl__totals_paused(t) > 0)
 		espl__print(b, ", %lld paused", (long long)espl__totals_paused(t));
 	if (t->failed > 0)
 		espl__print(b, ", %lld failed", (long long)t->failed);
+	if (t->failed_attempts > t->failed)
+		espl__print(b, " (%lld failed attempts)", (long long)t->failed_attempts);
 	if (t->unfinished > 0)
-		espl__print(b, ", %lld unfinished", (long long)t->unfinished);
+		espl__print(b, "%s%lld %s", espl__totals_cut(t) != NULL ? "; " : ", ",
+		    (long long)t->unfinished,
+		    espl__totals_cut(t) != NULL ? espl__totals_cut(t) : "unfinished");
 	if (t->running > 0)
 		espl__print(b, "; %lld running", (long long)t->running);
 	if (t->waiting > 0)
-		espl__print(b, "%s%lld %s", t->running > 0 ? ", " : "; ", (long long)t->waiting,
-		    espl__totals_cut(t) != NULL ? espl__totals_cut(t) : "waiting");
+		espl__print(b, "%s%lld waiting", t->running > 0 ? ", " : "; ",
+		    (long long)t->waiting);
 	espl__print(b, "\n");
 	/* A failed run's reason quotes it. */
 	if (t->failed > 0 && t->failure != NULL && strcmp(t->status, "failed") != 0) {
@@ -254,16 +318,12 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 		experiments_text(t, b);
 	else if (t->jobs == 0)
 		espl__totals_best_text(t, 2, b);
-	espl__print(b, "  cost    $%.2f", t->cost_usd);
-	if (!isnan(t->budget_usd))
-		espl__print(b, " of $%.2f", t->budget_usd);
-	if (t->refunded_usd > 0)
-		espl__print(b, "; $%.2f more was refunded, %.0f%% of the time held",
-		    t->refunded_usd, t->gpu_s > 0 ? 100 * t->refunded_gpu_s / t->gpu_s : 0.0);
-	espl__print(b, "\n  %-7s %s used, %s held; %lld resize%s; at most %lld node%s\n",
+	cost_text(t, b);
+	espl__print(b, "  %-7s %s used, %s held; %lld resize%s, %lld move%s; at most %lld node%s\n",
 	    espl__slots_word(t->on_cpu, 0), espl__format_seconds(t->busy_gpu_s, busy),
 	    espl__format_seconds(t->gpu_s, held), (long long)t->resizes, t->resizes == 1 ? "" : "s",
-	    (long long)t->nodes_peak, t->nodes_peak == 1 ? "" : "s");
+	    (long long)t->moves, t->moves == 1 ? "" : "s", (long long)t->nodes_peak,
+	    t->nodes_peak == 1 ? "" : "s");
 	if (t->nodes_leaked > 0)
 		espl__print(b,
 		    "  leaked  %lld node%s may still be running: check your provider's console\n",

@@ -51,12 +51,13 @@ function compareTable(runs, key) {
   const amount = { time: seconds, gpu: (v) => `${short(v, 3)} ${unit()} hours`, usd: money }[key];
   const priced = runs.some((r) => r.priced);
   return table([left("run"), left("status"), left("algorithm"), left("allocator"), "trials",
-    "failed", "best", `best by ${amount(least)}`, "time", `${unit()} time`,
+    "failed", "best", "best ever", `best ever by ${amount(least)}`, "time", `${unit()} time`,
     ...(priced ? ["cost"] : []), left("parameters of the best")],
   runs.map((r) => row("", [left(r.lines.map((l) => el("i", { class: l.color })), cut(r.name, 60)),
     left(cut(r.totals.status, 20)), left(cut(r.meta.algorithm, 20)),
     left(cut(r.meta.allocator, 20)), r.totals.trials, r.totals.failed,
     r.totals.best >= 0 ? metric(r.totals.best_metric) : "-",
+    r.totals.ever >= 0 ? metric(r.totals.ever_metric) : "-",
     r.lines.length === 1 ? metric(bestBy(r.lines[0], key, least)) : "-",
     seconds(r.totals.jct_s), seconds(r.totals.busy_gpu_s),
     ...(priced ? [money(r.totals.cost_usd)] : []), ["w pa", cut(r.best, 600)]])));

@@ -21,8 +21,7 @@ function make(name, attributes, ...inside) {
     .map((x) => (typeof x === "object" ? x : clean(x))));
   return element;
 }
-const chip = (status) => make("span", { class: "chip " +
-  ({ done: "good", failed: "bad", unreadable: "bad" }[status] || "mid") }, status);
+const chip = (status, outcome) => make("span", { class: "chip " + chipColor(outcome) }, status);
 /* The clock of a run that is running goes on between two events. */
 const age = (row) => (row.status === "running" && !row.simulated
   ? row.jct_s + (performance.now() - row.received) / 1000 : row.jct_s);
@@ -116,11 +115,13 @@ function compareBox(row) {
 function runCells(row) {
   const link = ["w", make("a", { href: `${row.run}/` }, row.dir)];
   if (!isRead(row))
-    return ["", link, ["w", chip("unreadable")], ["w pa", why(row)], "", "", "", "", ""];
-  return [compareBox(row), link, ["w", chip(row.status), row.simulated ? " simulated" : ""],
+    return ["", link, ["w", chip("unreadable", "bad")], ["w pa", why(row)], "", "", "", "",
+      ""];
+  return [compareBox(row), link,
+    ["w", chip(row.status, row.outcome), row.simulated ? " simulated" : ""],
     ["w pa", row.experiment || "",
       row.error ? make("span", { class: "bad" }, ` ${row.error}`) : ""],
-    `${row.completed} of ${row.trials}`,
+    `${row.finished} of ${row.trials}`,
     row.failed > 0 ? make("span", { class: "bad" }, row.failed) : "0", bestText(row),
     money(row.cost_usd), seconds(age(row))];
 }
@@ -131,7 +132,7 @@ function showRuns() {
   list.replaceChildren(rows.length === 0
     ? section("Nothing yet", "There are no runs in these directories yet.")
     : make("section", null, table(["", ["w", "run"], ["w", "status"], ["w", "experiment"],
-      "completed", "failed", "best", "cost", "time"], rows.map(runCells)),
+      "finished", "failed", "best", "cost", "time"], rows.map(runCells)),
     make("p", { class: "note" }, `Choose up to ${COMPARED_MAX} runs to compare them.`)));
 }
 /* Have its data changed?  They are large, so not every report is waited for. */
@@ -204,13 +205,14 @@ const stop = setting.control && make("button", { class: "bad", type: "button",
 function showBar(row) {
   const line = !isRead(row) ? why(row)
     : (row.error ? `${row.error} \u00b7 ` : "") +
-      `${row.experiment || ""}: ${row.completed} of ${plural(row.trials, "trial")} completed` +
+      `${row.experiment || ""}: ${row.finished} of ${plural(row.trials, "trial")} finished` +
       (row.running > 0 ? `, ${row.running} running` : "") +
       (row.failed > 0 ? `, ${row.failed} failed` : "") +
       (row.best ? ` \u00b7 ${bestText(row)}` : "") +
       ` \u00b7 ${money(row.cost_usd)} \u00b7 ${seconds(age(row))}`;
   bar.replaceChildren(make("a", { href: "../" }, "All runs"), make("b", null, row.dir),
-    chip(isRead(row) ? row.status : "unreadable"), make("span", { class: "line" }, line), state,
+    chip(isRead(row) ? row.status : "unreadable",
+      isRead(row) ? row.outcome : "bad"), make("span", { class: "line" }, line), state,
     stopAnswer, ...(stop && row.status === "running" ? [stop] : []));
   document.title = `${row.dir} - espalier`;
 }

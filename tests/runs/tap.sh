@@ -62,6 +62,8 @@ espalier() { run "$ESPALIER" "$@"; }
 exits() { [ "$rc" -eq "$1" ]; }
 says() { case $out in *"$1"*) ;; *) return 1 ;; esac; }
 complains() { case $err in *"$1"*) ;; *) return 1 ;; esac; }
+# N trials have finished: completed or stopped early.
+finished() { says ", $1 completed" || says ", $1 finished ("; }
 silent() { [ -z "$out" ]; }
 told() {
 	local name=$1

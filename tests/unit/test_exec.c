@@ -54,7 +54,7 @@ Test(exec, sha_trains_what_it_declares_and_leaves_nothing)
 	cr_assert_eq(whole(&r, "", "", sha, NULL), ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE);
 	cr_assert_eq(r.summary.trials, 9);
-	cr_assert_eq(r.summary.completed, 9);
+	cr_assert_eq(r.summary.finished, 9);
 	for (uint64_t i = 0; i < 9; i++)
 		at[espl__exec_trial(r.exec, i)->iteration]++;
 	cr_assert(at[1] == 6 && at[3] == 2 && at[9] == 1);
@@ -182,7 +182,7 @@ Test(exec, lost_nodes_are_replaced_and_the_search_goes_on)
 			 "\"node-lost\"; node = 1; at = \"40s\"; } );"),
 	    ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
-	cr_assert_eq(r.summary.completed, 9);
+	cr_assert_eq(r.summary.finished, 9);
 	cr_assert_eq(r.summary.failed, 0, "a lost node is no trial's fault");
 	cr_assert_eq(r.summary.nodes_leaked, 0);
 	unmake(&r);
@@ -419,7 +419,7 @@ Test(exec, nothing_starts_on_an_unreachable_node, .timeout = 60)
 	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK);
 	cr_assert_eq(pump(&r, &tape, 1000000), ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE);
-	cr_assert_eq(r.summary.completed, 24);
+	cr_assert_eq(r.summary.finished, 24);
 	(void)espl__buf_text(&notes.text);
 	from = strstr((char *)notes.text.data, "node 0 is unreachable: fault script");
 	cr_assert_not_null(from, "%s", (char *)notes.text.data);
@@ -493,6 +493,6 @@ Test(exec, a_run_whose_only_node_is_unreachable_waits, .timeout = 60)
 	tell_reach(&r, round.now, 0, 1);
 	cr_assert_eq(pump(&r, NULL, 100000), ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
-	cr_assert_eq(r.summary.completed, 3);
+	cr_assert_eq(r.summary.finished, 3);
 	unmake(&r);
 }

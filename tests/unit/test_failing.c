@@ -168,7 +168,7 @@ check_part(const char *algorithm, const char *share, uint64_t seed)
 	lucky = !is_bad_luck(&r, w);
 	if (lucky) {
 		cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s%s", run_label, r.summary.text);
-		cr_assert_eq(r.summary.completed + r.summary.failed, r.summary.trials, "%s",
+		cr_assert_eq(r.summary.finished + r.summary.failed, r.summary.trials, "%s",
 		    run_label);
 		cr_assert_eq(r.summary.trials, TRIALS, "%s%llu trials", run_label,
 		    (unsigned long long)r.summary.trials);
@@ -261,7 +261,7 @@ check_limit(const char *experiment, const char *says, uint64_t failed, uint64_t 
 	if (failed > 0)
 		cr_assert_eq(r.summary.failed, failed, "%s%llu failed", run_label,
 		    (unsigned long long)r.summary.failed);
-	cr_assert_geq(r.summary.failed + r.summary.completed, ended_least, "%s", run_label);
+	cr_assert_geq(r.summary.failed + r.summary.finished, ended_least, "%s", run_label);
 	end_whole(&r, w);
 }
 

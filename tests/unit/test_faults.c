@@ -257,7 +257,7 @@ check_end(const struct run *r, uint64_t seed)
 	cr_assert_leq(s->busy_gpu_s, s->gpu_s + 1e-6, "SEED=%llu: used %f of %f GPU seconds", n,
 	    s->busy_gpu_s, s->gpu_s);
 	if (s->how == ESPL__RUN_DONE)
-		cr_assert_eq(s->completed + s->failed, s->trials, "SEED=%llu", n);
+		cr_assert_eq(s->finished + s->failed, s->trials, "SEED=%llu", n);
 	if (s->how == ESPL__RUN_FAILED)
 		cr_assert(s->text[0] != '\0', "SEED=%llu", n);
 	cr_assert_null(strstr(s->text, " no place"), "SEED=%llu: %s", n, s->text);

@@ -298,7 +298,7 @@ Test(goal, patience_counts_exactly)
 
 		cr_assert_eq(r.summary.found, 1);
 		cr_assert_eq(w->most, patience);
-		cr_assert_eq(r.summary.completed, w->best + 1 + patience, "the best is trial %llu",
+		cr_assert_eq(r.summary.finished, w->best + 1 + patience, "the best is trial %llu",
 		    (unsigned long long)w->best);
 		unmake(&r);
 		free(w);
@@ -323,7 +323,7 @@ Test(goal, failed_trials_count)
 
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
 	cr_assert_str_eq(r.summary.text, "no improvement in 2 trials");
-	cr_assert_eq(r.summary.completed, 1, "%u completed", (unsigned)r.summary.completed);
+	cr_assert_eq(r.summary.finished, 1, "%u completed", (unsigned)r.summary.finished);
 	cr_assert_eq(r.summary.failed, 3);
 	unmake(&r);
 	free(w);
@@ -366,7 +366,7 @@ Test(goal, no_number_that_is_not_finite_reaches_a_target)
 
 	cr_assert_eq(r.summary.found, 0);
 	cr_assert_str_eq(r.summary.text, "the search is complete");
-	cr_assert_eq(r.summary.completed, 24);
+	cr_assert_eq(r.summary.finished, 24);
 	unmake(&r);
 	free(w);
 }

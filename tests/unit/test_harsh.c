@@ -667,7 +667,7 @@ check_end(struct run *r, const struct watch *w, int whole)
 	cr_assert_leq(s->busy_gpu_s, s->gpu_s + 1e-6, "SEED=%llu: used %f of %f GPU seconds", n,
 	    s->busy_gpu_s, s->gpu_s);
 	if (s->how == ESPL__RUN_DONE)
-		cr_assert_eq(s->completed + s->failed, s->trials, "SEED=%llu", n);
+		cr_assert_eq(s->finished + s->failed, s->trials, "SEED=%llu", n);
 	else if (s->how != ESPL__RUN_DEADLINE && s->how != ESPL__RUN_BUDGET)
 		cr_assert(s->text[0] != '\0', "SEED=%llu ends without a reason", n);
 	cr_assert_null(strstr(s->text, " no place"), "SEED=%llu: %s", n, s->text);

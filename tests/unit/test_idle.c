@@ -135,7 +135,7 @@ search_zones(struct run *r, const char *rest, const char *faults)
 	cr_assert_eq(r->world->ops->begin(r->world, 0, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
 	cr_assert_eq(pump(r, NULL, 100000), ESPL_OK, "%s: %s", rest, r->diag.text);
 	cr_assert_eq(r->summary.how, ESPL__RUN_DONE, "%s: %s", rest, r->summary.text);
-	cr_assert_eq(r->summary.completed, 24);
+	cr_assert_eq(r->summary.finished, 24);
 	cr_assert_eq(r->summary.nodes_leaked, 0);
 	check_idle(r, 1, rest);
 }

@@ -251,7 +251,7 @@ Test(machines, one_broken_machine_does_not_end_the_search_while_others_are_free,
 	p.bad[0] = 1;
 	go_on(&p, UINT64_MAX);
 	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
-	cr_assert_eq(p.run.summary.completed, 12);
+	cr_assert_eq(p.run.summary.finished, 12);
 	cr_expect_eq(p.given[0], 1, "it is avoided after one failure");
 	cr_expect_geq(p.given[1], 1);
 	close_provider(&p, 1, 12, "fair");
@@ -295,7 +295,7 @@ Test(machines, broken_machine_that_comes_again_is_paused_and_closes_nothing, .ti
 	p.bad[0] = 1;
 	go_on(&p, UINT64_MAX);
 	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
-	cr_assert_eq(p.run.summary.completed, 400);
+	cr_assert_eq(p.run.summary.finished, 400);
 	cr_expect(p.given[0] > 1 && p.given[0] < 8, "it was leased %u times in %.0f s", p.given[0],
 	    (double)p.run.summary.now / 1e9);
 	close_provider(&p, 2, 400, "fair");
@@ -388,7 +388,7 @@ Test(machines, full_disk_of_one_node_is_the_affair_of_that_node, .timeout = 60)
 	say(&p, unfit(0)); /* said twice, it is so once */
 	go_on(&p, UINT64_MAX);
 	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
-	cr_expect_eq(p.run.summary.completed, 24);
+	cr_expect_eq(p.run.summary.finished, 24);
 	cr_expect_eq(p.run.summary.failed, 0);
 	cr_expect_eq(p.started[p.of[0]], before, "nothing is started there again");
 	cr_expect_gt(p.given[2], 0, "another machine takes its place");
@@ -432,7 +432,7 @@ Test(machines, drained_machine_gets_no_trials_until_it_is_given_back, .timeout =
 	say(&p, drain(&p, "m0", 0));
 	go_on(&p, UINT64_MAX);
 	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
-	cr_expect_eq(p.run.summary.completed, 60);
+	cr_expect_eq(p.run.summary.finished, 60);
 	cr_expect_eq(p.run.summary.failed, 0);
 	cr_expect_gt(p.started[0], before, "then it is used again");
 	close_provider(&p, 2, 60, "fair");
@@ -460,7 +460,7 @@ Test(machines, run_whose_only_machine_is_drained_waits_for_it, .timeout = 60)
 	say(&p, drain(&p, "m0", 0));
 	go_on(&p, UINT64_MAX);
 	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
-	cr_expect_eq(p.run.summary.completed, 12);
+	cr_expect_eq(p.run.summary.finished, 12);
 	close_provider(&p, 1, 12, "fair");
 }
 
@@ -502,8 +502,7 @@ Test(machines, searches_over_machines_of_all_kinds, .timeout = 600)
 		go_on(&p, UINT64_MAX);
 		cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "SEED=%llu (%s): %s",
 		    (unsigned long long)seed, allocator, p.run.summary.text);
-		cr_assert_eq(p.run.summary.completed, trials, "SEED=%llu",
-		    (unsigned long long)seed);
+		cr_assert_eq(p.run.summary.finished, trials, "SEED=%llu", (unsigned long long)seed);
 		cr_assert_eq(p.run.summary.nodes_leaked, 0);
 		for (uint32_t m = 0; m < MACHINES; m++)
 			cr_assert(!p.bad[m] || p.given[m] <= 4,

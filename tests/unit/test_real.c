@@ -175,7 +175,7 @@ Test(real, what_a_trial_may_say)
 	    "gpus_max = 1; retries = 0; checkpoint = false;", ONE(9));
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_str_eq(b.ended, "");
-	cr_assert_eq(b.summary.completed, 1);
+	cr_assert_eq(b.summary.finished, 1);
 	cr_assert_eq(b.summary.reports, 3);
 	cr_assert_eq(b.summary.best_loss, 3.0);
 	finish(&b);
@@ -187,7 +187,7 @@ Test(real, what_a_trial_may_say)
 	    "gpus_max = 1; retries = 0; checkpoint = false;", ONE(1));
 	b.inputs.config->trial.grace = ESPL_SECOND / 10;
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
-	cr_assert_eq(b.summary.completed, 1);
+	cr_assert_eq(b.summary.finished, 1);
 	finish(&b);
 	/* Reports that did not wait for their answers still count when their program is gone. */
 	begin(&b,
@@ -195,7 +195,7 @@ Test(real, what_a_trial_may_say)
 	    ">&$ESPALIER_REPORT_FD\n",
 	    "gpus_max = 1; retries = 0; checkpoint = false;", ONE(3));
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
-	cr_assert_eq(b.summary.completed, 1);
+	cr_assert_eq(b.summary.finished, 1);
 	cr_assert_eq(b.summary.reports, 3);
 	finish(&b);
 }
@@ -217,7 +217,7 @@ Test(real, a_gang_on_two_nodes_starts_and_ends_as_one)
 	begin(&b, script, "gpus_min = 4; gpus_max = 4; retries = 0; checkpoint = false;",
 	    "algorithm = { use = \"random\"; trials = 1; iterations_max = 5; };\n" LOCAL(2, 2));
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
-	cr_assert_eq(b.summary.completed, 1, "%s", b.ended);
+	cr_assert_eq(b.summary.finished, 1, "%s", b.ended);
 	cr_assert_eq(b.gangs, 1);
 	finish(&b);
 	begin(&b, script, "gpus_min = 4; gpus_max = 4; retries = 0; checkpoint = false;",

@@ -152,7 +152,7 @@ Test(real, a_full_disk_ends_the_driver_but_not_the_run)
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	cr_assert_eq(drive(&b, 1), ESPL_OK, "%s", b.diag.text);
 	cr_assert_eq(b.summary.how, ESPL__RUN_DONE);
-	cr_assert_eq(b.summary.completed, 2);
+	cr_assert_eq(b.summary.finished, 2);
 	cr_assert_eq(b.summary.reports, 120);
 	finish(&b);
 }

@@ -164,7 +164,7 @@ totals_of(struct stage *s, enum espl__run_end how)
 	struct espl__totals t;
 	struct espl__exec_summary summary = { .how = how,
 		.trials = 2,
-		.completed = 2,
+		.finished = 2,
 		.best = 1,
 		.best_loss = -0.79,
 		.best_iteration = 4,
@@ -635,7 +635,8 @@ Test(report, summary_object_is_the_contract)
 	static const char *const fields[] = { "event", "status", "experiment", "trials",
 		"completed", "stopped_early", "failed", "best", "jct_s", "cost_usd", "gpu_s",
 		"busy_gpu_s", "resizes", "nodes_peak", "nodes_leaked", "decisions", "decision_us",
-		"calls", "call_us" };
+		"calls", "call_us", "finished", "failed_attempts", "outcome", "best_ever",
+		"moves" };
 	struct stage s = { .dir = "" };
 	struct espl__totals t;
 	struct espl__buf b = { NULL, 0, 0 };

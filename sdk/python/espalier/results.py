@@ -102,12 +102,13 @@ class Run:
         """The best trial: trial, metric, iteration, params, and checkpoint, a directory or None.
 
         None while no trial has reported a number, and for a pool (see rows("experiments"))."""
-        best = self.meta().get("best")
+        meta = self.meta()
+        best = meta.get("best")
         if best is None or best < 0:
             return None
         row = self._query("SELECT * FROM trials WHERE id = ?", int(best))[0]
         saved = row["checkpoint"]              # the iteration that it belongs to
-        return {"trial": row["id"], "metric": row["metric"], "iteration": row["iteration"],
+        return {"trial": row["id"], "metric": meta["best_metric"], "iteration": meta["best_iteration"],
                 "params": json.loads(row["params"]),
                 "checkpoint": os.path.join(self.directory, "trials", str(row["id"]), "checkpoint-%d" % saved)
                 if saved is not None else None}

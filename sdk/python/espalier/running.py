@@ -206,7 +206,7 @@ class _Board:
             self._best = event
         elif event["event"] == "summary":
             self._clock, early = event["jct_s"] or self._clock, event["stopped_early"]
-            self._end = {"completed": event["completed"] - early, "stopped early": early, "failed": event["failed"]}
+            self._end = {"completed": event["completed"], "stopped early": early, "failed": event["failed"]}
 
     def text(self) -> str:
         counts = self._end or collections.Counter(self._states.values())
