@@ -160,6 +160,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_v64(b, s->local_first);
 	espl__put(b, s->key, sizeof s->key);
 	espl__put_u8(b, s->torchrun ? 1 : 0);
+	espl__put_u8(b, s->warm ? 1 : 0);
 }
 
 /* Where the decoded START lies: one block, filled from the front.  No string is longer than
@@ -310,6 +311,7 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	for (size_t i = 0; i < sizeof s->key; i++)
 		s->key[i] = espl__get_u8(r);
 	s->torchrun = espl__get_u8(r) == 1;
+	s->warm = espl__get_u8(r) == 1;
 }
 
 int

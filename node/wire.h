@@ -116,8 +116,9 @@
 
 /* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup; 12:
  * a gang on several nodes is launched on all of them together; 14: whether its ranks can meet is
- * tried before; 15: the variables of torchrun are set on request, and others can be removed. */
-#define ESPL__WIRE_PROTOCOL 15u
+ * tried before; 15: the variables of torchrun are set on request, and others can be removed; 16:
+ * commands can start warm. */
+#define ESPL__WIRE_PROTOCOL 16u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -225,6 +226,7 @@ struct espl__start {
 	uint32_t local_first;        /* ranks on this node before them */
 	uint8_t key[ESPL__GANG_KEY]; /* by which the ranks recognize each other */
 	int torchrun;                /* a command's rank has torchrun's variables, if alone too */
+	int warm;                    /* a command is forked from a process that has its imports */
 };
 void espl__start_put(const struct espl__start *, struct espl__buf *);
 /* Strings point into an arena-like block that *free_me frees.  0, or -1 if the payload is bad. */

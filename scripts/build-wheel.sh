@@ -27,7 +27,7 @@ for plugin in "$plugins"/*.so; do
 	cp -L "$plugin" "$tree/lib/espalier/plugins/"
 done
 # Programs and libraries; two are scripts.
-own() { find "$tree/bin" "$tree/lib" "$tree/libexec" -type f ! -name espalier-init ! -name espalier-fill; }
+own() { find "$tree/bin" "$tree/lib" "$tree/libexec" -type f ! -name espalier-init ! -name espalier-fill ! -name espalier-warm; }
 
 # ldd follows the needs of needs.
 glibc='^(linux-vdso|ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|anl|mvec|nsl|nss_.*))\.so'

@@ -46,6 +46,7 @@ struct espl__trial_config {
 	int in_place; /* gangs of a trainable that can resize do not restart */
 	/* ranks of a command have torchrun's variables; negative: if there can be several */
 	int torchrun;
+	int warm;                   /* starts of a Python command are forked from one process */
 	espl_span checkpoint_every; /* ask for one when the last is older; 0 never */
 	espl_span report_limit;     /* no report within it: the gang is ended as hung; 0 none */
 	espl_span time_limit; /* trained for so long: it ends, its last report stands; 0 none */

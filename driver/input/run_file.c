@@ -502,6 +502,7 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 	trial->grace = value_of(values, TRIAL_GRACE)->as.i;
 	trial->file_max = value_of(values, TRIAL_FILE_MAX)->as.i;
 	trial->log_limit = value_of(values, TRIAL_LOG_LIMIT)->as.i;
+	trial->warm = (int)value_of(values, TRIAL_WARM)->as.i;
 	trial->torchrun =
 	    is_set(values, TRIAL_TORCHRUN) ? (int)value_of(values, TRIAL_TORCHRUN)->as.i : -1;
 	status = read_command(trial, espl__node_get(group, "command"), diag);

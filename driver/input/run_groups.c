@@ -187,6 +187,12 @@ static const struct espl_option trial_options[] = {
 	    .help = "Whether a command finds the variables that torchrun sets (RANK, WORLD_SIZE, "
 		    "MASTER_ADDR, ...) when it is a single rank. Default: if its trial can have "
 		    "several ranks, so not with gpus_max = 1. See docs/trial-protocol.md." },
+	[TRIAL_WARM] = { .name = "warm",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "false",
+	    .help = "Fork each start of a Python command from a process that has imported its "
+		    "installed packages; a command that cannot be forked safely starts as usual, "
+		    "and the log says why. See docs/warm-starts.md." },
 };
 static const struct espl__core_member trial_members[] = {
 	{ "command", "array of strings",

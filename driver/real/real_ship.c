@@ -173,7 +173,7 @@ const char *
 espl__real_ship(struct espl__real *real, struct espl__diag *diag)
 {
 	struct cargo cargo = { 0 };
-	char *agent, *courier, *listen, *worker;
+	char *agent, *courier, *listen, *warm, *worker;
 	espl_status status;
 
 	ESPL__CHECK(real, REAL);
@@ -184,12 +184,15 @@ espl__real_ship(struct espl__real *real, struct espl__diag *diag)
 	agent = espl__format("%s/espalier-agent", espl__libexec());
 	courier = espl__format("%s/espalier-courier", espl__libexec());
 	listen = espl__format("%s/espalier-listen", espl__libexec());
+	warm = espl__format("%s/espalier-warm", espl__libexec());
 	worker = espl__format("%s/espalier-worker", espl__libexec());
 	status = add_file(&cargo, "espalier-agent", agent, diag);
 	if (status == ESPL_OK)
 		status = add_file(&cargo, "espalier-worker", worker, diag);
 	if (status == ESPL_OK)
 		status = add_file(&cargo, "espalier-listen", listen, diag);
+	if (status == ESPL_OK)
+		status = add_file(&cargo, "espalier-warm", warm, diag);
 	if (status == ESPL_OK && real->s3 != NULL)
 		status = add_file(&cargo, "espalier-courier", courier, diag);
 	if (status == ESPL_OK)
@@ -208,6 +211,7 @@ espl__real_ship(struct espl__real *real, struct espl__diag *diag)
 	free(agent);
 	free(courier);
 	free(listen);
+	free(warm);
 	free(worker);
 	return real->ship;
 }

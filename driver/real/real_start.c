@@ -253,6 +253,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->env = (const char *const *)kind->environment;
 	start->env_count = kind->environment_count;
 	start->torchrun = kind->torchrun;
+	start->warm = trial->warm;
 	start->budget = gang->budget;
 	start->iterations_max = kind->iterations_max > 0 ? kind->iterations_max : gang->budget;
 	start->seed = espl__trial_seed(config->seed, gang->trial & ESPL__TRIAL_NUMBER);

@@ -21,6 +21,7 @@
  *   agent_courier.c   ... or in a bucket, to and from which they are carried
  *   agent_env.c       what a rank finds in its environment
  *   agent_sup.c       the supervisor of each rank
+ *   agent_warm.h      Python commands that are forked after their imports (files of their own)
  *   agent_gpu.h       the GPUs: how they are shared, whether they are clean (files of their own)
  *
  * One thread runs all of it; what waits for a disk runs as a job in another thread, and the loop
@@ -46,6 +47,8 @@ struct espl__mover;
 struct espl__courier_run;
 struct espl__tail;
 struct espl__setup;
+struct espl__warm;
+struct espl__launch; /* agent_warm.h */
 
 /* head of a larger struct */
 struct espl__task {
@@ -75,6 +78,7 @@ struct espl__agent_rank {
 	int by_us;    /* was asked to end before it exited */
 	char *text;   /* why it could not start, or NULL */
 	struct espl__held scratch;
+	struct espl__launch *launch; /* its warm start, not taken over yet; NULL none */
 	/* a trainable's: our end, -1 none; the leader's is gang->report */
 	int control;
 	struct espl__buf words; /* from there */
@@ -202,6 +206,7 @@ struct espl__agent {
 	int outputs_told; /* kinds of losses of output files that were reported */
 	struct espl__courier_run *couriers;
 	struct espl__setup *setups;
+	struct espl__warm *warm;
 	struct espl__tail *tails;
 	uint32_t tail_count, tail_cap;
 	uint64_t token, node;
@@ -263,6 +268,8 @@ void espl__gang_excuse(struct espl__agent_gang *, const char *text);
 void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* agent_launch.c */
 int espl__gang_launch(struct espl__agent_gang *); /* 0, or -1: a rank carries the reason */
+/* The process that was to fork it did not. */
+void espl__launch_cold(struct espl__agent_rank *);
 void espl__agent_reserve(struct espl__agent *, uint64_t gang);
 void espl__agent_unreserve(struct espl__agent *, uint64_t gang);
 /* agent_reach.c */
@@ -362,6 +369,8 @@ struct espl__strings {
 /* agent_env.c */
 void espl__env_make(const struct espl__agent_rank *, int reports, int listens,
     struct espl__strings *);
+/* What trials of one kind have in common: without the variables in which they differ. */
+void espl__env_common(const struct espl__agent_rank *, int listens, struct espl__strings *);
 /* agent_argv.c */
 const char *espl__env_get(const struct espl__strings *, const char *name); /* NULL absent */
 void espl__strings_free(struct espl__strings *);

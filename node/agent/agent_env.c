@@ -147,6 +147,17 @@ add_sent_plugins(struct espl__strings *s, const char *libexec)
 }
 
 void
+espl__env_common(const struct espl__agent_rank *rank, int listens, struct espl__strings *s)
+{
+	const struct espl__start *t = &rank->gang->start;
+
+	espl__env_inherit(s);
+	SET("CUDA_VISIBLE_DEVICES="); /* nothing that happens there is for a GPU */
+	set_defaults(s, t, listens);
+	espl__env_apply(s, t->env, t->env_count);
+}
+
+void
 espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
     struct espl__strings *s)
 {

@@ -18,6 +18,7 @@
 #include "base/tick.h"
 #include "agent/agent_gpu.h"
 #include "agent/agent_sup.h"
+#include "agent/agent_warm.h"
 #include "agent/sweep.h"
 
 #define MS INT64_C(1000000)
@@ -306,6 +307,7 @@ rank_gone(struct espl__agent_rank *r)
 	struct espl__agent_gang *g = r->gang;
 	int early = r->state == ESPL__RANK_STARTING || r->state == ESPL__RANK_RUNS;
 
+	espl__launch_forget(r);
 	close(r->link);
 	r->link = -1;
 	r->state = ESPL__RANK_GONE;
@@ -354,6 +356,30 @@ report_no_start(struct espl__agent_rank *r, const struct espl__sup_note *note)
 	}
 }
 
+/* It starts warm, and from now on its supervisor answers for it. */
+static void
+rank_adopted(struct espl__agent_rank *r, pid_t sup)
+{
+	r->sup = sup;
+	espl__launch_forget(r);
+}
+
+/* The process that was to fork it did not. */
+static void
+rank_unforked(struct espl__agent_rank *r)
+{
+	struct espl__agent_gang *g = r->gang;
+
+	espl__launch_cold(r);
+	if (r->link >= 0)
+		return;
+	r->state = ESPL__RANK_GONE; /* it carries the reason */
+	g->gone++;
+	espl__gpus_leave(r);
+	if (g->gone < g->start.rank_count)
+		espl__gang_kill(g, 0);
+}
+
 void
 espl__gang_note(struct espl__agent_rank *r)
 {
@@ -369,8 +395,12 @@ espl__gang_note(struct espl__agent_rank *r)
 		while (got < 0 && (errno == EINTR || errno == ECONNRESET));
 		if (got < 0 && errno == EAGAIN)
 			return;
-		if (got != (ssize_t)sizeof note)
+		if (got != (ssize_t)sizeof note && r->launch != NULL && !r->gang->ending)
+			rank_unforked(r);
+		else if (got != (ssize_t)sizeof note)
 			rank_gone(r);
+		else if (note.what == ESPL__SUP_ADOPTED)
+			rank_adopted(r, note.value);
 		else if (note.what == ESPL__SUP_RUNS)
 			rank_runs(r);
 		else if (note.what == ESPL__SUP_EXITED)
@@ -435,6 +465,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 			close(g->ranks[i].link);
 		if (g->ranks[i].control >= 0)
 			close(g->ranks[i].control);
+		espl__launch_forget(&g->ranks[i]);
 		espl__buf_free(&g->ranks[i].words);
 		free(g->ranks[i].text);
 		free(g->ranks[i].scratch.path);
@@ -465,7 +496,7 @@ sweep_strays(struct espl__agent *a)
 
 	for (uint32_t i = 0; i < a->gang_count; i++)
 		for (uint32_t j = 0; j < a->gangs[i]->start.rank_count; j++)
-			if (a->gangs[i]->ranks[j].link >= 0) {
+			if (a->gangs[i]->ranks[j].link >= 0 && a->gangs[i]->ranks[j].sup > 0) {
 				ESPL__GROW(spare, cap, count + 1);
 				spare[count++] = a->gangs[i]->ranks[j].sup;
 			}
@@ -478,6 +509,10 @@ sweep_strays(struct espl__agent *a)
 		spare[count++] = pid;
 	}
 	for (uint32_t i = 0; (pid = espl__setup_pid(a, i)) != 0; i++) {
+		ESPL__GROW(spare, cap, count + 1);
+		spare[count++] = pid;
+	}
+	for (uint32_t i = 0; (pid = espl__warm_pid(a, i)) != 0; i++) {
 		ESPL__GROW(spare, cap, count + 1);
 		spare[count++] = pid;
 	}

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "base/mem.h"
 #include "agent/agent.h"
 #include "agent/agent_sup.h"
+#include "agent/agent_warm.h"
 #include "checkpoint/checkpoint.h"
 
 /* ---- ports ------------------------------------------------------------------------------- */
@@ -151,38 +153,100 @@ meeting_point(struct espl__agent_gang *g, int *fd)
 
 /* ---- processes --------------------------------------------------------------------------- */
 
-static void
-spawn_rank(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__strings *env)
+/* Where espalier-listen reads what the program prints. */
+static int
+listened_to(const char *metrics)
+{
+	json_t *spec = json_loads(metrics, 0, NULL);
+	const char *from = json_string_value(json_object_get(spec, "from"));
+	int fd = from != NULL && strcmp(from, "stderr") == 0 ? 2 : 1;
+
+	json_decref(spec);
+	return fd;
+}
+
+/* Words, environment and descriptors of a rank.  -1: its program is nowhere. */
+static int
+make_launch(struct espl__agent_rank *r, const struct espl__sup *s, struct espl__launch *l)
 {
 	const struct espl__start *t = &r->gang->start;
-	struct espl__strings words = { NULL, 0, 0 };
-	char *path;
 
-	s->env = env->list;
+	l->dir = s->dir;
+	l->anywhere = s->anywhere;
+	l->log = s->log;
+	l->report = s->report;
+	l->file_max = s->file_max;
+	l->log_limit = s->log_limit;
 	if (t->trainable != NULL) {
-		path = espl__format("%s/espalier-worker", r->gang->agent->libexec);
-		espl__words_add(&words, espl__strdup(path));
-		espl__words_add(&words, espl__strdup(t->trainable));
-	} else {
-		path = espl__agent_words(r, env, t->metrics[0] != '\0' && s->report >= 0, &words);
+		l->path = espl__format("%s/espalier-worker", r->gang->agent->libexec);
+		espl__words_add(&l->words, espl__strdup(l->path));
+		espl__words_add(&l->words, espl__strdup(t->trainable));
+		return 0;
 	}
-	s->argv = words.list;
-	s->path = path;
-	if (path == NULL) {
-		espl__rank_fail(r, "cannot run '%s': not found in PATH%s", t->argv[0],
-		    strchr(t->argv[0], ' ') != NULL
-			? " (write each word of a command as a separate element)"
-			: "");
-		espl__strings_free(&words);
-		return;
-	}
+	l->listens = t->metrics[0] != '\0' && s->report >= 0;
+	l->listens_to = l->listens ? listened_to(t->metrics) : 0;
+	l->path = espl__agent_words(r, &l->env, l->listens, &l->words);
+	return l->path != NULL ? 0 : -1;
+}
+
+static void
+start_cold(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__launch *l)
+{
+	s->path = l->path;
+	s->argv = l->words.list;
+	s->env = l->env.list;
 	r->sup = espl__sup_start(s, &r->link);
 	if (r->sup < 0)
 		espl__rank_fail(r, "cannot create a process: %s", strerror(errno));
 	else
 		r->state = ESPL__RANK_STARTING;
-	espl__strings_free(&words);
-	free(path);
+}
+
+static void
+spawn_rank(struct espl__agent_rank *r, struct espl__sup *s)
+{
+	const struct espl__start *t = &r->gang->start;
+	struct espl__launch l = { .path = NULL };
+
+	espl__env_make(r, s->report >= 0, s->listen >= 0, &l.env);
+	if (make_launch(r, s, &l) != 0) {
+		espl__rank_fail(r, "cannot run '%s': not found in PATH%s", t->argv[0],
+		    strchr(t->argv[0], ' ') != NULL
+			? " (write each word of a command as a separate element)"
+			: "");
+	} else if (espl__warm_start(r, &l)) {
+		r->sup = 0; /* not known yet */
+		r->state = ESPL__RANK_STARTING;
+		espl__launch_keep(r, &l);
+	} else {
+		start_cold(r, s, &l);
+	}
+	espl__launch_free(&l);
+}
+
+void
+espl__launch_cold(struct espl__agent_rank *r)
+{
+	const struct espl__launch *l = r->launch;
+	struct espl__sup s = { .dir = l->dir,
+		.anywhere = l->anywhere,
+		.log = l->log,
+		.report = l->report,
+		.listen = -1,
+		.key = -1,
+		.channel = r->gang->agent->in,
+		.file_max = l->file_max,
+		.log_limit = l->log_limit };
+
+	ESPL__CHECK(r->gang, AGENT_GANG);
+	close(r->link);
+	r->link = -1;
+	r->gang->agent->changed = 1;
+	if (l->log < 0)
+		espl__rank_fail(r, "cannot create a process: %s", strerror(EMFILE));
+	else
+		start_cold(r, &s, l);
+	espl__launch_forget(r);
 }
 
 static int
@@ -248,7 +312,6 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 	else if ((g->log_from = lseek(s.log, 0, SEEK_END)) < 0)
 		g->log_from = 0;
 	for (uint32_t i = 0; i < g->start.rank_count && g->culprit < 0; i++) {
-		struct espl__strings env = { NULL, 0, 0 };
 		int first = g->leads && i == 0;
 
 		s.report = -1;
@@ -262,9 +325,7 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 			espl__rank_fail(&g->ranks[i], "cannot pass on the key of its gang: %s",
 			    strerror(errno));
 		} else {
-			espl__env_make(&g->ranks[i], s.report >= 0, s.listen >= 0, &env);
-			spawn_rank(&g->ranks[i], &s, &env);
-			espl__strings_free(&env);
+			spawn_rank(&g->ranks[i], &s);
 		}
 		if (s.report >= 0)
 			close(s.report);

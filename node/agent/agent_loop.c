@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/tick.h"
 #include "agent/agent_gpu.h"
+#include "agent/agent_warm.h"
 #include "agent/sweep.h"
 
 #define MS INT64_C(1000000)
@@ -20,6 +21,7 @@
 #define CONTROL (1u << 30)
 #define COURIER 1u
 #define SETUP 2u
+#define WARM 3u
 
 struct polled {
 	uint64_t gang;
@@ -61,6 +63,8 @@ rebuild_polls(struct espl__agent *a, struct polls *p)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, COURIER);
 	for (uint32_t i = 0; (fd = espl__setup_fd(a, i)) >= 0; i++)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, SETUP);
+	for (uint32_t i = 0; (fd = espl__warm_fd(a, i)) >= 0; i++)
+		watch_fd(p, fd, POLLIN, ESPL_NONE, WARM);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 		short events = p->full || g->saving_now || !g->start_reported ? 0 : POLLIN;
@@ -89,6 +93,8 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 		espl__courier_receive(a, p->fd);
 	else if (gang == ESPL_NONE && rank == SETUP)
 		espl__setup_receive(a, p->fd);
+	else if (gang == ESPL_NONE && rank == WARM)
+		espl__warm_receive(a, p->fd);
 	else if (gang == ESPL_NONE)
 		espl__gpus_receive(a, p->fd);
 	if (g == NULL)
@@ -158,7 +164,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
 	int64_t third = espl__relay_tend(a, now), fourth = espl__imds_tend(a, now);
 	int64_t fifth = espl__leave_tend(a, now), sixth = espl__setup_tend(a, now);
-	int64_t seventh = espl__home_tend(a, now);
+	int64_t seventh = espl__home_tend(a, now), eighth = espl__warm_tend(a, now);
 	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
 	next = next == 0 || (more != 0 && more < next) ? more : next;
@@ -167,6 +173,7 @@ turn_loop(struct espl__agent *a, struct polls *p)
 	next = next == 0 || (fifth != 0 && fifth < next) ? fifth : next;
 	next = next == 0 || (sixth != 0 && sixth < next) ? sixth : next;
 	next = next == 0 || (seventh != 0 && seventh < next) ? seventh : next;
+	next = next == 0 || (eighth != 0 && eighth < next) ? eighth : next;
 	espl__agent_flush(a);
 	end_if_unread(a);
 	if (a->changed || full != p->full) {

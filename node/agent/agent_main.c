@@ -18,6 +18,8 @@
 #include "base/text.h"
 #include "config.h"
 #include "agent/agent_gpu.h"
+#include "agent/agent_sup.h"
+#include "agent/agent_warm.h"
 #include "session/session.h"
 #include "session/ship.h"
 
@@ -158,6 +160,7 @@ release_agent(struct espl__agent *a)
 	free(a->libexec);
 	espl__relay_free(a);
 	espl__setup_free(a);
+	espl__warm_free(a);
 	free(a->dir);
 	free(a->run_dir);
 	free(a->leaving);
@@ -176,14 +179,16 @@ main(int argc, char **argv)
 			return espl__session_keep(argc - 2, argv + 2);
 		if (strcmp(argv[1], "--ship") == 0)
 			return espl__session_ship(argc - 2, argv + 2);
+		if (strcmp(argv[1], "--supervise") == 0)
+			return espl__sup_adopt(argc - 2, argv + 2);
 		if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 			printf("espalier-agent %s\n", PACKAGE_VERSION);
 			return 0;
 		}
 		fprintf(stderr,
 		    "espalier-agent is started by espalier. It speaks espalier's protocol on "
-		    "standard input and output. The arguments --connect, --ship and --keep are "
-		    "espalier's own (docs/sessions.md).\n");
+		    "standard input and output. The arguments --connect, --ship, --keep and "
+		    "--supervise are espalier's own (docs/sessions.md, docs/warm-starts.md).\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
 	a.magic = ESPL__AGENT_MAGIC;

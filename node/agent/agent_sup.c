@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "agent/agent_sup.h"
 #include "agent/sweep.h"
 
@@ -130,13 +132,30 @@ keep_only(const struct espl__sup *s, int link)
 	espl__close_others(keep, 6);
 }
 
-/* The pipe closes at exec, or brings the reason why there was none. */
+/* The pipe closes when the rank runs, or brings the reason why it does not. */
+static pid_t
+await_rank(pid_t rank, int pipe, int link)
+{
+	struct exec_failure failure;
+	ssize_t got;
+
+	do
+		got = read(pipe, &failure, sizeof failure);
+	while (got < 0 && errno == EINTR);
+	close(pipe);
+	if (got == (ssize_t)sizeof failure) {
+		report_agent(link, (enum espl__sup_what)failure.what, failure.code);
+		(void)waitpid(rank, NULL, 0);
+		return -1;
+	}
+	report_agent(link, ESPL__SUP_RUNS, (int32_t)rank);
+	return rank;
+}
+
 static pid_t
 start_rank(const struct espl__sup *s, int out, int link)
 {
-	struct exec_failure failure;
 	pid_t rank, self = getpid();
-	ssize_t got;
 	int ends[2], high;
 
 	if (pipe2(ends, O_CLOEXEC) != 0 || (high = fcntl(ends[1], F_DUPFD_CLOEXEC, 10)) < 0) {
@@ -152,17 +171,7 @@ start_rank(const struct espl__sup *s, int out, int link)
 		report_agent(link, ESPL__SUP_NO_FORK, errno);
 		return -1;
 	}
-	do
-		got = read(ends[0], &failure, sizeof failure);
-	while (got < 0 && errno == EINTR);
-	close(ends[0]);
-	if (got == (ssize_t)sizeof failure) {
-		report_agent(link, (enum espl__sup_what)failure.what, failure.code);
-		(void)waitpid(rank, NULL, 0);
-		return -1;
-	}
-	report_agent(link, ESPL__SUP_RUNS, (int32_t)rank);
-	return rank;
+	return await_rank(rank, ends[0], link);
 }
 
 /* Reaps all that have ended. 1: no child is left. *code: the rank's exit code, once it has ended.
@@ -262,6 +271,17 @@ watch_rank(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank
 	}
 }
 
+static void
+begin_supervising(sigset_t *waiting)
+{
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	/* The call itself: a sanitizer's wrapper takes a lock that a thread of the agent's may have
+	 * held when this child was made, and would then wait for ever. */
+	(void)syscall(SYS_prctl, PR_SET_NAME, "espalier-rank", 0, 0, 0);
+	private_signals(waiting);
+	(void)setsid();
+}
+
 static _Noreturn void
 supervise_rank(const struct espl__sup *s, int link)
 {
@@ -271,12 +291,7 @@ supervise_rank(const struct espl__sup *s, int link)
 	int out = s->log;
 	pid_t rank, agent = getppid();
 
-	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	/* The call itself: a sanitizer's wrapper takes a lock that a thread of the agent's may have
-	 * held when this child was made, and would then wait for ever. */
-	(void)syscall(SYS_prctl, PR_SET_NAME, "espalier-rank", 0, 0, 0);
-	private_signals(&waiting);
-	(void)setsid();
+	begin_supervising(&waiting);
 	keep_only(s, link);
 	tap.from = tap.log = -1;
 	if (s->log_limit > 0 && espl__tap_open(&tap, s->log, s->log_limit, &out) != 0) {
@@ -299,34 +314,132 @@ supervise_rank(const struct espl__sup *s, int link)
 	_exit(0);
 }
 
-pid_t
-espl__sup_start(const struct espl__sup *s, int *link)
+/* ---- a rank that was forked before its supervisor ----------------------------------------- */
+
+enum adopt_word {
+	ADOPT_LINK,
+	ADOPT_LOG,
+	ADOPT_TAP,     /* the rank's output, -1: it writes to the log itself */
+	ADOPT_CHANNEL, /* the agent's, from the driver */
+	ADOPT_GO,      /* the rank waits for a byte from there */
+	ADOPT_SAID,    /* await_rank */
+	ADOPT_RANK,
+	ADOPT_LOG_LIMIT,
+	ADOPT_WORDS
+};
+
+static int
+read_adopt_words(int argc, char **argv, int64_t words[ADOPT_WORDS])
 {
-	int ends[2], mine, theirs, failed = 0;
-	pid_t pid = -1;
+	if (argc != ADOPT_WORDS)
+		return -1;
+	for (int i = 0; i < ADOPT_WORDS; i++)
+		if (espl__parse_int(argv[i], &words[i]) != 0 || words[i] < -1 ||
+		    (i < ADOPT_RANK && (words[i] > INT_MAX || (words[i] < 3 && i != ADOPT_TAP))))
+			return -1;
+	return words[ADOPT_RANK] > 1 ? 0 : -1;
+}
+
+/* The agent must know of us before the rank does anything: it starts a rank of which it has not
+ * heard once more. */
+static int
+introduce_self(int link, int go)
+{
+	struct espl__sup_note note = { ESPL__SUP_ADOPTED, (int32_t)getpid() };
+	ssize_t done;
+
+	do
+		done = send(link, &note, sizeof note, MSG_NOSIGNAL);
+	while (done < 0 && errno == EINTR);
+	if (done != (ssize_t)sizeof note)
+		return -1;
+	do
+		done = write(go, "", 1);
+	while (done < 0 && errno == EINTR);
+	close(go);
+	return done == 1 ? 0 : -1;
+}
+
+int
+espl__sup_adopt(int argc, char **argv)
+{
+	static struct espl__tap tap;
+	int64_t words[ADOPT_WORDS];
+	int32_t code = 0;
+	sigset_t waiting;
+	pid_t rank;
+	int link, channel;
+
+	if (read_adopt_words(argc, argv, words) != 0)
+		return 2;
+	begin_supervising(&waiting);
+	for (int i = 0; i < ADOPT_RANK; i++)
+		if (words[i] >= 0)
+			(void)fcntl((int)words[i], F_SETFD, FD_CLOEXEC);
+	link = (int)words[ADOPT_LINK];
+	channel = (int)words[ADOPT_CHANNEL];
+	tap.from = (int)words[ADOPT_TAP];
+	tap.log = tap.from >= 0 ? (int)words[ADOPT_LOG] : -1;
+	tap.limit = words[ADOPT_LOG_LIMIT];
+	if (tap.from < 0)
+		close((int)words[ADOPT_LOG]);
+	else
+		(void)fcntl(tap.from, F_SETFL, O_NONBLOCK);
+	if (introduce_self(link, (int)words[ADOPT_GO]) != 0)
+		return 1; /* the rank ends with us */
+	rank = await_rank((pid_t)words[ADOPT_RANK], (int)words[ADOPT_SAID], link);
+	if (rank < 0)
+		return 0;
+	/* No process is our parent's agent: if that hangs, another supervisor ends it. */
+	watch_rank(&tap, link, channel, -1, rank, &waiting, &code);
+	espl__tap_read(&tap);
+	espl__tap_close(&tap, code != 0);
+	return 0;
+}
+
+/* ---- for the agent ------------------------------------------------------------------------ */
+
+int
+espl__sup_link(int *ours, int *theirs)
+{
+	int ends[2], failed = 0;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -1;
-	mine = fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
-	theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
-	if (mine < 0 || theirs < 0 || fcntl(mine, F_SETFL, O_NONBLOCK) != 0)
+	*ours = fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
+	*theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+	if (*ours < 0 || *theirs < 0 || fcntl(*ours, F_SETFL, O_NONBLOCK) != 0)
 		failed = errno;
 	close(ends[0]);
 	close(ends[1]);
-	if (failed == 0) {
-		pid = fork();
-		if (pid == 0)
-			supervise_rank(s, theirs);
-		failed = pid < 0 ? errno : 0;
-	}
-	if (theirs >= 0)
-		close(theirs);
-	if (failed != 0) {
-		if (mine >= 0)
-			close(mine);
+	if (failed == 0)
+		return 0;
+	if (*ours >= 0)
+		close(*ours);
+	if (*theirs >= 0)
+		close(*theirs);
+	errno = failed;
+	return -1;
+}
+
+pid_t
+espl__sup_start(const struct espl__sup *s, int *link)
+{
+	int ours, theirs, failed;
+	pid_t pid;
+
+	if (espl__sup_link(&ours, &theirs) != 0)
+		return -1;
+	pid = fork();
+	if (pid == 0)
+		supervise_rank(s, theirs);
+	failed = errno;
+	close(theirs);
+	if (pid < 0) {
+		close(ours);
 		errno = failed;
 		return -1;
 	}
-	*link = mine;
+	*link = ours;
 	return pid;
 }

@@ -6,6 +6,9 @@
  * which the agent sees as the end of that socket.  If the agent dies it kills them all.  If the
  * driver's channel ends and the agent, which should then have killed everything, hangs, it kills
  * the agent, too.
+ *
+ * A rank that starts warm exists before its supervisor does (node/warm): a process that has forked
+ * it becomes espalier-agent --supervise.
  */
 #ifndef ESPL__AGENT_SUP_H
 #define ESPL__AGENT_SUP_H
@@ -20,7 +23,9 @@ enum espl__sup_what {
 	ESPL__SUP_NO_FORK,  /* value: errno; the rank never ran, and is gone */
 	ESPL__SUP_NO_FOLDER,
 	ESPL__SUP_NO_LIMIT,
-	ESPL__SUP_NO_EXEC
+	ESPL__SUP_NO_EXEC,
+	/* value: process id of the supervisor, of a rank that starts warm */
+	ESPL__SUP_ADOPTED
 };
 struct espl__sup_note {
 	int32_t what, value;
@@ -49,6 +54,10 @@ struct espl__sup {
 
 /* Forks it.  *link: the agent's end of the socket, non-blocking.  -1 with errno. */
 pid_t espl__sup_start(const struct espl__sup *, int *link);
+/* Such a socket; `theirs` is at least 10.  -1 with errno. */
+int espl__sup_link(int *ours, int *theirs);
+/* espalier-agent --supervise; the words are those of become_supervisor in node/warm. */
+int espl__sup_adopt(int argc, char **argv);
 
 /* ---- trial_log.c ----------------------------------------------------------------------------- */
 

@@ -5,6 +5,9 @@
  * for now the program is stopped (SIGSTOP) until the answer comes, so that it does not train what
  * nobody asked for; it is ended by SIGTERM when the answer is pause or stop.
  * Exit status: the program's, or 0 after such an answer.
+ *
+ * After --child PID FD the program runs already, as our child, and FD is the pipe that it prints
+ * to: a warm start forked it before this program was executed (node/warm).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,19 +89,29 @@ exec_program(const struct listening *l, int out, char *const *argv, const sigset
 	_exit(127);
 }
 
+/* `before`: the mask of signals up to now. */
 static int
-start_program(struct listening *l, char *const *argv)
+watch_signals(struct listening *l, sigset_t *before)
 {
-	sigset_t ours, before;
-	int ends[2];
+	sigset_t ours;
 
 	sigemptyset(&ours);
 	sigaddset(&ours, SIGTERM);
 	sigaddset(&ours, SIGCHLD);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (sigprocmask(SIG_BLOCK, &ours, &before) != 0 ||
-	    (l->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK)) < 0 ||
-	    pipe2(ends, O_CLOEXEC) != 0)
+	if (sigprocmask(SIG_BLOCK, &ours, before) != 0)
+		return -1;
+	l->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+	return l->signals < 0 ? -1 : 0;
+}
+
+static int
+start_program(struct listening *l, char *const *argv)
+{
+	sigset_t before;
+	int ends[2];
+
+	if (watch_signals(l, &before) != 0 || pipe2(ends, O_CLOEXEC) != 0)
 		return -1;
 	l->child = fork();
 	if (l->child == 0)
@@ -337,6 +350,23 @@ read_signals(struct listening *l)
 	}
 }
 
+/* Words: the program's process, which is our child, and the pipe that it prints to. */
+static int
+adopt_program(struct listening *l, const char *pid, const char *pipe)
+{
+	int64_t child, fd;
+	sigset_t before;
+
+	if (espl__parse_int(pid, &child) != 0 || espl__parse_int(pipe, &fd) != 0 || child <= 1 ||
+	    fd < 3 || watch_signals(l, &before) != 0 || fcntl((int)fd, F_SETFL, O_NONBLOCK) != 0 ||
+	    fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+		return -1;
+	l->child = (pid_t)child;
+	l->pipe = (int)fd;
+	read_signals(l); /* it may have ended before its signal was watched for */
+	return 0;
+}
+
 static void
 follow_program(struct listening *l)
 {
@@ -441,8 +471,13 @@ main(int argc, char **argv)
 {
 	static struct listening l;
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char *file = NULL;
+	char *file = NULL, **child = NULL;
 
+	if (argc > 4 && strcmp(argv[1], "--child") == 0) {
+		child = argv + 2;
+		argv += 3;
+		argc -= 3;
+	}
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		printf("espalier-listen %s\n", PACKAGE_VERSION);
 		return 0;
@@ -465,7 +500,8 @@ main(int argc, char **argv)
 	if (file != NULL && open_files(&l, file) != 0)
 		return 2;
 	free(file);
-	if (start_program(&l, argv + 2) != 0) {
+	if ((child != NULL ? adopt_program(&l, child[0], child[1]) : start_program(&l, argv + 2)) !=
+	    0) {
 		perror("espalier-listen");
 		return 2;
 	}

@@ -35,6 +35,7 @@ Test(wire, start_survives_and_damage_is_seen)
 		.env = env,
 		.env_count = 3,
 		.torchrun = 1,
+		.warm = 1,
 		.iteration = 5,
 		.budget = 6,
 		.iterations_max = 7,
@@ -63,7 +64,7 @@ Test(wire, start_survives_and_damage_is_seen)
 	cr_assert_str_eq(t.argv[2], "x y");
 	cr_assert_str_eq(t.env[1], "B=");
 	cr_assert_str_eq(t.env[2], "C");
-	cr_assert(t.torchrun);
+	cr_assert(t.torchrun && t.warm);
 	cr_assert(t.setup_count == 2 && t.setup[2] == NULL);
 	cr_assert_str_eq(t.setup[1], s.setup[1]);
 	free(memory);
