@@ -287,14 +287,15 @@ function key(name, text) {
     el("path", { class: name, d: "M1 5H25" })), text), " "];
 }
 
-/* Where a value lies, within from..to. */
-function axis(low, high, from, to, log = false) {
-  const scale = (v) => (!log ? v : v > 0 ? Math.log(v) : Math.log(low));
+/* Where a value lies, within from..to.  sym: logarithmic in both directions beyond this value. */
+function axis(low, high, from, to, log = false, sym = 0) {
+  const scale = (v) => (sym > 0 ? Math.asinh(v / sym) : !log ? v
+    : v > 0 ? Math.log(v) : Math.log(low));
   const at = (v) => {
     const part = (scale(v) - scale(low)) / (scale(high) - scale(low));
     return from + (to - from) * (part > 0 ? Math.min(1, part) : 0);
   };
-  return Object.assign(at, { low, high, from, to, log });
+  return Object.assign(at, { low, high, from, to, log, sym });
 }
 /* The least of 1, 2, 5 * 10^k that is not below. */
 function roundUp(v) {
@@ -316,17 +317,49 @@ function timeGrid(top, bottom, x = time) {
         seconds(step * i).replace(/([mhd])00[smh]$|\.0(s)$/, "$1$2")));
   return marks;
 }
+/* A value at an axis: 1.5M for 1500000. */
+function tickText(v, digits) {
+  const [unit, name] = [[1e9, "G"], [1e6, "M"]].find(([u]) => Math.abs(v) >= u) || [1, ""];
+  return Math.abs(v) >= 1e12 ? v.toExponential(0) : short(v / unit, digits) + name;
+}
+/* Of an axis that is logarithmic in both directions: 0 and powers of ten, where there is room. */
+function symTicks(y, least) {
+  const ticks = y.low <= 0 && y.high >= 0 ? [0] : [], top = Math.max(-y.low, y.high);
+  for (let at = 10 ** Math.ceil(Math.log10(y.sym)), i = 0; i < 700 && at <= top; at *= 10, i++)
+    for (const v of [at, -at])
+      if (v >= y.low && v <= y.high && ticks.every((o) => Math.abs(y(o) - y(v)) >= least))
+        ticks.push(v);
+  return ticks;
+}
+/* About so many round values of the axis of a metric. */
+function metricTicks(y, many) {
+  const decades = y.log ? Math.log10(y.high / y.low) : 0, step = roundUp((y.high - y.low) / many);
+  const list = [];
+  if (y.sym > 0)
+    return symTicks(y, Math.abs(y.to - y.from) / (2 * many));
+  let at = y.log ? 10 ** Math.floor(Math.log10(y.low)) : Math.ceil(y.low / step - 1e-9) * step;
+  for (let i = 0; i < 40 && at <= y.high; i++) {
+    if (at >= y.low)
+      list.push(!y.log && Math.abs(at) < step * 1e-6 ? 0 : at);
+    at = !y.log ? at + step : decades > 2 ? at * 10 ** Math.ceil(decades / many)
+      : roundUp(at * 1.5);
+  }
+  return list;
+}
 /* Round values, on a logarithmic axis 1, 2, 5, 10, ... or powers of ten. */
 function valueGrid(y, sign) {
   const decades = y.log ? Math.log10(y.high / y.low) : 0, marks = [];
   const step = Math.max(sign === "GPUs" ? 1 : 0, roundUp((y.high - y.low) / 5));
+  if (y.sym > 0)
+    return symTicks(y, 16).map((v) => [line("gd", LEFT, y(v), RIGHT, y(v)),
+      label("vl", LEFT - 7, y(v) + 3.5, tickText(v, 5))]);
   let at = y.log ? 10 ** Math.floor(Math.log10(y.low)) : Math.ceil(y.low / step - 1e-9) * step;
   for (let i = 0; i < 30 && at <= y.high + (y.high - y.low) * 1e-6; i++) {
     if (!y.log && Math.abs(at) < step * 1e-6)
       at = 0;
     if (at >= y.low)
       marks.push(line("gd", LEFT, y(at), RIGHT, y(at)), label("vl", LEFT - 7, y(at) + 3.5,
-        sign === "$" && step < 1 ? money(at) : (sign === "$" ? "$" : "") + short(at, 5)));
+        sign === "$" && step < 1 ? money(at) : (sign === "$" ? "$" : "") + tickText(at, 5)));
     at = !y.log ? at + step : decades > 3 ? at * 10 ** Math.ceil(decades / 6) : roundUp(at * 1.5);
   }
   return marks;

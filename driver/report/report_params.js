@@ -68,7 +68,7 @@ function shadeLegend(search) {
   const { ranked } = search;
   const first = Array.from({ length: 8 }, (_, i) => ranked.find((t) => t.shade === "q" + i));
   return el("p", { class: "legend" }, search.metric, ", from better to worse: ",
-    first.map((t, i) => t && swatch("q" + i, metric(t.metric))));
+    first.map((t, i) => t && swatch("q" + i, tickText(t.metric, 6))));
 }
 
 /* ---- importance ------------------------------------------------------------------------------ */
@@ -105,12 +105,8 @@ function drawSlice(search, p, y) {
     else
       colors.set(color, [...(colors.get(color) || []), [x(at), y(t.metric), t]]);
   }
-  const step = roundUp((y.high - y.low) / 4), marks = [];
-  for (let i = 0, v = y.log ? 10 ** Math.floor(Math.log10(y.low)) : Math.ceil(y.low / step - 1e-9) *
-    step; i < 20 && v <= y.high; i++, v = y.log ? roundUp(v * 1.5) : v + step)
-    if (v >= y.low && (!y.log || i % Math.ceil(Math.log10(y.high / y.low) * 0.6) === 0))
-      marks.push(line("gd", L, y(v), R, y(v)),
-        label("vl", L - 5, y(v) + 3.5, short(Math.abs(v) < step * 1e-6 ? 0 : v, 3)));
+  const marks = metricTicks(y, 4).map((v) => [line("gd", L, y(v), R, y(v)),
+    label("vl", L - 5, y(v) + 3.5, tickText(v, 3))]);
   return el("div", { class: "small" }, el("svg", { role: "img", viewBox: `0 0 ${W} ${H}`,
     "aria-label": `The metric against ${cut(p.name, 60)}` }, marks,
   p.ticks.map(([at, text], i) => [line("gd", x(at), TOP, x(at), BOTTOM),
@@ -231,12 +227,8 @@ const brushesOf = (search) => brushes.get(search.n) || new Map();
 const isBrushed = (search) => brushesOf(search).size > 0;
 function parallelAxes(search, name) {
   const metrics = search.ranked.map((t) => t.metric);
-  const y = metricAxis(name, metrics, metrics[0], search.sign, 0, 1), step = roundUp((y.high -
-    y.low) / 6), ticks = [];
-  for (let i = 0, v = y.log ? 10 ** Math.floor(Math.log10(y.low)) : Math.ceil(y.low / step) * step;
-    i < 20 && v <= y.high; i++, v = y.log ? roundUp(v * 1.5) : v + step)
-    if (v >= y.low)
-      ticks.push([y(v), short(Math.abs(v) < step * 1e-6 ? 0 : v, 4)]);
+  const y = metricAxis(name, metrics, metrics[0], search.sign, 0, 1);
+  const ticks = metricTicks(y, 6).map((v) => [y(v), tickText(v, 4)]);
   return { y, axes: [...foremost(search, name, 9).map((p) => ({ key: `p${p.at}`, name: p.name,
     ticks: p.ticks, place: (t) => placeOf(p, t) })), { key: "metric", name: search.metric, ticks,
     place: (t) => (known(t.metric) ? y(t.metric) : null) }] };

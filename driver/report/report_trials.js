@@ -28,12 +28,66 @@ function selector(name, key, selected, what, options) {
 const button = (name, key, value, text) => el("button", { type: "button", "data-of": name,
   "data-key": key, "data-value": value }, text);
 
-/* Puts new markup in its place; what was scrolled to stays in view. */
+/* Sections are known by their heading, parts by their name; what else is equal in kind. */
+const keyOf = (node) => (node.nodeName === "SECTION" && node.querySelector("h2")
+  ? `SECTION ${node.querySelector("h2").textContent}`
+  : `${node.nodeName} ${(node.dataset && node.dataset.part) || ""}`);
+function updateAttributes(old, fresh) {
+  for (const { name } of [...old.attributes])
+    if (!fresh.hasAttribute(name))
+      old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes)
+    if (old.getAttribute(name) !== value)
+      old.setAttribute(name, value);
+}
+/* Makes the old node like the fresh one, by as few changes as possible: what has the focus, is
+ * open, scrolled or under the pointer stays the element that it was. */
+function update(old, fresh) {
+  if (old.nodeType !== 1) {
+    if (old.nodeValue !== fresh.nodeValue)
+      old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  if (old.isEqualNode(fresh))
+    return;
+  updateAttributes(old, fresh);
+  updateInside(old, fresh);
+  if (old.nodeName === "SELECT" && old !== document.activeElement)
+    old.value = fresh.value;
+}
+function updateInside(old, fresh) {
+  let at = old.firstChild;
+  for (const node of [...fresh.childNodes]) {
+    let same = at;
+    while (same && keyOf(same) !== keyOf(node))
+      same = same.nextSibling;
+    if (!same) {
+      old.insertBefore(node, at);
+      continue;
+    }
+    while (at !== same) {
+      const gone = at;
+      at = at.nextSibling;
+      gone.remove();
+    }
+    at = same.nextSibling;
+    update(same, node);
+  }
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
+}
+/* Puts new markup in its place. */
 function replace(place, inside) {
-  const boxes = () => [...place.querySelectorAll(".scroll")];
-  const before = boxes().map((box) => box.scrollLeft);
-  place.innerHTML = markup(inside);
-  boxes().forEach((box, i) => { box.scrollLeft = before[i] || 0; });
+  if (!place.firstElementChild) {
+    place.innerHTML = markup(inside);
+    return;
+  }
+  const fresh = document.createElement("template");
+  fresh.innerHTML = `<div>${markup(inside)}</div>`;
+  updateInside(place, fresh.content.firstChild);
 }
 function redraw(name) {
   const place = [...document.querySelectorAll("[data-part]")]
@@ -118,25 +172,46 @@ function dots(name, places, search) {
     : el("path", { class: "dp " + name,
       d: places.map(([x, y]) => `M${coordinate(x)} ${coordinate(y)}h0`).join("") });
 }
-/* The axis of a metric, of values of which one may be far worse than nearly all: these lie on the
- * frame then, unless all values are asked for. */
+/* What metricAxis chose by itself: while values come, it changes its mind for a good reason. */
+const scaled = new Map();
+const quantile = (sorted, part) => sorted[Math.floor(part * (sorted.length - 1) + 0.5)];
+/* Which scale the values ask for, unless the reader chose: logarithmic if most of them differ by
+ * a factor of more than 30; in both directions where some are not positive. */
+function metricScale(name, values, before) {
+  const sizes = values.map(Math.abs).filter((v) => v > 0).sort((a, b) => a - b);
+  const positive = values.every((v) => v > 0), folded = positive ? "log" : "symlog";
+  const wide = sizes.length >= 10 &&
+    quantile(sizes, 0.9) > (before.wide ? 10 : 30) * quantile(sizes, 0.1);
+  const scale = choice(name, "scale", wide || (positive && data.log) ? folded : "linear");
+  return { wide, positive, folded, foldable: positive || sizes.length > 1,
+    scale: scale === "linear" ? scale : folded, sym: quantile(sizes, 0.1) || 1 };
+}
+/* The axis of a metric.  Values far worse than nearly all (beyond the median by more than three
+ * times the distance of the quartiles) lie on the frame, unless all values are asked for. */
 function metricAxis(name, values, best, sign, from, to) {
-  const worst = values.map((v) => sign * v).sort((a, b) => a - b), low = sign * best;
-  const most = worst[Math.floor(0.95 * (worst.length - 1) + 0.5)], last = worst[worst.length - 1];
-  const far = values.length >= 10 && last - low > 3 * (most - low);
-  const all = !far || choice(name, "range", "most") === "all", high = all ? last : most;
-  const [least, greatest] = sign > 0 ? [low, high] : [-high, -low];
-  const positive = least > 0 && values.every((v) => v > 0);
-  const log = positive && choice(name, "scale", data.log ? "log" : "linear") === "log";
-  const room = high > low ? (high - low) * 0.04 : Math.abs(low) * 0.1 || 1;
-  const y = log ? axis(least / 1.15, greatest * 1.15, from, to, true)
+  const before = scaled.get(name) || {}, s = metricScale(name, values, before);
+  const fold = { linear: (v) => v, log: Math.log, symlog: (v) => Math.asinh(v / s.sym) }[s.scale];
+  const sorted = [...values].sort((a, b) => sign * (a - b)), low = sign * fold(best);
+  const worst = sorted.map((v) => sign * fold(v)), last = worst[worst.length - 1];
+  const bound = quantile(worst, 0.5) + 3 * (quantile(worst, 0.75) - quantile(worst, 0.25));
+  const within = worst.filter((v) => v <= bound).length - 1, most = worst[Math.max(0, within)];
+  const far = values.length >= 10 && last - low > (before.far ? 2 : 3) * (most - low);
+  const all = !far || choice(name, "range", "most") === "all";
+  const end = sorted[all ? sorted.length - 1 : Math.max(0, within)];
+  const [least, greatest] = sign > 0 ? [best, end] : [end, best];
+  scaled.set(name, { far, wide: s.wide });
+  const room = greatest > least ? (greatest - least) * 0.04 : Math.abs(best) * 0.1 || 1;
+  const y = s.scale === "log" ? axis(least / 1.15, greatest * 1.15, from, to, true)
+    : s.scale === "symlog" ? axis(widen(least, -0.15, s.sym), widen(greatest, 0.15, s.sym), from,
+      to, false, s.sym)
     : known(greatest - least + 2 * room) && greatest + room > least - room
       ? axis(least - room, greatest + room, from, to) : axis(-1, 1, from, to);
-  return Object.assign(y, { far, all, positive });
+  return Object.assign(y, { far, all, scale: s.scale, folded: s.foldable && s.folded });
 }
+const widen = (v, by, sym) => sym * Math.sinh(Math.asinh(v / sym) + by);
 const axisSwitches = (name, y) => [
-  y.positive && switches(name, "scale", y.log ? "log" : "linear", "scale of the metric",
-    [["linear", "linear"], ["log", "log"]]),
+  y.folded && switches(name, "scale", y.scale, "scale of the metric",
+    [["linear", "linear"], [y.folded, y.folded]]),
   y.far && switches(name, "range", y.all ? "all" : "most", "range of the metric",
     [["most", "most values"], ["all", "all values"]])];
 const isOutside = (y, v) => v < y.low || v > y.high;
@@ -241,7 +316,7 @@ function curvesNote(curves, all, x, y) {
     `sample of ${pool ? "the others" : declared ? "each stage" : "each rung"}; ${
       all - curves.length} are omitted.`,
   x.log ? (y.log ? " Both axes are logarithmic." : " The axis of iterations is logarithmic.")
-    : y.log && " The axis of the metric is logarithmic.",
+    : (y.log || y.sym > 0) && " The axis of the metric is logarithmic.",
   outside > 0 && ` ${plural(outside, "point")} beyond the frame ${outside === 1 ? "is" : "are"
   } drawn on its edge.`);
 }
@@ -264,7 +339,7 @@ function drawCurves(search, name, drawn, of) {
       label("bl", x(t.best_iteration) + 8, y(t.best_metric) + 4, `trial ${trialName(t.best)}`)];
   return [controls(most > 1 && el("span", null, "iterations ", switches(name, "x",
     log ? "log" : "linear", "scale of the iterations", [["linear", "linear"], ["log", "log"]])),
-  (y.positive || y.far) && el("span", null, "metric ", axisSwitches(name, y))),
+  (y.folded || y.far) && el("span", null, "metric ", axisSwitches(name, y))),
   el("p", { class: "axis" }, search.metric,
     ` (${t.maximize ? "higher" : "lower"} is better), against the iteration`),
   svg(BOTTOM + 18, "The metric of each trial against its iterations",

@@ -107,7 +107,9 @@ send_page(struct espl__request *r, int of_run)
 	espl__print(&b, ",\"run\":");
 	espl__print(&b, of_run ? "%u}" : "null}", r->route.run);
 	rest = put_until(&b, rest, "@SUMMARY@");
-	espl__print(&b, "Reading ...");
+	espl__print(&b,
+	    "Reading ... (If this stays, the scripts of the page were refused: was it opened "
+	    "through a proxy, or at another address than the one that was printed?)");
 	rest = put_until(&b, rest, "@STATIC@");
 	rest = put_until(&b, rest, "<script>");
 	espl__print(&b, "<script src=\"%sreport.js\"></script>\n", up);

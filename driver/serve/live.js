@@ -50,7 +50,12 @@ function listen(path, heard) {
     source = new EventSource(path);
     source.onopen = () => { state.textContent = ""; };
     source.onmessage = (event) => heard(JSON.parse(event.data));
-    source.onerror = () => { state.textContent = "no connection to espalier serve"; };
+    /* A server that refuses is another one: room and token are those of one process. */
+    source.onerror = () => {
+      state.textContent = source.readyState === 2
+        ? "espalier serve was restarted: open the address that it printed"
+        : "no connection to espalier serve; trying again";
+    };
   };
   document.addEventListener("visibilitychange", () => {
     if (document.hidden && source) {
@@ -129,11 +134,17 @@ function showRuns() {
   heading.replaceChildren(make("h1", null, "Runs"), make("p", { class: "sub" },
     `${plural(rows.length, "run")}, ${rows.filter((r) => r.status === "running").length} running `),
   state);
+  const focused = list.contains(document.activeElement) && document.activeElement;
+  const mark = focused && (focused.getAttribute("aria-label") || focused.getAttribute("href"));
   list.replaceChildren(rows.length === 0
     ? section("Nothing yet", "There are no runs in these directories yet.")
     : make("section", null, table(["", ["w", "run"], ["w", "status"], ["w", "experiment"],
       "finished", "failed", "best", "cost", "time"], rows.map(runCells)),
     make("p", { class: "note" }, `Choose up to ${COMPARED_MAX} runs to compare them.`)));
+  const again = mark && [...list.querySelectorAll("input, a")].find((e) =>
+    e.getAttribute("aria-label") === mark || e.getAttribute("href") === mark);
+  if (again)
+    again.focus({ preventScroll: true });
 }
 /* Have its data changed?  They are large, so not every report is waited for. */
 const isStale = (row, before) => performance.now() - before.at > 4000 &&
@@ -164,8 +175,7 @@ function watchRuns() {
   again = () => {
     const runs = [...taken.values()].sort((a, b) => a.run - b.run);
     fitWindow();
-    comparison.innerHTML = runs.length === 0 ? ""
-      : markup(part("compare", () => drawComparison(runs)));
+    replace(comparison, runs.length === 0 ? "" : part("compare", () => drawComparison(runs)));
   };
   document.title = "Runs - espalier";
   page.replaceChildren(heading, list, comparison);
@@ -199,6 +209,8 @@ async function command(path, value, question, answer) {
 /* ---- one run ---------------------------------------------------------------------------- */
 
 const bar = make("div"), more = make("main", { id: "more" });
+const barName = make("b"), barChip = make("span");
+const barLine = make("span", { class: "line" });
 const stopAnswer = make("span"), queueAnswer = make("p", { class: "answer" });
 const stop = setting.control && make("button", { class: "bad", type: "button",
   click: () => command("stop", "", "Stop this run?  It can be resumed.", stopAnswer) }, "Stop");
@@ -210,10 +222,16 @@ function showBar(row) {
       (row.failed > 0 ? `, ${row.failed} failed` : "") +
       (row.best ? ` \u00b7 ${bestText(row)}` : "") +
       ` \u00b7 ${money(row.cost_usd)} \u00b7 ${seconds(age(row))}`;
-  bar.replaceChildren(make("a", { href: "../" }, "All runs"), make("b", null, row.dir),
-    chip(isRead(row) ? row.status : "unreadable",
-      isRead(row) ? row.outcome : "bad"), make("span", { class: "line" }, line), state,
-    stopAnswer, ...(stop && row.status === "running" ? [stop] : []));
+  /* The link and the button stay the elements that they are: one may have the focus. */
+  if (bar.children.length === 0)
+    bar.append(make("a", { href: "../" }, "All runs"), barName, barChip, barLine, state,
+      stopAnswer, ...(stop ? [stop] : []));
+  barName.textContent = clean(row.dir);
+  barLine.textContent = clean(line);
+  barChip.replaceChildren(chip(isRead(row) ? row.status : "unreadable",
+    isRead(row) ? row.outcome : "bad"));
+  if (stop)
+    stop.hidden = row.status !== "running";
   document.title = `${row.dir} - espalier`;
 }
 
