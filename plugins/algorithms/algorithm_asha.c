@@ -353,7 +353,8 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
     struct espl_error *error)
 {
 	struct asha *asha = self;
-	uint64_t want = view->want, active = (uint64_t)view->running + view->waiting;
+	uint64_t want = shared_room(&asha->shared, view),
+		 active = (uint64_t)view->running + view->waiting;
 	const struct rungs *rungs = &asha->brackets[0].rungs;
 	espl_status status;
 

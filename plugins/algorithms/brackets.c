@@ -243,6 +243,8 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	b->space = b->tried.space;
 	b->first = host->service(host, ESPL_FIRST);
 	b->sampling = host->service(host, ESPL_SAMPLING);
+	if (b->sampling != NULL && espl_follows(host, ESPL_RULES_SAMPLERS))
+		b->setup.lazy = 1; /* a model that is asked for a stage at once has seen nothing */
 	b->values = calloc((size_t)b->space->param_count + 1, sizeof *b->values);
 	if (b->values == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -608,6 +610,25 @@ may_begin(const struct brackets *b, uint64_t want)
 	}
 }
 
+/* How many trials may begin now. */
+static uint64_t
+room_of(const struct brackets *b, const struct espl_search_view *view)
+{
+	uint64_t passes = b->total / b->kind_count, trials = 0;
+	uint32_t i;
+
+	if (b->source == NULL && b->sampling == NULL)
+		return view->want;
+	for (i = 0; i < b->kind_count; i++) {
+		uint64_t each = b->kinds[i].rungs[0].trials;
+
+		trials += each * (passes < ESPL_SAMPLING_ENDLESS ? passes : ESPL_SAMPLING_ENDLESS);
+		trials += i < b->total % b->kind_count ? each : 0;
+	}
+	return espl_sampling_room(b->host, view,
+	    trials < ESPL_SAMPLING_ENDLESS ? trials : ESPL_SAMPLING_ENDLESS);
+}
+
 /* Where the rungs really are: those of the widest bracket. */
 static void
 report_rungs(struct brackets *b)
@@ -628,7 +649,7 @@ espl_status
 brackets_next(struct brackets *b, const struct espl_search_view *view,
     struct espl_search_sink *sink, struct espl_error *error)
 {
-	uint64_t want = view->want, before = b->starts;
+	uint64_t want = room_of(b, view), before = b->starts;
 	espl_status status = ESPL_OK;
 
 	ESPL_ASSERT(b != NULL && b->magic == BRACKETS_MAGIC);

@@ -207,9 +207,17 @@ shared_spec(const struct shared *s, uint64_t iterations, struct espl_spec_sink *
 }
 
 uint64_t
+shared_room(const struct shared *s, const struct espl_search_view *view)
+{
+	return s->sampling == NULL
+	    ? view->want
+	    : espl_sampling_room(s->host, view, s->wanted > 0 ? s->wanted : ESPL_SAMPLING_ENDLESS);
+}
+
+uint64_t
 shared_want(const struct shared *s, const struct espl_search_view *view)
 {
-	uint64_t want = view->want;
+	uint64_t want = shared_room(s, view);
 
 	ESPL_ASSERT(s->trials == 0 || s->added <= s->trials);
 	/* Something must ask for GPUs, or there will never be any. */

@@ -86,6 +86,8 @@ void shared_exhausted(struct shared *);
 espl_status shared_extend(struct shared *, const struct espl_extension *, struct espl_error *);
 /* Declares one stage of all trials, if it is known how many there are. */
 espl_status shared_spec(const struct shared *, uint64_t iterations, struct espl_spec_sink *);
+/* How many more trials could run now; with a sampler by espl_sampling_room. */
+uint64_t shared_room(const struct shared *, const struct espl_search_view *);
 /* How many to add now: as many as could run, and one where nothing else asks for GPUs; never more
  * than are left. */
 uint64_t shared_want(const struct shared *, const struct espl_search_view *);

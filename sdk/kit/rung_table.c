@@ -133,6 +133,7 @@ espl_rung_table_group(struct espl_rung_table *table, struct espl_search_sink *si
 	group.size = (uint32_t)sizeof group;
 	group.bracket = table->bracket;
 	group.stage = table->stage;
+	group.flags = table->filling ? ESPL_GROUP_OPEN : 0;
 	table->begun = table->failed = 0;
 	return sink->begin(sink, &group, &table->group);
 }
@@ -185,11 +186,34 @@ espl_rung_table_values(struct espl_rung_table *table, const double **values,
 	return status;
 }
 
+/* So many trials more into the first rung, at most those that it lacks. */
+static espl_status
+espl_rung_table_draw(struct espl_rung_table *table, uint64_t more, struct espl_search_sink *sink,
+    struct espl_error *error)
+{
+	espl_status status = ESPL_OK;
+
+	for (; more > 0 && table->begun < table->rungs[0].trials && status == ESPL_OK; more--) {
+		const double *values = table->values;
+
+		if (table->source != NULL)
+			status = table->source(table->source_ctx, &values, error);
+		else
+			status = espl_rung_table_values(table, &values, error);
+		if (status == ESPL_OK)
+			status = espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0,
+			    values, error);
+	}
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status, "the first rung was refused at trial %u", table->begun);
+}
+
 espl_status
 espl_rung_table_begin(struct espl_rung_table *table, struct espl_search_sink *sink,
     struct espl_error *error)
 {
-	uint32_t i, n;
+	uint32_t n;
 	espl_status status;
 
 	ESPL_ASSERT(table->magic == ESPL_RUNG_TABLE_MAGIC && table->group == ESPL_NONE);
@@ -204,23 +228,14 @@ espl_rung_table_begin(struct espl_rung_table *table, struct espl_search_sink *si
 	if (table->wanted > table->limit)
 		espl_logf(table->host, ESPL_WARN, ESPL_TRIED_FEW, (unsigned long long)table->limit,
 		    (unsigned long long)table->wanted);
+	/* A model that is asked for a whole rung at once has seen nothing. */
+	table->filling = table->sampling != NULL && table->source == NULL &&
+	    espl_follows(table->host, ESPL_RULES_SAMPLERS);
 	status = espl_tried_reserve(&table->tried, n, error);
 	if (status == ESPL_OK)
 		status = espl_rung_table_group(table, sink);
-	for (i = 0; i < n && status == ESPL_OK; i++) {
-		const double *values = table->values;
-
-		if (table->source != NULL)
-			status = table->source(table->source_ctx, &values, error);
-		else
-			status = espl_rung_table_values(table, &values, error);
-		if (status == ESPL_OK)
-			status = espl_rung_table_start(table, sink, ESPL_FRESH, ESPL_NONE, 0,
-			    values, error);
-	}
-	return status == ESPL_OK
-	    ? status
-	    : espl_fail(error, status, "the first rung was refused at trial %u", i);
+	return status == ESPL_OK && !table->filling ? espl_rung_table_draw(table, n, sink, error)
+						    : status;
 }
 
 void
@@ -378,18 +393,41 @@ espl_rung_table_plugin_on_trial_end(void *self, const struct espl_trial *trial, 
 	return espl_sampling_ended(table->sampling, trial, how, error);
 }
 
+/* The first rung with a sampler: a configuration is drawn when it could train at once. */
+static espl_status
+espl_rung_table_draw_lazily(struct espl_rung_table *table, const struct espl_search_view *view,
+    struct espl_search_sink *sink, struct espl_error *error)
+{
+	uint64_t room = espl_sampling_room(table->host, view, table->rungs[0].trials);
+	espl_status status;
+
+	/* Something must ask for GPUs, or there will never be any. */
+	if (room == 0 && view->running == 0 && view->waiting == 0)
+		room = 1;
+	status = espl_rung_table_draw(table, room, sink, error);
+	if (status != ESPL_OK || table->begun < table->rungs[0].trials)
+		return status;
+	table->filling = 0;
+	return sink->close(sink, table->group);
+}
+
 espl_status
 espl_rung_table_plugin_next_group(void *self, const struct espl_search_view *view,
     struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct espl_rung_table *table = (struct espl_rung_table *)self;
-	espl_status status;
+	espl_status status = ESPL_OK;
 
 	ESPL_ASSERT(table != NULL && table->magic == ESPL_RUNG_TABLE_MAGIC);
 	if (table->over)
 		return ESPL_OK;
-	if (table->group == ESPL_NONE)
-		return espl_rung_table_begin(table, sink, error);
+	if (table->group == ESPL_NONE) {
+		status = espl_rung_table_begin(table, sink, error);
+		if (status != ESPL_OK || !table->filling)
+			return status;
+	}
+	if (table->filling)
+		return espl_rung_table_draw_lazily(table, view, sink, error);
 	if ((view->why & ESPL_ASK_GROUP) == 0 || view->group != table->group)
 		return ESPL_OK; /* the rung is not complete */
 	status = espl_rung_table_promote(table, sink, error);

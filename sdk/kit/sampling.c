@@ -3,6 +3,10 @@
 #include <string.h>
 #include <espalier/kit/assert.h>
 #include <espalier/kit/sampling.h>
+#include <espalier/util.h>
+
+/* A model has nothing to say before so many results, so as many are asked for at once. */
+#define LEARNS_FROM 10u
 
 espl_status
 espl_sampling_draw(void *sampling, double *values, struct espl_error *error)
@@ -52,4 +56,37 @@ espl_sampling_ended(const struct espl_sampling *sampling, const struct espl_tria
 	sample.cost = trial->gpu_s;
 	sample.values = trial->values;
 	return sampling->tell(sampling, &sample, error);
+}
+
+/* The GPUs of the stages that the plan in force has yet to end; 0: there is no plan. */
+static uint64_t
+espl_sampling_planned(const struct espl_plan *plan)
+{
+	uint64_t gpus = 0;
+	uint32_t i;
+
+	for (i = 0; plan != NULL && i < plan->stage_count; i++)
+		if (gpus < plan->stages[i]->gpus)
+			gpus = plan->stages[i]->gpus;
+	return gpus;
+}
+
+uint64_t
+espl_sampling_room(const struct espl_host *host, const struct espl_search_view *view,
+    uint64_t trials)
+{
+	uint64_t active = (uint64_t)view->running + view->waiting, most = LEARNS_FROM, gpus;
+	const struct espl_experiment *e;
+
+	if (view->gpus_max < trials || !espl_follows(host, ESPL_RULES_SAMPLERS))
+		return view->want;
+	e = (const struct espl_experiment *)host->service(host, ESPL_EXPERIMENT);
+	gpus = e != NULL ? espl_sampling_planned(e->plan) : 0;
+	if (most < gpus)
+		most = gpus;
+	if (most < view->gpus)
+		most = view->gpus;
+	if (active >= most)
+		return 0;
+	return view->want < most - active ? view->want : most - active;
 }

@@ -101,6 +101,7 @@ listed='
 exec/.*effects	espl__log
 kit/.*assert	write
 policy/.*call	espl__log|espl__quantiles_add(_many)?
+algorithms/.*tpe	model_(init|free|tell|ask)
 allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*jobs	espl__file_read
 model/.*profile	espl__file_read|espl__tree_load|json_(loadb|delete|[a-z]+_(value|size|get)|object_iter[a-z_]*)'
@@ -128,7 +129,7 @@ reach() {	# folder...
 	done
 }
 report 'executor, model, kit and policies reach nothing outside themselves' "$(
-	reach core/exec core/forecast core/model core/policy sdk/kit plugins/algorithms plugins/allocators plugins/placers)"
+	reach core/exec core/forecast core/model core/policy sdk/kit plugins/algorithms plugins/allocators plugins/placers plugins/samplers)"
 
 # (Sanitizers tell in which file, by its true name.)
 if [ -z "${SANITIZE_FLAGS-}" ] && grep -q 'PATH_CFLAGS.*-ffile-prefix-map' config.status 2>/dev/null; then

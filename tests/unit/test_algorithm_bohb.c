@@ -314,7 +314,8 @@ Test(bohb, out_of_memory)
 		test_left = 1;
 		status = espl_kit_end(kit, 0, ESPL_END_BUDGET, 1);
 		test_left = UINT32_MAX;
-		cr_assert_eq(status, ESPL_E_NOMEM);
+		/* tpe has kept room for the result since the trial began */
+		cr_assert_eq(status, all[i].plugin == TPE ? ESPL_OK : ESPL_E_NOMEM);
 		espl_kit_free(kit);
 	}
 }

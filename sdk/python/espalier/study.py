@@ -552,7 +552,9 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
         experiment["target"] = float(target)
     if patience is not None:
         experiment["patience"] = patience
-    if isinstance(algorithm, str):
+    if algorithm == "auto":
+        algorithm = {"use": "random", "sampler": "auto", "iterations_max": 1}
+    elif isinstance(algorithm, str):
         algorithm = {"use": algorithm, "iterations_max": 1}
     grid = algorithm.get("use") == "grid"      # it has an end of its own
     if not grid and "trials" not in algorithm:
@@ -580,7 +582,7 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
 
 
 def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: Optional[int] = None,
-             algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
+             algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
              patience: Optional[int] = None) -> Best:
@@ -588,7 +590,9 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
 
     space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as
     in a configuration file.  The values of a choice may also be None, lists, tuples and dicts.
-    trials: calls of f, by default 100 (grid: all of its points).  With dir, the study is kept in that directory, and continued if it
+    trials: calls of f, by default 100 (grid: all of its points).
+    algorithm: its name, or its group as in a configuration file; "auto" is random search with the
+    sampler of that name.  With dir, the study is kept in that directory, and continued if it
     exists.  A trial fails if f raises one of `catch`; any other exception ends the search.  The
     search ends before all `trials` when f has returned a value at least as good as `target`, or
     after `patience` calls in a row that were no better than the best before."""
@@ -596,7 +600,7 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
 
 
 def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: Optional[int] = None,
-             algorithm: Union[str, Mapping[str, Any]] = "tpe", seed: int = 0,
+             algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
              patience: Optional[int] = None) -> Best:

@@ -68,7 +68,7 @@ struct espl_rung_table {
 	uint64_t wanted, made;   /* configurations that rungs were added for; made so far */
 	uint64_t limit;          /* of them, what the space has */
 	uint32_t first_next;     /* of the user's points: the next one */
-	uint32_t zero;
+	uint32_t filling;        /* 1: the first rung, which a sampler fills one by one */
 	const struct espl_sampling *sampling; /* NULL: draws are uniform */
 };
 
