@@ -29,7 +29,7 @@
 #include "agent/agent_warm.h"
 
 #define ANSWER_LIMIT (10 * ESPL_SECOND)
-#define IDLE_LIMIT (300 * ESPL_SECOND)
+#define IDLE_LIMIT (1800 * ESPL_SECOND)
 #define PARENTS_MOST 4u /* that hold memory */
 #define KNOWN_MOST 32u  /* with those of which is only known that they cannot be used */
 #define OUTPUT_MOST (INT64_C(64) << 10)

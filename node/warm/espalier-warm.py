@@ -12,11 +12,12 @@ KIND is "file" (ENTRY: a script) or "module" (ENTRY: the name behind -m).  Descr
 Imported is only what the script would import before anything else that it does, and only what is installed: the
 standard library and what is in site-packages.  The user's own modules are read for their imports, and not run.
 
-A request becomes three processes.  This one forks a child, which forks the supervisor and ends: so the supervisor belongs
-to the nearest subreaper above, our own supervisor.  The supervisor forks the rank, which will run the script, and becomes
-espalier-agent --supervise, which does for the rank all that it does for any other.  If the trial's output is read, the rank
-forks the script's process in turn, and becomes espalier-listen.  A process keeps its children when it becomes another.
+A request becomes two processes, or three.  This one forks the supervisor, which forks the rank, which will run the script,
+and becomes espalier-agent --supervise, which does for the rank all that it does for any other.  If the trial's output is
+read, the rank forks the script's process in turn, and becomes espalier-listen.  A process keeps its children when it becomes
+another.  We wait for none (SIGCHLD is ignored here); when we end, supervisors belong to the nearest subreaper above, our own.
 """
+import _signal
 import os
 import sys
 
@@ -344,10 +345,10 @@ def check_rest():
         raise Refused("an import left a child process")
     except ChildProcessError:
         pass
-    import signal
-
-    if signal.getitimer(signal.ITIMER_REAL)[0] > 0:
+    if _signal.getitimer(_signal.ITIMER_REAL)[0] > 0:
         raise Refused("an import set an alarm")
+    if _signal.getsignal(_signal.SIGCHLD) is None:
+        raise Refused("an import handles SIGCHLD in native code")
     if WATCH.all is not None:
         raise Refused("module %s reads the whole environment when it is imported" % WATCH.all)
     if WATCH.argv is not None:
@@ -403,7 +404,7 @@ def prepare():
             file.flush()
     states = {path: state_of(path) for path in files}
     return {"libc": ctypes.CDLL(None, use_errno=True), "before": before, "changes": changes,
-            "reads": {name: by for name, by in WATCH.names.items()},
+            "sigchld": _signal.getsignal(_signal.SIGCHLD), "reads": {name: by for name, by in WATCH.names.items()},
             "files": {path: state for path, state in states.items() if state is not None},
             "count": sum(line.startswith("import ") for line in lines)}
 
@@ -560,15 +561,12 @@ def become_supervisor(known, request):
 
 def fork_trial(known, request, fds):
     """Returns True in the process that is to run the script, else False."""
-    child = os.fork()
-    if child > 0:
-        os.waitpid(child, 0)
+    if os.fork() > 0:
         for fd in fds:
             os.close(fd)
         return False
     try:
-        if os.fork() > 0:
-            os._exit(0)
+        _signal.signal(_signal.SIGCHLD, known["sigchld"])
         become_supervisor(known, request)
         return True
     except BaseException:
@@ -580,6 +578,7 @@ def serve(known):
     import _socket
 
     control = _socket.socket(fileno=CONTROL)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     while True:
         word, anc, _, _ = control.recvmsg(16, 256)
         if not word:
