@@ -18,7 +18,8 @@
 #define PLAIN "\006"
 
 #define GROUPS_MAX 16u
-#define TABLE_LINES 2u /* a blank one and a heading */
+#define SENTENCE_LINES 16u /* in a lower window the numbers alone */
+#define TABLE_LINES 2u     /* a blank one and a heading */
 
 struct frame {
 	const struct espl__view *view;
@@ -143,6 +144,23 @@ draw_bar(struct frame *f, double part, uint32_t columns)
 	espl__print(&f->line, PLAIN);
 }
 
+/* Broken between words. */
+static void
+draw_sentence(struct frame *f)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	const char *at, *end;
+
+	espl__totals_sentence(&f->view->totals, &text);
+	for (at = espl__buf_text(&text); *at != '\0'; at = *end == '\0' ? end : end + 1) {
+		end = at + strcspn(at, " ");
+		espl__print(&f->word, "%.*s", (int)(end - at), at);
+		put_word(f, " ", 0);
+	}
+	emit_line(f);
+	espl__buf_free(&text);
+}
+
 static void
 draw_head(struct frame *f)
 {
@@ -166,6 +184,8 @@ draw_head(struct frame *f)
 		put_word(f, "   ", 0);
 	}
 	emit_line(f);
+	if (f->limit >= SENTENCE_LINES)
+		draw_sentence(f);
 	espl__print(&f->word, "%lld trial%s   %lld completed", (long long)t->trials,
 	    t->trials == 1 ? "" : "s", (long long)t->completed);
 	put_word(f, "   ", 0);

@@ -69,6 +69,7 @@ function head() {
     totals.simulated ? chip("mid", "simulated") : "",
     el("p", { class: "sub" }, objects(data.meta)
       .map((m) => [el("span", null, m.key, " ", cut(String(m.value), 60)), " "])),
+    el("p", { class: "answer" }, cut(totals.sentence, 600)),
     totals.text &&
       el("p", { class: totals.status === "done" ? "sub" : "why" }, cut(totals.text, 600))),
   tiles(),

@@ -105,6 +105,7 @@ static void
 put_totals(struct page *p)
 {
 	const struct espl__totals *t = &p->r->totals;
+	struct espl__buf text = { NULL, 0, 0 };
 	const char *before = "{";
 
 	for (uint32_t i = 0; i < espl__total_field_count; i++) {
@@ -124,6 +125,10 @@ put_totals(struct page *p)
 		else
 			put_number(&p->b, *(const double *)(const void *)at);
 	}
+	espl__totals_sentence(t, &text);
+	espl__print(&p->b, ",\n\"sentence\":");
+	put_text(&p->b, espl__buf_text(&text));
+	espl__buf_free(&text);
 	espl__print(&p->b, ",\n\"finished\":%lld,\"paused\":%lld,\"outcome\":\"%s\"}",
 	    (long long)espl__totals_finished(t), (long long)espl__totals_paused(t),
 	    espl__totals_outcome(t));

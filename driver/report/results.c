@@ -66,6 +66,14 @@ space_of(const struct espl__results *r, uint64_t trial)
 	return of != NULL ? of->space : r->setup.space;
 }
 
+/* The space of all trials; NULL: those of a pool have several. */
+static const struct espl_space *
+shared_space(const struct espl__results *r)
+{
+	return r->setup.config->pool || r->setup.space == NULL ? NULL
+							       : espl__space_view(r->setup.space);
+}
+
 static void
 refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 {
@@ -75,6 +83,9 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 
 	espl__exec_summary(exec, &summary);
 	espl__totals_take(&r->totals, &summary);
+	espl__buf_clear(&r->text);
+	espl__causes_text(&r->causes, shared_space(r), &r->text);
+	espl__totals_set(&r->totals.causes, espl__buf_text(&r->text));
 	espl__totals_experiments(&r->totals, exec);
 	espl__results_experiments(r, exec);
 	espl__results_jobs(r, exec);
@@ -127,6 +138,8 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
 		    espl__results_s(now));
 	}
+	if (t->state != past->state && t->state >= ESPL_TRIAL_RESTING)
+		espl__causes_trial(&r->causes, t, shared_space(r));
 	if (t->state != past->state)
 		espl__results_job(r, now, t, past->state == 0);
 	if (change != ESPL__CHANGE_NONE)
@@ -214,6 +227,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 		return;
 	}
 	if (phase == ESPL__PHASE_ENDED) {
+		espl__causes_gang(&r->causes, trial, text);
 		ESPL__GROW(r->used, r->used_cap, r->used_count + 1);
 		r->used[r->used_count++] = trial;
 	}
@@ -522,6 +536,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	espl__seen_trials_free(&r->seen);
 	free(r->charged);
 	free(r->lowest);
+	espl__causes_free(&r->causes);
 	free(r->used);
 	free(r->planned);
 	free(r->path);

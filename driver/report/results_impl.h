@@ -3,6 +3,7 @@
 #define ESPL__RESULTS_IMPL_H
 #include <math.h>
 #include <sqlite3.h>
+#include "report/causes.h"
 #include "report/seen_trials.h"
 #include "report/results.h"
 #include "report/trial_text.h"
@@ -66,6 +67,7 @@ struct espl__results {
 	uint64_t charged_count, charged_cap;
 	struct espl__lowest *lowest; /* [search] */
 	uint64_t lowest_count, lowest_cap;
+	struct espl__causes causes;
 	int jobs_listed;         /* those that were to come then */
 	int64_t plans;           /* that came in force */
 	struct planned *planned; /* their stages, until they are written */

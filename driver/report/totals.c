@@ -13,49 +13,40 @@
 /* clang-format on */
 const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTAL_TEXT),
 	FIELD(text, ESPL__TOTAL_TEXT), FIELD(failure, ESPL__TOTAL_TEXT),
-	FIELD(experiment, ESPL__TOTAL_TEXT), FIELD(metric, ESPL__TOTAL_TEXT),
-	FIELD(best_params, ESPL__TOTAL_TEXT), FIELD(experiments, ESPL__TOTAL_TEXT),
-	FIELD(maximize, ESPL__TOTAL_INT), FIELD(simulated, ESPL__TOTAL_INT),
-	FIELD(over, ESPL__TOTAL_INT), FIELD(on_cpu, ESPL__TOTAL_INT),
-	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
-	FIELD(early, ESPL__TOTAL_INT), FIELD(failed, ESPL__TOTAL_INT),
-	FIELD(running, ESPL__TOTAL_INT), FIELD(waiting, ESPL__TOTAL_INT),
-	FIELD(unfinished, ESPL__TOTAL_INT), FIELD(failed_attempts, ESPL__TOTAL_INT),
-	FIELD(ever, ESPL__TOTAL_INT), FIELD(ever_iteration, ESPL__TOTAL_INT),
-	FIELD(ever_metric, ESPL__TOTAL_REAL), FIELD(ever_s, ESPL__TOTAL_REAL),
-	FIELD(best, ESPL__TOTAL_INT), FIELD(best_iteration, ESPL__TOTAL_INT),
-	FIELD(best_checkpoint, ESPL__TOTAL_INT), FIELD(resizes, ESPL__TOTAL_INT),
-	FIELD(moves, ESPL__TOTAL_INT), FIELD(nodes, ESPL__TOTAL_INT),
-	FIELD(nodes_peak, ESPL__TOTAL_INT), FIELD(nodes_leaked, ESPL__TOTAL_INT),
-	FIELD(gpus, ESPL__TOTAL_INT), FIELD(gpus_busy, ESPL__TOTAL_INT),
-	FIELD(reports, ESPL__TOTAL_INT), FIELD(decisions, ESPL__TOTAL_INT),
-	FIELD(calls, ESPL__TOTAL_INT), FIELD(best_metric, ESPL__TOTAL_REAL),
-	FIELD(deadline_s, ESPL__TOTAL_REAL), FIELD(budget_usd, ESPL__TOTAL_REAL),
-	FIELD(jct_s, ESPL__TOTAL_REAL), FIELD(cost_usd, ESPL__TOTAL_REAL),
-	FIELD(gpu_s, ESPL__TOTAL_REAL), FIELD(busy_gpu_s, ESPL__TOTAL_REAL),
-	FIELD(refunded_usd, ESPL__TOTAL_REAL), FIELD(refunded_gpu_s, ESPL__TOTAL_REAL),
-	FIELD(selected_s, ESPL__TOTAL_REAL), FIELD(selected_usd, ESPL__TOTAL_REAL),
-	FIELD(decision_median_us, ESPL__TOTAL_REAL), FIELD(decision_p95_us, ESPL__TOTAL_REAL),
-	FIELD(decision_max_us, ESPL__TOTAL_REAL), FIELD(call_median_us, ESPL__TOTAL_REAL),
-	FIELD(call_p95_us, ESPL__TOTAL_REAL), FIELD(call_max_us, ESPL__TOTAL_REAL),
-	FIELD(jobs, ESPL__TOTAL_INT), FIELD(jobs_arrived, ESPL__TOTAL_INT),
-	FIELD(jobs_to_come, ESPL__TOTAL_INT), FIELD(jobs_done, ESPL__TOTAL_INT),
-	FIELD(jobs_failed, ESPL__TOTAL_INT), FIELD(jobs_cancelled, ESPL__TOTAL_INT),
-	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
-	FIELD(queue_max_s, ESPL__TOTAL_REAL), FIELD(total_mean_s, ESPL__TOTAL_REAL),
-	FIELD(total_p95_s, ESPL__TOTAL_REAL), FIELD(total_max_s, ESPL__TOTAL_REAL),
-	FIELD(makespan_s, ESPL__TOTAL_REAL), FIELD(usd_s, ESPL__TOTAL_REAL) };
+	FIELD(causes, ESPL__TOTAL_TEXT), FIELD(experiment, ESPL__TOTAL_TEXT),
+	FIELD(metric, ESPL__TOTAL_TEXT), FIELD(best_params, ESPL__TOTAL_TEXT),
+	FIELD(experiments, ESPL__TOTAL_TEXT), FIELD(maximize, ESPL__TOTAL_INT),
+	FIELD(simulated, ESPL__TOTAL_INT), FIELD(over, ESPL__TOTAL_INT),
+	FIELD(on_cpu, ESPL__TOTAL_INT), FIELD(trials, ESPL__TOTAL_INT),
+	FIELD(completed, ESPL__TOTAL_INT), FIELD(early, ESPL__TOTAL_INT),
+	FIELD(failed, ESPL__TOTAL_INT), FIELD(running, ESPL__TOTAL_INT),
+	FIELD(waiting, ESPL__TOTAL_INT), FIELD(unfinished, ESPL__TOTAL_INT),
+	FIELD(failed_attempts, ESPL__TOTAL_INT), FIELD(ever, ESPL__TOTAL_INT),
+	FIELD(ever_iteration, ESPL__TOTAL_INT), FIELD(ever_metric, ESPL__TOTAL_REAL),
+	FIELD(ever_s, ESPL__TOTAL_REAL), FIELD(best, ESPL__TOTAL_INT),
+	FIELD(best_iteration, ESPL__TOTAL_INT), FIELD(best_checkpoint, ESPL__TOTAL_INT),
+	FIELD(resizes, ESPL__TOTAL_INT), FIELD(moves, ESPL__TOTAL_INT),
+	FIELD(nodes, ESPL__TOTAL_INT), FIELD(nodes_peak, ESPL__TOTAL_INT),
+	FIELD(nodes_leaked, ESPL__TOTAL_INT), FIELD(gpus, ESPL__TOTAL_INT),
+	FIELD(gpus_busy, ESPL__TOTAL_INT), FIELD(reports, ESPL__TOTAL_INT),
+	FIELD(decisions, ESPL__TOTAL_INT), FIELD(calls, ESPL__TOTAL_INT),
+	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
+	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
+	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
+	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(refunded_usd, ESPL__TOTAL_REAL),
+	FIELD(refunded_gpu_s, ESPL__TOTAL_REAL), FIELD(selected_s, ESPL__TOTAL_REAL),
+	FIELD(selected_usd, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
+	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
+	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
+	FIELD(call_max_us, ESPL__TOTAL_REAL), FIELD(jobs, ESPL__TOTAL_INT),
+	FIELD(jobs_arrived, ESPL__TOTAL_INT), FIELD(jobs_to_come, ESPL__TOTAL_INT),
+	FIELD(jobs_done, ESPL__TOTAL_INT), FIELD(jobs_failed, ESPL__TOTAL_INT),
+	FIELD(jobs_cancelled, ESPL__TOTAL_INT), FIELD(queue_mean_s, ESPL__TOTAL_REAL),
+	FIELD(queue_p95_s, ESPL__TOTAL_REAL), FIELD(queue_max_s, ESPL__TOTAL_REAL),
+	FIELD(total_mean_s, ESPL__TOTAL_REAL), FIELD(total_p95_s, ESPL__TOTAL_REAL),
+	FIELD(total_max_s, ESPL__TOTAL_REAL), FIELD(makespan_s, ESPL__TOTAL_REAL),
+	FIELD(usd_s, ESPL__TOTAL_REAL) };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
-
-/* A directory within the run's. */
-void
-espl__totals_put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration)
-{
-	char *dir = espl__trial_dir("", trial);
-
-	espl__print(b, "%s/checkpoint-%lld", dir + 1, (long long)iteration);
-	free(dir);
-}
 
 void
 espl__totals_set(char **field, const char *text)
@@ -279,6 +270,16 @@ put_jobs(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, "}");
 }
 
+static void
+put_sentence(const struct espl__totals *t, struct espl__buf *b)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	espl__totals_sentence(t, &text);
+	espl__json_text(b, "sentence", espl__buf_text(&text));
+	espl__buf_free(&text);
+}
+
 void
 espl__totals_json(const struct espl__totals *t, const char *event, int more, struct espl__buf *b)
 {
@@ -311,6 +312,7 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 		espl__json_real(b, "selected_s", t->selected_s);
 		espl__json_real(b, "selected_usd", t->selected_usd);
 	}
+	put_sentence(t, b);
 	espl__json_int(b, "resizes", t->resizes);
 	espl__json_int(b, "moves", t->moves);
 	espl__json_int(b, "nodes_peak", t->nodes_peak);
@@ -424,53 +426,4 @@ espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
 		espl__print(&b, "]");
 	espl__totals_set(&t->experiments, b.size > 0 ? espl__buf_text(&b) : NULL);
 	espl__buf_free(&b);
-}
-
-/* ---- text ---------------------------------------------------------------------------------- */
-
-int64_t
-espl__totals_paused(const struct espl__totals *t)
-{
-	return t->trials - espl__totals_finished(t) - t->failed - t->running - t->waiting -
-	    t->unfinished;
-}
-
-int64_t
-espl__totals_finished(const struct espl__totals *t)
-{
-	return t->completed + t->early;
-}
-
-int
-espl__totals_ever_differs(const struct espl__totals *t)
-{
-	return t->ever >= 0 && t->best >= 0 &&
-	    (t->maximize ? t->ever_metric > t->best_metric : t->ever_metric < t->best_metric);
-}
-
-/* Of a pool: all its plain jobs, or an experiment. */
-static int
-has_failed_part(const struct espl__totals *t)
-{
-	json_t *list = t->experiments == NULL ? NULL : json_loads(t->experiments, 0, NULL), *one;
-	int failed = t->jobs > 0 && t->jobs_failed == t->jobs;
-	size_t i;
-
-	json_array_foreach (list, i, one) {
-		const char *status = json_string_value(json_object_get(one, "status"));
-
-		failed |= status != NULL && strcmp(status, "failed") == 0;
-	}
-	json_decref(list);
-	return failed;
-}
-
-const char *
-espl__totals_outcome(const struct espl__totals *t)
-{
-	if (strcmp(t->status, "running") == 0)
-		return "running";
-	if (strcmp(t->status, "failed") == 0 || (t->trials > 0 && t->failed == t->trials))
-		return "bad";
-	return strcmp(t->status, "done") != 0 || has_failed_part(t) ? "mixed" : "good";
 }

@@ -13,6 +13,7 @@ struct espl__totals {
 	char *status;  /* running done deadline budget interrupted failed */
 	char *text;    /* why it failed or was interrupted; done: by what, if not by itself */
 	char *failure; /* the last failure of a trial, where trials failed */
+	char *causes;  /* of all: ", all: out of memory, all with layers >= 10" */
 	char *experiment, *metric;
 	char *best_params; /* a JSON object */
 	char *experiments; /* a pool's: a JSON array; NULL none */
@@ -66,6 +67,8 @@ void espl__infeasible_json(double least_s, double least_usd, struct espl__buf *)
 void espl__totals_put_checkpoint(struct espl__buf *, uint64_t trial, int64_t iteration);
 /* For people: a few aligned lines.  `reason`: also why it failed. */
 void espl__totals_text(const struct espl__totals *, int reason, struct espl__buf *);
+/* How the run is going, in one sentence, the same in `status`, in the live view and on the page. */
+void espl__totals_sentence(const struct espl__totals *, struct espl__buf *);
 /* Completed or stopped early. */
 int64_t espl__totals_finished(const struct espl__totals *);
 /* Is the best value of all reports another than that of the best trial? */

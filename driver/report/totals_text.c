@@ -275,6 +275,54 @@ cost_text(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, "\n");
 }
 
+/* The word that answers first. */
+static const char *
+going_words(const struct espl__totals *t)
+{
+	const char *outcome = espl__totals_outcome(t);
+	int64_t ended = espl__totals_finished(t) + t->failed;
+
+	if (strcmp(outcome, "running") != 0)
+		return strcmp(outcome, "good") == 0  ? "went well"
+		    : strcmp(outcome, "bad") == 0    ? "failed"
+		    : espl__totals_cut(t) != NULL    ? espl__totals_cut(t)
+		    : strcmp(t->status, "done") == 0 ? "done, but a part failed"
+						     : t->status;
+	if (t->failed > 0 && 2 * t->failed > ended)
+		return "in trouble";
+	if (t->running == 0 && t->waiting > 0 && t->gpus == 0)
+		return "waiting for the first node";
+	return t->reports > 0 || t->jobs > 0 ? "going well" : "starting";
+}
+
+void
+espl__totals_sentence(const struct espl__totals *t, struct espl__buf *b)
+{
+	char number[32], ago[32];
+
+	espl__print(b, "%s", going_words(t));
+	if (t->experiments == NULL && t->jobs == 0) {
+		if (t->best < 0)
+			espl__print(b, ": no result%s",
+			    strcmp(t->status, "running") == 0 ? " yet" : "");
+		else
+			espl__print(b, ": best %s", espl__format_metric(t->best_metric, number));
+		if (strcmp(t->status, "running") == 0 && t->ever >= 0 && t->jct_s >= t->ever_s)
+			espl__print(b, ", improved %s ago",
+			    espl__format_seconds(t->jct_s - t->ever_s, ago));
+	}
+	if (t->failed > 0)
+		espl__print(b, "; %lld of %lld failed%s", (long long)t->failed,
+		    (long long)t->trials, t->causes != NULL ? t->causes : "");
+	if (t->jobs_failed > 0)
+		espl__print(b, "; %lld of %lld jobs failed", (long long)t->jobs_failed,
+		    (long long)t->jobs);
+	if (strcmp(t->status, "running") == 0 && t->waiting > 0 && t->gpus > 0)
+		espl__print(b, "; %lld wait: %lld of %lld %s in use", (long long)t->waiting,
+		    (long long)t->gpus_busy, (long long)t->gpus,
+		    espl__slots_word(t->on_cpu, t->gpus));
+}
+
 void
 espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
@@ -283,6 +331,9 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	espl__print_clean(b, t->experiment);
 	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
 	    t->simulated ? " (simulated)" : "");
+	espl__print(b, "  ");
+	espl__totals_sentence(t, b);
+	espl__print(b, "\n");
 	if ((reason || strcmp(t->status, "done") == 0) && t->text != NULL && t->text[0] != '\0') {
 		espl__print(b, "  reason  ");
 		espl__print_clean(b, t->text);

@@ -73,6 +73,13 @@ espl__view_group_name(const struct espl__view_group *g, char to[48])
 		(void)snprintf(to, room, "bracket %u, stage %u", g->bracket, g->stage);
 }
 
+/* The space of all trials; NULL: those of a pool have several. */
+static const struct espl_space *
+shared_space(const struct espl__view *v)
+{
+	return v->config->pool || v->space == NULL ? NULL : espl__space_view(v->space);
+}
+
 static uint64_t *
 counter_of_state(struct espl__view_group *g, espl_trial_state state)
 {
@@ -104,6 +111,8 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		gang->iteration = t->iteration;
 		gang->budget = t->budget;
 	}
+	if (t->state != past->state && t->state >= ESPL_TRIAL_RESTING)
+		espl__causes_trial(&v->causes, t, shared_space(v));
 	espl__seen_trial_set(past, t);
 }
 
@@ -155,8 +164,10 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 	struct espl__view *v = ctx;
 	struct espl__view_gang *g = espl__map_get(&v->gangs, trial);
 
-	(void)slots, (void)text;
+	(void)slots;
 	v->now = now;
+	if (phase == ESPL__PHASE_ENDED)
+		espl__causes_gang(&v->causes, trial, text);
 	if (g == NULL && phase != ESPL__PHASE_ENDED) {
 		g = espl__alloc(sizeof *g);
 		g->trial = trial;
@@ -245,6 +256,7 @@ espl__view_free(struct espl__view *v)
 	espl__map_free(&v->group_map);
 	espl__seen_trials_free(&v->seen);
 	free(v->best_params);
+	espl__causes_free(&v->causes);
 	espl__totals_free(&v->totals);
 	espl__buf_free(&v->scratch);
 }
@@ -269,6 +281,9 @@ espl__view_refresh(struct espl__view *v, const struct espl__exec *exec)
 	v->exec = exec;
 	espl__exec_summary(exec, &summary);
 	espl__totals_take(&v->totals, &summary);
+	espl__buf_clear(&v->scratch);
+	espl__causes_text(&v->causes, shared_space(v), &v->scratch);
+	espl__totals_set(&v->totals.causes, espl__buf_text(&v->scratch));
 	espl__totals_experiments(&v->totals, exec);
 	espl__view_clock(v, exec);
 	v->now = summary.now;

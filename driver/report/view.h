@@ -6,6 +6,7 @@
 #ifndef ESPL__VIEW_H
 #define ESPL__VIEW_H
 #include "base/map.h"
+#include "report/causes.h"
 #include "report/seen_trials.h"
 #include "report/totals.h"
 
@@ -50,6 +51,7 @@ struct espl__view {
 	struct espl__map group_map;
 	struct espl__seen_trials seen;
 	struct espl__totals totals; /* as of the last refresh */
+	struct espl__causes causes;
 	struct espl__buf scratch;
 };
 void espl__view_init(struct espl__view *, const struct espl__run_config *,

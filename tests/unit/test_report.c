@@ -635,8 +635,8 @@ Test(report, summary_object_is_the_contract)
 	static const char *const fields[] = { "event", "status", "experiment", "trials",
 		"completed", "stopped_early", "failed", "best", "jct_s", "cost_usd", "gpu_s",
 		"busy_gpu_s", "resizes", "nodes_peak", "nodes_leaked", "decisions", "decision_us",
-		"calls", "call_us", "finished", "failed_attempts", "outcome", "best_ever",
-		"moves" };
+		"calls", "call_us", "finished", "failed_attempts", "outcome", "best_ever", "moves",
+		"sentence" };
 	struct stage s = { .dir = "" };
 	struct espl__totals t;
 	struct espl__buf b = { NULL, 0, 0 };
