@@ -73,7 +73,7 @@ table() {
 }
 same() {	# DIR: as on this machine, with the best checkpoint here
 	local best
-	exits 0 && says "27 completed" && [ "$(table "$1")" = "$(table local)" ] || return 1
+	exits 0 && finished 27 && [ "$(table "$1")" = "$(table local)" ] || return 1
 	best=$("$ESPALIER" best "$1" --json | jq .best.trial)
 	[ "$(cat "$1/trials/$best/checkpoint-27/state")" = 27 ]
 }

@@ -48,7 +48,7 @@ write_cloud() {
 best() { "$ESPALIER" best "$1" --json | sed 's/.*"best": {\([^}]*\)}.*/\1/'; }
 # What every trial came to: state, iterations, scores and parameters, and the best one.
 table() { "$ESPALIER" export "$1" --format csv --table trials | cut -d , -f 1-4,8,9,15; best "$1"; }
-same() { exits 0 && says "27 completed" && [ "$(table "$1")" = "$(table local)" ]; }
+same() { exits 0 && finished 27 && [ "$(table "$1")" = "$(table local)" ]; }
 run "$ESPALIER" run real.cfg --dir local
 check "the search on this machine, to compare with" exits 0
 

@@ -14,7 +14,7 @@ part_kill() {
 			rm -rf "kill$k.run"
 			run timeout 200 "$ESPALIER" run "kill$k.cfg" --dir "kill$k.run"
 		elif "$ESPALIER" status "kill$k.run" --json | jq -e '.state == "completed"' >/dev/null; then
-			rc=0 out="27 completed"
+			rc=0 out=", 27 completed"
 		else
 			run timeout 200 "$ESPALIER" resume "kill$k.run"
 		fi
