@@ -408,6 +408,10 @@ samples_earlier(struct samples *s, struct espl_error *error)
 		status = take_earlier(s, &map, history->at(history, at), error);
 	free(map.hashes);
 	free(map.rows);
+	if (status == ESPL_OK && count > 0)
+		espl_logf(s->host, ESPL_INFO,
+		    "the model starts with %llu observation%s of an earlier run",
+		    (unsigned long long)count, count == 1 ? "" : "s");
 	return status;
 }
 
