@@ -27,8 +27,8 @@ end_pause(struct espl__search *s, const struct espl__trial_group *g)
 	pause->since = ESPL_NEVER;
 }
 
-/* Does the stage of this trial stand still, with no GPU for any of its trials?  The time until one
- * has a GPU again is no time in which the stage has trained. */
+/* Notes since when no trial of this one's stage has had a GPU.  Such time does not count as
+ * training time of the stage. */
 static void
 note_pause(struct espl__search *s, const struct espl__trial *t)
 {

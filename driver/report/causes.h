@@ -19,7 +19,7 @@ struct espl__range {
 	uint64_t count; /* trials in which it is active */
 };
 struct espl__causes {
-	uint64_t failed, others; /* trials that failed; ends and pauses of others */
+	uint64_t failed, others; /* trials that failed; others that have ended or paused */
 	struct espl__cause list[ESPL__CAUSES_MAX]; /* beyond: counted as failed alone */
 	uint32_t count, params;
 	struct espl__range *of_failed, *of_others; /* [params] */
@@ -29,7 +29,8 @@ struct espl__causes {
 void espl__causes_free(struct espl__causes *);
 /* The processes of a trial ended for this reason; NULL: for none. */
 void espl__causes_gang(struct espl__causes *, uint64_t trial, const char *text);
-/* A trial has failed, or ended, or paused; space: NULL where trials are of several. */
+/* A trial has failed, or has ended or paused for the first time; space: NULL where trials are of
+ * several. */
 void espl__causes_trial(struct espl__causes *, const struct espl_trial *,
     const struct espl_space *);
 /* ", all out of memory, all with layers >= 10"; nothing where no trial failed. */

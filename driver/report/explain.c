@@ -388,8 +388,8 @@ name_subject(struct espl__buf *b, sqlite3_stmt *st)
 		espl__print(b, "%s ", name);
 }
 
-/* Notes about the run by time.  What a plugin repeats word for word is one row, where it came
- * first; the executor's own are steps of the story. */
+/* Notes about the run by time.  A note that a plugin repeats word for word is one row, at its first
+ * time; the executor's notes are never merged. */
 static const char run_sql[] =
     "SELECT min(at_s) AS at, who, text, subject, subject_id, count(*), max(at_s) FROM notes"
     " WHERE subject IN ('run', 'node', 'offer', 'group')"

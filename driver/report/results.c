@@ -138,7 +138,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
 		    espl__results_s(now));
 	}
-	if (t->state != past->state && t->state >= ESPL_TRIAL_RESTING)
+	if (espl__seen_trial_concludes(past, t))
 		espl__causes_trial(&r->causes, t, shared_space(r));
 	if (t->state != past->state)
 		espl__results_job(r, now, t, past->state == 0);

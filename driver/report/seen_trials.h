@@ -23,8 +23,9 @@ struct espl__seen_trial {
 	uint64_t group, iteration, budget;
 	double loss; /* last reported; NaN none */
 	espl_trial_state state;
-	uint8_t failed; /* its gang ended, and no later state was reported */
-	uint16_t gpus;  /* it had last; 0 none yet (a part of one is 1) */
+	uint8_t failed;    /* its gang ended, and no later state was reported */
+	uint8_t concluded; /* it ended or paused before */
+	uint16_t gpus;     /* it had last; 0 none yet (a part of one is 1) */
 };
 struct espl__seen_list {
 	struct espl__seen_trial *list;
@@ -35,6 +36,17 @@ struct espl__seen_trials {
 	struct espl__seen_list *searches;
 	uint64_t count, cap;
 };
+
+/* Is this its first end or pause, or its failure? */
+static inline int
+espl__seen_trial_concludes(struct espl__seen_trial *past, const struct espl_trial *t)
+{
+	if (t->state == past->state || t->state < ESPL_TRIAL_RESTING ||
+	    (past->concluded && t->state != ESPL_TRIAL_FAILED))
+		return 0;
+	past->concluded = 1;
+	return 1;
+}
 
 /* The trial as it was (state 0: not seen yet); valid until the next call. */
 static inline struct espl__seen_trial *

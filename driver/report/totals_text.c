@@ -291,7 +291,7 @@ going_words(const struct espl__totals *t)
 	if (t->failed > 0 && 2 * t->failed > ended)
 		return "in trouble";
 	if (t->running == 0 && t->waiting > 0 && t->gpus == 0)
-		return "waiting for the first node";
+		return "waiting for a node";
 	return t->reports > 0 || t->jobs > 0 ? "going well" : "starting";
 }
 

@@ -111,7 +111,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		gang->iteration = t->iteration;
 		gang->budget = t->budget;
 	}
-	if (t->state != past->state && t->state >= ESPL_TRIAL_RESTING)
+	if (espl__seen_trial_concludes(past, t))
 		espl__causes_trial(&v->causes, t, shared_space(v));
 	espl__seen_trial_set(past, t);
 }

@@ -275,8 +275,8 @@ static void
 begin_supervising(sigset_t *waiting)
 {
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	/* The call itself: a sanitizer's wrapper takes a lock that a thread of the agent's may have
-	 * held when this child was made, and would then wait for ever. */
+	/* Not through prctl(): a sanitizer wraps it with a lock.  If another thread of the agent
+	 * held that lock during the fork, the call would never return here. */
 	(void)syscall(SYS_prctl, PR_SET_NAME, "espalier-rank", 0, 0, 0);
 	private_signals(waiting);
 	(void)setsid();

@@ -29,6 +29,7 @@
 #include "agent/agent_warm.h"
 
 #define ANSWER_LIMIT (10 * ESPL_SECOND)
+#define IMPORT_LIMIT (600 * ESPL_SECOND)
 #define IDLE_LIMIT (1800 * ESPL_SECOND)
 #define PARENTS_MOST 4u /* that hold memory */
 #define KNOWN_MOST 32u  /* with those of which is only known that they cannot be used */
@@ -491,15 +492,20 @@ espl__warm_receive(struct espl__agent *a, int fd)
 /* ---- what is due -------------------------------------------------------------------------- */
 
 static void
-end_silent_parent(struct espl__agent *a)
+end_parent(struct espl__agent *a, struct espl__warm *w, const char *why)
 {
 	const char term = ESPL__SUP_TERM;
 
+	turn_off(a, w, why);
+	(void)send(w->link, &term, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void
+end_silent_parent(struct espl__agent *a)
+{
 	for (struct espl__warm *w = a->warm; w != NULL; w = w->next)
-		if (w->state == WARM_READY) {
-			turn_off(a, w, "the process that they are forked from does not answer");
-			(void)send(w->link, &term, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-		}
+		if (w->state == WARM_READY)
+			end_parent(a, w, "the process that they are forked from does not answer");
 }
 
 static int
@@ -539,12 +545,16 @@ espl__warm_tend(struct espl__agent *a, int64_t now)
 		return 0;
 	tend_starts(a, now, &next);
 	for (struct espl__warm *w = a->warm; w != NULL; w = w->next) {
-		if (w->state != WARM_READY)
+		int64_t until = w->used_at + (w->state == WARM_READY ? IDLE_LIMIT : IMPORT_LIMIT);
+
+		if (!holds_memory(w))
 			continue;
-		if (now - w->used_at >= IDLE_LIMIT)
+		if (now < until)
+			next = next == 0 || until < next ? until : next;
+		else if (w->state == WARM_READY)
 			leave_parent(a, w, WARM_LEAVING);
-		else if (next == 0 || w->used_at + IDLE_LIMIT < next)
-			next = w->used_at + IDLE_LIMIT;
+		else
+			end_parent(a, w, "the imports take longer than 10 minutes");
 	}
 	return next;
 }
@@ -559,7 +569,11 @@ espl__launch_keep(struct espl__agent_rank *r, struct espl__launch *from)
 	*l = *from;
 	memset(from, 0, sizeof *from);
 	l->log = fcntl(l->log, F_DUPFD_CLOEXEC, 10);
-	l->report = l->report >= 0 ? fcntl(l->report, F_DUPFD_CLOEXEC, 10) : -1;
+	if (l->report >= 0 && (l->report = fcntl(l->report, F_DUPFD_CLOEXEC, 10)) < 0 &&
+	    l->log >= 0) {
+		close(l->log); /* without both it cannot start cold */
+		l->log = -1;
+	}
 	l->until = espl__tick() + ANSWER_LIMIT;
 	r->launch = l;
 }

@@ -244,7 +244,7 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	b->first = host->service(host, ESPL_FIRST);
 	b->sampling = host->service(host, ESPL_SAMPLING);
 	if (b->sampling != NULL && espl_follows(host, ESPL_RULES_SAMPLERS))
-		b->setup.lazy = 1; /* a model that is asked for a stage at once has seen nothing */
+		b->setup.lazy = 1; /* a model needs results between draws */
 	b->values = calloc((size_t)b->space->param_count + 1, sizeof *b->values);
 	if (b->values == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");

@@ -186,7 +186,7 @@ espl_rung_table_values(struct espl_rung_table *table, const double **values,
 	return status;
 }
 
-/* So many trials more into the first rung, at most those that it lacks. */
+/* Adds up to `more` trials to the first rung. */
 static espl_status
 espl_rung_table_draw(struct espl_rung_table *table, uint64_t more, struct espl_search_sink *sink,
     struct espl_error *error)
@@ -228,7 +228,7 @@ espl_rung_table_begin(struct espl_rung_table *table, struct espl_search_sink *si
 	if (table->wanted > table->limit)
 		espl_logf(table->host, ESPL_WARN, ESPL_TRIED_FEW, (unsigned long long)table->limit,
 		    (unsigned long long)table->wanted);
-	/* A model that is asked for a whole rung at once has seen nothing. */
+	/* Asked for the whole rung at once, a model would have no results to learn from. */
 	table->filling = table->sampling != NULL && table->source == NULL &&
 	    espl_follows(table->host, ESPL_RULES_SAMPLERS);
 	status = espl_tried_reserve(&table->tried, n, error);

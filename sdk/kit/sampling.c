@@ -5,7 +5,7 @@
 #include <espalier/kit/sampling.h>
 #include <espalier/util.h>
 
-/* A model has nothing to say before so many results, so as many are asked for at once. */
+/* Trials to begin with while there are no results.  More would not be chosen by the model. */
 #define LEARNS_FROM 10u
 
 espl_status
@@ -58,7 +58,7 @@ espl_sampling_ended(const struct espl_sampling *sampling, const struct espl_tria
 	return sampling->tell(sampling, &sample, error);
 }
 
-/* The GPUs of the stages that the plan in force has yet to end; 0: there is no plan. */
+/* The most GPUs that the plan in force uses in any stage; 0: there is no plan. */
 static uint64_t
 espl_sampling_planned(const struct espl_plan *plan)
 {
@@ -78,7 +78,7 @@ espl_sampling_room(const struct espl_host *host, const struct espl_search_view *
 	uint64_t active = (uint64_t)view->running + view->waiting, most = LEARNS_FROM, gpus;
 	const struct espl_experiment *e;
 
-	if (view->gpus_max < trials || !espl_follows(host, ESPL_RULES_SAMPLERS))
+	if (active + view->want < trials || !espl_follows(host, ESPL_RULES_SAMPLERS))
 		return view->want;
 	e = (const struct espl_experiment *)host->service(host, ESPL_EXPERIMENT);
 	gpus = e != NULL ? espl_sampling_planned(e->plan) : 0;

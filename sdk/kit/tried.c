@@ -134,7 +134,7 @@ espl_tried_add(struct espl_tried *tried, const double *values, int *added, struc
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-/* Doubles in their order as integers, neighbors being neighbors. */
+/* Maps doubles to integers that keep their order; adjacent doubles get adjacent integers. */
 static uint64_t
 espl_tried_rank(double value)
 {
@@ -154,8 +154,8 @@ espl_tried_at_rank(uint64_t rank)
 	return value;
 }
 
-/* How many digits a parameter has.  A continuous range may be so narrow that it holds only a few
- * numbers, which are then its digits; without that the walk would never end. */
+/* How many values the walk visits for a parameter.  A very narrow continuous range has only a few
+ * doubles; unless they are counted, the walk never ends. */
 static uint64_t
 espl_tried_digits(const struct espl_param *p)
 {

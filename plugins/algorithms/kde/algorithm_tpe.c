@@ -102,7 +102,8 @@ make_model(struct tpe_search *tpe, const struct espl_host *host, const struct es
 
 	for (i = 0; i < sizeof earlier / sizeof earlier[0]; i++)
 		if (values[earlier[i]].source > ESPL_FALLBACK)
-			espl_logf(host, ESPL_WARN, "'%s' has no effect: the model has none",
+			espl_logf(host, ESPL_WARN,
+			    "'%s' has no effect: it is an option of the earlier model",
 			    options[KDE + earlier[i]].name);
 	if (values[KDE_RANDOM_FRACTION].source != ESPL_UNSET)
 		setup.random_fraction = values[KDE_RANDOM_FRACTION].as.r;

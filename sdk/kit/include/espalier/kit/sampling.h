@@ -28,10 +28,10 @@ espl_status espl_sampling_started(const struct espl_sampling *sampling, uint64_t
 /* What on_trial_end was told. */
 espl_status espl_sampling_ended(const struct espl_sampling *sampling,
     const struct espl_trial *trial, espl_end how, struct espl_error *error);
-/* How many more trials a search with a model makes now: fewer than could run, where the cloud could
- * run all its trials (ESPL_SAMPLING_ENDLESS: their number is not known) at once.  Made before the
- * first result, none would be the model's.  Then as many as there are GPUs, held or planned, and a
- * few at least. */
+/* How many more trials a search with a model should create now; trials: how many it has in all, or
+ * ESPL_SAMPLING_ENDLESS.  Normally as many as could run.  If all could run at once, the model would
+ * be asked for all configurations before it has a result; so the trials in progress are limited to
+ * the GPUs held or planned, or to 10 if that is more. */
 #define ESPL_SAMPLING_ENDLESS (UINT32_MAX / 2)
 uint64_t espl_sampling_room(const struct espl_host *host, const struct espl_search_view *view,
     uint64_t trials);
