@@ -32,26 +32,53 @@ is_first(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Length of the NAME of "{NAME}" at `at`; 0: there is none. */
+/* Length of the NAME of "{NAME}" at `at`, which is text without braces; 0: there is none. */
 static size_t
 name_length(const char *at)
 {
-	size_t n = 1;
+	size_t n;
 
-	if (at[0] != '{' || !is_first(at[1]))
+	if (at[0] != '{')
 		return 0;
-	while (is_first(at[n]) || (at[n] >= '0' && at[n] <= '9'))
-		n++;
-	return at[n] == '}' ? n - 1 : 0;
+	n = strcspn(at + 1, "{}");
+	return at[n + 1] == '}' ? n : 0;
 }
 
-int
-espl__fill(const char *word, espl__fill_find *find, void *ctx, struct espl__buf *to, char bad[64])
+/* A name that cannot be anything else: {name} is never ordinary text. */
+static int
+is_plain(const char *name)
+{
+	if (!is_first(*name))
+		return 0;
+	while (is_first(*name) || (*name >= '0' && *name <= '9'))
+		name++;
+	return *name == '\0';
+}
+
+/* One {NAME}.  -1: it has no value. */
+static int
+put_value(const char *name, int all_names, espl__fill_find *find, void *ctx, struct espl__buf *to,
+    char bad[64])
+{
+	const char *value = find(ctx, name);
+
+	if (value != NULL)
+		espl__put(to, value, strlen(value));
+	else if (!all_names && !is_plain(name))
+		espl__print(to, "{%s}", name);
+	else if (bad != NULL)
+		(void)snprintf(bad, 64, "%s", name);
+	return value != NULL || (!all_names && !is_plain(name)) ? 0 : -1;
+}
+
+static int
+fill(const char *word, int all_names, espl__fill_find *find, void *ctx, struct espl__buf *to,
+    char bad[64])
 {
 	for (const char *p = word; *p != '\0';) {
 		size_t length = name_length(p);
-		const char *value;
 		char *name;
+		int failed;
 
 		if (p[0] == '{' && p[1] == '{') {
 			espl__put(to, p, 1);
@@ -63,17 +90,45 @@ espl__fill(const char *word, espl__fill_find *find, void *ctx, struct espl__buf 
 			continue;
 		}
 		name = espl__format("%.*s", (int)length, p + 1);
-		value = find(ctx, name);
-		if (value != NULL)
-			espl__put(to, value, strlen(value));
-		else if (bad != NULL)
-			(void)snprintf(bad, 64, "%s", name);
+		failed = put_value(name, all_names, find, ctx, to, bad) != 0;
 		free(name);
-		if (value == NULL)
+		if (failed)
 			return -1;
 		p += length + 2;
 	}
 	return 0;
+}
+
+int
+espl__fill(const char *word, espl__fill_find *find, void *ctx, struct espl__buf *to, char bad[64])
+{
+	return fill(word, 0, find, ctx, to, bad);
+}
+
+int
+espl__fill_guarded(const char *word, espl__fill_find *find, void *ctx, struct espl__buf *to)
+{
+	return fill(word, 1, find, ctx, to, NULL);
+}
+
+void
+espl__fill_guard(const char *word, espl__fill_find *find, void *ctx, struct espl__buf *to)
+{
+	for (const char *p = word; *p != '\0';) {
+		size_t length = name_length(p);
+		char *name = espl__format("%.*s", (int)length, p + (length > 0));
+		int is_text = length > 0 && !is_plain(name) && (p == word || p[-1] != '$') &&
+		    find(ctx, name) == NULL;
+
+		if (p[0] == '{' && p[1] == '{') {
+			espl__put(to, p, 2);
+			p += 2;
+		} else {
+			espl__print(to, is_text ? "{" : "");
+			espl__put(to, p++, 1);
+		}
+		free(name);
+	}
 }
 
 static const char *

@@ -1,7 +1,9 @@
 /* fill.h - words of a command with {NAME} in them.
  *
  * {NAME} stands for a value, {{ for a brace; any other brace is an ordinary character, and so is
- * ${NAME}, which belongs to a shell. */
+ * ${NAME}, which belongs to a shell.  A name of letters, digits and '_' must have a value; what
+ * else is between braces ({optimizer.lr}, {print $1}) is a name if it has one, or else ordinary
+ * text. */
 #ifndef ESPL__FILL_H
 #define ESPL__FILL_H
 #include "base/buf.h"
@@ -11,6 +13,11 @@ typedef const char *espl__fill_find(void *ctx, const char *name);
 /* Appends the word with its names replaced.  0; -1: a name has no value, and `bad`, unless NULL,
  * holds it (shortened to fit). */
 int espl__fill(const char *word, espl__fill_find *, void *ctx, struct espl__buf *, char bad[64]);
+/* For whoever knows the values but not all names, as an inactive parameter has none: guard writes
+ * {{ for each brace that begins ordinary text, and guarded takes every {NAME} of its result for a
+ * name; -1: one has no value. */
+void espl__fill_guard(const char *word, espl__fill_find *, void *ctx, struct espl__buf *);
+int espl__fill_guarded(const char *word, espl__fill_find *, void *ctx, struct espl__buf *);
 /* Does a name occur in it? */
 int espl__fill_any(const char *word);
 

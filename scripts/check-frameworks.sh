@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries a wheel with the real frameworks and trackers: in a clean Debian system, an ordinary user installs it beside Debian's
-# PyTorch and the newest PyTorch Lightning, transformers, Keras, TensorBoard, MLflow, Weights & Biases, pandas and Matplotlib
-# of PyPI, and runs the tests of the package that are skipped where these are missing.  Needs root, debootstrap, 6 GB of disk,
+# PyTorch and the newest PyTorch Lightning, transformers, Keras, TensorBoard, MLflow, Weights & Biases, pandas, Matplotlib,
+# scikit-learn and Hydra of PyPI, and runs the tests of the package that are skipped where these are missing.  Needs root, debootstrap, 6 GB of disk,
 # the network.
 #
 #   scripts/check-frameworks.sh FILE.whl
@@ -20,18 +20,19 @@ top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 needs_tools debootstrap unshare
 begin_checks frameworks
 use=$work/use
-modules="torch pytorch_lightning transformers keras jax tensorboard mlflow wandb pandas matplotlib"
+modules="torch pytorch_lightning transformers keras jax tensorboard mlflow wandb pandas matplotlib sklearn hydra"
 
 make_system() {
 	make_root "${SUITE:-trixie}" "$use" && make_user "$use" &&
 		inside "$use" apt-get install -y --no-install-recommends python3-venv python3-torch procps || return
-	cp "$wheel" "$use/home/user/" && cp -r "$top/tests/python" "$use/home/user/tests" || return
+	cp "$wheel" "$use/home/user/" && cp -r "$top/tests/python" "$use/home/user/tests" &&
+		cp -r "$top/sdk/python/hydra" "$use/home/user/hydra" && inside "$use" chown -R user /home/user/hydra || return
 	cp /etc/ssl/certs/ca-certificates.crt "$use/etc/ssl/certs/" && { [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$use/etc/"; }
 }
 # Debian's PyTorch: that of PyPI brings some gigabytes of CUDA.
 install_packages() {
 	as_user "$use" sh -ec 'cd; python3 -m venv --system-site-packages v; v/bin/pip install -q ./*.whl pytorch-lightning \
-		transformers accelerate keras jax tensorboard tensorboardX mlflow wandb pandas matplotlib'
+		transformers accelerate keras jax tensorboard tensorboardX mlflow wandb pandas matplotlib scikit-learn hydra-core ./hydra'
 }
 versions() {
 	as_user "$use" sh -c 'cd; export KERAS_BACKEND=jax; for module; do v/bin/python -c "import $module; print(\"$module\", $module.__version__)"; done' \
@@ -55,7 +56,7 @@ check_frameworks() {
 	check "a system with PyTorch" make_system &&
 		check "pip installs the wheel and the frameworks" install_packages || return 1
 	versions | sed 's/^/# /'
-	for file in test_frameworks test_trackers test_results test_figures; do
+	for file in test_frameworks test_trackers test_results test_figures test_sklearn test_hydra; do
 		check "$file runs" run_tests $file || continue
 		while read -r result test reason; do
 			check "$file: $test" passes "$file" "$result" "$reason"

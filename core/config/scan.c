@@ -52,6 +52,18 @@ is_digit(char c)
 }
 
 static int
+is_hex(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+static unsigned int
+hex_digit(char c)
+{
+	return is_digit(c) ? (unsigned int)(c - '0') : (unsigned int)((c | 0x20) - 'a') + 10;
+}
+
+static int
 is_name(char c)
 {
 	return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '*';
@@ -111,7 +123,7 @@ begin_value(struct input *in, const char *what, int string)
 		    "expected a name, found %s", what);
 		espl__hint(in->diag,
 		    "a group contains settings of the form  name = value;  names begin with a "
-		    "letter");
+		    "letter, or are put in double quotes");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -194,6 +206,9 @@ scan_word(struct input *in)
 	size = (size_t)(in->at - from);
 	shown = size > 60 ? 60 : (int)size;
 	espl__put(&scan->text, from, size);
+	if (size > 1 && memcmp(from, ESPL__SCAN_CODED, 2) == 0)
+		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "put the name %.*s in double quotes", shown, from);
 	if (scan->before == BEFORE_EQUALS || in_list(scan)) {
 		if (word_is(from, size, "true") || word_is(from, size, "false")) {
 			espl_status status = begin_value(in, "true or false", 0);
@@ -216,6 +231,87 @@ scan_word(struct input *in)
 	scan->word[shown] = '\0';
 	note_before(in, BEFORE_NAME);
 	return ESPL_OK;
+}
+
+static espl_status
+fail_unterminated(struct input *in, const char *from, uint32_t line)
+{
+	const char *stop = memchr(from, '\n', (size_t)(in->end - from));
+	size_t size = (size_t)((stop != NULL ? stop : in->end) - from);
+
+	espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line, "unterminated string %.*s",
+	    size > 40 ? 40 : (int)size, from);
+	espl__hint(in->diag, "a string ends with \"; write a \" inside it as \\\"");
+	return ESPL_E_CONFIG;
+}
+
+/* Where a string would not be a value, it is the name of a setting. */
+static int
+is_name_due(const struct espl__scan *scan)
+{
+	return !in_list(scan) &&
+	    (scan->before == BEFORE_NOTHING || scan->before == BEFORE_OPEN ||
+		scan->before == BEFORE_COMMA || scan->before == BEFORE_VALUE);
+}
+
+/* The text of a string on one line, from its first quote past its last; -1: it has no end. */
+static int
+take_text(struct input *in, struct espl__buf *to)
+{
+	static const char marks[] = "nrtf", means[] = "\n\r\t\f";
+
+	for (in->at++; in->at < in->end && *in->at != '\n'; in->at++) {
+		const char *mark;
+		char c = *in->at;
+
+		if (c == '"') {
+			in->at++;
+			return 0;
+		}
+		if (c == '\\' && in->at + 1 < in->end) {
+			c = *++in->at;
+			mark = strchr(marks, c);
+			if (c == 'x' && in->end - in->at > 2 && is_hex(in->at[1]) &&
+			    is_hex(in->at[2])) {
+				c = (char)(hex_digit(in->at[1]) << 4 | hex_digit(in->at[2]));
+				in->at += 2;
+			} else if (mark != NULL && c != '\0') {
+				c = means[mark - marks];
+			}
+		}
+		espl__put_u8(to, (uint8_t)c);
+	}
+	return -1;
+}
+
+/* "optimizer.lr" = ...: a name that needs its quotes is coded for libconfig. */
+static espl_status
+scan_quoted_name(struct input *in)
+{
+	struct espl__scan *scan = in->scan;
+	struct espl__buf name = { NULL, 0, 0 };
+	const char *from = in->at, *text;
+	espl_status status = ESPL_OK;
+
+	if (take_text(in, &name) != 0) {
+		status = fail_unterminated(in, from, in->line);
+	} else if (name.size == 0 || memchr(name.data, '\0', name.size) != NULL) {
+		status = espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "a name must not be empty or contain the character \\x00");
+	} else {
+		text = espl__buf_text(&name);
+		if (espl__scan_plain(text)) {
+			espl__put(&scan->text, text, name.size);
+		} else {
+			espl__print(&scan->text, ESPL__SCAN_CODED);
+			for (size_t i = 0; i < name.size; i++)
+				espl__print(&scan->text, "%02x", name.data[i]);
+		}
+		snprintf(scan->word, sizeof scan->word, "%s", text);
+		note_before(in, BEFORE_NAME);
+	}
+	espl__buf_free(&name);
+	return status;
 }
 
 static espl_status
@@ -247,15 +343,8 @@ scan_string(struct input *in)
 			return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 			    "a string must not contain the character \\x00");
 	}
-	if (in->at >= in->end) {
-		const char *stop = memchr(from, '\n', (size_t)(in->end - from));
-		size_t size = (size_t)((stop != NULL ? stop : in->end) - from);
-
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line, "unterminated string %.*s",
-		    size > 40 ? 40 : (int)size, from);
-		espl__hint(in->diag, "a string ends with \"; write a \" inside it as \\\"");
-		return ESPL_E_CONFIG;
-	}
+	if (in->at >= in->end)
+		return fail_unterminated(in, from, line);
 	in->at++;
 	note_before(in, BEFORE_STRING);
 	return ESPL_OK;
@@ -515,7 +604,7 @@ scan_token(struct input *in)
 	if (c == '#' || (c == '/' && (next == '/' || next == '*')))
 		return skip_comment(in);
 	if (c == '"')
-		return scan_string(in);
+		return is_name_due(in->scan) ? scan_quoted_name(in) : scan_string(in);
 	if (is_digit(c) || ((c == '-' || c == '+' || c == '.') && (is_digit(next) || next == '.')))
 		return scan_number(in);
 	if (is_letter(c) || c == '*')
@@ -533,7 +622,8 @@ scan_token(struct input *in)
 		    "unexpected character \\x%02x outside of a string", (unsigned char)c);
 	espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "unexpected '%c'", c);
 	if (c == '_')
-		espl__hint(in->diag, "names begin with a letter");
+		espl__hint(in->diag,
+		    "names begin with a letter; put any other name in double quotes");
 	else if (c == '\'')
 		espl__hint(in->diag, "put text in double quotes: \"...\"");
 	return ESPL_E_CONFIG;

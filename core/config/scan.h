@@ -42,6 +42,11 @@ espl_status espl__scan_text(struct espl__scan *, const char *text, size_t size, 
 void espl__scan_free(struct espl__scan *);
 /* Where a line of the flat text (from 1) comes from. */
 void espl__scan_place(const struct espl__scan *, uint32_t flat, const char **file, uint32_t *line);
+/* Names that libconfig does not take reach it as ESPL__SCAN_CODED and two hexadecimal digits for
+ * each byte. */
+#define ESPL__SCAN_CODED "*-"
+/* Is `name` written without quotes: a letter or '*', then letters, digits, '-', '_' and '*'? */
+int espl__scan_plain(const char *name);
 /* Is all of `text` one number as libconfig writes them?  'i' integer, 'r' real, 0 neither (or
  * out of range: *wide is 1 then).  *i, *r are set as it fits. */
 char espl__scan_number(const char *text, size_t size, int64_t *i, double *r, int *wide);

@@ -1,10 +1,12 @@
-/* scan_number.c - two helpers of the scan: numbers with their ranges checked (libconfig 1.5 wraps
- * integers that do not fit and makes large reals infinite, silently), and where a line came from.
+/* scan_number.c - helpers of the scan: numbers with their ranges checked (libconfig 1.5 wraps
+ * integers that do not fit and makes large reals infinite, silently), where a line came from, and
+ * which names need no quotes.
  */
 #include "base/assert.h"
 #include "config/scan.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 
@@ -147,4 +149,22 @@ espl__scan_place(const struct espl__scan *scan, uint32_t flat, const char **file
 	*file = scan->parts[low].file;
 	*line = scan->parts[low].line +
 	    (flat > scan->parts[low].flat ? flat - scan->parts[low].flat : 0);
+}
+
+int
+espl__scan_plain(const char *name)
+{
+	size_t i;
+
+	if (strcasecmp(name, "true") == 0 || strcasecmp(name, "false") == 0 ||
+	    strncmp(name, ESPL__SCAN_CODED, sizeof ESPL__SCAN_CODED - 1) == 0)
+		return 0;
+	for (i = 0; name[i] != '\0'; i++) {
+		char c = name[i];
+		int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '*';
+
+		if (!letter && (i == 0 || !(is_digit(c) || c == '-' || c == '_')))
+			return 0;
+	}
+	return i > 0;
 }

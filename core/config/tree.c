@@ -7,6 +7,7 @@
 #include "config/tree.h"
 
 #include <libconfig.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -73,6 +74,25 @@ place_node(struct build *build, const config_setting_t *setting, struct espl__no
 	node->source = build->source;
 }
 
+/* A name as the user wrote it. */
+static const char *
+name_of(struct espl__arena *arena, const char *coded)
+{
+	size_t skip = sizeof ESPL__SCAN_CODED - 1, size;
+	char *name;
+
+	if (coded == NULL || strncmp(coded, ESPL__SCAN_CODED, skip) != 0)
+		return espl__arena_strdup(arena, coded);
+	size = (strlen(coded) - skip) / 2;
+	name = espl__arena_alloc(arena, size + 1);
+	for (size_t i = 0; i < size; i++) {
+		char digits[3] = { coded[skip + 2 * i], coded[skip + 2 * i + 1], '\0' };
+
+		name[i] = (char)strtoul(digits, NULL, 16);
+	}
+	return name;
+}
+
 static char *
 number_text(struct espl__arena *arena, const struct espl__node *node)
 {
@@ -120,7 +140,10 @@ copy_setting(struct build *build, config_setting_t *setting, struct espl__node *
 
 	*to = node;
 	place_node(build, setting, node);
-	node->name = espl__arena_strdup(&build->tree->arena, config_setting_name(setting));
+	node->name = name_of(&build->tree->arena, config_setting_name(setting));
+	if (node->name != NULL && !is_utf8(node->name))
+		return espl__fail_at(build->diag, ESPL_E_CONFIG, node->file, node->line,
+		    "the name is not valid UTF-8");
 	switch (config_setting_type(setting)) {
 	case CONFIG_TYPE_GROUP:
 		node->type = ESPL__GROUP;
@@ -335,19 +358,36 @@ put_child(struct espl__tree *tree, struct espl__node *parent, uint32_t at, struc
 		parent->type = ESPL__LIST;
 }
 
-static espl_status
-check_name(const char *part, struct espl__diag *diag)
+/* The end of the part of a path that begins here: '.', '=' or the end, none of them in quotes. */
+static const char *
+part_end(const char *path)
 {
-	const char *c = part;
+	int quoted = 0;
 
-	if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '*')
-		for (c++; (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-		     (*c >= '0' && *c <= '9') || *c == '-' || *c == '_' || *c == '*';
-		     c++)
-			;
-	if (c == part || *c != '\0')
-		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a name", part);
-	return ESPL_OK;
+	for (; *path != '\0' && (quoted || strchr(".=", *path) == NULL); path++)
+		quoted ^= *path == '"';
+	return path;
+}
+
+/* The name that a part stands for, in `part`. */
+static espl_status
+check_name(char *part, struct espl__diag *diag)
+{
+	size_t length = strlen(part);
+
+	if (length > 2 && part[0] == '"' && part[length - 1] == '"' &&
+	    strchr(part + 1, '"') == part + length - 1) {
+		memmove(part, part + 1, length - 2);
+		part[length - 2] = '\0';
+		return is_utf8(part)
+		    ? ESPL_OK
+		    : espl__fail(diag, ESPL_E_CONFIG, "the name is not valid UTF-8");
+	}
+	if (espl__scan_plain(part))
+		return ESPL_OK;
+	espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a name", part);
+	espl__hint(diag, "put a name with other characters in double quotes: \"%s\"", part);
+	return ESPL_E_CONFIG;
 }
 
 /* Index of the child that `part` names; parent->child_count if it would be new. */
@@ -388,12 +428,16 @@ set_path(struct espl__tree *tree, char *path, struct espl__node *value, struct e
 	struct espl__node *node = tree->root;
 	char *rest = path, *part;
 
-	while ((part = strsep(&rest, ".")) != NULL) {
+	while ((part = rest) != NULL) {
 		uint32_t at;
 		struct espl__node *child;
-		int last = rest == NULL;
-		espl_status status = find_child(node, part, &at, diag);
+		char *end = part + (part_end(part) - part);
+		int last = *end == '\0';
+		espl_status status;
 
+		rest = last ? NULL : end + 1;
+		*end = '\0';
+		status = find_child(node, part, &at, diag);
 		if (status != ESPL_OK)
 			return status;
 		if (!last && at < node->child_count) {
@@ -412,14 +456,16 @@ set_path(struct espl__tree *tree, char *path, struct espl__node *value, struct e
 espl_status
 espl__tree_set(struct espl__tree *tree, const char *assignment, struct espl__diag *diag)
 {
-	const char *equals = strchr(assignment, '=');
+	const char *equals = part_end(assignment);
 	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct espl__node *value = NULL;
 	char *path;
 	espl_status status;
 
 	ESPL__CHECK(tree, TREE);
-	if (equals == NULL || equals == assignment) {
+	while (*equals == '.')
+		equals = part_end(equals + 1);
+	if (*equals == '\0' || equals == assignment) {
 		espl__fail_at(diag, ESPL_E_CONFIG, "--set", 0, "'%s' is not PATH=VALUE",
 		    assignment);
 		espl__hint(diag, "for example: --set algorithm.eta=4");
@@ -524,6 +570,16 @@ print_tabs(struct espl__buf *buf, int count)
 		espl__put_u8(buf, '\t');
 }
 
+/* With quotes if it needs them. */
+static void
+print_name(struct espl__buf *buf, const char *name)
+{
+	if (espl__scan_plain(name))
+		espl__print(buf, "%s", name);
+	else
+		espl__print_quoted(buf, name);
+}
+
 static void print_value(const struct espl__node *, int indent, struct espl__buf *);
 
 static void
@@ -585,8 +641,10 @@ espl__node_print(const struct espl__node *node, int indent, struct espl__buf *bu
 		return;
 	}
 	print_tabs(buf, indent);
-	if (node->name != NULL)
-		espl__print(buf, "%s = ", node->name);
+	if (node->name != NULL) {
+		print_name(buf, node->name);
+		espl__print(buf, " = ");
+	}
 	print_value(node, indent, buf);
 	espl__print(buf, ";\n");
 }

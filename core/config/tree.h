@@ -40,9 +40,10 @@ espl_status espl__tree_parse(const char *text, const char *name, struct espl__tr
 void espl__tree_free(struct espl__tree *);
 const struct espl__node *espl__tree_root(const struct espl__tree *); /* a GROUP */
 /* --set PATH=VALUE: names joined by dots, list elements by number (cloud.offers.[0].price, also
- * written offers.0.price).  VALUE is libconfig syntax; what begins like no such value, and what
- * begins like a number but is none (20m), is taken as a string.  Makes the groups that are
- * missing on the way; the element after a list's last one is added. */
+ * written offers.0.price); a name that needs quotes has them (space."optimizer.lr".low).  VALUE is
+ * libconfig syntax; what begins like no such value, and what begins like a number but is none
+ * (20m), is taken as a string.  Makes the groups that are missing on the way; the element after a
+ * list's last one is added. */
 espl_status espl__tree_set(struct espl__tree *, const char *assignment, struct espl__diag *);
 /* Removes a member of a group of the root, or where that is NULL of the root itself, if it is
  * there. */

@@ -12,6 +12,7 @@
 
 #define BOUND_MAX 9007199254740992.0 /* 2^53: integers are exact in a double up to here */
 #define LABEL_MAX 65536u
+#define PARAM_NAME_MAX 255
 
 static const char *const type_names[] = { "real", "int", "choice", "ordinal" };
 static const char *const scale_names[] = { "linear", "log", "reverse-log" };
@@ -127,20 +128,20 @@ label_of(struct espl__space *s, const struct espl__node *n)
 static espl_status
 check_name(struct parse *p, const struct espl__node *n)
 {
-	const char *c = n->name;
-	int ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+	size_t length = strlen(n->name);
+	int ok = length > 0 && length <= PARAM_NAME_MAX && n->name[0] != ' ' &&
+	    n->name[length - 1] != ' ';
 
-	for (; *c != '\0'; c++)
-		ok &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
-		    (*c >= '0' && *c <= '9');
-	if (!ok || strlen(n->name) > 63) {
-		FAIL(p, n, "'%s' is not a valid parameter name", n->name);
-		espl__hint(p->diag,
-		    "use at most 63 letters, digits and '_', and do not start with a digit; "
-		    "programs use the name as a variable");
-		return ESPL_E_CONFIG;
-	}
-	return ESPL_OK;
+	for (const char *c = n->name; *c != '\0'; c++)
+		ok &= (unsigned char)*c >= ' ' && *c != 0x7f && *c != '{' && *c != '}';
+	if (ok)
+		return ESPL_OK;
+	FAIL(p, n, "'%s' is not a valid parameter name", n->name);
+	espl__hint(p->diag,
+	    "a name has at most %d bytes, no braces and no control characters, and neither begins "
+	    "nor ends with a space",
+	    PARAM_NAME_MAX);
+	return ESPL_E_CONFIG;
 }
 
 /* Only keys that mean something for the type. */

@@ -228,7 +228,7 @@ find_name(void *ctx, const char *name)
 {
 	const struct espl__run_config *config = ctx;
 
-	if (espl__node_get(config->space, name) != NULL)
+	if (config->space != NULL && espl__node_get(config->space, name) != NULL)
 		return "";
 	return espl__fill_variable(name) != NULL ? "" : NULL;
 }
@@ -248,6 +248,51 @@ list_names(const struct espl__node *space, const char *wrong, struct espl__buf *
 	return near;
 }
 
+char **
+espl__run_guard_words(const struct espl__run_config *config)
+{
+	uint32_t count = config->trial.command_count;
+	char **words = espl__alloc((count + 1) * sizeof *words);
+
+	ESPL__CHECK(config, RUN_CONFIG);
+	for (uint32_t i = 0; i < count; i++) {
+		struct espl__buf word = { NULL, 0, 0 };
+
+		espl__fill_guard(config->trial.command[i], find_name, (void *)(uintptr_t)config,
+		    &word);
+		words[i] = espl__strdup(espl__buf_text(&word));
+		espl__buf_free(&word);
+	}
+	return words;
+}
+
+/* Has a word text between braces that is nearly, but not, a name? */
+static int
+is_misspelled(const struct espl__run_config *config, const char *word, char bad[64])
+{
+	for (const char *p = word; *p != '\0'; p++) {
+		size_t length = strcspn(p + 1, "{}");
+		struct espl__buf list = { NULL, 0, 0 };
+		int near;
+
+		if (p[0] == '{' && p[1] == '{') {
+			p++;
+			continue;
+		}
+		if (p[0] != '{' || p[length + 1] != '}' || length == 0 || length >= 64 ||
+		    (p > word && p[-1] == '$'))
+			continue;
+		memcpy(bad, p + 1, length);
+		bad[length] = '\0';
+		near = find_name((void *)(uintptr_t)config, bad) == NULL &&
+		    list_names(config->space, bad, &list) != NULL;
+		espl__buf_free(&list);
+		if (near)
+			return 1;
+	}
+	return 0;
+}
+
 espl_status
 espl__run_check_words(const struct espl__run_config *config, struct espl__diag *diag)
 {
@@ -263,7 +308,8 @@ espl__run_check_words(const struct espl__run_config *config, struct espl__diag *
 		struct espl__buf text = { NULL, 0, 0 };
 		char bad[64];
 
-		if (espl__fill(word->text, find_name, (void *)(uintptr_t)config, &text, bad) != 0) {
+		if (espl__fill(word->text, find_name, (void *)(uintptr_t)config, &text, bad) != 0 ||
+		    is_misspelled(config, word->text, bad)) {
 			const char *near;
 
 			espl__buf_clear(&text);

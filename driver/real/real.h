@@ -144,6 +144,8 @@ struct espl__rkind {
 	char *directory; /* of trial.files; NULL none */
 	char **environment;
 	const char **setup; /* words of trial.setup */
+	/* of trial.command, with {{ for each brace that begins no name; ended by NULL */
+	char **command;
 	uint32_t environment_count, setup_count;
 	uint64_t iterations_max; /* 0: the budget of each start */
 	int started;             /* a trial has been */

@@ -76,6 +76,7 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 	for (i = 0; i < kind->setup_count; i++)
 		kind->setup[i] = trial->setup->children[i]->text;
 	espl__buf_free(&text);
+	kind->command = espl__run_guard_words(config);
 	set_environment(kind, trial);
 	return ESPL_OK;
 }
@@ -88,6 +89,9 @@ free_kind(struct espl__rkind *kind)
 	for (uint32_t i = 0; i < kind->environment_count; i++)
 		free(kind->environment[i]);
 	free(kind->environment);
+	for (uint32_t i = 0; kind->command != NULL && kind->command[i] != NULL; i++)
+		free(kind->command[i]);
+	free(kind->command);
 	free(kind->setup);
 	free(kind->options);
 	free(kind->metrics);
@@ -238,7 +242,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	    lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
 	start->sharing = trial->sharing;
 	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
-	start->argv = trial->trainable == NULL ? trial->command : NULL;
+	start->argv = trial->trainable == NULL ? (const char *const *)kind->command : NULL;
 	start->argc = trial->trainable == NULL ? trial->command_count : 0;
 	start->metrics = kind->metrics != NULL ? kind->metrics : trial->metrics;
 	start->trainable = trial->trainable;

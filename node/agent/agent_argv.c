@@ -164,7 +164,7 @@ add_words(const struct espl__start *t, struct values *v, struct espl__strings *t
 
 	for (uint32_t i = 0; i < t->argc; i++) {
 		espl__buf_clear(&word);
-		if (espl__fill(t->argv[i], find_value, v, &word, NULL) == 0 &&
+		if (espl__fill_guarded(t->argv[i], find_value, v, &word) == 0 &&
 		    (word.size > 0 || t->argv[i][0] == '\0'))
 			espl__words_add(to, espl__strdup(espl__buf_text(&word)));
 	}

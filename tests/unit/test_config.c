@@ -43,7 +43,9 @@ Test(tree, values_and_lines)
 		  "s = \"a \\\"q\\\" \\x41\\n\" \"joined\"; t = TRUE;\n"
 		  "list = ( 1, 2.5, \"x\", ( ), { y = 1; } );\n"
 		  "array = [ 1, 5000000000 ]; // and so on\n"
-		  "group : { inner = false };\n");
+		  "group : { inner = false };\n"
+		  "\"optimizer.lr\" = 2; \"true\" = 3; \"plain\" = 4; \"*-\" = 5;\n"
+		  "\"a \\\"b\\x22 \\\\ \xc3\xa9\" : { \"1\" = 1 };\n");
 	const struct espl__node *node;
 
 	cr_assert_eq(get(tree, "a")->i, 1);
@@ -64,6 +66,11 @@ Test(tree, values_and_lines)
 	cr_assert_eq(espl__node_get(node->children[4], "y")->i, 1);
 	cr_assert_eq(get(tree, "array")->children[1]->i, INT64_C(5000000000));
 	cr_assert_eq(get(tree, "group")->type, ESPL__GROUP);
+	cr_assert_eq(get(tree, "optimizer.lr")->i, 2, "quotes allow any name");
+	cr_assert_eq(get(tree, "true")->i, 3);
+	cr_assert_eq(get(tree, "plain")->i, 4);
+	cr_assert_eq(get(tree, "*-")->i, 5);
+	cr_assert_eq(espl__node_get(get(tree, "a \"b\" \\ \xc3\xa9"), "1")->i, 1);
 	cr_assert_null(espl__node_get(NULL, "x"));
 	cr_assert_null(get(tree, "absent"));
 	espl__tree_free(tree);
@@ -95,7 +102,7 @@ Test(tree, mistakes_are_told)
 		{ "a = {\n b = (1,\n2 }", 3, "'(' in line 2 is closed by '}'", "" },
 		{ "a = {\n b = 1;", 1, "unclosed '{'", "" },
 		{ "a = 1; }", 1, "unmatched '}'", "" },
-		{ "a = 1;\n\n\"unclosed", 3, "expected a name", "" },
+		{ "a = 1;\n\n\"unclosed", 3, "unterminated string", "" },
 		{ "a = 1;\nb = \"unclosed", 2, "unterminated string", "" },
 		{ "a = 1;\n/* unclosed\n\n", 2, "unterminated comment", "" },
 		{ "_a = 1;", 1, "unexpected '_'", "begin with a letter" },
@@ -206,6 +213,8 @@ Test(tree, set_and_print)
 		"array.1=x",
 		"algorithm.list=( 1, { a = 2; } )",
 		"algorithm.big=5000000000",
+		"algorithm.\"optimizer.lr\"=0.5",
+		"\"a=b\".\"5 \\ x\".y=1",
 		"e=",
 	};
 	static const char *const wrong[] = {
@@ -213,6 +222,9 @@ Test(tree, set_and_print)
 		"=1",
 		"a..b=1",
 		"5x=1",
+		"\"a=1",
+		"\"\"=1",
+		"\"a\"b\"=1",
 		"algorithm.eta.deep=1",
 		"offers.[9].price=1",
 		"a=\"unclosed",

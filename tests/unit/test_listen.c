@@ -32,7 +32,7 @@ static void
 fills(const char *word, const char *want)
 {
 	static const char *const pairs[] = { "lr", "0.1", "s", "a b'\"\n\xc3\xa9{lr}$x", "empty",
-		"", NULL };
+		"", "optimizer.lr", "0.2", "1st rate", "0.3", NULL };
 	struct espl__buf text = { NULL, 0, 0 };
 	char bad[64] = "";
 	int rc = espl__fill(word, find, (void *)(uintptr_t)pairs, &text, bad);
@@ -61,7 +61,36 @@ Test(fill, words)
 	fills("{}", "{}");
 	fills("{1}", "{1}");
 	fills("--x={unknown}", NULL);
+	fills("{optimizer.lr} {1st rate}", "0.2 0.3");
+	fills("{{optimizer.lr} {{optimizer.rate}", "{optimizer.lr} {optimizer.rate}");
+	fills("{optimizer.rate}", "{optimizer.rate}");
 	cr_assert(espl__fill_any("a{b}") && !espl__fill_any("a{ b }{{c}"));
+}
+
+/* Whoever fills in a guarded word knows of some names no value. */
+Test(fill, guarded)
+{
+	static const char *const names[] = { "lr", "", "optimizer.lr", "", NULL },
+				 *const active[] = { "lr", "0.1", NULL },
+				 *const words[] = { "{lr}", "0.1", "{optimizer.lr}", NULL,
+					 "{print $1}{lr}", "{print $1}0.1", "{{lr}${x.y}",
+					 "{lr}${x.y}", "{\"a\": {x.y}}", "{\"a\": {x.y}}", "{}",
+					 "{}", "{\"a\": {optimizer.lr}}", NULL };
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i += 2) {
+		struct espl__buf word = { NULL, 0, 0 }, text = { NULL, 0, 0 };
+		int rc;
+
+		espl__fill_guard(words[i], find, (void *)(uintptr_t)names, &word);
+		rc = espl__fill_guarded(espl__buf_text(&word), find, (void *)(uintptr_t)active,
+		    &text);
+		cr_assert(words[i + 1] == NULL
+			? rc == -1
+			: rc == 0 && strcmp(espl__buf_text(&text), words[i + 1]) == 0,
+		    "%s -> %s -> %s", words[i], espl__buf_text(&word), espl__buf_text(&text));
+		espl__buf_free(&word);
+		espl__buf_free(&text);
+	}
 }
 
 /* Whatever the word: what is taken for a name is one, and all else stays as it is. */

@@ -155,12 +155,11 @@ def _own(value: Any) -> Any:
 
 
 def _name(name: str) -> str:
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z*][-A-Za-z0-9_*]*", name):
-        raise ValueError("%r cannot be a name in a configuration: a name is a letter, then letters, digits, "
-                         "'-' and '_'" % (name,))
-    if name.lower() in ("true", "false"):
-        raise ValueError("%r cannot be a name in a configuration: it is a value there" % (name,))
-    return name
+    if not isinstance(name, str) or not name:
+        raise ValueError("%r cannot be a name in a configuration" % (name,))
+    if re.fullmatch(r"[A-Za-z][-A-Za-z0-9_]*", name) and name.lower() not in ("true", "false"):
+        return name
+    return value_text(name)
 
 
 def path_text(name: str, given: Any, what: str = "a path") -> str:
