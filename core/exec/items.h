@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "exec/executor.h"
+#include "kit/judge.h"
 #include "model/haste.h"
 #include "model/jobs.h"
 #include "model/trials.h"
@@ -20,8 +21,6 @@ struct espl__outcomes {
  * whatever allocator and placer say; a plan's trials from five seconds after its nodes should be
  * there. */
 #define ESPL__IDLE_PAUSE (10 * ESPL_SECOND)
-
-#define ESPL__PARTS_MOST 64u /* trials that may share a GPU */
 
 /* What one allocator decides about: the cluster, or, of a pool's experiment with an allocator of
  * its own, that experiment's share. */
@@ -39,9 +38,7 @@ struct espl__tier {
 	uint32_t changed_count, changed_cap;
 	uint64_t *gone, *gone_of; /* items, and the trials (espl__trial_uid) they stood for */
 	uint32_t gone_count, gone_cap;
-	uint64_t granted_whole;                        /* GPUs of grants in force */
-	uint32_t granted_parts[ESPL__PARTS_MOST + 1u]; /* grants of 1/c, by c */
-	uint32_t parts_most;                           /* the largest c that was ever granted */
+	struct espl_sum granted; /* grants in force */
 	const char *offer_name; /* its option `offer`: what the user wants it to lease; NULL: any */
 	/* idle slots went to a trial that its allocator had granted nothing, and it has granted
 	 * none since: the next ones do so at once */
@@ -61,6 +58,7 @@ struct espl__item {
 	uint64_t *nodes; /* of the target, distinct (= pub.nodes) */
 	uint32_t node_cap;
 	uint32_t stamp;        /* of the answer that mentioned it last */
+	uint32_t mention;      /* of the placer's answer that counts: its last one */
 	uint8_t alloc_changed; /* is in tier->changed */
 	uint8_t place_changed; /* is in exec->place_changed */
 	uint8_t pending;       /* is in exec->pending */

@@ -140,12 +140,12 @@ espl__item_granted(const struct espl__exec *x, uint64_t id)
 	    : NULL;
 }
 
-const struct espl_item *
-espl__item_placed(void *exec, uint64_t id)
+const struct espl_gang *
+espl__item_gang(void *exec, uint64_t id)
 {
 	struct espl__item *item = espl__item_granted(exec, id);
 
-	return item != NULL ? &item->pub : NULL;
+	return item != NULL ? &item->view : NULL;
 }
 
 void

@@ -15,7 +15,7 @@ void espl__item_gone(struct espl__tier *, uint64_t id,
 /* of the placer: items with a grant, and of them those that it must look at */
 struct espl__item *espl__item_granted(const struct espl__exec *,
     uint64_t id); /* NULL: it has no grant */
-const struct espl_item *espl__item_placed(void *exec, uint64_t id);
+const struct espl_gang *espl__item_gang(void *exec, uint64_t id);
 void espl__items_granted(struct espl__exec *, struct espl__item *);
 void espl__items_ungranted(struct espl__exec *, struct espl__item *);
 void espl__item_look(struct espl__exec *, struct espl__item *);

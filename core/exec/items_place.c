@@ -1,7 +1,7 @@
 /* items_place.c - asking the placer, and applying its answer as one transaction.
  *
- * All reservations that the answer replaces are released first, then the new ones are made in
- * order; if one does not fit, everything is restored and the answer is refused.
+ * An answer that does not fit is refused before anything changes.  Of one that does, all
+ * reservations that it replaces are released first; then the new ones are made in order.
  */
 #include <string.h>
 
@@ -11,13 +11,6 @@
 #include "exec/items_lists.h"
 #include "exec/items_place.h"
 #include "exec/items_within.h"
-
-/* The places that an answer replaces, to restore them if the answer is invalid. */
-struct undo {
-	struct espl__item *item;
-	struct espl_slot *slots;
-	uint32_t count;
-};
 
 static int
 must_move(const struct espl__exec *x, const struct espl__item *item)
@@ -60,70 +53,46 @@ look_at_movers(struct espl__exec *x)
 	}
 }
 
-static int
-fits_all(const struct espl__exec *x, const struct espl__item *item, const struct espl_slot *slots,
-    uint32_t count)
+/* The item of the next placement in the answer; NULL: there are no more. */
+static struct espl__item *
+next_placed(struct espl__exec *x, struct espl__reader *r, struct espl__op *op, uint32_t *mention)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		struct espl__machine *n;
-		struct espl__gpu *g = espl__gpu_at(&x->fleet, &slots[i], &n);
-		if (g == NULL || !n->live || n->pub.owner != item->view.owner ||
-		    !espl__gpu_fits(g, item->trial, slots[i].packing, 0))
-			return 0;
+	while (espl__op_get(r, x->caller.params, &x->ops_arena, op) == 1) {
+		struct espl__item *item =
+		    op->type == ESPL__OP_PLACE ? espl__item_granted(x, op->as.place.item) : NULL;
+
+		if (item != NULL) {
+			++*mention;
+			return item;
+		}
 	}
-	return count == 0 || count == item->pub.granted.gpus;
+	return NULL;
 }
 
-static int
-transact_placement(struct espl__exec *x, struct espl__reader first, struct espl__diag *why)
+/* Of several placements of a gang the last one counts. */
+static void
+apply_places(struct espl__exec *x, struct espl__reader first)
 {
 	struct espl__reader r = first;
-	struct undo *undo = NULL;
-	uint32_t undo_count = 0, undo_cap = 0;
+	struct espl__item *item;
 	struct espl__op op;
-	int good = 1;
+	uint32_t mention = 0;
 
 	x->items.stamp++;
-	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		struct espl__item *item =
-		    op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
-		if (item == NULL || item->stamp == x->items.stamp)
+	while ((item = next_placed(x, &r, &op, &mention)) != NULL) {
+		item->mention = mention;
+		if (item->stamp == x->items.stamp)
 			continue;
 		item->stamp = x->items.stamp;
-		ESPL__GROW(undo, undo_cap, undo_count + 1);
-		undo[undo_count].item = item;
-		undo[undo_count].count = item->target_count;
-		undo[undo_count].slots = espl__arena_alloc(&x->ops_arena,
-		    (item->target_count + 1) * sizeof(struct espl_slot));
-		if (item->target_count > 0)
-			memcpy(undo[undo_count].slots, item->target,
-			    item->target_count * sizeof(struct espl_slot));
-		undo_count++;
 		espl__item_target(x, item, NULL, 0);
 	}
-	r = first;
-	while (good && espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		struct espl__item *item =
-		    op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
-		char name[48];
-
-		if (item == NULL)
-			continue;
+	mention = 0;
+	while ((item = next_placed(x, &first, &op, &mention)) != NULL) {
 		espl__item_target(x, item, NULL, 0);
-		good = fits_all(x, item, op.as.place.slots, op.as.place.count);
-		if (good && !espl__item_strays(x, item, op.as.place.slots, op.as.place.count))
+		if (item->mention == mention &&
+		    !espl__item_strays(x, item, op.as.place.slots, op.as.place.count))
 			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
-		else if (!good)
-			(void)espl__fail(why, ESPL_E_REJECTED,
-			    "%s places trial %s on occupied slots", x->items.placer->who,
-			    espl__trial_name(espl__trial_uid(item->trial), name));
 	}
-	for (uint32_t i = 0; !good && i < undo_count; i++)
-		espl__item_target(x, undo[i].item, NULL, 0);
-	for (uint32_t i = 0; !good && i < undo_count; i++)
-		espl__item_target(x, undo[i].item, undo[i].slots, undo[i].count);
-	free(undo);
-	return good;
 }
 
 static void
@@ -162,6 +131,22 @@ clear_list(struct espl__exec *x)
 	x->items.place_why = 0;
 }
 
+static espl_status
+ask_placer(struct espl__exec *x, const struct espl_place_view *view, struct espl__diag *why)
+{
+	espl_status status = espl__call_place(&x->caller, x->items.placer, view, why);
+	struct espl__reader answer = espl__reader(x->caller.ops.data, x->caller.ops.size);
+
+	if (status == ESPL_OK)
+		status =
+		    espl__answer_places(&x->caller, x->items.placer, answer, 0, &x->ops_arena, why);
+	if (status == ESPL_OK)
+		apply_places(x, answer);
+	else
+		espl__buf_clear(&x->caller.ops);
+	return status;
+}
+
 espl_status
 espl__items_place(struct espl__exec *x, struct espl__diag *diag)
 {
@@ -193,20 +178,17 @@ espl__items_place(struct espl__exec *x, struct espl__diag *diag)
 	view.give_up = x->cluster.give_up;
 	view.give_up_count = x->cluster.give_up_count;
 	x->caller.items_ctx = x;
-	x->caller.item = espl__item_placed;
-	status = espl__call_place(&x->caller, x->items.placer, &view, &why);
-	if (status == ESPL_OK && x->caller.ops.size > 0 &&
-	    !transact_placement(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &why)) {
-		status = why.status;
-		espl__buf_clear(&x->caller.ops);
-	}
+	x->caller.gang = espl__item_gang;
+	status = ask_placer(x, &view, &why);
 	status = espl__exec_answer(x, x->items.placer, &x->items.placer_failures, status, &why,
 	    &answer, diag);
 	espl__exec_failed(x, x->items.placer, x->items.placer_failures, &why);
 	if (status != ESPL_OK)
 		return status;
-	if (x->round.accept && x->round.replaying)
-		(void)transact_placement(x, answer, &why);
+	if (x->round.accept && x->round.replaying &&
+	    espl__answer_places(&x->caller, x->items.placer, answer, 1, &x->ops_arena, NULL) ==
+		ESPL_OK)
+		apply_places(x, answer);
 	apply_give_ups(x, answer);
 	clear_list(x);
 	return ESPL_OK;

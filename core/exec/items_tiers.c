@@ -170,24 +170,13 @@ clear_changes(struct espl__tier *tier)
 void
 espl__tier_count(struct espl__tier *tier, struct espl_share s, int sign)
 {
-	if (s.gpus == 0)
-		return;
-	if (s.packing == 1)
-		tier->granted_whole += (uint64_t)(int64_t)(sign * (int64_t)s.gpus);
-	else
-		tier->granted_parts[s.packing] += (uint32_t)sign;
-	if (s.packing > tier->parts_most)
-		tier->parts_most = s.packing;
+	espl_sum_count(&tier->granted, s, sign);
 }
 
 uint64_t
 espl__tier_gpus(const struct espl__tier *tier)
 {
-	uint64_t gpus = tier->granted_whole;
-
-	for (uint32_t c = 2; c <= tier->parts_most; c++)
-		gpus += (tier->granted_parts[c] + c - 1) / c;
-	return gpus;
+	return espl_sum_gpus(&tier->granted);
 }
 
 /* Do the grants in force exceed what can be leased, now that an offer pauses or is closed? */
@@ -204,68 +193,22 @@ is_cut(const struct espl__exec *x, const struct espl__tier *tier)
 	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && espl__tier_gpus(tier) > capacity;
 }
 
-/* Compares the GPUs of the grants in force and of the answer with those of the targets: the answer
- * is valid if it does not need more. A share may have become smaller than its grants: then the
- * grants must not grow. */
+/* The grants must fit the targets, or the share that is divided.  Those in force may exceed it
+ * already: the share became smaller, what was idle was used, or the nodes of an offer cannot be
+ * leased after all.  Then they must not grow. */
 static espl_status
-check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
+check_fit(struct espl__exec *x, const struct espl__tier *tier, const struct espl_alloc_view *view,
     struct espl__diag *why)
 {
-	uint64_t whole = tier->granted_whole, asked, capacity = 0, there;
-	const char *who = tier->allocator->who,
-		   *limit = tier->inner != NULL ? "the share of its experiment is"
-						: "the nodes it asked for have";
-	uint32_t parts[ESPL__PARTS_MOST + 1u];
-	uint32_t *targets =
-	    espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
-	struct espl__op op;
+	const struct espl__inner *inner = tier->inner;
+	const struct espl_budget budget = { .targets = inner == NULL ? x->fleet.targets : NULL,
+		.limit = inner != NULL ? espl__inner_share(inner) : x->config->gpus_limit,
+		.limit_is =
+		    inner != NULL ? "the share of its experiment is" : "experiment.gpus_max is",
+		.in_force = &tier->granted,
+		.excused = inner != NULL || x->items.standing.started > 0 || is_cut(x, tier) };
 
-	x->items.stamp++;
-	memcpy(parts, tier->granted_parts, sizeof parts);
-	memcpy(targets, x->fleet.targets, x->fleet.offer_count * sizeof *targets);
-	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		if (op.type == ESPL__OP_TARGET)
-			targets[op.as.target.offer] = op.as.target.nodes;
-		if (op.type != ESPL__OP_GRANT || (op.as.grant.flags & ESPL_GRANT_QUEUED) != 0)
-			continue;
-		struct espl__item *item = espl__item_at(tier, op.as.grant.item);
-		if (item == NULL)
-			continue;
-		if (item->stamp == x->items.stamp)
-			return espl__fail(why, ESPL_E_REJECTED,
-			    "%s grants item %llu twice in one answer", who,
-			    (unsigned long long)op.as.grant.item);
-		item->stamp = x->items.stamp;
-		if (item->pub.granted.gpus > 0 && item->pub.granted.packing == 1)
-			whole -= item->pub.granted.gpus;
-		else if (item->pub.granted.gpus > 0)
-			parts[item->pub.granted.packing]--;
-		if (op.as.grant.share.packing == 1)
-			whole += op.as.grant.share.gpus;
-		else
-			parts[op.as.grant.share.packing]++;
-	}
-	asked = whole;
-	for (uint32_t c = 2; c <= ESPL__PARTS_MOST; c++)
-		asked += (parts[c] + c - 1) / c;
-	for (uint32_t o = 0; o < x->fleet.offer_count && tier->inner == NULL; o++)
-		capacity += (uint64_t)targets[o] * x->fleet.offers[o]->gpus;
-	if (tier->inner != NULL) {
-		capacity = espl__inner_share(tier->inner);
-	} else if (x->config->gpus_limit < capacity) {
-		capacity = x->config->gpus_limit;
-		limit = "experiment.gpus_max is";
-	}
-	there = capacity;
-	/* grants may exceed it already: the share became smaller, what was idle was used, or the
-	 * nodes of an offer cannot be leased after all */
-	if ((tier->inner != NULL || x->items.standing.started > 0 || is_cut(x, tier)) &&
-	    espl__tier_gpus(tier) > capacity)
-		capacity = espl__tier_gpus(tier);
-	return asked <= capacity
-	    ? ESPL_OK
-	    : espl__fail(why, ESPL_E_REJECTED, "%s grants %llu GPUs, but %s %llu", who,
-		  (unsigned long long)asked, limit, (unsigned long long)there);
+	return espl__answer_grants(&x->caller, tier->allocator, view, &budget, &x->ops_arena, why);
 }
 
 espl_status
@@ -291,8 +234,7 @@ espl__tier_call(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc
 	x->caller.shares = tier->inner != NULL;
 	status = espl__call_allocate(&x->caller, tier->allocator, view, why);
 	if (status == ESPL_OK) {
-		status =
-		    check_fit(x, tier, espl__reader(x->caller.ops.data, x->caller.ops.size), why);
+		status = check_fit(x, tier, view, why);
 		if (status != ESPL_OK)
 			espl__buf_clear(&x->caller.ops);
 	}

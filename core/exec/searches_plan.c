@@ -123,8 +123,8 @@ espl__search_plan_init(struct espl__search *s)
 	s->model.as_asked = s->exec->setup.plan_gpus_count > 0;
 	s->model.stand = stand;
 	s->model.ctx = s;
-	s->exec->caller.judge = judge;
-	s->exec->caller.judge_ctx = s->exec->searches.list[0];
+	s->exec->caller.foretell = judge;
+	s->exec->caller.foretell_ctx = s->exec->searches.list[0];
 }
 
 void

@@ -331,6 +331,19 @@ espl__gpu_fits(const struct espl__gpu *g, const void *owner, uint32_t packing, i
 	return others < packing;
 }
 
+uint32_t
+espl__gpu_reserved(const struct espl__gpu *g, uint32_t *packing)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < g->occupant_count; i++)
+		if (g->occupants[i].reserved) {
+			*packing = g->occupants[i].packing;
+			count++;
+		}
+	return count;
+}
+
 int
 espl__gpu_is_wanted(const struct espl__gpu *g, const void *owner)
 {

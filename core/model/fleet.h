@@ -109,6 +109,8 @@ struct espl__gpu *espl__gpu_at(const struct espl__fleet *, const struct espl_slo
  * held: whether its processes could start there now, so that only occupants that hold a slot count.
  */
 int espl__gpu_fits(const struct espl__gpu *, const void *owner, uint32_t packing, int held);
+/* How many trials have reserved it, and (if any) with which packing. */
+uint32_t espl__gpu_reserved(const struct espl__gpu *, uint32_t *packing);
 void espl__gpu_occupy(struct espl__fleet *, const struct espl_slot *, const void *owner, int held,
     int reserved);
 void espl__gpu_vacate(struct espl__fleet *, const struct espl_slot *, const void *owner, int held,

@@ -74,6 +74,7 @@ struct espl__trial_group {
 	uint32_t bracket, stage, concurrency;
 	uint64_t trials, active; /* added; of these waiting or running */
 	uint64_t running;
+	uint32_t stamp; /* of the policy call that closed it */
 	/* with a plan: when its barrier has passed; NEVER not known */
 	espl_time over_at;
 	uint8_t asked;        /* taken out of the list of ended ones */

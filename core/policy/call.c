@@ -1,7 +1,7 @@
 /* call.c - calling the allocator and the placer, and what all calls share.
  *
- * Sinks refuse what cannot be (unknown ids, shares outside an item's limits, slots that do not
- * exist) at once, with a warning in the plugin's name; sums are checked by the executor.
+ * Sinks ask the judge (sdk/kit/judge.h), which the test kit asks, too.  What it refuses is refused
+ * at once, with a warning in the plugin's name; call_whole.c judges answers as a whole.
  */
 #include "base/assert.h"
 #include "policy/call.h"
@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <espalier/kit/rules.h>
 #include <espalier/util.h>
 
 #include "base/log.h"
@@ -18,8 +17,6 @@
 #include "policy/call_private.h"
 
 #define REFUSALS_TOLD 20u /* one line each; a plugin that is wrong is wrong often */
-#define PLAN_STAGES_MOST 1000000u
-#define HORIZON_MOST 10000u /* steps */
 #define ANSWERS_MAX \
 	4000000u /* limit per call, so that a plugin in a loop does not use up all memory */
 
@@ -27,22 +24,26 @@ void
 espl__caller_free(struct espl__caller *c)
 {
 	espl__buf_free(&c->ops);
+	free(c->closed);
+	free(c->scratch);
 	for (uint32_t i = 0; i < c->submitted_count; i++)
 		free((void *)(uintptr_t)c->submitted[i].request.input);
 	free(c->submitted);
 }
 
 espl_status
-espl__call_refuse(struct espl__call *call, const char *format, ...)
+espl__call_refuse(struct espl__call *call, const char *why)
 {
-	char text[400];
+	struct espl__caller *c = call->caller;
 
-	ESPL__ASSERT(call->caller != NULL && call->instance != NULL);
-	if (++call->caller->rejected > REFUSALS_TOLD)
+	ESPL__ASSERT(c != NULL && call->instance != NULL);
+	(void)snprintf(c->why, sizeof c->why, "%s", why);
+	if (call->judge.status == ESPL_E_UNKNOWN)
+		return ESPL_E_UNKNOWN; /* not a mistake: it may have been there before */
+	if (++c->rejected > REFUSALS_TOLD)
 		return ESPL_E_REJECTED;
-	ESPL__FORMAT(text, format);
-	espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, text);
-	if (call->caller->rejected == REFUSALS_TOLD)
+	espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, why);
+	if (c->rejected == REFUSALS_TOLD)
 		espl__log(ESPL_WARN, "%u plugin calls rejected; further ones are not logged",
 		    REFUSALS_TOLD);
 	return ESPL_E_REJECTED;
@@ -62,16 +63,11 @@ espl__call_record(struct espl__call *call, const struct espl__op *op)
 }
 
 espl_status
-espl__call_wake(struct espl__call *call, espl_time at, espl_time now)
+espl__call_take(struct espl__call *call, const char *why, const struct espl__op *op)
 {
-	const struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
-	char text[200];
-	const char *wrong = espl_wake_wrong(at, now, text, sizeof text);
-
-	ESPL__ASSERT(call->caller != NULL);
-	if (wrong != NULL)
-		return espl__call_refuse(call, "a wake_at at %s", wrong);
-	espl__call_record(call, &op);
+	if (why != NULL)
+		return espl__call_refuse(call, why);
+	espl__call_record(call, op);
 	return ESPL_OK;
 }
 
@@ -94,6 +90,9 @@ espl__call_begin(struct espl__call *call, struct espl__caller *c, struct espl__i
 	c->answered = 0;
 	c->calls++;
 	c->stamp++;
+	memset(&call->judge, 0, offsetof(struct espl_judge, status));
+	call->judge.status = ESPL_E_REJECTED;
+	call->judge.now = c->now != NULL ? *c->now : INT64_MIN;
 	espl__instance_calls(i, entry);
 	call->began = c->tick != NULL ? c->tick() : 0;
 }
@@ -158,115 +157,78 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 
 /* ---- allocator ---------------------------------------------------------------------------- */
 
-static const char of_others[] =
-    "a claim or retirement of a node, or a watch on prices, by an allocator that does not "
-    "control the cluster";
-
 struct alloc_call {
 	struct espl_alloc_sink sink;
 	struct espl__call call;
-	const struct espl_alloc_view *view;
 };
+
+const struct espl_item *
+espl__caller_item(void *ctx, uint64_t id)
+{
+	const struct espl__caller *c = ctx;
+
+	return c->item(c->items_ctx, id);
+}
+
+const struct espl_node *
+espl__caller_node(void *ctx, uint64_t id)
+{
+	const struct espl__caller *c = ctx;
+	const struct espl__machine *n = c->fleet != NULL ? espl__machine_at(c->fleet, id) : NULL;
+
+	return n != NULL && n->live ? &n->pub : NULL;
+}
 
 static espl_status
 alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
 	const struct espl__op op = { .type = ESPL__OP_GRANT, .as.grant = *g };
-	char text[200];
-	const char *wrong =
-	    espl_grant_wrong(g, a->call.caller->item(a->call.caller->items_ctx, g->item),
-		a->view->offer_count, text, sizeof text);
 
-	if (wrong != NULL)
-		return espl__call_refuse(&a->call, "a grant of %s", wrong);
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_grant(&call->judge, g), &op);
 }
 
 static espl_status
 alloc_target(struct espl_alloc_sink *sink, const struct espl_target *t)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
 	const struct espl__op op = { .type = ESPL__OP_TARGET, .as.target = *t };
-	char text[200];
-	const char *wrong =
-	    espl_target_wrong(t, a->view->offers, a->view->offer_count, text, sizeof text);
 
-	if (wrong != NULL)
-		return espl__call_refuse(&a->call, "a target of %s", wrong);
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
-}
-
-/* NULL if the node does not exist or has ended. */
-static const struct espl__machine *
-find_live(const struct espl__caller *c, uint64_t node)
-{
-	const struct espl__machine *n = c->fleet != NULL ? espl__machine_at(c->fleet, node) : NULL;
-
-	return n != NULL && n->live ? n : NULL;
+	return espl__call_take(call, espl_judge_target(&call->judge, t), &op);
 }
 
 static espl_status
 alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_RETIRE, .as.id = node };
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_RETIRE, .as.id = node };
 
-	if (a->call.caller->shares)
-		return espl__call_refuse(&a->call, "%s", of_others);
-	if (find_live(a->call.caller, node) == NULL)
-		return espl__call_refuse(&a->call, "retirement of node %llu, which does not exist",
-		    LLU(node));
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_retire(&call->judge, node), &op);
 }
 
 static espl_status
 alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_CLAIM, .as.claim = { node, bracket } };
-	const struct espl__machine *n = find_live(a->call.caller, node);
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_CLAIM, .as.claim = { node, bracket } };
 
-	if (a->call.caller->shares)
-		return espl__call_refuse(&a->call, "%s", of_others);
-	if (n == NULL || n->occupants > 0)
-		return espl__call_refuse(&a->call,
-		    "claim of node %llu, which does not exist or is in use", LLU(node));
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_claim(&call->judge, node), &op);
 }
 
-static int
-well_formed(const struct espl_plan *plan)
-{
-	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > PLAN_STAGES_MOST ||
-	    plan->stages == NULL)
-		return 0;
-	for (uint32_t i = 0; i < plan->stage_count; i++)
-		if (plan->stages[i] == NULL || plan->stages[i]->gpus == 0)
-			return 0;
-	return 1;
-}
-
-/* A plan given to a sink: judged by the model, then recorded. */
+/* A plan given to a sink: judged by its form, then by the model. */
 static espl_status
 take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *plan, int from_now)
 {
 	struct espl__caller *c = call->caller;
-	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__op op = { .type = ESPL__OP_PLAN };
-	espl_status status;
+	const char *why = espl_judge_plan(&call->judge, experiment, plan, from_now);
 
-	if (!well_formed(plan))
-		return espl__call_refuse(call, "a plan without stages, or a stage without GPUs");
-	status = c->judge != NULL ? c->judge(c->judge_ctx, plan, from_now, &why) : ESPL_OK;
-	if (status != ESPL_OK) {
-		(void)espl__call_refuse(call, "%s", why.text);
-		return ESPL_E_REJECTED;
-	}
+	if (why == NULL && c->foretell != NULL &&
+	    c->foretell(c->foretell_ctx, plan, from_now, &diag) != ESPL_OK)
+		why = diag.text;
+	if (why != NULL)
+		return espl__call_refuse(call, why);
 	op.as.plan.experiment = experiment;
 	memcpy(&op.as.plan.plan, plan, offsetof(struct espl_plan, effort));
 	if (plan->size >= sizeof *plan)
@@ -280,63 +242,60 @@ take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *
 static espl_status
 alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
-
-	return a->call.caller->shares
-	    ? espl__call_refuse(&a->call,
-		  "a plan for an experiment that only has a share of a cluster")
-	    : take_plan(&a->call, experiment, plan, 1);
+	return take_plan(&((struct alloc_call *)sink)->call, experiment, plan, 1);
 }
 
 static espl_status
 alloc_wake(struct espl_alloc_sink *sink, espl_time at)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
 
-	return espl__call_wake(&a->call, at, a->call.caller->now != NULL ? a->view->now : at);
+	return espl__call_take(call, espl_judge_wake(&call->judge, at), &op);
 }
 
 static espl_status
 alloc_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_WATCH, .as.watch = { offer, on != 0 } };
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_WATCH, .as.watch = { offer, on != 0 } };
 
-	if (a->call.caller->shares)
-		return espl__call_refuse(&a->call, "%s", of_others);
-	if (offer >= a->view->offer_count)
-		return espl__call_refuse(&a->call, "watch_prices of offer %u, which does not exist",
-		    offer);
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_watch(&call->judge, offer), &op);
 }
 
 static espl_status
 alloc_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
 	const struct espl__op op = { .type = ESPL__OP_OBJECTIVE,
-		.as.objective = { value, bound,
-		    status != NULL && strlen(status) < 64 ? status : "" } };
+		.as.objective = { value, bound, status } };
 
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_objective(&call->judge, status), &op);
 }
 
 static espl_status
 alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__call *call = &((struct alloc_call *)sink)->call;
 	const struct espl__op op = { .type = ESPL__OP_HORIZON,
 		.as.horizon = { item, steps, gpus } };
 
-	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > HORIZON_MOST)
-		return espl__call_refuse(&a->call,
-		    "a horizon of %u steps for item %llu, which does not exist, or a horizon that "
-		    "is too long",
-		    steps, LLU(item));
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_horizon(&call->judge, item, gpus, steps), &op);
+}
+
+static void
+know_allocator(struct espl__call *call, const struct espl_alloc_view *view)
+{
+	struct espl_judge *judge = &call->judge;
+
+	judge->ctx = call->caller;
+	judge->node = espl__caller_node;
+	judge->item = espl__caller_item;
+	judge->offers = view->offers;
+	judge->offer_count = view->offer_count;
+	judge->experiments = view->experiments;
+	judge->experiment_count = view->experiment_count;
+	judge->shares = call->caller->shares;
 }
 
 espl_status
@@ -344,19 +303,19 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i,
     const struct espl_alloc_view *view, struct espl__diag *diag)
 {
 	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)i->ops;
-	struct alloc_call a = { .view = view,
-		.sink = { .size = (uint32_t)sizeof a.sink,
-		    .grant = alloc_grant,
-		    .target = alloc_target,
-		    .retire = alloc_retire,
-		    .plan = alloc_plan,
-		    .wake_at = alloc_wake,
-		    .watch_prices = alloc_watch,
-		    .objective = alloc_objective,
-		    .horizon = alloc_horizon,
-		    .claim = alloc_claim } };
+	struct alloc_call a = { .sink = { .size = (uint32_t)sizeof a.sink,
+				    .grant = alloc_grant,
+				    .target = alloc_target,
+				    .retire = alloc_retire,
+				    .plan = alloc_plan,
+				    .wake_at = alloc_wake,
+				    .watch_prices = alloc_watch,
+				    .objective = alloc_objective,
+				    .horizon = alloc_horizon,
+				    .claim = alloc_claim } };
 
 	espl__call_begin(&a.call, c, i, "allocate");
+	know_allocator(&a.call, view);
 	espl__calling_asked("items", view->item_count, "nodes", view->node_count, "second",
 	    view->now / ESPL_SECOND);
 	return espl__call_end(&a.call, ops->allocate(i->self, view, &a.sink, &a.call.error), diag);
@@ -369,60 +328,31 @@ struct place_call {
 	struct espl__call call;
 };
 
-static int
-slots_good(const struct espl__fleet *fleet, const struct espl_item *item,
-    const struct espl_slot *slots, uint32_t count)
+const struct espl_gang *
+espl__caller_gang(void *ctx, uint64_t item)
 {
-	for (uint32_t k = 0; k < count; k++) {
-		struct espl__machine *n;
-		if (espl__gpu_at(fleet, &slots[k], &n) == NULL ||
-		    slots[k].packing != item->granted.packing ||
-		    (n->pub.state != ESPL_NODE_READY && n->pub.state != ESPL_NODE_NOTICE) ||
-		    (item->offer != ESPL_ANY && n->pub.offer != item->offer))
-			return 0;
-		for (uint32_t j = 0; j < k; j++)
-			if (slots[j].node == slots[k].node && slots[j].gpu == slots[k].gpu)
-				return 0;
-	}
-	return 1;
+	const struct espl__caller *c = ctx;
+
+	return c->gang(c->items_ctx, item);
 }
 
 static espl_status
-place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_slot *slots,
+place_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *slots,
     uint32_t count)
 {
-	struct place_call *p = (struct place_call *)sink;
-	const struct espl__op op = { .type = ESPL__OP_PLACE,
-		.as.place = { item_id, count, slots } };
-	const struct espl_item *item = p->call.caller->item(p->call.caller->items_ctx, item_id);
+	struct espl__call *call = &((struct place_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_PLACE, .as.place = { item, count, slots } };
 
-	if (item == NULL || item->granted.gpus == 0)
-		return espl__call_refuse(&p->call, "a placement of item %llu, which has no grant",
-		    LLU(item_id));
-	if (count != 0 && count != item->granted.gpus)
-		return espl__call_refuse(&p->call,
-		    "a placement with %u slots for item %llu, which is granted %u", count,
-		    LLU(item_id), item->granted.gpus);
-	if (!slots_good(p->call.caller->fleet, item, slots, count))
-		return espl__call_refuse(&p->call,
-		    "a placement of item %llu on a GPU or node that does not exist, is listed "
-		    "twice or has another packing",
-		    LLU(item_id));
-	espl__call_record(&p->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_place(&call->judge, item, slots, count), &op);
 }
 
 static espl_status
 place_give_up(struct espl_place_sink *sink, uint64_t node)
 {
-	struct place_call *p = (struct place_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_GIVE_UP, .as.id = node };
+	struct espl__call *call = &((struct place_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_GIVE_UP, .as.id = node };
 
-	if (find_live(p->call.caller, node) == NULL)
-		return espl__call_refuse(&p->call, "giving up node %llu, which does not exist",
-		    LLU(node));
-	espl__call_record(&p->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_give_up(&call->judge, node), &op);
 }
 
 espl_status
@@ -435,6 +365,9 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i,
 				    .give_up = place_give_up } };
 
 	espl__call_begin(&p.call, c, i, "place");
+	p.call.judge.ctx = c;
+	p.call.judge.node = espl__caller_node;
+	p.call.judge.gang = espl__caller_gang;
 	espl__calling_asked("gangs", view->gang_count, "nodes", view->node_count, "second",
 	    view->now / ESPL_SECOND);
 	return espl__call_end(&p.call, ops->place(i->self, view, &p.sink, &p.call.error), diag);
@@ -485,6 +418,8 @@ espl__call_plan(struct espl__caller *c, struct espl__instance *i, const struct e
 
 	c->least_s = c->least_usd = NAN;
 	espl__call_begin(&p.call, c, i, "plan");
+	p.call.judge.offers = view->offers;
+	p.call.judge.offer_count = view->offer_count;
 	espl__calling_asked("offers", view->offer_count, "GPUs at most", view->gpus_max, NULL, 0);
 	status = ops->plan(i->self, view, &p.sink, &p.call.error);
 	/* of a busy one, what it submitted counts */

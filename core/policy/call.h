@@ -6,6 +6,7 @@
 #ifndef ESPL__CALL_H
 #define ESPL__CALL_H
 #include "base/tick.h"
+#include "kit/judge.h"
 #include "model/fleet.h"
 #include "model/trials.h"
 #include "plugin/instance.h"
@@ -21,8 +22,10 @@ struct espl__caller {
 	uint32_t params;                /* doubles of a configuration */
 	const struct espl_space *space; /* to check configurations; NULL: they are not */
 	struct espl__trials *trials;    /* search calls */
-	void *items_ctx;                /* allocator and placer calls: item by id, NULL unknown */
+	void *items_ctx;                /* for the next two */
+	/* allocator calls: item by id; placer calls: gang of an item with a grant; NULL unknown */
 	const struct espl_item *(*item)(void *ctx, uint64_t id);
+	const struct espl_gang *(*gang)(void *ctx, uint64_t item);
 	const espl_time *now;            /* the instant; NULL: wake_at is not checked */
 	int no_saves;                    /* trials make no checkpoints: there are no clones */
 	const struct espl__fleet *fleet; /* placer calls */
@@ -32,8 +35,8 @@ struct espl__caller {
 	/* Plans are held to the model: OK, or ESPL_E_REJECTED with the reason.  NULL: any is taken.
 	 */
 	espl_status (
-	    *judge)(void *ctx, const struct espl_plan *, int from_now, struct espl__diag *why);
-	void *judge_ctx;
+	    *foretell)(void *ctx, const struct espl_plan *, int from_now, struct espl__diag *why);
+	void *foretell_ctx;
 
 	/* of decisions, ns: a call's time is shared among what it answered */
 	struct espl__quantiles times;
@@ -44,6 +47,11 @@ struct espl__caller {
 	uint64_t rejected;    /* sink calls refused so far */
 	struct espl__buf ops; /* the last call's answer */
 	uint32_t stamp;       /* rises with every call */
+	char why[320];        /* the last refusal */
+	/* search calls: groups that the call has begun: closed by it as well; for the judge */
+	uint8_t *closed;
+	double *scratch;
+	uint32_t closed_cap, scratch_cap;
 	/* of a plan call that found nothing: what would do; NaN unknown */
 	double least_s, least_usd;
 	uint64_t compute_next; /* next token of a computation */
@@ -75,6 +83,19 @@ espl_status espl__call_allocate(struct espl__caller *, struct espl__instance *,
     const struct espl_alloc_view *, struct espl__diag *);
 espl_status espl__call_place(struct espl__caller *, struct espl__instance *,
     const struct espl_place_view *, struct espl__diag *);
+
+/* ---- call_whole.c ---------------------------------------------------------------------------- */
+
+/* Judges the last call's answer (caller->ops) as a whole: all grants together.  budget->targets:
+ * those in force, or NULL. */
+espl_status espl__answer_grants(struct espl__caller *, const struct espl__instance *,
+    const struct espl_alloc_view *, const struct espl_budget *, struct espl__arena *,
+    struct espl__diag *);
+/* The same for all placements of an answer.  recorded: they come from the journal, so that they
+ * must be judged one by one, too. */
+espl_status espl__answer_places(struct espl__caller *, const struct espl__instance *,
+    struct espl__reader, int recorded, struct espl__arena *, struct espl__diag *);
+
 /* Service ESPL_COMPUTE for an instance: requests of a call become SUBMIT ops and `submitted`. */
 espl_status espl__caller_submit(struct espl__caller *, const struct espl_compute_request *,
     uint64_t *token, struct espl_error *);

@@ -3,133 +3,69 @@
  * Ids are known before anything is applied: the k-th new trial of a call gets the next id but
  * k, so a sink can answer with it and the applied op will agree.
  */
-#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "policy/call_private.h"
 
-#define FEW_PARAMS 64u /* a copy of their values is on the stack */
-#define SPEC_BRACKETS_MOST 100000u
+_Static_assert(ESPL_JUDGE_TRIALS_MAX == ESPL__TRIALS_MAX, "one limit of trials");
 
 struct search_call {
 	struct espl_search_sink sink;
 	struct espl__call call;
-	uint64_t groups, trials; /* next ids, counting what this call made */
+	uint64_t groups; /* the next id, counting what this call began */
 	uint64_t groups_before;
-	int building; /* begin, add, close, finish are allowed */
-	int finished;
 };
 
-static struct espl__trial *
-find_trial(struct search_call *s, uint64_t id)
+/* ---- what the judge asks ------------------------------------------------------------------- */
+
+static const struct espl_trial *
+find_trial(void *ctx, uint64_t id, uint32_t *marks)
 {
-	return espl__trial_at(s->call.caller->trials, id);
+	const struct search_call *s = ctx;
+	const struct espl__trial *t = espl__trial_at(s->call.caller->trials, id);
+
+	*marks = 0;
+	if (t == NULL)
+		return NULL;
+	*marks |= t->dropped ? ESPL_JUDGE_DROPPED : 0;
+	*marks |= t->stamp == s->call.caller->stamp ? ESPL_JUDGE_CONTINUED : 0;
+	*marks |= t->can_save ? ESPL_JUDGE_CAN_SAVE : 0;
+	return &t->pub;
 }
 
 static int
-is_final(const struct espl__trial *t)
+takes_trials(void *ctx, uint64_t id)
 {
-	return t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED;
+	const struct search_call *s = ctx;
+	const struct espl__trial_group *g;
+
+	if (id >= s->groups_before)
+		return id < s->groups && !s->call.caller->closed[id - s->groups_before];
+	g = espl__group_at(s->call.caller->trials, id);
+	return g != NULL && (g->flags & ESPL_GROUP_OPEN) != 0 && g->stamp != s->call.caller->stamp;
 }
+
+/* ---- the sink ------------------------------------------------------------------------------ */
 
 static espl_status
 sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64_t *id)
 {
 	struct search_call *s = (struct search_call *)sink;
+	struct espl__caller *c = s->call.caller;
 	const struct espl__op op = { .type = ESPL__OP_BEGIN, .as.group = *group };
+	espl_status status =
+	    espl__call_take(&s->call, espl_judge_begin(&s->call.judge, group), &op);
+	uint64_t begun = s->groups - s->groups_before;
 
-	if (!s->building || s->finished)
-		return espl__call_refuse(&s->call, "a group started %s",
-		    s->finished ? "after finish" : "outside next_group");
-	espl__call_record(&s->call, &op);
+	if (status != ESPL_OK)
+		return status;
+	ESPL__GROW(c->closed, c->closed_cap, begun + 1);
+	c->closed[begun] = 0;
 	if (id != NULL)
 		*id = s->groups;
 	s->groups++;
 	return ESPL_OK;
-}
-
-static int
-group_takes(const struct search_call *s, uint64_t id)
-{
-	const struct espl__trial_group *g;
-
-	if (id >= s->groups_before)
-		return id < s->groups;
-	g = espl__group_at(s->call.caller->trials, id);
-	return g != NULL && (g->flags & ESPL_GROUP_OPEN) != 0;
-}
-
-/* A configuration must be what the space makes of it: within bounds, on its steps, NaN exactly
- * where inactive. */
-static int
-values_good(const struct espl__caller *c, const double *values)
-{
-	double room[FEW_PARAMS], *copy = room;
-	uint32_t missing;
-	int good;
-
-	if (c->space == NULL)
-		return 1;
-	if (c->params > FEW_PARAMS)
-		copy = espl__alloc(c->params * sizeof *copy);
-	memcpy(copy, values, c->params * sizeof *copy);
-	good = c->space->snap(c->space, copy, &missing) == ESPL_OK;
-	for (uint32_t i = 0; good && i < c->params; i++)
-		good = isnan(copy[i])
-		    ? isnan(values[i])
-		    : fabs(copy[i] - values[i]) <= 1e-9 * (fabs(copy[i]) + 1e-300);
-	if (copy != room)
-		free(copy);
-	return good;
-}
-
-static const char *
-start_wrong(struct search_call *s, const struct espl_start *start)
-{
-	struct espl__trial *t = NULL;
-
-	if (start->how < ESPL_FRESH || start->how > ESPL_CLONE)
-		return "a start that is not fresh, continued or cloned";
-	if (start->budget == 0)
-		return "a start with a budget of 0 iterations";
-	if (start->how == ESPL_FRESH && start->values == NULL)
-		return "a fresh start without a configuration";
-	if (start->how != ESPL_CONTINUE && start->values != NULL &&
-	    !values_good(s->call.caller, start->values))
-		return "a configuration outside of the space";
-	if (start->how == ESPL_FRESH)
-		return NULL;
-	t = find_trial(s, start->trial);
-	if (t == NULL)
-		return "a start from a trial that does not exist";
-	if (start->how == ESPL_CONTINUE) {
-		if (t->pub.state != ESPL_TRIAL_RESTING)
-			return "continuing a trial that is not paused";
-		if (t->stamp == s->call.caller->stamp)
-			return "continuing a trial twice";
-		if (t->dropped)
-			return "continuing a trial that was dropped";
-		if (start->budget <= t->pub.iteration)
-			return "continuing a trial to a budget that it has already reached";
-		t->stamp = s->call.caller->stamp;
-	} else if (s->call.caller->no_saves) {
-		return "a clone although trials do not save checkpoints (trial.checkpoint)";
-	}
-	return NULL;
-}
-
-/* Is the checkpoint that a clone needs stored, or can it still be requested? */
-static int
-can_clone(const struct espl__trial *t, uint64_t checkpoint)
-{
-	int here = t->can_save ||
-	    (t->pub.state == ESPL_TRIAL_RESTING && t->pub.iteration > 0 && !t->dropped);
-
-	if (checkpoint == 0)
-		return t->pub.checkpoint > 0 || here || t->pub.state == ESPL_TRIAL_WAITING ||
-		    t->pub.state == ESPL_TRIAL_RUNNING;
-	return t->pub.checkpoint == checkpoint || (here && t->pub.iteration == checkpoint);
 }
 
 static espl_status
@@ -138,34 +74,21 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 {
 	struct search_call *s = (struct search_call *)sink;
 	struct espl__op op = { .type = ESPL__OP_ADD, .as.add = { group, *start } };
-	const char *wrong;
+	const char *why = espl_judge_add(&s->call.judge, group, start);
 
-	if (!s->building || s->finished)
-		return espl__call_refuse(&s->call, "a trial added %s",
-		    s->finished ? "after finish" : "outside next_group");
-	if (!group_takes(s, group))
-		return espl__call_refuse(&s->call,
-		    "a trial added to group %llu, which is closed or does not exist", LLU(group));
-	if (start->how != ESPL_CONTINUE && s->trials >= ESPL__TRIALS_MAX)
-		return espl__call_refuse(&s->call, "a trial beyond the limit of %u per experiment",
-		    ESPL__TRIALS_MAX);
-	wrong = start_wrong(s, start);
-	if (wrong != NULL && start->how == ESPL_FRESH)
-		return espl__call_refuse(&s->call, "%s (in group %llu)", wrong, LLU(group));
-	if (wrong != NULL)
-		return espl__call_refuse(&s->call, "%s (trial %llu, budget %llu)", wrong,
-		    LLU(start->trial), LLU(start->budget));
-	if (start->how == ESPL_CLONE && !can_clone(find_trial(s, start->trial), start->checkpoint))
-		return ESPL_E_UNKNOWN;
+	if (why != NULL)
+		return espl__call_refuse(&s->call, why);
 	if (start->how == ESPL_CONTINUE)
 		op.as.add.start.values = NULL;
 	if (start->how == ESPL_FRESH)
 		op.as.add.start.trial = ESPL_NONE;
 	espl__call_record(&s->call, &op);
 	if (id != NULL)
-		*id = start->how == ESPL_CONTINUE ? start->trial : s->trials;
-	if (start->how != ESPL_CONTINUE)
-		s->trials++;
+		*id = start->how == ESPL_CONTINUE ? start->trial : s->call.judge.trials;
+	if (start->how == ESPL_CONTINUE)
+		espl__trial_at(s->call.caller->trials, start->trial)->stamp = s->call.caller->stamp;
+	else
+		s->call.judge.trials++;
 	return ESPL_OK;
 }
 
@@ -173,86 +96,66 @@ static espl_status
 sink_close(struct espl_search_sink *sink, uint64_t group)
 {
 	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_CLOSE, .as.id = group };
+	const struct espl__op op = { .type = ESPL__OP_CLOSE, .as.id = group };
+	espl_status status =
+	    espl__call_take(&s->call, espl_judge_close(&s->call.judge, group), &op);
 
-	if (!s->building || !group_takes(s, group))
-		return espl__call_refuse(&s->call, "closing group %llu, which is not open",
-		    LLU(group));
-	espl__call_record(&s->call, &op);
-	return ESPL_OK;
+	if (status == ESPL_OK && group >= s->groups_before)
+		s->call.caller->closed[group - s->groups_before] = 1;
+	else if (status == ESPL_OK)
+		espl__group_at(s->call.caller->trials, group)->stamp = s->call.caller->stamp;
+	return status;
 }
 
 static espl_status
 sink_finish(struct espl_search_sink *sink)
 {
 	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_FINISH };
+	const struct espl__op op = { .type = ESPL__OP_FINISH };
+	espl_status status = espl__call_take(&s->call, espl_judge_finish(&s->call.judge), &op);
 
-	if (!s->building)
-		return espl__call_refuse(&s->call, "finish outside next_group");
-	s->finished = 1;
-	espl__call_record(&s->call, &op);
-	return ESPL_OK;
+	if (status == ESPL_OK)
+		s->call.judge.finished = 1;
+	return status;
 }
 
 static espl_status
 sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict)
 {
-	struct search_call *s = (struct search_call *)sink;
+	struct espl__call *call = &((struct search_call *)sink)->call;
 	const struct espl__op op = { .type = ESPL__OP_VERDICT, .as.verdict = { trial, verdict } };
-	struct espl__trial *t = find_trial(s, trial);
 
-	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
-		return espl__call_refuse(&s->call, "an unknown verdict %u on trial %llu", verdict,
-		    LLU(trial));
-	if (t == NULL || is_final(t))
-		return espl__call_refuse(&s->call,
-		    "a verdict on trial %llu, which has ended or does not exist", LLU(trial));
-	espl__call_record(&s->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_verdict(&call->judge, trial, verdict), &op);
 }
 
 static espl_status
 sink_drop(struct espl_search_sink *sink, uint64_t trial)
 {
-	struct search_call *s = (struct search_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_DROP, .as.id = trial };
-	struct espl__trial *t = find_trial(s, trial);
+	struct espl__call *call = &((struct search_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_DROP, .as.id = trial };
 
-	if (t == NULL)
-		return espl__call_refuse(&s->call, "a drop of trial %llu, which does not exist",
-		    LLU(trial));
-	if (t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING)
-		return espl__call_refuse(&s->call,
-		    "a drop of trial %llu, which is still running (stop it first)", LLU(trial));
-	espl__call_record(&s->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call, espl_judge_drop(&call->judge, trial), &op);
 }
 
 static espl_status
 sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t gpus_min,
     uint32_t gpus_max)
 {
-	struct search_call *s = (struct search_call *)sink;
+	struct espl__call *call = &((struct search_call *)sink)->call;
 	const struct espl__op op = { .type = ESPL__OP_HINT,
 		.as.hint = { trial, weight, gpus_min, gpus_max } };
 
-	if (trial >= s->trials || !(weight >= 0) || isinf(weight) ||
-	    (gpus_max != 0 && gpus_min > gpus_max))
-		return espl__call_refuse(&s->call,
-		    "an invalid hint for trial %llu with weight %g and %u to %u GPUs", LLU(trial),
-		    weight, gpus_min, gpus_max);
-	espl__call_record(&s->call, &op);
-	return ESPL_OK;
+	return espl__call_take(call,
+	    espl_judge_hint(&call->judge, trial, weight, gpus_min, gpus_max), &op);
 }
 
 static espl_status
 sink_wake(struct espl_search_sink *sink, espl_time at)
 {
-	struct search_call *s = (struct search_call *)sink;
-	const espl_time *now = s->call.caller->now;
+	struct espl__call *call = &((struct search_call *)sink)->call;
+	const struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
 
-	return espl__call_wake(&s->call, at, now != NULL ? *now : at);
+	return espl__call_take(call, espl_judge_wake(&call->judge, at), &op);
 }
 
 static void
@@ -270,8 +173,14 @@ begin_call(struct search_call *s, struct espl__caller *c, struct espl__instance 
 		.wake_at = sink_wake };
 	espl__call_begin(&s->call, c, i, entry);
 	s->groups = s->groups_before = c->trials->groups.count;
-	s->trials = c->trials->trials.count;
-	s->building = s->finished = 0;
+	ESPL__GROW(c->scratch, c->scratch_cap, c->params + 1);
+	s->call.judge.ctx = s;
+	s->call.judge.trial = find_trial;
+	s->call.judge.takes = takes_trials;
+	s->call.judge.space = c->space;
+	s->call.judge.scratch = c->scratch;
+	s->call.judge.trials = c->trials->trials.count;
+	s->call.judge.no_saves = c->no_saves;
 }
 
 espl_status
@@ -282,7 +191,7 @@ espl__call_next_group(struct espl__caller *c, struct espl__instance *i,
 	struct search_call s;
 
 	begin_call(&s, c, i, "next_group");
-	s.building = 1;
+	s.call.judge.asking = 1;
 	espl__calling_asked("trials", (int64_t)view->trials, "wanted", view->want, "second",
 	    view->now / ESPL_SECOND);
 	return espl__call_end(&s.call, ops->next_group(i->self, view, &s.sink, &s.call.error),
@@ -368,28 +277,21 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 {
 	struct spec_call *s = (struct spec_call *)sink;
 	const struct espl_bracket **brackets;
+	const char *why = espl_judge_spec(&s->call.judge, spec);
 
-	if (spec->bracket_count == 0 || spec->bracket_count > SPEC_BRACKETS_MOST)
-		return espl__call_refuse(&s->call,
-		    "a spec of %u brackets, which must be between 1 and %u",
-		    (unsigned)spec->bracket_count, SPEC_BRACKETS_MOST);
+	if (why != NULL)
+		return espl__call_refuse(&s->call, why);
+	s->call.judge.declared = 1;
 	brackets = espl__arena_alloc(s->arena, spec->bracket_count * sizeof *brackets);
 	for (uint32_t b = 0; b < spec->bracket_count; b++) {
 		struct espl_bracket *copy = espl__arena_alloc(s->arena, sizeof *copy);
 		const struct espl_stage **stages;
 
-		if (spec->brackets[b]->stage_count == 0)
-			return espl__call_refuse(&s->call, "bracket %u of a spec without stages",
-			    b);
 		*copy = *spec->brackets[b];
 		stages = espl__arena_alloc(s->arena, copy->stage_count * sizeof *stages);
 		for (uint32_t k = 0; k < copy->stage_count; k++) {
 			struct espl_stage *stage = espl__arena_alloc(s->arena, sizeof *stage);
 			*stage = *spec->brackets[b]->stages[k];
-			if (stage->trials == 0 || stage->iterations == 0)
-				return espl__call_refuse(&s->call,
-				    "stage %u of bracket %u of a spec without trials or iterations",
-				    k, b);
 			stages[k] = stage;
 		}
 		copy->stages = stages;

@@ -381,8 +381,10 @@ begin_rung(struct brackets *b, uint64_t number, uint32_t flags, struct espl_sear
 	status = sink->begin(sink, &group, &bracket->group);
 	if (status != ESPL_OK)
 		return status;
-	/* group_ended searches by number. */
-	ESPL_ASSERT(b->home_count == 0 || b->homes[b->home_count - 1].group < bracket->group);
+	/* group_ended searches by number.  Groups of an answer that failed half way were never
+	 * made, and their numbers are used again. */
+	while (b->home_count > 0 && b->homes[b->home_count - 1].group >= bracket->group)
+		b->home_count--;
 	bracket->added = bracket->ended = bracket->failed = bracket->due = 0;
 	b->homes[b->home_count].group = bracket->group;
 	b->homes[b->home_count++].bracket = number;

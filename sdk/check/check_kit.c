@@ -74,13 +74,13 @@ espl__check_error(struct espl__check *check, const char *format, ...)
 
 /* A sink call that the host would refuse, and why: they are counted, and the first is reported. */
 static void
-note_refusal(struct espl__check *check, const char *call, const char *why)
+note_refusal(struct espl__check *check, const char *why)
 {
 	struct espl__check_finding *refused = &check->shared->refused;
 
 	ESPL__CHECK(check, CHECK);
 	if (refused->times == 0)
-		(void)snprintf(refused->text, sizeof refused->text, "%s: %s", call, why);
+		(void)snprintf(refused->text, sizeof refused->text, "%s", why);
 	note_view(check, refused);
 }
 
@@ -168,7 +168,7 @@ static void
 on_refused(void *ctx, const char *call, enum kit_weight weight, const char *why)
 {
 	if (weight == KIT_REFUSED)
-		note_refusal(ctx, call, why);
+		note_refusal(ctx, why);
 	else if (weight == KIT_GRAVE)
 		espl__check_error(ctx, "%s: %s", call, why);
 }

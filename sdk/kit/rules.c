@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <espalier/kit/assert.h>
 #include <espalier/kit/rules.h>
+#include "judge.h"
 
 #define RESERVED_FLAGS 0x3u /* of grants */
 
@@ -12,6 +13,16 @@ espl_takes(const struct espl_item *item, uint32_t gpus)
 	ESPL_ASSERT(item != NULL && item->gpus_min <= item->gpus_max);
 	return gpus >= item->gpus_min && gpus <= item->gpus_max &&
 	    (item->unit <= 1 || gpus % item->unit == 0);
+}
+
+/* How many items may be on its GPU. */
+static uint32_t
+sharers_max(const struct espl_item *item)
+{
+	if (item->gpus_min > 1)
+		return 1;
+	return item->packing_max < ESPL_JUDGE_SHARERS_MAX ? item->packing_max
+							  : ESPL_JUDGE_SHARERS_MAX;
 }
 
 const char *
@@ -38,11 +49,11 @@ espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, u
 		    "gpus %" PRIu32 " with packing %" PRIu32 " for item %" PRIu64
 		    ": it is N whole GPUs with packing 1, or 1 GPU divided by its packing",
 		    gpus, parts, grant->item);
-	} else if (parts > 1 && (parts > item->packing_max || item->gpus_min > 1)) {
+	} else if (parts > 1 && parts > sharers_max(item)) {
 		(void)snprintf(text, size,
 		    "1/%" PRIu32 " of a GPU for item %" PRIu64
 		    ", which shares one with at most %" PRIu32 " in all",
-		    parts, grant->item, item->gpus_min > 1 ? 1 : item->packing_max);
+		    parts, grant->item, sharers_max(item));
 	} else if (parts == 1 && gpus != 0 && !espl_takes(item, gpus)) {
 		if (item->gpus_max != ESPL_ANY)
 			(void)snprintf(most, sizeof most, "%" PRIu32, item->gpus_max);

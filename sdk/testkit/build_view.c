@@ -72,7 +72,6 @@ espl_kit_node(struct espl_kit *kit, uint32_t offer, espl_node_state state)
 	uint32_t i, gpus = espl_kit_offer_at(kit, offer)->gpus;
 
 	node->gpus = espl__kit_alloc(kit, (gpus + 1) * sizeof *node->gpus);
-	node->taken = espl__kit_alloc(kit, (gpus + 1) * sizeof *node->taken);
 	for (i = 0; i < gpus; i++) {
 		node->gpus[i] = espl__kit_alloc(kit, sizeof **node->gpus);
 		node->gpus[i]->size = (uint32_t)sizeof **node->gpus;
@@ -188,8 +187,7 @@ espl__kit_count(struct espl_kit *kit)
 		kit->lost[i] = 0;
 	for (i = 0; i < kit->node_count; i++)
 		for (k = 0; k < kit->nodes[i]->pub.gpu_count; k++)
-			kit->nodes[i]->gpus[k]->residents = kit->nodes[i]->gpus[k]->packing =
-			    kit->nodes[i]->taken[k] = 0;
+			kit->nodes[i]->gpus[k]->residents = kit->nodes[i]->gpus[k]->packing = 0;
 	for (i = 0; i < kit->item_count; i++)
 		for (k = 0; k < kit->items[i]->gang.slot_count; k++) {
 			const struct espl_slot *slot = &kit->items[i]->slots[k];
@@ -198,8 +196,6 @@ espl__kit_count(struct espl_kit *kit)
 			if (node != NULL && slot->gpu < node->pub.gpu_count) {
 				node->gpus[slot->gpu]->residents++;
 				node->gpus[slot->gpu]->packing = slot->packing;
-				node->taken[slot->gpu] +=
-				    256 / (slot->packing > 0 ? slot->packing : 1);
 			}
 		}
 	for (i = 0; i < kit->node_count; i++) {
@@ -330,8 +326,7 @@ espl_kit_lock(struct espl_kit *kit, uint64_t id, int locked)
 {
 	struct kit_item *item = item_at(kit, id);
 
-	item->gang.flags =
-	    locked ? item->gang.flags | ESPL_GANG_LOCKED : item->gang.flags & ~ESPL_GANG_LOCKED;
+	item->locked = locked != 0;
 	item->gang_changed = 1;
 }
 

@@ -122,6 +122,27 @@ espl__kit_handed(struct espl_kit *kit, const char *call, const void *bytes, size
 	return NULL;
 }
 
+static const struct espl_node *
+known_node(void *ctx, uint64_t id)
+{
+	const struct kit_node *node = espl__kit_find_node(ctx, id);
+
+	return node != NULL ? &node->pub : NULL;
+}
+
+struct espl_judge *
+espl__kit_judge(struct espl_kit *kit)
+{
+	struct espl_judge *judge = &kit->judge;
+
+	memset(judge, 0, offsetof(struct espl_judge, status));
+	judge->ctx = kit;
+	judge->now = kit->now;
+	judge->node = known_node;
+	kit->stamp++;
+	return judge;
+}
+
 const char *
 espl__kit_why(struct espl_kit *kit, enum kit_weight weight, const char *format, ...)
 {
@@ -352,7 +373,8 @@ espl_kit_new(uint64_t seed)
 	kit->experiments[0] = &kit->experiment;
 	kit->trial_limit = kit->group_limit = UINT64_MAX;
 	kit->wake = ESPL_NEVER;
-	kit->round = ESPL_SECOND;
+	kit->pace = ESPL_SECOND;
+	kit->round = 1;
 	espl__kit_space_init(kit);
 	return kit;
 }
@@ -380,6 +402,7 @@ espl_kit_free(struct espl_kit *kit)
 		kit->blocks = next;
 	}
 	free(kit->log);
+	free(kit->answers);
 	kit->magic = 0;
 	free(kit);
 }

@@ -1,6 +1,7 @@
 /* kit.h - the internals of a kit, shared by the test kit's own files and by check-plugin. */
 #ifndef ESPALIER_KIT_H
 #define ESPALIER_KIT_H
+#include "../kit/judge.h"
 #include "testkit.h"
 
 struct kit_block {
@@ -21,9 +22,22 @@ struct kit_trial {
 	struct espl_trial pub;
 	/* untold: stopped or paused by a verdict, but on_trial_end was not called */
 	int dropped, untold;
+	uint32_t continued; /* by this call of an entry; 0: by none */
+	uint64_t reported;  /* in this round; 0: not yet */
 };
 struct kit_group {
-	uint32_t flags, left, told, fresh; /* fresh: begun by the current call */
+	uint32_t flags, left, told;
+	uint32_t closed; /* by this call of an entry; 0: by none */
+};
+/* What an algorithm has answered: it takes effect when the entry has returned. */
+enum kit_act { KIT_ADD, KIT_CLOSE, KIT_FINISH, KIT_VERDICT, KIT_DROP, KIT_WAKE };
+struct kit_answer {
+	enum kit_act act;
+	uint64_t id; /* of a trial or a group */
+	espl_verdict verdict;
+	espl_time at;
+	struct espl_start start; /* ADD */
+	uint64_t group;
 };
 struct kit_seen {
 	struct espl_observation pub;
@@ -55,7 +69,6 @@ struct kit_watch {
 struct kit_node {
 	struct espl_node pub;
 	struct espl_gpu **gpus;
-	uint32_t *taken;  /* [gpu] in 256ths, so that unequal shares of one GPU add up */
 	uint64_t claimed; /* by the current call: the new owner, or ESPL_NONE */
 	uint32_t sound;   /* GPUs that can be used */
 	int gone, leaves; /* leaves: given up; gone when it is empty */
@@ -70,6 +83,8 @@ struct kit_item {
 	uint64_t *nodes; /* pub.nodes */
 	uint32_t node_room;
 	int placed, asked; /* the current call reported something about it */
+	int on_bracket;    /* it was granted with ESPL_GRANT_BRACKET */
+	int locked;        /* the test has locked its gang */
 	int gone, changed, gang_changed;
 };
 
@@ -104,15 +119,25 @@ struct espl_kit {
 	struct espl_experiment experiment;
 	const struct espl_experiment *experiments[1];
 
+	struct espl_judge judge; /* of the running call */
+	double *scratch;         /* for it: room for a configuration */
+	struct kit_answer *answers;
+	uint64_t answer_count, answer_room;
+	uint32_t stamp; /* rises with every call of an entry */
+	uint64_t round; /* rises with the first event after an algorithm was asked */
+	espl_time round_at;
+	int round_over; /* the algorithm has been asked in this round */
+
 	struct kit_trial **trials;
 	struct kit_group *groups;
 	uint64_t trial_count, group_count;
+	uint64_t trials_new, groups_new;   /* likewise, with those of the running call */
 	uint64_t trial_limit, group_limit; /* beyond them calls are refused, and the kit is full */
 	uint32_t brackets;                 /* of the spec */
 	int finished, asking, full;        /* asking: next_group is running */
-	int idle;        /* rounds in which nothing trained and nothing was pending */
-	espl_time wake;  /* the earliest that was requested, or ESPL_NEVER */
-	espl_span round; /* duration of an iteration in espl_kit_search */
+	int idle;       /* rounds in which nothing trained and nothing was pending */
+	espl_time wake; /* the earliest that was requested, or ESPL_NEVER */
+	espl_span pace; /* duration of an iteration in espl_kit_search */
 	struct espl_history history;
 	const struct espl_observation **seen;
 	uint64_t seen_count;
@@ -120,6 +145,8 @@ struct espl_kit {
 
 	struct espl_offer **offers;
 	uint32_t *targets, *new_targets, *lost;
+	struct espl_judge_grant *grants; /* of the running call */
+	uint32_t grant_count;
 	struct espl_give_up *surplus;
 	uint32_t offer_count, surplus_count;
 	struct kit_node **nodes;
@@ -140,9 +167,12 @@ void *espl__kit_more(struct espl_kit *, const void *, uint64_t count, size_t siz
 void espl__kit_print(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* To be called when a plugin calls a sink.  Returns NULL, or why the call is already refused. */
 const char *espl__kit_heard(struct espl_kit *, const char *call, const void *, size_t);
-/* The same for a sink that takes a struct: is its size set, and is what is reserved 0? */
+/* The same for a sink of a cloud that takes a struct: is its size set, and is what is reserved 0?
+ */
 const char *espl__kit_handed(struct espl_kit *, const char *call, const void *, size_t size,
     size_t least, uint64_t zero);
+/* Prepares the judge for a call of an entry: all is unknown. */
+struct espl_judge *espl__kit_judge(struct espl_kit *);
 /* Formats a reason to refuse the call, valid until the next one. */
 const char *espl__kit_why(struct espl_kit *, enum kit_weight, const char *format, ...)
     ESPL_PRINTF(3, 4);

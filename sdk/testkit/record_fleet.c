@@ -1,12 +1,11 @@
-/* record_fleet.c - allocators under test: views, sinks that check, answers that are taken whole or
- * not at all.
+/* record_fleet.c - allocators under test: views, a sink that asks the judge, answers that are taken
+ * whole or not at all.
  */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/rules.h>
 #include "kit.h"
 
 struct alloc_sink {
@@ -31,23 +30,19 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 {
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_item *item = espl__kit_find(kit, grant->item);
-	char text[200], offer[24] = "";
-	const char *why =
-	    espl__kit_handed(kit, "grant", grant, sizeof *grant, sizeof *grant, grant->zero);
+	char offer[24] = "";
+	const char *why = espl__kit_heard(kit, "grant", grant, sizeof *grant);
 
 	if (why == NULL)
-		why = espl_grant_wrong(grant, item != NULL ? &item->pub : NULL, kit->offer_count,
-		    text, sizeof text);
+		why = espl_judge_grant(&kit->judge, grant);
 	if (why == NULL && (grant->flags & ESPL_GRANT_QUEUED) == 0) {
-		if (item->asked)
-			espl__kit_wrong(kit,
-			    "item %" PRIu64
-			    " is granted twice in one answer, which is refused whole",
-			    grant->item);
+		kit->grants =
+		    espl__kit_more(kit, kit->grants, kit->grant_count, sizeof *kit->grants);
+		kit->grants[kit->grant_count++] =
+		    (struct espl_judge_grant){ grant->item, grant->share };
 		item->granted = grant->share;
 		item->asked = 1;
-		if ((grant->flags & ESPL_GRANT_BRACKET) != 0)
-			item->gang.owner = ESPL_OWNER_BRACKET | item->pub.bracket;
+		item->on_bracket = (grant->flags & ESPL_GRANT_BRACKET) != 0;
 	}
 	if (grant->flags & ESPL_GRANT_QUEUED)
 		return espl__kit_told(kit, why, "queued item=%" PRIu64 " gpus=%u/%u", grant->item,
@@ -65,13 +60,10 @@ static espl_status
 sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 {
 	struct espl_kit *kit = kit_of(sink);
-	char text[200];
-	const char *why =
-	    espl__kit_handed(kit, "target", target, sizeof *target, sizeof *target, target->zero);
+	const char *why = espl__kit_heard(kit, "target", target, sizeof *target);
 
 	if (why == NULL)
-		why = espl_target_wrong(target, (const struct espl_offer *const *)kit->offers,
-		    kit->offer_count, text, sizeof text);
+		why = espl_judge_target(&kit->judge, target);
 	if (why == NULL)
 		kit->new_targets[target->offer] = target->nodes;
 	return espl__kit_told(kit, why, "target offer=%u nodes=%u", target->offer, target->nodes);
@@ -83,8 +75,8 @@ sink_retire(struct espl_alloc_sink *sink, uint64_t node)
 	struct espl_kit *kit = kit_of(sink);
 	const char *why = espl__kit_heard(kit, "retire", &node, sizeof node);
 
-	if (why == NULL && espl__kit_find_node(kit, node) == NULL)
-		why = espl__kit_why(kit, KIT_REFUSED, "there is no node %" PRIu64, node);
+	if (why == NULL)
+		why = espl_judge_retire(&kit->judge, node);
 	return espl__kit_told(kit, why, "retire node=%" PRIu64, node);
 }
 
@@ -92,48 +84,41 @@ static espl_status
 sink_claim(struct espl_alloc_sink *sink, uint64_t id, uint32_t bracket)
 {
 	struct espl_kit *kit = kit_of(sink);
-	struct kit_node *node = espl__kit_find_node(kit, id);
 	uint64_t bytes[2] = { id, bracket };
 	const char *why = espl__kit_heard(kit, "claim", bytes, sizeof bytes);
 
-	if (why == NULL && node == NULL)
-		why = espl__kit_why(kit, KIT_REFUSED, "there is no node %" PRIu64, id);
-	else if (why == NULL && node->pub.gpus_idle < node->pub.gpu_count)
-		why = espl__kit_why(kit, KIT_REFUSED, "node %" PRIu64 " is in use", id);
 	if (why == NULL)
-		node->claimed = ESPL_OWNER_BRACKET | bracket;
+		why = espl_judge_claim(&kit->judge, id);
+	if (why == NULL)
+		espl__kit_find_node(kit, id)->claimed = ESPL_OWNER_BRACKET | bracket;
 	return espl__kit_told(kit, why, "claim node=%" PRIu64 " bracket=%u", id, bracket);
 }
 
 static espl_status
-take_plan(struct espl_kit *kit, const struct espl_plan *plan, int judged)
+take_plan(struct espl_kit *kit, uint64_t experiment, const struct espl_plan *plan, int replan)
 {
-	const char *why =
-	    espl__kit_heard(kit, "plan", &plan->stage_count, sizeof plan->stage_count);
-	uint32_t i;
+	uint32_t i, count = plan != NULL ? plan->stage_count : 0;
+	const char *why = espl__kit_heard(kit, "plan", &count, sizeof count);
 
+	if (why == NULL)
+		why = espl_judge_plan(&kit->judge, experiment, plan, replan);
+	if (why != NULL)
+		return espl__kit_told(kit, why, "plan stages=%u", count);
 	for (i = 0; i < plan->stage_count; i++) {
 		const struct espl_plan_stage *s = plan->stages[i];
 		uint32_t bytes[5] = { s->bracket, s->stage, s->offer, s->gpus, s->nodes };
-		const char *wrong = espl__kit_heard(kit, "plan", bytes, sizeof bytes);
 
-		if (wrong == NULL && (s->gpus == 0 || s->offer >= kit->offer_count))
-			wrong = why = espl__kit_why(kit, KIT_REFUSED,
-			    "stage %u of bracket %u has no GPUs, or an offer that does not exist",
-			    s->stage, s->bracket);
-		(void)espl__kit_told(kit, wrong, "plan bracket=%u stage=%u offer=%u gpus=%u",
+		(void)espl__kit_heard(kit, "plan", bytes, sizeof bytes);
+		(void)espl__kit_told(kit, NULL, "plan bracket=%u stage=%u offer=%u gpus=%u",
 		    s->bracket, s->stage, s->offer, s->gpus);
 	}
-	if (why != NULL)
-		return ESPL_E_REJECTED;
-	return judged && kit->watch != NULL ? kit->watch->plan(kit->watch->ctx, plan) : ESPL_OK;
+	return !replan && kit->watch != NULL ? kit->watch->plan(kit->watch->ctx, plan) : ESPL_OK;
 }
 
 static espl_status
 sink_replan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
 {
-	(void)experiment;
-	return take_plan(kit_of(sink), plan, 0);
+	return take_plan(kit_of(sink), experiment, plan, 1);
 }
 
 static espl_status
@@ -141,10 +126,9 @@ sink_wake(struct espl_alloc_sink *sink, espl_time at)
 {
 	struct espl_kit *kit = kit_of(sink);
 	const char *why = espl__kit_heard(kit, "wake_at", &at, sizeof at);
-	char text[200];
 
-	if (why == NULL && espl_wake_wrong(at, kit->now, text, sizeof text) != NULL)
-		why = espl__kit_why(kit, KIT_REFUSED, "%s", text);
+	if (why == NULL)
+		why = espl_judge_wake(&kit->judge, at);
 	return espl__kit_told(kit, why, "wake_at %.9g s", (double)at / 1e9);
 }
 
@@ -155,9 +139,8 @@ sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 	uint32_t bytes[2] = { offer, on };
 	const char *why = espl__kit_heard(kit, "watch_prices", bytes, sizeof bytes);
 
-	if (why == NULL && offer >= kit->offer_count)
-		why =
-		    espl__kit_why(kit, KIT_REFUSED, "watch_prices: offer %u does not exist", offer);
+	if (why == NULL)
+		why = espl_judge_watch(&kit->judge, offer);
 	return espl__kit_told(kit, why, "watch_prices offer=%u %s", offer, on ? "on" : "off");
 }
 
@@ -166,62 +149,72 @@ sink_objective(struct espl_alloc_sink *sink, double value, double bound, const c
 {
 	struct espl_kit *kit = kit_of(sink);
 	double bytes[2] = { value, bound };
+	const char *why = espl__kit_heard(kit, "objective", bytes, sizeof bytes);
 
-	return espl__kit_told(kit, espl__kit_heard(kit, "objective", bytes, sizeof bytes),
-	    "objective %.9g bound %.9g %s", value, bound, status);
+	if (why == NULL)
+		why = espl_judge_objective(&kit->judge, status);
+	return espl__kit_told(kit, why, "objective %.9g bound %.9g %s", value, bound,
+	    status != NULL ? status : "");
 }
 
 static espl_status
 sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
 {
 	struct espl_kit *kit = kit_of(sink);
-	int wrong = espl__kit_find(kit, item) == NULL || steps > 10000;
-	const char *why = espl__kit_heard(kit, "horizon", gpus, wrong ? 0 : steps * sizeof *gpus);
+	const char *wrong = espl_judge_horizon(&kit->judge, item, gpus, steps);
+	const char *why =
+	    espl__kit_heard(kit, "horizon", gpus, wrong != NULL ? 0 : steps * sizeof *gpus);
 
-	if (why == NULL && wrong)
-		why = espl__kit_why(kit, KIT_REFUSED,
-		    "%u steps for item %" PRIu64 ": there is no such item, or they are too many",
-		    steps, item);
+	if (why == NULL)
+		why = wrong;
 	return espl__kit_told(kit, why, "horizon item=%" PRIu64 " steps=%u", item, steps);
 }
 
-/* GPUs that all grants take, sharers of a degree packed as close as they go.  next: as answered
- * by the running call, else those in force. */
-static uint64_t
-sum_of_grants(const struct espl_kit *kit, int next)
+static struct espl_sum
+grants_in_force(const struct espl_kit *kit)
 {
-	uint32_t sharers[65] = { 0 }, i;
-	uint64_t granted = 0;
+	struct espl_sum sum = { 0, { 0 }, 0 };
+	uint32_t i;
 
-	for (i = 0; i < kit->item_count; i++) {
-		const struct espl_share *share =
-		    next ? &kit->items[i]->granted : &kit->items[i]->pub.granted;
-
-		if (share->packing > 1)
-			sharers[share->packing < 64 ? share->packing : 64]++;
-		else
-			granted += share->gpus;
-	}
-	for (i = 2; i <= 64; i++)
-		granted += (sharers[i] + i - 1) / i;
-	return granted;
+	for (i = 0; i < kit->item_count; i++)
+		espl_sum_count(&sum, kit->items[i]->pub.granted, 1);
+	return sum;
 }
 
-/* The sum of all grants against the targets. */
+/* The answer as a whole. */
 static void
 check_allocation(struct espl_kit *kit)
 {
-	uint64_t held = 0, granted = sum_of_grants(kit, 1);
-	uint32_t i;
+	const struct espl_sum in_force = grants_in_force(kit);
+	const struct espl_budget budget = { .targets = kit->new_targets,
+		.limit = kit->experiment.gpus_limit,
+		.limit_is = "experiment.gpus_max is",
+		.in_force = &in_force };
+	const char *why = espl_judge_grants(&kit->judge, kit->grants, kit->grant_count, &budget);
 
-	for (i = 0; i < kit->offer_count; i++)
-		held += (uint64_t)kit->new_targets[i] * kit->offers[i]->gpus;
-	if (granted > held)
-		espl__kit_wrong(kit, "%" PRIu64 " GPUs are granted, but the targets hold %" PRIu64,
-		    granted, held);
-	if (kit->experiment.gpus_limit != ESPL_ANY && granted > kit->experiment.gpus_limit)
-		espl__kit_wrong(kit, "%" PRIu64 " GPUs granted, the experiment may hold %u",
-		    granted, kit->experiment.gpus_limit);
+	if (why != NULL)
+		espl__kit_wrong(kit, "%s", why);
+}
+
+static const struct espl_item *
+known_item(void *ctx, uint64_t id)
+{
+	const struct kit_item *item = espl__kit_find(ctx, id);
+
+	return item != NULL ? &item->pub : NULL;
+}
+
+static void
+know_fleet(struct espl_kit *kit)
+{
+	struct espl_judge *judge = espl__kit_judge(kit);
+
+	judge->item = known_item;
+	judge->offers = (const struct espl_offer *const *)kit->offers;
+	judge->offer_count = kit->offer_count;
+	judge->experiments = kit->experiments;
+	judge->experiment_count = 1;
+	kit->grant_count = 0;
 }
 
 static void
@@ -239,6 +232,8 @@ take_allocation(struct espl_kit *kit)
 
 		if (item->asked) {
 			item->pub.granted = item->granted;
+			if (item->on_bracket)
+				item->gang.owner = ESPL_OWNER_BRACKET | item->pub.bracket;
 			item->gang_changed = 1;
 		}
 	}
@@ -281,6 +276,7 @@ report_place(struct espl_kit *kit, struct kit_item *item)
 static void
 fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *lists)
 {
+	struct espl_sum sum;
 	uint32_t i;
 
 	lists->items = espl__kit_list(kit->item_count);
@@ -302,7 +298,8 @@ fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *list
 	view->item_count = kit->item_count;
 	view->gone = kit->gone;
 	view->gone_count = kit->gone_count;
-	view->gpus_granted = (uint32_t)sum_of_grants(kit, 0);
+	sum = grants_in_force(kit);
+	view->gpus_granted = (uint32_t)espl_sum_gpus(&sum);
 	for (i = 0; i < kit->item_count; i++) {
 		report_place(kit, kit->items[i]);
 		lists->items[i] = &kit->items[i]->pub;
@@ -346,6 +343,7 @@ espl_kit_allocate(struct espl_kit *kit)
 	for (i = 0; i < kit->node_count; i++)
 		kit->nodes[i]->claimed = ESPL_NONE;
 	kit->why = kit->gone_count = 0;
+	know_fleet(kit);
 	espl__kit_call(kit, "allocate", &view);
 	status = espl__kit_returned(kit, &view, ops->allocate(kit->self, &view, &sink.pub, &error),
 	    &error);
@@ -364,7 +362,7 @@ espl_kit_allocate(struct espl_kit *kit)
 static espl_status
 sink_plan(struct espl_plan_sink *sink, const struct espl_plan *plan)
 {
-	return take_plan(((struct plan_sink *)(void *)sink)->kit, plan, 1);
+	return take_plan(((struct plan_sink *)(void *)sink)->kit, 0, plan, 0);
 }
 
 static espl_status
@@ -392,6 +390,7 @@ espl_kit_plan(struct espl_kit *kit, uint32_t gpus_max)
 	view.experiment = &kit->experiment;
 	view.offers = (const struct espl_offer *const *)kit->offers;
 	view.offer_count = kit->offer_count;
+	know_fleet(kit);
 	espl__kit_call(kit, "plan", &view);
 	return espl__kit_returned(kit, &view, ops->plan(kit->self, &view, &sink.pub, &error),
 	    &error);

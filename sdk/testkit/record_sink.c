@@ -1,10 +1,11 @@
-/* record_sink.c - algorithms under test: sinks that check and write down, trials that answer.
+/* record_sink.c - algorithms under test: a sink that asks the judge and writes down, and what
+ * becomes of an answer when the entry has returned.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/rules.h>
 #include "kit.h"
 
 struct search_sink {
@@ -34,12 +35,6 @@ is_training(const struct kit_trial *trial)
 	return trial->pub.state == ESPL_TRIAL_WAITING || trial->pub.state == ESPL_TRIAL_RUNNING;
 }
 
-static int
-has_ended(const struct kit_trial *trial)
-{
-	return trial->pub.state == ESPL_TRIAL_ENDED || trial->pub.state == ESPL_TRIAL_FAILED;
-}
-
 /* More than is tried here: nothing is wrong with it. */
 static const char *
 is_full(struct espl_kit *kit)
@@ -48,116 +43,93 @@ is_full(struct espl_kit *kit)
 	return espl__kit_why(kit, KIT_QUIET, "the kit takes no more");
 }
 
+/* ---- what the judge asks ----------------------------------------------------------------- */
+
+static const struct espl_trial *
+known_trial(void *ctx, uint64_t id, uint32_t *marks)
+{
+	const struct espl_kit *kit = ctx;
+	const struct kit_trial *trial = trial_at(kit, id);
+
+	*marks = 0;
+	if (trial == NULL)
+		return NULL;
+	*marks |= trial->dropped ? ESPL_JUDGE_DROPPED : 0;
+	*marks |= trial->continued == kit->stamp ? ESPL_JUDGE_CONTINUED : 0;
+	*marks |= trial->reported == kit->round ? ESPL_JUDGE_CAN_SAVE : 0;
+	return &trial->pub;
+}
+
+static int
+takes_trials(void *ctx, uint64_t id)
+{
+	const struct espl_kit *kit = ctx;
+
+	return id < kit->groups_new && kit->groups[id].closed != kit->stamp &&
+	    (id >= kit->group_count || (kit->groups[id].flags & ESPL_GROUP_OPEN) != 0);
+}
+
+static void
+know_search(struct espl_kit *kit, int asking)
+{
+	struct espl_judge *judge = espl__kit_judge(kit);
+
+	judge->trial = known_trial;
+	judge->takes = takes_trials;
+	judge->space = &kit->space;
+	if (kit->scratch == NULL)
+		kit->scratch = espl__kit_alloc(kit, (kit->space.param_count + 1) * sizeof(double));
+	judge->scratch = kit->scratch;
+	judge->trials = kit->trial_count;
+	judge->asking = asking;
+	judge->finished = kit->finished;
+	judge->no_saves = (kit->experiment.flags & ESPL_EXPERIMENT_NO_SAVE) != 0;
+	kit->answer_count = 0;
+	kit->trials_new = kit->trial_count;
+	kit->groups_new = kit->group_count;
+}
+
+/* ---- the sink ---------------------------------------------------------------------------- */
+
+static void
+record(struct espl_kit *kit, const struct kit_answer *answer)
+{
+	if (kit->answer_count == kit->answer_room) {
+		uint64_t room = kit->answer_room > 0 ? 2 * kit->answer_room : 16;
+		struct kit_answer *list = realloc(kit->answers, (size_t)room * sizeof *list);
+
+		if (list == NULL)
+			espl__kit_stop("out of memory");
+		kit->answers = list;
+		kit->answer_room = room;
+	}
+	kit->answers[kit->answer_count++] = *answer;
+}
+
 static espl_status
 sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64_t *id)
 {
 	struct espl_kit *kit = kit_of(sink);
-	const char *why =
-	    espl__kit_handed(kit, "begin", group, sizeof *group, sizeof *group, group->zero);
+	const char *why = espl__kit_heard(kit, "begin", group, sizeof *group);
 	char where[48] = "";
 
-	if (why == NULL && (!kit->asking || kit->finished))
-		why = espl__kit_why(kit, KIT_REFUSED, "a group is started %s",
-		    kit->finished ? "after finish" : "outside next_group");
-	if (why == NULL && kit->group_count >= kit->group_limit)
+	if (why == NULL)
+		why = espl_judge_begin(&kit->judge, group);
+	if (why == NULL && kit->groups_new >= kit->group_limit)
 		why = is_full(kit);
 	if (group->bracket != ESPL_ANY)
 		(void)snprintf(where, sizeof where, " bracket=%u stage=%u", group->bracket,
 		    group->stage);
 	if (why == NULL) {
 		kit->groups =
-		    espl__kit_more(kit, kit->groups, kit->group_count, sizeof *kit->groups);
-		kit->groups[kit->group_count] = (struct kit_group){ group->flags, 0, 0, 1 };
+		    espl__kit_more(kit, kit->groups, kit->groups_new, sizeof *kit->groups);
+		kit->groups[kit->groups_new] = (struct kit_group){ .flags = group->flags };
 		if (id != NULL)
-			*id = kit->group_count;
-		kit->group_count++;
+			*id = kit->groups_new;
+		kit->groups_new++;
 	}
 	return espl__kit_told(kit, why, "begin group=%" PRIu64 "%s%s",
-	    kit->group_count - (why == NULL), where, group->flags & ESPL_GROUP_OPEN ? " open" : "");
-}
-
-static int
-group_takes(const struct espl_kit *kit, uint64_t id)
-{
-	return id < kit->group_count &&
-	    (kit->groups[id].fresh || (kit->groups[id].flags & ESPL_GROUP_OPEN) != 0);
-}
-
-/* A configuration is good if the space would leave it as it is. */
-static int
-is_good(const struct espl_kit *kit, const double *values)
-{
-	double copy[256];
-	uint32_t i, missing, count = kit->space.param_count;
-
-	if (count > 256)
-		espl__kit_stop("the kit supports at most 256 parameters");
-	for (i = 0; i < count; i++)
-		copy[i] = values[i];
-	if (kit->space.snap(&kit->space, copy, &missing) != ESPL_OK)
-		return 0;
-	for (i = 0; i < count; i++)
-		if (isnan(copy[i]) ? !isnan(values[i])
-				   : !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(copy[i])))
-			return 0;
-	return 1;
-}
-
-static const char *
-continue_wrong(struct espl_kit *kit, const struct espl_start *start)
-{
-	const struct kit_trial *trial = trial_at(kit, start->trial);
-
-	if (trial == NULL || trial->pub.state != ESPL_TRIAL_RESTING || trial->dropped)
-		return espl__kit_why(kit, KIT_REFUSED, "trial %" PRIu64 " is continued, which %s",
-		    start->trial,
-		    trial == NULL        ? "does not exist"
-			: trial->dropped ? "was dropped"
-					 : "is not paused");
-	if (start->budget <= trial->pub.iteration)
-		return espl__kit_why(kit, KIT_REFUSED,
-		    "trial %" PRIu64 " is continued to a budget of %" PRIu64
-		    " iterations, which it has reached",
-		    start->trial, start->budget);
-	return NULL;
-}
-
-static const char *
-start_wrong(struct espl_kit *kit, uint64_t group, const struct espl_start *start)
-{
-	const struct kit_trial *source = trial_at(kit, start->trial);
-
-	if (!kit->asking || kit->finished)
-		return espl__kit_why(kit, KIT_REFUSED, "a trial is added %s",
-		    kit->finished ? "after finish" : "outside next_group");
-	if (!group_takes(kit, group))
-		return espl__kit_why(kit, KIT_REFUSED,
-		    "to group %" PRIu64 ", which is closed or does not exist", group);
-	if (start->how < ESPL_FRESH || start->how > ESPL_CLONE)
-		return espl__kit_why(kit, KIT_REFUSED,
-		    "a start (how %u) that is not fresh, continued or cloned", start->how);
-	if (start->budget == 0)
-		return espl__kit_why(kit, KIT_REFUSED,
-		    "a budget of 0 iterations, in group %" PRIu64, group);
-	if (start->how == ESPL_CONTINUE)
-		return continue_wrong(kit, start);
-	if (start->how == ESPL_CLONE && source == NULL)
-		return espl__kit_why(kit, KIT_REFUSED,
-		    "trial %" PRIu64 " is cloned, which does not exist", start->trial);
-	if (start->values != NULL ? !is_good(kit, start->values) : start->how == ESPL_FRESH)
-		return espl__kit_why(kit, KIT_GRAVE, "the configuration is outside of the space");
-	return kit->trial_count >= kit->trial_limit ? is_full(kit) : NULL;
-}
-
-/* A clone of a checkpoint that is neither kept nor where its source stands: as the host, the kit
- * says that it is unknown, which is no mistake. */
-static int
-has_checkpoint(const struct espl_kit *kit, const struct espl_start *start)
-{
-	const struct espl_trial *source = &kit->trials[start->trial]->pub;
-
-	return start->checkpoint == 0 || start->checkpoint == source->checkpoint ||
-	    start->checkpoint == source->iteration;
+	    kit->groups_new - (why == NULL), where, group->flags & ESPL_GROUP_OPEN ? " open" : "");
 }
 
 static void
@@ -173,6 +145,7 @@ print_values(const struct espl_kit *kit, const double *values, char *text, size_
 			    kit->space.params[i]->name, values[i]);
 }
 
+/* Of the running call: it is there for others when the entry has returned. */
 static struct kit_trial *
 new_trial(struct espl_kit *kit, const struct espl_start *start)
 {
@@ -184,15 +157,16 @@ new_trial(struct espl_kit *kit, const struct espl_start *start)
 
 	memcpy(values, start->values != NULL ? start->values : source->pub.values, size);
 	trial->pub.size = (uint32_t)sizeof trial->pub;
-	trial->pub.id = kit->trial_count;
+	trial->pub.id = kit->trials_new;
 	trial->pub.parent = source != NULL ? source->pub.id : ESPL_NONE;
 	trial->pub.iteration = source != NULL
 	    ? (start->checkpoint != 0 ? start->checkpoint : source->pub.checkpoint)
 	    : 0;
 	trial->pub.values = values;
 	trial->pub.loss = NAN;
-	kit->trials = espl__kit_more(kit, kit->trials, kit->trial_count, sizeof *kit->trials);
-	kit->trials[kit->trial_count++] = trial;
+	kit->trials = espl__kit_more(kit, kit->trials, kit->trials_new, sizeof *kit->trials);
+	kit->trials[kit->trials_new++] = trial;
+	kit->judge.trials++;
 	return trial;
 }
 
@@ -202,33 +176,32 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 {
 	static const char *const hows[] = { "?", "fresh", "continue", "clone" };
 	struct espl_kit *kit = kit_of(sink);
-	struct espl_start args = *start;
+	struct kit_answer answer = { .act = KIT_ADD, .group = group, .start = *start };
 	struct kit_trial *trial = NULL;
 	char values[512], source[48] = "";
 	const char *why;
 	espl_status status;
 	int unknown;
 
-	args.values = NULL; /* where they are does not matter */
+	answer.start.values = NULL; /* where they are does not matter */
 	(void)espl__kit_heard(kit, "group", &group, sizeof group);
 	if (start->values != NULL)
 		(void)espl__kit_heard(kit, "values", start->values,
 		    kit->space.param_count * sizeof *start->values);
-	why = espl__kit_handed(kit, "add", &args, sizeof args, sizeof args, 0);
+	why = espl__kit_heard(kit, "add", &answer.start, sizeof answer.start);
 	if (why == NULL)
-		why = start_wrong(kit, group, start);
-	unknown = why == NULL && start->how == ESPL_CLONE && !has_checkpoint(kit, start);
+		why = espl_judge_add(&kit->judge, group, start);
+	unknown = why != NULL && !kit->refusing && kit->judge.status == ESPL_E_UNKNOWN;
 	if (unknown)
-		why = espl__kit_why(kit, KIT_QUIET, "there is no such checkpoint");
+		kit->weight = KIT_QUIET;
+	if (why == NULL && start->how != ESPL_CONTINUE && kit->trials_new >= kit->trial_limit)
+		why = is_full(kit);
 	if (why == NULL) {
 		trial = start->how == ESPL_CONTINUE ? trial_at(kit, start->trial)
 						    : new_trial(kit, start);
-		trial->untold = 0;
-		trial->pub.state = ESPL_TRIAL_WAITING;
-		trial->pub.group = group;
-		trial->pub.tag = start->tag;
-		trial->pub.budget = start->budget;
-		kit->groups[group].left++;
+		trial->continued = kit->stamp;
+		answer.id = trial->pub.id;
+		record(kit, &answer);
 		if (id != NULL)
 			*id = trial->pub.id;
 	}
@@ -248,12 +221,14 @@ sink_close(struct espl_search_sink *sink, uint64_t group)
 	struct espl_kit *kit = kit_of(sink);
 	const char *why = espl__kit_heard(kit, "close", &group, sizeof group);
 
-	if (why == NULL && (!kit->asking || !group_takes(kit, group)))
-		why = kit->full && group >= kit->group_count
-		    ? is_full(kit)
-		    : espl__kit_why(kit, KIT_REFUSED, "group %" PRIu64 " is not open", group);
 	if (why == NULL)
-		kit->groups[group].flags &= ~ESPL_GROUP_OPEN;
+		why = espl_judge_close(&kit->judge, group);
+	if (why != NULL && kit->full && group >= kit->groups_new)
+		why = is_full(kit);
+	if (why == NULL) {
+		kit->groups[group].closed = kit->stamp;
+		record(kit, &(struct kit_answer){ .act = KIT_CLOSE, .group = group });
+	}
 	return espl__kit_told(kit, why, "close group=%" PRIu64, group);
 }
 
@@ -262,17 +237,74 @@ sink_finish(struct espl_search_sink *sink)
 {
 	struct espl_kit *kit = kit_of(sink);
 	const char *why = espl__kit_heard(kit, "finish", "", 0);
-	uint64_t i;
 
-	if (why == NULL && !kit->asking)
-		why = "it is called outside next_group";
+	if (why == NULL)
+		why = espl_judge_finish(&kit->judge);
 	if (why == NULL) {
-		for (i = 0; i < kit->group_count; i++)
-			kit->groups[i].flags &= ~ESPL_GROUP_OPEN;
-		kit->finished = 1;
+		kit->judge.finished = 1;
+		record(kit, &(struct kit_answer){ .act = KIT_FINISH });
 	}
 	return espl__kit_told(kit, why, "finish");
 }
+
+static espl_status
+sink_verdict(struct espl_search_sink *sink, uint64_t id, espl_verdict verdict)
+{
+	static const char *const names[] = { "?", "save", "pause", "stop" };
+	struct espl_kit *kit = kit_of(sink);
+	uint64_t bytes[2] = { id, verdict };
+	const char *why = espl__kit_heard(kit, "verdict", bytes, sizeof bytes);
+
+	if (why == NULL)
+		why = espl_judge_verdict(&kit->judge, id, verdict);
+	if (why == NULL)
+		record(kit,
+		    &(struct kit_answer){ .act = KIT_VERDICT, .id = id, .verdict = verdict });
+	return espl__kit_told(kit, why, "verdict trial=%" PRIu64 " %s", id,
+	    names[verdict <= ESPL_STOP ? verdict : 0]);
+}
+
+static espl_status
+sink_drop(struct espl_search_sink *sink, uint64_t id)
+{
+	struct espl_kit *kit = kit_of(sink);
+	const char *why = espl__kit_heard(kit, "drop", &id, sizeof id);
+
+	if (why == NULL)
+		why = espl_judge_drop(&kit->judge, id);
+	if (why == NULL)
+		record(kit, &(struct kit_answer){ .act = KIT_DROP, .id = id });
+	return espl__kit_told(kit, why, "drop trial=%" PRIu64, id);
+}
+
+static espl_status
+sink_hint(struct espl_search_sink *sink, uint64_t id, double weight, uint32_t gpus_min,
+    uint32_t gpus_max)
+{
+	struct espl_kit *kit = kit_of(sink);
+	double bytes[4] = { (double)id, weight, gpus_min, gpus_max };
+	const char *why = espl__kit_heard(kit, "hint", bytes, sizeof bytes);
+
+	if (why == NULL)
+		why = espl_judge_hint(&kit->judge, id, weight, gpus_min, gpus_max);
+	return espl__kit_told(kit, why, "hint trial=%" PRIu64 " weight=%.6g gpus=%u..%u", id,
+	    weight, gpus_min, gpus_max);
+}
+
+static espl_status
+sink_wake(struct espl_search_sink *sink, espl_time at)
+{
+	struct espl_kit *kit = kit_of(sink);
+	const char *why = espl__kit_heard(kit, "wake_at", &at, sizeof at);
+
+	if (why == NULL)
+		why = espl_judge_wake(&kit->judge, at);
+	if (why == NULL)
+		record(kit, &(struct kit_answer){ .act = KIT_WAKE, .at = at });
+	return espl__kit_told(kit, why, "wake_at %.9g s", (double)at / 1e9);
+}
+
+/* ---- what becomes of the answer ---------------------------------------------------------- */
 
 static void
 leave_group(struct espl_kit *kit, struct kit_trial *trial, espl_trial_state state)
@@ -285,7 +317,7 @@ leave_group(struct espl_kit *kit, struct kit_trial *trial, espl_trial_state stat
 static void
 pass_verdict(struct espl_kit *kit, struct kit_trial *trial, espl_verdict verdict)
 {
-	if (verdict == ESPL_STOP) {
+	if (verdict == ESPL_STOP && trial->pub.state < ESPL_TRIAL_ENDED) {
 		leave_group(kit, trial, ESPL_TRIAL_ENDED);
 		trial->untold = 1;
 	} else if (is_training(trial)) {
@@ -297,75 +329,58 @@ pass_verdict(struct espl_kit *kit, struct kit_trial *trial, espl_verdict verdict
 	}
 }
 
-static espl_status
-sink_verdict(struct espl_search_sink *sink, uint64_t id, espl_verdict verdict)
+static void
+begin_trial(struct espl_kit *kit, const struct kit_answer *answer)
 {
-	static const char *const names[] = { "?", "save", "pause", "stop" };
-	struct espl_kit *kit = kit_of(sink);
-	struct kit_trial *trial = trial_at(kit, id);
-	uint64_t bytes[2] = { id, verdict };
-	const char *why = espl__kit_heard(kit, "verdict", bytes, sizeof bytes);
+	struct kit_trial *trial = kit->trials[answer->id];
 
-	if (why == NULL && (verdict < ESPL_SAVE || verdict > ESPL_STOP))
-		why = espl__kit_why(kit, KIT_REFUSED,
-		    "%u on trial %" PRIu64 ": there is none of this number", verdict, id);
-	else if (why == NULL && (trial == NULL || has_ended(trial)))
-		why = espl__kit_why(kit, KIT_REFUSED,
-		    "on trial %" PRIu64 ", which has ended or does not exist", id);
-	if (why == NULL)
-		pass_verdict(kit, trial, verdict);
-	return espl__kit_told(kit, why, "verdict trial=%" PRIu64 " %s", id,
-	    names[verdict <= ESPL_STOP ? verdict : 0]);
+	trial->untold = 0;
+	trial->pub.state = ESPL_TRIAL_WAITING;
+	trial->pub.group = answer->group;
+	trial->pub.tag = answer->start.tag;
+	trial->pub.budget = answer->start.budget;
+	kit->groups[answer->group].left++;
 }
 
-static espl_status
-sink_drop(struct espl_search_sink *sink, uint64_t id)
+static void
+take_one(struct espl_kit *kit, const struct kit_answer *answer)
 {
-	struct espl_kit *kit = kit_of(sink);
-	struct kit_trial *trial = trial_at(kit, id);
-	const char *why = espl__kit_heard(kit, "drop", &id, sizeof id);
+	uint64_t i;
 
-	if (why == NULL && trial == NULL)
-		why = espl__kit_why(kit, KIT_REFUSED, "there is no trial %" PRIu64, id);
-	else if (why == NULL && is_training(trial))
-		why = espl__kit_why(kit, KIT_REFUSED,
-		    "trial %" PRIu64 " is still running (stop it first)", id);
-	if (why == NULL)
-		trial->dropped = 1;
-	return espl__kit_told(kit, why, "drop trial=%" PRIu64, id);
+	switch (answer->act) {
+	case KIT_ADD: begin_trial(kit, answer); break;
+	case KIT_CLOSE: kit->groups[answer->group].flags &= ~ESPL_GROUP_OPEN; break;
+	case KIT_FINISH:
+		for (i = 0; i < kit->group_count; i++)
+			kit->groups[i].flags &= ~ESPL_GROUP_OPEN;
+		kit->finished = 1;
+		break;
+	case KIT_VERDICT: pass_verdict(kit, kit->trials[answer->id], answer->verdict); break;
+	case KIT_DROP: kit->trials[answer->id]->dropped = 1; break;
+	case KIT_WAKE:
+		if (answer->at < kit->wake)
+			kit->wake = answer->at;
+		break;
+	}
 }
 
+/* An entry has returned: its answer takes effect, or is discarded if the entry has failed. */
 static espl_status
-sink_hint(struct espl_search_sink *sink, uint64_t id, double weight, uint32_t gpus_min,
-    uint32_t gpus_max)
+returned(struct espl_kit *kit, const void *view, espl_status status, const struct espl_error *error)
 {
-	struct espl_kit *kit = kit_of(sink);
-	double bytes[4] = { (double)id, weight, gpus_min, gpus_max };
-	const char *why = espl__kit_heard(kit, "hint", bytes, sizeof bytes);
+	uint64_t i;
 
-	if (why == NULL &&
-	    (trial_at(kit, id) == NULL || !(weight >= 0) || isinf(weight) ||
-		(gpus_max != 0 && gpus_min > gpus_max)))
-		why = espl__kit_why(kit, KIT_REFUSED,
-		    "trial %" PRIu64
-		    ", weight %g, %u to %u GPUs: no such trial, or impossible numbers",
-		    id, weight, gpus_min, gpus_max);
-	return espl__kit_told(kit, why, "hint trial=%" PRIu64 " weight=%.6g gpus=%u..%u", id,
-	    weight, gpus_min, gpus_max);
-}
-
-static espl_status
-sink_wake(struct espl_search_sink *sink, espl_time at)
-{
-	struct espl_kit *kit = kit_of(sink);
-	const char *why = espl__kit_heard(kit, "wake_at", &at, sizeof at);
-	char text[200];
-
-	if (why == NULL && espl_wake_wrong(at, kit->now, text, sizeof text) != NULL)
-		why = espl__kit_why(kit, KIT_REFUSED, "%s", text);
-	if (why == NULL && at < kit->wake)
-		kit->wake = at;
-	return espl__kit_told(kit, why, "wake_at %.9g s", (double)at / 1e9);
+	status = espl__kit_returned(kit, view, status, error);
+	if (status != ESPL_OK) {
+		kit->trials_new = kit->trial_count;
+		kit->groups_new = kit->group_count;
+		return status;
+	}
+	kit->trial_count = kit->trials_new;
+	kit->group_count = kit->groups_new;
+	for (i = 0; i < kit->answer_count; i++)
+		take_one(kit, &kit->answers[i]);
+	return status;
 }
 
 static void
@@ -390,25 +405,6 @@ open_algorithm(struct espl_kit *kit, struct espl_error *error)
 	return (const void *)espl__kit_ops(kit, ESPL_ALGORITHM, error);
 }
 
-static const char *
-spec_wrong(struct espl_kit *kit, const struct espl_spec *spec)
-{
-	uint32_t b, s;
-
-	if (spec->bracket_count == 0)
-		return espl__kit_why(kit, KIT_REFUSED, "it has no brackets");
-	for (b = 0; b < spec->bracket_count; b++) {
-		if (spec->brackets[b]->stage_count == 0)
-			return espl__kit_why(kit, KIT_REFUSED, "bracket %u has no stages", b);
-		for (s = 0; s < spec->brackets[b]->stage_count; s++)
-			if (spec->brackets[b]->stages[s]->trials == 0 ||
-			    spec->brackets[b]->stages[s]->iterations == 0)
-				return espl__kit_why(kit, KIT_REFUSED,
-				    "stage %u of bracket %u has no trials or no iterations", s, b);
-	}
-	return NULL;
-}
-
 static espl_status
 sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 {
@@ -418,9 +414,10 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 	uint32_t b, s;
 
 	if (why == NULL)
-		why = spec_wrong(kit, spec);
+		why = espl_judge_spec(&kit->judge, spec);
 	if (why != NULL)
 		return espl__kit_told(kit, why, "spec");
+	kit->judge.declared = 1;
 	kit->brackets = spec->bracket_count;
 	for (b = 0; b < spec->bracket_count; b++)
 		for (s = 0; s < spec->brackets[b]->stage_count; s++)
@@ -440,8 +437,26 @@ espl_kit_spec(struct espl_kit *kit)
 
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, spec))
 		return ESPL_OK;
+	(void)espl__kit_judge(kit);
 	espl__kit_call(kit, "spec", NULL);
 	return espl__kit_returned(kit, NULL, ops->spec(kit->self, &sink.pub, &error), &error);
+}
+
+/* In a round the events of an instant come first, then the algorithm is asked.  A trial that has
+ * reported waits for its reply until the round is over. */
+static void
+begin_round(struct espl_kit *kit)
+{
+	kit->round++;
+	kit->round_at = kit->now;
+	kit->round_over = 0;
+}
+
+static void
+take_event(struct espl_kit *kit)
+{
+	if (kit->round_over || kit->now != kit->round_at)
+		begin_round(kit);
 }
 
 espl_status
@@ -466,13 +481,13 @@ espl_kit_ask(struct espl_kit *kit, uint32_t why, uint64_t group, uint32_t want)
 	}
 	view.gpus = view.running;
 	view.gpus_max = kit->experiment.gpus_limit;
-	kit->asking = 1;
+	if (kit->now != kit->round_at)
+		begin_round(kit);
+	know_search(kit, 1);
 	espl__kit_call(kit, "next_group", &view);
 	status = ops->next_group(kit->self, &view, &sink.pub, &error);
-	kit->asking = 0;
-	for (i = kit->group_count; i > 0 && kit->groups[i - 1].fresh; i--)
-		kit->groups[i - 1].fresh = 0;
-	return espl__kit_returned(kit, &view, status, &error);
+	kit->round_over = 1;
+	return returned(kit, &view, status, &error);
 }
 
 static struct kit_trial *
@@ -495,6 +510,8 @@ espl_kit_report(struct espl_kit *kit, uint64_t id, uint64_t iteration, double lo
 	const struct espl_algorithm_ops *ops = open_algorithm(kit, &error);
 	espl_status status;
 
+	take_event(kit);
+	trial->reported = kit->round;
 	trial->pub.state = ESPL_TRIAL_RUNNING;
 	trial->pub.iteration = iteration;
 	trial->pub.loss = loss;
@@ -504,7 +521,7 @@ espl_kit_report(struct espl_kit *kit, uint64_t id, uint64_t iteration, double lo
 	here.pub.metric_count = 1;
 	here.pub.values = trial->pub.values;
 	here.pub.at = kit->now;
-	here.pub.iteration_s = (double)kit->round / 1e9;
+	here.pub.iteration_s = (double)kit->pace / 1e9;
 	here.pub.share.gpus = here.pub.share.packing = 1;
 	if (kit->keeps) {
 		seen = espl__kit_alloc(kit, sizeof *seen);
@@ -516,9 +533,10 @@ espl_kit_report(struct espl_kit *kit, uint64_t id, uint64_t iteration, double lo
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_report))
 		return ESPL_OK;
 	sink_make(&sink, kit);
+	know_search(kit, 0);
 	espl__kit_call(kit, "on_report", &seen->pub);
 	status = ops->on_report(kit->self, &trial->pub, &seen->pub, &sink.pub, &error);
-	return espl__kit_returned(kit, &seen->pub, status, &error);
+	return returned(kit, &seen->pub, status, &error);
 }
 
 /* A trial that a verdict has stopped or paused: only the algorithm does not know yet. */
@@ -542,6 +560,7 @@ espl_kit_end(struct espl_kit *kit, uint64_t id, espl_end how, double loss)
 	struct espl_error error;
 	const struct espl_algorithm_ops *ops = open_algorithm(kit, &error);
 
+	take_event(kit);
 	trial->untold = 0;
 	trial->pub.loss = loss;
 	if (how == ESPL_END_BUDGET)
@@ -555,8 +574,9 @@ espl_kit_end(struct espl_kit *kit, uint64_t id, espl_end how, double loss)
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_trial_end))
 		return ESPL_OK;
 	sink_make(&sink, kit);
+	know_search(kit, 0);
 	espl__kit_call(kit, "on_trial_end", NULL);
-	return espl__kit_returned(kit, NULL,
+	return returned(kit, NULL,
 	    ops->on_trial_end(kit->self, &trial->pub, how, &sink.pub, &error), &error);
 }
 

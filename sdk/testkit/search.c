@@ -113,7 +113,7 @@ go_on(struct run *run, uint32_t busy)
 {
 	struct espl_kit *kit = run->kit;
 
-	kit->now += kit->round;
+	kit->now += kit->pace;
 	if (kit->wake <= kit->now) {
 		kit->wake = ESPL_NEVER;
 		return pass_status(kit, espl_kit_ask(kit, ESPL_ASK_TIME, ESPL_NONE, run->slots));

@@ -122,7 +122,7 @@ Test(kit, an_item_is_granted_once_in_an_answer)
 
 	script = grants_twice;
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_E_REJECTED);
-	SAYS(kit, "!! item 0 is granted twice in one answer, which is refused whole\n");
+	SAYS(kit, "!! grants item 0 twice in one answer\n");
 	cr_expect_eq(espl_kit_item_at(kit, item)->granted.gpus, 0, "nothing of it counts");
 	cr_expect_eq(espl_kit_target(kit, 0), 0);
 	espl_kit_clear(kit);
@@ -152,9 +152,11 @@ Test(kit, what_there_is_not_is_refused_with_the_reason)
 	script = asks_too_much;
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK);
 	SAYS(kit,
-	    "! target offer=0 nodes=4: 4 nodes of offer 0, which has at most 3 (nodes_max)\n");
+	    "! target offer=0 nodes=4: a target of 4 nodes of offer 0, which has at most 3 "
+	    "(nodes_max)\n");
 	SAYS(kit,
-	    "! grant item=0 gpus=1 offer=7: 1 GPU of offer 7, which does not exist, for item 0\n");
+	    "! grant item=0 gpus=1 offer=7: a grant of 1 GPU of offer 7, which does not exist, for "
+	    "item 0\n");
 	cr_expect_eq(espl_kit_refused(kit), 2);
 	espl_kit_free(kit);
 }
@@ -179,7 +181,7 @@ Test(kit, reserved_flags_and_unknown_offers_are_refused)
 	script = watches_and_asks_for_what_is_reserved;
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK);
 	SAYS(kit, "watch_prices offer=0 on\n");
-	SAYS(kit, "! watch_prices offer=7 on: watch_prices: offer 7 does not exist\n");
+	SAYS(kit, "! watch_prices offer=7 on: watch_prices of offer 7, which does not exist\n");
 	SAYS(kit, " with the flags 0x1, which are reserved\n");
 	SAYS(kit, " with the flags 0x2, which are reserved\n");
 	cr_expect_eq(espl_kit_refused(kit), 3);
@@ -235,7 +237,7 @@ Test(kit, an_occupied_node_that_is_given_up_drains)
 	espl_kit_surplus(kit, 0, 1);
 	script = gives_up_first;
 	cr_expect_eq(espl_kit_place(kit), ESPL_OK, "as the host: %s", espl_kit_log(kit));
-	SAYS(kit, "! give_up node=9: there is no node 9\n");
+	SAYS(kit, "! give_up node=9: giving up node 9, which does not exist\n");
 	cr_expect_eq(espl_kit_nodes(kit, 0), 2, "somebody stands there");
 	script = moves_away;
 	cr_expect_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));

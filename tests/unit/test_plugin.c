@@ -585,20 +585,22 @@ Test(check, help_and_verdicts)
 			"ok symbols: the file exports only the descriptor", "same decisions",
 			"ok allocate: valid answers" } },
 		{ "wrong/allocator_lies", 1,
-		    { "allocate: 40 GPUs are granted, but the targets hold 0 (first with: items "
-		      "without nodes; ",
+		    { "allocate: grants 40 GPUs, but the nodes it asked for have 0 (first with: "
+		      "items without nodes; ",
 			"not deterministic", "although every call was rejected", "" } },
 		{ "wrong/allocator_bad_magic", 1,
 		    { "error this is not an espalier plugin", "\nhint: ", "", "" } },
 		{ "wrong/allocator_slips", 1,
-		    { "error 15 calls of its sinks are rejected, the first: grant: 1000 GPUs for "
+		    { "error 15 calls of its sinks are rejected, the first: a grant of 1000 GPUs "
+		      "for "
 		      "item 1, which takes 1 to 8 (with: items without nodes)",
 			"same decisions" } },
 		{ "wrong/allocator_twice", 1,
-		    { "error allocate: item 1 is granted twice in one answer, which is refused "
-		      "whole (first with: items without nodes; 15 times)" } },
+		    { "error allocate: grants item 1 twice in one answer "
+		      "(first with: items without nodes; 15 times)" } },
 		{ "wrong/algorithm_slips", 1,
-		    { "calls of its sinks are rejected, the first: verdict: on trial 99, which has "
+		    { "calls of its sinks are rejected, the first: a verdict on trial 99, which "
+		      "has "
 		      "ended or does not exist (with: a search with generated trials)",
 			"ok spec: returned OK without declaring stages" } },
 		{ "wrong/allocator_create_fails", 0,

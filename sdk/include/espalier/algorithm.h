@@ -5,6 +5,10 @@
  * arrivals reach the allocator together, and a trial that is continued in the round in which it
  * reached its budget can keep its gang (planning.warm).  An algorithm does not save its
  * state: to resume a run, the host replays the events.
+ *
+ * The sink judges each call by the state before the entry was called, and what it accepts takes
+ * effect when the entry has returned ESPL_OK.  So an answer cannot clone a trial that it adds, nor
+ * drop one that it stops; groups that it begins, closes or finishes count at once.
  */
 #ifndef ESPALIER_ALGORITHM_H
 #define ESPALIER_ALGORITHM_H
@@ -108,8 +112,10 @@ struct espl_start {
 	uint64_t trial; /* CONTINUE: the trial; CLONE: its source */
 	/* CLONE: the source's checkpoint of this iteration.  It must be kept, or the source must be
 	 * paused at or have just reported this iteration; then it saves, and the clone waits
-	 * (E_UNKNOWN: neither).  0: its newest, or if it has none its next one.  The clone's
-	 * iterations are counted from there. */
+	 * (E_UNKNOWN: neither).  0: its newest, or if it has none its next one: then the source
+	 * must be paused after an iteration, waiting or running, or have just reported (E_UNKNOWN:
+	 * none of these, for example a trial that was stopped earlier without a checkpoint).  The
+	 * clone's iterations are counted from there. */
 	uint64_t checkpoint;
 	const double *values;        /* FRESH; CLONE: NULL keeps the source's */
 	uint64_t budget;             /* train up to this iteration; cumulative, >= 1 */
@@ -142,8 +148,10 @@ struct espl_search_sink {
 	 * trials until next_group returns.  E_REJECTED: after finish. */
 	espl_status (*begin)(struct espl_search_sink *, const struct espl_group *, uint64_t *group);
 	/* *trial gets the trial's id (CONTINUE: its own).  E_REJECTED: the group accepts no
-	 * trials, the configuration is not in the space, or the trial to continue is not paused or
-	 * has already reached this budget; E_UNKNOWN: the checkpoint to clone is not kept. */
+	 * trials, the configuration is not in the space, the hint is invalid, the trial to continue
+	 * is not paused, was dropped, or has already reached this budget, the trial to clone does
+	 * not exist, or trials save no checkpoints; E_UNKNOWN: the checkpoint to clone is not kept
+	 * and will not be. */
 	espl_status (*add)(struct espl_search_sink *, uint64_t group, const struct espl_start *,
 	    uint64_t *trial);
 	/* Closes an open group to new trials: it ends when its trials have ended. */
@@ -156,7 +164,7 @@ struct espl_search_sink {
 	 * has ended or does not exist. */
 	espl_status (*verdict)(struct espl_search_sink *, uint64_t trial, espl_verdict);
 	/* Declares that the trial will never be continued or cloned again: its checkpoints may be
-	 * deleted. */
+	 * deleted.  E_REJECTED: it does not exist, or is waiting or running. */
 	espl_status (*drop)(struct espl_search_sink *, uint64_t trial);
 	/* Sets the trial's weight (>= 0, 1 normal) and limits of GPUs for the allocator; limit 0:
 	 * the trial's own. */
@@ -201,7 +209,7 @@ enum {
 
 struct espl_spec_sink {
 	uint32_t size, zero;
-	/* May be called once.  E_REJECTED: a bracket or a stage is empty. */
+	/* May be called once.  E_REJECTED: it was, or a bracket or a stage is empty. */
 	espl_status (*spec)(struct espl_spec_sink *, const struct espl_spec *);
 };
 

@@ -157,7 +157,8 @@ struct espl_target {
 };
 struct espl_alloc_sink {
 	uint32_t size, zero;
-	/* E_REJECTED everywhere: no such item, offer or node, or numbers outside their limits. */
+	/* E_REJECTED everywhere: no such item, offer, node or experiment, numbers outside their
+	 * limits, or a struct that does not begin with its size or whose field `zero` is not 0. */
 	/* At most one grant for each item in an answer, or the whole answer is refused.  Grants may
 	 * exceed the GPUs of READY nodes, up to the targets: they are kept, and satisfied as nodes
 	 * become ready.  Items shrink before others grow, whatever the order of calls. */
@@ -180,16 +181,16 @@ struct espl_alloc_sink {
 	 * 0: no longer.  Refused for the allocator of an experiment in a pool. */
 	espl_status (*watch_prices)(struct espl_alloc_sink *, uint32_t offer, uint32_t on);
 	/* For reports: value and proven bound of the policy's own objective (NaN: none); status is
-	 * one word ("optimal", "bounded", "heuristic"). */
+	 * one word ("optimal", "bounded", "heuristic") of at most 63 bytes. */
 	espl_status (
 	    *objective)(struct espl_alloc_sink *, double value, double bound, const char *status);
 	/* For reports: the numbers of GPUs that a rolling horizon plans for the item; [0] is now.
-	 */
+	 * At most 10,000 steps. */
 	espl_status (*horizon)(struct espl_alloc_sink *, uint64_t item, const uint32_t *gpus,
 	    uint32_t steps);
 	/* Reserves a node for a bracket; it still counts for the target.  Only grants of the
 	 * bracket with ESPL_GRANT_BRACKET run there.  E_REJECTED: no such node, or a gang holds
-	 * slots on it. */
+	 * or has reserved slots on it. */
 	espl_status (*claim)(struct espl_alloc_sink *, uint64_t node, uint32_t bracket);
 };
 

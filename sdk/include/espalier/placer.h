@@ -2,8 +2,11 @@
  *
  * Called after each accepted allocation and each change of nodes.  As with an allocator, an answer
  * is a list of changes that is applied as a whole: a gang that is not mentioned stays where it is.
- * The host checks that no GPU is given more than its share, that none is blocked, and that bindings
- * to offers and owners are respected.
+ * A slot can be used if its GPU is not blocked, its node has the gang's owner and is of its offer,
+ * and either the node is READY and neither retiring, quarantined nor unreachable, or the gang has
+ * this very slot already.  The sink checks this call by call.  When the entry has returned, the
+ * host checks that no GPU is given to more gangs than can share it, and that all on it have the
+ * same packing; else it discards the answer.
  */
 #ifndef ESPALIER_PLACER_H
 #define ESPALIER_PLACER_H
@@ -65,8 +68,10 @@ struct espl_place_view {
 struct espl_place_sink {
 	uint32_t size, zero;
 	/* Replaces the gang's placement: one slot per GPU, in order of rank (slots of one node
-	 * together).  count 0: the gang waits; displace gangs like this first.  E_REJECTED: no such
-	 * gang, a locked gang, or not as many slots as its share has. */
+	 * together).  count 0: the gang waits; displace gangs like this first.  If called more than
+	 * once for a gang, the last placement counts.  E_REJECTED: no such gang, a locked gang, not
+	 * as many slots as its share has, a slot that it cannot use or twice, or slots on parts of
+	 * several nodes for a gang with ESPL_GANG_COLOCATE. */
 	espl_status (*place)(struct espl_place_sink *, uint64_t item, const struct espl_slot *,
 	    uint32_t count);
 	/* Names a node to release, ideally one that is empty after the moves, and as many nodes as
