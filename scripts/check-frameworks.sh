@@ -26,7 +26,7 @@ make_system() {
 	make_root "${SUITE:-trixie}" "$use" && make_user "$use" &&
 		inside "$use" apt-get install -y --no-install-recommends python3-venv python3-torch procps || return
 	cp "$wheel" "$use/home/user/" && cp -r "$top/tests/python" "$use/home/user/tests" &&
-		cp -r "$top/sdk/python/hydra" "$use/home/user/hydra" && inside "$use" chown -R user /home/user/hydra || return
+		cp -r "$top/sdk/python/hydra-sweeper" "$use/home/user/hydra" && inside "$use" chown -R user /home/user/hydra || return
 	cp /etc/ssl/certs/ca-certificates.crt "$use/etc/ssl/certs/" && { [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$use/etc/"; }
 }
 # Debian's PyTorch: that of PyPI brings some gigabytes of CUDA.

@@ -122,7 +122,7 @@ start() {
 	mkdir -m 700 "$shm"
 	cp "$of/hostkey" "$here/id.pub" "$shm"
 	{
-		printf 'Port 22\nListenAddress 0.0.0.0\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n' \
+		printf 'Port 22\nListenAddress 0.0.0.0\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nKexAlgorithms curve25519-sha256\n' \
 			"$shm/hostkey" "$shm/id.pub"
 		[ ${#extra[@]} -eq 0 ] || printf '%s\n' "${extra[@]}"
 	} >"$shm/sshd_config"

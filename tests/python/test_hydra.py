@@ -54,7 +54,7 @@ class SweeperTest(unittest.TestCase):
 
     def sweep(self, *arguments):
         """Its exit status, what it printed, what the jobs were given."""
-        path = os.pathsep.join([SOURCE, os.path.join(SOURCE, "hydra"), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([SOURCE, os.path.join(SOURCE, "hydra-sweeper"), os.environ.get("PYTHONPATH", "")])
         ended = subprocess.run([sys.executable, "app.py", "--multirun", "hydra/sweeper=espalier", "hydra.sweep.dir=out",
                                 *arguments], cwd=self.dir, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, universal_newlines=True, timeout=300)

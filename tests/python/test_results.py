@@ -50,9 +50,10 @@ class Config(unittest.TestCase):
                          ["--set", "trial.env.RANK=(  )", "--set", "trial.env={ B = (  ); }"])
         with self.assertRaises(TypeError):     # nowhere else
             config.text({"trial": {"gpus_max": None}})
+        self.assertEqual(config.value_text({"a b": 1, "true": 2}), '{ "a b" = 1; "true" = 2; }')
         self.assertEqual(config.value_text(3.0), "3.0")
         self.assertEqual(config.value_text('a"\\\n'), '"a\\"\\\\\\x0a"')
-        for wrong in (float("nan"), "a\0b", {"a b": 1}, {"": 1}):
+        for wrong in (float("nan"), "a\0b", {"": 1}, {3: 1}):
             with self.assertRaises(ValueError):
                 config.value_text(wrong)
 

@@ -10,11 +10,17 @@
 #   render PAGE.html         runs the script of a page of `espalier report`: PAGE.xml is what a browser shows
 #   drawn NAME COMMAND...    a test that looks into such a PAGE.xml: skipped without node
 # A script calls `done_testing` at its end.
+# Whoever starts the tests in the background of a script ignores SIGINT, and so would all programs under test.
+case $(trap -p INT) in
+*"''"*) exec env --default-signal=INT,QUIT bash "$0" "$@" ;;
+esac
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${abs_top_builddir:-$top}
 : "${ESPALIER:=$build/espalier}" "${ESPALIER_PLUGIN_PATH:=$build/plugins}" "${ESPALIER_LIBEXEC:=$build}"
 : "${PYTHON3=$(command -v python3)}" "${NODE=$(command -v node)}"
 export ESPALIER_PLUGIN_PATH ESPALIER_LIBEXEC
+# Trials start the same one.
+case $PYTHON3 in /*) [ "$(command -v python3)" = "$PYTHON3" ] || PATH=${PYTHON3%/*}:$PATH ;; esac
 unset NO_COLOR
 export TERM=dumb
 work=$(mktemp -d) || exit 99
@@ -94,7 +100,7 @@ served() {
 }
 # Every line of $out is a JSON value, and the expression holds; `all` are the values, `last` the last.
 json() {
-	printf '%s\n' "$out" | "$PYTHON3" -c '
+	printf '%s\n' "$out" | "$PYTHON3" -S -E -c '
 import json, sys
 all = [json.loads(line) for line in sys.stdin]
 last = all[-1]
@@ -115,7 +121,6 @@ write_sim() {
 	cloud = { use = "sim"; offers = ( { name = "big"; gpus = 4; price = 12.24; provision = "15s"; } ); nodes_max = 4; };
 	END
 }
-# A real search: trials are a shell script that takes $STEP seconds an iteration.
 # A search without a limit on widths, up to its cloud: write_wide FILE.
 write_wide() {
 	cat >"$1" <<-'END'
@@ -133,6 +138,7 @@ hardly_longer() {
 	echo "# $1: $a s; $2: $b s"
 	awk "BEGIN { exit !($a <= 1.2 * $b + 3) }"
 }
+# A real search: trials are a shell script that takes $STEP seconds an iteration.
 write_real() {
 	cat >train.sh <<-'END'
 	i=$ESPALIER_ITERATION
