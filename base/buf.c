@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 void
 espl__buf_free(struct espl__buf *b)
@@ -250,8 +251,10 @@ espl__print_json(struct espl__buf *b, const char *text)
 void
 espl__print_number(struct espl__buf *b, double value)
 {
+	char text[32];
+
 	if (isfinite(value))
-		espl__print(b, "%.15g", value);
+		espl__print(b, "%s", espl__format_real(value, text));
 	else
 		espl__put(b, "null", 4);
 }

@@ -28,6 +28,7 @@ struct espl__trial_config {
 	/* trial.metrics: how reports are made of the output, for espalier-listen, and what is said
 	 * when there are none; NULL none */
 	const char *metrics, *metrics_missed;
+	int best; /* trial.metrics.best: the metric of a trial is the best that it has reported */
 	const struct espl__node *options; /* trial.options: for the trainable; NULL none */
 	const struct espl__node *profile; /* STRING "auto" or path; GROUP; NULL */
 	const struct espl__node *files;   /* trial.files, as given: patterns; NULL none */

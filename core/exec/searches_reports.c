@@ -203,7 +203,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 	struct espl__trial *t;
 	uint64_t iteration = e->as.report.iteration, since;
 	espl_status status = ESPL_OK;
-	double loss, iteration_s;
+	double loss, raw, iteration_s;
 	int scored;
 
 	ESPL__CHECK(x, EXEC);
@@ -236,13 +236,17 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		t->pub.iteration = iteration;
 		report_report(x, t, e, NAN, g->share);
 	} else if (iteration > t->pub.iteration) {
+		raw = loss;
+		/* fmin: NaN is never the best */
+		if (t->search->config->trial.best)
+			loss = fmin(t->pub.loss, loss);
 		x->searches.reports++;
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;
 		espl__trial_best(x, t, iteration, loss);
 		(void)espl__lowest_take(&t->search->lowest, x->now, t->pub.id, iteration, loss);
 		espl__search_goal_report(t, iteration, loss);
-		report_report(x, t, e, loss, g->share);
+		report_report(x, t, e, raw, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
 		if (t->search->algorithm != NULL && espl__search_gets_results(t->search) &&
 		    t->pub.state == ESPL_TRIAL_RUNNING)

@@ -224,6 +224,9 @@ static const struct espl__core_member trial_members[] = {
 	{ "metrics.per_iteration", "real above 0, default 1",
 	    "How much the printed number of the iteration grows in one iteration: 300 where steps "
 	    "are printed and 300 of them are an iteration." },
+	{ "metrics.best", "true or false, default false",
+	    "Trials are compared by the best value that they have reported, not by the last. Alone "
+	    "in the group it is for programs that report by themselves." },
 	{ "options", "group", "Options of the trainable." },
 	{ "profile", "string or group",
 	    "Measured performance of the trial: \"auto\" (the default: the profile that `espalier "

@@ -19,6 +19,7 @@ enum {
 	METRICS_ITERATION,
 	METRICS_FIRST,
 	METRICS_PER_ITERATION,
+	METRICS_BEST,
 	METRICS_COUNT
 };
 enum { FORMAT_PATTERN, FORMAT_JSON };
@@ -55,6 +56,10 @@ static const struct espl_option options[METRICS_COUNT] = {
 	    .max = "1e12",
 	    .fallback = "1",
 	    .help = "How much that number grows in one." },
+	[METRICS_BEST] = { .name = "best",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "false",
+	    .help = "Compare trials by their best iteration." },
 };
 
 static struct espl__listen_spec
@@ -204,7 +209,8 @@ espl__run_read_metrics(struct espl__run_config *config, const struct espl__node 
 		return refuse_setting(group, diag, "trial: 'metrics' must be a group",
 		    "metrics = { from = \"stdout\"; pattern = \"loss: {loss}\"; };");
 	/* Recorded curves take the place of a command, whose metrics stay in the file. */
-	if (config->trial.command == NULL && config->trial.curves == NULL)
+	if (config->trial.command == NULL && config->trial.curves == NULL &&
+	    (group->child_count != 1 || espl__node_get(group, "best") == NULL))
 		return refuse_setting(group, diag, "trial: 'metrics' is only valid with a command",
 		    "a trainable reports its metrics by itself");
 	if (config->metric == NULL)
@@ -212,8 +218,12 @@ espl__run_read_metrics(struct espl__run_config *config, const struct espl__node 
 		    "experiment = { metric = \"loss\"; ... };");
 	status = espl__schema_resolve(options, METRICS_COUNT, (uint32_t)sizeof(struct espl_option),
 	    group, NULL, "trial.metrics", "metrics", &config->metrics_values, diag);
-	if (status == ESPL_OK)
+	if (status == ESPL_OK) {
+		config->trial.best = config->metrics_values->config.values[METRICS_BEST].as.i != 0;
+		if (group->child_count == 1 && espl__node_get(group, "best") != NULL)
+			return ESPL_OK; /* the program reports by itself */
 		status = check_format(config, group, diag);
+	}
 	if (status == ESPL_OK)
 		status = forbid_checkpoints(config, trial, diag);
 	if (status == ESPL_OK)

@@ -90,6 +90,31 @@ class Search(unittest.TestCase):
         for key in ("trial", "iteration", "params", "checkpoint"):
             self.assertEqual(best[key], expected[key])
 
+    def test_callbacks(self):
+        reports, ends = [], []
+        run = espalier.run(SEARCH, "called", progress=False, on_report=reports.append, on_end=ends.append)
+        rows = run.rows("reports")
+        self.assertEqual(sorted((one["trial"], one["iteration"], one["metric"]) for one in reports),
+                         sorted((row["trial"], row["iteration"], row["metric"]) for row in rows))
+        params = {row["id"]: json.loads(row["params"]) for row in run.rows("trials")}
+        for one in reports + ends:
+            self.assertEqual(one["params"], params[one["trial"]])
+        self.assertEqual(sorted((one["trial"], one["state"]) for one in ends),
+                         sorted((row["id"], row["state"]) for row in run.rows("trials")))
+        self.assertEqual({one["metrics"]["loss"] for one in reports}, {one["metric"] for one in reports})
+        first = len(ends)
+        espalier.resume("called", trials="+2", progress=False, on_end=ends.append)
+        self.assertEqual(sorted(one["trial"] for one in ends[first:]), [3, 4])
+
+    def test_a_callback_that_raises_stops_the_run(self):
+        def stop(report):
+            raise ZeroDivisionError
+        with self.assertRaises(ZeroDivisionError):
+            espalier.run(SEARCH, "raised", progress=False, set={"algorithm.iterations_max": 10**5}, on_report=stop)
+        self.assertEqual(espalier.load("raised").meta()["status"], "interrupted")
+        said = subprocess.run(program.command("status", "raised"), stdout=subprocess.PIPE, check=True).stdout
+        self.assertNotRegex(said, rb"\d running")
+
     def test_rows(self):
         rows = self.run_.rows("trials")
         self.assertEqual([row["id"] for row in rows], [0, 1, 2])

@@ -11,13 +11,14 @@ import sys
 import tempfile
 import threading
 import time
-from typing import IO, Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from espalier import config as _config
 from espalier import program
 from espalier.results import Run
 
 Path = Union[str, "os.PathLike[str]"]
+Callback = Callable[[Dict[str, Any]], Any]
 
 
 class Error(RuntimeError):
@@ -32,13 +33,15 @@ class Error(RuntimeError):
 
 
 def run(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
-        set: Optional[Mapping[str, Any]] = None, progress: bool = True) -> Run:
+        set: Optional[Mapping[str, Any]] = None, progress: bool = True,
+        on_report: Optional[Callback] = None, on_end: Optional[Callback] = None) -> Run:
     """Runs a search to its end and returns its results.
 
     config is a configuration file, or a dict of the same structure (its space may also be written
     as for minimize()).  Relative paths in a dict are relative to the working directory.  dir is the
     run directory (default: the experiment's or the file's name, and the time).  set overrides
-    values, for example {"algorithm.trials": 9}.  If it is interrupted (Ctrl-C, the notebook's stop
+    values, for example {"algorithm.trials": 9}.  on_report is called with a dict for each report of
+    a trial, on_end for each trial that has ended: docs/python.md.  If it is interrupted (Ctrl-C, the notebook's stop
     button) the run stops cleanly, and resume(dir) continues it."""
     written = _config.File(config, "search-") if isinstance(config, Mapping) else None
     made = None
@@ -53,7 +56,7 @@ def run(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
         if written is not None:
             file = written.write()
         dir = made or _config.path_text("dir", dir)
-        return _follow(["run", file, "--dir", dir, *_config.sets(set)], dir, progress, written)
+        return _follow(["run", file, "--dir", dir, *_config.sets(set)], dir, progress, written, on_report, on_end)
     finally:
         if written is not None:
             written.remove()
@@ -87,33 +90,42 @@ def _failed(dir: str) -> bool:
         return True
 
 
-def resume(dir: Path, *, trials: Union[int, str, None] = None, progress: bool = True) -> Run:
+def resume(dir: Path, *, trials: Union[int, str, None] = None, progress: bool = True,
+           on_report: Optional[Callback] = None, on_end: Optional[Callback] = None) -> Run:
     """Continues a run that was stopped or killed.
 
-    trials gives it, also if it is complete, so many trials in all, or with "+50" 50 more."""
+    trials gives it, also if it is complete, so many trials in all, or with "+50" 50 more.
+    on_report and on_end are as for run(), and called for what is new."""
     dir = _config.path_text("dir", dir)
     more = [] if trials is None else ["--trials", str(trials)]
-    return _follow(["resume", dir, *more], dir, progress)
+    return _follow(["resume", dir, *more], dir, progress, None, on_report, on_end)
 
 
-def _follow(arguments: List[str], dir: str, progress: bool, written: Optional[_config.File] = None) -> Run:
+def _follow(arguments: List[str], dir: str, progress: bool, written: Optional[_config.File],
+            on_report: Optional[Callback], on_end: Optional[Callback]) -> Run:
     notebook = _in_notebook()
     board = _Board() if notebook and progress else None
-    option = ["--json"] if board else [] if progress else ["--quiet"]
+    watch = _Watch(dir, on_report, on_end) if on_report or on_end else None
+    events = [take for take in (board and board.take, watch and watch.take) if take]
+    option = ["--json"] if events else [] if progress else ["--quiet"]
     shown = progress and not board
     with tempfile.TemporaryFile() as errors:
         # We and our processes may be interrupted together (a terminal) or not (kill, a notebook):
         # the program ignores SIGINT, and is told by us alone.
         child = subprocess.Popen(program.command(*arguments, *option), env=program.environment(),
                                  preexec_fn=_ignore_interrupts, stdin=subprocess.DEVNULL, start_new_session=notebook,
-                                 stdout=subprocess.PIPE if board else None if progress else subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE if events else None if progress else subprocess.DEVNULL,
                                  stderr=None if shown and not written else subprocess.PIPE if shown else errors)
         pump = _Pump(child.stderr, written) if written and child.stderr else None
         interrupted = False
         while True:
             try:
-                if board and child.stdout:
-                    board.follow(child.stdout)
+                for line in child.stdout or ():
+                    event = json.loads(line)
+                    for take in events:
+                        take(event)
+                if board:
+                    board.show()
                 status = child.wait()
                 break
             except KeyboardInterrupt:
@@ -122,6 +134,8 @@ def _follow(arguments: List[str], dir: str, progress: bool, written: Optional[_c
             except BaseException:
                 child.terminate()
                 child.wait()
+                if child.stdout:
+                    child.stdout.close()
                 raise
         if child.stdout:
             child.stdout.close()
@@ -174,6 +188,44 @@ def _in_notebook() -> bool:
     return shell is not None and hasattr(shell.get_ipython(), "kernel")
 
 
+class _Watch:
+    """Calls a user's functions with what happens to trials."""
+
+    _ends = ("completed", "stopped early", "unfinished", "failed")
+
+    def __init__(self, dir: str, on_report: Optional[Callback], on_end: Optional[Callback]):
+        self._dir, self._on_report, self._on_end = dir, on_report, on_end
+        self._params: Optional[Dict[Any, Any]] = None
+        self._last: Dict[Any, Any] = {}        # of a trial: what it reported last
+
+    def take(self, event: Dict[str, Any]) -> None:
+        trial = event.get("experiment"), event.get("trial")
+        if event["event"] == "trial" and "params" in event:
+            self._known()[trial] = event["params"]
+        if event["event"] == "report":
+            self._last[trial] = event
+            if self._on_report:
+                self._on_report(self._about(event, "iteration", "metric", "metrics", "at_s"))
+        elif event["event"] == "trial" and event["what"] == event["state"] in self._ends and self._on_end:
+            last = self._last.pop(trial, {})
+            self._on_end({**self._about(event, "state", "iteration", "at_s"), "metric": last.get("metric")})
+
+    def _about(self, event: Dict[str, Any], *names: str) -> Dict[str, Any]:
+        known = {name: event[name] for name in ("experiment", "trial", *names) if name in event}
+        return {**known, "params": self._known().get((event.get("experiment"), event["trial"]), {})}
+
+    def _known(self) -> Dict[Any, Any]:
+        """The parameters of each trial, those of an earlier part of the run included."""
+        if self._params is None:
+            self._params = {}
+            try:
+                for row in Run(self._dir).rows("trials"):
+                    self._params[None, row["id"]] = json.loads(row["params"])
+            except (FileNotFoundError, ValueError, KeyError):
+                pass
+        return self._params
+
+
 class _Board:
     """The progress of a run in a notebook: two lines that change in place."""
 
@@ -187,15 +239,12 @@ class _Board:
         self._end: Dict[str, int] = {}         # from the summary, counts of the states
         self._best: Optional[Dict[str, Any]] = None
 
-    def follow(self, events: IO[bytes]) -> None:
-        """Reads events until there are no more."""
-        for line in events:
-            self.take(json.loads(line))
-            if time.monotonic() - self._shown_at >= 0.5:
-                self.show()
-        self.show()
-
     def take(self, event: Dict[str, Any]) -> None:
+        self._count(event)
+        if time.monotonic() - self._shown_at >= 0.5:
+            self.show()
+
+    def _count(self, event: Dict[str, Any]) -> None:
         self._clock = event.get("at_s", self._clock)
         trial = event.get("experiment"), event.get("trial")
         if event["event"] == "trial":
