@@ -67,7 +67,8 @@ size_t espl__utf8_length(const unsigned char *p);
 void espl__print_json(struct espl__buf *, const char *text); /* quoted and escaped */
 /* A field of CSV, in quotes where it needs them; the guard comes before its text. */
 void espl__print_csv(struct espl__buf *, const char *text, const char *guard);
-void espl__print_number(struct espl__buf *, double); /* JSON: reads back the same; not finite: null */
+/* JSON: reads back the same; not finite: null */
+void espl__print_number(struct espl__buf *, double);
 const char *espl__buf_text(struct espl__buf *);
 
 struct espl__reader {
