@@ -49,7 +49,8 @@ espl__gangs_start(struct espl__exec *x, struct espl__item *item)
 		espl__gpu_occupy(&x->fleet, &g->slots[i], t, 1, 1);
 	espl__gang_add(x, g);
 	count_change(x, g);
-	espl__item_flag(item, ESPL_ITEM_CHANGING, 0);
+	espl__item_flag(item, ESPL_ITEM_CHANGING,
+	    espl__exec_follows(x, ESPL__RULES_LOCKED) ? ESPL_GANG_LOCKED : 0);
 	espl__cluster_used(x);
 	e = espl__exec_effect(x, ESPL__FX_START);
 	e->as.start.gang = g->id;

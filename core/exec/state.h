@@ -49,6 +49,7 @@ espl__exec_follows(const struct espl__exec *x, uint32_t format)
 	return x->setup.rules == 0 || x->setup.rules >= format;
 }
 #define ESPL__RULES_SUPPLY 3u /* idle slots are used, equal offers share a target */
+#define ESPL__RULES_LOCKED 6u /* gangs that start are locked */
 
 /* A trial's id outside of its own search; in an ordinary run it is the trial's number. */
 static inline uint64_t

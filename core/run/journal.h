@@ -20,8 +20,9 @@
  * from an equal offer, trials without gpus_max stay on one machine, and a wake_at in the past is
  * refused.  A run that began with format 2 goes on by the rules of format 2.
  * 4: searches try no configuration twice; plugins ask for the rules.
- * 5: the model of `tpe` is the sampler's of that name. */
-#define ESPL__JOURNAL_FORMAT 5u
+ * 5: the model of `tpe` is the sampler's of that name.
+ * 6: a gang is locked while its processes start. */
+#define ESPL__JOURNAL_FORMAT 6u
 #define ESPL__JOURNAL_FORMAT_LEAST 2u /* that can still be read */
 
 struct espl__journal_header {

@@ -1,6 +1,8 @@
 /* test_exec.c - whole searches through the executor on the simulated world: what is decided, that
  * it repeats, and that a run cut anywhere comes to the same end.
  */
+#include "exec/items_lists.h"
+#include "exec/state.h"
 #include "exec_run.h"
 
 static const char *const head =
@@ -494,5 +496,51 @@ Test(exec, a_run_whose_only_node_is_unreachable_waits, .timeout = 60)
 	cr_assert_eq(pump(&r, NULL, 100000), ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
 	cr_assert_eq(r.summary.finished, 3);
+	unmake(&r);
+}
+
+/* ---- gangs that start --------------------------------------------------------------------- */
+
+struct starts {
+	struct run *run;
+	uint32_t starting, unlocked, kept;
+};
+
+/* Placers must see that a gang is locked as long as its processes start, and no longer. */
+static void
+see_locks(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
+    struct espl_share share, const struct espl_slot *slots, const char *text)
+{
+	struct starts *s = ctx;
+	const struct espl__items *items = &s->run->exec->items;
+
+	(void)now, (void)trial, (void)share, (void)slots, (void)text;
+	for (uint32_t i = 0; i < items->gangs_count; i++) {
+		const struct espl__gang *g = espl__item_of_gang(items->gangs_view[i])->trial->gang;
+		int locked = (items->gangs_view[i]->flags & ESPL_GANG_LOCKED) != 0;
+
+		if (g == NULL)
+			continue;
+		if (g->state == ESPL__GANG_STARTING && phase == ESPL__PHASE_STARTING) {
+			s->starting++;
+			s->unlocked += !locked;
+		}
+		s->kept +=
+		    g->state == ESPL__GANG_RUNNING && g->onto == NULL && g->id != gang && locked;
+	}
+}
+
+Test(exec, a_gang_is_locked_while_it_starts)
+{
+	struct run r;
+	struct starts starts = { .run = &r };
+	struct espl__observer observer = { .ctx = &starts, .gang = see_locks };
+
+	watching = &observer;
+	cr_assert_eq(whole(&r, "", "", unplanned, NULL), ESPL_OK, "%s", r.diag.text);
+	watching = NULL;
+	cr_expect(starts.starting >= 9, "%u", starts.starting);
+	cr_expect_eq(starts.unlocked, 0, "%u of %u", starts.unlocked, starts.starting);
+	cr_expect_eq(starts.kept, 0, "%u", starts.kept);
 	unmake(&r);
 }

@@ -23,8 +23,9 @@ struct espl_slot {
 	uint32_t gpu, packing;
 }; /* frozen, 16 bytes */
 
-/* placed, but its processes are still starting or ending: its slots are reserved and may not be
- * given to others (RubberBand's `reserved`) */
+/* placed, but its processes are still starting or ending, or it is being resized: its slots are
+ * reserved and may not be given to others (RubberBand's `reserved`).  A gang that MUST move is not
+ * locked. */
 #define ESPL_GANG_LOCKED 0x1u
 #define ESPL_GANG_UNPLACED 0x2u /* holds no slots now */
 #define ESPL_GANG_MUST 0x4u     /* is on a node that is lost, under notice or retiring */
