@@ -13,6 +13,7 @@ optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an engine of allo
 [ "${1:-build}" = check ] && [ -n "${ESPALIER_TEST_BROWSER-}" ] && optional+=(chromium fonts-dejavu-core)
 [ "${1:-build}" = check ] && optional+=(zsh fish)	# tests of completion
 [ "${1:-build}" = check ] && optional+=(iproute2)	# a bad network, made by a test
+[ "${1:-build}" = check ] && optional+=(abigail-tools)	# compares the types of the ABI
 # A Slurm cluster for a test of its cloud, which is skipped without.
 [ "${1:-build}" = check ] && optional+=(munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
 # Continuous integration builds twice from the same sources.

@@ -61,7 +61,7 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 		return;
 	if (s->how == ESPL_CONTINUE) {
 		t = espl__trial_at(trials, s->trial);
-		if (t == NULL || t->pub.state != ESPL_TRIAL_RESTING)
+		if (t == NULL || t->pub.state != ESPL_TRIAL_PAUSED)
 			return; /* only recorded decisions of another version come here */
 		espl__trial_continue(trials, t, g);
 		t->unsaved = 0;
@@ -150,7 +150,7 @@ drop_trial(struct espl__exec *x, struct espl__trial *t)
 	if (t->dropped)
 		return;
 	espl__trial_drop(&t->search->trials, t);
-	if (t->pub.state == ESPL_TRIAL_RESTING)
+	if (t->pub.state == ESPL_TRIAL_PAUSED)
 		espl__trial_show(x, t);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 	    "is stopped early: it will not be promoted");
@@ -307,7 +307,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 	}
 	t->itself = how == ESPL_END_ITSELF;
 	espl__trial_turns(t,
-	    rests                        ? ESPL_TRIAL_RESTING
+	    rests                        ? ESPL_TRIAL_PAUSED
 		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
@@ -340,7 +340,7 @@ espl__trial_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ve
 		t->save_asked = 1;
 		return ESPL_OK;
 	}
-	if (t->pub.state == ESPL_TRIAL_RESTING) {
+	if (t->pub.state == ESPL_TRIAL_PAUSED) {
 		if (verdict == ESPL_STOP) {
 			espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),

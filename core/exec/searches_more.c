@@ -134,7 +134,7 @@ espl__search_stop(struct espl__exec *x, uint64_t number, uint64_t trial, struct 
 	if (espl__exec_stops(x, number, trial) != NULL)
 		return ESPL_OK; /* it has ended meanwhile */
 	t = espl__trial_at(&x->searches.list[number]->trials, trial);
-	if (t->pub.state != ESPL_TRIAL_RESTING)
+	if (t->pub.state != ESPL_TRIAL_PAUSED)
 		return stop_trial(x, t, diag);
 	/* The algorithm may count on it. */
 	t->unwanted = 1;

@@ -433,7 +433,7 @@ espl__trial_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 
 	ESPL__CHECK(x, EXEC);
 	if (!s->config->warm || s->experiment.plan == NULL || x->round.ending != 0 ||
-	    t->pub.state != ESPL_TRIAL_RESTING || t->dropped || t->pub.group == ESPL_NONE)
+	    t->pub.state != ESPL_TRIAL_PAUSED || t->dropped || t->pub.group == ESPL_NONE)
 		return 0;
 	g = espl__group_at(&s->trials, t->pub.group);
 	return g != NULL && !g->end_reported && waits_at_barrier(s, g->bracket, g->stage) &&

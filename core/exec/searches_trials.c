@@ -242,7 +242,7 @@ espl__searches_collect(struct espl__exec *x)
 		/* a paused clone may continue, and has only its source's checkpoint until it saves
 		 */
 		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL &&
-		    !espl__clone_waits(t) && (t->pub.state != ESPL_TRIAL_RESTING || t->dropped))
+		    !espl__clone_waits(t) && (t->pub.state != ESPL_TRIAL_PAUSED || t->dropped))
 			release_source(x, t);
 		if (t->pub.checkpoint == 0 || is_checkpoint_needed(t))
 			continue;
@@ -288,7 +288,7 @@ espl__trial_unsaved(const struct espl__trial *t)
 	if (t->source != ESPL_NONE && espl__trial_restores(t) == 0)
 		return 0; /* a clone that never began */
 	return t->search->saves && (!t->dropped || t->clones_waiting > 0) &&
-	    t->pub.checkpoint < t->pub.iteration && t->pub.state == ESPL_TRIAL_RESTING;
+	    t->pub.checkpoint < t->pub.iteration && t->pub.state == ESPL_TRIAL_PAUSED;
 }
 
 void

@@ -73,7 +73,7 @@ count_of(struct espl__trials *t, espl_trial_state state)
 	switch (state) {
 	case ESPL_TRIAL_WAITING: return &t->waiting;
 	case ESPL_TRIAL_RUNNING: return &t->running;
-	case ESPL_TRIAL_RESTING: return &t->resting;
+	case ESPL_TRIAL_PAUSED: return &t->paused;
 	case ESPL_TRIAL_ENDED: return &t->ended;
 	default: return &t->failed;
 	}
@@ -137,7 +137,7 @@ finish_of(const struct espl__trials *t, const struct espl__trial *trial)
 	if (trial->pub.state == ESPL_TRIAL_ENDED)
 		return trial->itself || trial->pub.iteration >= full ? ESPL__FINISH_COMPLETED
 								     : ESPL__FINISH_EARLY;
-	if (trial->pub.state != ESPL_TRIAL_RESTING)
+	if (trial->pub.state != ESPL_TRIAL_PAUSED)
 		return 0;
 	if (t->full > 0 && trial->pub.iteration >= t->full)
 		return ESPL__FINISH_COMPLETED;
@@ -217,8 +217,8 @@ espl__trial_word(const struct espl__trials *t, const struct espl__trial *trial)
 void
 espl__trial_continue(struct espl__trials *t, struct espl__trial *trial, struct espl__trial_group *g)
 {
-	ESPL__ASSERT(trial->pub.state == ESPL_TRIAL_RESTING);
-	t->resting--;
+	ESPL__ASSERT(trial->pub.state == ESPL_TRIAL_PAUSED);
+	t->paused--;
 	enter_group(t, trial, g);
 	count_finished(t, trial);
 }
@@ -244,7 +244,7 @@ espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_
 	if (from == to)
 		return;
 	ESPL__ASSERT(from != ESPL_TRIAL_ENDED && from != ESPL_TRIAL_FAILED);
-	ESPL__ASSERT(was_active || to == ESPL_TRIAL_ENDED); /* RESTING comes back by continue */
+	ESPL__ASSERT(was_active || to == ESPL_TRIAL_ENDED); /* PAUSED comes back by continue */
 	--*count_of(t, from);
 	++*count_of(t, to);
 	trial->pub.state = to;
@@ -256,8 +256,7 @@ espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_
 		g->active--;
 		note_ended(t, g);
 	}
-	ESPL__ASSERT(
-	    t->running + t->waiting + t->resting + t->ended + t->failed == t->trials.count);
+	ESPL__ASSERT(t->running + t->waiting + t->paused + t->ended + t->failed == t->trials.count);
 }
 
 void

@@ -1,6 +1,6 @@
 /* trials.h - trials and trial groups of one experiment, and the only place their states change.
  *
- *   WAITING <-> RUNNING -> RESTING -> WAITING (continued)      RESTING, RUNNING -> ENDED
+ *   WAITING <-> RUNNING -> PAUSED -> WAITING (continued)      PAUSED, RUNNING -> ENDED
  *   WAITING, RUNNING -> FAILED.  ENDED and FAILED are final.
  * Records keep their addresses; a trial costs sizeof(struct espl__trial) + 8 bytes a parameter.
  */
@@ -87,7 +87,7 @@ struct espl__trials {
 	struct espl__pool trials, groups;
 	struct espl__arena values;
 	uint32_t params; /* doubles per configuration */
-	uint64_t running, waiting, resting, ended, failed;
+	uint64_t running, waiting, paused, ended, failed;
 	/* train no more and did not fail; of these, stopped early */
 	uint64_t finished, early;
 	uint64_t unfinished; /* ended with their experiment */
@@ -110,13 +110,13 @@ struct espl__trial_group *espl__group_new(struct espl__trials *, const struct es
 /* values are copied; NULL: shares those of `parent`.  WAITING, in the group. */
 struct espl__trial *espl__trial_new(struct espl__trials *, struct espl__trial_group *,
     const double *values, struct espl__trial *parent);
-/* RESTING -> WAITING in (perhaps another) group with a new budget. */
+/* PAUSED -> WAITING in (perhaps another) group with a new budget. */
 void espl__trial_continue(struct espl__trials *, struct espl__trial *, struct espl__trial_group *);
-/* RESTING -> WAITING in the same group, which has ended and does not count it again. */
+/* PAUSED -> WAITING in the same group, which has ended and does not count it again. */
 void espl__trial_again(struct espl__trials *, struct espl__trial *);
 /* Any legal change; asserts legality, keeps the counts, and notes ended groups. */
 void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_state);
-/* RESTING, and never continued again. */
+/* PAUSED, and never continued again. */
 void espl__trial_drop(struct espl__trials *, struct espl__trial *);
 uint64_t espl__trial_restores(
     const struct espl__trial *); /* the iteration at which a start resumes */

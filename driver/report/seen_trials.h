@@ -41,7 +41,7 @@ struct espl__seen_trials {
 static inline int
 espl__seen_trial_concludes(struct espl__seen_trial *past, const struct espl_trial *t)
 {
-	if (t->state == past->state || t->state < ESPL_TRIAL_RESTING ||
+	if (t->state == past->state || t->state < ESPL_TRIAL_PAUSED ||
 	    (past->concluded && t->state != ESPL_TRIAL_FAILED))
 		return 0;
 	past->concluded = 1;
@@ -100,7 +100,7 @@ espl__seen_trial_change(const struct espl__seen_trial *past, const struct espl_t
 		return t->budget != past->budget ? ESPL__CHANGE_BUDGET : ESPL__CHANGE_NONE;
 	switch (t->state) {
 	case ESPL_TRIAL_RUNNING: return ESPL__CHANGE_STARTED;
-	case ESPL_TRIAL_RESTING:
+	case ESPL_TRIAL_PAUSED:
 	case ESPL_TRIAL_ENDED:
 	case ESPL_TRIAL_FAILED: return ESPL__CHANGE_STATE;
 	default:

@@ -99,7 +99,7 @@ judge_continue(struct espl_judge *judge, const struct espl_start *start)
 
 	if (trial == NULL)
 		wrong = "a start from a trial that does not exist";
-	else if (trial->state != ESPL_TRIAL_RESTING)
+	else if (trial->state != ESPL_TRIAL_PAUSED)
 		wrong = "continuing a trial that is not paused";
 	else if ((marks & ESPL_JUDGE_CONTINUED) != 0)
 		wrong = "continuing a trial twice";
@@ -117,7 +117,7 @@ static int
 can_clone(const struct espl_trial *source, uint32_t marks, uint64_t checkpoint)
 {
 	int here = (marks & ESPL_JUDGE_CAN_SAVE) != 0 ||
-	    (source->state == ESPL_TRIAL_RESTING && source->iteration > 0 &&
+	    (source->state == ESPL_TRIAL_PAUSED && source->iteration > 0 &&
 		(marks & ESPL_JUDGE_DROPPED) == 0);
 	int trains = source->state == ESPL_TRIAL_WAITING || source->state == ESPL_TRIAL_RUNNING;
 

@@ -324,7 +324,7 @@ pass_verdict(struct espl_kit *kit, struct kit_trial *trial, espl_verdict verdict
 		trial->pub.checkpoint = trial->pub.iteration;
 		if (verdict == ESPL_SAVE)
 			return;
-		leave_group(kit, trial, ESPL_TRIAL_RESTING);
+		leave_group(kit, trial, ESPL_TRIAL_PAUSED);
 		trial->untold = 1;
 	}
 }
@@ -568,7 +568,7 @@ espl_kit_end(struct espl_kit *kit, uint64_t id, espl_end how, double loss)
 	if (how != ESPL_END_FAILED && !told)
 		trial->pub.checkpoint = trial->pub.iteration;
 	leave_group(kit, trial,
-	    how == ESPL_END_BUDGET || how == ESPL_END_PAUSED ? ESPL_TRIAL_RESTING
+	    how == ESPL_END_BUDGET || how == ESPL_END_PAUSED ? ESPL_TRIAL_PAUSED
 		: how == ESPL_END_FAILED                     ? ESPL_TRIAL_FAILED
 							     : ESPL_TRIAL_ENDED);
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_trial_end))

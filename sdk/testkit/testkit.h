@@ -102,7 +102,7 @@ ESPL_EXPORT espl_status espl_kit_ask(struct espl_kit *, uint32_t why, uint64_t g
  * espl_kit_end. */
 ESPL_EXPORT espl_status espl_kit_report(struct espl_kit *, uint64_t trial, uint64_t iteration,
     double loss);
-/* Calls on_trial_end.  BUDGET: the trial is at its budget with this loss, and becomes RESTING.
+/* Calls on_trial_end.  BUDGET: the trial is at its budget with this loss, and becomes PAUSED.
  * STOPPED and PAUSED are also allowed, once, for a trial that a verdict has already stopped or
  * paused. */
 ESPL_EXPORT espl_status espl_kit_end(struct espl_kit *, uint64_t trial, espl_end how, double loss);

@@ -330,7 +330,7 @@ tell(struct bench *b)
 	if (t->pub.state != ESPL_TRIAL_RUNNING || t->pub.iteration < t->pub.budget)
 		return;
 	b->running[slot] = b->running[--b->running_count];
-	espl__trial_state(&b->trials, t, ESPL_TRIAL_RESTING);
+	espl__trial_state(&b->trials, t, ESPL_TRIAL_PAUSED);
 	if (espl__call_trial_end(&b->caller, b->algorithm, &t->pub, ESPL_END_BUDGET, &b->diag) !=
 	    ESPL_OK)
 		die("on_trial_end", &b->diag);

@@ -355,7 +355,7 @@ check_end(struct play *play, uint64_t seed)
 		const struct espl_trial *trial = espl_kit_trial(play->kit, id);
 
 		rests +=
-		    trial->state == ESPL_TRIAL_RESTING && trial->budget < 27 && !isnan(trial->loss);
+		    trial->state == ESPL_TRIAL_PAUSED && trial->budget < 27 && !isnan(trial->loss);
 		ended +=
 		    trial->state != ESPL_TRIAL_FAILED && trial->budget == 27 && !isnan(trial->loss);
 	}

@@ -228,7 +228,7 @@ all_trained(struct play *play, uint64_t seed)
 		const struct espl_trial *trial = espl_kit_trial(play->kit, id);
 
 		fresh += trial->parent == ESPL_NONE;
-		cr_assert(trial->state == ESPL_TRIAL_RESTING || trial->state == ESPL_TRIAL_ENDED ||
+		cr_assert(trial->state == ESPL_TRIAL_PAUSED || trial->state == ESPL_TRIAL_ENDED ||
 		    trial->state == ESPL_TRIAL_FAILED);
 		cr_assert(trial->iteration <= 20);
 	}

@@ -634,7 +634,7 @@ Test(trials, what_trains_on_or_may_is_not_completed)
 		trial[i] = espl__trial_new(&t, g, value, NULL);
 		espl__trial_state(&t, trial[i], ESPL_TRIAL_RUNNING);
 		trial[i]->pub.budget = trial[i]->pub.iteration = 1;
-		espl__trial_state(&t, trial[i], ESPL_TRIAL_RESTING);
+		espl__trial_state(&t, trial[i], ESPL_TRIAL_PAUSED);
 		cr_expect_str_eq(espl__trial_word(&t, trial[i]), "paused");
 	}
 	cr_expect(t.finished == 0 && t.early == 0);
@@ -643,7 +643,7 @@ Test(trials, what_trains_on_or_may_is_not_completed)
 	trial[0]->pub.budget = trial[0]->pub.iteration = 9;
 	espl__trial_state(&t, trial[0], ESPL_TRIAL_RUNNING);
 	cr_expect_eq(t.finished, 0);
-	espl__trial_state(&t, trial[0], ESPL_TRIAL_RESTING);
+	espl__trial_state(&t, trial[0], ESPL_TRIAL_PAUSED);
 	cr_expect_str_eq(espl__trial_word(&t, trial[0]), "completed");
 	cr_expect(t.finished == 1 && t.early == 0);
 	espl__trial_drop(&t, trial[1]);

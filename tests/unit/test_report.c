@@ -139,7 +139,7 @@ play(struct stage *s)
 		    "");
 		tell(s, 1, i, ESPL_TRIAL_RUNNING);
 		report(s, 2, i, 1, i == 0 ? -0.5 : -0.75);
-		tell(s, 2, i, ESPL_TRIAL_RESTING);
+		tell(s, 2, i, ESPL_TRIAL_PAUSED);
 		EACH(gang, 2 * ESPL_SECOND, (uint64_t)i, (uint64_t)i, ESPL__PHASE_ENDED, share,
 		    slots, i == 0 ? "rank 0: exit status 3" : "");
 	}

@@ -25,9 +25,10 @@ typedef uint32_t espl_trial_state; /* ENDED and FAILED are final */
 enum {
 	ESPL_TRIAL_WAITING = 1, /* has a budget, no GPUs yet (or lost them) */
 	ESPL_TRIAL_RUNNING,
-	ESPL_TRIAL_RESTING, /* paused, or at its budget: holds only a checkpoint */
-	ESPL_TRIAL_ENDED,   /* stopped, dropped, or complete before its budget */
-	ESPL_TRIAL_FAILED   /* failed, and not retried any more */
+	ESPL_TRIAL_PAUSED, /* paused, or at its budget: holds only a checkpoint */
+	ESPL_TRIAL_ENDED,  /* stopped, dropped, or complete before its budget */
+	ESPL_TRIAL_FAILED, /* failed, and not retried any more */
+	ESPL_TRIAL_RESTING = ESPL_TRIAL_PAUSED /* deprecated name */
 };
 
 struct espl_trial {
@@ -136,7 +137,7 @@ struct espl_group {
 typedef uint32_t espl_verdict; /* takes effect at the trial's next iteration boundary */
 enum {
 	ESPL_SAVE = 1, /* make a checkpoint and continue (PBT at its interval) */
-	ESPL_PAUSE,    /* save, free everything: RESTING */
+	ESPL_PAUSE,    /* save, free everything: PAUSED */
 	ESPL_STOP      /* free everything: ENDED; checkpoints stay until the round's next_group has
 			* returned, longer if a clone waits for one */
 };
@@ -178,7 +179,7 @@ struct espl_search_sink {
 };
 
 #define ESPL_ASK_START 0x01u /* the first call */
-/* every trial of `group` is RESTING, ENDED or FAILED; one call for each group that ended in the
+/* every trial of `group` is PAUSED, ENDED or FAILED; one call for each group that ended in the
  * round */
 #define ESPL_ASK_GROUP 0x02u
 #define ESPL_ASK_CAPACITY 0x04u /* `want` more trials could run now */
@@ -200,9 +201,9 @@ struct espl_search_view {
 
 typedef uint32_t espl_end;
 enum {
-	ESPL_END_BUDGET = 1, /* reached its budget: RESTING, once it has reported that iteration */
+	ESPL_END_BUDGET = 1, /* reached its budget: PAUSED, once it has reported that iteration */
 	ESPL_END_ITSELF,     /* reported that it is complete: ENDED */
-	ESPL_END_PAUSED,     /* by a verdict: RESTING */
+	ESPL_END_PAUSED,     /* by a verdict: PAUSED */
 	ESPL_END_STOPPED,    /* by a verdict, or by the user: ENDED */
 	ESPL_END_FAILED      /* after its last retry: FAILED */
 };
@@ -240,7 +241,7 @@ struct espl_algorithm_ops {
 	espl_status (*spec)(void *self, struct espl_spec_sink *, struct espl_error *);
 	/* Optional: NULL if the number of trials is part of the method.  Called between rounds,
 	 * also after finish, when all groups are closed: then next_group is called again, and
-	 * trials that were RESTING may still be continued.  What `spec` declared stays as it is.
+	 * trials that were PAUSED may still be continued.  What `spec` declared stays as it is.
 	 * E_UNSUPPORTED: with this configuration it cannot be extended. */
 	espl_status (*extend)(void *self, const struct espl_extension *, struct espl_error *);
 };
