@@ -68,7 +68,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 		at->row = NULL;
 		at->ask_at = at->wait_until = at->short_since = ESPL_NEVER;
 		at->keep = ESPL_ANY;
-		at->strewn = 0;
+		at->strewn = at->said = 0;
 	}
 	items = (struct espl_followed *)espl_array_grow(at->items, &at->size, at->count + 1,
 	    sizeof *items);
@@ -383,17 +383,23 @@ espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
 
 /* ---- beginning ---------------------------------------------------------------------------- */
 
-/* A stage's nodes are waited for: until when? */
-static void
-espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
+/* How long nodes of an offer are waited for. */
+static espl_span
+espl_follow_patience(const struct espl_offer *offer)
 {
-	const struct espl_offer *offer = view->offers[at->row->offer];
 	double wait = 2 * (espl_hold_longest(offer->provision) + espl_hold_longest(offer->init));
 
 	ESPL_ASSERT(wait >= 0);
 	wait = wait < ESPL_FOLLOW_WAIT_MOST ? wait : ESPL_FOLLOW_WAIT_MOST;
 	wait = wait > ESPL_FOLLOW_WAIT_LEAST ? wait : ESPL_FOLLOW_WAIT_LEAST;
-	at->wait_until = view->now + (espl_span)(wait * 1e9);
+	return (espl_span)(wait * 1e9);
+}
+
+/* A stage's nodes are waited for: until when? */
+static void
+espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
+{
+	at->wait_until = view->now + espl_follow_patience(view->offers[at->row->offer]);
 }
 
 /* Have nodes been missing for a while that are not on their way either: refused, or not to be had?
@@ -442,17 +448,50 @@ espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *
 	return each;
 }
 
+static uint32_t
+espl_follow_ready(const struct espl_alloc_view *view)
+{
+	uint32_t i, ready = 0;
+
+	for (i = 0; i < view->node_count; i++)
+		ready += view->nodes[i]->state == ESPL_NODE_READY;
+	return ready;
+}
+
+/* The same nodes would lead to the same plan. Once each offer has had its turn, the pauses between
+ * two such answers double; they begin anew when a node has come, and with another stage. */
+static int
+espl_follow_is_pausing(struct espl_follow_at *at, const struct espl_alloc_view *view)
+{
+	espl_span most = (espl_span)(ESPL_FOLLOW_WAIT_MOST * 1e9), pause;
+	uint32_t ready = espl_follow_ready(view), rounds;
+
+	ESPL_ASSERT(at->row != NULL && view->offer_count > 0);
+	if (ready > at->said_ready)
+		at->said = 0;
+	at->said_ready = ready;
+	if (at->said > 0 && view->now < at->say_at)
+		return 1;
+	pause = espl_follow_patience(view->offers[at->row->offer]);
+	for (rounds = at->said / view->offer_count; rounds > 0 && pause < most; rounds--)
+		pause *= 2;
+	at->say_at = view->now + (pause < most ? pause : most);
+	at->said++;
+	return 0;
+}
+
 int
-espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *offer)
+espl_follow_waits(struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *offer)
 {
 	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
 	uint32_t b;
 
 	for (b = 0; e != NULL && e->plan != NULL && f->plan == e->plan && b < f->count; b++) {
-		const struct espl_follow_at *at = &f->at[b];
+		struct espl_follow_at *at = &f->at[b];
 
 		if (at->active && !at->begun && at->row != NULL &&
-		    (at->wait_until <= view->now || espl_follow_is_short(at, view, e, b))) {
+		    (at->wait_until <= view->now || espl_follow_is_short(at, view, e, b)) &&
+		    !espl_follow_is_pausing(at, view)) {
 			*offer = at->row->offer;
 			return 1;
 		}

@@ -54,6 +54,10 @@ struct espl_follow_at {
 	/* while the planned offer is gone `row` points to `instead`, which stands for `planned` */
 	struct espl_plan_stage instead;
 	const struct espl_plan_stage *planned;
+	/* espl_follow_waits: when it may say so again, how often it has, with how many nodes ready
+	 */
+	espl_time say_at;
+	uint32_t said, said_ready;
 };
 /* all zero to begin with */
 struct espl_follow {
@@ -80,10 +84,10 @@ espl_status espl_follow(struct espl_follow *f, const struct espl_alloc_view *vie
     struct espl_alloc_sink *sink, uint32_t offer, struct espl_error *error);
 
 /* Returns whether a stage has waited for nodes longer than expected.  *offer: the offer of those
- * nodes.
+ * nodes.  While none comes, it says so again once for each offer, and then after pauses that
+ * double, up to ten minutes: for the same nodes the same would be planned.
  */
-int espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *view,
-    uint32_t *offer);
+int espl_follow_waits(struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *offer);
 /* Returns whether a stage begins in this call at a time that differs by more than 5 % (and three
  * standard deviations) from the prediction.  *bracket: its bracket. */
 int espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view,
