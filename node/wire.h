@@ -8,13 +8,16 @@
  *   HELLO    u32 protocol, str run directory (absolute; "" none), u64 run token, u64 node,
  *            str address (of this node for others, such as "127.0.0.1"), u32 heartbeat_ms
  *            0: none; otherwise the driver pings, and the agent ends after 10 missed pings
- *   RESERVE  v64 gang
- *            reserve a rendezvous port for a gang on several nodes
+ *   RESERVE  v64 number, u64 word
+ *            word 0: reserve a rendezvous port for a gang on several nodes, which its START takes;
+ *            otherwise open a door for a try whether machines reach each other, until KILL: whoever
+ *            connects is sent the word (u64) and zeros, ESPL__DOOR_BYTES in all
  *   START    struct espl__start
  *   LAUNCH   v64 gang
  *            all nodes of a gang that is launched together are ready for it
- *   TRY      v64 number, str address, u32 port
- *            can this node open a TCP connection there?  TRIED follows within 15 s
+ *   TRY      v64 number, v64 doors; per door: str address, u32 port, u64 word
+ *            can this node open a TCP connection to each, and does it read the word there (0: it
+ *            need not)?  TRIED follows within 15 s
  *   REPLY    v64 gang, str line ("continue 27")
  *            for the report socket of rank 0
  *   KILL     v64 gang, v64 grace_ms
@@ -40,8 +43,8 @@
  *            ranks that join later; 0 none
  *   PREPARED v64 gang
  *            what a gang that is launched together needs is here; it waits for LAUNCH
- *   TRIED    v64 number, str why
- *            of a TRY; "": it can
+ *   TRIED    v64 number, v64 door, str why
+ *            of a TRY: which of its doors cannot be reached; why "": all can
  *   FAILED   v64 gang, v64 rank
  *            a rank of a gang on several nodes has failed; the ranks on this node are being
  *            killed, and ENDED follows
@@ -67,7 +70,6 @@
  *              "saving: "         a system error prevented a checkpoint
  *              "setup: "          trial.setup failed
  *              "gpu: "            sharing of its GPU failed, or the GPU is set aside
- *              "network: "      its ranks cannot meet: "ADDRESS:PORT: " and why follow
  *              "sharing: "        the configuration wants MPS, but there is none
  *   GPU      u8 what, v64 gang, v64 number, str text
  *            see enum espl__gpu_news; gang 0: about the node
@@ -117,8 +119,8 @@
 /* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup; 12:
  * a gang on several nodes is launched on all of them together; 14: whether its ranks can meet is
  * tried before; 15: the variables of torchrun are set on request, and others can be removed; 16:
- * commands can start warm. */
-#define ESPL__WIRE_PROTOCOL 16u
+ * commands can start warm; 17: machines try in both directions whether they reach each other. */
+#define ESPL__WIRE_PROTOCOL 17u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -182,6 +184,9 @@ struct espl__meeting {
 	uint32_t world, node; /* new ranks; number of this node among theirs */
 	uint32_t local_world; /* how many of them are on this node */
 };
+
+/* More than any packet holds, so that a path that loses great packets is noticed. */
+#define ESPL__DOOR_BYTES 16384u
 
 /* What a START carries: the part of one gang that runs on this node. */
 /* gpu: index of the node's GPU or slot */

@@ -68,7 +68,6 @@ struct espl__rlease {
 	int64_t agent_at; /* tick at which the next agent is started; 0 none */
 	int64_t lost_at;  /* tick of the last EV_REACH that said so; 0: reachable */
 	uint64_t epoch;   /* of its session; 0: none */
-	uint64_t door;    /* try whether it reaches another (real_reach.c); 0: none */
 	int64_t saving;   /* tick at which a resume heard that its trials save; 0: not */
 	int left;         /* `backlog` is what an agent has left in RUN/left */
 	int rejoined;     /* the session outlived the last driver, and sent its state */
@@ -185,8 +184,11 @@ struct espl__rgang {
 	uint32_t world, coming_world;
 	uint32_t generation, port; /* resizes so far; the door of rank 0 */
 	enum espl__rresize resize;
-	uint32_t expected;    /* ranks that are not ready yet to join */
-	int changed, failing; /* the new ranks continue; a rank has failed */
+	struct espl__rasked *asked; /* a resize that waits until its nodes are known to reach each
+				     * other; NULL: none does */
+	int unmet;                  /* they do not: it was not started */
+	uint32_t expected;          /* ranks that are not ready yet to join */
+	int changed, failing;       /* the new ranks continue; a rank has failed */
 	int64_t took;
 	struct espl__start_plan *plan; /* what to start, until it was sent (waits for a port) */
 };
@@ -202,7 +204,14 @@ struct espl__start_plan {
 	struct espl__start start;       /* what all parts have in common */
 	struct espl__start_rank *ranks; /* of all parts, part after part */
 	struct espl__buf params;
-	int begun; /* a port was asked for */
+	/* a port was asked for; its nodes reach each other */
+	int begun, met;
+};
+/* A resize that was asked for. */
+struct espl__rasked {
+	struct espl_slot *slots;
+	double *values;
+	uint32_t count, packing, attempt;
 };
 /* What the channel of an agent brings to those above it. */
 struct espl__agent_events {
@@ -290,6 +299,8 @@ struct espl__real {
 	struct espl__names spool_left; /* requests that were answered and cannot be removed */
 	uint64_t job_next;             /* of a workload's jobs, the first that has not come */
 	/* gangs */
+	struct espl__rtry *tries; /* under way (real_reach.c) */
+	uint64_t tried;           /* number of the last one */
 	struct espl__map gang_map;
 	struct espl__rgang *gangs;
 	struct espl__names metrics;
@@ -412,8 +423,12 @@ struct espl__rgang *espl__real_gang_again(struct espl__real *, const struct espl
 void espl__real_start_fill(struct espl__real *, const struct espl__rgang *,
     const struct espl__rlease *first, const double *values, struct espl__start *,
     struct espl__buf *params);
-void espl__real_send_starts(struct espl__real *, struct espl__rgang *, uint32_t port);
+void espl__real_start_port(struct espl__real *, struct espl__rgang *, uint32_t port); /* came */
 void espl__real_plan_free(struct espl__rgang *);
+/* 32 bytes that only this run can know, from its secret. */
+void espl__real_key(const struct espl__real *, const char *what, uint64_t number,
+    uint8_t key[ESPL__GANG_KEY]);
+void espl__real_asked_free(struct espl__rgang *); /* a resize that has not begun */
 void espl__real_gang_free(struct espl__real *, struct espl__rgang *);
 struct espl__ragent *espl__real_part_agent(const struct espl__real *,
     const struct espl__part *); /* NULL: none that works */
@@ -457,15 +472,22 @@ const struct espl__rank_end *espl__real_end_with(const struct espl__rgang *, con
 /* Whether a part of it that has not ended is on the node of this lease. */
 int espl__real_gang_is_on(const struct espl__rgang *, uint64_t lease);
 /* real_reach.c: whether machines reach each other. */
-#define ESPL__REACH_PREFIX "network: " /* of an agent's text (wire.h) */
-void espl__real_reach_join(struct espl__real *, struct espl__rlease *);
-void espl__real_reach_gone(struct espl__real *, struct espl__rlease *);
+void espl__real_reach_join(struct espl__real *, const struct espl__rlease *);
+/* Of a gang that is to start on these slots or to be resized: what then happens. */
+struct espl__reach_then {
+	void (*tried)(struct espl__real *, struct espl__rgang *, int met); /* may free it */
+	uint32_t (*rank)(const struct espl__rgang *, uint64_t lease);      /* its first there */
+};
+void espl__real_reach_gang(struct espl__real *, const struct espl__rgang *,
+    const struct espl_slot *, uint32_t count, const struct espl__reach_then *);
+void espl__real_reach_drop(struct espl__real *, uint64_t gang); /* it is no longer wanted */
+void espl__real_reach_gone(struct espl__real *, const struct espl__rlease *); /* no agent */
 int espl__real_reach_is_try(uint64_t number); /* a try, not a gang */
-int espl__real_reach_message(struct espl__real *, struct espl__rlease *, uint8_t type,
+int espl__real_reach_message(struct espl__real *, const struct espl__rlease *, uint8_t type,
     uint64_t number, struct espl__reader *); /* -1: its payload is bad */
-/* The ranks of a gang could not meet. */
-void espl__real_reach_failed(struct espl__real *, const struct espl__rgang *,
-    const struct espl__rank_end *);
+void espl__real_reach_tick(struct espl__real *, int64_t tick, int64_t since);
+void espl__real_reach_held(struct espl__real *, int64_t late);
+void espl__real_reach_free(struct espl__real *);
 /* real_relay.c: nodes that do not see the run directory. */
 void espl__real_relay_begin(struct espl__ragent *);
 int espl__real_relay_receive(struct espl__ragent *, uint8_t type, struct espl__reader *);

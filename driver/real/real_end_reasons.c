@@ -175,8 +175,7 @@ check_surroundings(struct espl__real *real, const struct espl__rgang *gang)
 	const struct espl__rank_end *folder = espl__real_end_with(gang, FOLDER),
 				    *saving = espl__real_end_with(gang, SAVING),
 				    *store = espl__real_end_with(gang, STORE),
-				    *unshared = espl__real_end_with(gang, SHARING),
-				    *unmet = espl__real_end_with(gang, ESPL__REACH_PREFIX);
+				    *unshared = espl__real_end_with(gang, SHARING);
 
 	if (saving != NULL)
 		check_save(real, saving);
@@ -187,8 +186,6 @@ check_surroundings(struct espl__real *real, const struct espl__rgang *gang)
 	else if (unshared != NULL)
 		report_unfit(real, espl__real_lease(real, unshared->lease),
 		    unshared->text + strlen(SHARING));
-	else if (unmet != NULL)
-		espl__real_reach_failed(real, gang, unmet);
 }
 
 /* A node that cannot be set up is of no use to a search.  In a pool the others may still use it, so
@@ -264,8 +261,7 @@ word_end(struct espl__real *real, const struct espl__rgang *gang, struct espl__e
 	if (espl__real_end_with(gang, SETUP) != NULL && !real->config->pool)
 		return;
 	if (espl__real_end_with(gang, FOLDER) != NULL || espl__real_end_with(gang, STORE) != NULL ||
-	    espl__real_end_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang) ||
-	    espl__real_end_with(gang, ESPL__REACH_PREFIX) != NULL)
+	    espl__real_end_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang) || gang->unmet)
 		return; /* no fault of the trial's */
 	if (gang->lost) {
 		event->as.ended.node = gang->parts[0].lease;

@@ -19,6 +19,7 @@ espl__real_gangs_free(struct espl__real *real)
 	ESPL__CHECK(real, REAL);
 	while (real->gangs != NULL)
 		espl__real_gang_free(real, real->gangs);
+	espl__real_reach_free(real);
 	espl__map_free(&real->gang_map);
 	espl__real_kinds_free(real);
 	free(real->arrived);
@@ -190,6 +191,7 @@ espl__real_gangs_tick(struct espl__real *real, int64_t tick)
 
 	ESPL__CHECK(real, REAL);
 	real->gangs_at = tick;
+	espl__real_reach_tick(real, tick, since);
 	for (gang = real->gangs; gang != NULL; gang = gang->next) {
 		if (espl__real_gang_unreachable(real, gang))
 			continue;
@@ -207,6 +209,7 @@ void
 espl__real_gangs_held(struct espl__real *real, int64_t late)
 {
 	ESPL__CHECK(real, REAL);
+	espl__real_reach_held(real, late);
 	for (struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next)
 		delay_gang(gang, late);
 }
@@ -224,23 +227,6 @@ espl__real_gangs_away(struct espl__real *real, uint64_t lease, int64_t lost)
 }
 
 /* ---- messages of an agent ---- */
-
-static void
-forget_ends(struct espl__rgang *gang, uint32_t first)
-{
-	while (gang->end_count > first) {
-		free(gang->ends[--gang->end_count].text);
-		free(gang->ends[gang->end_count].said);
-	}
-}
-
-/* Of a part whose ends are the ones from `first` on. */
-static int
-could_not_meet(const struct espl__rgang *gang, uint32_t first)
-{
-	return gang->end_count > first &&
-	    strncmp(gang->ends[first].text, ESPL__REACH_PREFIX, strlen(ESPL__REACH_PREFIX)) == 0;
-}
 
 static int
 on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part,
@@ -286,13 +272,6 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 		espl__log(ESPL_WARN,
 		    "trial %s: a slot of node %llu is not clean after the end of the trial",
 		    espl__trial_name(gang->trial, name), (unsigned long long)part->lease);
-	if (failed && gang->resize == ESPL__PREPARING && part->wing != gang->id &&
-	    could_not_meet(gang, first)) { /* the gang goes on as it was */
-		espl__real_reach_failed(real, gang, &gang->ends[first]);
-		espl__real_resize_off(real, gang);
-		forget_ends(gang, first);
-		failed = 0;
-	}
 	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
 		espl__real_resize_left(real, gang, part);
 	part_gone(real, gang, part, failed,
@@ -346,19 +325,6 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 		gang->saved = iteration;
 	if (gang->directive == ESPL__PAUSE && gang->saved >= gang->last)
 		espl__real_stay_at_most(gang, gang->kind->of->config->trial.grace);
-}
-
-static void
-on_port(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
-{
-	if (gang->plan == NULL)
-		return;
-	if (port > 0) {
-		espl__real_send_starts(real, gang, port);
-		return;
-	}
-	gang->broken = espl__strdup("rank 0: there is no free port for the gang's rendezvous");
-	espl__real_gang_finish(real, gang); /* nothing was started */
 }
 
 /* Its ranks wait for one another only for a limited time: they are launched when all its nodes have
@@ -444,7 +410,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 	case ESPL__MSG_PORT:
 		a = get_port(reader);
 		if (!reader->bad)
-			on_port(real, gang, (uint32_t)a);
+			espl__real_start_port(real, gang, (uint32_t)a);
 		break;
 	case ESPL__MSG_STARTED:
 		a = get_port(reader);

@@ -9,6 +9,7 @@
 #include "real/real.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 
@@ -56,19 +57,38 @@ joining_part(struct espl__rgang *gang, uint64_t lease, uint64_t wing)
 	return gang->part_count++;
 }
 
+static uint32_t
+first_rank(const struct espl__rgang *gang, uint64_t lease)
+{
+	const struct espl__rasked *a = gang->asked;
+	uint32_t at = 0, least = UINT32_MAX;
+
+	ESPL__CHECK(gang, RGANG);
+	ESPL__ASSERT(a != NULL);
+	for (uint32_t i = 0; i < a->count; i++)
+		at |= same_slot(&a->slots[i], &gang->members[0].slot);
+	for (uint32_t i = 0; i < a->count; i++) {
+		uint32_t rank = same_slot(&a->slots[i], &gang->members[0].slot) ? 0 : at++;
+
+		if (a->slots[i].node == lease && rank < least)
+			least = rank;
+	}
+	return least != UINT32_MAX ? least : 0; /* it leaves: the old rank 0 */
+}
+
 /* Rank 0 stays rank 0 if it can; the others are numbered in the order of their slots. */
 static void
-assign_slots(struct espl__rgang *gang, const struct espl__effect *fx)
+assign_slots(struct espl__rgang *gang, const struct espl__rasked *asked)
 {
-	uint32_t count = fx->as.resize.share.gpus, at = 0;
+	uint32_t count = asked->count, at = 0;
 	uint64_t wing = gang->id | (uint64_t)gang->generation << 40;
 
 	gang->coming_world = count;
 	gang->coming = espl__alloc(count * sizeof *gang->coming);
 	for (uint32_t i = 0; i < count; i++)
-		at |= same_slot(&fx->as.resize.slots[i], &gang->members[0].slot);
+		at |= same_slot(&asked->slots[i], &gang->members[0].slot);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct espl_slot *slot = &fx->as.resize.slots[i];
+		const struct espl_slot *slot = &asked->slots[i];
 		const struct espl__rmember *old = find_member(gang, slot);
 		uint32_t rank = old == &gang->members[0] ? 0 : at++;
 
@@ -174,22 +194,22 @@ send_slots(struct espl__real *real, struct espl__rgang *gang, struct change *c, 
 
 static void
 send_start(struct espl__real *real, struct espl__rgang *gang, const struct change *c, uint32_t p,
-    const struct espl__effect *fx)
+    const struct espl__rasked *asked)
 {
 	struct espl__part *part = &gang->parts[p];
 	struct espl__ragent *agent = espl__real_part_agent(real, part);
 	struct espl__start_rank *ranks = espl__alloc((part->count + 1) * sizeof *ranks);
-	struct espl__start start = { .packing = fx->as.resize.share.packing };
+	struct espl__start start = { .packing = asked->packing };
 	struct espl__buf payload = { NULL, 0, 0 }, params = { NULL, 0, 0 };
 
-	espl__real_start_fill(real, gang, espl__real_lease(real, part->lease), fx->as.resize.values,
+	espl__real_start_fill(real, gang, espl__real_lease(real, part->lease), asked->values,
 	    &start, &params);
 	start.gang = part->wing;
 	start.of = gang->id;
 	start.world = gang->coming_world;
 	start.nodes = c->node_count;
 	start.node_rank = node_number(c, part->lease);
-	start.attempt = fx->as.resize.attempt;
+	start.attempt = asked->attempt;
 	start.iteration = gang->last;
 	start.join = c->meet;
 	start.master = c->meet.master;
@@ -212,21 +232,16 @@ send_start(struct espl__real *real, struct espl__rgang *gang, const struct chang
 	free(ranks);
 }
 
-void
-espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
+static void
+begin_change(struct espl__real *real, struct espl__rgang *gang, const struct espl__rasked *asked)
 {
-	struct espl__rgang *gang = espl__real_gang(real, fx->as.resize.gang);
 	struct change c;
 	int missing = 0;
 
-	if (gang == NULL || gang->killed || gang->broken != NULL || gang->directive != 0 ||
-	    gang->resize != ESPL__STEADY)
-		return; /* its end is on the way */
 	gang->generation++;
-	gang->resize = ESPL__PREPARING;
 	gang->expected = 0;
 	gang->changed = 0;
-	assign_slots(gang, fx);
+	assign_slots(gang, asked);
 	make_change(real, gang, &c);
 	for (uint32_t p = 0; p < gang->part_count; p++) {
 		struct espl__part *part = &gang->parts[p];
@@ -236,7 +251,7 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 			continue;
 		missing |= espl__real_part_agent(real, part) == NULL;
 		if (comes)
-			send_start(real, gang, &c, p, fx);
+			send_start(real, gang, &c, p, asked);
 		else
 			send_slots(real, gang, &c, p);
 	}
@@ -253,6 +268,76 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 	}
 }
 
+/* ---- what is asked for ---- */
+
+/* Ranks, old and new, would meet from several machines. */
+static int
+needs_network(const struct espl__rgang *gang, const struct espl__rasked *asked)
+{
+	uint64_t first = gang->members[0].slot.node;
+
+	for (uint32_t r = 1; r < gang->world; r++)
+		if (gang->members[r].slot.node != first)
+			return 1;
+	for (uint32_t i = 0; i < asked->count; i++)
+		if (asked->slots[i].node != first)
+			return 1;
+	return 0;
+}
+
+static struct espl__rasked *
+keep_asked(const struct espl__rgang *gang, const struct espl__effect *fx)
+{
+	struct espl__rasked *a = espl__alloc(sizeof *a);
+	size_t count = fx->as.resize.share.gpus, values = espl__space_count(gang->kind->of->space);
+
+	a->slots = espl__alloc((count + 1) * sizeof *a->slots);
+	memcpy(a->slots, fx->as.resize.slots, count * sizeof *a->slots);
+	a->values = espl__alloc((values + 1) * sizeof *a->values);
+	if (values > 0)
+		memcpy(a->values, fx->as.resize.values, values * sizeof *a->values);
+	a->count = (uint32_t)count;
+	a->packing = fx->as.resize.share.packing;
+	a->attempt = fx->as.resize.attempt;
+	return a;
+}
+
+static void
+resize_tried(struct espl__real *real, struct espl__rgang *gang, int met)
+{
+	struct espl__rasked *asked = gang->asked;
+
+	ESPL__CHECK(gang, RGANG);
+	ESPL__ASSERT(asked != NULL && gang->resize == ESPL__PREPARING);
+	if (!met) { /* the gang goes on as it is */
+		espl__real_resize_off(real, gang);
+		return;
+	}
+	gang->asked = NULL;
+	begin_change(real, gang, asked);
+	free(asked->slots);
+	free(asked->values);
+	free(asked);
+}
+
+static const struct espl__reach_then then = { resize_tried, first_rank };
+
+void
+espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
+{
+	struct espl__rgang *gang = espl__real_gang(real, fx->as.resize.gang);
+
+	if (gang == NULL || gang->killed || gang->broken != NULL || gang->directive != 0 ||
+	    gang->resize != ESPL__STEADY)
+		return; /* its end is on the way */
+	gang->resize = ESPL__PREPARING;
+	gang->asked = keep_asked(gang, fx);
+	if (needs_network(gang, gang->asked))
+		espl__real_reach_gang(real, gang, gang->asked->slots, gang->asked->count, &then);
+	else
+		resize_tried(real, gang, 1);
+}
+
 /* ---- what becomes of it ---- */
 
 int
@@ -261,7 +346,7 @@ espl__real_resize_now(struct espl__real *real, struct espl__rgang *gang, uint64_
 	char text[64];
 
 	ESPL__CHECK(gang, RGANG);
-	if (gang->resize != ESPL__PREPARING || gang->expected > 0)
+	if (gang->resize != ESPL__PREPARING || gang->asked != NULL || gang->expected > 0)
 		return 0;
 	gang->resize = ESPL__CHANGING;
 	(void)snprintf(text, sizeof text,
@@ -280,6 +365,11 @@ espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
 	if (gang->resize != ESPL__PREPARING)
 		return;
 	gang->resize = ESPL__STEADY;
+	if (gang->asked != NULL) { /* nothing was changed yet */
+		espl__real_reach_drop(real, gang->id);
+		espl__real_asked_free(gang);
+		return;
+	}
 	free(gang->coming);
 	gang->coming = NULL;
 	for (uint32_t p = 0; p < gang->part_count; p++) {

@@ -8,7 +8,6 @@
 #include "input/run_files.h"
 #include "input/run_groups.h"
 #include <inttypes.h>
-#include <nettle/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,18 +198,6 @@ threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint
 	return threads > 0 ? threads : 1;
 }
 
-static void
-make_key(const struct espl__real *real, uint64_t gang, uint8_t key[ESPL__GANG_KEY])
-{
-	struct hmac_sha256_ctx ctx;
-	char text[32];
-
-	(void)snprintf(text, sizeof text, "gang %" PRIu64, gang);
-	hmac_sha256_set_key(&ctx, sizeof real->secret, real->secret);
-	hmac_sha256_update(&ctx, strlen(text), (const uint8_t *)text);
-	hmac_sha256_digest(&ctx, ESPL__GANG_KEY, key);
-}
-
 /* A trainable for which the user named neither a directory nor files: the one of the configuration
  * file is not on a node that shares nothing with this machine. */
 static int
@@ -236,7 +223,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	ESPL__CHECK(lease, RLEASE);
 	espl__space_json(kind->of->space, values, params);
 	start->gang = gang->id;
-	make_key(real, gang->id, start->key);
+	espl__real_key(real, "gang", gang->id, start->key);
 	start->trial = gang->trial;
 	start->master =
 	    lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
@@ -282,13 +269,12 @@ fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__
 	start->checkpoint = gang->checkpoint;
 }
 
-void
-espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
+static void
+send_starts(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
 	uint32_t p;
 
-	ESPL__CHECK(gang, RGANG);
 	for (p = 0; p < gang->part_count; p++) {
 		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
 
@@ -307,26 +293,84 @@ espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32
 	espl__real_plan_free(gang);
 }
 
+/* On several nodes: there is a port, and they reach each other. */
+static void
+start_together(struct espl__real *real, struct espl__rgang *gang)
+{
+	if (gang->plan->met && gang->plan->start.port > 0)
+		send_starts(real, gang, gang->plan->start.port);
+}
+
+void
+espl__real_start_port(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
+{
+	ESPL__CHECK(gang, RGANG);
+	if (gang->plan == NULL)
+		return;
+	gang->plan->start.port = port;
+	if (port > 0) {
+		start_together(real, gang);
+		return;
+	}
+	gang->broken = espl__strdup("rank 0: there is no free port for the gang's rendezvous");
+	espl__real_gang_finish(real, gang); /* nothing was started */
+}
+
+static void
+start_tried(struct espl__real *real, struct espl__rgang *gang, int met)
+{
+	ESPL__CHECK(gang, RGANG);
+	ESPL__ASSERT(gang->plan != NULL);
+	if (met) {
+		gang->plan->met = 1;
+		start_together(real, gang);
+		return;
+	}
+	gang->unmet = 1;
+	espl__real_gang_kill_parts(real, gang, 0); /* its port is free again */
+	espl__real_gang_finish(real, gang);
+}
+
+static uint32_t
+first_rank(const struct espl__rgang *gang, uint64_t lease)
+{
+	ESPL__CHECK(gang, RGANG);
+	for (uint32_t r = 0; r < gang->world; r++)
+		if (gang->members[r].slot.node == lease)
+			return r;
+	return 0;
+}
+
+static const struct espl__reach_then then = { start_tried, first_rank };
+
+static void
+begin_together(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	struct espl_slot *slots = espl__alloc(gang->world * sizeof *slots);
+
+	gang->plan->begun = 1;
+	espl__put_v64(&payload, gang->id);
+	espl__put_u64(&payload, 0);
+	espl__agent_send(espl__real_part_agent(real, &gang->parts[0]), ESPL__MSG_RESERVE, &payload);
+	espl__buf_free(&payload);
+	for (uint32_t r = 0; r < gang->world; r++)
+		slots[r] = gang->members[r].slot;
+	espl__real_reach_gang(real, gang, slots, gang->world, &then);
+	free(slots);
+}
+
 /* Starts if all its nodes have an agent; otherwise waits for the one that is being restarted. */
 static void
 begin_gang(struct espl__real *real, struct espl__rgang *gang)
 {
-	struct espl__buf payload = { NULL, 0, 0 };
-	uint32_t p;
-
-	for (p = 0; p < gang->part_count; p++)
+	for (uint32_t p = 0; p < gang->part_count; p++)
 		if (espl__real_part_agent(real, &gang->parts[p]) == NULL)
 			return;
-	if (gang->part_count == 1) {
-		espl__real_send_starts(real, gang, 0);
-		return;
-	}
-	if (gang->plan->begun)
-		return;
-	gang->plan->begun = 1;
-	espl__put_v64(&payload, gang->id);
-	espl__agent_send(espl__real_part_agent(real, &gang->parts[0]), ESPL__MSG_RESERVE, &payload);
-	espl__buf_free(&payload);
+	if (gang->part_count == 1)
+		send_starts(real, gang, 0);
+	else if (!gang->plan->begun)
+		begin_together(real, gang);
 }
 
 void

@@ -3,6 +3,9 @@
  */
 #include "base/assert.h"
 #include "real/real.h"
+#include <inttypes.h>
+#include <nettle/hmac.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
 #include "base/tick.h"
@@ -78,6 +81,20 @@ espl__real_lease_view(const struct espl__rlease *lease, struct espl_lease *view)
 	view->detail = lease->detail;
 }
 
+void
+espl__real_key(const struct espl__real *real, const char *what, uint64_t number,
+    uint8_t key[ESPL__GANG_KEY])
+{
+	struct hmac_sha256_ctx ctx;
+	char text[40];
+
+	ESPL__CHECK(real, REAL);
+	(void)snprintf(text, sizeof text, "%s %" PRIu64, what, number);
+	hmac_sha256_set_key(&ctx, sizeof real->secret, real->secret);
+	hmac_sha256_update(&ctx, strlen(text), (const uint8_t *)text);
+	hmac_sha256_digest(&ctx, ESPL__GANG_KEY, key);
+}
+
 struct espl__rgang *
 espl__real_gang(const struct espl__real *real, uint64_t id)
 {
@@ -131,6 +148,18 @@ espl__real_plan_free(struct espl__rgang *gang)
 }
 
 void
+espl__real_asked_free(struct espl__rgang *gang)
+{
+	ESPL__CHECK(gang, RGANG);
+	if (gang->asked == NULL)
+		return;
+	free(gang->asked->slots);
+	free(gang->asked->values);
+	free(gang->asked);
+	gang->asked = NULL;
+}
+
+void
 espl__real_gang_free(struct espl__real *real, struct espl__rgang *gang)
 {
 	uint32_t i;
@@ -146,6 +175,7 @@ espl__real_gang_free(struct espl__real *real, struct espl__rgang *gang)
 	if (gang->next != NULL)
 		gang->next->prev = gang->prev;
 	espl__real_plan_free(gang);
+	espl__real_asked_free(gang);
 	for (i = 0; i < gang->end_count; i++) {
 		free(gang->ends[i].text);
 		free(gang->ends[i].said);

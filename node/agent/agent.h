@@ -9,7 +9,7 @@
  *   agent_kill.c      how a gang is ended, and which rank is blamed
  *   agent_launch.c    its ports, programs and processes
  *   agent_report.c    rank 0's report socket: lines out, replies in, {"saved": n}
- *   agent_reach.c     whether its ranks can meet those of other nodes
+ *   agent_reach.c     whether this node and others reach each other
  *   agent_resize.c    a resize in place: the slot of each rank, which ranks leave, which is rank 0
  *   agent_last_line.c the last line of a trial's log
  *   agent_files.c     a trial's directory: working files, checkpoints, collecting
@@ -95,8 +95,6 @@ struct espl__gang_steps {
 	void (*prepared)(struct espl__agent_gang *, const struct espl__diag *);
 	/* NULL: its GPUs are its own */
 	void (*claimed)(struct espl__agent_gang *, const char *why_not);
-	/* NULL: the node where its ranks meet can be reached */
-	void (*reached)(struct espl__agent_gang *, const char *why_not);
 	/* a checkpoint is complete in its directory */
 	void (*sealed)(struct espl__agent_gang *, uint64_t iteration, uint64_t bytes);
 	/* rank 0 can be read again */
@@ -138,7 +136,6 @@ struct espl__agent_gang {
 	int probed;           /* it failed, and its directory was looked at */
 	int lingered;         /* rank 0 was done and others had to be ended */
 	int jobs;             /* threads that work for it */
-	atomic_int reach_off; /* it is called off: no longer tried (agent_reach.c) */
 	int64_t log_from;     /* where in the trial's log its own part begins */
 	/* its GPUs (agent_gpu.c) */
 	enum espl__sharing sharing; /* how it shares them; AUTO until it holds them */
@@ -172,8 +169,10 @@ struct espl__agent_gang {
 	const struct espl__setup *setup; /* waits for it; NULL: does not */
 };
 
+/* A port for the ranks of a gang to meet, or a door. */
 struct espl__reserved {
-	uint64_t gang;
+	uint64_t number; /* of the gang, or of the try whether machines reach each other */
+	uint64_t word;   /* a door's; 0: it is none */
 	int fd;
 	uint32_t port;
 };
@@ -270,13 +269,12 @@ void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PR
 int espl__gang_launch(struct espl__agent_gang *); /* 0, or -1: a rank carries the reason */
 /* The process that was to fork it did not. */
 void espl__launch_cold(struct espl__agent_rank *);
-void espl__agent_reserve(struct espl__agent *, uint64_t gang);
-void espl__agent_unreserve(struct espl__agent *, uint64_t gang);
+void espl__agent_reserve(struct espl__agent *, uint64_t number, uint64_t word);
+void espl__agent_unreserve(struct espl__agent *, uint64_t number);
+void espl__agent_close_doors(struct espl__agent *); /* the driver is another one */
 /* agent_reach.c */
-/* Its ranks meet on another node: 1, then steps->reached.  Within 15 s. */
-int espl__reach_try(struct espl__agent_gang *);
-void espl__reach_ask(struct espl__agent *, uint64_t id, const char *address,
-    uint32_t port); /* then TRIED */
+int espl__reach_try(struct espl__agent *, struct espl__reader *); /* TRY came; -1: it is bad */
+void espl__reach_answer(struct espl__agent *, int door);          /* somebody connects */
 /* agent_report.c */
 void espl__report_read(struct espl__agent_gang *);
 void espl__report_take(struct espl__agent_gang *); /* acts on lines already read */

@@ -127,6 +127,7 @@ repeat_hello(struct espl__agent *a, struct espl__reader *r)
 	for (uint32_t i = 0; i < a->gang_count; i++)
 		espl__agent_put_state(a->gangs[i], &a->outbox);
 	espl__frame_put(&a->outbox, ESPL__MSG_STATED, NULL, 0);
+	espl__agent_close_doors(a);
 	espl__relay_again(a);
 	return 0;
 }
@@ -192,7 +193,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 {
 	struct espl__agent_gang *g;
 	struct espl__start start;
-	char epoch[64], address[300];
+	char epoch[64];
 	uint64_t id, n;
 	void *memory;
 
@@ -210,21 +211,16 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 	case ESPL__MSG_REPLY: return take_reply(a, r);
 	case ESPL__MSG_RESERVE:
 		id = espl__get_v64(r);
+		n = espl__get_u64(r);
 		if (!r->bad && r->at == r->end)
-			espl__agent_reserve(a, id);
+			espl__agent_reserve(a, id, n);
 		break;
 	case ESPL__MSG_LAUNCH:
 		g = espl__gang_find(a, espl__get_v64(r));
 		if (!r->bad && r->at == r->end && g != NULL)
 			espl__gang_together(g);
 		break;
-	case ESPL__MSG_TRY:
-		id = espl__get_v64(r);
-		espl__get_str(r, address, sizeof address);
-		n = espl__get_u32(r);
-		if (!r->bad && r->at == r->end && n <= UINT16_MAX)
-			espl__reach_ask(a, id, address, (uint32_t)n);
-		break;
+	case ESPL__MSG_TRY: return espl__reach_try(a, r);
 	case ESPL__MSG_KILL:
 		id = espl__get_v64(r);
 		n = espl__get_v64(r);

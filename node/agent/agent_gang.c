@@ -73,7 +73,7 @@ await_others(struct espl__agent_gang *g)
 }
 
 static void
-gang_reached(struct espl__agent_gang *g, const char *why_not)
+gang_claimed(struct espl__agent_gang *g, const char *why_not)
 {
 	ESPL__CHECK(g, AGENT_GANG);
 	if (g->start.together && !g->ending && why_not == NULL) {
@@ -84,14 +84,6 @@ gang_reached(struct espl__agent_gang *g, const char *why_not)
 		espl__rank_fail(&g->ranks[0], "%s", why_not);
 	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)
 		call_off(g);
-}
-
-static void
-gang_claimed(struct espl__agent_gang *g, const char *why_not)
-{
-	ESPL__CHECK(g, AGENT_GANG);
-	if (why_not != NULL || !espl__reach_try(g))
-		gang_reached(g, why_not);
 }
 
 static void
@@ -135,7 +127,6 @@ gang_saved(struct espl__agent_gang *g, uint64_t iteration, const struct espl__di
 static const struct espl__gang_steps steps = { .begin = gang_begin,
 	.prepared = gang_prepared,
 	.claimed = gang_claimed,
-	.reached = gang_reached,
 	.sealed = gang_sealed,
 	.saved = gang_saved };
 
@@ -601,5 +592,5 @@ espl__agent_end(struct espl__agent *a, int code)
 	for (uint32_t i = 0; i < a->gang_count; i++)
 		espl__gang_kill(a->gangs[i], 0);
 	while (a->reserved_count > 0)
-		espl__agent_unreserve(a, a->reserved[0].gang);
+		espl__agent_unreserve(a, a->reserved[0].number);
 }

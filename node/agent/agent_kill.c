@@ -85,7 +85,6 @@ espl__gang_kill(struct espl__agent_gang *g, uint64_t grace_ms)
 	at = espl__tick() + (int64_t)grace_ms * MS;
 	if (!g->launched || grace_ms == 0) {
 		g->ending = 1;
-		atomic_store(&g->reach_off, 1);
 		if (g->launched)
 			espl__gang_kill_now(g);
 		else

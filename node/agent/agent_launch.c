@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/ids.h"
@@ -62,17 +63,18 @@ listen_on(const char *host, uint32_t *port)
 
 	if (host[0] != '\0' && getaddrinfo(host, "0", &want, &found) == 0) {
 		for (struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
-			fd = listen_at(a->ai_addr, a->ai_addrlen, port);
+			if (!espl__is_inward(host, a->ai_addr))
+				fd = listen_at(a->ai_addr, a->ai_addrlen, port);
 		freeaddrinfo(found);
 	}
 	return fd >= 0 ? fd : listen_at((struct sockaddr *)&any, sizeof any, port);
 }
 
 static struct espl__reserved *
-find_reserved(struct espl__agent *a, uint64_t gang)
+find_reserved(struct espl__agent *a, uint64_t number)
 {
 	for (uint32_t i = 0; i < a->reserved_count; i++)
-		if (a->reserved[i].gang == gang)
+		if (a->reserved[i].number == number)
 			return &a->reserved[i];
 	return NULL;
 }
@@ -80,13 +82,23 @@ find_reserved(struct espl__agent *a, uint64_t gang)
 static void
 forget_reserved(struct espl__agent *a, struct espl__reserved *r)
 {
+	a->changed |= r->word != 0;
 	*r = a->reserved[--a->reserved_count];
 }
 
 void
-espl__agent_unreserve(struct espl__agent *a, uint64_t gang)
+espl__agent_close_doors(struct espl__agent *a)
 {
-	struct espl__reserved *r = find_reserved(a, gang);
+	ESPL__CHECK(a, AGENT);
+	for (uint32_t i = a->reserved_count; i > 0; i--)
+		if (a->reserved[i - 1].word != 0)
+			espl__agent_unreserve(a, a->reserved[i - 1].number);
+}
+
+void
+espl__agent_unreserve(struct espl__agent *a, uint64_t number)
+{
+	struct espl__reserved *r = find_reserved(a, number);
 
 	ESPL__CHECK(a, AGENT);
 	if (r == NULL)
@@ -96,17 +108,19 @@ espl__agent_unreserve(struct espl__agent *a, uint64_t gang)
 }
 
 void
-espl__agent_reserve(struct espl__agent *a, uint64_t gang)
+espl__agent_reserve(struct espl__agent *a, uint64_t number, uint64_t word)
 {
-	struct espl__reserved *r = find_reserved(a, gang);
+	struct espl__reserved *r = find_reserved(a, number);
 	size_t mark;
 
 	ESPL__CHECK(a, AGENT);
 	if (r == NULL) {
 		ESPL__GROW(a->reserved, a->reserved_cap, a->reserved_count + 1);
 		r = &a->reserved[a->reserved_count];
-		r->gang = gang;
+		r->number = number;
+		r->word = word;
 		r->port = 0;
+		a->changed |= word != 0;
 		r->fd = listen_on(a->address, &r->port);
 		if (r->fd < 0)
 			espl__agent_log(a, ESPL_ERROR, "cannot reserve a port: %s",
@@ -115,7 +129,7 @@ espl__agent_reserve(struct espl__agent *a, uint64_t gang)
 			a->reserved_count++;
 	}
 	mark = espl__frame_begin(&a->outbox, ESPL__MSG_PORT);
-	espl__put_v64(&a->outbox, gang);
+	espl__put_v64(&a->outbox, number);
 	espl__put_u32(&a->outbox, r->fd < 0 ? 0 : r->port);
 	espl__frame_end(&a->outbox, mark);
 }

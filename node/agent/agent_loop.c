@@ -22,6 +22,7 @@
 #define COURIER 1u
 #define SETUP 2u
 #define WARM 3u
+#define DOOR 4u
 
 struct polled {
 	uint64_t gang;
@@ -65,6 +66,9 @@ rebuild_polls(struct espl__agent *a, struct polls *p)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, SETUP);
 	for (uint32_t i = 0; (fd = espl__warm_fd(a, i)) >= 0; i++)
 		watch_fd(p, fd, POLLIN, ESPL_NONE, WARM);
+	for (uint32_t i = 0; i < a->reserved_count; i++)
+		if (a->reserved[i].word != 0)
+			watch_fd(p, a->reserved[i].fd, POLLIN, ESPL_NONE, DOOR);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 		short events = p->full || g->saving_now || !g->start_reported ? 0 : POLLIN;
@@ -95,6 +99,8 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 		espl__setup_receive(a, p->fd);
 	else if (gang == ESPL_NONE && rank == WARM)
 		espl__warm_receive(a, p->fd);
+	else if (gang == ESPL_NONE && rank == DOOR)
+		espl__reach_answer(a, p->fd);
 	else if (gang == ESPL_NONE)
 		espl__gpus_receive(a, p->fd);
 	if (g == NULL)

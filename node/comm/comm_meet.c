@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -190,6 +191,8 @@ listen_for_ring(struct meeting *m, int link)
 
 	if (getsockname(link, (struct sockaddr *)&at, &size) != 0)
 		return -1;
+	if (espl__is_inward(m->setup->master, (struct sockaddr *)&at)) /* and other nodes? */
+		at = (struct sockaddr_storage){ .ss_family = at.ss_family };
 	if (at.ss_family == AF_INET6)
 		((struct sockaddr_in6 *)&at)->sin6_port = 0;
 	else
@@ -390,6 +393,25 @@ attach_memory(struct meeting *m, const struct offer *o)
 	close(fd);
 }
 
+/* Ranks beside rank 0 may have come to it from a loopback address: elsewhere they are found at its
+ * own. */
+static void
+find_neighbors(struct meeting *m, const struct sockaddr_storage *master)
+{
+	struct sockaddr_storage at;
+	uint16_t port = m->table[0].port;
+
+	from_sockaddr(master, port, &m->table[0]);
+	if (espl__is_loopback((const struct sockaddr *)master))
+		return;
+	for (uint32_t r = 1; r < m->setup->world; r++) {
+		port = m->table[r].port;
+		(void)to_sockaddr(&m->table[r], &at);
+		if (espl__is_loopback((struct sockaddr *)&at))
+			from_sockaddr(master, port, &m->table[r]);
+	}
+}
+
 static espl_status
 join_meeting(struct meeting *m)
 {
@@ -400,7 +422,6 @@ join_meeting(struct meeting *m)
 	size_t table = m->setup->world * sizeof *m->table;
 	struct proof proof, due;
 	uint8_t answer;
-	uint16_t port;
 
 	if (status != ESPL_OK)
 		return status;
@@ -427,8 +448,7 @@ join_meeting(struct meeting *m)
 		return meeting_failed(m, status, "rank 0 or another rank was lost");
 	if (getpeername(m->links[0], (struct sockaddr *)&master, &size) != 0)
 		return espl__fail_errno(m->diag, "rank 0 was lost");
-	port = m->table[0].port;
-	from_sockaddr(&master, port, &m->table[0]);
+	find_neighbors(m, &master);
 	m->met->shm = answer == VERDICT_SHM && m->met->memory != NULL;
 	return ESPL_OK;
 }
@@ -538,7 +558,8 @@ espl__comm_door(const char *address, uint32_t *port)
 
 	if (getaddrinfo(address, "0", &want, &found) == 0) {
 		for (struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
-			fd = espl__net_listen(a->ai_addr, a->ai_addrlen, &got);
+			if (!espl__is_inward(address, a->ai_addr))
+				fd = espl__net_listen(a->ai_addr, a->ai_addrlen, &got);
 		freeaddrinfo(found);
 	}
 	if (fd < 0)

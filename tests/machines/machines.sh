@@ -4,6 +4,9 @@
 #   machines.sh possible                  exit status 0, or 1 and why machines cannot be made here
 #   machines.sh DIR start K [OPTION...]   starts machine K (1 to 200): ssh -F DIR/ssh_config mK
 #   machines.sh DIR cut K | mend K        takes its link down, up
+#   machines.sh DIR block K J             connections that K opens to J are lost on the way; those that J opens to K are not
+#   machines.sh DIR refuse K J            K has no route to J
+#   machines.sh DIR unblock K             undoes both
 #   machines.sh DIR enter K COMMAND...    runs a command on it, beside sshd
 #   machines.sh DIR power-off K           all its processes die at once, its disks stay; `start` boots it again
 #   machines.sh DIR stop                  ends all, with their network
@@ -155,6 +158,23 @@ shift 2
 [ $# -eq 0 ] || shift
 case $verb in
 start) start "$@" ;;
+block)
+	tc() { ip netns exec "espl-$net-$k" tc "$@" 2>/dev/null; }
+	tc qdisc show dev eth0 | grep -q htb || {
+		tc qdisc add dev eth0 root handle 1: htb default 1
+		tc class add dev eth0 parent 1: classid 1:1 htb rate 10gbit
+		tc class add dev eth0 parent 1: classid 1:2 htb rate 8bit
+		tc qdisc add dev eth0 parent 1:2 blackhole
+	}
+	# The first packet of a connection: SYN without ACK.
+	tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dst "10.$((100 + net)).$1.2/32" \
+		match ip protocol 6 0xff match u8 0x02 0x12 at 33 flowid 1:2 || fail "this system cannot filter packets"
+	;;
+refuse) ip -n "espl-$net-$k" route replace unreachable "10.$((100 + net)).$1.2/32" ;;
+unblock)
+	ip netns exec "espl-$net-$k" tc qdisc del dev eth0 root 2>/dev/null || :
+	ip -n "espl-$net-$k" route flush type unreachable || :
+	;;
 cut) ip link set "ev$net-$k" down ;;
 mend) ip link set "ev$net-$k" up ;;
 enter) exec nsenter -t "$(init_of "$of")" -m -u -i -p -n -- "$@" ;;

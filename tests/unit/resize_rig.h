@@ -382,6 +382,7 @@ rig_begin(struct rig *g, const struct slot *slots, uint32_t world, uint64_t chec
 	g->world = world;
 	g->door_node = first;
 	espl__put_v64(&b, g->gang);
+	espl__put_u64(&b, 0);
 	say(&g->peers[first], ESPL__MSG_RESERVE, &b);
 	espl__buf_free(&b);
 	expect(&g->peers[first], ESPL__MSG_PORT, g->gang);

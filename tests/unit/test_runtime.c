@@ -638,6 +638,7 @@ Test(agent, a_gang_lives_and_dies_together)
 		struct espl__buf b = { NULL, 0, 0 };
 
 		espl__put_v64(&b, 3);
+		espl__put_u64(&b, 0);
 		say(&p, ESPL__MSG_RESERVE, &b);
 		espl__buf_free(&b);
 		expect(&p, ESPL__MSG_PORT, 3);

@@ -131,6 +131,7 @@ Test(worker, a_gang_spans_nodes)
 		uint64_t first = gang == 2 ? 1 : 5, last = gang == 2 ? 4 : 9;
 
 		espl__put_v64(&b, gang);
+		espl__put_u64(&b, 0);
 		say(&p[0], ESPL__MSG_RESERVE, &b);
 		espl__buf_free(&b);
 		expect(&p[0], ESPL__MSG_PORT, gang);
