@@ -231,6 +231,7 @@ code_event(struct espl__codec *c, struct espl__event *e)
 	case ESPL__EV_ASK: ESPL__CODE_V64(c, e->as.count); return 1;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
+	case ESPL__EV_REOPEN:
 	case ESPL__EV_TIMER:
 	case ESPL__EV_STOP: return 1;
 	default: return code_of_node(c, e);

@@ -56,7 +56,8 @@ enum espl__event_type {
 	ESPL__EV_NO_ROUTE,
 	/* the user wants more trials than were configured, or one of his own configuration; of a
 	 * run that is complete, before RESUME */
-	ESPL__EV_EXTEND
+	ESPL__EV_EXTEND,
+	ESPL__EV_REOPEN /* before RESUME: experiments of a pool that failed continue */
 };
 
 /* How a gang ended. */

@@ -306,8 +306,8 @@ sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 	s->early += of->trials.early;
 	s->failed += of->failed;
 	s->running += of->trials.running;
-	s->waiting += of->trials.waiting;
-	s->unfinished += of->trials.unfinished;
+	s->waiting += of->trials.waiting - espl__search_parked(of);
+	s->unfinished += of->trials.unfinished + espl__search_parked(of);
 }
 
 static void
@@ -336,7 +336,8 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	    !(x->round.ending == ESPL__RUN_INTERRUPTED && x->round.user_stops))
 		(void)snprintf(s->text, sizeof s->text, "%s", x->round.end_text);
 	s->found = s->how == ESPL__RUN_DONE && !x->config->pool && of->goal.ended;
-	s->over = espl__searches_idle(x) || x->searches.futile || s->found;
+	s->over =
+	    (espl__searches_idle(x) && !espl__exec_reopens(x)) || x->searches.futile || s->found;
 	if (x->searches.last_failure != NULL)
 		(void)snprintf(s->failure, sizeof s->failure, "%s", x->searches.last_failure);
 	for (uint32_t i = 0; i < x->searches.count; i++)

@@ -21,6 +21,8 @@ struct espl__exec_view espl__exec_view(const struct espl__exec *);
 uint32_t espl__exec_brackets(const struct espl__exec *, uint64_t search);
 /* Whether a trial may get more GPUs than a machine has. */
 int espl__exec_spans(const struct espl__exec *);
+/* A pool has experiments that failed, and that continue when it is resumed. */
+int espl__exec_reopens(const struct espl__exec *);
 /* Whether a trial of this experiment may ever have several ranks. */
 int espl__exec_has_ranks(const struct espl__exec *, const struct espl__inputs *);
 /* Offers by number, NULL beyond the last. */

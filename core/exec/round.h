@@ -56,6 +56,7 @@ espl_status espl__round_gang_ended(struct espl__exec *, const struct espl__event
 void espl__round_resume(struct espl__exec *); /* a new driver */
 /* EXTEND of a run that is complete: RESUME, which follows, finds it interrupted. */
 void espl__round_reopen(struct espl__exec *);
+void espl__round_continue(struct espl__exec *); /* REOPEN came */
 /* The steps after them, in this order. */
 void espl__round_alarms(struct espl__exec *); /* what is due at x->now */
 espl_status espl__round_allocate(struct espl__exec *, struct espl__diag *);

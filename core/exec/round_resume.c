@@ -6,6 +6,7 @@
 #include "exec/items_lists.h"
 #include "exec/questions.h"
 #include "exec/searches_plan.h"
+#include "exec/searches_reopen.h"
 #include "exec/searches_trials.h"
 
 static int
@@ -97,6 +98,16 @@ espl__round_reopen(struct espl__exec *x)
 	if (x->round.ended && x->round.ending == ESPL__RUN_DONE && !x->config->pool &&
 	    espl__exec_extends(x, 0) == NULL)
 		x->round.ending = ESPL__RUN_INTERRUPTED;
+}
+
+void
+espl__round_continue(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	if (x->config->pool && x->round.ended && x->round.ending == ESPL__RUN_DONE &&
+	    espl__exec_reopens(x))
+		x->round.ending = ESPL__RUN_INTERRUPTED; /* as above */
+	espl__searches_reopen(x);
 }
 
 void

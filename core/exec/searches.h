@@ -109,6 +109,9 @@ struct espl__search {
 	uint8_t come;     /* it has arrived */
 	uint8_t over;     /* in a pool: it has completed */
 	uint8_t finished; /* the algorithm called finish */
+	/* in a pool: it failed, and continues when the pool is resumed (searches_reopen.c); was it
+	 * finished before that? */
+	uint8_t parked, was_finished;
 	uint8_t planned;  /* the allocator was asked for a plan, if it makes any */
 	uint8_t in_place; /* gangs are resized while they live */
 	/* trial.checkpoint, until the program turns out to make none */

@@ -76,6 +76,48 @@ stop_all(struct espl__search *s)
 	}
 }
 
+static void
+park_trial(struct espl__exec *x, struct espl__trial *t)
+{
+	struct espl__gang *g = t->gang;
+
+	if (t->pub.state == ESPL_TRIAL_RUNNING)
+		espl__trial_turns(t, ESPL_TRIAL_WAITING);
+	espl__trial_hold(x, t);
+	if (g != NULL)
+		espl__gangs_kill(x, g, t->search->config->trial.grace);
+	espl__trial_show(x, t);
+}
+
+/* It fails: its trials hold nothing, and wait for a resume. 0: they cannot. */
+static int
+park_trials(struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+	const struct espl__tier *tier = s->tier;
+
+	ESPL__ASSERT(!s->parked && s->ending == ESPL__RUN_FAILED);
+	if (s->waiter_count > 0) /* clones of trials whose checkpoints would not be there */
+		return 0;
+	s->parked = 1;
+	for (uint64_t i = tier->items_from + tier->items_count; i > tier->items_from; i--) {
+		struct espl__item *item = (struct espl__item *)(uintptr_t)tier->items[i - 1];
+
+		if (item->trial == NULL || item->trial->search != s)
+			continue;
+		park_trial(x, item->trial);
+		i = tier->items_from + tier->items_count + 1; /* the list has moved */
+	}
+	return 1;
+}
+
+uint64_t
+espl__search_parked(const struct espl__search *s)
+{
+	ESPL__CHECK(s, SEARCH);
+	return s->parked ? s->faults.held_count : 0;
+}
+
 void
 espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char *format, ...)
 {
@@ -92,6 +134,7 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 		return;
 	s->ending = how;
 	s->end_text = espl__strdup(text);
+	s->was_finished = s->finished;
 	s->finished = 1;
 	s->wake_at = s->barrier_at = ESPL_NEVER;
 	if (how == ESPL__RUN_FAILED)
@@ -100,7 +143,8 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 	else
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name,
 		    text);
-	stop_all(s);
+	if (how != ESPL__RUN_FAILED || !park_trials(s))
+		stop_all(s);
 	espl__search_show(s);
 }
 
@@ -307,7 +351,8 @@ espl__search_idle(const struct espl__search *s)
 {
 	ESPL__CHECK(s, SEARCH);
 	return s->over ||
-	    (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
+	    (s->finished && s->trials.running + s->trials.waiting == espl__search_parked(s) &&
+		s->waiter_count == 0);
 }
 
 int
@@ -340,8 +385,8 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->early = s->trials.early;
 	to->failed = s->failed;
 	to->running = s->trials.running;
-	to->waiting = s->trials.waiting;
-	to->unfinished = s->trials.unfinished;
+	to->waiting = s->trials.waiting - espl__search_parked(s);
+	to->unfinished = s->trials.unfinished + espl__search_parked(s);
 	to->best = s->best;
 	to->best_iteration = s->best_iteration;
 	to->best_loss = s->best_loss;

@@ -10,6 +10,8 @@ void espl__search_show(const struct espl__search *);
 /* Ends it, and with it an ordinary run; a pool continues with the others. */
 void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...)
     ESPL_PRINTF(3, 4);
+/* Trials of one that failed, which wait for a resume; they count as unfinished. */
+uint64_t espl__search_parked(const struct espl__search *);
 void espl__search_closed(struct espl__search *); /* none of its trials runs any more */
 int espl__search_came_to_nothing(const struct espl__search *, char *why,
     size_t room);                                   /* 1: why is written */

@@ -10,6 +10,7 @@
 #include "exec/items_apart.h"
 #include "exec/items_new.h"
 #include "exec/searches_faults.h"
+#include "exec/searches_trials.h"
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
@@ -85,15 +86,15 @@ espl__trial_hold(struct espl__exec *x, struct espl__trial *t)
 	const struct espl_item *item = &t->item->pub;
 
 	ESPL__CHECK(x, EXEC);
-	ESPL__ASSERT(!t->held && t->gang == NULL && t->pub.state == ESPL_TRIAL_WAITING);
+	ESPL__ASSERT(!t->held && t->pub.state == ESPL_TRIAL_WAITING);
+	ESPL__ASSERT(t->gang == NULL || s->parked);
 	ESPL__GROW(f->held, f->held_cap, f->held_count + 1);
 	f->held[f->held_count++] = (struct espl__waiter){ .trial = t,
 		.weight = item->weight / s->config->weight,
 		.gpus_min = item->gpus_min,
 		.gpus_max = item->gpus_max };
 	t->held = 1;
-	espl__item_free(x, t->item, 1);
-	t->item = NULL;
+	espl__trial_leave(x, t);
 }
 
 void

@@ -319,7 +319,8 @@ replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 	if (run->more > ESPL__TRIALS_MAX - summary.trials)
 		return refuse_more("a search has at most 1000000 of them", diag);
 	run->finished = run->more == 0 && espl__exec_view(run->exec).ended &&
-	    summary.how != ESPL__RUN_INTERRUPTED && summary.how != ESPL__RUN_FAILED;
+	    summary.how != ESPL__RUN_INTERRUPTED && summary.how != ESPL__RUN_FAILED &&
+	    !espl__exec_reopens(run->exec);
 	if (!run->finished && !run->look_only)
 		status = go_on(replay, path, &rest, &kept, diag);
 	if (status == ESPL_OK && run->drive->replayed != NULL && (run->finished || !run->look_only))

@@ -307,6 +307,7 @@ espl__real_rejoin(struct espl__real *real)
 
 	ESPL__CHECK(real, REAL);
 	if (real->config->pool) { /* shares of experiments are not taken up again */
+		(void)espl__real_event(real, ESPL__EV_REOPEN);
 		(void)espl__real_event(real, ESPL__EV_RESUME);
 		return;
 	}
