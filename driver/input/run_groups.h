@@ -132,8 +132,6 @@ espl_status espl__run_read_store(struct espl__run_config *, struct espl__diag *)
 espl_status espl__run_read_metrics(struct espl__run_config *, const struct espl__node *trial,
     struct espl__diag *);
 espl_status espl__run_check_words(const struct espl__run_config *, struct espl__diag *);
-/* The words of trial.command for espl__fill_guarded; each and the list are the caller's. */
-char **espl__run_guard_words(const struct espl__run_config *);
 /* Which trials lose their work without checkpoints, if the algorithm has this shape (NULL: it is
  * not known): "promoted or retried", or "retried". */
 static inline const char *

@@ -258,24 +258,6 @@ list_names(const struct espl__node *space, const char *wrong, struct espl__buf *
 	return near;
 }
 
-char **
-espl__run_guard_words(const struct espl__run_config *config)
-{
-	uint32_t count = config->trial.command_count;
-	char **words = espl__alloc((count + 1) * sizeof *words);
-
-	ESPL__CHECK(config, RUN_CONFIG);
-	for (uint32_t i = 0; i < count; i++) {
-		struct espl__buf word = { NULL, 0, 0 };
-
-		espl__fill_guard(config->trial.command[i], find_name, (void *)(uintptr_t)config,
-		    &word);
-		words[i] = espl__strdup(espl__buf_text(&word));
-		espl__buf_free(&word);
-	}
-	return words;
-}
-
 /* Has a word text between braces that is nearly, but not, a name? */
 static int
 is_misspelled(const struct espl__run_config *config, const char *word, char bad[64])

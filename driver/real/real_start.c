@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/fill.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/trials.h"
@@ -48,6 +49,30 @@ set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial
 	}
 }
 
+static const char *
+find_name(void *ctx, const char *name)
+{
+	const struct espl__rkind *kind = ctx;
+
+	if (espl__node_get(kind->of->config->space, name) != NULL)
+		return "";
+	return espl__fill_variable(name) != NULL ? "" : NULL;
+}
+
+/* The agent knows no names of parameters, but those of the values that it gets. */
+static void
+guard_words(struct espl__rkind *kind, const struct espl__trial_config *trial)
+{
+	kind->command = espl__alloc((trial->command_count + 1) * sizeof *kind->command);
+	for (uint32_t i = 0; i < trial->command_count; i++) {
+		struct espl__buf word = { NULL, 0, 0 };
+
+		espl__fill_guard(trial->command[i], find_name, kind, &word);
+		kind->command[i] = espl__strdup(espl__buf_text(&word));
+		espl__buf_free(&word);
+	}
+}
+
 static espl_status
 fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 {
@@ -75,7 +100,7 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 	for (i = 0; i < kind->setup_count; i++)
 		kind->setup[i] = trial->setup->children[i]->text;
 	espl__buf_free(&text);
-	kind->command = espl__run_guard_words(config);
+	guard_words(kind, trial);
 	set_environment(kind, trial);
 	return ESPL_OK;
 }
