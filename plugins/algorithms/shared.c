@@ -245,6 +245,7 @@ espl_status
 shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void *ctx,
     struct espl_search_sink *sink, struct espl_error *error)
 {
+	uint64_t group = s->group, added = s->added;
 	espl_status status = espl_tried_reserve(&s->tried, want, error);
 
 	ESPL_ASSERT(add != NULL && (s->trials == 0 || want <= s->trials - s->added));
@@ -261,7 +262,11 @@ shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void
 		if (status == ESPL_OK && s->added == s->trials)
 			return sink->finish(sink);
 	}
-	return status == ESPL_OK
-	    ? status
-	    : espl_fail(error, status, "trial %llu was rejected", (unsigned long long)s->added);
+	if (status != ESPL_OK) {
+		espl_fail(error, status, "trial %llu was rejected", (unsigned long long)s->added);
+		/* The answer is discarded: what it began and added was never made. */
+		s->group = group;
+		s->added = added;
+	}
+	return status;
 }
