@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fill.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "node/wire.h"
@@ -244,6 +245,14 @@ struct script {
 	int torchrun;
 };
 
+static inline const char *
+find_no_name(void *ctx, const char *name)
+{
+	(void)ctx;
+	(void)name;
+	return NULL;
+}
+
 static inline void
 start(struct peer *p, const struct script *s)
 {
@@ -254,7 +263,7 @@ start(struct peer *p, const struct script *s)
 		.nodes = 1,
 		.packing = 1,
 		.threads = 2 };
-	struct espl__buf b = { NULL, 0, 0 };
+	struct espl__buf b = { NULL, 0, 0 }, text = { NULL, 0, 0 };
 	const char *one[1];
 
 	t.world = t.rank_count = s->world > 0 ? s->world : 1;
@@ -269,7 +278,9 @@ start(struct peer *p, const struct script *s)
 		t.master = "127.0.0.1";
 	}
 	t.ranks = ranks;
-	shell[2] = s->text;
+	if (s->text != NULL) /* its braces are the shell's */
+		espl__fill_guard(s->text, find_no_name, NULL, &text);
+	shell[2] = s->text != NULL ? espl__buf_text(&text) : NULL;
 	one[0] = s->program;
 	t.argv = s->program != NULL ? one : shell;
 	t.argc = s->program != NULL ? 1 : 3;
@@ -300,6 +311,7 @@ start(struct peer *p, const struct script *s)
 	espl__start_put(&t, &b);
 	say(p, ESPL__MSG_START, &b);
 	espl__buf_free(&b);
+	espl__buf_free(&text);
 }
 
 static inline void
