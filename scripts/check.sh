@@ -55,6 +55,6 @@ if [ "$passed" -eq 0 ] && [ "$failed" -eq 0 ]; then
 	failed=1
 fi
 # What failed stands last, above the count, where whoever sees only the end of the output finds it.
-find "$build/tests" -name '*.trs' -exec sed -n 's/^:test-result: \(FAIL\|XPASS\|ERROR\)/\1/p' {} + | LC_ALL=C sort
+find "$build/tests" -name '*.log' -exec grep -hE '^(FAIL|XPASS|ERROR): ' {} + | LC_ALL=C sort
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
