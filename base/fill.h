@@ -13,9 +13,10 @@ typedef const char *espl__fill_find(void *ctx, const char *name);
 /* Appends the word with its names replaced.  0; -1: a name has no value, and `bad`, unless NULL,
  * holds it (shortened to fit). */
 int espl__fill(const char *word, espl__fill_find *, void *ctx, struct espl__buf *, char bad[64]);
-/* For whoever knows the values but not all names, as an inactive parameter has none: guard writes
- * {{ for each brace that begins ordinary text, and guarded takes every {NAME} of its result for a
- * name; -1: one has no value. */
+/* An agent has the values of a trial, but cannot tell an inactive parameter, which has none, from
+ * ordinary text.  So the driver, which has the space, escapes text: guard doubles each brace that
+ * begins no name.  In its result, guarded treats every {NAME} as a name; it returns -1 if one has
+ * no value. */
 void espl__fill_guard(const char *word, espl__fill_find *, void *ctx, struct espl__buf *);
 int espl__fill_guarded(const char *word, espl__fill_find *, void *ctx, struct espl__buf *);
 /* Does a name occur in it? */

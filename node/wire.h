@@ -10,8 +10,8 @@
  *            0: none; otherwise the driver pings, and the agent ends after 10 missed pings
  *   RESERVE  v64 number, u64 word
  *            word 0: reserve a rendezvous port for a gang on several nodes, which its START takes;
- *            otherwise open a door for a try whether machines reach each other, until KILL: whoever
- *            connects is sent the word (u64) and zeros, ESPL__DOOR_BYTES in all
+ *            otherwise listen on a port (a door) until KILL, and send each client that connects
+ *            the word (u64) followed by zeros, ESPL__DOOR_BYTES in all
  *   START    struct espl__start
  *   LAUNCH   v64 gang
  *            all nodes of a gang that is launched together are ready for it
@@ -185,7 +185,7 @@ struct espl__meeting {
 	uint32_t local_world; /* how many of them are on this node */
 };
 
-/* More than any packet holds, so that a path that loses great packets is noticed. */
+/* More than any packet holds, so that a path that loses large packets is noticed. */
 #define ESPL__DOOR_BYTES 16384u
 
 /* What a START carries: the part of one gang that runs on this node. */

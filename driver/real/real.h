@@ -480,7 +480,7 @@ struct espl__reach_then {
 };
 void espl__real_reach_gang(struct espl__real *, const struct espl__rgang *,
     const struct espl_slot *, uint32_t count, const struct espl__reach_then *);
-void espl__real_reach_drop(struct espl__real *, uint64_t gang); /* it is no longer wanted */
+void espl__real_reach_drop(struct espl__real *, uint64_t gang); /* cancels the check */
 void espl__real_reach_gone(struct espl__real *, const struct espl__rlease *); /* no agent */
 int espl__real_reach_is_try(uint64_t number); /* a try, not a gang */
 int espl__real_reach_message(struct espl__real *, const struct espl__rlease *, uint8_t type,

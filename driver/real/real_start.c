@@ -337,7 +337,7 @@ espl__real_start_port(struct espl__real *real, struct espl__rgang *gang, uint32_
 		start_together(real, gang);
 		return;
 	}
-	gang->broken = espl__strdup("rank 0: there is no free port for the gang's rendezvous");
+	gang->broken = espl__strdup("rank 0: no free port for the rendezvous of the gang");
 	espl__real_gang_finish(real, gang); /* nothing was started */
 }
 

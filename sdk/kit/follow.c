@@ -459,7 +459,7 @@ espl_follow_ready(const struct espl_alloc_view *view)
 }
 
 /* The same nodes would lead to the same plan. Once each offer has had its turn, the pauses between
- * two such answers double; they begin anew when a node has come, and with another stage. */
+ * two such answers double; a new node or a new stage resets them. */
 static int
 espl_follow_is_pausing(struct espl_follow_at *at, const struct espl_alloc_view *view)
 {

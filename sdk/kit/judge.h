@@ -5,9 +5,9 @@
  * struct espl_judge with what is known when the entry is called.  Each function returns NULL, or
  * the reason to refuse, which is valid until the next question; it changes nothing else.
  *
- * An answer is a transaction: its calls are judged by the state before the entry was called.  Of
- * the answer itself only what the judge is told counts: groups begun and closed, trials made and
- * continued, whether the search is finished.  What concerns the answer as a whole is judged when
+ * An answer is a transaction: its calls are judged by the state before the entry was called,
+ * except for what the caller reports to the judge as the answer is recorded: groups begun and
+ * closed, trials added and continued, and the end of the search.  What concerns the answer as a whole is judged when
  * the entry has returned: espl_judge_grants, espl_judge_places.
  */
 #ifndef ESPALIER_KIT_JUDGE_H

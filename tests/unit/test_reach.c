@@ -47,7 +47,7 @@ try_one(struct peer *p, uint64_t number, const char *address, uint32_t port, uin
 	try_doors(p, number, 1, &address, &port, &word);
 }
 
-/* Something that listens and never accepts, or accepts and says nothing, is no door. */
+/* A port that never accepts a connection, or accepts it and sends nothing, is not a door. */
 static uint32_t
 listen_in_silence(void)
 {
