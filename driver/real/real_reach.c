@@ -3,8 +3,8 @@
  *
  * It is tried among the nodes of a gang before its ranks are started or a resize begins; and, where
  * trials may span machines, when one joins, between it and the first that is in use.  Each node
- * listens on a port, its door, and connects to the doors of the other nodes.  If a connection fails,
- * an event reports it to the executor, which keeps each trial on one machine from then on.
+ * listens on a port, its door, and connects to the doors of the other nodes.  If a connection
+ * fails, an event reports it to the executor, which keeps each trial on one machine from then on.
  */
 #include "base/assert.h"
 #include "real/real.h"

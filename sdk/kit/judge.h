@@ -7,8 +7,8 @@
  *
  * An answer is a transaction: its calls are judged by the state before the entry was called,
  * except for what the caller reports to the judge as the answer is recorded: groups begun and
- * closed, trials added and continued, and the end of the search.  What concerns the answer as a whole is judged when
- * the entry has returned: espl_judge_grants, espl_judge_places.
+ * closed, trials added and continued, and the end of the search.  What concerns the answer as a
+ * whole is judged when the entry has returned: espl_judge_grants, espl_judge_places.
  */
 #ifndef ESPALIER_KIT_JUDGE_H
 #define ESPALIER_KIT_JUDGE_H
