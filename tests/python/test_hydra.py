@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 def main(config):
     with open(config.log, "a") as log:
         log.write(json.dumps(OmegaConf.to_container(config)) + "\\n")
-    if config.mode == "none":
+    if config.mode == "none" or config.mode == "third" and len(open(config.log).readlines()) == 3:
         return None
     if config.mode == "all" or config.mode == "some" and config.optimizer.lr > 0.01:
         raise RuntimeError("out of memory")
@@ -116,6 +116,18 @@ hydra:
         self.assertNotEqual(status, 0)
         self.assertIn("a job must return the number to minimize, not None", text)
         self.assertEqual(len(jobs), 1)
+
+    def test_a_sweep_that_was_cut_short_is_continued(self):
+        arguments = "hydra.sweeper.trials=6", "optimizer.lr=interval(0.001,0.2)", "weight-decay=0"
+        self.assertNotEqual(self.sweep("mode=third", *arguments)[0], 0)
+        logs = [os.path.join(self.dir, "out", str(job), ".hydra", "overrides.yaml") for job in range(2)]
+        before = [open(log).read() for log in logs]
+        status, text, jobs = self.sweep(*arguments)
+        self.assertEqual(status, 0, text)
+        self.assertEqual(len(jobs), 3 + 4)     # the third job again, and those that were left
+        self.assertEqual([open(log).read() for log in logs], before)
+        self.assertEqual(sorted(name for name in os.listdir(os.path.join(self.dir, "out")) if name.isdigit()),
+                         sorted(map(str, range(6))))
 
     def test_a_grid(self):
         status, text, jobs = self.sweep("hydra.sweeper.algorithm=grid", "layers=1,2,3", "optimizer.name=adam,sgd")

@@ -85,7 +85,8 @@ class EspalierSweeper(Sweeper):
 
     def _launch(self, study: Any, fixed: Sequence[str]) -> Optional[Exception]:
         """Runs all jobs; returns why the last one that failed did."""
-        launched = 0
+        # A sweep that is continued keeps the directories of its earlier jobs.
+        launched = sum(trial["state"] != "waiting" for trial in study.trials())
         failure: Optional[Exception] = None
         while True:
             trials = study.ask(self.jobs)
