@@ -7,7 +7,7 @@ _espalier() {
 	if [ "$cur" = '=' ]; then cur=''; fi
 	if [ "$COMP_CWORD" -eq 1 ]; then verb=''; fi
 	case $verb:$cur in
-	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version --help --version' ;;
+	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version --help --version' ;;
 	init:-*) kind=-W words='--output --no-ask --help --plugins' ;;
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
@@ -52,12 +52,6 @@ _espalier() {
 	cancel:*) kind=-d ;;
 	queue:-*) kind=-W words='--json --help --plugins' ;;
 	queue:*) kind=-d ;;
-	curves:-*) kind=-W words='--extrapolate --at --metric --ceiling --seed --json --help --plugins' ;;
-	curves:*) kind=-f ;;
-	allocate:-*) kind=-W words='--set --json --help --plugins' ;;
-	allocate:*) kind=-f ;;
-	market:-*) kind=-W words='--offer --zone --predictor --train-days --margin --train-margin --log-margin --correct --rate --seed --output --json --help --plugins' ;;
-	market:*) kind=-f ;;
 	check:-*) kind=-W words='--output --set --help --plugins' ;;
 	check:*) kind=-f ;;
 	plugins:-*) kind=-W words='--json --help --plugins' ;;
@@ -123,25 +117,6 @@ _espalier() {
 	submit:--plugins|submit:-P) kind=-d ;;
 	cancel:--plugins|cancel:-P) kind=-d ;;
 	queue:--plugins|queue:-P) kind=-d ;;
-	curves:--extrapolate|curves:-x) kind= ;;
-	curves:--at|curves:-a) kind= ;;
-	curves:--metric|curves:-m) kind= ;;
-	curves:--ceiling|curves:-c) kind= ;;
-	curves:--seed) kind= ;;
-	curves:--plugins|curves:-P) kind=-d ;;
-	allocate:--set|allocate:-s) kind=settings ;;
-	allocate:--plugins|allocate:-P) kind=-d ;;
-	market:--offer) kind= ;;
-	market:--zone) kind= ;;
-	market:--predictor|market:-p) kind= ;;
-	market:--train-days) kind= ;;
-	market:--margin|market:-m) kind= ;;
-	market:--train-margin) kind= ;;
-	market:--correct) kind= ;;
-	market:--rate) kind= ;;
-	market:--seed) kind= ;;
-	market:--output|market:-o) kind=-f ;;
-	market:--plugins|market:-P) kind=-d ;;
 	check:--output|check:-o) kind=-f ;;
 	check:--set|check:-s) kind=settings ;;
 	check:--plugins|check:-P) kind=-d ;;
@@ -155,7 +130,7 @@ _espalier() {
 	-W) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
 	-f|-d) COMPREPLY=($(compgen "$kind" -- "$cur")) ;;
 	topics)
-		words="config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
+		words="config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
 		COMPREPLY=($(compgen -W "$words" -- "$cur"))
 		;;
 	settings)

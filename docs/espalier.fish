@@ -22,7 +22,7 @@ function __espalier_settings
 		 algorithm.sampler.use= algorithm.sampler.startup= algorithm.sampler.random_fraction= algorithm.sampler.top_percent= algorithm.sampler.candidates=
 end
 function __espalier_topics
-	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments
+	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space cloud store planning workload experiments
 	espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }'
 end
 complete -c espalier -f
@@ -192,41 +192,6 @@ complete -c espalier -n '__espalier_verb queue' -l json -s j -d 'print only JSON
 complete -c espalier -n '__espalier_verb queue' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb queue' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb queue' -a '(__fish_complete_directories)'
-
-complete -c espalier -n '__espalier_verb' -a curves -d 'evaluate learning-curve extrapolation on recorded curves'
-complete -c espalier -n '__espalier_verb curves' -l extrapolate -s x -x -d 'an extrapolator to evaluate: last, damped, earlycurve, slaq or power (repeatable; default: each)'
-complete -c espalier -n '__espalier_verb curves' -l at -s a -x -d 'share of each curve that is known (repeatable; default: 0.7)'
-complete -c espalier -n '__espalier_verb curves' -l metric -s m -x -d 'metric to predict (default: the first, or the run\'s objective)'
-complete -c espalier -n '__espalier_verb curves' -l ceiling -s c -x -d 'the metric increases, at most to X: evaluate X minus the metric'
-complete -c espalier -n '__espalier_verb curves' -l seed -x -d 'random seed of the groups (default: 1)'
-complete -c espalier -n '__espalier_verb curves' -l json -s j -d 'print only JSON on standard output'
-complete -c espalier -n '__espalier_verb curves' -l help -s h -d 'show this help'
-complete -c espalier -n '__espalier_verb curves' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
-complete -c espalier -n '__espalier_verb curves' -F
-
-complete -c espalier -n '__espalier_verb' -a allocate -d 'show one decision of FILE\'s allocator for a given view'
-complete -c espalier -n '__espalier_verb allocate' -l set -s s -x -a '(__espalier_settings)' -d 'override a value in FILE (repeatable)'
-complete -c espalier -n '__espalier_verb allocate' -l json -s j -d 'print only JSON on standard output'
-complete -c espalier -n '__espalier_verb allocate' -l help -s h -d 'show this help'
-complete -c espalier -n '__espalier_verb allocate' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
-complete -c espalier -n '__espalier_verb allocate' -F
-
-complete -c espalier -n '__espalier_verb' -a market -d 'evaluate interruption predictors on recorded spot prices'
-complete -c espalier -n '__espalier_verb market' -l offer -x -d 'only this offer (instance type)'
-complete -c espalier -n '__espalier_verb market' -l zone -x -d 'only this zone'
-complete -c espalier -n '__espalier_verb market' -l predictor -s p -x -d 'adaptive (default), empirical, never, constant, hazard, oracle, logistic, tributary or revpred'
-complete -c espalier -n '__espalier_verb market' -l train-days -x -d 'days for training at the beginning (default: 9)'
-complete -c espalier -n '__espalier_verb market' -l margin -s m -x -d 'maximum price above the current price: uniform:A,B dollars or relative:X times the price (default: relative:0.1)'
-complete -c espalier -n '__espalier_verb market' -l train-margin -x -d 'margins that networks are trained on: as --margin, alg2 (default of revpred) or same (default of the others)'
-complete -c espalier -n '__espalier_verb market' -l log-margin -d 'networks see the margin\'s logarithm, not the maximum price'
-complete -c espalier -n '__espalier_verb market' -l correct -x -d 'class weights of networks: unweight (default), paper (Eq. 3 as printed) or none'
-complete -c espalier -n '__espalier_verb market' -l rate -x -d 'the probability of predictor constant (default: the training rate)'
-complete -c espalier -n '__espalier_verb market' -l seed -x -d 'random seed of margins and training (default: 1)'
-complete -c espalier -n '__espalier_verb market' -l output -s o -r -F -d 'also write each prediction to this CSV file'
-complete -c espalier -n '__espalier_verb market' -l json -s j -d 'print only JSON on standard output'
-complete -c espalier -n '__espalier_verb market' -l help -s h -d 'show this help'
-complete -c espalier -n '__espalier_verb market' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
-complete -c espalier -n '__espalier_verb market' -F
 
 complete -c espalier -n '__espalier_verb' -a check -d 'validate a configuration without running it'
 complete -c espalier -n '__espalier_verb check' -l output -s o -r -F -d 'also try trial.metrics on LOG, a file of the program\'s output'

@@ -21,7 +21,7 @@ _espalier_settings() {
 }
 _espalier_topics() {
 	local -a topics
-	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue curves allocate market check plugins help check-plugin version experiment trial space cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
+	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
 	compadd -a topics
 }
 _espalier() {
@@ -50,9 +50,6 @@ _espalier() {
 		'submit:add an experiment to a running pool'
 		'cancel:cancel an experiment or a plain job of a pool'
 		'queue:show which experiments and jobs of a pool are running or waiting, and why'
-		'curves:evaluate learning-curve extrapolation on recorded curves'
-		'allocate:show one decision of FILE'\''s allocator for a given view'
-		'market:evaluate interruption predictors on recorded spot prices'
 		'check:validate a configuration without running it'
 		'plugins:list the installed plugins'
 		'help:show help for a command, plugin or configuration group'
@@ -208,38 +205,6 @@ _espalier() {
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
 		'*: :_files -/' ;;
-	curves) _arguments \
-		'*'{-x,--extrapolate=}'[an extrapolator to evaluate: last, damped, earlycurve, slaq or power (repeatable; default: each)]:KIND[,OPTION=VALUE...]: ' \
-		'*'{-a,--at=}'[share of each curve that is known (repeatable; default: 0.7)]:SHARE: ' \
-		'(-m --metric)'{-m,--metric=}'[metric to predict (default: the first, or the run'\''s objective)]:NAME: ' \
-		'(-c --ceiling)'{-c,--ceiling=}'[the metric increases, at most to X: evaluate X minus the metric]:X: ' \
-		'--seed=[random seed of the groups (default: 1)]:N: ' \
-		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
-		'(-h --help)'{-h,--help}'[show this help]' \
-		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
-		'*: :_files' ;;
-	allocate) _arguments \
-		'*'{-s,--set=}'[override a value in FILE (repeatable)]:PATH=VALUE:_espalier_settings' \
-		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
-		'(-h --help)'{-h,--help}'[show this help]' \
-		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
-		'*: :_files' ;;
-	market) _arguments \
-		'--offer=[only this offer (instance type)]:NAME: ' \
-		'--zone=[only this zone]:ZONE: ' \
-		'(-p --predictor)'{-p,--predictor=}'[adaptive (default), empirical, never, constant, hazard, oracle, logistic, tributary or revpred]:KIND: ' \
-		'--train-days=[days for training at the beginning (default: 9)]:N: ' \
-		'(-m --margin)'{-m,--margin=}'[maximum price above the current price: uniform:A,B dollars or relative:X times the price (default: relative:0.1)]:MARGIN: ' \
-		'--train-margin=[margins that networks are trained on: as --margin, alg2 (default of revpred) or same (default of the others)]:MARGIN: ' \
-		'--log-margin[networks see the margin'\''s logarithm, not the maximum price]' \
-		'--correct=[class weights of networks: unweight (default), paper (Eq. 3 as printed) or none]:HOW: ' \
-		'--rate=[the probability of predictor constant (default: the training rate)]:P: ' \
-		'--seed=[random seed of margins and training (default: 1)]:N: ' \
-		'(-o --output)'{-o,--output=}'[also write each prediction to this CSV file]:OUT:_files' \
-		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
-		'(-h --help)'{-h,--help}'[show this help]' \
-		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
-		'*: :_files' ;;
 	check) _arguments \
 		'(-o --output)'{-o,--output=}'[also try trial.metrics on LOG, a file of the program'\''s output]:LOG:_files' \
 		'*'{-s,--set=}'[override a value in FILE (repeatable)]:PATH=VALUE:_espalier_settings' \

@@ -64,6 +64,8 @@ espl_status espl__arg_number(const struct espl__args *, const char *name, int64_
 extern const struct espl__verb espl__verbs[];
 const struct espl__verb *espl__verb_find(const char *name);
 int espl__main(int argc, char **argv);
+/* A program of one command, `espalier-NAME`, which `espalier NAME` finds. */
+int espl__main_one(const struct espl__verb *, int argc, char **argv);
 
 /* Prints the failure to standard error and gives the exit status that belongs to it. */
 int espl__cli_fail(const struct espl__diag *);
@@ -112,9 +114,6 @@ int espl__verb_export(const struct espl__args *);
 int espl__verb_report(const struct espl__args *);
 int espl__verb_serve(const struct espl__args *);
 int espl__verb_stop(const struct espl__args *);
-int espl__verb_curves(const struct espl__args *);
-int espl__verb_allocate(const struct espl__args *);
-int espl__verb_market(const struct espl__args *);
 int espl__verb_check(const struct espl__args *);
 int espl__verb_plugins(const struct espl__args *);
 int espl__verb_check_plugin(const struct espl__args *);

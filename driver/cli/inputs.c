@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/variables.h"
-#include "cli/alloc_view.h"
 #include "exec/questions.h"
 #include "input/input.h"
 #include "input/run_files.h"
@@ -220,6 +219,15 @@ make_item(const struct espl__inputs *s, uint64_t gpus, struct espl_item *item)
 	item->packing = s->profile->packing;
 	item->packing_count = s->profile->packing_count;
 	item->flags = trial->colocate ? ESPL_ITEM_COLOCATE : 0;
+}
+
+void
+espl__describe_experiment(const struct espl__inputs *s, struct espl_experiment *e)
+{
+	memset(e, 0, sizeof *e);
+	espl__experiment_of(s->config, e);
+	e->metrics = &s->config->metric;
+	e->metric_count = 1;
 }
 
 /* Whether the allocator accepts the offers and the needs of a trial. It is called as when the first

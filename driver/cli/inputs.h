@@ -1,5 +1,5 @@
-/* inputs.h - a configuration with all it names, loaded and checked: what run, simulate, check
- * and allocate begin with. */
+/* inputs.h - a configuration with all it names, loaded and checked: what run, simulate
+ * and check begin with. */
 #ifndef ESPL__INPUTS_H
 #define ESPL__INPUTS_H
 #include "cli/cli.h"
@@ -14,6 +14,9 @@ espl_status espl__inputs_load(const char *path, const char *const *sets, uint32_
 /* The same with the next seed, of the pool and each of its experiments; random jobs are redrawn. */
 espl_status espl__inputs_next_seed(struct espl__inputs *, struct espl__diag *);
 void espl__inputs_free(struct espl__inputs *);
+/* The experiment as an allocator knows it before anything is planned; strings belong to the inputs.
+ */
+void espl__describe_experiment(const struct espl__inputs *, struct espl_experiment *);
 
 /* warm_start.c: reads experiment.warm_start, once; when a search begins, reports what is left out
  * and (`all`) what is used, and of the curves that it replays which were cut off. */

@@ -9,20 +9,48 @@
 #include "input/input.h"
 #include "plugin/registry.h"
 
+/* The commands by task; `first` of them are shown to those who ask for no more. */
+struct task {
+	const char *title;
+	unsigned first;
+	const char *verbs[12];
+};
+static const struct task tasks[] = {
+	{ "Prepare a search", 5, { "init", "check", "profile", "plan", "simulate" } },
+	{ "Run it", 5, { "run", "resume", "stop", "ask", "trial" } },
+	{ "See what it does and found", 7,
+	    { "status", "best", "explain", "report", "serve", "export", "list" } },
+	{ "Its machines", 1, { "nodes", "drain", "undrain" } },
+	{ "A pool of searches", 0, { "submit", "queue", "cancel" } },
+	{ "espalier itself", 2, { "plugins", "help", "check-plugin", "version" } },
+};
+
+static void
+list_commands(int all, struct espl__buf *b)
+{
+	for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+		const struct task *t = &tasks[i];
+
+		if (all || t->first > 0)
+			espl__print(b, "%s%s\n", all && i == 0 ? "" : "\n", t->title);
+		for (unsigned k = 0; t->verbs[k] != NULL && (all || k < t->first); k++)
+			espl__print(b, "  %-14s %s\n", t->verbs[k],
+			    espl__verb_find(t->verbs[k])->summary);
+	}
+}
+
 void
 espl__help_overview(struct espl__buf *b)
 {
-	const struct espl__verb *verb;
-
 	espl__print(b,
 	    "espalier - elastic hyperparameter tuning\n\n"
-	    "usage: espalier COMMAND [ARGUMENTS]\n\n");
-	for (verb = espl__verbs; verb->name != NULL; verb++)
-		espl__print(b, "  %-14s %s\n", verb->name, verb->summary);
+	    "usage: espalier COMMAND [ARGUMENTS]\n");
+	list_commands(0, b);
 	espl__print(b,
 	    "\n"
-	    "See `espalier help COMMAND` for details and `espalier help config` for the "
-	    "configuration file.\n"
+	    "See `espalier help COMMAND` for details, `espalier help commands` for all commands, "
+	    "and\n"
+	    "`espalier help config` for the configuration file.\n"
 	    "Exit status: 0 done, 1 the run failed, 2 usage or configuration error,\n"
 	    "3 infeasible, 4 interrupted (can be resumed).\n");
 }
@@ -351,8 +379,8 @@ unknown_topic(const char *topic, struct topics *found, struct espl__diag *diag)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag,
-		    "give a command, a plugin as KIND/NAME (see `espalier plugins`), a group, or "
-		    "config");
+		    "give a command, a plugin as KIND/NAME (see `espalier plugins`), a group, "
+		    "commands or config");
 	return ESPL_E_CONFIG;
 }
 
@@ -415,6 +443,8 @@ espl__verb_help(const struct espl__args *args)
 		espl__help_overview(&b);
 	else if (espl__verb_find(topic) != NULL && form == ESPL__HELP_TEXT)
 		verb_topic(topic, &b);
+	else if (strcmp(topic, "commands") == 0)
+		list_commands(1, &b);
 	else if (strcmp(topic, "config") == 0)
 		(markdown ? config_markdown : man ? config_man : config_text)(&b);
 	else if (strchr(topic, '/') != NULL)

@@ -90,7 +90,6 @@ static const struct espl__flag status_flags[] = {
 static const struct espl__flag best_flags[] = { { "top", 'n', "N", "print the best N trials" },
 	JSON_FLAG, END_FLAGS };
 static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
-static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
 static const struct espl__flag export_flags[] = {
 	{ "format", 'f', "csv|json|tensorboard",
@@ -115,41 +114,12 @@ static const struct espl__flag serve_flags[] = { { "port", 'p', "N",
 	{ "control", 0, NULL,
 	    "let the page stop runs, and submit to pools and cancel in them (default: read-only)" },
 	END_FLAGS };
-static const struct espl__flag curves_flags[] = {
-	{ "extrapolate", 'x', "KIND[,OPTION=VALUE...]",
-	    "an extrapolator to evaluate: last, damped, earlycurve, slaq or power (repeatable; "
-	    "default: each)" },
-	{ "at", 'a', "SHARE", "share of each curve that is known (repeatable; default: 0.7)" },
-	{ "metric", 'm', "NAME", "metric to predict (default: the first, or the run's objective)" },
-	{ "ceiling", 'c', "X", "the metric increases, at most to X: evaluate X minus the metric" },
-	{ "seed", 0, "N", "random seed of the groups (default: 1)" }, JSON_FLAG, END_FLAGS
-};
 static const struct espl__flag nodes_flags[] = { { "config", 'c', "FILE",
 						     "ask the cloud of this configuration file" },
 	{ "release", 0, "RUN",
 	    "release all machines of RUN, a run directory or the name of a run as listed" },
 	{ "force", 0, NULL, "with --release: also if the directory of the run is not known here" },
 	SECRET_FLAG, JSON_FLAG, END_FLAGS };
-static const struct espl__flag market_flags[] = { { "offer", 0, "NAME",
-						      "only this offer (instance type)" },
-	{ "zone", 0, "ZONE", "only this zone" },
-	{ "predictor", 'p', "KIND",
-	    "adaptive (default), empirical, never, constant, hazard, oracle, logistic, tributary "
-	    "or revpred" },
-	{ "train-days", 0, "N", "days for training at the beginning (default: 9)" },
-	{ "margin", 'm', "MARGIN",
-	    "maximum price above the current price: uniform:A,B dollars or relative:X times the "
-	    "price (default: relative:0.1)" },
-	{ "train-margin", 0, "MARGIN",
-	    "margins that networks are trained on: as --margin, alg2 (default of revpred) or same "
-	    "(default of the others)" },
-	{ "log-margin", 0, NULL, "networks see the margin's logarithm, not the maximum price" },
-	{ "correct", 0, "HOW",
-	    "class weights of networks: unweight (default), paper (Eq. 3 as printed) or none" },
-	{ "rate", 0, "P", "the probability of predictor constant (default: the training rate)" },
-	{ "seed", 0, "N", "random seed of margins and training (default: 1)" },
-	{ "output", 'o', "OUT", "also write each prediction to this CSV file" }, JSON_FLAG,
-	END_FLAGS };
 static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Markdown" },
 	{ "man", 0, NULL, "print the source of a manual page" },
 	{ "completion", 0, "bash|zsh|fish",
@@ -369,43 +339,6 @@ const struct espl__verb espl__verbs[] = {
 	{ "queue", "POOL_DIR [--json]",
 	    "show which experiments and jobs of a pool are running or waiting, and why", "",
 	    json_flags, 1, 1, espl__verb_queue },
-	{ "curves",
-	    "FILE|DIR [--extrapolate KIND[,OPTION=VALUE...]]... [--at SHARE]... [--metric NAME] "
-	    "[--ceiling X] [--seed N] [--json]",
-	    "evaluate learning-curve extrapolation on recorded curves",
-	    "Predicts the end of each curve from its beginning, and prints the median relative "
-	    "error of the\n"
-	    "predictions.  Then ranks random groups of 16 curves: top-1 is the share of groups in "
-	    "which the\n"
-	    "best curve was predicted to be the best, top-3 that in which it was among the best "
-	    "three, regret\n"
-	    "how much worse the chosen curve ends than the best, relative to it.  The last value "
-	    "is always\n"
-	    "shown for comparison.  FILE is a CSV of curves, DIR a run directory.  The algorithm "
-	    "`spottune`\n"
-	    "ranks trials with these extrapolators.\n",
-	    curves_flags, 1, 1, espl__verb_curves },
-	{ "allocate", "FILE VIEW.json [--set PATH=VALUE]... [--json]",
-	    "show one decision of FILE's allocator for a given view",
-	    "For authors of allocators, and for tests.  VIEW.json contains now_s, event (arrival,\n"
-	    "departure, nodes or period), nodes, gpus_per_node and items.  Each item has id and "
-	    "work_s (the\n"
-	    "remaining work in seconds on one GPU) and optionally arrived_s, started_s, gpus_min, "
-	    "gpus_max,\n"
-	    "granted and open.\n",
-	    set_json_flags, 2, 2, espl__verb_allocate },
-	{ "market",
-	    "FILE [--offer NAME] [--zone ZONE] [--predictor KIND] [--train-days N] [--margin "
-	    "MARGIN] [--seed N] [-o OUT] [--json]",
-	    "evaluate interruption predictors on recorded spot prices",
-	    "FILE is a price file as for cloud sim, or a provider's export (CSV).  Each market is "
-	    "predicted\n"
-	    "minute by minute after the training period: is a machine leased now interrupted "
-	    "within an hour\n"
-	    "because the price exceeds its maximum?  Prints accuracy, F1, log loss, Brier score "
-	    "and\n"
-	    "calibration beside those of the majority and of the training rate.\n",
-	    market_flags, 1, 1, espl__verb_market },
 	{ "check", "FILE [--output LOG] [--set PATH=VALUE]...",
 	    "validate a configuration without running it",
 	    "Reads FILE and every file it names, loads the plugins and checks their options.  Then "
@@ -417,7 +350,8 @@ const struct espl__verb espl__verbs[] = {
 	    check_flags, 1, 1, espl__verb_check },
 	{ "plugins", "[--json]", "list the installed plugins", "", json_flags, 0, 0,
 	    espl__verb_plugins },
-	{ "help", "[COMMAND|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion SHELL]",
+	{ "help",
+	    "[COMMAND|KIND/PLUGIN|GROUP|commands|config] [--markdown|--man|--completion SHELL]",
 	    "show help for a command, plugin or configuration group",
 	    "KIND is algorithm, allocator, cloud, placer, trainable or sampler.  GROUP is one of "
 	    "espalier's "
@@ -555,23 +489,31 @@ espl__cli_resume(const struct espl__args *args, const char *dir)
 	return text;
 }
 
-/* espalier-WORD from the libexec directory or PATH; returns where there is none. */
+/* espalier-WORD from the libexec directory or PATH, with the plugins of -P; returns where there is
+ * none. */
 static void
-try_external(char **argv)
+try_external(char **argv, const char *plugin_path)
 {
+	const char *more = getenv("ESPALIER_PLUGIN_PATH");
 	char *program = espl__format("espalier-%s", argv[0]);
 	const char *libexec = espl__libexec();
 	char *path = espl__format("%s/%s", libexec != NULL ? libexec : ".", program);
-	char *name = argv[0];
+	char *name = argv[0], *plugins = NULL;
 
 	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_")] == '\0' &&
 	    name[0] != '-') {
 		argv[0] = program;
+		if (plugin_path != NULL) {
+			plugins = espl__format("%s%s%s", plugin_path, more != NULL ? ":" : "",
+			    more != NULL ? more : "");
+			(void)setenv("ESPALIER_PLUGIN_PATH", plugins, 1);
+		}
 		if (libexec != NULL && access(path, X_OK) == 0)
 			(void)execv(path, argv);
 		(void)execvp(program, argv);
 		argv[0] = name;
 	}
+	free(plugins);
 	free(program);
 	free(path);
 }
@@ -635,6 +577,13 @@ run_verb(const struct espl__verb *verb, int argc, char **argv, const char *plugi
 }
 
 int
+espl__main_one(const struct espl__verb *verb, int argc, char **argv)
+{
+	(void)setlocale(LC_CTYPE, "");
+	return run_verb(verb, argc - 1, argv + 1, NULL);
+}
+
+int
 espl__main(int argc, char **argv)
 {
 	const struct espl__verb *verb;
@@ -664,7 +613,7 @@ espl__main(int argc, char **argv)
 		status = ESPL__EXIT_USAGE;
 	} else {
 		if (argv[i][0] != '-')
-			try_external(argv + i);
+			try_external(argv + i, plugin_path);
 		status = unknown_verb(argv[i]);
 	}
 	espl__buf_free(&text);

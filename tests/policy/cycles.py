@@ -41,7 +41,7 @@ def find_calls(sources, owner):
 def find_private(sources, owner):
     """Functions that only a header names besides their own file, once: to declare them."""
     used = collections.Counter()
-    for part in ('base', 'core', 'node', 'driver', 'sdk', 'plugins', 'tests'):
+    for part in ('base', 'core', 'node', 'driver', 'sdk', 'plugins', 'lab', 'tests'):
         for directory, _, names in os.walk(os.path.join(TOP, part)):
             for name in names:
                 path = os.path.relpath(os.path.join(directory, name), TOP)

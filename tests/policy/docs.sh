@@ -54,7 +54,7 @@ report 'links to sections lead to one' "$(
 	done)"
 report 'files that pages for contributors name exist' "$(
 	for f in CONTRIBUTING.md docs/architecture.md docs/style.md docs/adr/*.md; do
-		grep -o '`\(base\|core\|driver\|node\|sdk\|plugins\|tests\|scripts\|examples\|docs\|m4\)/[^` ]*`' "$f" | tr -d '\140' |
+		grep -o '`\(base\|core\|driver\|lab\|node\|sdk\|plugins\|tests\|scripts\|examples\|docs\|m4\)/[^` ]*`' "$f" | tr -d '\140' |
 			sort -u | while read -r name; do
 			case $name in *NN* | *NAME* | *'<'*) continue ;; esac
 			# A pattern names at least one file; a configuration may follow a line number.

@@ -6,7 +6,7 @@
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 cd "$top" || exit 99
 folders=
-for f in base core driver node plugins sdk examples; do
+for f in base core driver node plugins sdk lab examples; do
 	[ ! -d "$f" ] || folders="$folders $f"
 done
 # shellcheck disable=SC2086

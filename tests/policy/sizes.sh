@@ -5,7 +5,7 @@
 . "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 cd "$top" || exit 99
-files=$(find base core driver node plugins sdk tests examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | LC_ALL=C sort)
+files=$(find base core driver node plugins sdk lab tests examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | LC_ALL=C sort)
 page=$(find driver \( -name '*.html' -o -name '*.js' -o -name '*.sql' \))
 code=$(echo "$files" | grep -v '^tests/')
 
@@ -36,7 +36,7 @@ if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
 else
 	echo 'ok 4 # SKIP clang-format 14 is not installed'
 fi
-for folder in base core driver node plugins sdk; do
+for folder in base core driver node plugins sdk lab; do
 	echo "# $folder: $(find "$folder" -name '*.[ch]' -exec cat {} + | wc -l) lines"
 done
 for f in $files $page; do

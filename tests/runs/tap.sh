@@ -21,6 +21,7 @@ build=${abs_top_builddir:-$top}
 export ESPALIER_PLUGIN_PATH ESPALIER_LIBEXEC
 # Trials start the same one.
 case $PYTHON3 in /*) [ "$(command -v python3)" = "$PYTHON3" ] || PATH=${PYTHON3%/*}:$PATH ;; esac
+PATH=$build/lab:$PATH	# espalier-market and its like
 unset NO_COLOR
 export TERM=dumb
 work=$(mktemp -d) || exit 99

@@ -1,5 +1,5 @@
-/* verb_allocate.c - one online decision of an allocator on a given view, for authors of allocators
- * and for cases with known answers.
+/* allocate.c - espalier-allocate: one online decision of an allocator on a given view, for authors
+ * of allocators and for cases with known answers.
  *
  * Computations that the allocator submits are run and their results passed back until it submits no
  * more.
@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/tick.h"
-#include "cli/alloc_view.h"
+#include "lab/alloc_view.h"
 #include "policy/call.h"
 #include "driver/compute.h"
 
@@ -322,8 +322,8 @@ prepare_decision(struct decision *d, const char *view, struct espl__host_env *en
 	    &d->allocator, diag);
 }
 
-int
-espl__verb_allocate(const struct espl__args *args)
+static int
+allocate_run(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__host_env env;
@@ -357,4 +357,24 @@ espl__verb_allocate(const struct espl__args *args)
 	espl__buf_free(&b);
 	decision_free(&d);
 	return result;
+}
+
+static const struct espl__flag allocate_flags[] = { { "set", 's', "PATH=VALUE",
+							"override a value in FILE (repeatable)" },
+	{ "json", 'j', NULL, "print only JSON on standard output" }, { NULL, 0, NULL, NULL } };
+static const struct espl__verb allocate = { "allocate",
+	"FILE VIEW.json [--set PATH=VALUE]... [--json]",
+	"show one decision of FILE's allocator for a given view",
+	"For authors of allocators, and for tests.  VIEW.json contains now_s, event (arrival,\n"
+	"departure, nodes or period), nodes, gpus_per_node and items.  Each item has id and "
+	"work_s\n"
+	"(the remaining work in seconds on one GPU) and optionally arrived_s, started_s, "
+	"gpus_min,\n"
+	"gpus_max, granted and open.\n",
+	allocate_flags, 2, 2, allocate_run };
+
+int
+main(int argc, char **argv)
+{
+	return espl__main_one(&allocate, argc, argv);
 }

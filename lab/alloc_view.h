@@ -19,8 +19,5 @@ struct espl__alloc_view {
 /* E_CONFIG with FILE, and with the line where the file is no JSON. */
 espl_status espl__alloc_view_load(const char *path, const struct espl__inputs *,
     struct espl__alloc_view *, struct espl__diag *);
-/* The experiment as an allocator knows it before anything is planned; strings belong to the inputs.
- */
-void espl__describe_experiment(const struct espl__inputs *, struct espl_experiment *);
 void espl__alloc_view_free(struct espl__alloc_view *);
 #endif

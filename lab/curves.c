@@ -1,5 +1,5 @@
-/* verb_curves.c - how well learning-curve extrapolators predict recorded curves, and rank trials by
- * their predictions. */
+/* curves.c - espalier-curves: how well learning-curve extrapolators predict recorded curves, and
+ * rank trials by their predictions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,8 +368,8 @@ judge_all(struct judged *j, int json, struct espl__buf *b, struct espl__diag *di
 	return status;
 }
 
-int
-espl__verb_curves(const struct espl__args *args)
+static int
+curves_run(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct judged j = { .args = args };
@@ -395,4 +395,32 @@ espl__verb_curves(const struct espl__args *args)
 	free(j.metric);
 	espl__buf_free(&b);
 	return result;
+}
+
+static const struct espl__flag curves_flags[] = {
+	{ "extrapolate", 'x', "KIND[,OPTION=VALUE...]",
+	    "an extrapolator to evaluate: last, damped, earlycurve, slaq or power (repeatable; "
+	    "default: each)" },
+	{ "at", 'a', "SHARE", "share of each curve that is known (repeatable; default: 0.7)" },
+	{ "metric", 'm', "NAME", "metric to predict (default: the first, or the run's objective)" },
+	{ "ceiling", 'c', "X", "the metric increases, at most to X: evaluate X minus the metric" },
+	{ "seed", 0, "N", "random seed of the groups (default: 1)" },
+	{ "json", 'j', NULL, "print only JSON on standard output" }, { NULL, 0, NULL, NULL }
+};
+static const struct espl__verb curves = { "curves",
+	"FILE|DIR [--extrapolate KIND[,OPTION=VALUE...]]... [--at SHARE]... [--metric NAME] "
+	"[--ceiling X] [--seed N] [--json]",
+	"evaluate learning-curve extrapolation on recorded curves",
+	"Predicts the end of each curve from its beginning, and prints the median relative error\n"
+	"of the predictions.  Then ranks random groups of 16 curves: top-1 is the share of groups\n"
+	"in which the best curve was predicted to be the best, top-3 that in which it was among\n"
+	"the best three, regret how much worse the chosen curve ends than the best, relative to\n"
+	"it.  The last value is always shown for comparison.  FILE is a CSV of curves, DIR a run\n"
+	"directory.  The algorithm `spottune` ranks trials with these extrapolators.\n",
+	curves_flags, 1, 1, curves_run };
+
+int
+main(int argc, char **argv)
+{
+	return espl__main_one(&curves, argc, argv);
 }

@@ -1,6 +1,6 @@
 /* alloc_view.c - reads VIEW.json and builds from it what an allocator is shown in a run. */
 #include "base/assert.h"
-#include "cli/alloc_view.h"
+#include "lab/alloc_view.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -270,15 +270,6 @@ make_cluster(struct reader *r, const json_t *root, struct espl__alloc_view *g)
 	g->view.gpus = g->fleet.gpus;
 	g->view.gpus_idle = g->fleet.gpus_idle;
 	g->view.gpus_granted = g->fleet.gpus - g->fleet.gpus_idle;
-}
-
-void
-espl__describe_experiment(const struct espl__inputs *s, struct espl_experiment *e)
-{
-	memset(e, 0, sizeof *e);
-	espl__experiment_of(s->config, e);
-	e->metrics = &s->config->metric;
-	e->metric_count = 1;
 }
 
 static void

@@ -1,4 +1,4 @@
-/* verb_market.c - market: interruption predictors on recorded spot prices.
+/* market.c - espalier-market: interruption predictors on recorded spot prices.
  *
  * Each market of the file is divided: a predictor that learns sees only the first days, and every
  * minute after them is predicted. Each result is printed with the majority and the training rate:
@@ -442,8 +442,8 @@ judge_file(struct judging *j, const struct espl__args *args, const struct espl__
 	return ESPL_OK;
 }
 
-int
-espl__verb_market(const struct espl__args *args)
+static int
+market_run(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__price_file file = { NULL, 0, 0, 0 };
@@ -476,4 +476,42 @@ espl__verb_market(const struct espl__args *args)
 	espl__buf_free(&j.csv);
 	espl__prices_free(&file);
 	return result;
+}
+
+static const struct espl__flag market_flags[] = { { "offer", 0, "NAME",
+						      "only this offer (instance type)" },
+	{ "zone", 0, "ZONE", "only this zone" },
+	{ "predictor", 'p', "KIND",
+	    "adaptive (default), empirical, never, constant, hazard, oracle, logistic, tributary "
+	    "or "
+	    "revpred" },
+	{ "train-days", 0, "N", "days for training at the beginning (default: 9)" },
+	{ "margin", 'm', "MARGIN",
+	    "maximum price above the current price: uniform:A,B dollars or relative:X times the "
+	    "price (default: relative:0.1)" },
+	{ "train-margin", 0, "MARGIN",
+	    "margins that networks are trained on: as --margin, alg2 (default of revpred) or same "
+	    "(default of the others)" },
+	{ "log-margin", 0, NULL, "networks see the margin's logarithm, not the maximum price" },
+	{ "correct", 0, "HOW",
+	    "class weights of networks: unweight (default), paper (Eq. 3 as printed) or none" },
+	{ "rate", 0, "P", "the probability of predictor constant (default: the training rate)" },
+	{ "seed", 0, "N", "random seed of margins and training (default: 1)" },
+	{ "output", 'o', "OUT", "also write each prediction to this CSV file" },
+	{ "json", 'j', NULL, "print only JSON on standard output" }, { NULL, 0, NULL, NULL } };
+static const struct espl__verb market = { "market",
+	"FILE [--offer NAME] [--zone ZONE] [--predictor KIND] [--train-days N] [--margin MARGIN] "
+	"[--seed N] [-o OUT] [--json]",
+	"evaluate interruption predictors on recorded spot prices",
+	"FILE is a price file as for cloud sim, or a provider's export (CSV).  Each market is\n"
+	"predicted minute by minute after the training period: is a machine leased now "
+	"interrupted\n"
+	"within an hour because the price exceeds its maximum?  Prints accuracy, F1, log loss,\n"
+	"Brier score and calibration beside those of the majority and of the training rate.\n",
+	market_flags, 1, 1, market_run };
+
+int
+main(int argc, char **argv)
+{
+	return espl__main_one(&market, argc, argv);
 }
