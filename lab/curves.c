@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <espalier/kit/extrapolate.h>
+#include "plugins/algorithms/spottune/extrapolate.h"
 
 #include "base/file.h"
 #include "base/json.h"

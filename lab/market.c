@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/interrupt.h>
+#include "plugins/allocators/spottune/interrupt.h"
 
 #include "base/assert.h"
 #include "base/json.h"

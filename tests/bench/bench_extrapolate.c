@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <espalier/kit/extrapolate.h>
+#include "plugins/algorithms/spottune/extrapolate.h"
 
 #define CURVES 300u
 #define POINTS_MAX 10000u

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <espalier/kit/interrupt.h>
+#include "plugins/allocators/spottune/interrupt.h"
 
 #define MINUTE (60 * ESPL_SECOND)
 #define MINUTES (13u * 1440)

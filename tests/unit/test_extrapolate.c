@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/extrapolate.h>
+#include "plugins/algorithms/spottune/extrapolate.h"
 #include "base/rng.h"
-#include "curve_fit.h"
+#include "plugins/algorithms/spottune/curve_fit.h"
 
 #define MOST 400u
 

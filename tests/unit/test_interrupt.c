@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/interrupt.h>
+#include "plugins/allocators/spottune/interrupt.h"
 
 #define MINUTE (60 * ESPL_SECOND)
 #define HOUR (60 * MINUTE)

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
-#include <espalier/kit/interrupt.h>
+#include "plugins/allocators/spottune/interrupt.h"
 
 #define MINUTE (60 * ESPL_SECOND)
 #define DAY 1440u

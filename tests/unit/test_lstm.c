@@ -1,7 +1,7 @@
 /* The gradient of the LSTM network against central differences, in double. */
 #include <criterion/criterion.h>
 #define REAL double
-#include "lstm_net.h"
+#include "plugins/allocators/spottune/lstm_net.h"
 
 #define ROWS 3u
 #define STEPS 7u

@@ -1,8 +1,8 @@
 /* All golden cases of SpotTune, from the file that ESPALIER_SPOTTUNE_CASES names: one function for
  * each kind of case. */
 #include <criterion/criterion.h>
-#include <espalier/kit/extrapolate.h>
-#include <espalier/kit/interrupt.h>
+#include "plugins/algorithms/spottune/extrapolate.h"
+#include "plugins/allocators/spottune/interrupt.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #define SPOTTUNE_H
 #include <espalier/allocator.h>
 #include <espalier/kit/assert.h>
-#include <espalier/kit/interrupt.h>
+#include "interrupt.h"
 #include <espalier/market.h>
 #include <espalier/util.h>
 

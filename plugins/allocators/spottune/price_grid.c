@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
-#include <espalier/kit/interrupt.h>
+#include "interrupt.h"
 #include "price_grid.h"
 
 void

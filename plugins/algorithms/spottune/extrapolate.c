@@ -1,4 +1,4 @@
-/* extrapolate.c - see espalier/kit/extrapolate.h. */
+/* extrapolate.c - see extrapolate.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

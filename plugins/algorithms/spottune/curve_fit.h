@@ -2,7 +2,7 @@
 #ifndef KIT_CURVE_FIT_H
 #define KIT_CURVE_FIT_H
 #include <stdint.h>
-#include <espalier/kit/extrapolate.h>
+#include "extrapolate.h"
 
 /* What is fitted: x in (0, 1], y in [0, 1], positive weights. */
 struct espl_samples {

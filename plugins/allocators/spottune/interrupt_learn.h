@@ -2,7 +2,7 @@
  * interrupt_adapt.c, a logistic regression that learns all the time. */
 #ifndef ESPL_INTERRUPT_LEARN_H
 #define ESPL_INTERRUPT_LEARN_H
-#include <espalier/kit/interrupt.h>
+#include "interrupt.h"
 #include "price_grid.h"
 
 struct espl_learned;

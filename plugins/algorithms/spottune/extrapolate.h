@@ -1,4 +1,4 @@
-/* espalier kit: extrapolate.h - predicts where a learning curve ends from its beginning.
+/* extrapolate.h - predicts where a learning curve ends from its beginning.
  *
  * EarlyCurve (SpotTune, ICDCS'20, equations 4 to 7), the single function of SLAQ (SoCC'17), a power
  * law, a damped power law, and the last value.  A prediction is never NaN, never below 0 and never
@@ -10,15 +10,11 @@
  *
  * Use: espl_extrapolator_read once, espl_extrapolate for each curve.
  */
-#ifndef ESPALIER_KIT_EXTRAPOLATE_H
-#define ESPALIER_KIT_EXTRAPOLATE_H
+#ifndef SPOTTUNE_EXTRAPOLATE_H
+#define SPOTTUNE_EXTRAPOLATE_H
 #include <stddef.h>
 #include <stdint.h>
 #include <espalier/fleet.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
 	ESPL_EXTRAPOLATE_LAST = 1,   /* the last value */
 	ESPL_EXTRAPOLATE_EARLYCURVE, /* 1 / (a0 k^2 + a1 k + a2) + a3, fitted to the last stage */
@@ -72,7 +68,4 @@ uint32_t espl_curve_stages(const struct espl_extrapolator *extrapolator,
 int espl_curve_flat(const struct espl_extrapolator *extrapolator, const struct espl_point *points,
     uint32_t count, double rate);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,9 +1,9 @@
-/* interrupt.c - see espalier/kit/interrupt.h. */
+/* interrupt.c - see interrupt.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
-#include <espalier/kit/interrupt.h>
+#include "interrupt.h"
 #include "interrupt_learn.h"
 #include "price_grid.h"
 

@@ -2,16 +2,16 @@
  * way, the ends of their curves are predicted, and the best `mcnt` by that train to the end.
  *
  * The two stages are a rung table (espalier/kit/rung_table.h) that ranks by the prediction instead
- * of the last loss; the predictions are espalier/kit/extrapolate.h.
+ * of the last loss; the predictions are extrapolate.h.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/kit/extrapolate.h>
 #include <espalier/kit/rung_table.h>
 #include <espalier/kit/array.h>
-#include "combinations.h"
-#include "shared.h"
+#include "extrapolate.h"
+#include "../combinations.h"
+#include "../shared.h"
 
 enum {
 	TRIALS,

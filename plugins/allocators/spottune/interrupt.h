@@ -1,4 +1,4 @@
-/* espalier kit: interrupt.h - how likely a spot machine is to be interrupted within the hour.
+/* interrupt.h - how likely a spot machine is to be interrupted within the hour.
  *
  * A predictor answers for one market: the chance that a lease made now with a certain maximum price
  * is interrupted within the next hour because the price exceeds that maximum (strictly), or, for
@@ -9,13 +9,9 @@
  * market; espl_predictor_train if the kind learns; espl_predictor_ask with rising `now`;
  * espl_predictor_close in destroy.
  */
-#ifndef ESPALIER_KIT_INTERRUPT_H
-#define ESPALIER_KIT_INTERRUPT_H
+#ifndef SPOTTUNE_INTERRUPT_H
+#define SPOTTUNE_INTERRUPT_H
 #include <espalier/fleet.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef uint32_t espl_predictor_kind;
 enum {
 	/* the share of one-hour rises in the window before now that exceeded the margin */
@@ -120,7 +116,4 @@ double espl_correct_weights(double output, double positives, espl_correct correc
 /* The price that is valid at an instant; -1: none yet. */
 espl_money espl_price_at(const struct espl_price *prices, uint32_t count, espl_time at);
 
-#ifdef __cplusplus
-}
-#endif
 #endif
