@@ -136,7 +136,9 @@ espl__gang_show(struct espl__exec *x, const struct espl__gang *g, enum espl__gan
     const char *text)
 {
 	ESPL__CHECK(g, GANG);
-	ESPL__OBSERVE(x, gang, g->id, espl__trial_uid(g->trial), phase, g->share, g->slots, text);
+	if (!g->trial->unasked)
+		ESPL__OBSERVE(x, gang, g->id, espl__trial_uid(g->trial), phase, g->share, g->slots,
+		    text);
 }
 
 int

@@ -137,9 +137,9 @@ espl__exec_trial_info(const struct espl__exec *x, uint64_t trial)
 	const struct espl__trial *t = find_trial(x, trial);
 
 	if (t == NULL)
-		return (struct espl__trial_info){ NULL, 0, 0, 0 };
+		return (struct espl__trial_info){ NULL, 0, 0, 0, 0 };
 	return (struct espl__trial_info){ espl__trial_word(&t->search->trials, t),
-		espl__trial_restores(t), t->began, t->save_asked };
+		espl__trial_restores(t), t->began, t->save_asked, t->unasked };
 }
 
 uint32_t
@@ -298,6 +298,29 @@ espl__exec_job_cancelled(const struct espl__exec *x, uint64_t number)
 	return s != NULL && number < s->jobs->list.count && s->job_states[number].cancelled;
 }
 
+/* Without the trials that no client has got. They are handed out in about the order in which they
+ * were made, so that these are the last ones. */
+static void
+leave_unasked(const struct espl__search *of, struct espl__exec_summary *s)
+{
+	uint64_t left = of->unasked;
+
+	for (uint64_t i = of->trials.trials.count; i > 0 && left > 0; i--) {
+		const struct espl__trial *t = espl__trial_at(&of->trials, i - 1);
+
+		if (!t->unasked)
+			continue;
+		left--;
+		s->trials--;
+		s->finished -= t->finish != 0;
+		s->early -= t->finish == ESPL__FINISH_EARLY;
+		s->failed -= t->pub.state == ESPL_TRIAL_FAILED;
+		s->waiting -= t->pub.state == ESPL_TRIAL_WAITING;
+		s->unfinished -= t->cut;
+	}
+	ESPL__ASSERT(left == 0);
+}
+
 static void
 sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 {
@@ -308,6 +331,7 @@ sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 	s->running += of->trials.running;
 	s->waiting += of->trials.waiting - espl__search_parked(of);
 	s->unfinished += of->trials.unfinished + espl__search_parked(of);
+	leave_unasked(of, s);
 }
 
 static void

@@ -44,6 +44,7 @@ struct espl__trial_info {
 	uint64_t restores; /* the iteration from which a start trains */
 	uint64_t began;    /* iteration of its parent; 0: no clone */
 	int save_asked;    /* its state at the last iteration is wanted */
+	int unasked;       /* config.asked: no client has got it, so it does not exist for users */
 };
 struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
 

@@ -20,6 +20,7 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 
 	if (g == NULL || !espl__gang_started(x, g))
 		return;
+	espl__trial_handed(g->trial);
 	if (g->trial->pub.state == ESPL_TRIAL_WAITING && g->trial->item != NULL) {
 		espl__trial_runs(g->trial);
 		espl__item_settled(x, g->trial->item);

@@ -130,6 +130,7 @@ struct espl__search {
 	struct espl__trial **unwanted; /* stopped by the user, and just continued */
 	uint32_t unwanted_count, unwanted_cap;
 	uint64_t extended; /* trials that the user wanted in addition */
+	uint64_t unasked;  /* of the trials */
 
 	struct espl__gang_sums sums; /* of its gangs */
 	enum espl__run_end ending;   /* in a pool: it is being wound up; 0: no */

@@ -73,6 +73,8 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 		if (s->how == ESPL_CLONE && source == NULL)
 			return;
 		t = espl__trial_new(trials, g, s->values, source);
+		if (search->config->asked)
+			espl__trial_unasked(t);
 	}
 	t->pub.budget = s->budget;
 	t->pub.tag = s->tag;

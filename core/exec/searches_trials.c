@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
+#include "exec/gangs_start.h"
 #include "exec/items_new.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_trials.h"
@@ -129,7 +130,33 @@ espl__trial_show(struct espl__exec *x, struct espl__trial *t)
 	struct espl_trial room;
 
 	ESPL__CHECK(x, EXEC);
-	ESPL__OBSERVE(x, trial, espl__trial_shown(t, &room));
+	if (!t->unasked)
+		ESPL__OBSERVE(x, trial, espl__trial_shown(t, &room));
+}
+
+void
+espl__trial_unasked(struct espl__trial *t)
+{
+	ESPL__CHECK(t->search, SEARCH);
+	ESPL__ASSERT(!t->unasked && t->gang == NULL);
+	t->unasked = 1;
+	t->search->unasked++;
+}
+
+void
+espl__trial_handed(struct espl__trial *t)
+{
+	struct espl__search *s = t->search;
+
+	ESPL__CHECK(s, SEARCH);
+	if (!t->unasked)
+		return;
+	ESPL__ASSERT(s->unasked > 0);
+	t->unasked = 0;
+	s->unasked--;
+	espl__trial_show(s->exec, t);
+	if (t->gang != NULL)
+		espl__gang_show(s->exec, t->gang, ESPL__PHASE_STARTING, "");
 }
 
 /* The search has ended: trials that are paused count as stopped early. */

@@ -18,7 +18,10 @@ void espl__searches_collect(struct espl__exec *);
 int espl__trial_unsaved(const struct espl__trial *);
 void espl__trial_mark_unsaved(struct espl__trial *);
 int espl__search_salvage(struct espl__search *); /* trains lost last checkpoints again: 1 if any */
+/* Tells the observers, unless it is unasked. */
 void espl__trial_show(struct espl__exec *, struct espl__trial *);
+void espl__trial_unasked(struct espl__trial *); /* it is new, and so */
+void espl__trial_handed(struct espl__trial *);  /* a client gets it: from now on it is shown */
 void espl__search_settle(struct espl__search *);
 const struct espl_trial *espl__trial_shown(const struct espl__trial *,
     struct espl_trial *room); /* as observers see it */

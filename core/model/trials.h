@@ -51,15 +51,18 @@ struct espl__trial {
 	uint8_t restarts;   /* a resize in place has failed: no other is tried */
 	/* its processes are at pub.iteration: a checkpoint can be made, or is being made */
 	uint8_t can_save;
-	uint8_t itself;         /* said that it is complete */
-	uint8_t cut;            /* its experiment ended before it: by a failure or a limit */
-	uint8_t finish;         /* enum espl__finish, as counted */
-	uint8_t concluded;      /* it has been counted as ended, or failed */
-	uint8_t measured;       /* one of its reports had a finite loss: */
-	double lowest;          /* the least of them */
-	uint8_t scored;         /* one of its reports had the metric */
-	uint8_t unwanted;       /* the user has stopped it while it was paused */
-	uint8_t held;           /* its retry waits until other configurations have been tried */
+	uint8_t itself;    /* said that it is complete */
+	uint8_t cut;       /* its experiment ended before it: by a failure or a limit */
+	uint8_t finish;    /* enum espl__finish, as counted */
+	uint8_t concluded; /* it has been counted as ended, or failed */
+	uint8_t measured;  /* one of its reports had a finite loss: */
+	double lowest;     /* the least of them */
+	uint8_t scored;    /* one of its reports had the metric */
+	uint8_t unwanted;  /* the user has stopped it while it was paused */
+	uint8_t held;      /* its retry waits until other configurations have been tried */
+	/* config.asked: made, but no client has got it.  Algorithms make trials ahead, because
+	 * something must ask for GPUs; for the user there is no such trial yet. */
+	uint8_t unasked;
 	const char *unscored;   /* before that: what its first report lacks; NULL */
 	uint64_t failed_on;     /* node of its last failure; NONE */
 	espl_time failed_at;    /* when that was */

@@ -11,6 +11,7 @@
  */
 #ifndef ESPL__ASK_H
 #define ESPL__ASK_H
+#include <jansson.h>
 #include "base/map.h"
 #include "run/drive.h"
 
@@ -18,6 +19,7 @@
 #define ESPL__ASK_SOCKET "ask.sock" /* in the run directory */
 
 struct espl__ask_client;
+struct espl__asking;
 
 /* A trial that the executor has started: a client has it, or it is queued for one. */
 struct espl__ask_trial {
@@ -36,7 +38,14 @@ struct espl__ask_list {
 	uint64_t count;
 };
 
-enum espl__ask_what { ESPL__ASK_NOTHING, ESPL__ASK_TRIALS, ESPL__ASK_TELL, ESPL__ASK_FAIL };
+enum espl__ask_what {
+	ESPL__ASK_NOTHING,
+	ESPL__ASK_TRIALS,
+	ESPL__ASK_TELL,
+	ESPL__ASK_FAIL,
+	ESPL__ASK_LOOK /* at what is known, when the trials that were just handed out are known */
+};
+typedef void espl__ask_hear(struct espl__asking *, struct espl__ask_client *, const json_t *);
 /* The request that the executor is at work on. */
 struct espl__ask_request {
 	enum espl__ask_what what;
@@ -45,6 +54,8 @@ struct espl__ask_request {
 	uint64_t trial;                  /* TELL, FAIL */
 	enum espl__directive directive;  /* TELL: what came of it; 0 nothing */
 	uint32_t dropped;                /* TELL: metrics beyond the limits */
+	espl__ask_hear *look;            /* LOOK: what hears */
+	json_t *looked;                  /* ... this, owned */
 };
 
 struct espl__ask_batch {
@@ -69,6 +80,7 @@ struct espl__asking {
 	struct espl__map by_trial, by_gang;
 	struct espl__ask_list queue;
 	uint64_t open; /* queued or held */
+	uint64_t out;  /* of these, handed out once */
 	struct espl__ask_batch batch[2];
 	int filling, urgent; /* urgent: its round must be before the next request */
 	struct espl__names metrics;

@@ -98,7 +98,7 @@ answer_ask(struct espl__asking *ask, struct espl__ask_client *client, uint64_t c
 		put_trial(ask, t, b);
 	espl__print(b, "]");
 	espl__json_text(b, "status", given == count ? "running" : run_word(ask));
-	espl__json_int(b, "open", (int64_t)ask->open);
+	espl__json_int(b, "open", (int64_t)ask->out);
 	espl__print(b, "}\n");
 	if (given < count)
 		ask->dry = 1;
@@ -392,8 +392,11 @@ espl__ask_answer(struct espl__asking *ask)
 	struct espl__ask_request request = ask->request;
 
 	ESPL__CHECK(ask, ASK);
-	ask->request.what = ESPL__ASK_NOTHING;
-	if (request.client == NULL)
+	ask->request = (struct espl__ask_request){ .what = ESPL__ASK_NOTHING };
+	if (request.client != NULL && request.what == ESPL__ASK_LOOK)
+		request.look(ask, request.client, request.looked);
+	json_decref(request.looked);
+	if (request.client == NULL || request.what == ESPL__ASK_LOOK)
 		return;
 	if (request.what == ESPL__ASK_TRIALS)
 		answer_ask(ask, request.client, request.count);
@@ -538,6 +541,7 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 	const struct espl__run_config *config = ask->inputs->config;
 	struct espl__buf *b = &client->output;
 	const struct espl_trial *t;
+	struct espl__trial_info info;
 	int64_t from = 0, count = 1000;
 
 	if (read_count(client, request, "from", 0, INT64_MAX, &from) < 0 ||
@@ -545,16 +549,17 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 		return;
 	espl__json_open(b, NULL, '{');
 	espl__json_open(b, "trials", '[');
-	for (int64_t id = from; id - from < count; id++) {
-		t = id < INT64_C(1) << ESPL__TRIAL_BITS
-		    ? espl__exec_trial(ask->world.exec, (uint64_t)id)
-		    : NULL;
+	for (int64_t id = from; count > 0 && id < INT64_C(1) << ESPL__TRIAL_BITS; id++) {
+		t = espl__exec_trial(ask->world.exec, (uint64_t)id);
 		if (t == NULL)
 			break;
+		info = espl__exec_trial_info(ask->world.exec, (uint64_t)id);
+		if (info.unasked)
+			continue;
+		count--;
 		espl__json_open(b, NULL, '{');
 		espl__json_int(b, "trial", id);
-		espl__json_text(b, "state",
-		    espl__exec_trial_info(ask->world.exec, (uint64_t)id).word);
+		espl__json_text(b, "state", info.word);
 		espl__json_int(b, "iteration", (int64_t)t->iteration);
 		espl__json_real(b, "metric", config->maximize ? -t->loss : t->loss);
 		espl__json_key(b, "params");
@@ -569,16 +574,17 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 static const struct verb {
 	const char *name;
 	const char *members[8]; /* but `op`; ended by NULL */
-	void (*hear)(struct espl__asking *, struct espl__ask_client *, const json_t *);
+	espl__ask_hear *hear;
+	int looks; /* at the trials as the last round left them */
 } verbs[] = {
-	{ "ask", { "n" }, hear_ask },
-	{ "tell", { "trial", "value", "iteration", "metrics", "again" }, hear_tell },
-	{ "fail", { "trial", "text", "again" }, hear_fail },
-	{ "hold", { "trials", "number" }, hear_hold },
-	{ "about", { NULL }, hear_about },
-	{ "best", { NULL }, hear_best },
-	{ "status", { NULL }, hear_status },
-	{ "trials", { "from", "n" }, hear_trials },
+	{ "ask", { "n" }, hear_ask, 0 },
+	{ "tell", { "trial", "value", "iteration", "metrics", "again" }, hear_tell, 0 },
+	{ "fail", { "trial", "text", "again" }, hear_fail, 0 },
+	{ "hold", { "trials", "number" }, hear_hold, 0 },
+	{ "about", { NULL }, hear_about, 0 },
+	{ "best", { NULL }, hear_best, 1 },
+	{ "status", { NULL }, hear_status, 1 },
+	{ "trials", { "from", "n" }, hear_trials, 1 },
 };
 #define VERBS (sizeof verbs / sizeof verbs[0])
 
@@ -622,6 +628,21 @@ knows_members(struct espl__ask_client *client, const struct verb *verb, const js
 	return 1;
 }
 
+static void
+hear_request(struct espl__asking *ask, struct espl__ask_client *client, const struct verb *verb,
+    json_t *request)
+{
+	if (!verb->looks || ask->ended || ask->batch[ask->filling].count == 0) {
+		verb->hear(ask, client, request);
+		return;
+	}
+	ask->request = (struct espl__ask_request){ .what = ESPL__ASK_LOOK,
+		.client = client,
+		.look = verb->hear,
+		.looked = json_incref(request) };
+	ask->urgent = 1;
+}
+
 void
 espl__ask_handle(struct espl__asking *ask, struct espl__ask_client *client, const char *line,
     size_t size)
@@ -646,6 +667,6 @@ espl__ask_handle(struct espl__asking *ask, struct espl__ask_client *client, cons
 	}
 	verb = find_verb(client, request);
 	if (verb != NULL && knows_members(client, verb, request))
-		verb->hear(ask, client, request);
+		hear_request(ask, client, verb, request);
 	json_decref(request);
 }

@@ -119,6 +119,7 @@ espl__ask_hold(struct espl__asking *ask, struct espl__ask_trial *t, struct espl_
 	if (t->started || client == NULL)
 		return;
 	t->started = 1;
+	ask->out++;
 	espl__ask_event(ask, ESPL__EV_STARTED)->as.gang = t->gang;
 }
 
@@ -148,6 +149,7 @@ espl__ask_remove(struct espl__asking *ask, struct espl__ask_trial *t)
 	(void)espl__map_remove(&ask->by_trial, t->trial + 1);
 	(void)espl__map_remove(&ask->by_gang, t->gang + 1);
 	ask->open--;
+	ask->out -= t->started != 0;
 	free(t);
 }
 

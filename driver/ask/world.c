@@ -267,6 +267,7 @@ static void
 free_ask(struct espl__asking *ask)
 {
 	espl__ask_hang_up(ask);
+	json_decref(ask->request.looked);
 	espl__ask_trials_free(ask);
 	if (ask->journal >= 0)
 		(void)close(ask->journal);

@@ -176,6 +176,15 @@ class Studies(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "closed"):
             study.ask()
 
+    def test_rows(self):
+        with espalier.open({**SEARCH, "algorithm": {"use": "random", "trials": 4000, "iterations_max": 1}}, "s") as study:
+            for part in range(4):
+                trials = study.ask(500)
+                study.tell_all((trial, 1.0) for trial in trials)
+            self.assertEqual([row["trial"] for row in study.trials()], list(range(2000)))
+            self.assertEqual(study.status()["trials"], 2000)
+        self.assertEqual(len(study.results().rows("trials")), 2000)
+
     def test_iterations(self):
         with espalier.open({**SEARCH, "algorithm": HALVING}) as study:
             log = evaluate(study)

@@ -236,7 +236,7 @@ class Study:
         """All trials: trial, state, iteration, metric (None if there is none, or it is NaN), params."""
         found: List[Dict[str, Any]] = []
         while True:
-            page = self._request({"op": "trials", "from": len(found), "n": 1000})["trials"]
+            page = self._request({"op": "trials", "from": found[-1]["trial"] + 1 if found else 0, "n": 1000})["trials"]
             found += [{**trial, "metric": _real(trial["metric"]), "params": self._restore(trial["params"])}
                       for trial in page]
             if len(page) < 1000:
