@@ -126,7 +126,7 @@ complete -c espalier -n '__espalier_verb explain' -a '(__fish_complete_directori
 
 complete -c espalier -n '__espalier_verb' -a export -d 'export results for other programs'
 complete -c espalier -n '__espalier_verb export' -l format -s f -x -a 'csv json tensorboard' -d 'output format; csv exports one table, json all of them, tensorboard the metrics and parameters'
-complete -c espalier -n '__espalier_verb export' -l table -s t -x -d 'table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, importance or schedule'
+complete -c espalier -n '__espalier_verb export' -l table -s t -x -d 'table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, trial_notes, experiments, jobs, gpu_map, importance or schedule'
 complete -c espalier -n '__espalier_verb export' -l output -s o -r -F -d 'output file (default: standard output); of tensorboard a directory (default: DIR/tensorboard)'
 complete -c espalier -n '__espalier_verb export' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb export' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
@@ -166,7 +166,7 @@ complete -c espalier -n '__espalier_verb undrain' -l help -s h -d 'show this hel
 complete -c espalier -n '__espalier_verb undrain' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb undrain' -a '(__fish_complete_directories)'
 
-complete -c espalier -n '__espalier_verb' -a trial -d 'stop one trial of a running run, or add one'
+complete -c espalier -n '__espalier_verb' -a trial -d 'stop one trial of a running run, add one, or write a note on one'
 complete -c espalier -n '__espalier_verb trial' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb trial' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb trial' -F

@@ -45,7 +45,7 @@ _espalier() {
 		'nodes:list or release the machines that your runs hold'
 		'drain:move all trials away from a machine, and hold it out'
 		'undrain:let a machine that was drained have trials again'
-		'trial:stop one trial of a running run, or add one'
+		'trial:stop one trial of a running run, add one, or write a note on one'
 		'stop:stop a running run cleanly, as Ctrl-C does'
 		'submit:add an experiment to a running pool'
 		'cancel:cancel an experiment or a plain job of a pool'
@@ -149,7 +149,7 @@ _espalier() {
 		'*: :_files -/' ;;
 	export) _arguments \
 		'(-f --format)'{-f,--format=}'[output format; csv exports one table, json all of them, tensorboard the metrics and parameters]:csv|json|tensorboard:(csv json tensorboard)' \
-		'(-t --table)'{-t,--table=}'[table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, importance or schedule]:NAME: ' \
+		'(-t --table)'{-t,--table=}'[table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, predictions, plan, decisions, notes, trial_notes, experiments, jobs, gpu_map, importance or schedule]:NAME: ' \
 		'(-o --output)'{-o,--output=}'[output file (default: standard output); of tensorboard a directory (default: DIR/tensorboard)]:OUT:_files' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \

@@ -33,7 +33,7 @@ static int
 is_known_type(uint8_t type)
 {
 	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_TRY) || espl__is_tree(type) ||
-	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_TRIED);
+	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_NOTE);
 }
 
 size_t

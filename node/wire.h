@@ -53,6 +53,8 @@
  *   LINE     v64 gang, str text
  *            a line from the report socket of rank 0, at most 64 KiB, unchanged; also what another
  *            rank of a trainable reports in a resize
+ *   NOTE     v64 gang, str text
+ *            a line {"notes": {...}}, which has no answer
  *   GARBAGE  v64 gang, str why
  *            the input was not a line (too long, binary); the gang is being killed
  *   SAVED    v64 gang, v64 iteration, v64 bytes
@@ -119,8 +121,9 @@
 /* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup; 12:
  * a gang on several nodes is launched on all of them together; 14: whether its ranks can meet is
  * tried before; 15: the variables of torchrun are set on request, and others can be removed; 16:
- * commands can start warm; 17: machines try in both directions whether they reach each other. */
-#define ESPL__WIRE_PROTOCOL 17u
+ * commands can start warm; 17: machines try in both directions whether they reach each other; 18:
+ * notes of trials. */
+#define ESPL__WIRE_PROTOCOL 18u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -165,7 +168,8 @@ enum espl__message {
 	ESPL__MSG_TAIL,
 	ESPL__MSG_RISK,
 	ESPL__MSG_PREPARED,
-	ESPL__MSG_TRIED
+	ESPL__MSG_TRIED,
+	ESPL__MSG_NOTE
 };
 static inline int
 espl__is_tree(uint8_t type)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/codec.h"
+#include "base/notes.h"
 
 #define LABEL_MAX 4096u /* longest text in an event */
 #define SAMPLES_MAX 100000u
@@ -227,6 +228,11 @@ code_event(struct espl__codec *c, struct espl__event *e)
 		ESPL__CODE_V64(c, e->as.cancel.trial);
 		return 1;
 	case ESPL__EV_EXTEND: code_extend(c, e); return 1;
+	case ESPL__EV_TRIAL_NOTE:
+		ESPL__CODE_V64(c, e->as.trial_note.trial);
+		espl__code_text(c, &e->as.trial_note.key, ESPL__NOTE_KEY);
+		espl__code_text(c, &e->as.trial_note.text, ESPL__NOTE_TEXT);
+		return 1;
 	case ESPL__EV_HELD: ESPL__CODE_Z64(c, e->as.late); return 1;
 	case ESPL__EV_ASK: ESPL__CODE_V64(c, e->as.count); return 1;
 	case ESPL__EV_START:

@@ -57,7 +57,9 @@ enum espl__event_type {
 	/* the user wants more trials than were configured, or one of his own configuration; of a
 	 * run that is complete, before RESUME */
 	ESPL__EV_EXTEND,
-	ESPL__EV_REOPEN /* before RESUME: experiments of a pool that failed continue */
+	ESPL__EV_REOPEN, /* before RESUME: experiments of a pool that failed continue */
+	/* a trial, or its user, attaches a text to it */
+	ESPL__EV_TRIAL_NOTE
 };
 
 /* How a gang ended. */
@@ -164,6 +166,10 @@ struct espl__event {
 		struct {
 			uint64_t number, trial;
 		} cancel; /* trial NONE: all of the search */
+		struct {
+			uint64_t trial;         /* with its search, as espl__trial_uid says */
+			const char *key, *text; /* within the limits of base/notes.h */
+		} trial_note;
 	} as;
 };
 

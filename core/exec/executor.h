@@ -162,5 +162,8 @@ struct espl__observer {
 	void (*note)(void *ctx, espl_time now, const char *who, espl_subject, uint64_t id,
 	    const char *text);
 	void (*end)(void *ctx, espl_time now, enum espl__run_end, const char *text);
+	/* A text was attached to a trial, or replaced. */
+	void (*trial_note)(void *ctx, espl_time now, const struct espl_trial *, const char *key,
+	    const char *text);
 };
 #endif

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "exec/executor.h"
 #include "model/lowest.h"
+#include "model/trials.h"
 
 struct espl__exec_view {
 	espl_time now; /* of the last round */
@@ -72,6 +73,10 @@ const char *espl__exec_extends(const struct espl__exec *, uint64_t number);
 uint64_t espl__exec_extended(const struct espl__exec *, uint64_t number);
 /* Can the user stop this trial?  NULL, or why not. */
 const char *espl__exec_stops(const struct espl__exec *, uint64_t number, uint64_t trial);
+/* Can this text be attached to the trial, in a pool with its search?  NULL, or why not. */
+const char *espl__exec_notes(const struct espl__exec *, uint64_t trial, const char *key);
+/* The first of its texts; NULL: none. */
+const struct espl__trial_note *espl__exec_trial_notes(const struct espl__exec *, uint64_t trial);
 /* Can it still be cancelled?  NULL, or why not. */
 const char *espl__exec_cancels(const struct espl__exec *, uint64_t number, uint64_t trial);
 int espl__exec_has_come(const struct espl__exec *, uint64_t number);

@@ -191,6 +191,7 @@ espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl
 	case ESPL__EV_CANCEL: return on_cancel(x, e, diag);
 	case ESPL__EV_REOPEN: espl__round_continue(x); return ESPL_OK;
 	case ESPL__EV_EXTEND: espl__round_reopen(x); return espl__search_extend(x, e, diag);
+	case ESPL__EV_TRIAL_NOTE: espl__search_note(x, e); return ESPL_OK;
 	case ESPL__EV_OUTCOME: espl__searches_outcome(x, e); return ESPL_OK;
 	case ESPL__EV_HELD: espl__gangs_held(x, e->as.late); return ESPL_OK;
 	case ESPL__EV_ASK: espl__searches_asked(x, e->as.count); return ESPL_OK;

@@ -164,6 +164,7 @@ struct espl__searches {
 	struct espl__trial **collect; /* checkpoints to look at when the round is over */
 	uint32_t collect_count, collect_cap;
 	uint64_t reports, failed_attempts;
+	uint8_t notes_dropped; /* the warning about notes beyond the limit of a trial was given */
 	uint32_t with_goal;    /* searches that may end by what they have found */
 	espl_time promoted_at; /* 0: no trial was promoted */
 	espl_money promoted_cost;

@@ -1,9 +1,10 @@
 /* searches_more.c - what the user adds to a search, or takes from it, after it has begun: further
- * trials, a configuration of his own, a trial that is to stop.
+ * trials, a configuration of his own, a trial that is to stop, a text about a trial.
  */
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/notes.h"
 #include "exec/effects.h"
 #include "exec/questions.h"
 #include "exec/searches_decisions.h"
@@ -156,4 +157,58 @@ espl__search_stop_unwanted(struct espl__search *s, struct espl__diag *diag)
 			status = stop_trial(s->exec, t, diag);
 	}
 	return status;
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+static struct espl__trial *
+find_uid(const struct espl__exec *x, uint64_t uid)
+{
+	uint64_t number = uid >> ESPL__TRIAL_BITS;
+
+	return number < x->searches.count
+	    ? espl__trial_at(&x->searches.list[number]->trials, uid & ESPL__TRIAL_NUMBER)
+	    : NULL;
+}
+
+const char *
+espl__exec_notes(const struct espl__exec *x, uint64_t trial, const char *key)
+{
+	const struct espl__trial *t = find_uid(x, trial);
+
+	ESPL__CHECK(x, EXEC);
+	if (t == NULL || t->unasked)
+		return "no such trial";
+	return espl__trial_takes_note(t, key) ? NULL : espl__notes_full;
+}
+
+const struct espl__trial_note *
+espl__exec_trial_notes(const struct espl__exec *x, uint64_t trial)
+{
+	const struct espl__trial *t = find_uid(x, trial);
+
+	ESPL__CHECK(x, EXEC);
+	return t != NULL ? t->notes : NULL;
+}
+
+void
+espl__search_note(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__trial *t = find_uid(x, e->as.trial_note.trial);
+	struct espl_trial room;
+	char name[48];
+
+	ESPL__CHECK(x, EXEC);
+	if (t == NULL)
+		return;
+	if (espl__trial_note(t, e->as.trial_note.key, e->as.trial_note.text) != 0) {
+		if (!x->searches.notes_dropped)
+			espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+			    ESPL__NOTES_DROPPED, espl__trial_name(espl__trial_uid(t), name),
+			    espl__notes_full, e->as.trial_note.key);
+		x->searches.notes_dropped = 1;
+		return;
+	}
+	ESPL__OBSERVE(x, trial_note, espl__trial_shown(t, &room), e->as.trial_note.key,
+	    e->as.trial_note.text);
 }

@@ -10,4 +10,5 @@ espl_status espl__search_stop(struct espl__exec *, uint64_t number, uint64_t tri
     struct espl__diag *);
 /* Those that the user has stopped while they were paused, and the algorithm has continued. */
 espl_status espl__search_stop_unwanted(struct espl__search *, struct espl__diag *);
+void espl__search_note(struct espl__exec *, const struct espl__event *); /* EV_TRIAL_NOTE */
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/notes.h"
 
 uint64_t
 espl__trial_seed(uint64_t run_seed, uint64_t trial)
@@ -31,9 +32,24 @@ espl__trials_init(struct espl__trials *t, uint32_t params)
 	t->params = params;
 }
 
+static void
+free_notes(struct espl__trial *trial)
+{
+	while (trial->notes != NULL) {
+		struct espl__trial_note *note = trial->notes;
+
+		trial->notes = note->next;
+		free(note->key);
+		free(note->text);
+		free(note);
+	}
+}
+
 void
 espl__trials_free(struct espl__trials *t)
 {
+	for (uint64_t i = 0; i < t->trials.count; i++)
+		free_notes(espl__trial_at(t, i));
 	espl__pool_free(&t->trials);
 	espl__pool_free(&t->groups);
 	espl__arena_free(&t->values);
@@ -194,6 +210,42 @@ espl__trials_unsettle(struct espl__trials *t)
 	t->settled = 0;
 	for (uint64_t i = 0; i < t->trials.count; i++)
 		count_finished(t, espl__trial_at(t, i));
+}
+
+/* Where the note of this name is, or the end of the list; *count: of those before it. */
+static struct espl__trial_note **
+find_note(const struct espl__trial *trial, const char *key, uint32_t *count)
+{
+	struct espl__trial_note **at = (struct espl__trial_note **)(uintptr_t)&trial->notes;
+
+	for (*count = 0; *at != NULL && strcmp((*at)->key, key) != 0; at = &(*at)->next)
+		++*count;
+	return at;
+}
+
+int
+espl__trial_takes_note(const struct espl__trial *trial, const char *key)
+{
+	uint32_t count;
+
+	return *find_note(trial, key, &count) != NULL || count < ESPL__NOTES_MOST;
+}
+
+int
+espl__trial_note(struct espl__trial *trial, const char *key, const char *text)
+{
+	uint32_t count;
+	struct espl__trial_note **at = find_note(trial, key, &count);
+
+	if (*at == NULL && count >= ESPL__NOTES_MOST)
+		return -1;
+	if (*at == NULL) {
+		*at = espl__alloc(sizeof **at);
+		(*at)->key = espl__strdup(key);
+	}
+	free((*at)->text);
+	(*at)->text = espl__strdup(text);
+	return 0;
 }
 
 const char *

@@ -24,6 +24,12 @@ struct espl__way {
 	const char *sum; /* the reason: what it has in common with others of its kind */
 };
 
+/* A text with a name that the trial, or its user, has attached to it (base/notes.h). */
+struct espl__trial_note {
+	struct espl__trial_note *next; /* attached later */
+	char *key, *text;
+};
+
 struct espl__trial {
 	struct espl_trial pub;       /* what plugins see */
 	struct espl__item *item;     /* while it has a budget to train; else NULL */
@@ -67,7 +73,8 @@ struct espl__trial {
 	uint64_t failed_on;     /* node of its last failure; NONE */
 	espl_time failed_at;    /* when that was */
 	struct espl__way *ways; /* in which it has failed, the newest first */
-	uint64_t loss_on[2];    /* the last machines lost under it, the newest first; NONE */
+	struct espl__trial_note *notes;
+	uint64_t loss_on[2]; /* the last machines lost under it, the newest first; NONE */
 };
 /* What became of a trial that trains no more; 0: it trains, waits, is paused or failed. */
 enum espl__finish { ESPL__FINISH_COMPLETED = 1, ESPL__FINISH_EARLY };
@@ -131,6 +138,10 @@ void espl__trials_unsettle(struct espl__trials *);
 /* "running", "paused", "completed", "stopped early", ...: the state in words for people and
  * results. */
 const char *espl__trial_word(const struct espl__trials *, const struct espl__trial *);
+/* Replaces the note of this name, or adds one. 0; -1: it has as many others as it may have. */
+int espl__trial_note(struct espl__trial *, const char *key, const char *text);
+/* Whether espl__trial_note would. */
+int espl__trial_takes_note(const struct espl__trial *, const char *key);
 void espl__group_close(struct espl__trials *, struct espl__trial_group *);
 /* The oldest closed group without active trials whose end is not reported yet; marks it. */
 struct espl__trial_group *espl__group_next_ended(struct espl__trials *);

@@ -88,6 +88,7 @@ struct espl__asking {
 	struct espl__ask_request request;
 	int dry;          /* the algorithm had no trial for the last client that asked */
 	int dropped_said; /* the warning about metrics beyond the limits was given */
+	int notes_dropped, notes_cut; /* ... about notes */
 	/* world.c */
 	int opening; /* 1 fresh, 2 resumed; 0 done */
 	int stop_wanted, stop_sent, ended;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/notes.h"
 #include "base/text.h"
 #include "config.h"
 #include "report/totals.h"
@@ -386,6 +387,88 @@ hear_fail(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	ask->urgent = 1;
 }
 
+/* ---- notes -------------------------------------------------------------------------------- */
+
+/* Whether the trial may have a note of this name, beside the new ones of this request. */
+static int
+has_room(const struct espl__asking *ask, uint64_t trial, const char *key, uint32_t *fresh)
+{
+	const struct espl__trial_note *note = espl__exec_trial_notes(ask->world.exec, trial);
+	uint32_t count = 0;
+
+	for (; note != NULL && strcmp(note->key, key) != 0; note = note->next)
+		count++;
+	if (note == NULL && count + *fresh >= ESPL__NOTES_MOST)
+		return 0;
+	*fresh += note == NULL;
+	return 1;
+}
+
+/* One text.  0, or 1: it is beyond a limit. */
+static int
+take_note(struct espl__asking *ask, uint64_t trial, const char *key, const char *text,
+    uint32_t *fresh)
+{
+	const char *why = espl__note_misnamed(key);
+	size_t length = espl__note_length(text);
+	struct espl__event *event;
+	char name[48], *copy;
+
+	if (why == NULL && !has_room(ask, trial, key, fresh))
+		why = espl__notes_full;
+	if (why != NULL && !ask->notes_dropped)
+		espl__log(ESPL_WARN, ESPL__NOTES_DROPPED, espl__trial_name(trial, name), why, key);
+	else if (why == NULL && text[length] != '\0' && !ask->notes_cut)
+		espl__log(ESPL_WARN, ESPL__NOTES_CUT, espl__trial_name(trial, name), key);
+	ask->notes_dropped |= why != NULL;
+	ask->notes_cut |= text[length] != '\0';
+	if (why != NULL)
+		return 1;
+	copy = espl__arena_alloc(&ask->batch[ask->filling].arena, length + 1);
+	memcpy(copy, text, length);
+	event = espl__ask_event(ask, ESPL__EV_TRIAL_NOTE);
+	event->as.trial_note.trial = trial;
+	event->as.trial_note.key = espl__ask_text(ask, key);
+	event->as.trial_note.text = copy;
+	return text[length] != '\0';
+}
+
+/* Of any trial that was handed out, also of one that has ended. */
+static void
+hear_note(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
+{
+	json_t *notes = json_object_get(request, "notes"), *note;
+	int wrong = !json_is_object(notes);
+	int64_t id = -1, dropped = 0;
+	uint32_t fresh = 0;
+	const char *key, *why = NULL;
+
+	json_object_foreach (notes, key, note)
+		wrong |= !json_is_string(note);
+	if (read_count(client, request, "trial", 0, INT64_MAX, &id) < 0)
+		return;
+	if (wrong)
+		why = "'notes' must be an object of names and texts";
+	else if (id < 0 || id >= INT64_C(1) << ESPL__TRIAL_BITS ||
+	    espl__exec_trial(ask->world.exec, (uint64_t)id) == NULL ||
+	    espl__exec_trial_info(ask->world.exec, (uint64_t)id).unasked)
+		why = "no such trial";
+	else if (ask->ended)
+		why = "the search has ended: write notes before the last result is told";
+	if (why != NULL) {
+		refuse_request(client, "%s", why);
+		return;
+	}
+	json_object_foreach (notes, key, note)
+		dropped += take_note(ask, (uint64_t)id, key, json_string_value(note), &fresh);
+	ask->unsynced = ask->urgent = 1;
+	espl__json_open(&client->output, NULL, '{');
+	espl__json_int(&client->output, "trial", id);
+	if (dropped > 0)
+		espl__json_int(&client->output, "dropped", dropped);
+	espl__print(&client->output, "}\n");
+}
+
 void
 espl__ask_answer(struct espl__asking *ask)
 {
@@ -536,6 +619,19 @@ hear_best(struct espl__asking *ask, struct espl__ask_client *client, const json_
 }
 
 static void
+put_notes(const struct espl__asking *ask, uint64_t trial, struct espl__buf *b)
+{
+	const struct espl__trial_note *note = espl__exec_trial_notes(ask->world.exec, trial);
+
+	if (note == NULL)
+		return;
+	espl__json_open(b, "notes", '{');
+	for (; note != NULL; note = note->next)
+		espl__json_text(b, note->key, note->text);
+	espl__print(b, "}");
+}
+
+static void
 hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const json_t *request)
 {
 	const struct espl__run_config *config = ask->inputs->config;
@@ -564,6 +660,7 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 		espl__json_real(b, "metric", config->maximize ? -t->loss : t->loss);
 		espl__json_key(b, "params");
 		espl__space_json(ask->inputs->space, t->values, b);
+		put_notes(ask, (uint64_t)id, b);
 		espl__print(b, "}");
 	}
 	espl__print(b, "]}\n");
@@ -585,6 +682,7 @@ static const struct verb {
 	{ "best", { NULL }, hear_best, 1 },
 	{ "status", { NULL }, hear_status, 1 },
 	{ "trials", { "from", "n" }, hear_trials, 1 },
+	{ "note", { "trial", "notes" }, hear_note, 1 },
 };
 #define VERBS (sizeof verbs / sizeof verbs[0])
 
@@ -604,7 +702,8 @@ find_verb(struct espl__ask_client *client, const json_t *request)
 	}
 	near = espl__nearest(op, names, VERBS);
 	refuse_request(client, "unknown request '%.50s'%s%s%s", op,
-	    near != NULL ? "; did you mean '" : "; use ask, tell, fail, best, status or trials",
+	    near != NULL ? "; did you mean '"
+			 : "; use ask, tell, fail, note, best, status or trials",
 	    near != NULL ? near : "", near != NULL ? "'?" : "");
 	return NULL;
 }

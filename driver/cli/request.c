@@ -180,6 +180,13 @@ int
 espl__request_send(const char *given, int pool, const char *kind, const char *name,
     const char *what)
 {
+	return espl__request_send_text(given, pool, kind, name, name, what);
+}
+
+int
+espl__request_send_text(const char *given, int pool, const char *kind, const char *text,
+    const char *name, const char *what)
+{
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	char *dir = NULL, *request = espl__request_name(kind), *path;
 	espl_status status = espl__request_find(given, pool, &dir, &diag);
@@ -189,7 +196,7 @@ espl__request_send(const char *given, int pool, const char *kind, const char *na
 	if (status == ESPL_OK)
 		status = espl__request_begin(dir, request, &asker, &diag);
 	if (status == ESPL_OK)
-		status = espl__file_write_private(path, name, strlen(name), &diag);
+		status = espl__file_write_private(path, text, strlen(text), &diag);
 	if (status == ESPL_OK) {
 		result = espl__request_wait(dir, request, asker, what, name);
 	} else {

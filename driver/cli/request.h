@@ -18,4 +18,7 @@ int espl__request_wait(const char *dir, const char *request, int asker, const ch
 /* All of it, for a request that is a name: DIR NAME on the command line. */
 int espl__request_send(const char *given, int pool, const char *kind, const char *name,
     const char *what);
+/* The same with a text, which is about `name`. */
+int espl__request_send_text(const char *given, int pool, const char *kind, const char *text,
+    const char *name, const char *what);
 #endif

@@ -1,10 +1,12 @@
-/* verb_trial.c - trial stop, trial add: one trial less, or one more, of a run that is going on. */
+/* verb_trial.c - trial stop, trial add, trial note: one trial less, or one more, of a run that is
+ * going on, or a text about one. */
 #include "cli/request.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "config/tree.h"
 
 static int
@@ -14,7 +16,8 @@ refuse_usage(const char *what)
 
 	(void)espl__fail(&diag, ESPL_E_CONFIG, "%s", what);
 	espl__hint(&diag,
-	    "`espalier trial stop DIR TRIAL` or `espalier trial add DIR NAME=VALUE...`");
+	    "`espalier trial stop DIR TRIAL`, `espalier trial add DIR NAME=VALUE...` or `espalier "
+	    "trial note DIR TRIAL KEY TEXT`");
 	return espl__cli_fail(&diag);
 }
 
@@ -44,14 +47,35 @@ add_trial(const struct espl__args *args)
 	return result;
 }
 
+static int
+note_trial(const struct espl__args *args)
+{
+	const char *trial = args->positional[2], *key = args->positional[3];
+	char *text, *name;
+	int result;
+
+	if (strchr(trial, '\t') != NULL || strpbrk(key, "\t\n") != NULL)
+		return refuse_usage("a trial, and the name of a note, are one line without tabs");
+	text = espl__format("%s\t%s\t%s", trial, key, args->positional[4]);
+	name = espl__format("%s of trial %s", key, trial);
+	result = espl__request_send_text(args->positional[1], 0, "note", text, name, "noted");
+	free(text);
+	free(name);
+	return result;
+}
+
 int
 espl__verb_trial(const struct espl__args *args)
 {
+	if (strcmp(args->positional[0], "note") == 0)
+		return args->count != 5
+		    ? refuse_usage("'trial note' takes a trial, a name and a text")
+		    : note_trial(args);
 	if (strcmp(args->positional[0], "add") == 0)
 		return args->count < 3 ? refuse_usage("no configuration is given")
 				       : add_trial(args);
 	if (strcmp(args->positional[0], "stop") != 0)
-		return refuse_usage("'trial' is followed by 'stop' or 'add'");
+		return refuse_usage("'trial' is followed by 'stop', 'add' or 'note'");
 	if (args->count != 3)
 		return refuse_usage("one trial is stopped at a time");
 	return espl__request_send(args->positional[1], 0, "stop", args->positional[2], "stopped");

@@ -97,7 +97,8 @@ static const struct espl__flag export_flags[] = {
 	    "parameters" },
 	{ "table", 't', "NAME",
 	    "table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, "
-	    "charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map, "
+	    "charges, groups, predictions, plan, decisions, notes, trial_notes, experiments, jobs, "
+	    "gpu_map, "
 	    "importance or schedule" },
 	{ "output", 'o', "OUT",
 	    "output file (default: standard output); of tensorboard a directory (default: "
@@ -308,17 +309,19 @@ const struct espl__verb espl__verbs[] = {
 	    NULL, 2, 2, espl__verb_drain },
 	{ "undrain", "DIR NODE", "let a machine that was drained have trials again", "", NULL, 2, 2,
 	    espl__verb_undrain },
-	{ "trial", "stop DIR TRIAL | add DIR NAME=VALUE...",
-	    "stop one trial of a running run, or add one",
+	{ "trial", "stop DIR TRIAL | add DIR NAME=VALUE... | note DIR TRIAL KEY TEXT",
+	    "stop one trial of a running run, add one, or write a note on one",
 	    "`stop` ends a trial where it is, as if the algorithm had stopped it; its processes "
 	    "may save.  One\n"
 	    "that is paused stops where it would be continued.  `add` has a configuration of "
 	    "yours trained next,\n"
 	    "in addition to those of the algorithm; parameters that are not named take their "
-	    "default.  TRIAL is\n"
-	    "the number of a trial, in a pool EXPERIMENT/NUMBER.  For more trials of the "
-	    "algorithm's choice see\n"
-	    "`espalier resume --trials`.\n",
+	    "default.  `note`\n"
+	    "attaches a text to a trial, as run.note() does in a program; a text with the same KEY "
+	    "is replaced.\n"
+	    "TRIAL is the number of a trial, in a pool EXPERIMENT/NUMBER.  For more trials of the "
+	    "algorithm's\n"
+	    "choice see `espalier resume --trials`.\n",
 	    NULL, 3, ESPL__POSITIONAL_MAX, espl__verb_trial },
 	{ "stop", "DIR", "stop a running run cleanly, as Ctrl-C does",
 	    "Asks the driver of the run to stop: trials save their state, and `espalier resume` "

@@ -304,8 +304,9 @@ struct espl__real {
 	struct espl__map gang_map;
 	struct espl__rgang *gangs;
 	struct espl__names metrics;
-	int dropped_said;           /* the warning about metrics beyond the limits was given */
-	struct espl__rkind **kinds; /* by number of the search */
+	int dropped_said;             /* the warning about metrics beyond the limits was given */
+	int notes_dropped, notes_cut; /* ... about notes */
+	struct espl__rkind **kinds;   /* by number of the search */
 	uint32_t kind_count, kind_cap;
 	/* removals, computations, children */
 	uint32_t works; /* removals under way */
@@ -450,6 +451,8 @@ void espl__real_send_reply(struct espl__real *, struct espl__rgang *, enum espl_
     uint64_t budget);
 void espl__real_send_line(struct espl__real *, const struct espl__rgang *, const char *text);
 void espl__real_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);
+/* {"notes": {...}} */
+void espl__real_line_note(struct espl__real *, struct espl__rgang *, const char *text, size_t);
 /* The iteration of a line that is a report; 0: it is not one. */
 uint64_t espl__real_line_iteration(const char *text, size_t);
 void espl__real_lines_held(struct espl__real *,

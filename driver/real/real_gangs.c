@@ -362,7 +362,8 @@ static int
 is_about_a_gang(uint8_t type)
 {
 	return (type >= ESPL__MSG_PORT && type <= ESPL__MSG_ENDED) || type == ESPL__MSG_LEFT ||
-	    type == ESPL__MSG_FAILED || type == ESPL__MSG_PREPARED || type == ESPL__MSG_TRIED;
+	    type == ESPL__MSG_FAILED || type == ESPL__MSG_PREPARED || type == ESPL__MSG_TRIED ||
+	    type == ESPL__MSG_NOTE;
 }
 
 /* Other agents are sent it. */
@@ -429,6 +430,11 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		else
 			espl__real_gang_break(real, gang, "rank 0: %.*s",
 			    (int)(size < 200 ? size : 200), text != NULL ? text : "");
+		break;
+	case ESPL__MSG_NOTE:
+		text = espl__get_bytes(reader, &size);
+		if (!reader->bad)
+			espl__real_line_note(real, gang, text, size);
 		break;
 	case ESPL__MSG_CLOSED: /* one that has been told to leave need not say more */
 		if (gang->directive == 0 && !gang->finished && !gang->killed)

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/notes.h"
 
 #define HELD_MAX 1024u /* reports that did not wait for their answer */
 #define HELD_BYTES (4 * ESPL__REPORT_LINE)
@@ -309,6 +310,57 @@ espl__real_line_iteration(const char *text, size_t size)
 	espl__buf_free(&quoted);
 	return number;
 }
+
+/* ---- notes --------------------------------------------------------------------------------- */
+
+static void
+take_note(struct espl__real *real, const struct espl__rgang *gang, const char *key,
+    const char *text)
+{
+	const char *why = espl__note_misnamed(key);
+	size_t length = espl__note_length(text);
+	struct espl__event *event;
+	char name[48], *copy;
+
+	if (why != NULL && !real->notes_dropped)
+		espl__log(ESPL_WARN, ESPL__NOTES_DROPPED, espl__trial_name(gang->trial, name), why,
+		    key);
+	else if (why == NULL && text[length] != '\0' && !real->notes_cut)
+		espl__log(ESPL_WARN, ESPL__NOTES_CUT, espl__trial_name(gang->trial, name), key);
+	real->notes_dropped |= why != NULL;
+	real->notes_cut |= text[length] != '\0';
+	if (why != NULL)
+		return;
+	event = espl__real_event(real, ESPL__EV_TRIAL_NOTE);
+	event->as.trial_note.trial = gang->trial;
+	event->as.trial_note.key = espl__arena_strdup(espl__real_arena(real), key);
+	copy = espl__arena_alloc(espl__real_arena(real), length + 1);
+	memcpy(copy, text, length);
+	event->as.trial_note.text = copy;
+}
+
+void
+espl__real_line_note(struct espl__real *real, struct espl__rgang *gang, const char *text,
+    size_t size)
+{
+	json_t *root = json_loadb(text, size, 0, NULL), *notes = json_object_get(root, "notes"),
+	       *note;
+	int wrong = !json_is_object(notes);
+	const char *key;
+
+	ESPL__CHECK(gang, RGANG);
+	json_object_foreach (notes, key, note)
+		wrong |= !json_is_string(note);
+	if (wrong && gang->broken == NULL)
+		refuse_garbage(real, gang, "its notes are not an object of names and texts", text,
+		    size);
+	else if (gang->broken == NULL)
+		json_object_foreach (notes, key, note)
+			take_note(real, gang, key, json_string_value(note));
+	json_decref(root);
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
 
 void
 espl__real_line(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)

@@ -2,13 +2,13 @@
  *
  * submit-ID is a directory with an experiment's run.cfg and inputs; it becomes experiments/N.
  * cancel-ID is a file that contains a name.  Any run takes drain-ID and undrain-ID, which contain a
- * node, stop-ID, which contains a trial, and add-ID, which contains a configuration. The answer to
- * a request is written to ID.answer, and the request is removed. The process that asked holds a
- * lock on .ID.asker while it waits, and removes the answer. A request that arrives while no driver
- * is running waits for the next driver. If the driver dies after it took in a directory but before
- * it reported the experiment, the next driver reports it. While a submission is being written it is
- * the draft .submit-ID, and its writer has .ID.asker locked before it creates the first file:
- * drafts whose writer was killed are removed.
+ * node, stop-ID, which contains a trial, add-ID, which contains a configuration, and note-ID. The
+ * answer to a request is written to ID.answer, and the request is removed. The process that asked
+ * holds a lock on .ID.asker while it waits, and removes the answer. A request that arrives while no
+ * driver is running waits for the next driver. If the driver dies after it took in a directory but
+ * before it reported the experiment, the next driver reports it. While a submission is being
+ * written it is the draft .submit-ID, and its writer has .ID.asker locked before it creates the
+ * first file: drafts whose writer was killed are removed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/notes.h"
 #include "real/real.h"
 #include "driver/worlds.h"
 
@@ -277,6 +278,47 @@ add_trial(struct espl__real *real, const char *request)
 	free(why);
 }
 
+/* Splits "TRIAL\tKEY\tTEXT". NULL, or why it is none. */
+static const char *
+split_note(char *given, char **key, char **text)
+{
+	*key = strchr(given, '\t');
+	*text = *key != NULL ? strchr(*key + 1, '\t') : NULL;
+	if (*text == NULL)
+		return "it is not a trial, a name and a text";
+	*(*key)++ = *(*text)++ = '\0';
+	return (*text)[espl__note_length(*text)] != '\0' ? "a text longer than 4096 bytes"
+							 : espl__note_misnamed(*key);
+}
+
+static void
+note_trial(struct espl__real *real, const char *request)
+{
+	struct espl__buf given = { NULL, 0, 0 };
+	const char *why = read_name(real, request, &given);
+	char *name = espl__arena_strdup(espl__real_arena(real), espl__buf_text(&given)), *key,
+	     *text;
+	uint64_t number = 0, trial = 0;
+	struct espl__event *event;
+
+	if (why == NULL)
+		why = split_note(name, &key, &text);
+	if (why == NULL && !find_trial(real, name, &number, &trial))
+		why = "no such trial";
+	trial |= number << ESPL__TRIAL_BITS;
+	if (why == NULL)
+		why = espl__exec_notes(real->world.exec, trial, key);
+	if (why == NULL) {
+		event = espl__real_event(real, ESPL__EV_TRIAL_NOTE);
+		event->as.trial_note.trial = trial;
+		event->as.trial_note.key = key;
+		event->as.trial_note.text = text;
+		espl__buf_clear(&given);
+		espl__print(&given, "%s of trial %s", key, name);
+	}
+	answer_name(real, request, why, &given);
+}
+
 static void
 refuse_alone(struct espl__real *real, const char *request)
 {
@@ -296,7 +338,8 @@ find_answer(const struct espl__real *real, const char *request)
 		int pool;
 	} kinds[] = { { "submit-", submit_experiment, 1 }, { "cancel-", cancel_by_name, 1 },
 		{ "drain-", drain_node, 0 }, { "undrain-", drain_node, 0 },
-		{ "stop-", cancel_by_name, 0 }, { "add-", add_trial, 0 } };
+		{ "stop-", cancel_by_name, 0 }, { "add-", add_trial, 0 },
+		{ "note-", note_trial, 0 } };
 
 	if (strchr(request, '.') != NULL)
 		return NULL;

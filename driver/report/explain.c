@@ -9,7 +9,8 @@
 
 /* Rows of all tables that mention the trial, by time; within an instant in the order of `rank`: a
  * report precedes its consequences. Notes of the executor that repeat a decision or a start in
- * other words are left out. kind: 0 report, 1 gang ended, 2 decision, 3 note, 4 gang starts. */
+ * other words are left out. kind: 0 report, 1 gang ended, 2 decision, 3 note, 4 gang starts, 5 a
+ * text that was attached to the trial. */
 static const char life_sql[] =
     "SELECT at_s, 0 AS kind, iteration AS n, metric AS x, '' AS who, '' AS text, gpus AS a, "
     "packing AS b,"
@@ -25,6 +26,7 @@ static const char life_sql[] =
     "  WHERE subject = 'trial' AND subject_id = ?1 AND NOT (who = 'executor' AND (text LIKE 'is "
     "created to train %'"
     "   OR text LIKE 'is cloned%' OR text LIKE 'is continued %' OR text LIKE 'gang % starts on %'))"
+    " UNION ALL SELECT at_s, 5, 0, NULL, key, text, NULL, NULL, 3 FROM trial_notes WHERE trial = ?1"
     " UNION ALL SELECT from_s, 4, id, running_s, coalesce((SELECT group_concat(host, ', ') FROM"
     "  nodes WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each(stays.slots))), ''),"
     "  stays.slots, stays.gpus, stays.packing, 5"
@@ -229,6 +231,14 @@ report_start(struct story *s, sqlite3_stmt *row)
 }
 
 static void
+print_note_name(struct story *s, const char *key)
+{
+	espl__print(s->b, "note ");
+	espl__print_clean(s->b, key);
+	espl__print(s->b, ": ");
+}
+
+static void
 report_row(struct story *s, sqlite3_stmt *st)
 {
 	const char *who = (const char *)sqlite3_column_text(st, 4);
@@ -248,6 +258,8 @@ report_row(struct story *s, sqlite3_stmt *st)
 		print_time(s, sqlite3_column_double(st, 0));
 		if (kind == 1)
 			espl__print(s->b, "gang %lld ended: ", sqlite3_column_int64(st, 2));
+		else if (kind == 5)
+			print_note_name(s, who);
 		else if (who[0] != '\0' && strcmp(who, "executor") != 0)
 			espl__print(s->b, "%s: ", who);
 		espl__print_clean(s->b, text);

@@ -14,7 +14,8 @@
 #include "report/importance.h"
 
 static const char *const tables[] = { "trials", "reports", "gangs", "stays", "resizes", "nodes",
-	"charges", "groups", "predictions", "plan", "decisions", "notes", "experiments", "jobs" };
+	"charges", "groups", "predictions", "plan", "decisions", "notes", "experiments", "jobs",
+	"trial_notes" };
 
 static const char *
 order_of(const char *table)
@@ -23,6 +24,7 @@ order_of(const char *table)
 	    : strcmp(table, "predictions") == 0 ? "plan"
 	    : strcmp(table, "plan") == 0        ? "plan, bracket, stage"
 	    : strcmp(table, "stays") == 0       ? "gang, number"
+	    : strcmp(table, "trial_notes") == 0 ? "trial, key"
 	    : strcmp(table, "resizes") == 0     ? "at_s, trial"
 						: "id";
 }
@@ -97,22 +99,23 @@ send_line(struct espl__buf *b, FILE *to)
 	espl__buf_clear(b);
 }
 
+/* The names in JSON objects, one in each row, in the order in which they come. */
 static espl_status
-param_names(struct espl__reading *r, struct espl__names *names, struct espl__diag *diag)
+member_names(struct espl__reading *r, const char *sql, struct espl__names *names,
+    struct espl__diag *diag)
 {
-	sqlite3_stmt *st =
-	    espl__reading_query(r, "SELECT params FROM trials ORDER BY id", -1, -1, diag);
+	sqlite3_stmt *st = espl__reading_query(r, sql, -1, -1, diag);
 	const char *name;
-	json_t *params, *value;
+	json_t *object, *value;
 	int more;
 
 	if (st == NULL)
 		return ESPL_E_REMOTE;
 	while ((more = espl__reading_next(r, st, diag)) == 1) {
-		params = json_loads((const char *)sqlite3_column_text(st, 0), 0, NULL);
-		json_object_foreach (params, name, value)
+		object = json_loads((const char *)sqlite3_column_text(st, 0), 0, NULL);
+		json_object_foreach (object, name, value)
 			(void)espl__names_add(names, name);
-		json_decref(params);
+		json_decref(object);
 	}
 	(void)sqlite3_finalize(st);
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
@@ -135,57 +138,97 @@ static const char schedule_sql[] =
 
 static const char trials_sql[] =
     "SELECT id AS trial, state, iteration, budget, group_id, parent, tag, metric, best_metric,"
-    " gpu_s, cost_usd, created_s, changed_s, checkpoint, params FROM trials LEFT JOIN"
+    " gpu_s, cost_usd, created_s, changed_s, checkpoint,"
+    " (SELECT json_group_object(key, text) FROM trial_notes WHERE trial = id) AS notes, params"
+    " FROM trials LEFT JOIN"
     " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
     "  FROM reports GROUP BY trial) ON of = id ORDER BY id";
 
-/* A query whose last column is params: writes a column for each parameter in its place. The
- * schedule is read back by an algorithm, so its texts get no apostrophe. */
+/* A query whose last column is params, and perhaps the one before notes: writes a column for each
+ * parameter, and for each note, in their place. The schedule is read back by an algorithm, so its
+ * texts get no apostrophe. */
+struct wide {
+	sqlite3_stmt *st;
+	int plain; /* columns before those */
+	int exact;
+	struct espl__names params, notes;
+};
+
+static void
+put_heads(const struct wide *w, struct espl__buf *b)
+{
+	uint32_t n;
+	int i;
+
+	for (i = 0; i < w->plain; i++)
+		espl__print(b, "%s%s", i > 0 ? "," : "", sqlite3_column_name(w->st, i));
+	for (n = 0; n < w->params.count; n++) {
+		for (i = 0;
+		     i < w->plain && strcmp(sqlite3_column_name(w->st, i), w->params.names[n]) != 0;
+		     i++)
+			;
+		espl__print(b, i < w->plain && !w->exact ? ",params_" : ",");
+		espl__print_csv(b, w->params.names[n], "");
+	}
+	for (n = 0; n < w->notes.count; n++) {
+		espl__print(b, ",");
+		espl__print_csv(b, w->notes.names[n], "notes_");
+	}
+}
+
+static void
+put_members(const struct wide *w, int column, const struct espl__names *names, struct espl__buf *b)
+{
+	json_t *object = json_loads((const char *)sqlite3_column_text(w->st, column), 0, NULL);
+
+	for (uint32_t n = 0; n < names->count; n++) {
+		espl__print(b, ",");
+		csv_value(b, json_object_get(object, names->names[n]), w->exact);
+	}
+	json_decref(object);
+}
+
+static void
+put_row(const struct wide *w, struct espl__buf *b)
+{
+	for (int i = 0; i < w->plain; i++) {
+		espl__print(b, i > 0 ? "," : "");
+		csv_cell(b, w->st, i);
+	}
+	put_members(w, sqlite3_column_count(w->st) - 1, &w->params, b);
+	if (w->notes.count > 0)
+		put_members(w, w->plain, &w->notes, b);
+}
+
 static espl_status
 csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
     struct espl__diag *diag)
 {
-	struct espl__names names = { 0 };
+	struct wide w = { .exact = sql == schedule_sql };
 	struct espl__buf b = { NULL, 0, 0 };
-	sqlite3_stmt *st = NULL;
-	espl_status status = param_names(r, &names, diag);
-	json_t *params;
-	int i, last, more = -1;
-	uint32_t n;
+	espl_status status =
+	    member_names(r, "SELECT params FROM trials ORDER BY id", &w.params, diag);
+	int more = -1;
 
+	if (status == ESPL_OK && !w.exact)
+		status = member_names(r,
+		    "SELECT json_object(key, '') FROM trial_notes GROUP BY key ORDER BY key",
+		    &w.notes, diag);
 	if (status == ESPL_OK)
-		st = espl__reading_query(r, sql, bound, -1, diag);
-	if (st != NULL) {
-		last = sqlite3_column_count(st) - 1;
-		for (i = 0; i < last; i++)
-			espl__print(&b, "%s%s", i > 0 ? "," : "", sqlite3_column_name(st, i));
-		for (n = 0; n < names.count; n++) {
-			for (i = 0;
-			     i < last && strcmp(sqlite3_column_name(st, i), names.names[n]) != 0;
-			     i++)
-				;
-			espl__print(&b, i < last && sql != schedule_sql ? ",params_" : ",");
-			espl__print_csv(&b, names.names[n], "");
-		}
+		w.st = espl__reading_query(r, sql, bound, -1, diag);
+	if (w.st != NULL) {
+		w.plain = sqlite3_column_count(w.st) - (w.exact ? 1 : 2);
+		put_heads(&w, &b);
 		send_line(&b, to);
-		while ((more = espl__reading_next(r, st, diag)) == 1) {
-			for (i = 0; i < last; i++) {
-				espl__print(&b, i > 0 ? "," : "");
-				csv_cell(&b, st, i);
-			}
-			params = json_loads((const char *)sqlite3_column_text(st, last), 0, NULL);
-			for (n = 0; n < names.count; n++) {
-				espl__print(&b, ",");
-				csv_value(&b, json_object_get(params, names.names[n]),
-				    sql == schedule_sql);
-			}
-			json_decref(params);
+		while ((more = espl__reading_next(r, w.st, diag)) == 1) {
+			put_row(&w, &b);
 			send_line(&b, to);
 		}
 	}
-	(void)sqlite3_finalize(st);
+	(void)sqlite3_finalize(w.st);
 	espl__buf_free(&b);
-	espl__names_free(&names);
+	espl__names_free(&w.params);
+	espl__names_free(&w.notes);
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
@@ -362,8 +405,8 @@ json_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 	text = plain_cell(b, st, column, "null");
 	if (text == NULL)
 		return;
-	/* These two are JSON already. */
-	if (strcmp(name, "params") == 0 || strcmp(name, "slots") == 0)
+	/* These are JSON already. */
+	if (strcmp(name, "params") == 0 || strcmp(name, "slots") == 0 || strcmp(name, "notes") == 0)
 		espl__print(b, "%s", text);
 	else
 		espl__print_json(b, text);

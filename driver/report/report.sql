@@ -276,6 +276,13 @@ SELECT substr(name, 1, 121) AS name, json_extract(param, '$.type') AS type,
   json_extract(param, '$.scale') AS scale, json_extract(param, '$.low') AS low,
   json_extract(param, '$.high') AS high, json_extract(param, '$.values') AS "values"
 FROM parameter ORDER BY n;
+-- The names of notes: those that most trials have.
+DROP TABLE IF EXISTS temp.note_key;
+CREATE TEMP TABLE note_key AS
+SELECT row_number() OVER (ORDER BY count(*) DESC, key) AS n, key FROM trial_notes
+WHERE :only < 0 OR trial >> 40 = :only GROUP BY key ORDER BY n LIMIT 16;
+-- @notes
+SELECT substr(key, 1, 65) AS key FROM note_key ORDER BY n;
 -- Of many trials a third of those shown are the best, the others a sample of all ranks.
 -- @sample
 SELECT rank, id, substr(state, 1, 17) AS state, iteration,
@@ -288,7 +295,10 @@ SELECT rank, id, substr(state, 1, 17) AS state, iteration,
       WHEN 'integer' THEN e.value ELSE substr(e.value, 1, 61) END AS v
     FROM parameter p LEFT JOIN
       json_each(CASE WHEN json_valid(params) THEN params ELSE '{}' END) e ON e.key = p.name
-    ORDER BY p.n)) AS "values"
+    ORDER BY p.n)) AS "values",
+  (SELECT json_group_array(t.text) FROM (SELECT
+      (SELECT substr(text, 1, 301) FROM trial_notes o WHERE o.trial = ranked.id AND o.key = k.key)
+      AS text FROM note_key k ORDER BY k.n) t) AS notes
 FROM ranked, (SELECT max(50, max(300, min(3000, 150000 / (count(*) + 6))) / CASE WHEN :only < 0
     THEN 1 ELSE (SELECT count(*) FROM experiments) END) AS most FROM parameter)
 WHERE of <= most OR rank < most / 3 OR (rank - most / 3 + 1) * (most - most / 3) / (of - most / 3)

@@ -136,7 +136,7 @@ function takeSearches() {
     search.metric = cut(name, 60);
     search.params = objects(search.space).map(parameterOf);
     search.shown = objects(search.sample)
-      .map((t) => Object.assign(t, { values: list(t.values) }));
+      .map((t) => Object.assign(t, { values: list(t.values), notes: list(t.notes) }));
     search.of = search.shown.length > 0 ? search.shown[0].of : 0;
     const ranked = search.shown.filter((t) => known(t.metric))
       .sort((a, b) => search.sign * (a.metric - b.metric));
@@ -376,7 +376,9 @@ function trialColumns(search) {
       const value = (t) => t.values[p.at], cell = (t) => valueText(t.values[p.at]);
       return p.numeric ? right(cut(p.name, 40), value, cell)
         : left(cut(p.name, 40), value, (t) => ["w", cut(cell(t), 60)]);
-    })].filter((c) => c);
+    }),
+    ...search.notes.rows.map(([key], n) => left(cut(key, 40), (t) => t.notes[n],
+      (t) => ["w", cut(t.notes[n] || "", 80)]))].filter((c) => c);
 }
 /* Numbers in order, then text, then what is missing, which stays last in both directions. */
 function compareBy(value, down) {

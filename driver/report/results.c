@@ -348,6 +348,16 @@ on_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_
 	    subject == ESPL_ABOUT_RUN ? ESPL_NONE : id, text != NULL ? text : "");
 }
 
+static void
+on_trial_note(void *ctx, espl_time now, const struct espl_trial *t, const char *key,
+    const char *text)
+{
+	struct espl__results *r = ctx;
+
+	espl__results_begin(r);
+	espl__results_put(r, PUT_TRIAL_NOTE, "ntrt", t->id, key, espl__results_s(now), text);
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 struct espl__results *
@@ -369,7 +379,8 @@ espl__results_open(const struct espl__results_setup *setup)
 		.group = on_group,
 		.plan = on_plan,
 		.experiment = espl__results_experiment,
-		.note = on_note };
+		.note = on_note,
+		.trial_note = on_trial_note };
 	espl__totals_init(&r->totals, setup->config, setup->simulated);
 	r->path = espl__format("%s/results.db", setup->dir);
 	r->fresh = espl__format("%s/results.db.new", setup->dir);

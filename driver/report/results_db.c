@@ -45,6 +45,7 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[END_GROUP] = "UPDATE groups SET ended_s = ?2 WHERE id = ?1",
 	[PUT_DECISION] = "INSERT INTO decisions VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)",
 	[PUT_NOTE] = "INSERT INTO notes VALUES (NULL, ?1, ?2, ?3, ?4, ?5)",
+	[PUT_TRIAL_NOTE] = "INSERT OR REPLACE INTO trial_notes VALUES (?1, ?2, ?3, ?4)",
 	[PUT_PREDICTION] =
 	    "INSERT INTO predictions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
 	/* Stages that are over keep their rows of the plan before. */

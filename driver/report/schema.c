@@ -101,6 +101,9 @@ const char espl__results_schema[] =
     "  subject TEXT NOT NULL," /* run trial item group node offer */
     "  subject_id INTEGER, text TEXT NOT NULL);\n"
     "CREATE INDEX notes_by_subject ON notes (subject, subject_id);\n"
+    "CREATE TABLE trial_notes (" /* texts that a trial, or its user, has attached to it */
+    "  trial INTEGER NOT NULL, key TEXT NOT NULL, at_s REAL NOT NULL, text TEXT NOT NULL,"
+    "  PRIMARY KEY (trial, key)) WITHOUT ROWID;\n"
     "CREATE TABLE experiments (" /* of a pool; a trial's is its id >> 40 */
     "  id INTEGER PRIMARY KEY, name TEXT NOT NULL, metric TEXT NOT NULL, goal TEXT NOT NULL,"
     "  status TEXT NOT NULL," /* to come, running, waiting, idle, done, ... */

@@ -1,7 +1,8 @@
 /* agent_report.c - rank 0's report socket: forwards its lines to the driver unchanged, and replies
  * back.
  *
- * Only {"saved": n} is parsed, because the checkpoint is completed here. A rank may write anything:
+ * Only {"saved": n} is parsed, because the checkpoint is completed here, and {"notes": ...} is told
+ * from lines that are answered. A rank may write anything:
  * what is not a line of at most 64 KiB ends only its own gang.
  */
 #include <errno.h>
@@ -56,17 +57,32 @@ espl__report_garbage(struct espl__agent_gang *g, const char *format, ...)
 }
 
 static void
-forward_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
+forward_line(struct espl__agent_gang *g, enum espl__message type, const uint8_t *line, size_t size)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	size_t mark = espl__frame_begin(out, ESPL__MSG_LINE);
+	size_t mark = espl__frame_begin(out, type);
 
 	espl__put_v64(out, g->start.gang);
 	espl__put_bytes(out, line, size);
 	espl__frame_end(out, mark);
 	espl__agent_keep(g, mark);
-	if (g->agent->leaving != NULL)
+	if (g->agent->leaving != NULL && type == ESPL__MSG_LINE)
 		espl__report_reply(g, "pause");
+}
+
+/* Only {"notes": ...}, which has no answer? */
+static int
+is_note(const uint8_t *line, size_t size)
+{
+	json_t *object;
+	int is;
+
+	if (memmem(line, size, "\"notes\"", 7) == NULL)
+		return 0;
+	object = json_loadb((const char *)line, size, JSON_REJECT_DUPLICATES, NULL);
+	is = json_object_get(object, "notes") != NULL && json_object_size(object) == 1;
+	json_decref(object);
+	return is;
 }
 
 /* {"saved": n} and nothing else: its n.  0: a line like any other (the driver judges it);
@@ -109,7 +125,7 @@ take_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 	if (memmem(line, size, "\"saved\"", 7) != NULL)
 		saved = saved_in(line, size);
 	if (saved == 0) {
-		forward_line(g, line, size);
+		forward_line(g, is_note(line, size) ? ESPL__MSG_NOTE : ESPL__MSG_LINE, line, size);
 		return 1;
 	}
 	if (saved < 0)

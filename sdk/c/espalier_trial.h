@@ -536,6 +536,37 @@ espalier_saved(struct espalier_trial *t, uint64_t iteration)
 	return espalier_send_(t, line, (size_t)size);
 }
 
+/* Attaches a text to the trial, under a name of at most 64 bytes; one of that name is replaced
+ * (rank 0).  Of the text at most 4096 bytes are kept.  0, or -1 with a message on standard error.
+ */
+static inline int
+espalier_note(struct espalier_trial *t, const char *key, const char *text)
+{
+	const char *const words[] = { "{\"notes\": {\"", key, "\": \"", text, "\"}}\n" };
+	char line[32768];
+	size_t size = 0;
+
+	if (key[0] == '\0' || strlen(key) > 64) {
+		fprintf(stderr, "espalier_trial: the name of a note has 1 to 64 bytes: '%.80s'\n",
+		    key);
+		return -1;
+	}
+	if (t->fd < 0)
+		return 0;
+	for (int i = 0; i < 5; i++)
+		for (const char *c = words[i]; *c != '\0' && size + 8 < sizeof line; c++) {
+			if (i == 3 && c - words[i] >= 4100 && ((unsigned char)*c & 0xc0) != 0x80)
+				break; /* the rest is dropped */
+			if ((i == 1 || i == 3) &&
+			    (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20))
+				size += (size_t)snprintf(line + size, sizeof line - size, "\\u%04x",
+				    (unsigned)(unsigned char)*c);
+			else
+				line[size++] = *c;
+		}
+	return espalier_send_(t, line, size);
+}
+
 #ifdef __cplusplus
 }
 #endif

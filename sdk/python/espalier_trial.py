@@ -238,6 +238,18 @@ class Run:
         elif not self.inside:
             print("saved iteration %d in %s" % (iteration, self._save), flush=True)
 
+    def note(self, key, text):
+        """Attaches a text to the trial, under a name; one of that name is replaced (rank 0).
+
+        The name has at most 64 bytes, the text 4096, a trial 64 notes: what is beyond is dropped,
+        with a warning of espalier.  Nothing is waited for."""
+        key, text = (str(word).replace("\0", " ").encode(errors="replace").decode() for word in (key, text))
+        if self._socket is not None:
+            with self._turn:
+                self._send({"notes": {key[:100]: text[:4200]}})
+        elif not self.inside and self.rank == 0:
+            print("note %s: %s" % (key, text), flush=True)
+
     def _verdict(self, answer, finished):
         words = answer.split()
         word = words[0] if words else ""

@@ -80,12 +80,23 @@ class Run:
         return _frame(self.rows(table))
 
     def trials(self) -> "pandas.DataFrame":
-        """One row per trial: the columns of the table, and params_NAME for each parameter."""
+        """One row per trial: the columns of the table, params_NAME for each parameter, and notes_KEY for
+        each note."""
         made = self.table("trials")
         if made.empty:
             return made
         params = _frame([json.loads(text) for text in made.pop("params")])
-        return made.join(params.add_prefix("params_"))
+        made = made.join(params.add_prefix("params_"))
+        notes = self._notes()
+        return made.join(_frame([notes.get(trial, {}) for trial in made["id"]]).add_prefix("notes_")) if notes else made
+
+    def _notes(self) -> Dict[int, Dict[str, str]]:
+        """The texts that were attached to trials, by trial."""
+        found: Dict[int, Dict[str, str]] = {}
+        if self._query("SELECT 1 FROM sqlite_master WHERE name = 'trial_notes'"):    # not of an older espalier
+            for row in self._query("SELECT trial, key, text FROM trial_notes ORDER BY trial, key"):
+                found.setdefault(row["trial"], {})[row["key"]] = row["text"]
+        return found
 
     def curves(self) -> "pandas.DataFrame":
         """One row per report: trial, iteration, at_s, gpus, packing, metric (the objective), and

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 import weakref
 from types import TracebackType
 from typing import (IO, Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
@@ -49,7 +50,8 @@ class Verdict(NamedTuple):
 class Trial:
     """A configuration to evaluate: train `params` from `iteration` (already done) to `until`."""
 
-    def __init__(self, given: Mapping[str, Any]):
+    def __init__(self, given: Mapping[str, Any], study: "Study"):
+        self._study: Optional["weakref.ref[Study]"] = weakref.ref(study)
         self.id: int = given["trial"]
         self.params: Dict[str, Any] = given["params"]
         self.iteration: int = given["iteration"]       # told so far
@@ -60,6 +62,16 @@ class Trial:
 
     def __repr__(self) -> str:
         return "<Trial %d: %s, iteration %d to %d>" % (self.id, self.params, self.iteration, self.until)
+
+    def note(self, key: str, text: str) -> None:
+        """Attaches a text to this trial; see Study.note()."""
+        study = self._study() if self._study else None
+        if study is None:
+            raise RuntimeError("trial %d is without its study here: use study.note(%d, ...)" % (self.id, self.id))
+        study.note(self, key, text)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_study": None}    # in another process, or copied
 
     def iterations(self) -> Iterator[int]:
         """Yields the iterations to train, until a result that is told ends the trial."""
@@ -176,7 +188,7 @@ class Study:
         """Tells several results, each a tuple of arguments of tell(): much faster than one by one."""
         told = [_result(result) for result in results]
         requests = [self._dated(_report(*result), result[0]) for result in told]
-        self._note(requests)
+        self._count_thread(requests)
         replies = self._requests(requests)
         verdicts = []
         for (trial, *_), request, reply in zip(told, requests, replies):
@@ -197,12 +209,21 @@ class Study:
 
     def fail(self, trial: Union[Trial, int], text: str = "") -> Verdict:
         """Says that the trial cannot be evaluated, and why."""
-        text = str(text or "failed").replace("\0", " ").encode(errors="replace").decode()
-        request = {"op": "fail", "trial": _id(trial), "text": text[:4000]}
-        self._note([request])
+        request = {"op": "fail", "trial": _id(trial), "text": _text(text or "failed")[:4000]}
+        self._count_thread([request])
         return self._settle(trial, self._request(request))
 
-    def _note(self, requests: Sequence[Mapping[str, Any]]) -> None:
+    def note(self, trial: Union[Trial, int], key: str, text: str) -> None:
+        """Attaches a text to a trial, under a name of at most 64 bytes; one of that name is replaced.
+
+        A trial has at most 64, of at most 4096 bytes each; what is beyond that is dropped, with a
+        warning.  The trial may have ended, but not the search."""
+        reply = self._request({"op": "note", "trial": _id(trial), "notes": {str(key): _text(text)}})
+        if reply.get("dropped"):
+            warnings.warn("note %r of trial %d is beyond the limits: a name has at most 64 bytes, a text 4096, "
+                          "a trial 64 notes" % (key, _id(trial)), stacklevel=2)
+
+    def _count_thread(self, requests: Sequence[Mapping[str, Any]]) -> None:
         """Do threads tell what others have asked for?"""
         for request in requests:
             known = self._open.get(request["trial"])
@@ -233,7 +254,8 @@ class Study:
                                           "params": self._restore(best["params"])}
 
     def trials(self) -> List[Dict[str, Any]]:
-        """All trials: trial, state, iteration, metric (None if there is none, or it is NaN), params."""
+        """All trials: trial, state, iteration, metric (None if there is none, or it is NaN), params, and
+        notes, a dict, where there are any."""
         found: List[Dict[str, Any]] = []
         while True:
             page = self._request({"op": "trials", "from": found[-1]["trial"] + 1 if found else 0, "n": 1000})["trials"]
@@ -301,8 +323,8 @@ class Study:
                 if self._in_step or self._resync(requests[len(replies):]):
                     part = requests[len(replies):len(replies) + _AT_ONCE]
                     # What was on its way when the process was killed may have been taken.
-                    replies += self._exchange([{**request, "again": True} if restarts and "trial" in request or
-                                               self._is_new(request) else request for request in part])
+                    replies += self._exchange([{**request, "again": True} if request["op"] in ("tell", "fail") and
+                                               (restarts or self._is_new(request)) else request for request in part])
                 if len(replies) < len(requests) and self._process and self._process.poll() is not None:
                     restarts += 1
                     self._check_killed(restarts)
@@ -332,7 +354,7 @@ class Study:
                 return replies
             reply = json.loads(line)
             if request["op"] == "ask" and "trials" in reply:
-                reply["trials"] = [Trial({**given, "params": self._restore(given["params"])})
+                reply["trials"] = [Trial({**given, "params": self._restore(given["params"])}, self)
                                    for given in reply["trials"]]
                 self._open.update((trial.id, trial) for trial in reply["trials"])
             elif reply.get("verdict", "continue") != "continue":
@@ -471,6 +493,10 @@ def _id(trial: Union[Trial, int]) -> int:
         return operator.index(trial)
     except TypeError:
         raise TypeError("trial must be what ask() returned, or its number, not %r" % (trial,)) from None
+
+
+def _text(text: Any) -> str:
+    return str(text).replace("\0", " ").encode(errors="replace").decode()
 
 
 def _real(number: Union[int, float, None]) -> Optional[float]:
