@@ -16,6 +16,7 @@ struct espl__offer_record {
 	/* tries in a row that failed before a report from their node; their leases */
 	uint32_t failed, lost;
 	espl_time failing_since; /* the first of these; NEVER: none */
+	uint64_t suspect;        /* that the last of them was lost with; NONE */
 	char *reason;            /* of the last one */
 	uint8_t closed;
 	uint8_t hidden;   /* from policies, until retry_at */

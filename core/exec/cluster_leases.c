@@ -25,7 +25,8 @@ record_of(struct espl__exec *x, uint32_t offer)
 		    (struct espl__offer_record){ .retry_at = ESPL_NEVER,
 			    .not_before = ESPL_NEVER,
 			    .refused_since = ESPL_NEVER,
-			    .failing_since = ESPL_NEVER };
+			    .failing_since = ESPL_NEVER,
+			    .suspect = ESPL_NONE };
 	}
 	return &x->cluster.records[offer];
 }
@@ -384,6 +385,14 @@ is_missed(const struct espl__exec *x)
 	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && x->items.count > 0;
 }
 
+/* Nodes that are lost one after the other with the same trial, alone on each, say no more about the
+ * offer than the first of them. */
+static int
+is_same_suspect(const struct espl__machine *n, const struct espl__offer_record *r)
+{
+	return n->unfit == NULL && n->suspect != ESPL_NONE && n->suspect == r->suspect;
+}
+
 void
 espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reason reason,
     const char *why)
@@ -409,9 +418,10 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		count_refusal(x, n, r);
 		hide_offer(x, n->pub.offer, r);
 	}
-	if (!was_useless(n, reason) || x->round.ending != 0)
+	if (!was_useless(n, reason) || x->round.ending != 0 || is_same_suspect(n, r))
 		return;
 	r->lost++;
+	r->suspect = n->suspect;
 	if (r->failing_since == ESPL_NEVER)
 		r->failing_since = x->now;
 	if (n->unfit == NULL)
@@ -483,6 +493,7 @@ espl__lease_resume(struct espl__exec *x, int forgive)
 			.not_before = ESPL_NEVER,
 			.refused_since = ESPL_NEVER,
 			.failing_since = ESPL_NEVER,
+			.suspect = ESPL_NONE,
 			.answered = r->answered };
 	}
 }

@@ -154,7 +154,7 @@ look_at_apart(struct espl__exec *x)
 		n = find_own_node(x, item);
 		if (n == NULL || n->pub.owner == item->pub.id)
 			continue;
-		n->pub.owner = item->pub.id;
+		n->pub.owner = n->suspect = item->pub.id;
 		espl__item_look(x, item);
 		espl__items_ask_placer(x, ESPL_WHY_NODES);
 	}

@@ -198,7 +198,7 @@ espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_
 	n->pub.state = ESPL_NODE_REQUESTED;
 	n->pub.id = f->nodes.count - 1;
 	n->pub.offer = n->stands_for = offer;
-	n->pub.owner = ESPL_NONE;
+	n->pub.owner = n->suspect = ESPL_NONE;
 	n->pub.ready_at = ESPL_NEVER;
 	n->pub.billed_from = ESPL_NEVER;
 	n->pub.ends_at = ESPL_NEVER;

@@ -51,6 +51,7 @@ struct espl__machine {
 	espl_time worked_at;  /* when the last gang reported from here for the first time */
 	espl_time since;      /* when it came into its state */
 	const char *unfit;    /* why it is of no use, though it is ready; NULL: it is */
+	uint64_t suspect;     /* the item that it was given to, which runs alone; NONE */
 	uint8_t releasing;    /* a release was asked for */
 	uint8_t live;         /* not ENDED */
 	uint8_t used;         /* a trial has run there */

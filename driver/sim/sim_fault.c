@@ -121,6 +121,11 @@ static const struct espl_option bad_gpu[] = { FROM, TO, MACHINE, PROBABILITY,
 	    .min = "0",
 	    .max = "1000000",
 	    .type = ESPL_OPT_INT } };
+static const struct espl_option kills_node[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO,
+	{ .name = "says",
+	    .help = "what the provider says of the machine's end",
+	    .fallback = "fault script: kills-node",
+	    .type = ESPL_OPT_STRING } };
 static const struct espl_option no_route[] = { FROM, TO };
 static const struct espl_option stop[] = { AT };
 
@@ -151,6 +156,7 @@ static const struct {
 	KIND(ESPL__FAULT_NO_NOTICE, "no-notice", no_notice),
 	KIND(ESPL__FAULT_BAD_GPU, "bad-gpu", bad_gpu),
 	KIND(ESPL__FAULT_NO_ROUTE, "no-route", no_route),
+	KIND(ESPL__FAULT_KILLS_NODE, "kills-node", kills_node),
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
@@ -183,7 +189,7 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 		    "the faults are node-lost, notice, at-risk, unreachable, slow-boot, "
 		    "no-capacity, boot-fails, no-notice, bad-gpu, no-route, trial-fails, "
 		    "trial-lost, nan, hang, crash-rate, bad-configuration, slow, bad-checkpoint, "
-		    "gpu-lost, stop");
+		    "gpu-lost, kills-node, stop");
 	return ESPL_E_CONFIG;
 }
 
@@ -209,6 +215,8 @@ set_column(struct espl__sim_fault *fault, const char *name, const struct espl_va
 		fault->length = value->as.i;
 	else if (strcmp(name, "reason") == 0)
 		fault->reason = reasons[value->as.i];
+	else if (strcmp(name, "says") == 0)
+		fault->text = espl__strdup(value->as.s);
 	else if (strcmp(name, "machine") == 0)
 		fault->machine = espl__strdup(value->as.s);
 	else if (strcmp(name, "retry_after") == 0)
@@ -321,6 +329,7 @@ espl__sim_faults_free(struct espl__sim_faults *faults)
 		free(faults->list[i].offer);
 		free(faults->list[i].metric);
 		free(faults->list[i].machine);
+		free(faults->list[i].text);
 	}
 	free(faults->list);
 	*faults = (struct espl__sim_faults){ NULL, 0, 0 };

@@ -80,7 +80,7 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 	gang->ratio = speed > 0.0 ? 1.0 / speed : 1.0;
 }
 
-static void
+static struct espl__event *
 gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end how,
     const char *text)
 {
@@ -108,6 +108,7 @@ gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end
 	gang->next_free = sim->free_gang;
 	sim->free_gang = gang->slot;
 	sim->live_gangs--;
+	return event;
 }
 
 static void
@@ -458,6 +459,20 @@ finish_start(struct espl__sim *sim, struct espl__sim_gang *gang)
 		next_iteration(sim, gang, delay);
 }
 
+/* The nodes that it stands on end at this instant, and all gangs there with them. */
+static void
+kill_nodes(struct espl__sim *sim, const struct espl__sim_gang *gang, const char *says)
+{
+	for (uint32_t i = 0; i < gang->lease_count; i++) {
+		struct espl__event *why = espl__sim_add_event(sim, ESPL__EV_NODE_WHY);
+
+		why->as.node_why.lease = gang->leases[i];
+		why->as.node_why.text = says;
+		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, gang->leases[i],
+		    ESPL_BY_FAULT);
+	}
+}
+
 /* Does a fault end the gang now, in place of the report?  1: it did. */
 static int
 strike_fault(struct espl__sim *sim, struct espl__sim_gang *gang)
@@ -470,6 +485,12 @@ strike_fault(struct espl__sim *sim, struct espl__sim_gang *gang)
 	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_TRIAL_LOST, gang, gang->iteration,
 		sim->now) != NULL) {
 		gang_end(sim, gang, ESPL__END_LOST, "fault script: trial-lost");
+		return 1;
+	}
+	fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_KILLS_NODE, gang, gang->iteration,
+	    sim->now);
+	if (fault != NULL) {
+		kill_nodes(sim, gang, fault->text);
 		return 1;
 	}
 	fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_TRIAL_FAILS, gang, gang->iteration,
@@ -611,7 +632,7 @@ espl__sim_gangs_lost(struct espl__sim *sim, uint64_t lease)
 	qsort(list, count, sizeof *list, by_id);
 	snprintf(text, sizeof text, "node %llu was lost", (unsigned long long)lease);
 	for (uint32_t i = 0; i < count; i++)
-		gang_end(sim, list[i], ESPL__END_LOST, text);
+		gang_end(sim, list[i], ESPL__END_LOST, text)->as.ended.node = lease;
 	free(list);
 }
 

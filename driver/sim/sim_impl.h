@@ -175,7 +175,8 @@ enum espl__sim_fault_kind {
 	ESPL__FAULT_STOP,
 	ESPL__FAULT_NO_NOTICE,
 	ESPL__FAULT_BAD_GPU,
-	ESPL__FAULT_NO_ROUTE
+	ESPL__FAULT_NO_ROUTE,
+	ESPL__FAULT_KILLS_NODE
 };
 struct espl__sim_fault {
 	enum espl__sim_fault_kind kind;
@@ -190,6 +191,7 @@ struct espl__sim_fault {
 	uint64_t trial, node, iteration; /* ESPL_NONE: any */
 	double factor, probability;
 	char *offer, *metric, *machine; /* NULL: any */
+	char *text;                     /* that is told of a node */
 };
 struct espl__sim_faults {
 	struct espl__sim_fault *list;

@@ -242,6 +242,77 @@ Test(failing, a_script_that_never_works_ends_after_ten_attempts, .timeout = 60)
 		}
 }
 
+/* ---- one that takes its machine down with it ---------------------------------------------- */
+
+struct ends {
+	struct espl__observer observer;
+	char why[400]; /* of the trial that failed */
+};
+
+static void
+note_trial(void *ctx, espl_time now, const char *who, espl_subject about, uint64_t id,
+    const char *text)
+{
+	struct ends *e = ctx;
+
+	(void)now, (void)who;
+	if (about == ESPL_ABOUT_TRIAL && id == 3 && strstr(text, "in a row") != NULL)
+		(void)snprintf(e->why, sizeof e->why, "%s", text);
+}
+
+static void
+check_killers(const char *algorithm, const char *allocator, uint32_t gpus, uint32_t killers)
+{
+	static const char *const text =
+	    "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; };\n"
+	    "trial = { trainable = \"branin\"; gpus_max = 1; profile = { iteration = \"4s\"; "
+	    "start = \"2s\"; checkpoint = \"1s\"; }; };\n"
+	    "space = { x1 = { type = \"real\"; low = -5.0; high = 10.0; };\n"
+	    "  x2 = { type = \"real\"; low = 0.0; high = 15.0; }; };\n"
+	    "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = %u; price = 3.6; "
+	    "provision = \"15s\"; } ); nodes_max = 2; };\n"
+	    "algorithm = { use = \"%s\"; trials = 40; iterations_max = 9; };\n"
+	    "allocator = { %s };\n";
+	static const char *const kind = "{ kind = \"kills-node\"; iteration = 1; times = 0; says "
+					"= \"its container was ended: OOMKilled\"; trial = ";
+	struct ends ends = { .observer = { .ctx = &ends, .note = note_trial } };
+	char *config = espl__format(text, (unsigned)gpus, algorithm, allocator);
+	char *faults = killers == 1
+	    ? espl__format("faults = ( %s 3; } );", kind)
+	    : espl__format("faults = ( %s 3; }, %s 6; }, %s 30; } );", kind, kind, kind);
+	struct run r;
+
+	(void)snprintf(run_label, sizeof run_label, "%.8s, %.18s, %u, %u: ", algorithm,
+	    allocator + 5, (unsigned)gpus, (unsigned)killers);
+	make_run(&r, config, faults, &ends.observer);
+	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK, "%s", run_label);
+	cr_assert_eq(pump(&r, NULL, ROUNDS_MOST), ESPL_OK, "%s%s", run_label, r.diag.text);
+	cr_expect_eq(r.summary.how, ESPL__RUN_DONE, "%s%s", run_label, r.summary.text);
+	cr_expect_eq(r.summary.failed, killers, "%s%llu failed", run_label,
+	    (unsigned long long)r.summary.failed);
+	cr_expect_eq(r.summary.finished, 40 - killers, "%s%llu finished", run_label,
+	    (unsigned long long)r.summary.finished);
+	cr_expect_not_null(strstr(ends.why, "OOMKilled"), "%s'%s'", run_label, ends.why);
+	unmake(&r);
+	free(config);
+	free(faults);
+}
+
+Test(failing, a_trial_that_takes_its_machine_down_fails_alone_and_says_why, .timeout = 60)
+{
+	static const char *const allocators[] = { "use = \"static\"; gpus = 4;", "use = \"fair\";",
+		"use = \"fifo\";", "use = \"fluid\";", "use = \"milp\";", "use = \"greedy\";",
+		"use = \"elastic-greedy\";", "use = \"static\";" };
+	static const char *const algorithms[] = { "random", "sha", "asha", "hyperband", "bohb" };
+
+	for (uint32_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++)
+		for (uint32_t k = 0; k < sizeof algorithms / sizeof algorithms[0]; k++)
+			for (uint32_t killers = 1; killers <= 3; killers += 2) {
+				check_killers(algorithms[k], allocators[i], 2, killers);
+				check_killers(algorithms[k], allocators[i], 8, killers);
+			}
+}
+
 /* ---- experiment.failures_max -------------------------------------------------------------- */
 
 static void
