@@ -144,19 +144,39 @@ cloud_kubernetes_proxy_close(struct kube_cloud *cloud)
 	cloud->folder[0] = '\0';
 }
 
+/* kubectl's own words for a failure; what follows them is advice, and addresses of manuals. */
+static int
+is_complaint(const char *line)
+{
+	static const char *const heads[] = { "error: ", "Error from server", "Unable to connect ",
+		"The connection to the server " };
+
+	for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+		if (strncmp(line, heads[i], strlen(heads[i])) == 0)
+			return 1;
+	return 0;
+}
+
+/* The last line in which kubectl complains; without one, the last line that is not empty. */
 void
 cloud_kubernetes_proxy_last(char to[KUBE_TEXT], const char *text)
 {
-	size_t end = strlen(text), begin;
+	const char *chosen = "", *next;
+	size_t length;
 
-	while (end > 0 && (text[end - 1] == '\n' || text[end - 1] == ' '))
-		end--;
-	for (begin = end; begin > 0 && text[begin - 1] != '\n'; begin--)
-		continue;
-	if (end - begin >= KUBE_TEXT)
-		end = begin + KUBE_TEXT - 1;
-	memcpy(to, text + begin, end - begin);
-	to[end - begin] = '\0';
+	for (const char *line = text; *line != '\0'; line = next) {
+		length = strcspn(line, "\n");
+		next = line + length + (line[length] == '\n');
+		if (strspn(line, " \t\r") < length && (is_complaint(line) || !is_complaint(chosen)))
+			chosen = line;
+	}
+	length = strcspn(chosen, "\n");
+	while (length > 0 && chosen[length - 1] == ' ')
+		length--;
+	if (length >= KUBE_TEXT)
+		length = KUBE_TEXT - 1;
+	memcpy(to, chosen, length);
+	to[length] = '\0';
 	for (char *c = to; *c != '\0'; c++)
 		if ((unsigned char)*c < ' ' || *c == 127)
 			*c = '?';
