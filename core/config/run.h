@@ -57,6 +57,8 @@ struct espl__trial_config {
 	int64_t file_max;  /* RLIMIT_FSIZE of ranks, bytes; 0 none */
 	int64_t log_limit; /* of a trial's log, bytes; 0 none */
 };
+#define ESPL__SECONDS "seconds" /* of training, as a resource */
+
 /* an experiment of a pool */
 struct espl__entry {
 	const struct espl__node *node;
@@ -99,6 +101,10 @@ struct espl__run_config {
 	struct espl__trial_config trial;
 	const struct espl__node *space; /* GROUP */
 	struct espl__section algorithm, allocator, cloud, placer;
+	/* algorithm.resource: what its iterations count in units of resource_step; "seconds" of
+	 * training, or a metric that only grows.  NULL: the iterations of the program. */
+	const char *resource;
+	double resource_step;
 	espl_span patience, linger;            /* of nodes that are reached by a command */
 	const struct espl_table *after_linger; /* a word a row; NULL none */
 	uint32_t give_up;                      /* failures in a row that close an offer */
@@ -122,7 +128,7 @@ struct espl__run_config {
 	const char *trace;                 /* workload.trace: absolute path; NULL: they are drawn */
 	struct espl__values *workload_values;
 	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values,
-	    *cloud_values, *metrics_values, *store_values;
+	    *cloud_values, *metrics_values, *store_values, *algorithm_values;
 };
 /* Can a trial have several ranks, as far as the file says?  What is offered may be narrower. */
 static inline int

@@ -1,7 +1,9 @@
 /* gangs.c - gangs: the slots they hold, the GPU time they used, and their end. */
+#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/metrics.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
 #include "exec/items_lists.h"
@@ -263,6 +265,34 @@ espl__gang_report(struct espl__gang *g, uint64_t iteration)
 	g->iteration = iteration;
 	g->reported = 1;
 	return first;
+}
+
+uint64_t
+espl__gang_counts(struct espl__exec *x, struct espl__gang *g, uint64_t step, double used)
+{
+	const struct espl__run_config *c = g->trial->search->config;
+	double units, before = g->mark.resource;
+
+	ESPL__CHECK(g, GANG);
+	g->mark.step = step;
+	if (c->resource == NULL)
+		return step;
+	if (strcmp(c->resource, ESPL__SECONDS) == 0)
+		g->mark.resource += (double)(x->now - g->counted) / 1e9;
+	else if (used > g->mark.resource)
+		g->mark.resource = used;
+	g->counted = x->now;
+	g->stuck = g->mark.resource > before ? 0 : g->stuck + 1;
+	units = floor(g->mark.resource / c->resource_step);
+	/* All that reach a rung are compared there, however far the report is beyond it. */
+	return units < (double)g->trial->pub.budget ? (uint64_t)units : g->trial->pub.budget;
+}
+
+uint64_t
+espl__gang_budget(const struct espl__gang *g)
+{
+	ESPL__CHECK(g, GANG);
+	return g->trial->search->config->resource == NULL ? g->budget : ESPL__ITERATION_MOST;
 }
 
 int

@@ -17,8 +17,11 @@ struct espl__gang {
 	struct espl_slot *slots; /* share.gpus of them: the slots held */
 	struct espl_slot *onto;  /* the slots it is moving to, held as well; NULL: none */
 	uint32_t onto_count;
-	uint64_t iteration;                   /* last reported by this gang; what it began from */
-	uint64_t budget;                      /* as last sent in a reply */
+	uint64_t iteration;     /* last reported by this gang; what it began from */
+	struct espl__mark mark; /* of its last report, whatever it counted */
+	espl_time counted;      /* its training until then is in mark.resource */
+	uint32_t stuck;         /* reports in a row in which the resource did not grow */
+	uint64_t budget;        /* as last sent in a reply */
 	espl_time began, last_seen, saved_at; /* start; last sign of life; last checkpoint */
 	espl_time over_at;                    /* when it reached its budget; with `over` */
 	uint8_t awaiting;                     /* a report wants its reply */
@@ -76,6 +79,11 @@ void espl__gang_free(struct espl__exec *, struct espl__gang *, const char *text)
 void espl__gang_await(struct espl__exec *, struct espl__gang *);
 void espl__gangs_sweep(struct espl__exec *); /* keeps those that still await a reply */
 int espl__gang_report(struct espl__gang *, uint64_t iteration); /* 1: its first */
+/* The iteration for the executor of a report, which becomes the gang's mark; what it has used of a
+ * resource that is a metric is given, NaN: it did not say. */
+uint64_t espl__gang_counts(struct espl__exec *, struct espl__gang *, uint64_t step, double used);
+/* Its budget for the program: with a resource it is ended by a reply. */
+uint64_t espl__gang_budget(const struct espl__gang *);
 /* An iteration ended, with `sharers` trials on its GPU. 1: its time can be used. */
 int espl__gang_timed(struct espl__gang *, uint32_t sharers);
 void espl__gang_saved(struct espl__exec *, struct espl__gang *); /* a checkpoint is complete */

@@ -43,6 +43,7 @@ espl__gangs_start(struct espl__exec *x, struct espl__item *item)
 	g->slots = espl__alloc(g->share.gpus * sizeof *g->slots);
 	memcpy(g->slots, item->target, g->share.gpus * sizeof *g->slots);
 	g->iteration = espl__trial_restores(t);
+	g->mark = espl__trial_restores_mark(t);
 	g->budget = t->pub.budget;
 	g->began = g->saved_at = x->now;
 	for (uint32_t i = 0; i < g->share.gpus; i++)
@@ -58,10 +59,10 @@ espl__gangs_start(struct espl__exec *x, struct espl__item *item)
 	e->as.start.experiment = t->search->number;
 	e->as.start.trial = t->pub.id;
 	e->as.start.attempt = t->attempts++;
-	e->as.start.iteration = g->iteration;
-	e->as.start.budget = g->budget;
+	e->as.start.iteration = g->mark.step;
+	e->as.start.budget = espl__gang_budget(g);
 	e->as.start.source = from_source ? t->source : t->pub.id;
-	e->as.start.checkpoint = g->iteration;
+	e->as.start.checkpoint = g->mark.step;
 	e->as.start.share = g->share;
 	e->as.start.slots = g->slots;
 	e->as.start.values = t->pub.values;
@@ -81,6 +82,7 @@ espl__gang_started(struct espl__exec *x, struct espl__gang *g)
 	if (g->state != ESPL__GANG_STARTING)
 		return 0;
 	g->state = ESPL__GANG_RUNNING;
+	g->counted = x->now;
 	espl__gang_seen(x, g);
 	return 1;
 }
@@ -124,7 +126,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	e->as.resize.gang = g->id;
 	e->as.resize.trial = t->pub.id;
 	e->as.resize.attempt = t->attempts;
-	e->as.resize.iteration = g->iteration;
+	e->as.resize.iteration = g->mark.step;
 	e->as.resize.share = (struct espl_share){ g->onto_count, g->share.packing };
 	e->as.resize.slots = g->onto;
 	e->as.resize.values = t->pub.values;
@@ -223,6 +225,7 @@ espl__gang_reply(struct espl__exec *x, struct espl__gang *g, enum espl__directiv
 
 	ESPL__CHECK(g, GANG);
 	g->awaiting = 0;
+	g->counted = x->now; /* it has waited for this */
 	if (g->fault != NULL)
 		return;
 	e = espl__exec_effect(x, ESPL__FX_REPLY);
@@ -238,7 +241,8 @@ espl__gang_reply(struct espl__exec *x, struct espl__gang *g, enum espl__directiv
 			espl__item_flag(g->trial->item, 0, ESPL_GANG_LOCKED);
 	} else if (g->trial->pub.budget != g->budget) {
 		g->budget = g->trial->pub.budget;
-		e->as.reply.budget = g->budget;
+		if (g->trial->search->config->resource == NULL)
+			e->as.reply.budget = g->budget;
 	}
 	if (d == ESPL__CHECKPOINT)
 		g->saved_at = x->now;

@@ -51,6 +51,9 @@ digest_search(uint64_t d, const struct espl__search *s)
 	/* Runs without them have the digest that they always had. */
 	if (s->config->has_target)
 		espl__print(&text, " target %.17g", s->config->target);
+	if (s->config->resource != NULL)
+		espl__print(&text, " resource %s %.17g", s->config->resource,
+		    s->config->resource_step);
 	if (s->config->no_better > 0)
 		espl__print(&text, " patience %llu", (unsigned long long)s->config->no_better);
 	if (s->inputs->earlier != NULL)
@@ -137,9 +140,10 @@ espl__exec_trial_info(const struct espl__exec *x, uint64_t trial)
 	const struct espl__trial *t = find_trial(x, trial);
 
 	if (t == NULL)
-		return (struct espl__trial_info){ NULL, 0, 0, 0, 0 };
+		return (struct espl__trial_info){ NULL, 0, 0, 0, 0, 0 };
 	return (struct espl__trial_info){ espl__trial_word(&t->search->trials, t),
-		espl__trial_restores(t), t->began, t->save_asked, t->unasked };
+		espl__trial_restores(t), t->began > 0 ? t->source_mark.step : 0, t->save_asked,
+		t->unasked, espl__trial_kept(t) };
 }
 
 uint32_t
@@ -261,8 +265,8 @@ espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint3
 				.trial = espl__trial_uid(g->trial),
 				.gpus = g->share.gpus,
 				.slots = g->slots,
-				.iteration = g->iteration,
-				.budget = g->budget,
+				.iteration = g->mark.step,
+				.budget = espl__gang_budget(g),
 				.directive = (enum espl__directive)g->directive,
 				.started = g->state != ESPL__GANG_STARTING,
 				.awaiting = g->awaiting,
@@ -373,7 +377,7 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	if (x->config->pool)
 		espl__lowest_init(&s->lowest);
 	best = espl__trial_at(&of->trials, s->best);
-	s->best_checkpoint = best != NULL && !of->config->asked ? best->pub.checkpoint : 0;
+	s->best_checkpoint = best != NULL && !of->config->asked ? espl__trial_kept(best) : 0;
 	s->now = x->now;
 	s->cost = espl__ledger_total(x->ledger, x->now);
 	s->refunded = espl__ledger_refunds(x->ledger).usd;

@@ -43,9 +43,10 @@ const struct espl_trial *espl__exec_trial(const struct espl__exec *,
 struct espl__trial_info {
 	const char *word;  /* "running", "paused", "completed", "unfinished", ...; NULL unknown */
 	uint64_t restores; /* the iteration from which a start trains */
-	uint64_t began;    /* iteration of its parent; 0: no clone */
+	uint64_t began;    /* iteration of its parent, as the program calls it; 0: no clone */
 	int save_asked;    /* its state at the last iteration is wanted */
 	int unasked;       /* config.asked: no client has got it, so it does not exist for users */
+	uint64_t kept;     /* what its program calls the iteration of its checkpoint; 0: none */
 };
 struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
 

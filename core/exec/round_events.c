@@ -38,8 +38,13 @@ on_saved(struct espl__exec *x, const struct espl__event *e)
 		return;
 	espl__gang_saved(x, g);
 	/* A checkpoint of an iteration that was not reported would hide it from the algorithm. */
-	if (e->as.saved.iteration <= g->trial->pub.iteration)
-		espl__trial_saved(x, g->trial, e->as.saved.iteration);
+	if (g->trial->search->config->resource != NULL) {
+		if (e->as.saved.iteration == g->mark.step)
+			espl__trial_saved(x, g->trial, g->iteration, g->mark);
+	} else if (e->as.saved.iteration <= g->trial->pub.iteration) {
+		espl__trial_saved(x, g->trial, e->as.saved.iteration,
+		    (struct espl__mark){ e->as.saved.iteration, 0 });
+	}
 }
 
 static void

@@ -10,6 +10,7 @@ espl__clone_let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpo
     const struct espl__waiter *w)
 {
 	t->source_checkpoint = t->pub.iteration = t->began = checkpoint;
+	t->source_mark = espl__trial_at(&t->search->trials, t->source)->mark;
 	t->item = espl__item_new(x, t, w->weight, w->gpus_min, w->gpus_max);
 }
 

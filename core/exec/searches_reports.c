@@ -13,13 +13,15 @@
 #include "exec/searches_goal.h"
 #include "exec/searches_trials.h"
 
+#define STUCK_MOST 100u /* reports without any growth of a resource that is a metric */
+
 static void
 report_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
     struct espl_share share)
 {
 	struct espl_trial room;
 
-	ESPL__OBSERVE(x, report, espl__trial_shown(t, &room), e->as.report.iteration, loss,
+	ESPL__OBSERVE(x, report, espl__trial_shown(t, &room), t->pub.iteration, loss,
 	    e->as.report.metrics, e->as.report.count, share);
 }
 
@@ -68,9 +70,11 @@ number_of(const struct espl__search *s, uint32_t metric)
 /* The report as the algorithm sees it; metrics in the experiment's order. */
 static espl_status
 observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
-    const struct espl__event *e, double loss, uint64_t since, struct espl__diag *diag)
+    const struct espl__event *e, double loss, uint64_t steps, uint64_t since,
+    struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
+	double took_s = (double)(x->now - g->last_seen) / 1e9, step_s = took_s / (double)steps;
 	struct espl_observation o = ESPL_INIT(struct espl_observation);
 	struct espl__diag why;
 	struct espl__reader answer;
@@ -89,21 +93,20 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 			metrics[number_of(s, e->as.report.metrics[i].metric)] =
 			    e->as.report.metrics[i].value;
 	o.trial = t->pub.id;
-	o.iteration = e->as.report.iteration;
+	o.iteration = g->iteration;
 	o.loss = loss;
 	o.metrics = metrics;
 	o.metric_count = count;
 	o.values = t->pub.values;
 	o.at = x->now;
-	o.iteration_s =
-	    (double)(x->now - g->last_seen) / 1e9 / (double)(e->as.report.iteration - since);
+	o.iteration_s = took_s / (double)(g->iteration - since);
 	share = measured_share(x, g);
 	if (espl__gang_timed(g, share.packing)) {
 		uint32_t on = espl__machine_at(&x->fleet, g->slots[0].node)->pub.offer;
 
-		if (espl__model_service_measure(&s->model, share, on, o.iteration_s))
+		if (espl__model_service_measure(&s->model, share, on, step_s))
 			espl__tier_ask(s->tier, ESPL_WHY_PROFILE);
-		update_pace(t, share, x->fleet.offers[on], o.iteration_s);
+		update_pace(t, share, x->fleet.offers[on], step_s);
 	}
 	o.share = g->share;
 	if (s->history != NULL)
@@ -146,7 +149,8 @@ name_metrics(const struct espl__search *s, const struct espl__event *e, struct e
 /* A report without the metric passes the iteration: not every epoch is validated.  But a trial that
  * has reached its budget without ever reporting it has no result. */
 static void
-miss_metric(struct espl__exec *x, struct espl__gang *g, const struct espl__event *e)
+miss_metric(struct espl__exec *x, struct espl__gang *g, const struct espl__event *e,
+    uint64_t iteration)
 {
 	struct espl__trial *t = g->trial;
 	struct espl__buf b = { NULL, 0, 0 };
@@ -160,8 +164,7 @@ miss_metric(struct espl__exec *x, struct espl__gang *g, const struct espl__event
 		    "trial %s, iteration %llu: %s; a trial that never reports it fails",
 		    espl__trial_name(espl__trial_uid(t), name),
 		    (unsigned long long)e->as.report.iteration, espl__buf_text(&b));
-	if (!t->scored && e->as.report.iteration >= t->pub.budget &&
-	    t->pub.state == ESPL_TRIAL_RUNNING)
+	if (!t->scored && iteration >= t->pub.budget && t->pub.state == ESPL_TRIAL_RUNNING)
 		espl__gang_fault(x, g, espl__buf_text(&b), 1);
 	espl__buf_free(&b);
 }
@@ -196,12 +199,60 @@ reach_boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	return status;
 }
 
+/* What a report says that the trial has used of the resource, if that is a metric; NaN. */
+static double
+read_resource(const struct espl__search *s, const struct espl__event *e)
+{
+	uint32_t number = espl__names_find(&s->exec->searches.metrics, s->config->resource);
+
+	for (uint32_t i = 0; i < e->as.report.count; i++)
+		if (e->as.report.metrics[i].metric == number)
+			return e->as.report.metrics[i].value;
+	return NAN;
+}
+
+/* What is wrong with the resource of a report that has the objective: it would never reach a rung.
+ * Malloc'd; NULL: nothing. */
+static char *
+find_resource_fault(const struct espl__gang *g, double used)
+{
+	const char *resource = g->trial->search->config->resource;
+
+	if (isnan(used))
+		return espl__format("reports no number as its '%s' (algorithm.resource)", resource);
+	return g->stuck < STUCK_MOST
+	    ? NULL
+	    : espl__format("its '%s' (algorithm.resource) has not grown in %u reports", resource,
+		  STUCK_MOST);
+}
+
+/* The iteration of a report. */
+static uint64_t
+count_iteration(struct espl__exec *x, struct espl__gang *g, const struct espl__event *e)
+{
+	const struct espl__search *s = g->trial->search;
+	const char *resource = s->config->resource;
+	int timed = resource == NULL || strcmp(resource, ESPL__SECONDS) == 0;
+	double loss, used = timed ? NAN : read_resource(s, e);
+	uint64_t counts = espl__gang_counts(x, g, e->as.report.iteration, used);
+	char *fault;
+
+	if (timed || !read_objective(s, e, &loss))
+		return counts;
+	fault = find_resource_fault(g, used);
+	if (fault == NULL)
+		return counts;
+	espl__gang_fault(x, g, fault, 1);
+	free(fault);
+	return 0;
+}
+
 espl_status
 espl__search_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	struct espl__gang *g = espl__gang_at(x, e->as.report.gang);
 	struct espl__trial *t;
-	uint64_t iteration = e->as.report.iteration, since;
+	uint64_t iteration, since, step;
 	espl_status status = ESPL_OK;
 	double loss, raw, iteration_s;
 	int scored;
@@ -212,14 +263,19 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 	t = g->trial;
 	espl__gang_await(x, g);
 	since = g->iteration;
-	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
+	step = g->mark.step;
+	if (e->as.report.iteration <= step || g->state == ESPL__GANG_LEAVING)
 		return ESPL_OK; /* settled with a plain reply */
+	iteration = count_iteration(x, g, e);
+	if (iteration <= since)
+		return ESPL_OK; /* it has used too little of the resource to count */
 	scored = read_objective(t->search, e, &loss);
 	if (!scored)
-		miss_metric(x, g, e);
+		miss_metric(x, g, e, iteration);
 	if (g->fault != NULL)
 		return ESPL_OK;
-	iteration_s = (double)(x->now - g->last_seen) / 1e9 / (double)(iteration - since);
+	iteration_s =
+	    (double)(x->now - g->last_seen) / 1e9 / (double)(e->as.report.iteration - step);
 	if (iteration_s > t->search->longest_s)
 		t->search->longest_s = iteration_s;
 	if (espl__gang_report(g, iteration))
@@ -250,7 +306,8 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		t->search->why |= ESPL_ASK_RESULT;
 		if (t->search->algorithm != NULL && espl__search_gets_results(t->search) &&
 		    t->pub.state == ESPL_TRIAL_RUNNING)
-			status = observe_report(x, t, g, e, loss, since, diag);
+			status = observe_report(x, t, g, e, loss, e->as.report.iteration - step,
+			    since, diag);
 	}
 	espl__gang_seen(x, g);
 	if (status == ESPL_OK && espl__search_gets_results(t->search))

@@ -111,9 +111,10 @@ espl__trial_shown(const struct espl__trial *t, struct espl_trial *room)
 {
 	uint64_t upper = (uint64_t)t->search->number << ESPL__TRIAL_BITS;
 
-	if (upper == 0 && !t->search->config->asked)
+	if (upper == 0 && !t->search->config->asked && t->search->config->resource == NULL)
 		return &t->pub;
 	*room = t->pub;
+	room->checkpoint = espl__trial_kept(t);
 	if (t->search->config->asked)
 		room->checkpoint = 0; /* its client keeps it */
 	room->id |= upper;
@@ -284,13 +285,15 @@ espl__searches_collect(struct espl__exec *x)
 }
 
 void
-espl__trial_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration)
+espl__trial_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration,
+    struct espl__mark mark)
 {
 	if (iteration < t->pub.checkpoint || iteration == 0)
 		return;
 	if (iteration > t->pub.checkpoint)
 		espl__cluster_paid_off(x);
 	t->pub.checkpoint = iteration;
+	t->mark = mark;
 	t->search->saved = 1;
 	t->save_asked = 0;
 	if (iteration == t->pub.iteration)
@@ -303,7 +306,7 @@ espl__trial_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteratio
 		struct espl__effect *e = espl__exec_effect(x, ESPL__FX_COLLECT);
 		e->as.collect.experiment = t->search->number;
 		e->as.collect.trial = t->pub.id;
-		e->as.collect.keep = iteration;
+		e->as.collect.keep = mark.step;
 	}
 	espl__trial_show(x, t);
 }

@@ -12,7 +12,8 @@ void espl__trial_runs(struct espl__trial *); /* its processes do */
 void espl__trial_wait(struct espl__trial *, uint32_t why);
 /* It has nothing to train any more: frees its item; its processes leave. */
 void espl__trial_leave(struct espl__exec *, struct espl__trial *);
-void espl__trial_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration);
+void espl__trial_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration,
+    struct espl__mark);
 void espl__trial_collect_later(struct espl__exec *, struct espl__trial *);
 void espl__searches_collect(struct espl__exec *);
 int espl__trial_unsaved(const struct espl__trial *);

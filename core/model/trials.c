@@ -345,3 +345,17 @@ espl__trial_restores(const struct espl__trial *t)
 	    : t->source != ESPL_NONE ? t->source_checkpoint
 				     : 0;
 }
+
+struct espl__mark
+espl__trial_restores_mark(const struct espl__trial *t)
+{
+	return t->pub.checkpoint > 0 ? t->mark
+	    : t->source != ESPL_NONE ? t->source_mark
+				     : (struct espl__mark){ 0, 0 };
+}
+
+uint64_t
+espl__trial_kept(const struct espl__trial *t)
+{
+	return t->pub.checkpoint > 0 ? t->mark.step : 0;
+}

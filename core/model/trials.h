@@ -16,6 +16,13 @@ struct espl__item;   /* exec/items.h: what the allocator sees of an active trial
 struct espl__gang;   /* exec/gangs.h: its processes */
 struct espl__search; /* exec/searches.h: the owner of the trials */
 
+/* Where a program is.  An iteration of the executor is one of the program, or with
+ * algorithm.resource a unit of the resource. */
+struct espl__mark {
+	uint64_t step;   /* the program's own number */
+	double resource; /* used until then */
+};
+
 /* A way in which a trial has failed (exec/searches_faults.c). */
 struct espl__way {
 	struct espl__way *next; /* the one before */
@@ -38,10 +45,13 @@ struct espl__trial {
 	/* clone without its own checkpoint: the trial whose checkpoint to load; NONE */
 	uint64_t source;
 	uint64_t source_checkpoint; /* of the source */
-	uint64_t began;             /* iteration of its parent from which a clone trains; 0 */
-	uint32_t clones_waiting;    /* clones that still need a checkpoint of this one */
-	struct espl_share last;     /* on what it started last */
-	uint64_t gpu_memory;        /* bytes seen in use per GPU; 0 unknown */
+	/* of its own checkpoint, and of source_checkpoint: what the program calls that iteration,
+	 * and how much of the resource it had used */
+	struct espl__mark mark, source_mark;
+	uint64_t began;          /* iteration of its parent from which a clone trains; 0 */
+	uint32_t clones_waiting; /* clones that still need a checkpoint of this one */
+	struct espl_share last;  /* on what it started last */
+	uint64_t gpu_memory;     /* bytes seen in use per GPU; 0 unknown */
 	/* of its iterations that were timed: by the clock, by the profile */
 	double took_s, expected_s;
 	espl_span trained; /* with processes, in gangs that are gone and before a resize */
@@ -130,6 +140,9 @@ void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_s
 void espl__trial_drop(struct espl__trials *, struct espl__trial *);
 uint64_t espl__trial_restores(
     const struct espl__trial *); /* the iteration at which a start resumes */
+struct espl__mark espl__trial_restores_mark(const struct espl__trial *);
+/* What its program calls the iteration of its checkpoint; 0: it has none. */
+uint64_t espl__trial_kept(const struct espl__trial *);
 /* The search has ended: none of its trials will train again. alike: they were to train equally far;
  * 0: each is complete at its own budget. */
 void espl__trials_settle(struct espl__trials *, int alike);

@@ -275,6 +275,7 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 	static const char *const known[] = { "use", NULL };
 	static const char *const cloud_known[] = { "use", "patience", "linger", "after_linger",
 		"give_up", NULL };
+	static const char *const algorithm_known[] = { "use", "resource", "resource_step", NULL };
 	const struct espl_plugin *desc = plugin->desc;
 	struct espl__instance *instance = espl__alloc(sizeof *instance);
 	int trainable = desc->kind == ESPL_TRAINABLE;
@@ -289,9 +290,10 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 	snprintf(instance->who, sizeof instance->who, "%s '%s'", espl__kind_name(desc->kind),
 	    desc->name);
 	status = espl__schema_resolve(desc->options, desc->option_count, desc->option_size, group,
-	    trainable                      ? NULL
-		: desc->kind == ESPL_CLOUD ? cloud_known
-					   : known,
+	    trainable                          ? NULL
+		: desc->kind == ESPL_CLOUD     ? cloud_known
+		: desc->kind == ESPL_ALGORITHM ? algorithm_known
+					       : known,
 	    instance->who, espl__kind_name(desc->kind), &instance->values, diag);
 	if (status == ESPL_OK)
 		status = espl__files_read(instance, diag);

@@ -93,7 +93,8 @@ measured_ratio(const struct espl__model_service *s)
 int
 espl__model_service_can(const struct espl__model_service *s)
 {
-	return s->experiment->spec != NULL && s->profile != NULL && !s->profile->guessed;
+	return s->experiment->spec != NULL && s->profile != NULL && !s->profile->guessed &&
+	    !s->counts_resource;
 }
 
 struct espl__forecast *
@@ -276,6 +277,7 @@ espl__model_service_init(struct espl__model_service *s, const struct espl__run_c
 	s->fleet = fleet;
 	s->setup.gpus_min = config->trial.gpus_min;
 	s->trial = &config->trial;
+	s->counts_resource = config->resource != NULL;
 	s->setup.sync = config->sync;
 	s->setup.data_gb = config->data_gb;
 	s->setup.speed = 1.0;

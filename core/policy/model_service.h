@@ -22,7 +22,8 @@ struct espl__model_service {
 	const struct espl_experiment *experiment;
 	const struct espl__profile *profile;
 	const struct espl__trial_config *trial;
-	int as_asked; /* the user named the GPUs of the plan: no width is too much */
+	int counts_resource; /* iterations are not those of the profile: nothing is predicted */
+	int as_asked;        /* the user named the GPUs of the plan: no width is too much */
 	const struct espl__fleet *fleet;   /* for its offers */
 	struct espl__forecast_setup setup; /* what does not change in a run */
 	/* by ESPL_FROM_NOW and ESPL_AFRESH; NULL: to be made */

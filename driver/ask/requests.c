@@ -72,6 +72,13 @@ run_word(const struct espl__asking *ask)
 
 /* ---- ask ---------------------------------------------------------------------------------- */
 
+/* The iteration up to which a client is to train.  With a resource that is the next one. */
+static uint64_t
+until_of(const struct espl__asking *ask, const struct espl__ask_trial *t)
+{
+	return ask->inputs->config->resource == NULL ? t->budget : t->iteration + 1;
+}
+
 static void
 put_trial(const struct espl__asking *ask, const struct espl__ask_trial *t, struct espl__buf *b)
 {
@@ -80,7 +87,7 @@ put_trial(const struct espl__asking *ask, const struct espl__ask_trial *t, struc
 	espl__json_key(b, "params");
 	espl__space_json(ask->inputs->space, t->values, b);
 	espl__json_int(b, "iteration", (int64_t)t->iteration);
-	espl__json_int(b, "until", (int64_t)t->budget);
+	espl__json_int(b, "until", (int64_t)until_of(ask, t));
 	if (t->iteration > 0 && t->source != t->trial)
 		espl__json_int(b, "source", (int64_t)t->source);
 	espl__print(b, "}");
@@ -147,7 +154,7 @@ answer_tell(struct espl__asking *ask, struct espl__ask_client *client, uint64_t 
 	espl__json_text(b, "verdict", goes_on ? "continue" : is_over(word) ? "stop" : "pause");
 	espl__json_text(b, "state", word);
 	if (goes_on)
-		espl__json_int(b, "until", (int64_t)t->budget);
+		espl__json_int(b, "until", (int64_t)until_of(ask, t));
 	if (goes_on && directive == ESPL__CHECKPOINT)
 		espl__json_bool(b, "save", 1);
 	if (dropped > 0)
@@ -318,7 +325,7 @@ hear_tell(struct espl__asking *ask, struct espl__ask_client *client, const json_
 {
 	struct espl__ask_trial *t = find_trial(ask, client, request);
 	const struct espl__metric *metrics;
-	int64_t iteration = t != NULL ? (int64_t)t->budget : 0;
+	int64_t iteration = t != NULL ? (int64_t)until_of(ask, t) : 0;
 	uint32_t count, dropped;
 
 	if (t == NULL)

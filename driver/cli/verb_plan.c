@@ -81,6 +81,13 @@ check_inputs(struct planning *p, struct espl__diag *diag)
 		    "use one that does, for example algorithm = { use = \"sha\"; trials = 27; "
 		    "iterations_max = 27; }; also bohb and pbt with mode = \"sync\", and random, "
 		    "sobol and tpe with trials");
+	} else if (s->config->resource != NULL) {
+		status = fail_at(s, "algorithm", "resource",
+		    "cannot predict how many iterations a trial takes: the algorithm counts "
+		    "another "
+		    "resource",
+		    diag);
+		espl__hint(diag, "without 'resource' a plan is of iterations");
 	} else if (s->profile->guessed) {
 		status = fail_at(s, "trial", "profile",
 		    "cannot predict how long a trial takes: it has no profile", diag);

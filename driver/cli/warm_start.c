@@ -59,8 +59,9 @@ espl_status
 espl__inputs_curves(struct espl__inputs *s, struct espl__diag *diag)
 {
 	struct espl__trial_config *trial = &s->config->trial;
-	const struct espl__node *asked =
-	    espl__node_get(s->config->algorithm.group, "iterations_max");
+	const struct espl__node *asked = s->config->resource == NULL
+	    ? espl__node_get(s->config->algorithm.group, "iterations_max")
+	    : NULL;
 	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__buf text = { NULL, 0, 0 }, cut = { NULL, 0, 0 };
 	struct stat st;

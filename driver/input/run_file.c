@@ -4,12 +4,15 @@
 #include "input/input.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "input/run_groups.h"
 
@@ -565,14 +568,14 @@ read_planning(struct espl__run_config *config, struct espl__diag *diag)
 }
 
 /* The core's own options of the group; the others belong to the plugin. */
+/* The options of a plugin's group that belong to every plugin of its kind. */
 static espl_status
-read_cloud(struct espl__run_config *config, struct espl__diag *diag)
+read_shared(const struct espl__core_group *core, const struct espl__node *group,
+    struct espl__values **values, struct espl__diag *diag)
 {
-	const struct espl__core_group *core = &espl__core_groups()[GROUP_CLOUD];
-	const struct espl__node *group = config->cloud.group;
-	struct espl__node own, *members[CLOUD_COUNT];
-	espl_status status;
+	struct espl__node own, *members[CLOUD_COUNT + ALGORITHM_COUNT];
 
+	ESPL__ASSERT(core->count <= sizeof members / sizeof members[0]);
 	memset(&own, 0, sizeof own);
 	if (group != NULL)
 		own = *group;
@@ -585,9 +588,74 @@ read_cloud(struct espl__run_config *config, struct espl__diag *diag)
 			if (group->children[k] == node)
 				members[own.child_count++] = group->children[k];
 	}
-	status = espl__schema_resolve(core->options, core->count,
+	return espl__schema_resolve(core->options, core->count,
 	    (uint32_t)sizeof(struct espl_option), group != NULL ? &own : NULL, NULL, core->name,
-	    core->name, &config->cloud_values, diag);
+	    core->name, values, diag);
+}
+
+/* What runs trials by iterations cannot say how many there will be. */
+static espl_status
+check_resource(const struct espl__run_config *config, struct espl__diag *diag)
+{
+	const struct espl__values *values = config->algorithm_values;
+	espl_status status;
+
+	if (!(config->resource_step > 0) || !isfinite(config->resource_step))
+		return refuse_option(values, ALGORITHM_RESOURCE_STEP, diag,
+		    "algorithm: 'resource_step' must be above 0");
+	if (config->resource == NULL) {
+		if (value_of(values, ALGORITHM_RESOURCE_STEP)->source <= ESPL_FALLBACK)
+			return ESPL_OK;
+		status = refuse_option(values, ALGORITHM_RESOURCE_STEP, diag,
+		    "algorithm: 'resource_step' has no meaning without 'resource'");
+		espl__hint(diag, "resource = \"seconds\", or the name of a metric that only grows");
+		return status;
+	}
+	if (!espl__metric_named(config->resource))
+		return refuse_option(values, ALGORITHM_RESOURCE, diag,
+		    "algorithm: 'resource' is \"seconds\" or the name of a metric");
+	if (config->metric != NULL && strcmp(config->resource, config->metric) == 0) {
+		status = refuse_option(values, ALGORITHM_RESOURCE, diag,
+		    "algorithm: the metric that is optimized cannot be the resource");
+		espl__hint(diag,
+		    "a resource only grows while a trial trains, as tokens or samples do");
+		return status;
+	}
+	for (uint32_t i = 0; i < config->trial.command_count; i++)
+		if (strstr(config->trial.command[i], "{iterations}") != NULL) {
+			status = refuse_option(values, ALGORITHM_RESOURCE, diag,
+			    "algorithm: with a 'resource' the number of {iterations} in "
+			    "trial.command is not known");
+			espl__hint(diag,
+			    "write a number that is large enough: a trial is ended when it has "
+			    "used "
+			    "what the algorithm gives it");
+			return status;
+		}
+	return ESPL_OK;
+}
+
+static espl_status
+read_algorithm(struct espl__run_config *config, struct espl__diag *diag)
+{
+	espl_status status = read_shared(&espl__core_groups()[GROUP_ALGORITHM],
+	    config->algorithm.group, &config->algorithm_values, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	config->resource = value_of(config->algorithm_values, ALGORITHM_RESOURCE)->as.s;
+	config->resource_step = value_of(config->algorithm_values, ALGORITHM_RESOURCE_STEP)->as.r;
+	if (strcmp(config->resource, "iterations") == 0)
+		config->resource = NULL;
+	return check_resource(config, diag);
+}
+
+static espl_status
+read_cloud(struct espl__run_config *config, struct espl__diag *diag)
+{
+	espl_status status = read_shared(&espl__core_groups()[GROUP_CLOUD], config->cloud.group,
+	    &config->cloud_values, diag);
+
 	if (status != ESPL_OK)
 		return status;
 	config->patience = value_of(config->cloud_values, CLOUD_PATIENCE)->as.i;
@@ -673,6 +741,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 		status = read_section(config, "algorithm", "random",
 		    need != ESPL__NEED_NOTHING && !config->pool, &config->algorithm, diag);
 	if (status == ESPL_OK)
+		status = read_algorithm(config, diag);
+	if (status == ESPL_OK)
 		status = read_section(config, "allocator", "static", 0, &config->allocator, diag);
 	if (status == ESPL_OK)
 		status = read_section(config, "cloud", "local", 0, &config->cloud, diag);
@@ -722,6 +792,7 @@ espl__run_free(struct espl__run_config *config)
 	espl__values_free(config->planning_values);
 	espl__values_free(config->warm_values);
 	espl__values_free(config->cloud_values);
+	espl__values_free(config->algorithm_values);
 	espl__values_free(config->metrics_values);
 	espl__values_free(config->store_values);
 	espl__run_free_pool(config);

@@ -507,6 +507,20 @@ static const struct espl_option entry_options[ENTRY_COUNT] = {
 		    "share the allocator of its file divides. Default: the value in its file." },
 };
 
+static const struct espl_option algorithm_options[] = {
+	[ALGORITHM_RESOURCE] = { .name = "resource",
+	    .type = ESPL_OPT_STRING,
+	    .fallback = "iterations",
+	    .help = "What the algorithm's iterations count: the iterations that trials report, "
+		    "\"seconds\" of training, or the name of a metric that only grows, such as "
+		    "tokens or FLOPs." },
+	[ALGORITHM_RESOURCE_STEP] = { .name = "resource_step",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "1",
+	    .help = "How much of the resource is one iteration of the algorithm: 60 counts "
+		    "minutes in seconds." },
+};
+
 #define COUNT(array_) ((uint32_t)(sizeof(array_) / sizeof((array_)[0])))
 
 const struct espl__core_group *
@@ -520,6 +534,10 @@ espl__core_groups(void)
 		    COUNT(trial_options), COUNT(trial_members), trial_members },
 		[GROUP_SPACE] = { "space", "The hyperparameters; NAME is the name of one of them.",
 		    NULL, 0, COUNT(space_members), space_members },
+		[GROUP_ALGORITHM] = { "algorithm",
+		    "Options of every algorithm, in addition to those of the plugin. See "
+		    "docs/algorithms.md.",
+		    algorithm_options, ALGORITHM_COUNT, 0, NULL },
 		[GROUP_CLOUD] = { "cloud",
 		    "Options of every cloud, in addition to those of the plugin. See "
 		    "docs/sessions.md.",

@@ -90,7 +90,7 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 		return ESPL_E_CONFIG;
 	}
 	kind->layout = (struct espl__listen_layout)ESPL__LISTEN_LAYOUT_INIT;
-	if (node != NULL && node->type == ESPL__INT && node->i > 0)
+	if (config->resource == NULL && node != NULL && node->type == ESPL__INT && node->i > 0)
 		kind->iterations_max = (uint64_t)node->i;
 	for (i = 0; trial->options != NULL && i < trial->options->child_count; i++)
 		espl__node_print(trial->options->children[i], 0, &text);

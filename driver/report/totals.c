@@ -396,7 +396,7 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 		espl__json_int(b, "iteration", (int64_t)s->best_iteration);
 		espl__json_key(b, "params");
 		espl__space_json(of->space, best->values, b);
-		put_checkpoint(b, id, (int64_t)best->checkpoint, simulated);
+		put_checkpoint(b, id, (int64_t)espl__exec_trial_info(exec, id).kept, simulated);
 		espl__print(b, "}");
 	}
 	put_ever(b, s->lowest.trial == ESPL_NONE ? -1 : (int64_t)s->lowest.trial,

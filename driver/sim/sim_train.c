@@ -69,8 +69,10 @@ open_trainable(struct espl__sim *sim, struct espl__sim_source *source, struct es
 	    (ESPL_HAS(struct espl_trainable_ops, ops, save) &&
 		ESPL_HAS(struct espl_trainable_ops, ops, load));
 	last = espl__node_get(source->of->config->algorithm.group, "iterations_max");
-	source->iterations_max =
-	    last != NULL && last->type == ESPL__INT && last->i > 0 ? (uint64_t)last->i : 0;
+	source->iterations_max = source->of->config->resource == NULL && last != NULL &&
+		last->type == ESPL__INT && last->i > 0
+	    ? (uint64_t)last->i
+	    : 0;
 	sim->device = (struct espl_device){ .size = (uint32_t)sizeof sim->device,
 		.kind = ESPL_CPU,
 		.packing = 1,
