@@ -170,35 +170,13 @@ cloud_command_warn(struct command_cloud *cloud, const char *text)
 	cloud->host->log(cloud->host, ESPL_WARN, text);
 }
 
-static espl_status
-spawn_list(const struct command_cloud *cloud, const char *run, uint64_t cookie)
+espl_status
+cloud_command_list(const struct command_cloud *cloud, const char *run, uint64_t cookie)
 {
 	json_t *input = json_pack("{s:s?}", "run", run);
 
 	return input != NULL ? cloud_command_spawn(cloud, COMMAND_OPT_LIST, input, cookie)
 			     : ESPL_E_NOMEM;
-}
-
-void
-cloud_command_list(struct command_cloud *cloud)
-{
-	if (cloud->listing) {
-		cloud->list_again = 1;
-		return;
-	}
-	cloud->list_number++;
-	cloud->listing = spawn_list(cloud, cloud->run, COMMAND_LIST) == ESPL_OK;
-	if (!cloud->listing)
-		cloud_command_warn(cloud, "'list' cannot be started");
-}
-
-void
-cloud_command_watch(struct command_cloud *cloud)
-{
-	if (!cloud->timing && cloud->machines != NULL)
-		cloud->timing =
-		    cloud->io->timer(cloud->io, cloud->config->values[COMMAND_OPT_POLL].as.i,
-			COMMAND_POLL) == ESPL_OK;
 }
 
 static void
@@ -207,10 +185,7 @@ command_on_timer(void *self, uint64_t cookie)
 	struct command_cloud *cloud = self;
 
 	(void)cookie;
-	cloud->timing = 0;
-	if (cloud->machines != NULL)
-		cloud_command_list(cloud);
-	cloud_command_watch(cloud);
+	espl_leases_timer(&cloud->leases, cloud->host->now(cloud->host));
 }
 
 /* The machines of an answer, to be released; NULL: it is none. */
@@ -254,17 +229,11 @@ take_list(struct command_cloud *cloud, const struct espl_child *child)
 	char text[COMMAND_TEXT];
 	json_t *machines = read_list(cloud, child, text);
 
-	cloud->listing = 0;
 	if (machines != NULL) {
 		replace_known(cloud, machines);
 		cloud_command_leases_listed(cloud);
-		cloud->warned[0] = '\0';
 	} else {
-		cloud_command_warn(cloud, text);
-	}
-	if (cloud->list_again) {
-		cloud->list_again = 0;
-		cloud_command_list(cloud);
+		espl_leases_unlisted(&cloud->leases, text, cloud->host->now(cloud->host));
 	}
 }
 
@@ -316,7 +285,7 @@ command_owned(void *self, const char *run, uint64_t what, struct espl_error *err
 	if (cloud->owned_what != ESPL_NONE)
 		return espl_fail(error, ESPL_E_BUSY,
 		    "an earlier request has not been answered yet");
-	if (spawn_list(cloud, run, COMMAND_OWNED) != ESPL_OK)
+	if (cloud_command_list(cloud, run, COMMAND_OWNED) != ESPL_OK)
 		return espl_fail(error, ESPL_E_NOMEM, "'list' cannot be started");
 	cloud->owned_what = what;
 	return ESPL_OK;
@@ -329,9 +298,9 @@ command_start(void *self, const struct espl_cloud_events *events, struct espl_er
 
 	if (cloud->io == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "it needs espl_io");
-	cloud->events = events;
+	cloud->events = cloud->leases.events = events;
 	(void)command_describe(self, events, error);
-	if (spawn_list(cloud, NULL, COMMAND_START) != ESPL_OK)
+	if (cloud_command_list(cloud, NULL, COMMAND_START) != ESPL_OK)
 		return espl_fail(error, ESPL_E_NOMEM, "'list' cannot be started");
 	return ESPL_OK;
 }
@@ -356,6 +325,7 @@ command_on_child(void *self, const struct espl_child *child)
 	case COMMAND_OWNED: take_owned(cloud, child); break;
 	default: cloud_command_leases_child(cloud, child); break;
 	}
+	cloud_command_leases_due(cloud);
 }
 
 /* ---- the instance ---- */
@@ -365,7 +335,7 @@ command_destroy(void *self)
 {
 	struct command_cloud *cloud = self;
 
-	cloud_command_leases_free(cloud);
+	espl_leases_free(&cloud->leases);
 	json_decref(cloud->known);
 	free(cloud->run);
 	free(cloud->offers);
@@ -424,7 +394,6 @@ command_create(const struct espl_host *host, const struct espl_config *config, v
 	cloud->host = host;
 	cloud->config = config;
 	cloud->io = host->service(host, ESPL_IO);
-	cloud->serial = COMMAND_MACHINES;
 	cloud->owned_what = ESPL_NONE;
 	status = check_words(cloud, error);
 	if (status == ESPL_OK)
@@ -433,6 +402,7 @@ command_create(const struct espl_host *host, const struct espl_config *config, v
 		command_destroy(cloud);
 		return status;
 	}
+	cloud_command_leases_begin(cloud);
 	*self = cloud;
 	return ESPL_OK;
 }

@@ -3,13 +3,11 @@
 #define CLOUD_COMMAND_H
 #include <espalier/cloud.h>
 #include <espalier/host.h>
+#include <espalier/kit/leases.h>
 #include <espalier/util.h>
 #include <jansson.h>
 
-#define COMMAND_TEXT 600   /* of a message */
-#define COMMAND_MISSING 2u /* lists in a row without a machine: it is gone */
-#define COMMAND_WATCHED 3u /* lists in which the machine of a failed acquire may yet appear */
-#define COMMAND_TOKEN_SIZE 65u
+#define COMMAND_TEXT 600 /* of a message */
 
 enum {
 	COMMAND_OPT_ACQUIRE = 0,
@@ -36,31 +34,13 @@ enum {
 	COMMAND_COL_COUNT
 };
 
-/* Cookies below COMMAND_MACHINES; the others are serial numbers of machines. */
+/* Cookies up to COMMAND_MACHINES; the others are that and the serial number of a lease. */
 enum { COMMAND_START = 1, COMMAND_LIST, COMMAND_OWNED, COMMAND_POLL, COMMAND_MACHINES };
 
-/* The command that is under way for a machine. */
-enum command_job { COMMAND_IDLE = 0, COMMAND_ACQUIRE, COMMAND_RELEASE };
-
 struct command_machine {
-	struct command_machine *next;
-	uint64_t serial; /* the cookie of its commands */
-	uint64_t lease;
-	char token[COMMAND_TOKEN_SIZE];
-	char *id, *address; /* NULL: not known */
-	uint32_t offer;     /* row of the table; ESPL_ANY: none of that name */
+	struct espl_leased lease; /* first */
+	uint32_t offer;           /* row of the table; ESPL_ANY: none of that name */
 	espl_money max_price_hour;
-	espl_node_state reported;
-	enum command_job job;
-	int unsure;             /* its acquire may have worked: the next list decides */
-	int claimed;            /* what its id is a file of the run says, and no list yet */
-	int releasing;          /* the host wants it released */
-	int at_risk;            /* told */
-	int over;               /* ENDED was told, but its machine may yet appear */
-	uint32_t lists;         /* in a row without it */
-	uint64_t since;         /* the first list that must show it */
-	espl_span retry_after;  /* of its failed acquire; 0: the provider did not say */
-	char why[COMMAND_TEXT]; /* its acquire failed */
 };
 
 struct command_offer {
@@ -74,11 +54,10 @@ struct command_cloud {
 	const struct espl_cloud_events *events; /* from start on */
 	struct command_offer *offers;
 	uint32_t offer_count;
-	struct command_machine *machines;
-	uint64_t serial, list_number;
-	char *run;     /* as the host named it at the last acquire; NULL: not yet */
-	json_t *known; /* the machines of the last list */
-	int listing, list_again, timing;
+	struct espl_leases leases;
+	struct espl_lease_rules rules;
+	char *run;           /* as the host named it at the last acquire; NULL: not yet */
+	json_t *known;       /* the machines of the last list */
 	uint64_t owned_what; /* NONE: not asked */
 	char warned[COMMAND_TEXT];
 };
@@ -98,10 +77,11 @@ espl_status cloud_command_release(void *self, const struct espl_lease *const *, 
     struct espl_error *);
 espl_status cloud_command_adopt(void *self, const struct espl_lease *const *, uint32_t count,
     struct espl_error *);
+void cloud_command_leases_begin(struct command_cloud *);
 void cloud_command_leases_child(struct command_cloud *, const struct espl_child *);
-/* What a list says of the machines that are leased. */
+/* The machines of a list. */
 void cloud_command_leases_listed(struct command_cloud *);
-void cloud_command_leases_free(struct command_cloud *);
+void cloud_command_leases_due(struct command_cloud *);
 uint32_t cloud_command_offer(const struct command_cloud *, const char *name, const char *market);
 
 /* cloud_command_argv.c: the commands, what they get, and what they answer */
@@ -119,8 +99,7 @@ espl_status cloud_command_reach(void *self, const struct espl_lease *, struct es
     struct espl_error *);
 
 /* cloud_command.c */
-void cloud_command_list(struct command_cloud *); /* soon: one at a time */
-void cloud_command_watch(struct command_cloud *);
+espl_status cloud_command_list(const struct command_cloud *, const char *run, uint64_t cookie);
 /* Once in a row. */
 void cloud_command_warn(struct command_cloud *, const char *text);
 #endif
