@@ -1,6 +1,7 @@
 /* report_html.c - `espalier report`: the page report.html, with its data as JSON.
  *
- * report.sql defines the data, report.js draws them.
+ * report.sql defines the data, report.js draws them; without scripts the page shows the summary
+ * that `espalier status` prints.
  */
 #include "base/assert.h"
 #include "report/report_html.h"
@@ -9,10 +10,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/buf.h"
 #include "config.h"
 #include "report/importance.h"
 #include "report/report_page.h"
-#include "report/report_static.h"
 #include "report/wait_times.h"
 
 #define TEXT_MAX 20000 /* bytes of a text; report.sql takes less of most */
@@ -335,6 +336,38 @@ send_all(struct page *p, const struct espl__report_fixed *fixed, int log_scale)
 
 /* ---- the page ----------------------------------------------------------------------------- */
 
+/* Whether this character of UTF-8 is allowed in a page: no controls, no characters that change the
+ * text direction (U+202A to 202E, 2066 to 2069), no U+FFFE and FFFF. */
+static int
+is_plain(const unsigned char *p)
+{
+	if (espl__utf8_length(p) < 2)
+		return (*p >= 0x20 && *p < 0x7f) || *p == '\n';
+	return !(p[0] == 0xc2 && p[1] < 0xa0) &&
+	    !(p[0] == 0xe2 && p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) &&
+	    !(p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9) &&
+	    !(p[0] == 0xef && p[1] == 0xbf && p[2] >= 0xbe);
+}
+
+/* Text of the page: escaped, `most` characters of it, without forbidden characters. */
+static void
+send_text(FILE *to, const char *text, uint32_t most)
+{
+	const unsigned char *p = (const unsigned char *)(text != NULL ? text : "");
+	size_t length;
+
+	for (; *p != '\0' && most > 0; p += length, most--) {
+		length = espl__utf8_length(p);
+		length = length > 0 ? length : 1;
+		if (*p == '<' || *p == '>' || *p == '&')
+			(void)fputs(*p == '<' ? "&lt;" : *p == '>' ? "&gt;" : "&amp;", to);
+		else if (is_plain(p))
+			(void)fwrite(p, 1, length, to);
+		else
+			(void)fputs("\xef\xbf\xbd", to);
+	}
+}
+
 /* Up to the mark, which is left out. */
 static const char *
 send_until(FILE *to, const char *page, const char *mark)
@@ -375,15 +408,12 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 	/* The data of a pool end with the totals of its last experiment. */
 	espl__totals_text(&r->totals, 1, &summary);
 	rest = send_until(to, espl__report_page, "@TITLE@");
-	espl__report_text(to, r->totals.experiment, 100);
+	send_text(to, r->totals.experiment, 100);
 	rest = send_until(to, rest, "@DATA@");
 	status = espl__report_data(r, fixed, log_scale, to, diag);
 	rest = send_until(to, rest, "@SUMMARY@");
-	espl__report_text(to, espl__buf_text(&summary), TEXT_MAX);
+	send_text(to, espl__buf_text(&summary), TEXT_MAX);
 	espl__buf_free(&summary);
-	rest = send_until(to, rest, "@STATIC@");
-	if (status == ESPL_OK)
-		status = espl__report_static(r, to, diag);
 	(void)fputs(rest, to);
 	return status;
 }

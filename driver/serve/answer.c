@@ -110,7 +110,6 @@ send_page(struct espl__request *r, int of_run)
 	espl__print(&b,
 	    "Reading ... (If this stays, the scripts of the page were refused: was it opened "
 	    "through a proxy, or at another address than the one that was printed?)");
-	rest = put_until(&b, rest, "@STATIC@");
 	rest = put_until(&b, rest, "<script>");
 	espl__print(&b, "<script src=\"%sreport.js\"></script>\n", up);
 	espl__print(&b, "<script src=\"%slive.js\"></script>", up);
