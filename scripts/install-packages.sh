@@ -6,7 +6,7 @@ set -u
 packages=(build-essential autoconf automake libtool libltdl-dev pkgconf libconfig-dev libjansson-dev
 	libcurl4-openssl-dev nettle-dev libuv1-dev libsqlite3-dev libpcre2-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist)
 [ "${1:-build}" = check ] && packages+=(libcriterion-dev python3 python3-numpy openssh-server openssh-client)
-optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an engine of allocator milp; cloud aws; `espalier serve`; a build does without
+optional=(coinor-libcbc-dev libexpat1-dev libmicrohttpd-dev)	# an oracle of tests; cloud aws; `espalier serve`; a build does without
 [ "${1:-build}" = build ] && optional+=(python3)	# trials in Python, such as the README's own search
 [ "${1:-build}" = check ] && optional+=(nodejs)	# runs the script of a report; tests are skipped without
 # A browser that looks at the pages.

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "part.h"
-#include "milp_problem.h"
+#include "milp_cbc.h"
 #include "../unit/test_milp.h"
 
 #define NODES 190
@@ -127,7 +127,7 @@ main(int argc, char **argv)
 	uint32_t instances = 600, cbc = 10;
 
 	if (argc > 1 && strcmp(argv[1], "cross") == 0) {
-		if (allocator_milp_cbc_there())
+		if (milp_cbc_there())
 			return cross(argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 1000);
 		puts("{\"cross\": 0, \"why\": \"built without CBC\"}");
 		return 1;
@@ -138,7 +138,7 @@ main(int argc, char **argv)
 		cbc = (uint32_t)strtoul(argv[2], NULL, 10);
 	times(instances, 0, "marginal, with a bound");
 	times(instances, 1, "exact");
-	if (allocator_milp_cbc_there() && cbc > 0) {
+	if (milp_cbc_there() && cbc > 0) {
 		cbc_times(cbc, 0, 20, "cbc, binaries");
 		cbc_times(cbc, 1, 5, "cbc, the paper's formulation, 5 s each");
 	}

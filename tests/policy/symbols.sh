@@ -102,7 +102,6 @@ exec/.*effects	espl__log
 kit/.*assert	write
 policy/.*call	espl__log|espl__quantiles_add(_many)?
 algorithms/.*tpe	model_(init|free|tell|ask)
-allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*jobs	espl__file_read
 model/.*profile	espl__file_read|espl__tree_load|json_(loadb|delete|[a-z]+_(value|size|get)|object_iter[a-z_]*)'
 # Of the core's own functions: those that touch files, the clock or the terminal.

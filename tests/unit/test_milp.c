@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-#include "milp_problem.h"
+#include "milp_cbc.h"
 #include "test_milp.h"
 
 #define EFFORT 1000000 /* the option's default */
@@ -278,14 +278,14 @@ Test(milp, plans_satisfy_both_formulations)
 			uint8_t back[8 * MILP_STEPS];
 			double *columns;
 
-			cr_assert(allocator_milp_form(&form, &p, (enum milp_formulation)kind, 0));
+			cr_assert(milp_form_make(&form, &p, (enum milp_formulation)kind, 0));
 			columns = calloc(form.column_count, sizeof *columns);
-			allocator_milp_form_write(&form, &p, plan.choice, columns);
+			milp_form_write(&form, &p, plan.choice, columns);
 			cr_assert(same(check_form(&form, columns), plan.value), "%d %d", n, kind);
-			allocator_milp_form_read(&form, &p, columns, back);
+			milp_form_read(&form, &p, columns, back);
 			cr_assert_arr_eq(back, plan.choice, p.job_count * p.steps);
 			free(columns);
-			allocator_milp_form_free(&form);
+			milp_form_free(&form);
 		}
 		allocator_milp_plan_free(&plan);
 		milp_free(&p);
@@ -296,7 +296,7 @@ Test(milp, cbc_agrees)
 {
 	uint64_t state = 21;
 
-	if (!allocator_milp_cbc_there())
+	if (!milp_cbc_there())
 		cr_skip_test("built without CBC");
 	for (int n = 0; n < 30; n++) {
 		uint32_t count = 2 + (uint32_t)(8 * milp_draw(&state)),
@@ -335,11 +335,11 @@ Test(milp, says_that_memory_is_short)
 	cr_assert(done && n > 20 && same(plan.value, best), "%u", n);
 	for (n = 1; n < 200 && !forms; n++) {
 		test_left = n;
-		forms = allocator_milp_form(&form, &p, MILP_PAPER, 0) && test_left > 0;
+		forms = milp_form_make(&form, &p, MILP_PAPER, 0) && test_left > 0;
 		test_left = UINT32_MAX;
 	}
 	cr_assert(forms && n > 5);
-	allocator_milp_form_free(&form);
+	milp_form_free(&form);
 	test_left = 1;
 	cr_assert_not(allocator_milp_marginal(&p, &plan));
 	test_left = UINT32_MAX;

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "milp_problem.h"
+#include "milp_cbc.h"
 #include "test_milp.h"
 
 double
@@ -98,7 +98,7 @@ in_child(const struct milp_problem *p, int paper, double limit_s)
 	if (!allocator_milp_plan_init(&plan, p) || !allocator_milp_marginal(p, &plan))
 		return found;
 	(void)getrusage(RUSAGE_SELF, &before);
-	if (allocator_milp_cbc(p, &how, &plan, &error) == ESPL_OK)
+	if (milp_cbc_solve(p, &how, &plan, &error) == ESPL_OK)
 		found.value = plan.value;
 	(void)getrusage(RUSAGE_SELF, &after);
 	found.proven = plan.status == MILP_OPTIMAL;

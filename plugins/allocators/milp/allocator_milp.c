@@ -3,8 +3,7 @@
  *
  * policy = "paper" decides every period, between which idle GPUs go to those that wait, and takes
  * the printed objective; "improved" adds what turned out better, each part with a switch of its own
- * (docs/milp.md).  The plan is made here, exactly or by the heuristic, or by CBC in a child
- * process; until its answer is there nobody who runs is touched.
+ * (docs/milp.md).
  */
 #include <math.h>
 #include <string.h>
@@ -30,25 +29,21 @@ enum {
 	DOUBLING,
 	EFFORT,
 	GAP,
-	LIMIT,
-	ASSUMED,
-	FORMULATION,
-	BIG_M,
 	WEIGHTS,
 	LEVEL,
 	TAIL,
 	STEP,
 	PREEMPT
 };
-enum { EXACT, CBC, MARGINAL, EQUAL };
+enum { EXACT, MARGINAL, EQUAL };
 
 static const struct espl_option options[] = {
 	POOL_OPTIONS("jobs"),
 	{ .name = "engine",
-	    .help = "exact: the optimal plan, proven; cbc: the solver CBC in a child process; "
-		    "marginal: the heuristic; equal: equal shares without a plan",
+	    .help = "exact: the optimal plan, proven; marginal: the heuristic; equal: equal shares "
+		    "without a plan",
 	    .type = ESPL_OPT_CHOICE,
-	    .choices = "exact|cbc|marginal|equal",
+	    .choices = "exact|marginal|equal",
 	    .fallback = "exact" },
 	{ .name = "policy",
 	    .help = "paper: as published; improved: with the defaults marked below",
@@ -113,8 +108,7 @@ static const struct espl_option options[] = {
 	    .max = "1" },
 	{ .name = "effort",
 	    .help = "maximum number of steps of the exact engine per decision (a million take less "
-		    "than 0.1 s), and of branching nodes of cbc; at the limit, the answer reports "
-		    "its distance from the optimum",
+		    "than 0.1 s); at the limit, the answer reports its distance from the optimum",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1000000",
 	    .min = "1",
@@ -125,30 +119,6 @@ static const struct espl_option options[] = {
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1" },
-	{ .name = "limit",
-	    .help = "time limit of cbc; after it, the plan of the heuristic is used",
-	    .type = ESPL_OPT_SPAN,
-	    .fallback = "2s",
-	    .min = "1ms",
-	    .max = "1h" },
-	{ .name = "assumed",
-	    .help = "time that cbc takes in a simulation",
-	    .type = ESPL_OPT_SPAN,
-	    .fallback = "400ms",
-	    .min = "0s",
-	    .max = "1h" },
-	{ .name = "formulation",
-	    .help =
-		"formulation for cbc: one binary variable per number of GPUs, or that of the paper",
-	    .type = ESPL_OPT_CHOICE,
-	    .choices = "binaries|paper",
-	    .fallback = "binaries" },
-	{ .name = "big_m",
-	    .help = "M of the paper's formulation; raised if necessary",
-	    .type = ESPL_OPT_REAL,
-	    .fallback = "0",
-	    .min = "0",
-	    .max = "1e9" },
 	{ .name = "weights",
 	    .help = "weight of a job's progress; rank: the number of jobs that wait for it; size: "
 		    "its share of the demand; improved: rank, paper: size",
@@ -183,18 +153,14 @@ static const struct espl_option options[] = {
 struct milp {
 	uint32_t magic; /* MILP_MAGIC */
 	const struct espl_host *host;
-	const struct espl_compute *compute;
 	const char *offer_name;
 	uint32_t gpus_max, offer; /* offer: ESPL_ANY: not chosen yet */
-	uint32_t engine, events, effort, failures;
-	uint32_t again; /* 1: something happened while CBC worked */
+	uint32_t engine, events, effort;
 	double gap;
-	espl_span period, limit, assumed;
+	espl_span period;
 	espl_time next; /* decision by the clock */
-	struct milp_cbc cbc;
 	struct milp_rules rules;
 	struct milp_case now;
-	struct milp_ask ask;
 	struct espl_roster roster;
 };
 
@@ -206,7 +172,6 @@ destroy(void *self)
 	ESPL_ASSERT(milp != NULL && milp->magic == MILP_MAGIC);
 	milp->magic = 0;
 	allocator_milp_case_free(&milp->now);
-	allocator_milp_ask_free(&milp->ask);
 	espl_roster_free(&milp->roster);
 	free(milp);
 }
@@ -231,21 +196,12 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
     struct espl_error *error)
 {
 	const struct espl_value *v = config->values;
-	struct milp *milp;
+	struct milp *milp = calloc(1, sizeof *milp);
 
-	if (v[ENGINE].as.i == CBC && !allocator_milp_cbc_there()) {
-		if (error != NULL && error->status == ESPL_OK)
-			(void)snprintf(error->hint, sizeof error->hint, "%s",
-			    "use engine = \"exact\", or install the solver (Debian: "
-			    "coinor-libcbc-dev) and run configure again");
-		return espl_blame(error, ENGINE, "espalier was built without the solver CBC");
-	}
-	milp = calloc(1, sizeof *milp);
 	if (milp == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	milp->magic = MILP_MAGIC;
 	milp->host = host;
-	milp->compute = host->service(host, ESPL_COMPUTE);
 	milp->gpus_max = (uint32_t)v[GPUS].as.i;
 	if (v[OFFER].source != ESPL_UNSET)
 		milp->offer_name = v[OFFER].as.s;
@@ -256,15 +212,6 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	milp->effort = (uint32_t)v[EFFORT].as.i;
 	milp->gap = v[GAP].as.r;
 	milp->period = v[PERIOD].as.i;
-	milp->limit = v[LIMIT].as.i;
-	milp->assumed = v[ASSUMED].as.i;
-	milp->cbc =
-	    (struct milp_cbc){ .formulation = v[FORMULATION].as.i == 1 ? MILP_PAPER : MILP_BINARIES,
-		    .nodes = milp->effort,
-		    .big_m = v[BIG_M].as.r,
-		    .gap = milp->gap,
-		    /* what it has by then it still tells */
-		    .limit_s = 0.8 * espl_seconds(milp->limit) };
 	milp->rules = (struct milp_rules){ .period_s = espl_seconds(milp->period),
 		.step_s = policy_part(config, STEP, 60, espl_seconds(milp->period)),
 		.steps = (uint32_t)v[STEPS].as.i,
@@ -386,14 +333,6 @@ serve_queue(struct milp *milp, const struct espl_alloc_view *view, struct espl_a
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-static void
-report_failure(struct milp *milp, const char *why)
-{
-	if (milp->failures++ < 5)
-		espl_logf(milp->host, ESPL_WARN, "%s; using the plan of the heuristic%s", why,
-		    milp->failures == 5 ? "; this is logged only once" : "");
-}
-
 /* The case of now and the heuristic's plan for it, bounded. */
 static espl_status
 prepare_case(struct milp *milp, const struct espl_alloc_view *view, uint32_t total,
@@ -415,24 +354,8 @@ prepare_case(struct milp *milp, const struct espl_alloc_view *view, uint32_t tot
 }
 
 static espl_status
-ask_solver(struct milp *milp, const struct espl_alloc_view *view, const struct milp_plan *plan)
-{
-	struct espl_error error = ESPL_INIT(struct espl_error);
-	espl_status status;
-
-	if (milp->compute == NULL) /* a host that only tries the policy out */
-		return ESPL_E_UNSUPPORTED;
-	status = allocator_milp_ask(&milp->ask, milp->compute, &milp->now, view, plan, &milp->cbc,
-	    milp->limit, milp->assumed, &error);
-	if (status != ESPL_OK && status != ESPL_E_NOMEM)
-		report_failure(milp, error.text);
-	return status;
-}
-
-/* at_once 1: there is no time to ask anybody. */
-static espl_status
 decide_plan(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-    uint32_t total, int at_once)
+    uint32_t total)
 {
 	const struct milp_case *c = &milp->now;
 	struct milp_plan plan;
@@ -448,14 +371,6 @@ decide_plan(struct milp *milp, const struct espl_alloc_view *view, struct espl_a
 		status = allocator_milp_exact(&c->problem, milp->effort, milp->gap, &plan)
 		    ? ESPL_OK
 		    : ESPL_E_NOMEM;
-	} else if (status == ESPL_OK && milp->engine == CBC && !at_once &&
-	    c->problem.job_count > 0) {
-		status = ask_solver(milp, view, &plan);
-		if (status == ESPL_OK) {
-			allocator_milp_plan_free(&plan);
-			return serve_queue(milp, view, sink, total);
-		}
-		status = status == ESPL_E_NOMEM ? status : ESPL_OK;
 	}
 	if (status == ESPL_OK)
 		status = apply_plan(milp, view, sink, &plan, word);
@@ -463,58 +378,20 @@ decide_plan(struct milp *milp, const struct espl_alloc_view *view, struct espl_a
 	return status;
 }
 
-static espl_status
-take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-    uint32_t total, const struct espl_outcome *outcome)
-{
-	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct milp_plan plan;
-	espl_status status = prepare_case(milp, view, total, &plan);
-
-	ESPL_ASSERT(outcome != NULL);
-	if (status == ESPL_OK)
-		status = allocator_milp_take(&milp->ask, outcome, &milp->now, view, &plan, &error);
-	if (status != ESPL_OK && status != ESPL_E_NOMEM) {
-		report_failure(milp, error.text);
-		status = ESPL_OK;
-	}
-	allocator_milp_ask_free(&milp->ask);
-	if (status == ESPL_OK)
-		status = apply_plan(milp, view, sink, &plan, NULL);
-	allocator_milp_plan_free(&plan);
-	return status;
-}
-
-/* What is to be done in this round. */
+/* Decides if this round is one for it; otherwise only serves those that wait. */
 static espl_status
 act_in_round(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total)
 {
 	const uint32_t changes =
 	    ESPL_WHY_ARRIVAL | ESPL_WHY_DEPARTURE | ESPL_WHY_NODES | ESPL_WHY_NOTICE;
-	const struct espl_outcome *outcome = allocator_milp_answered(&milp->ask, view);
-	int over = espl_roster_used(&milp->roster) > total;
-	int due = view->now >= milp->next || over || (milp->events && (view->why & changes) != 0);
+	int due = view->now >= milp->next || espl_roster_used(&milp->roster) > total ||
+	    (milp->events && (view->why & changes) != 0);
 
 	ESPL_ASSERT(milp->period > 0);
 	if (view->now >= milp->next)
 		milp->next = (view->now / milp->period + 1) * milp->period;
-	if (milp->ask.pending && outcome == NULL && !over) {
-		milp->again |= due;
-		return serve_queue(milp, view, sink, total);
-	}
-	if (outcome != NULL && !over) {
-		if (milp->again) /* much has happened since it was asked: ask again */
-			milp->next = view->now + 1;
-		milp->again = 0;
-		return take_outcome(milp, view, sink, total, outcome);
-	}
-	if (milp->ask.pending && outcome == NULL)
-		milp->compute->cancel(milp->compute, milp->ask.token);
-	allocator_milp_ask_free(&milp->ask);
-	milp->again = 0;
-	return due ? decide_plan(milp, view, sink, total, over)
-		   : serve_queue(milp, view, sink, total);
+	return due ? decide_plan(milp, view, sink, total) : serve_queue(milp, view, sink, total);
 }
 
 static espl_status
@@ -543,18 +420,6 @@ static const struct espl_allocator_ops ops = {
 	.allocate = allocate,
 };
 
-static const struct espl_compute_ops compute_ops = {
-	ESPL_TABLE(struct espl_compute_ops),
-	.run = allocator_milp_run,
-};
-
-static const void *
-extension(void *self, const char *id)
-{
-	(void)self;
-	return strcmp(id, ESPL_COMPUTE) == 0 ? &compute_ops : NULL;
-}
-
 ESPL_PLUGIN(allocator, milp) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "milp"),
 	.version = "0.1",
@@ -565,5 +430,4 @@ ESPL_PLUGIN(allocator, milp) = {
 	.ops = &ops.head,
 	.create = create,
 	.destroy = destroy,
-	.extension = extension,
 };

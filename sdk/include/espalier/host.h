@@ -93,7 +93,7 @@ struct espl_byte_source {
 };
 
 /* ---- computations outside the pure call ------------------------------------------------ */
-/* For what needs a child process (a solver that may abort: CBC) or a wall-clock limit.  The
+/* For what needs a child process (a solver that may abort) or a wall-clock limit.  The
  * policy submits bytes; later its normal entry is called with the outcome in its view.  The
  * host journals the outcome, so replay does not run the child again.  In simulation the child
  * runs at once and its outcome is delivered `assumed` later on the virtual clock: to keep two
