@@ -19,9 +19,10 @@ from espalier.init import ask, configs, main, objective, ranges, source, write
 from espalier.init.options import ABSENT, Option
 
 
-def configuration(text, **files):
-    """What init writes for a script, which is not asked."""
-    before = os.getcwd()
+def configuration(text, help_text=None, **files):
+    """What init writes for a script, which is not asked, or answers help_text, a text or a function of the command."""
+    before, asks = os.getcwd(), ask.ask
+    ask.ask = lambda command: ask.Answer(help_text(command) if callable(help_text) else help_text, "")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
@@ -30,9 +31,10 @@ def configuration(text, **files):
                 with open(name, "w", encoding="utf-8") as file:
                     file.write(data)
             with contextlib.redirect_stderr(io.StringIO()):
-                return main.configuration("train.py", None, False)
+                return main.configuration("train.py", None, help_text is not None)
         finally:
             os.chdir(before)
+            ask.ask = asks
 
 
 LR = 'import argparse\np = argparse.ArgumentParser()\np.add_argument("--lr", type=float, default=0.1)\na = p.parse_args()\n'
@@ -65,6 +67,24 @@ class Options(unittest.TestCase):
             made = configuration(LR.replace("a = p", "p.add_argument('--%s', type=int, default=8)\na = p" % name) + "print('loss', a.lr)\n")
             self.assertNotIn("--%s=" % name, made)
             self.assertIn("#   --" + name, made)
+
+    def test_what_is_no_hyperparameter(self):
+        for name in ("random_state", "num_processes", "train_size", "sync_bn", "use_fast_tokenizer", "max_seq_length", "dataloader_prefetch"):
+            option = Option("--" + name, name, default=8)
+            self.assertEqual(ranges.role(option)[0], ranges.LEFT_ALONE, name)
+
+    def test_ranges_that_a_library_refuses(self):
+        """A share of 0 of the columns, heads that do not divide a width, a decay of 0.9 where 1e-6 is meant."""
+        self.assertEqual(ranges.role(Option("--subsample", "subsample", default=1.0))[1].low, 0.1)
+        self.assertEqual(ranges.role(Option("--n_head", "n_head", default=12))[1].values, [6, 12, 24])
+        self.assertEqual(ranges.role(Option("--nhead", "nhead", default=1))[1].values, [1, 2])
+        made = ranges.role(Option("--decay", "decay", default=1e-6))[1]
+        self.assertEqual((write.number(made.low), write.number(made.high), made.scale), ("1e-07", "1e-05", "log"))
+
+    def test_dotted_names(self):
+        self.assertEqual(ranges.role(Option("--data.batch_size", "data_batch_size", default=32))[0], ranges.TUNED)
+        self.assertEqual(ranges.role(Option("--trainer.max_epochs", "trainer_max_epochs", default=32))[0], ranges.ITERATIONS)
+        self.assertEqual(ranges.role(Option("--model.num_classes", "model_num_classes", default=32))[0], ranges.LEFT_ALONE)
 
     def test_roles(self):
         self.assertEqual(ranges.role(Option("--epochs", "epochs", default=5))[0], ranges.ITERATIONS)
@@ -110,6 +130,46 @@ class Options(unittest.TestCase):
         self.assertEqual(found["--long-name-of-an-option"].default, 7)
         self.assertNotIn("--help", found)
 
+    def test_help_that_names_types(self):
+        text = ("usage: x [options] fit\n\noptions:\n  --model.width WIDTH   (type: int, default: 64)\n"
+                "  --model.rate RATE     The rate.  Default: 1. (type: Union[float, str], default: 0.5)\n"
+                "  --model.bias {true,false,null}\n                        (type: Optional[bool], default: null)\n"
+                "  --model.path PATH     (required, type: str)\n")
+        found = {one.flag: one for one in ask.listed(text)}
+        self.assertEqual((found["--model.width"].type, found["--model.width"].default), ("int", 64))
+        self.assertEqual(found["--model.rate"].default, 0.5)
+        self.assertEqual((found["--model.bias"].type, found["--model.bias"].choices), ("bool", None))
+        self.assertEqual([one.flag for one in found.values() if one.required], ["--model.path"])
+
+    def test_required_options_of_a_usage(self):
+        text = ("usage: train.py [-h] --data DATA [--lr LR]\n                [--opt {sgd,adam}] --name-of-it NAME\n                (--a | --b)\n\n"
+                "options:\n  --data DATA   where\n  --lr LR  rate\n  --name-of-it NAME  what\n  --opt {sgd,adam}  x\n  --a  y\n")
+        self.assertEqual([one.flag for one in ask.listed(text) if one.required], ["--data", "--name-of-it"])
+
+    def requires(self, body, *flags):
+        """CHANGE-ME stands for these options, which a script refuses to run without."""
+        made = configuration("import argparse, sys\np = argparse.ArgumentParser()\np.add_argument('--data')\np.add_argument('--file', default='')\n"
+                             "p.add_argument('--kind', default='a')\np.add_argument('--do_train', action='store_true')\n"
+                             "p.add_argument('--lr', type=float, default=0.1)\nargs = p.parse_args()\n" + body + "\nprint('loss', args.lr)\n")
+        found = [one for one in ("--data", "--file", "--kind") if one + "=CHANGE-ME" in made]
+        self.assertEqual(found + [one for one in ("--do_train",) if '"%s"' % one in made], list(flags), body)
+
+    def test_options_that_a_script_refuses_to_run_without(self):
+        self.requires("if args.data is None:\n    p.error('give --data')", "--data")
+        self.requires("if not args.file:\n    raise ValueError('a file')", "--file")
+        self.requires("assert args.data is not None", "--data")
+        self.requires("if args.data is None and not args.file:\n    sys.exit('data or file')", "--data")
+        self.requires("if args.kind == 'b':\n    pass\nelif args.data is None or args.file == '':\n    raise ValueError()", "--data", "--file")
+        self.requires("if not args.do_train:\n    sys.exit(1)", "--do_train")
+        self.requires("if not (args.do_train or args.data):\n    p.error('nothing to do')", "--do_train")
+
+    def test_options_that_it_does_not_need(self):
+        for body in ("if args.data is not None:\n    raise ValueError()", "if args.kind == 'b' and args.data is None:\n    p.error('x')",
+                     "args.data = args.data or 'x'\nif args.data is None:\n    raise ValueError()", "if args.data is None:\n    args.data = 'x'",
+                     "if found and args.data is None:\n    p.error('x')", "def unused():\n    if args.data is None:\n        raise ValueError()",
+                     "if args.data is None:\n    print('none')\nif unknown(args.data):\n    raise ValueError()"):
+            self.requires(body)
+
     def test_time_limit_of_help(self):
         before, ask.TIME_LIMIT = ask.TIME_LIMIT, 1.0
         try:
@@ -153,6 +213,21 @@ class Objectives(unittest.TestCase):
         self.chooses("def validate():\n    print('loss', a.lr)\ndef train():\n    loss.backward()\n    print('error', 1.0)\n"
                      "for e in range(5):\n    train()\n    validate()", "loss", "of the validation set")
 
+    def test_batches_whose_line_does_not_name_the_epoch(self):
+        """A second line does; of a meter the average counts."""
+        loops = "def train(epoch):\n    for i, x in enumerate(loader):\n        loss.backward()\n        print(f'Train: {epoch} [{i}] Loss: {m.val:.3f} ({m.avg:.3f})')\n" \
+            "def validate():\n    for i, x in enumerate(loader):\n        print(f'Eval: [{i}] Loss: {m.val:.3f} ({m.avg:.3f})')\n" \
+            "for epoch in range(5):\n    train(epoch)\n    validate()\n"
+        self.chooses(loops, "loss", 'pattern = "Train: {iteration}\\\\b|Eval: \\\\[.*?\\\\] Loss: .*? \\\\({loss}"')
+
+    def test_arrays_of_one_element(self):
+        self.chooses("for s in range(5):\n    for info in infos:\n        print(f\"step={s}, episodic_return={info['episode']['r']}\")",
+                     "episodic_return", "episodic_return=\\\\[?{episodic_return}", "maximize")
+
+    def test_what_evaluate_computes(self):
+        self.chooses("import evaluate\nmetric = evaluate.load('glue', 'mrpc')\nfor epoch in range(5):\n    eval_metric = metric.compute()\n"
+                     "    print(f'epoch {epoch}:', eval_metric)", "accuracy", 'metrics = { format = "json"; };', "maximize")
+
     def test_directions(self):
         for name in ("loss", "val/loss", "rmse", "test_error", "ppl", "perplexity", "WER", "mean_absolute_error"):
             self.assertEqual(objective.direction(name)[0], "minimize", name)
@@ -169,6 +244,67 @@ class Objectives(unittest.TestCase):
     def test_number_of_epochs(self):
         self.assertIn("iterations_max = 7;", configuration(LR + "N = 7\nfor e in range(1, N + 1):\n    print('epoch', e, 'loss', a.lr)"))
         self.assertIn('use = "random"', configuration(LR + "for e in range(7):\n    pass\nprint('loss', a.lr)"))
+
+
+TRAINER = """import transformers
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+args, = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+trainer = Trainer(model=m, args=args, train_dataset=a, eval_dataset=b)
+trainer.train()
+"""
+CLI = """import torch
+from lightning.pytorch.cli import LightningCLI
+from lightning.pytorch import LightningModule
+class Net(LightningModule):
+    def training_step(self, batch, i):
+        return self.step(batch, "train")
+    def validation_step(self, batch, i):
+        self.step(batch, "val")
+    def step(self, batch, stage):
+        self.log(f"{stage}_loss", 1.0, on_step=True)
+LightningCLI(Net%s)
+"""
+
+
+class Libraries(unittest.TestCase):
+    """What a parser brings of a library's own options is written as far as the search needs it, and else left alone."""
+
+    def test_trainer(self):
+        text = ("usage: x [-h] --output_dir OUTPUT_DIR [--do_train]\n\noptions:\n  --output_dir OUTPUT_DIR  where\n"
+                "  --do_train [DO_TRAIN]  Whether to train. (default: False)\n  --eval_strategy {no,steps,epoch}  when (default: no)\n"
+                "  --learning_rate LEARNING_RATE  rate (default: 5e-05)\n  --optim {adam,npu_adam}  which (default: adam)\n"
+                "  --num_train_epochs N  how many (default: 3.0)\n  --hub_strategy {end,all}  what (default: end)\n"
+                "  --per_device_train_batch_size N  size (default: 8)\n")
+        made = configuration(TRAINER, text)
+        self.assertIn('metric = "eval_loss"', made)
+        self.assertIn('"--output_dir={output}"', made)
+        self.assertIn('"--num_train_epochs={iterations}"', made)
+        self.assertIn('"--do_train", "--eval_strategy=epoch" ]', made.replace("\n     ", ""))
+        self.assertIn("per_device_train_batch_size = { type", made)
+        self.assertNotIn("optim", made)
+        self.assertNotIn("hub_strategy", made)
+
+    def test_trainer_that_is_not_asked(self):
+        self.assertIn("CHANGE-ME", configuration(TRAINER))
+
+    def test_lightning_command_line(self):
+        text = ("options:\n  --trainer.max_epochs N  (type: Optional[int], default: 7)\n  --trainer.benchmark {true,false,null}  (type: Optional[bool], default: null)\n"
+                "  --trainer.logger LOGGER  (type: x, default: null)\n  --model.lr LR  (type: float, default: 0.1)\n  --data.batch_size N  (type: int, default: 32)\n")
+        made = configuration(CLI % "", lambda command: text if "fit" in command else "usage: train.py {fit,test}\n")
+        self.assertIn('"train.py", "fit", "--trainer.max_epochs={iterations}"', made)
+        self.assertIn('metric = "val_loss_epoch"', made)
+        self.assertIn('"--trainer.logger=lightning.pytorch.loggers.CSVLogger"', made)
+        self.assertIn('metrics = { file = "{output}/lightning_logs/version_*/metrics.csv"; };', made)
+        self.assertIn("data_batch_size = {", made)
+        self.assertNotIn("benchmark", made)
+        self.assertIn("iterations_max = 7;", made)
+        self.assertNotIn('"fit"', configuration(CLI % ", run=False", text))
+
+    def test_several_gpus(self):
+        """Only of a script that does not start its own processes."""
+        ddp = LR + "import torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\ndist.init_process_group('gloo')\nprint('loss', a.lr)\n"
+        self.assertIn("gpus_max = 4;", configuration(ddp))
+        self.assertIn("gpus_max = 1;", configuration(ddp + "torch.multiprocessing.spawn(f)\n"))
 
 
 class Files(unittest.TestCase):

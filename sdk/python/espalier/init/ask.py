@@ -1,18 +1,22 @@
 """Asks a script for its options: runs it with --help, and reads what it prints.
 
 The script runs in a session of its own, in which everything is killed at the end.  It sees no GPU, has no standard input, can
-write into no file, and has limits of time and memory.
+write only into a directory that is removed afterwards, and has limits of time and memory.
 """
 
+import ctypes
 import os
 import re
 import resource
 import selectors
+import shutil
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from espalier.init.options import ABSENT, Option, parameter_name
 
@@ -21,6 +25,7 @@ OUTPUT_MAX = 1 << 20
 LINE_MAX = 1000              # characters of a line of it that are looked at
 HELP_MAX = 2000              # characters of the help of an option
 MEMORY_MAX = 64 << 30        # of addresses: libraries of GPUs reserve many
+FILE_MAX = 1 << 20           # bytes of a file: PyTorch writes modules into a temporary directory when it is imported
 
 
 class Answer:
@@ -28,19 +33,52 @@ class Answer:
         self.text, self.problem = text, problem
 
 
-def _limit() -> None:
+def _limit(confinement: "Confinement") -> None:
     seconds = int(TIME_LIMIT)
-    for what, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0),
+    for what, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, FILE_MAX), (resource.RLIMIT_CORE, 0),
                        (resource.RLIMIT_AS, MEMORY_MAX)):
         hard = resource.getrlimit(what)[1]
         if hard != resource.RLIM_INFINITY:
             most = min(most, hard)
         resource.setrlimit(what, (most, most))
+    confinement.begin()
 
 
-def _environment() -> Dict[str, str]:
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446      # Landlock's system calls, alike on all machines
+_WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
+_CHANGES = 0x1ff0            # to make and to remove files of all kinds
+
+
+class Confinement:
+    """Lets a process write only into some directories, where Linux has Landlock (5.13 or later); else it does nothing."""
+
+    def __init__(self, directories: List[str]):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        version = self.libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+        access = _WRITE_FILE | _CHANGES | (_TRUNCATE if version >= 3 else 0)
+        self.rules = self.libc.syscall(_CREATE_RULESET, struct.pack("=Q", access), ctypes.c_size_t(8), 0) if version >= 1 else -1
+        for directory in directories if self.rules >= 0 else []:
+            try:
+                file = os.open(directory, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue                    # a directory that is not there cannot be written into
+            self.libc.syscall(_ADD_RULE, self.rules, 1, struct.pack("=Qi", access, file), 0)
+            os.close(file)
+
+    def begin(self) -> None:
+        """In the child, before it becomes the program."""
+        if self.rules >= 0:
+            self.libc.prctl(38, 1, 0, 0, 0)            # PR_SET_NO_NEW_PRIVS, which Landlock asks for
+            self.libc.syscall(_RESTRICT_SELF, self.rules, 0)
+
+    def close(self) -> None:
+        if self.rules >= 0:
+            os.close(self.rules)
+
+
+def _environment(directory: str) -> Dict[str, str]:
     env = dict(os.environ)
-    env.update(CUDA_VISIBLE_DEVICES="", PYTHONDONTWRITEBYTECODE="1", COLUMNS="200", NO_COLOR="1", TERM="dumb", PAGER="cat",
+    env.update(TMPDIR=directory, CUDA_VISIBLE_DEVICES="", PYTHONDONTWRITEBYTECODE="1", COLUMNS="200", NO_COLOR="1", TERM="dumb", PAGER="cat",
                WANDB_MODE="disabled", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="3",
                HF_HUB_OFFLINE="1", MPLBACKEND="agg", MPLCONFIGDIR=env.get("MPLCONFIGDIR", "/nonexistent"))
     return env
@@ -66,10 +104,24 @@ def _read(process: Any, end: float) -> Dict[str, bytes]:
 def ask(command: List[str]) -> Answer:
     """Runs COMMAND, which ends with --help."""
     try:
+        directory = tempfile.mkdtemp(prefix="espalier-init-")
+    except OSError as error:
+        return Answer("", "it needs a temporary directory: %s" % (error.strerror or error))
+    try:
+        return _ask(command, directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _ask(command: List[str], directory: str) -> Answer:
+    confinement = Confinement([directory, "/dev"])
+    try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env=_environment(), start_new_session=True, preexec_fn=_limit)
+                                   env=_environment(directory), start_new_session=True, preexec_fn=lambda: _limit(confinement))
     except OSError as error:
         return Answer("", error.strerror or str(error))
+    finally:
+        confinement.close()
     end = time.monotonic() + TIME_LIMIT
     try:
         found = _read(process, end)
@@ -103,6 +155,9 @@ _default = re.compile(r"[\(\[]\s*default(?:s to)?\s*[:=]?\s*(?P<value>[^()\[\]]*
                       r"|\bdefault(?: value)?(?: is|:|=)\s*(?P<bare>'[^']*'|\"[^\"]*\"|[-+\w.]+)", re.I)
 
 
+_typed = re.compile(r"\((?:required, )?type: (?P<type>[^()]*), default: (?P<default>[^()]*)\)")
+
+
 def _value(text: str) -> Any:
     text = text.strip().strip("'\"`")
     if text in ("None", ""):
@@ -115,6 +170,17 @@ def _value(text: str) -> Any:
         except ValueError:
             pass
     return text
+
+
+def required_flags(text: str) -> Set[str]:
+    """Those without brackets around them in the line of usage that argparse prints."""
+    at = re.match(r"(?:.*\n)*?usage: (?P<words>.*(?:\n[ \t]+\S.*)*)", text[:1 << 16], re.I)
+    words = at.group("words") if at is not None else ""
+    for _ in range(8):
+        words, count = re.subn(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}", " ", words)
+        if count == 0:
+            break
+    return set(re.findall(r"(?<!\S)--?[A-Za-z][\w.\-]*", words))
 
 
 def listed(text: str) -> List[Option]:
@@ -150,9 +216,19 @@ def listed(text: str) -> List[Option]:
         rest = re.sub(r"\{[^}]*\}|--?[A-Za-z0-9][\w.\-/]*|[,\s]", "", at.group("flags"))
         current.bare = rest == "" and current.choices is None and not re.search(r"--?[\w\-]+[= ][A-Z<\[]", at.group("flags"))
         found.append(current)
+    required = required_flags(text)
     for option in found:
+        option.required = bool(required & set(option.flags)) or re.search(r"[\[(]required\b", option.help) is not None
+        typed = _typed.search(option.help)             # jsonargparse
         at = _default.search(option.help)
-        if at is not None:
+        if typed is not None:
+            kinds = {one for one in re.findall(r"[A-Za-z]+", typed.group("type")) if one in ("int", "float", "bool", "str")}
+            option.type = kinds.pop() if len(kinds) == 1 else typed.group("type")
+            option.default = _value(typed.group("default"))
+            if option.choices == ["true", "false", "null"] or option.type == "bool":
+                option.choices, option.type, option.by_value = None, "bool", True
+                option.default = {"true": True, "false": False}.get(option.default, option.default)
+        elif at is not None:
             option.default = _value(at.group("value") if at.group("value") is not None else at.group("bare"))
         if option.bare:
             option.action = "store_true"

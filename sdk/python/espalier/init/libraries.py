@@ -1,10 +1,11 @@
-"""What libraries print by themselves: the Trainer of transformers, Keras, Lightning, XGBoost, LightGBM."""
+"""What libraries print by themselves, and their own options: the Trainer of transformers, Keras, Lightning, XGBoost, LightGBM."""
 
 import ast
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from espalier.init.objective import Field, Line, Listener, Objective, direction, split_of, words_of
+from espalier.init.options import Found
 from espalier.init.source import UNKNOWN, Call, Class, Function, Object, Program, is_constant
 
 
@@ -17,11 +18,43 @@ def _make(call: Call, name: str, pattern: Optional[str], how: str = "print", lev
     field = Field(name, None)
     field.name, field.split = name, split_of(words_of(name))
     made = Objective(line, field, pattern)
-    made.counts = True
+    made.counts = made.library = True
     return made
 
 
-def transformers(program: Program, listener: Listener) -> Optional[Objective]:
+# The Trainer of transformers has more than a hundred options: those that are tuned or written.
+_TRAINER = ("--output_dir", "--num_train_epochs", "--learning_rate", "--weight_decay", "--warmup_ratio", "--per_device_train_batch_size")
+
+
+def is_wanted(trainer: str, flag: str) -> bool:
+    """Of an option that the script has from a library: is it looked at?"""
+    if trainer == "transformers":
+        return flag in _TRAINER
+    if trainer == "lightning":
+        return flag == "--trainer.max_epochs" or (flag.startswith(("--model.", "--data.", "--optimizer.")) and "." in flag)
+    return True
+
+
+def _has_option(found: Found, flag: str) -> bool:
+    return re.search(r"(?<![\w.-])%s(?![\w.-])" % re.escape(flag), found.help) is not None
+
+
+def add_words(program: Program, found: Found, plan: Any) -> None:
+    """To the command: what makes the library train, evaluate in each epoch, and write down the metric."""
+    if not found.trainer or plan.objective is None or not plan.objective.library:
+        return
+    if not found.help:
+        plan.missing.append("the options of the library that trains, which the script was not asked for")
+        plan.words.append(plan.mark)
+    elif found.trainer == "transformers":
+        plan.words += [one for one in ("--do_train", "--do_eval") if _has_option(found, one)]
+        plan.words += [one + "=epoch" for one in ("--eval_strategy", "--evaluation_strategy") if _has_option(found, one)][:1]
+    elif plan.objective.line.file:
+        module = "lightning.pytorch" if _imports(program, "lightning") else "pytorch_lightning"
+        plan.words += ["--trainer.logger=%s.loggers.CSVLogger" % module, "--trainer.logger.save_dir={output}"]
+
+
+def transformers(program: Program, listener: Listener, found: Found) -> Optional[Objective]:
     trainers = [one for one in listener.made if one.node is not None and re.search(r"Trainer$", ast.unparse(one.node.func))]
     if not trainers or not _imports(program, "transformers", "trl"):
         return None
@@ -34,7 +67,7 @@ def transformers(program: Program, listener: Listener) -> Optional[Objective]:
     return made
 
 
-def keras(program: Program, listener: Listener) -> Optional[Objective]:
+def keras(program: Program, listener: Listener, found: Found) -> Optional[Objective]:
     if not _imports(program, "keras", "tensorflow", "tf_keras"):
         return None
     for call in listener.fits:
@@ -52,16 +85,22 @@ def keras(program: Program, listener: Listener) -> Optional[Objective]:
     return None
 
 
-def lightning(program: Program, listener: Listener) -> Optional[Objective]:
+def lightning(program: Program, listener: Listener, found: Found) -> Optional[Objective]:
     if not _imports(program, "lightning", "pytorch_lightning"):
         return None
     logged = [(line, field) for line in listener.lines if line.how.startswith("record:log") for field in line.fields
               if direction(field.word)[0] and split_of(words_of(field.word)) == "val"]
-    shown = [one for one in logged if one[0].bar]
-    for line, field in shown:
-        made = _make(line.call, field.word, "Epoch {iteration}: .*%s={%s}" % (re.escape(field.word).replace("/", "/"), field.word))
-        made.reasons = ["of the validation set", "in Lightning's progress bar"]
-        return made
+    for line, field in logged:
+        name = field.word + ("_epoch" if line.forked else "")
+        if found.trainer == "lightning":
+            made = _make(line.call, name, None, "file")
+            made.line.file = "{output}/lightning_logs/version_*/metrics.csv"
+            made.reasons = ["of the validation set", "written by Lightning's CSVLogger"]
+            return made
+        if line.bar:
+            made = _make(line.call, name, "Epoch {iteration}: .*%s={%s}" % (re.escape(name), name))
+            made.reasons = ["of the validation set", "in Lightning's progress bar"]
+            return made
     return None
 
 
@@ -84,7 +123,7 @@ def _eval_names(value: Any) -> List[str]:
         if isinstance(value, (list, tuple)) else []
 
 
-def xgboost(program: Program, listener: Listener) -> Optional[Objective]:
+def xgboost(program: Program, listener: Listener, found: Found) -> Optional[Objective]:
     if not _imports(program, "xgboost"):
         return None
     for call in listener.fits:
@@ -115,7 +154,7 @@ def xgboost(program: Program, listener: Listener) -> Optional[Objective]:
     return None
 
 
-def lightgbm(program: Program, listener: Listener) -> Optional[Objective]:
+def lightgbm(program: Program, listener: Listener, found: Found) -> Optional[Objective]:
     if not _imports(program, "lightgbm") or not re.search(r"log_evaluation|verbose_eval", ast.unparse(program.script.tree)):
         return None
     for call in listener.fits:
@@ -140,9 +179,9 @@ def lightgbm(program: Program, listener: Listener) -> Optional[Objective]:
     return None
 
 
-def objective_of(program: Program, listener: Listener) -> Optional[Objective]:
+def objective_of(program: Program, listener: Listener, found: Found) -> Optional[Objective]:
     for one in (transformers, keras, lightning, xgboost, lightgbm):
-        made = one(program, listener)
+        made = one(program, listener, found)
         if made is not None:
             return made
     return None

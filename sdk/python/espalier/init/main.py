@@ -10,8 +10,9 @@ from espalier.init.configs import add_file, add_hydra
 from espalier.init.objective import Candidate, Field, Line, Listener, Objective, choose, has_epochs, length_names
 from espalier.init.options import ABSENT, Found, Option, Reader
 from espalier.init.ranges import OUTPUT, role
-from espalier.init.source import Function, Program, Scope, SourceError
-from espalier.init.write import Plan, doubled, write
+from espalier.init.refuse import require
+from espalier.init.source import Class, Function, Object, Program, Scope, SourceError
+from espalier.init.write import Plan, choose_group, doubled, write
 
 
 def fail(text: str, hint: str = "") -> int:
@@ -40,7 +41,7 @@ def follow_rest(program: Program) -> None:
     for module in modules[:1]:
         for value in list(module.values.values()):
             functions = [value] if isinstance(value, Function) else \
-                [one for one in getattr(value, "values", {}).values() if isinstance(one, Function)] if hasattr(value, "ancestry") else []
+                [one.bind(Object(value)) for one in value.values.values() if isinstance(one, Function)] if isinstance(value, Class) else []
             for one in functions:
                 if one.module is module and one.node not in program.followed and not one.node.__class__.__name__ == "Lambda":
                     program.follow(one, None, Scope(module))
@@ -56,9 +57,11 @@ def merge(found: Found, listed: List[Option], group: str, exact: bool) -> None:
     by_flag = {one.flag: one for one in found.options if one.group == group}
     for one in listed:
         known = next((by_flag[flag] for flag in getattr(one, "flags", []) if flag in by_flag), None)
+        if known is None and not one.required and not libraries.is_wanted(found.trainer, one.flag):
+            continue                         # one of the many options of a library
         if known is None:
             one.group = group
-            if one.default is not ABSENT or not found.trainer:
+            if one.default is not ABSENT or one.required or not found.trainer:
                 found.options.append(one)
         elif known.default not in (ABSENT, None) and not isinstance(known.default, (int, float, str, bool, list, tuple, dict)) and \
                 one.default is not ABSENT:
@@ -80,14 +83,14 @@ def ask_script(path: str, command: List[str], found: Found, notes: List[str]) ->
     found.help = answer.text
     if "hydra" in found.parsers:
         return
-    exact = not found.groups and "fire" not in found.parsers
+    exact = not found.groups and "fire" not in found.parsers and not found.trainer
     if "fire" not in found.parsers:
         merge(found, ask.listed(answer.text), "", exact)
-    from espalier.init.write import choose_group
     group = choose_group(found)
     if group and "fire" not in found.parsers:
         inner = ask.ask(command + [group, "--help"])
         if not inner.problem:
+            found.help += inner.text
             merge(found, ask.listed(inner.text), group, True)
 
 
@@ -122,7 +125,7 @@ def select(program: Program, listener: Listener, found: Found) -> Tuple[Optional
         made.line.assumed = True     # how it is reached was not seen
         made.reasons[-1:] = []
     if made is None or made.line.level != 1 or made.field.split not in ("val", ""):
-        library = libraries.objective_of(program, listener)
+        library = libraries.objective_of(program, listener, found)
         if library is not None:
             return library, every
     return made, every
@@ -160,6 +163,7 @@ def configuration(script: str, output: Optional[str], asks: bool) -> str:
         ask_script(script, command_of(script), found, notes)
     else:
         notes.append("Its source was read; nothing of it was run.")
+    require(program, found, choose_group(found))
     if "hydra" in found.parsers:
         add_hydra(program, found)
     file = add_file(program, found) if "hydra" not in found.parsers else None
@@ -174,6 +178,7 @@ def configuration(script: str, output: Optional[str], asks: bool) -> str:
     if objective is not None:
         plan.lengths = length_names(objective.line, program)
     plan.take_all("hydra" in found.parsers)
+    libraries.add_words(program, found, plan)
     if file is not None:
         fill(plan, found, file, notes)
     recorded(listener, objective, notes)

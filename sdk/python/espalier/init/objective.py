@@ -84,6 +84,7 @@ class Field:
         self.word, self.hole, self.text = word, hole, text
         self.split = ""
         self.name = ""
+        self.member = False                 # of an object
         self.goal, self.why = direction(word)
         self.best = bool(set(words_of(word)) & {"best", "lowest", "highest"})      # of all epochs so far
         if set(words_of(word)) & {"min", "max"} and not is_iteration(word):
@@ -101,6 +102,7 @@ class Line:
     rest = False                            # it is in a function that no call was seen to reach
     mixed = False                           # it is printed for several of them
     bar = False                             # Lightning shows it in its progress bar
+    forked = False                          # Lightning records it of each batch, and of each epoch with another name
     path: Any = UNKNOWN                     # of the file
     assumed = False                         # no loop over epochs was seen: it may be in one
 
@@ -122,6 +124,7 @@ class Objective:
         self.line, self.field, self.pattern = line, field, pattern
         self.iteration = ""                 # member of the objects that holds it
         self.counts = False                 # the line names the iteration
+        self.library = False                # a library prints or writes it
         self.others: List[str] = []
         self.reasons: List[str] = []
 
@@ -198,6 +201,12 @@ _CONFIGURES = ("basicConfig", "addHandler", "StreamHandler", "dictConfig", "file
 _LOGGERS = re.compile(r"log(ger|ging)?$|^_?log(ger)?$|LOGGER|LOG$", re.I)
 
 
+def is_launched(tree: ast.AST) -> bool:
+    """Does it train on several GPUs as torchrun starts it?  A script that starts its own processes does not."""
+    names = {getattr(one, member, "") for one in ast.walk(tree) for member in ("id", "attr", "name")}
+    return "DistributedDataParallel" in names and "spawn" not in names
+
+
 class Listener:
     """Listens to the calls of a program and collects the lines."""
 
@@ -210,8 +219,7 @@ class Listener:
         self.absl = False               # they do with --verbosity=0
         self.helper = False             # the script reports by itself
         self.params: Dict[str, Any] = {}        # that it asks the helper for
-        self.distributed = any("DistributedDataParallel" in (getattr(one, "id", ""), getattr(one, "attr", ""), getattr(one, "name", ""))
-                               for one in ast.walk(program.script.tree))
+        self.distributed = is_launched(program.script.tree)
         self.fits: List[Call] = []
         self.made: List[Call] = []      # objects of libraries
         self.iterations: Any = UNKNOWN
@@ -263,8 +271,9 @@ class Listener:
         return bool(_LOGGERS.search(base.split(".")[-1].split("(")[0])) or "logging" in base or "getLogger" in base or \
             "loguru" in call.name or base.endswith("logger")
 
-    def add(self, how: str, call: Call, parts: List[Any]) -> Optional[Line]:
-        text = "".join(one for one in parts if isinstance(one, str))
+    def add(self, how: str, call: Call, parts: List[Any], names: str = "") -> Optional[Line]:
+        parts = [evaluated(one) for one in parts]
+        text = names + "".join(one for one in parts if isinstance(one, str))
         key = (id(call.node), how, text[:200])
         self.program.steps += 5 * (len(self.program.stack) + len(self.program.loops))     # what these two look at
         level = level_of(self.program)
@@ -395,13 +404,14 @@ class Listener:
                 values.update(one if isinstance(one, dict) else {})
         if not values:
             return
-        line = self.add("record:" + last, call, [])
+        line = self.add("record:" + last, call, [], ",".join(str(one) for one in values))
         if line is not None:
             line.fields = [Field(str(name), None) for name in values]
             for field in line.fields:
                 field.split = split_of(words_of(field.word))
             prog = named.get("prog_bar")
             line.bar = prog is True
+            line.forked = named.get("on_step") is True and named.get("on_epoch") is not False
 
     def written(self, call: Call) -> None:
         """csv.writer(file).writerow([...]), file.write(json.dumps(...)) into a file of the trial's own."""
@@ -432,6 +442,36 @@ class Listener:
                 args, named = receiver.values["(arguments)"]
                 receiver = args[0] if args else named.get("f", UNKNOWN)
         return receiver
+
+
+# ---- what evaluate.load("NAME") computes ------------------------------------------------------------
+
+_EVALUATED = {"accuracy": ["accuracy"], "f1": ["f1"], "precision": ["precision"], "recall": ["recall"], "mse": ["mse"], "mae": ["mae"],
+              "exact_match": ["exact_match"], "squad": ["exact_match", "f1"], "bleu": ["bleu"], "sacrebleu": ["score"], "rouge": ["rougeL"],
+              "glue/mrpc": ["accuracy", "f1"], "glue/qqp": ["accuracy", "f1"], "glue/cola": ["matthews_correlation"], "glue/stsb": ["pearson"],
+              "glue": ["accuracy"]}
+
+
+def evaluated(part: Any) -> Any:
+    """A hole for metric.compute() of Hugging Face's evaluate is an object with known members."""
+    origin = _origin(part.node, part.scope) if isinstance(part, Hole) else None
+    if not (isinstance(origin, ast.Call) and isinstance(origin.func, ast.Attribute) and origin.func.attr == "compute"):
+        return part
+    made = _origin(origin.func.value, part.scope)
+    if not (isinstance(made, ast.Call) and ast.unparse(made.func).split(".")[-1] in ("load", "load_metric")):
+        return part
+    names = [one.value for one in made.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    known = _EVALUATED.get("/".join(names[:2]), _EVALUATED.get(names[0], []) if names else [])
+    return Json({one: Expression(part.node, part.scope) for one in known}) if known else part
+
+
+def _origin(node: Any, scope: Any) -> Any:
+    """What a name was assigned, or the expression itself."""
+    while isinstance(node, ast.Name) and isinstance(scope, Scope):
+        if node.id in scope.origins:
+            return scope.origins[node.id]
+        scope = scope.outer if scope.outer is not None else None
+    return node
 
 
 # ---- naming the fields ---------------------------------------------------------------------------
@@ -495,6 +535,8 @@ def name_fields(line: Line) -> None:
             field = Field(word, part, before)
             field.iteration = field.iteration or (not field.goal and counts_loop(part, line.loop))
             field.split = split_of(words_of(word)) or split_of(list(reversed(words_of(before)[-3:])))
+            if line.fields and is_average_of(part, line.fields[-1].hole) and not word:
+                field = replaced(line.fields[-1], part, before)
             line.fields.append(field)
             before = ""
         elif isinstance(part, Json):
@@ -503,9 +545,24 @@ def name_fields(line: Line) -> None:
                 if hole is not None:
                     hole.split = value.split
                 line.fields.append(Field(name, hole))
+                line.fields[-1].member = True
             line.how = "json" if line.how != "file" else "file"
             before = ""
     settle_splits(line)
+
+
+def is_average_of(hole: Hole, before: Optional[Hole]) -> bool:
+    """meter.val (meter.avg): a value of the last batch, and of all batches so far."""
+    one, other = hole.node, before.node if before is not None else None
+    return isinstance(one, ast.Attribute) and isinstance(other, ast.Attribute) and one.attr in ("avg", "mean", "global_avg") and \
+        one.attr != other.attr and ast.unparse(one.value) == ast.unparse(other.value)
+
+
+def replaced(field: Field, hole: Hole, text: str) -> Field:
+    """The average takes the place of the value before it."""
+    made = Field(field.word, hole, field.text + text)
+    made.split, field.goal = field.split, ""
+    return made
 
 
 def counts_loop(hole: Hole, loop: Any) -> bool:
@@ -651,7 +708,7 @@ def build(line: Line, wanted: Field) -> Tuple[Optional[str], bool]:
         if field.iteration and not counts and field is not wanted:
             pattern, counts = pattern + blank + "{iteration}", True
         elif field is wanted:
-            pattern += blank + ("(?:tensor\\()?" if part.tensor else "") + "{" + wanted.name + "}"
+            pattern += blank + ("(?:tensor\\()?" if part.tensor else "\\[?" if _is_array(part) else "") + "{" + wanted.name + "}"
             taken.append(wanted.name)
         elif field.goal and not field.best and _group_name(field, taken + reserved, field in alike):
             name = _group_name(field, taken + reserved, field in alike)
@@ -677,6 +734,13 @@ def _is_tensor(hole: Hole) -> bool:
         return False
     text = ast.unparse(origin.func)
     return bool(re.search(r"criterion|loss_f|loss_fn|^F\.|functional|cross_entropy|nll|mse_loss|_loss$", text))
+
+
+def _is_array(hole: Hole) -> bool:
+    """May an array of one element be printed there, as [21.]?  info["episode"]["r"] of an environment is one."""
+    node = hole.node
+    return not hole.spec and isinstance(node, ast.Subscript) and isinstance(node.value, ast.Subscript) and \
+        all(isinstance(one.slice, ast.Constant) and isinstance(one.slice.value, str) for one in (node, node.value))
 
 
 # ---- a pattern is tried on the lines themselves ----------------------------------------------------
@@ -796,7 +860,7 @@ def objective_of(one: Candidate, listener: Listener) -> Optional[Objective]:
         made = Objective(line, field, None)
         field.name = field.word
         for other in line.fields:
-            if other.iteration and not made.iteration:
+            if other.iteration and other.member and not made.iteration:
                 made.iteration, made.counts = other.word, True
         return made
     if sum(len(part) for part in line.parts if isinstance(part, str)) > LINE_MAX:
@@ -814,9 +878,33 @@ def objective_of(one: Candidate, listener: Listener) -> Optional[Objective]:
               and other.call.node is not line.call.node]
     if line.how == "print" and isinstance(one_line(line, field)[0], str) and any(matches(pattern, other) for other in rivals):
         pattern = ("^\\s*" if one_line(line, field)[0][:1].isspace() else "^") + pattern
+    if not counts and line.level == 2:
+        pattern, counts = with_iteration(pattern, line, listener)
     made = Objective(line, field, pattern)
     made.counts = counts
     return made
+
+
+def with_iteration(pattern: str, line: Line, listener: Listener) -> Tuple[str, bool]:
+    """A line of each batch that does not name the iteration: another one that does is read, too."""
+    found: List[Tuple[int, str]] = []
+    for other in listener.lines:
+        if other.call.node is line.call.node or other.how != line.how or other.stream != line.stream or not other.parts:
+            continue
+        if not other.fields:
+            name_fields(other)
+        made, ranked = "", 0
+        for part in one_line(other, next((one for one in other.fields if one.iteration and one.hole is not None), Field("", None))):
+            field = next((one for one in other.fields if one.hole is part and one.iteration), None)
+            if field is not None:
+                made += ("\\s*" if part.padded else "") + "{iteration}"
+                ranked = 0 if "epoch" in words_of(field.word + " " + variable_of(part)) else 1
+                break
+            made += escape(part, made == "") if isinstance(part, str) else ".*?" if made else ""
+        if re.search(r"[A-Za-z].*\{iteration\}", made) and not matches(made, line) and not matches(pattern, other):
+            found.append((ranked, made))
+    found.sort(key=lambda one: one[0])
+    return (found[0][1] + "\\b|" + pattern, True) if found else (pattern, False)
 
 
 def explain(made: Objective, every: List[Candidate]) -> None:

@@ -39,6 +39,7 @@ class Option:
         self.key = False                  # a key of a configuration: NAME=VALUE
         self.skip = False                 # the writer has dealt with it
         self.helped = False               # the script gets it from espalier's helper, not from its command line
+        self.given = False                # a switch that is always written
         self.by_value = False             # a switch that takes True and False as its value
         self.line = 0
         self.parser: Any = None           # of argparse, that it was added to
@@ -200,6 +201,8 @@ class Reader:
             self.parses("lightning")
             self.found.partly = True
             self.found.trainer = "lightning"
+            if call.arguments()[1].get("run") is not False:
+                self.found.groups.append("fit")
         return None
 
     def path_of(self, call: Call) -> Any:

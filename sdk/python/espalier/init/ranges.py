@@ -17,7 +17,9 @@ evaluate evaluation val valid validation backend dist distributed master nproc n
 version amp fp16 bf16 wandb project name pretrained download id url host key task mode split patience manualseed imagesize image img crop
 ngpu ngpus cache window_title tag entity username user token address timeout proc procs precision show plot visualize dry
 accelerator vocab vocab_size num_classes n_classes classes class categories samples n_samples num_samples limit local_rank
-dry_run report summary output input folder accum accumulation clip_mode""")
+dry_run report summary output input folder accum accumulation clip_mode random_state process processes nprocs tokenizer tokenizers
+dataloader dataloaders logger loggers sync train_size n_train num_train train_num n_samples max_samples max_length max_len max_seq_len
+max_seq_length seq_len seq_length prefetch hub compile""")
 LENGTHS = _words("""epochs epoch num_epochs n_epochs nepochs max_epochs max_epoch num_train_epochs total_epochs train_epochs
 training_epochs num_epoch n_epoch nb_epoch nb_epochs epoch_num epochs_num niter num_iter iterations num_iterations n_iterations
 max_iterations rounds num_rounds num_boost_round n_rounds max_iter n_iter trainer_max_epochs""")
@@ -36,11 +38,12 @@ noise sigma clip eta step_size stepsize l2_reg l1_reg reg_alpha reg_lambda jitte
 UNITS = _words("""dropout drop drop_rate p prob probability label_smoothing smoothing ratio fraction rate mixup subsample colsample
 colsample_bytree feature_fraction bagging_fraction dropout_rate""")
 DECAYS = _words("momentum gamma beta beta1 beta2 decay rho discount polyak ema tau gae_lambda lr_decay")
+HEADS = _words("head heads nhead nheads n_head n_heads num_heads")        # they divide a width
 POWERS = _words("""batch_size batch batchsize bs hidden width units channels dim embed embedding hidden_size hidden_dim d_model
 nhid n_hidden emsize n_embd embd filters ngf ndf num_leaves minibatch""")
 
-ITERATIONS, TUNED, SWITCH, OUTPUT, REQUIRED, LEFT_ALONE, LENGTH_STEPS = \
-    "iterations", "tuned", "switch", "output", "required", "left", "steps"
+ITERATIONS, TUNED, SWITCH, OUTPUT, REQUIRED, LEFT_ALONE, LENGTH_STEPS, GIVEN = \
+    "iterations", "tuned", "switch", "output", "required", "left", "steps", "given"
 
 
 class Range:
@@ -92,7 +95,9 @@ def real_range(option: Option, name: str) -> Optional[Range]:
         return None
     rate = has_word(name, LOGS) and not is_name(name, DECAYS)
     if default == 1 and not rate and (has_word(name, DECAYS) or has_word(name, UNITS)):
-        return _bounded(option, Range("real", "at most 1", default, 0.1 if has_word(name, DECAYS) else 0.0, 1.0))
+        return _bounded(option, Range("real", "at most 1", default, 0.1, 1.0))
+    if 0 < default < 0.1 and has_word(name, DECAYS):
+        return _bounded(option, Range("real", "10 times less to 10 times more", default, default / 10, default * 10, "log"))
     if 0 < default < 1 and has_word(name, DECAYS) and not rate:
         if default > 0.9:
             high = float("%.12g" % (1 - (1 - default) / 10)) if default >= 0.99 else 0.99
@@ -112,6 +117,9 @@ def int_range(option: Option, name: str) -> Optional[Range]:
     default = option.default
     if not 1 <= default <= 1000000000 or not _is_within(option, default):
         return None
+    if has_word(name, HEADS) and not _is_number(option.low) and not _is_number(option.high):
+        return Range("ordinal", "factors of 2 around the default, as they divide a width", default,
+                     values=sorted({default if default % 2 else default // 2, default, default * 2}))
     if has_word(name, POWERS) and not _is_number(option.low) and not _is_number(option.high):
         value, values = (default // 4 if default > 4 else 1), []
         while value <= default * 4 and len(values) < 6:
@@ -194,8 +202,10 @@ def _is_output(option: Option, name: str) -> bool:
 
 def name_of(option: Option) -> str:
     """What its name means: of -b it is what the help says."""
-    if option.key:
+    if option.key or "." in option.flag:
         return option.flag.split(".")[-1]
+    if option.name.startswith(("per_device_train_", "per_gpu_train_")):
+        return option.name.split("_train_")[1]
     if len(option.name) > 2 or is_name(option.name, LOGS + POWERS) or not option.help:
         return option.name
     return "_".join(re.findall(r"[a-z]+", option.help.lower())[:3]) or option.name
@@ -205,15 +215,19 @@ def role(option: Option) -> Tuple[str, Optional[Range]]:
     """What is to become of an option, and its range."""
     number_of(option)
     name = option.name
-    last = name.split(".")[-1]
+    last = option.flag.split(".")[-1] if "." in option.flag else name
     if not option.action and not option.many:
         whole = isinstance(option.default, int) or option.default in (None, ABSENT, UNKNOWN) or option.type == "int" or \
             (isinstance(option.default, float) and option.default == int(option.default))
         if whole and not isinstance(option.default, bool) and option.default != 0 or option.positional:
-            if is_name(last, LENGTHS) or is_name(name, LENGTHS) or (option.key and is_name(option.flag.split(".")[-1], LENGTHS)):
+            if is_name(last, LENGTHS) or is_name(name, LENGTHS):
                 return ITERATIONS, None
-            if is_name(last, STEPS) or (option.key and is_name(option.flag.split(".")[-1], STEPS)):
+            if is_name(last, STEPS):
                 return LENGTH_STEPS, None
+    if option.given:
+        return GIVEN, None
+    if option.required and option.action in ("store_true", "store_false"):
+        return REQUIRED, None
     if option.required and option.default in (ABSENT, None):
         made = unknown_range(option, name) if not option.positional and not option.many and not option.action else None
         return (TUNED, made) if made is not None else (OUTPUT, None) if _is_output(option, name) and not option.positional \

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from espalier.init.objective import Objective
 from espalier.init.options import Found, Option
-from espalier.init.ranges import (ITERATIONS, LEFT_ALONE, LENGTH_STEPS, OUTPUT, REQUIRED, SWITCH, TUNED, Range, importance, role)
+from espalier.init.ranges import (GIVEN, ITERATIONS, LEFT_ALONE, LENGTH_STEPS, OUTPUT, REQUIRED, SWITCH, TUNED, Range, importance, role)
 
 COMMENT_SIZE = 88
 COLUMN = 76          # where the words of a command are wrapped
@@ -72,6 +72,7 @@ class Plan:
     def __init__(self, found: Found, objective: Optional[Objective]):
         self.found, self.objective = found, objective
         self.words: List[str] = []
+        self.mark = MARK
         self.directory = ""
         self.filled: List[str] = []      # KEY=VALUE for `espalier fill`
         self.space: List[Tuple[str, str, str, bool]] = []       # comment, name, range, has a default
@@ -136,6 +137,11 @@ class Plan:
             self.tune(option, made, what == SWITCH)
         elif what == OUTPUT:
             self.words += self.option_words(option, "{output}")
+        elif what == GIVEN:
+            self.words.append(doubled(option.flag))
+        elif what == REQUIRED and option.action:
+            self.missing.append(option.flag)
+            self.words.append(MARK)
         elif what == REQUIRED:
             self.missing.append(option.flag)
             self.words += self.option_words(option, MARK)
