@@ -15,7 +15,7 @@
 
 static const char *const head =
     "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; };\n"
-    "trial = { trainable = \"hartmann6\"; options = { bias = 2.5; noise = 2.0; }; gpus_max = 1;\n"
+    "trial = { trainable = \"hartmann6\"; options = { bias = 2.5; noise = 2.0; }; %s\n"
     "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9));"
     " start = \"2s\"; checkpoint = \"1s\"; }; };\n"
     "space = { x0 = { type = \"real\"; low = 0.0; high = 1.0; }; x1 = { type = \"real\"; low = "
@@ -29,7 +29,19 @@ static const char *const head =
     "algorithm = { use = \"random\"; trials = %u; iterations_max = 6; };\n"
     "allocator = { use = \"%s\"; }; placer = { use = \"colocate\"; };\n";
 
+static const char *const pool_head =
+    "experiment = { name = \"t\"; seed = 3; };\n"
+    "trial = { retries = 2; profile = { iteration = \"1s\"; start = \"2s\"; checkpoint = \"1s\"; "
+    "}; %s };\n"
+    "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; provision = "
+    "\"15s\"; init = \"%s\"; } ); nodes_max = %u; };\n"
+    "workload = { jobs = %u; span = \"2m\"; mean = \"1m\"; least = \"20s\"; iteration = "
+    "\"5s\"; nodes_max = 2; };\n"
+    "allocator = { use = \"%s\"; }; placer = { use = \"colocate\"; };\n";
+
 static const char *init = "5s"; /* from boot to ready */
+static const char *width = "gpus_max = 1;";
+static int pool;
 
 struct provider {
 	struct run run;
@@ -40,6 +52,7 @@ struct provider {
 	uint8_t disobeys, canary; /* takes what it should avoid; its offer wants one alone first */
 	uint8_t of[LEASES];       /* lease -> machine */
 	uint8_t alive[LEASES];    /* since it was scheduled */
+	uint8_t held[MACHINES];   /* drained: nothing may start there */
 	uint32_t given[MACHINES]; /* leases that were on it */
 	uint32_t started[MACHINES]; /* gangs that were started there */
 	uint32_t asked, ready;      /* leases asked for; ready ones so far */
@@ -52,7 +65,8 @@ struct provider {
 static void
 open_provider(struct provider *p, uint32_t nodes_max, uint32_t trials, const char *allocator)
 {
-	char *text = espl__format(head, init, nodes_max, trials, allocator);
+	char *text =
+	    espl__format(pool ? pool_head : head, width, init, nodes_max, trials, allocator);
 
 	memset(p, 0, sizeof *p);
 	p->machines = 3;
@@ -65,7 +79,8 @@ open_provider(struct provider *p, uint32_t nodes_max, uint32_t trials, const cha
 static void
 close_provider(struct provider *p, uint32_t nodes_max, uint32_t trials, const char *allocator)
 {
-	char *text = espl__format(head, init, nodes_max, trials, allocator);
+	char *text =
+	    espl__format(pool ? pool_head : head, width, init, nodes_max, trials, allocator);
 	struct run again;
 
 	make_run(&again, text, NULL, NULL);
@@ -158,8 +173,13 @@ count_effects(struct provider *p, const struct espl__effect *effects, uint32_t c
 			p->asked_before_ready += p->ready == 0;
 		}
 		for (uint32_t s = 0;
-		     effects[i].type == ESPL__FX_START && s < effects[i].as.start.share.gpus; s++)
-			p->started[p->of[effects[i].as.start.slots[s].node]]++;
+		     effects[i].type == ESPL__FX_START && s < effects[i].as.start.share.gpus; s++) {
+			uint32_t m = p->of[effects[i].as.start.slots[s].node];
+
+			p->started[m]++;
+			cr_assert(!p->held[m], "%sa trial starts on m%u, which is drained",
+			    run_label, (unsigned)m);
+		}
 	}
 	live = espl__exec_leases(p->run.exec, NULL, 0);
 	if (p->ready == 0 && live > p->alone)
@@ -462,6 +482,92 @@ Test(machines, run_whose_only_machine_is_drained_waits_for_it, .timeout = 60)
 	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s", p.run.summary.text);
 	cr_expect_eq(p.run.summary.finished, 12);
 	close_provider(&p, 1, 12, "fair");
+}
+
+/* So many rounds; a world in which nothing can happen any more stands still. */
+static void
+go_rounds(struct provider *p, uint64_t rounds)
+{
+	struct espl__round round;
+
+	while (rounds-- > 0 && !espl__exec_view(p->run.exec).ended &&
+	    p->run.world->ops->next(p->run.world, &round, &p->run.diag) == ESPL_OK)
+		feed(p, &round, NULL);
+	p->run.diag = (struct espl__diag){ 0 };
+}
+
+static void
+set_drained(struct provider *p, uint32_t m, int on)
+{
+	char name[8];
+
+	(void)snprintf(name, sizeof name, "m%u", (unsigned)m);
+	if (p->given[m] == 0 || p->held[m] == (on != 0) || espl__exec_view(p->run.exec).ended)
+		return;
+	p->held[m] = on != 0;
+	say(p, drain(p, name, on));
+}
+
+/* Trials that start, run, save, move, and gangs over two machines: whatever is drained, and given
+ * back at once or later. */
+static void
+check_drains(uint64_t seed)
+{
+	static const char *const allocators[] = { "fair", "fluid", "fifo", "greedy", "milp" };
+	static const char *const widths[] = { "gpus_max = 1;", "", "gpus_min = 3; gpus_max = 4;" };
+	uint32_t nodes_max, trials, kind;
+	const char *allocator;
+	struct espl__rng rng;
+	struct provider p;
+
+	espl__rng_seed(&rng, seed, "drains");
+	nodes_max = 1 + (uint32_t)(espl__rng_next(&rng) % 4);
+	trials = 8 + (uint32_t)(espl__rng_next(&rng) % 20);
+	allocator = allocators[espl__rng_next(&rng) % 5];
+	kind = (uint32_t)(espl__rng_next(&rng) % 4);
+	pool = kind == 3;
+	width = pool ? "" : widths[kind];
+	nodes_max += (kind >= 2 && nodes_max == 1);
+	(void)snprintf(run_label, sizeof run_label, "SEED=%llu, %s: ", (unsigned long long)seed,
+	    allocator);
+	open_provider(&p, nodes_max, trials, allocator);
+	p.machines = nodes_max + (uint32_t)(espl__rng_next(&rng) % 3);
+	if (getenv("SHOW") != NULL)
+		fprintf(stderr, "%s%u nodes, %u machines, %u trials, kind %u\n", run_label,
+		    (unsigned)nodes_max, (unsigned)p.machines, (unsigned)trials, (unsigned)kind);
+	for (uint32_t i = 0; i < 15; i++) {
+		uint32_t m = (uint32_t)(espl__rng_next(&rng) % p.machines), what;
+
+		go_rounds(&p, espl__rng_next(&rng) % 25);
+		what = (uint32_t)(espl__rng_next(&rng) % 8);
+		set_drained(&p, m, what < 5);
+		if (what < 2) /* at once */
+			set_drained(&p, m, 0);
+		for (m = 0; what == 7 && m < p.machines; m++)
+			set_drained(&p, m, 1);
+	}
+	for (uint32_t m = 0; m < p.machines; m++)
+		set_drained(&p, m, 0);
+	go_on(&p, UINT64_MAX);
+	cr_assert_eq(p.run.summary.how, ESPL__RUN_DONE, "%s%s", run_label, p.run.summary.text);
+	cr_assert_eq(p.run.summary.failed, 0, "%s", run_label);
+	cr_assert_eq(p.run.summary.finished, trials, "%s", run_label);
+	cr_assert_eq(p.run.summary.nodes_leaked, 0, "%s", run_label);
+	close_provider(&p, nodes_max, trials, allocator);
+	pool = 0;
+	width = "gpus_max = 1;";
+}
+
+Test(machines, any_machine_is_drained_and_given_back_at_any_moment, .timeout = 600)
+{
+	uint64_t seed = getenv("SEED") != NULL ? strtoull(getenv("SEED"), NULL, 10) : 1;
+	uint32_t seeds =
+	    getenv("SEEDS") != NULL ? (uint32_t)strtoul(getenv("SEEDS"), NULL, 10) : 60;
+
+	while (seeds-- > 0)
+		check_drains(seed++);
+	check_drains(285); /* the host starts an item that fluid has in its queue */
+	check_drains(986);
 }
 
 /* ---- any of them ---------------------------------------------------------------------------- */

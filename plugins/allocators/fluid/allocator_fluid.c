@@ -308,7 +308,7 @@ static espl_status
 decide_shares(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total)
 {
-	espl_status status = allocator_fluid_keep_runners(fluid, view->now);
+	espl_status status = allocator_fluid_keep_runners(fluid, view);
 
 	if (status == ESPL_OK)
 		status = fill_pool(fluid, view, total);

@@ -284,9 +284,9 @@ struct fluid {
 uint32_t allocator_fluid_index(const struct fluid *, struct place);
 espl_status allocator_fluid_enqueue(struct fluid *, struct place);
 espl_status allocator_fluid_add_runner(struct fluid *, struct place);
-/* Drops runners that left. Runners whose grant did not take effect wait again, at the front of the
- * queue. */
-espl_status allocator_fluid_keep_runners(struct fluid *, espl_time now);
+/* Drops runners that left, and adds those that the host has started. Runners whose grant did not
+ * take effect wait again, at the front of the queue. */
+espl_status allocator_fluid_keep_runners(struct fluid *, const struct espl_alloc_view *);
 /* Appends the item of that index to the pool, with its current grant. */
 espl_status allocator_fluid_add_trial(struct fluid *, const struct espl_alloc_view *,
     uint32_t index);

@@ -64,8 +64,41 @@ report_outcome(const struct fluid *fluid, const struct runner *r, espl_time now)
 	fluid->host->note(fluid->host, ESPL_ABOUT_ITEM, r->place.id, text);
 }
 
+static int
+is_runner(const struct fluid *fluid, const struct espl_entry *entry)
+{
+	uint32_t i;
+
+	for (i = 0; i < fluid->runner_count; i++)
+		if (fluid->runners[i].place.id == entry->id &&
+		    fluid->runners[i].place.arrived == entry->arrived)
+			return 1;
+	return 0;
+}
+
+/* The host starts an item of the queue itself if that has stood beside idle GPUs for long. */
+static espl_status
+adopt_runners(struct fluid *fluid, const struct espl_alloc_view *view)
+{
+	const struct espl_roster *roster = &fluid->roster;
+	espl_status status = ESPL_OK;
+	uint32_t i;
+
+	for (i = 0;
+	     i < view->changed_count && status == ESPL_OK && fluid->runner_count < roster->granted;
+	     i++) {
+		struct place place = { view->changed[i]->id, view->changed[i]->arrived };
+		uint32_t at = allocator_fluid_index(fluid, place);
+
+		if (at < roster->fresh && espl_roster_at(roster, at)->gpus > 0 &&
+		    !is_runner(fluid, espl_roster_at(roster, at)))
+			status = allocator_fluid_add_runner(fluid, place);
+	}
+	return status;
+}
+
 espl_status
-allocator_fluid_keep_runners(struct fluid *fluid, espl_time now)
+allocator_fluid_keep_runners(struct fluid *fluid, const struct espl_alloc_view *view)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i, left = 0;
@@ -75,7 +108,7 @@ allocator_fluid_keep_runners(struct fluid *fluid, espl_time now)
 		uint32_t at = allocator_fluid_index(fluid, r->place);
 
 		if (at == ESPL_ANY) {
-			report_outcome(fluid, r, now);
+			report_outcome(fluid, r, view->now);
 		} else if (espl_roster_at(&fluid->roster, at)->gpus > 0) {
 			fluid->runners[left++] = *r;
 		} else {
@@ -87,9 +120,10 @@ allocator_fluid_keep_runners(struct fluid *fluid, espl_time now)
 			}
 		}
 	}
-	if (status == ESPL_OK)
-		fluid->runner_count = left;
-	return status;
+	if (status != ESPL_OK)
+		return status;
+	fluid->runner_count = left;
+	return adopt_runners(fluid, view);
 }
 
 /* ---- trials ------------------------------------------------------------------------------ */
