@@ -1,6 +1,6 @@
-/* test_aws_world.c - cloud aws and EC2 on a virtual clock: every fault at every request, each way
- * in which a driver can die, and random lives with faults.  No machine may be left running, none
- * may cost more than its lease allows, and what is reported as its cost is what EC2 charges.
+/* test_aws_world.c - cloud aws and EC2 on a virtual clock: each way in which a driver can die, and
+ * random lives with faults (test_clouds.c: every fault at every request).  No machine may be left
+ * running, none may cost more than its lease allows, and what is reported as its cost is what EC2 charges.
  *
  * Seeds are new on every run and printed; SEED=n repeats one, SEEDS=n says how many (make soak:
  * many).
@@ -18,22 +18,6 @@ static void
 script(struct ec2_world *w, const char *action, uint32_t nth, enum ec2_fault fault, espl_time until)
 {
 	w->scripts[w->script_count++] = (struct ec2_script){ action, nth, fault, until };
-}
-
-/* ---- every fault at every request ---------------------------------------------------------- */
-
-Test(aws_world, trouble)
-{
-	struct ec2_world w;
-	struct espl_kit *kit = espl_kit_new(1);
-
-	ec2_world_begin(&w, kit, 1);
-	w.boot_most = 30 * S;
-	cr_assert_eq(espl_kit_trouble(kit, &cloud_aws_LTX_espalier_plugin, EC2_OPTIONS), ESPL_OK,
-	    "%s", ec2_driver_log(kit));
-	cr_assert_not_null(strstr(espl_kit_log(kit), "trouble: "));
-	espl_kit_free(kit);
-	ec2_world_free(&w);
 }
 
 /* ---- how a driver dies, and what brings it right (one test for each row of the table) ------ */

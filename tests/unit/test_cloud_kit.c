@@ -1,7 +1,6 @@
-/* test_cloud_kit.c - clouds in the test kit: the contract of their events, and the clouds `local`
- * and `command` with providers that fail at every request. */
+/* test_cloud_kit.c - clouds in the test kit: the contract of their events, and the cloud `local`.
+ */
 #include <criterion/criterion.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <espalier/util.h>
@@ -13,7 +12,6 @@
 	cr_expect(strstr(espl_kit_log(kit_), (says_)) != NULL, "says '%s'", espl_kit_log(kit_))
 
 extern const struct espl_plugin cloud_local_LTX_espalier_plugin;
-extern const struct espl_plugin cloud_command_LTX_espalier_plugin;
 
 /* ---- the contract: a cloud that reports what a test wants ---- */
 
@@ -269,159 +267,5 @@ Test(cloud_local, cuts_the_machine_into_nodes_that_share_nothing)
 	SAYS(kit, "node lease=1 READY");
 	cr_assert_str_eq(espl_kit_lease(kit, 1)->detail, second);
 	cr_assert_eq(espl_kit_refused(kit), 0);
-	espl_kit_free(kit);
-}
-
-/* ---- cloud command ---- */
-
-#define MACHINES 64
-
-struct provider {
-	struct espl_kit *kit;
-	struct {
-		char token[65], run[65];
-		int running;
-		espl_time boots;
-	} machines[MACHINES];
-	unsigned count;
-	char answer[20000];
-	const char *refuse; /* what acquire prints instead */
-};
-
-static void
-acquire(struct provider *p, const json_t *input)
-{
-	const char *token = json_string_value(json_object_get(input, "token"));
-	unsigned i = 0;
-
-	while (i < p->count && strcmp(p->machines[i].token, token) != 0)
-		i++;
-	cr_assert_lt(i, MACHINES);
-	if (i == p->count) {
-		p->count++;
-		(void)snprintf(p->machines[i].token, 65, "%s", token);
-		(void)snprintf(p->machines[i].run, 65, "%s",
-		    json_string_value(json_object_get(input, "run")));
-		p->machines[i].running = 1;
-		p->machines[i].boots = espl_kit_time(p->kit) + 40 * S;
-	}
-	(void)snprintf(p->answer, sizeof p->answer, "{\"id\":\"%s\",\"state\":\"booting\"}", token);
-}
-
-static void
-list(struct provider *p, const json_t *input)
-{
-	const char *run = json_string_value(json_object_get(input, "run"));
-	size_t used = (size_t)snprintf(p->answer, sizeof p->answer, "{\"machines\":[");
-	const char *between = "";
-
-	for (unsigned i = 0; i < p->count; i++) {
-		if (!p->machines[i].running ||
-		    (run != NULL && strcmp(p->machines[i].run, run) != 0))
-			continue;
-		used += (size_t)snprintf(p->answer + used, sizeof p->answer - used,
-		    "%s{\"id\":\"%s\",\"token\":\"%s\",\"run\":\"%s\",\"state\":\"%s\"}", between,
-		    p->machines[i].token, p->machines[i].token, p->machines[i].run,
-		    espl_kit_time(p->kit) >= p->machines[i].boots ? "ready" : "booting");
-		between = ",";
-	}
-	(void)snprintf(p->answer + used, sizeof p->answer - used, "]}");
-}
-
-static void
-run_child(void *ctx, const struct espl_spawn *spawn, struct espl_child *child)
-{
-	struct provider *p = ctx;
-	json_t *input = json_loadb(spawn->input, spawn->input_size, 0, NULL);
-
-	cr_assert_not_null(input);
-	p->answer[0] = '\0';
-	if (strcmp(spawn->argv[0], "acquire") == 0 && p->refuse != NULL)
-		(void)snprintf(p->answer, sizeof p->answer, "%s", p->refuse);
-	else if (strcmp(spawn->argv[0], "acquire") == 0)
-		acquire(p, input);
-	else if (strcmp(spawn->argv[0], "list") == 0)
-		list(p, input);
-	else
-		for (unsigned i = 0; i < p->count; i++)
-			p->machines[i].running &=
-			    strcmp(p->machines[i].token,
-				json_string_value(json_object_get(input, "token"))) != 0;
-	child->out = p->answer;
-	child->out_size = strlen(p->answer);
-	json_decref(input);
-}
-
-static void
-forget(void *ctx)
-{
-	((struct provider *)ctx)->count = 0;
-}
-
-static uint32_t
-running(void *ctx)
-{
-	const struct provider *p = ctx;
-	uint32_t count = 0;
-
-	for (unsigned i = 0; i < p->count; i++)
-		count += p->machines[i].running != 0;
-	return count;
-}
-
-static const char command_options[] = "acquire=(acquire) release=(release) list=(list) "
-				      "reach=(ssh)('{id}') offers=(desk,1,gpu,0,0,1.0,on-demand,9)";
-
-Test(cloud_command, trouble)
-{
-	static struct provider p;
-	const struct espl_kit_provider provider = { .size = sizeof provider,
-		.ctx = &p,
-		.child = run_child,
-		.reset = forget,
-		.machines = running };
-	struct espl_kit *kit = p.kit = espl_kit_new(1);
-
-	espl_kit_set_provider(kit, &provider);
-	cr_assert_eq(espl_kit_trouble(kit, &cloud_command_LTX_espalier_plugin, command_options),
-	    ESPL_OK, "%s", espl_kit_log(kit));
-	espl_kit_free(kit);
-}
-
-Test(cloud_command, reasons)
-{
-	static struct provider p;
-	const struct espl_kit_provider provider = { .size = sizeof provider,
-		.ctx = &p,
-		.child = run_child };
-	static const struct {
-		const char *answer;
-		espl_reason reason;
-		espl_span retry_after;
-	} cases[] = {
-		{ "{\"error\":\"e\",\"kind\":\"capacity\",\"retry_after_s\":600}", ESPL_BY_CAPACITY,
-		    600 * S },
-		{ "{\"error\":\"e\",\"kind\":\"quota\"}", ESPL_BY_QUOTA, 0 },
-		{ "{\"error\":\"e\",\"kind\":\"permanent\"}", ESPL_BY_REFUSAL, 0 },
-		{ "{\"error\":\"e\"}", ESPL_BY_FAULT, 0 },
-		{ "no JSON", ESPL_BY_FAULT, 0 },
-	};
-	struct espl_kit *kit = p.kit = espl_kit_new(1);
-
-	espl_kit_set_provider(kit, &provider);
-	cr_assert_eq(espl_kit_open(kit, &cloud_command_LTX_espalier_plugin, command_options, NULL),
-	    ESPL_OK);
-	cr_assert_eq(espl_kit_start(kit), ESPL_OK);
-	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_OK);
-	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		uint64_t lease;
-
-		p.refuse = cases[i].answer;
-		lease = espl_kit_acquire(kit, 0, 1);
-		cr_assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
-		cr_expect_eq(espl_kit_reason(kit, lease), cases[i].reason, "case %zu", i);
-		cr_expect_eq(espl_kit_retry_after(kit, lease), cases[i].retry_after, "case %zu", i);
-	}
-	cr_assert_eq(espl_kit_refused(kit), 0, "%s", espl_kit_log(kit));
 	espl_kit_free(kit);
 }
