@@ -403,3 +403,40 @@ Test(cloud_command, reasons)
 	cr_assert_eq(espl_kit_refused(kit), 0, "%s", espl_kit_log(kit));
 	espl_kit_free(kit);
 }
+
+static struct espl_kit *
+lease_job(void)
+{
+	struct espl_kit *kit = open_slurm();
+
+	cr_assert_eq(espl_kit_open(kit, &cloud_slurm_LTX_espalier_plugin, "nodes_max=4", NULL),
+	    ESPL_OK);
+	cr_assert_eq(espl_kit_start(kit), ESPL_OK);
+	cr_assert_eq(espl_kit_wait_done(kit, HOUR), ESPL_OK);
+	(void)espl_kit_acquire(kit, 0, 1);
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_READY, HOUR));
+	espl_kit_wait(kit, 60 * S);
+	return kit;
+}
+
+Test(clouds, a_job_that_one_squeue_leaves_out_has_not_ended)
+{
+	struct espl_kit *kit = lease_job();
+
+	cluster.silent_lists = 1;
+	espl_kit_wait(kit, 30 * S);
+	cr_expect_eq(espl_kit_lease(kit, 0)->state, ESPL_NODE_READY, "%s", espl_kit_log(kit));
+	cr_expect_eq(cluster.silent_lists, 0);
+	espl_kit_free(kit);
+}
+
+Test(clouds, a_job_that_appears_after_the_end_of_its_lease_is_cancelled)
+{
+	struct espl_kit *kit = lease_job();
+
+	cluster.silent_lists = 3;
+	cr_expect(espl_kit_wait_node(kit, 0, ESPL_NODE_ENDED, 60 * S));
+	espl_kit_wait(kit, 60 * S);
+	cr_expect_eq(count_jobs(&cluster), 0, "%s", espl_kit_log(kit));
+	espl_kit_free(kit);
+}

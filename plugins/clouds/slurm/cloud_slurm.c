@@ -177,7 +177,7 @@ slurm_start(void *self, const struct espl_cloud_events *events, struct espl_erro
 
 	if (cloud->io == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "it needs espl_io");
-	cloud->events = events;
+	cloud->events = cloud->leases.events = events;
 	cloud->began = cloud->host->now(cloud->host);
 	if (cloud->inside == NULL)
 		return ask_partitions(cloud);
@@ -234,7 +234,7 @@ slurm_on_timer(void *self, uint64_t cookie)
 	struct slurm_cloud *cloud = self;
 
 	if (cookie != SLURM_START_TIMER)
-		cloud_slurm_jobs_timer(cloud, cookie);
+		espl_leases_timer(&cloud->leases, cloud->host->now(cloud->host));
 	else if (ask_partitions(cloud) != ESPL_OK)
 		end_start(cloud, ESPL_E_REMOTE, "sinfo cannot be started");
 }
@@ -315,11 +315,7 @@ slurm_destroy(void *self)
 {
 	struct slurm_cloud *cloud = self;
 
-	for (uint32_t i = 0; i < cloud->count; i++) {
-		free(cloud->jobs[i]->avoid);
-		free(cloud->jobs[i]);
-	}
-	free(cloud->jobs);
+	espl_leases_free(&cloud->leases);
 	for (uint32_t i = 0; i < cloud->node_count; i++)
 		free(cloud->nodes[i]);
 	free(cloud->nodes);
@@ -386,7 +382,6 @@ slurm_create(const struct espl_host *host, const struct espl_config *config, voi
 	cloud->config = config;
 	cloud->io = host->service(host, ESPL_IO);
 	cloud->run = host->service(host, ESPL_RUN);
-	cloud->silent = ESPL_NEVER;
 	cloud->owned_what = ESPL_NONE;
 	(void)snprintf(cloud->partition, sizeof cloud->partition, "%s",
 	    slurm_text(cloud, SLURM_OPT_PARTITION));
@@ -400,6 +395,7 @@ slurm_create(const struct espl_host *host, const struct espl_config *config, voi
 		slurm_destroy(cloud);
 		return status;
 	}
+	cloud_slurm_jobs_begin(cloud);
 	*self = cloud;
 	return ESPL_OK;
 }

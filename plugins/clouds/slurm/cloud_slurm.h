@@ -3,6 +3,7 @@
 #define CLOUD_SLURM_H
 #include <espalier/cloud.h>
 #include <espalier/host.h>
+#include <espalier/kit/leases.h>
 #include <espalier/util.h>
 #include <stdio.h>
 
@@ -35,7 +36,8 @@ enum {
 	SLURM_OPT_COUNT
 };
 
-/* A command that is under way: the low bits of its cookie.  The others are the lease. */
+/* A command that is under way: the low bits of its cookie.  The others are the serial number of a
+ * lease. */
 enum slurm_command {
 	SLURM_SINFO = 0,
 	SLURM_SQUEUE,
@@ -44,41 +46,23 @@ enum slurm_command {
 	SLURM_ADDRESS,
 	SLURM_HOSTNAMES,
 	SLURM_OWNED,
-	SLURM_SECOND, /* scancel, of another job of the same lease */
 	SLURM_INCLUDE /* scontrol: its job may also start on nodes that were avoided */
 };
 #define SLURM_COMMANDS 16u
-#define SLURM_COOKIE(lease_, command_) ((lease_)*SLURM_COMMANDS + (uint64_t)(command_))
+#define SLURM_COOKIE(serial_, command_) ((serial_)*SLURM_COMMANDS + (uint64_t)(command_))
 #define SLURM_TIMER UINT64_MAX             /* no command has it */
 #define SLURM_START_TIMER (UINT64_MAX - 1) /* nor this one */
 
 /* A lease: one job on one node; inside an allocation one of its nodes. */
 struct slurm_job {
-	uint64_t lease;
-	char token[65];
-	char id[32];               /* of the job; "" not known yet */
-	char reason[SLURM_REASON]; /* why it waits, as last told */
+	struct espl_leased lease; /* first; its id is the number of the job */
 	char node[SLURM_NAME];
-	char *avoid;         /* nodes that its job is kept away from: "n1,n2"; NULL none */
-	espl_time avoids_at; /* since then; ESPL_NEVER: its job does not wait */
-	int avoided;         /* it was submitted with such nodes */
-	int including;       /* scontrol runs */
-	char discarded[32];  /* an earlier job of this lease, which Slurm refused for what it avoids
-			      */
-	int submit;          /* it is to be submitted if the controller does not know it */
-	int submitting;      /* sbatch runs */
-	uint32_t tries;      /* of sbatch without an answer from the controller */
-	int cancelling;      /* scancel runs */
-	int cancelled;       /* it has succeeded */
-	uint32_t refusals;   /* of scancel */
-	char second[32];     /* another job of this lease, as last told */
-	int cancelling_second;
-	espl_reason over; /* it is to end for this; 0: it may go on */
-	char why_over[SLURM_TEXT + 60];
-	int releasing;        /* the host wants its end */
-	int asking;           /* for the address of its node */
-	int ready, noticed;   /* told */
-	uint64_t since;       /* polls begun before this one do not know it */
+	char provider_id[SLURM_NAME + 40]; /* "JOB NODE", what the host keeps */
+	char *avoid;          /* nodes that its job is kept away from: "n1,n2"; NULL none */
+	espl_time avoids_at;  /* since then; ESPL_NEVER: its job does not wait */
+	int avoided;          /* it was submitted with such nodes */
+	int including;        /* scontrol runs */
+	char discarded[32];   /* an earlier job, which Slurm refused for what it avoids */
 	espl_time completing; /* since then; ESPL_NEVER: it is not */
 };
 
@@ -88,20 +72,16 @@ struct slurm_cloud {
 	const struct espl_io *io;
 	const struct espl_run *run;
 	const struct espl_cloud_events *events; /* from start on */
-	struct slurm_job **jobs;
-	uint32_t count, capacity;
+	struct espl_leases leases;              /* of slurm_job */
+	struct espl_lease_rules rules;
 	char partition[128]; /* "" the default one, until start has asked */
 	char *inside;        /* the job that this process is in; NULL: jobs are submitted */
 	char **nodes;        /* its nodes */
 	uint32_t node_count;
 	espl_time began;      /* start was called */
 	uint32_t start_tries; /* of sinfo */
-	uint64_t polls;       /* begun */
-	int polling, waiting; /* squeue runs; a timer runs */
-	espl_span pause;      /* until the next poll */
 	uint64_t owned_what;  /* NONE: not asked */
 	char owned_run[65];   /* the run whose jobs are asked for; "" all */
-	espl_time silent;     /* the controller does not answer since; ESPL_NEVER: it does */
 };
 
 static inline int
@@ -171,7 +151,7 @@ espl_status cloud_slurm_jobs_release(void *, const struct espl_lease *const *, u
     struct espl_error *);
 espl_status cloud_slurm_jobs_adopt(void *, const struct espl_lease *const *, uint32_t count,
     struct espl_error *);
-void cloud_slurm_jobs_timer(void *, uint64_t cookie);
+void cloud_slurm_jobs_begin(struct slurm_cloud *);
 /* Of all commands but those of start. */
 void cloud_slurm_jobs_child(struct slurm_cloud *, const struct espl_child *);
 espl_status cloud_slurm_jobs_run(struct slurm_cloud *, struct cloud_words *, uint64_t cookie,

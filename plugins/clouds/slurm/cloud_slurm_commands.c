@@ -180,7 +180,7 @@ cloud_slurm_words_include(const struct slurm_cloud *cloud, const struct slurm_jo
 
 	cloud_words_add(&words, "scontrol");
 	cloud_words_add(&words, "update");
-	cloud_words_add(&words, "JobId=%s", job->id);
+	cloud_words_add(&words, "JobId=%s", job->lease.id);
 	cloud_words_add(&words, "ExcNodeList=%s", own_exclude(cloud));
 	return words;
 }
@@ -195,7 +195,7 @@ cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job
 	struct cloud_words words = { NULL, 0, 0 };
 
 	cloud_words_add(&words, "sbatch");
-	cloud_words_add(&words, "--comment=%s", job->token);
+	cloud_words_add(&words, "--comment=%s", job->lease.token);
 	cloud_words_add(&words, "--nodes=1");
 	cloud_words_add(&words, "--ntasks=1");
 	cloud_words_add(&words, "--no-requeue");
@@ -226,7 +226,7 @@ cloud_slurm_words_submit(const struct slurm_cloud *cloud, const struct slurm_job
 		cloud_words_add(&words, "--exclude=%s%s%s", own_exclude(cloud),
 		    own_exclude(cloud)[0] != '\0' ? "," : "", job->avoid);
 	cloud_words_add(&words, "--parsable"); /* the last ones count: a job is found by its name */
-	cloud_words_add(&words, "--job-name=%s", job->token);
+	cloud_words_add(&words, "--job-name=%s", job->lease.token);
 	if (words.failed)
 		cloud_words_free(&words);
 	return words;

@@ -1,4 +1,8 @@
-/* cloud_slurm_jobs.c - leases as jobs: submitted once, watched by squeue, ended by scancel. */
+/* cloud_slurm_jobs.c - leases as jobs: what squeue and the other commands say of them, for the
+ * lease machine of the kit (espalier/kit/leases.h), and the commands that it wants.
+ *
+ * A job is found by its name, the token: it is submitted when squeue has shown none of that name.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +11,25 @@
 
 #include "cloud_slurm.h"
 
-#define PAUSE_FIRST (250 * ESPL_SECOND / 1000)
-#define PAUSE_SILENT (60 * ESPL_SECOND)    /* most, while the controller does not answer */
+#define SOON (ESPL_SECOND / 4)
+#define SILENT_MOST (60 * ESPL_SECOND)     /* between two polls, while the controller is away */
+#define SETTLE (2 * ESPL_SECOND)           /* no job is gone because one squeue lacks it */
+#define DOUBT (60 * ESPL_SECOND)           /* a submission without an answer may be taken */
 #define SUBMIT_MOST 5                      /* tries, while squeue answers and sbatch does not */
 #define AVOID_MOST (600 * ESPL_SECOND)     /* a job waits without the nodes that failed before */
 #define COMPLETING_MOST (10 * ESPL_SECOND) /* then the end is told without Slurm's last word */
+
+static espl_time
+now_of(const struct slurm_cloud *cloud)
+{
+	return cloud->host->now(cloud->host);
+}
+
+static struct slurm_job *
+job_of(struct espl_leased *lease)
+{
+	return (struct slurm_job *)lease;
+}
 
 /* ---- commands ---- */
 
@@ -67,70 +85,50 @@ cloud_slurm_jobs_run(struct slurm_cloud *cloud, struct cloud_words *list, uint64
 	return status;
 }
 
-static void
-submit_job(struct slurm_cloud *cloud, struct slurm_job *job)
+static espl_status
+submit_job(void *self, struct espl_leased *lease)
 {
-	struct cloud_words list = cloud_slurm_words_submit(cloud, job);
-	char *script = cloud_slurm_words_holder(cloud, job->token);
+	struct slurm_cloud *cloud = self;
+	struct cloud_words list = cloud_slurm_words_submit(cloud, job_of(lease));
+	char *script = cloud_slurm_words_holder(cloud, lease->token);
+	espl_status status;
 
+	ESPL_ASSERT(cloud->inside == NULL);
 	list.failed |= script == NULL;
-	job->submitting = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_SBATCH),
-			      script) == ESPL_OK;
-	if (!job->submitting)
-		job->tries++;
+	status =
+	    cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(lease->serial, SLURM_SBATCH), script);
 	free(script);
+	return status;
 }
 
-static void
-cancel_job(struct slurm_cloud *cloud, struct slurm_job *job)
+/* The number may come from a file of the run: only a job of this name is ours.  A node of the job
+ * that this process is in needs no end. */
+static espl_status
+cancel_job(void *self, struct espl_leased *lease, const char *id)
 {
+	struct slurm_cloud *cloud = self;
 	struct cloud_words list = { NULL, 0, 0 };
 
-	ESPL_ASSERT(job->id[0] != '\0' && cloud->inside == NULL);
-	if (job->cancelling)
-		return; /* and again with each poll, until its end is seen */
-	/* The number may come from a file of the run: only a job of this name is ours. */
-	cloud_words_add(&list, "scancel");
-	cloud_words_add(&list, "--name=%s", job->token);
-	cloud_words_add(&list, "%s", job->id);
-	job->cancelling = cloud_slurm_jobs_run(cloud, &list,
-			      SLURM_COOKIE(job->lease, SLURM_SCANCEL), NULL) == ESPL_OK;
-}
-
-/* sbatch was killed, but the controller took its job later: the lease has another one. */
-static void
-cancel_second(struct slurm_cloud *cloud, struct slurm_job *job, const char *id)
-{
-	struct cloud_words list = { NULL, 0, 0 };
-	char text[SLURM_TEXT];
-
-	if (job->cancelling_second)
-		return; /* and again with each poll, until its end is seen */
-	if (strcmp(job->second, id) != 0) {
-		(void)snprintf(job->second, sizeof job->second, "%s", id);
-		(void)snprintf(text, sizeof text,
-		    "Slurm has two jobs for one node, %s and %s; cancelling the second", job->id,
-		    id);
-		cloud->host->log(cloud->host, ESPL_WARN, text);
+	if (cloud->inside != NULL) {
+		espl_leases_cancelled(&cloud->leases, lease, ESPL_DID_GONE, "", -1, now_of(cloud));
+		return ESPL_OK;
 	}
 	cloud_words_add(&list, "scancel");
-	cloud_words_add(&list, "--name=%s", job->token);
+	cloud_words_add(&list, "--name=%s", lease->token);
 	cloud_words_add(&list, "%s", id);
-	job->cancelling_second = cloud_slurm_jobs_run(cloud, &list,
-				     SLURM_COOKIE(job->lease, SLURM_SECOND), NULL) == ESPL_OK;
+	return cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(lease->serial, SLURM_SCANCEL), NULL);
 }
 
-static void
-ask_address(struct slurm_cloud *cloud, struct slurm_job *job)
+static espl_status
+ask_address(void *self, struct espl_leased *lease)
 {
 	struct cloud_words list = { NULL, 0, 0 };
 
 	cloud_words_add(&list, "sinfo");
 	cloud_words_add(&list, "--noheader");
-	cloud_words_add(&list, "--nodes=%s", job->node);
+	cloud_words_add(&list, "--nodes=%s", job_of(lease)->node);
 	cloud_words_add(&list, "--format=%%o");
-	job->asking = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_ADDRESS),
-			  NULL) == ESPL_OK;
+	return cloud_slurm_jobs_run(self, &list, SLURM_COOKIE(lease->serial, SLURM_ADDRESS), NULL);
 }
 
 /* Nodes that failed before are better than none. */
@@ -142,20 +140,21 @@ include_nodes(struct slurm_cloud *cloud, struct slurm_job *job)
 	if (job->including)
 		return; /* and again with each poll, until it has succeeded */
 	list = cloud_slurm_words_include(cloud, job);
-	job->including = cloud_slurm_jobs_run(cloud, &list, SLURM_COOKIE(job->lease, SLURM_INCLUDE),
-			     NULL) == ESPL_OK;
+	job->including = cloud_slurm_jobs_run(cloud, &list,
+			     SLURM_COOKIE(job->lease.serial, SLURM_INCLUDE), NULL) == ESPL_OK;
 }
 
-static void
-ask_jobs(struct slurm_cloud *cloud)
+static espl_status
+ask_jobs(void *self)
 {
+	struct slurm_cloud *cloud = self;
 	struct cloud_words list = { NULL, 0, 0 };
 	char *names = NULL;
 	size_t size;
 	FILE *out = open_memstream(&names, &size);
 
-	for (uint32_t i = 0; out != NULL && i < cloud->count; i++)
-		(void)fprintf(out, "%s%s", i > 0 ? "," : "", cloud->jobs[i]->token);
+	for (struct espl_leased *l = cloud->leases.first; out != NULL && l != NULL; l = l->next)
+		(void)fprintf(out, "%s%s", l != cloud->leases.first ? "," : "", l->token);
 	if (out == NULL || fclose(out) != 0)
 		list.failed = 1;
 	cloud_words_add(&list, "squeue");
@@ -169,146 +168,107 @@ ask_jobs(struct slurm_cloud *cloud)
 	}
 	cloud_words_add(&list, "--format=%%i|%%j|%%T|%%e|%%N|%%r");
 	free(names);
-	cloud->polls++;
-	cloud->polling = cloud_slurm_jobs_run(cloud, &list, SLURM_SQUEUE, NULL) == ESPL_OK;
+	return cloud_slurm_jobs_run(cloud, &list, SLURM_SQUEUE, NULL);
 }
-
-/* ---- when to ask ---- */
 
 static void
-wait_pause(struct slurm_cloud *cloud)
+stop_command(void *self, struct espl_leased *lease)
 {
-	if (cloud->polling || cloud->waiting || cloud->count == 0)
-		return;
-	cloud->waiting = cloud->io->timer(cloud->io, cloud->pause, SLURM_TIMER) == ESPL_OK;
+	static const enum slurm_command commands[] = { [ESPL_LEASE_ASKS] = SLURM_SBATCH,
+		[ESPL_LEASE_CANCELS] = SLURM_SCANCEL,
+		[ESPL_LEASE_PROBES] = SLURM_ADDRESS };
+	const struct slurm_cloud *cloud = self;
+
+	cloud->io->cancel(cloud->io, SLURM_COOKIE(lease->serial, commands[lease->busy]));
 }
 
-/* Something has changed: ask soon. */
 static void
-ask_soon(struct slurm_cloud *cloud)
+drop_job(void *self, struct espl_leased *lease)
 {
-	if (cloud->silent != ESPL_NEVER)
-		return;
-	if (cloud->waiting)
-		cloud->io->cancel(cloud->io, SLURM_TIMER);
-	cloud->waiting = 0;
-	cloud->pause = PAUSE_FIRST;
-	wait_pause(cloud);
+	(void)self;
+	free(job_of(lease)->avoid);
 }
+
+static espl_status
+set_timer(void *self, espl_span after)
+{
+	const struct slurm_cloud *cloud = self;
+
+	cloud->io->cancel(cloud->io, SLURM_TIMER);
+	return cloud->io->timer(cloud->io, after, SLURM_TIMER);
+}
+
+static void
+fill_event(const void *self, const struct espl_leased *lease, struct espl_node_event *event)
+{
+	const struct slurm_cloud *cloud = self;
+	const struct slurm_job *job = (const struct slurm_job *)lease;
+
+	if (job->provider_id[0] != '\0' && lease->id != NULL)
+		event->provider_id = job->provider_id;
+	event->machine = job->node[0] != '\0' ? job->node : NULL;
+	if (event->state == ESPL_NODE_READY)
+		event->gpus = (uint32_t)slurm_number(cloud, SLURM_OPT_GPUS);
+}
+
+static const struct espl_lease_calls calls = { .ask = submit_job,
+	.cancel = cancel_job,
+	.probe = ask_address,
+	.list = ask_jobs,
+	.stop = stop_command,
+	.drop = drop_job,
+	.timer = set_timer,
+	.fill = fill_event };
 
 void
-cloud_slurm_jobs_timer(void *self, uint64_t cookie)
+cloud_slurm_jobs_begin(struct slurm_cloud *cloud)
 {
-	struct slurm_cloud *cloud = self;
-
-	if (cookie != SLURM_TIMER)
-		return;
-	cloud->waiting = 0;
-	if (cloud->count > 0 && !cloud->polling)
-		ask_jobs(cloud);
-	wait_pause(cloud); /* if it could not be asked */
-}
-
-/* ---- what is told ---- */
-
-static void
-report_node(const struct slurm_cloud *cloud, const struct slurm_job *job, espl_node_state state,
-    espl_reason reason, const char *address, espl_time ends_at, const char *text)
-{
-	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
-	char id[SLURM_NAME + 40];
-
-	(void)snprintf(id, sizeof id, "%s%s%s", job->id, job->node[0] != '\0' ? " " : "",
-	    job->node);
-	event.state = state;
-	event.lease = job->lease;
-	event.token = job->token;
-	event.provider_id = job->id[0] != '\0' ? id : NULL;
-	event.address = address;
-	event.at = ESPL_NEVER;
-	event.ends_at = ends_at;
-	event.reason = reason;
-	event.gpus =
-	    state == ESPL_NODE_READY ? (uint32_t)slurm_number(cloud, SLURM_OPT_GPUS) : ESPL_ANY;
-	event.charged = -1;
-	event.text = text;
-	event.machine = job->node[0] != '\0' ? job->node : NULL;
-	(void)cloud->events->node(cloud->events, &event);
-}
-
-static struct slurm_job *
-job_of(const struct slurm_cloud *cloud, const char *token)
-{
-	for (uint32_t i = 0; i < cloud->count; i++)
-		if (strcmp(cloud->jobs[i]->token, token) == 0)
-			return cloud->jobs[i];
-	return NULL;
-}
-
-static struct slurm_job *
-add_job(struct slurm_cloud *cloud, uint64_t lease, const char *token)
-{
-	struct slurm_job *job = calloc(1, sizeof *job),
-			 **list = espl_array_grow(cloud->jobs, &cloud->capacity, cloud->count + 1,
-			     sizeof *list);
-
-	if (list != NULL)
-		cloud->jobs = list;
-	if (list == NULL || job == NULL) {
-		free(job);
-		return NULL;
-	}
-	job->lease = lease;
-	job->since = cloud->polls + 1;
-	job->completing = job->avoids_at = ESPL_NEVER;
-	(void)snprintf(job->token, sizeof job->token, "%s", token);
-	cloud->jobs[cloud->count++] = job;
-	return job;
-}
-
-/* The last word about a lease; its job is freed. */
-static void
-end_job(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, const char *text)
-{
-	uint32_t i = 0;
-
-	while (i < cloud->count && cloud->jobs[i] != job)
-		i++;
-	ESPL_ASSERT(i < cloud->count);
-	cloud->jobs[i] = cloud->jobs[--cloud->count];
-	if (job->releasing)
-		report_node(cloud, job, ESPL_NODE_ENDED, ESPL_BY_USER, NULL, ESPL_NEVER, NULL);
-	else if (job->over != 0)
-		report_node(cloud, job, ESPL_NODE_ENDED, job->over, NULL, ESPL_NEVER,
-		    job->why_over);
-	else
-		report_node(cloud, job, ESPL_NODE_ENDED, reason, NULL, ESPL_NEVER, text);
-	free(job->avoid);
-	free(job);
-}
-
-/* A job that is no longer needed.  Its lease ends when Slurm shows that the job has ended: until
- * then scancel is repeated. */
-static void
-give_up(struct slurm_cloud *cloud, struct slurm_job *job, espl_reason reason, const char *text)
-{
-	if (cloud->inside != NULL) { /* the job of this process, too */
-		end_job(cloud, job, reason, text);
-		return;
-	}
-	job->over = reason;
-	(void)snprintf(job->why_over, sizeof job->why_over, "%s", text);
-	cancel_job(cloud, job);
+	cloud->rules = (struct espl_lease_rules){ .provider = "Slurm",
+		.noun = "job",
+		.missing = "Slurm no longer knows its job",
+		.asking = "sbatch",
+		.stuck = "cannot be cancelled",
+		.waits = { [ESPL_STAGE_REQUESTED] = "Slurm has not accepted it" },
+		.lost = ESPL_LOST_AGAIN,
+		.asks_most = SUBMIT_MOST,
+		.absent_lists = 2,
+		.missing_lists = 2,
+		.late_lists = 3,
+		.doubt = DOUBT,
+		.settle = SETTLE,
+		.soon = SOON,
+		.least = 2 * SOON,
+		.most = slurm_number(cloud, SLURM_OPT_POLL),
+		.silent_most = SILENT_MOST,
+		.cancel_again = slurm_number(cloud, SLURM_OPT_POLL),
+		.list_first = 1,
+		.gone_ends = cloud->inside != NULL };
+	espl_leases_begin(&cloud->leases, &calls, &cloud->rules, cloud, cloud->host,
+	    sizeof(struct slurm_job));
 }
 
 /* ---- what squeue says of a job ---- */
+
+struct slurm_news {
+	struct slurm_line line;
+	char why[SLURM_TEXT]; /* it waits */
+};
+
+static void
+note_node(struct slurm_job *job, const char *id, const char *node)
+{
+	if (job->node[0] == '\0')
+		(void)snprintf(job->node, sizeof job->node, "%s", node);
+	(void)snprintf(job->provider_id, sizeof job->provider_id, "%s%s%s", id,
+	    job->node[0] != '\0' ? " " : "", job->node);
+}
 
 /* Nothing but the nodes that are avoided can take the job, or nothing else has for long: the others
  * may be in use for days, and those may have been repaired. */
 static int
 waits_in_vain(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
 {
-	espl_time now = cloud->host->now(cloud->host);
+	espl_time now = now_of(cloud);
 	char why[SLURM_TEXT];
 
 	if (job->avoids_at == ESPL_NEVER)
@@ -319,88 +279,77 @@ waits_in_vain(struct slurm_cloud *cloud, struct slurm_job *job, const struct slu
 }
 
 static void
-take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
+take_waiting(struct slurm_cloud *cloud, struct slurm_job *job, struct slurm_news *news,
+    struct espl_lease_row *row)
 {
-	char why[SLURM_TEXT], text[SLURM_TEXT + 60];
+	char text[SLURM_TEXT + 60];
 	espl_reason never;
 
-	if (job->releasing || job->over != 0)
-		return;
-	if (job->ready) { /* Slurm took the node and would start the job again some time */
-		give_up(cloud, job, ESPL_BY_PROVIDER, "Slurm has put its job back into the queue");
+	if (job->lease.stage == ESPL_STAGE_READY) { /* it would be started again some time */
+		espl_leases_give_up(&cloud->leases, &job->lease, ESPL_BY_PROVIDER,
+		    "Slurm has put its job back into the queue", now_of(cloud));
 		return;
 	}
-	if (job->avoid != NULL && waits_in_vain(cloud, job, line)) {
+	if (job->avoid != NULL && waits_in_vain(cloud, job, &news->line)) {
 		include_nodes(cloud, job);
 		return;
 	}
-	if (strcmp(line->reason, job->reason) == 0)
-		return;
-	(void)snprintf(job->reason, sizeof job->reason, "%s", line->reason);
-	never = cloud_slurm_answer_reason(line->reason, why);
+	never = cloud_slurm_answer_reason(news->line.reason, news->why);
 	if (never != 0) {
-		(void)snprintf(text, sizeof text, "job %s would never start: %s", job->id, why);
-		give_up(cloud, job, never, text);
+		(void)snprintf(text, sizeof text, "job %s would never start: %s", news->line.id,
+		    news->why);
+		espl_leases_give_up(&cloud->leases, &job->lease, never, text, now_of(cloud));
 		return;
 	}
-	(void)snprintf(text, sizeof text, "job %s waits: %s", job->id, why);
-	report_node(cloud, job, ESPL_NODE_BOOTING, 0, NULL, ESPL_NEVER, text);
+	row->stage = ESPL_STAGE_SCHEDULED;
+	row->text = news->why;
 }
 
 static void
-take_running(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
+take_running(const struct slurm_cloud *cloud, const struct slurm_job *job,
+    const struct slurm_line *line, struct espl_lease_row *row)
 {
 	espl_span left = line->end_s * ESPL_SECOND - cloud->io->utc_ns(cloud->io);
 
-	if (job->releasing || job->over != 0)
+	row->stage = ESPL_STAGE_JOINING;
+	if (job->lease.stage != ESPL_STAGE_READY || line->end_s == 0 ||
+	    left > slurm_number(cloud, SLURM_OPT_NOTICE))
 		return;
-	if (job->node[0] == '\0')
-		(void)snprintf(job->node, sizeof job->node, "%s", line->node);
-	if (!job->ready) {
-		if (!job->asking)
-			ask_address(cloud, job);
-		return;
-	}
-	if (job->noticed || line->end_s == 0 || left > slurm_number(cloud, SLURM_OPT_NOTICE))
-		return;
-	job->noticed = 1;
-	report_node(cloud, job, ESPL_NODE_NOTICE, 0, NULL,
-	    cloud->host->now(cloud->host) + (left > 0 ? left : 0),
-	    "Slurm ends its job soon: its time limit, or a preemption");
+	row->notice = 1;
+	row->ends_at = now_of(cloud) + (left > 0 ? left : 0);
+	row->text = "Slurm ends its job soon: its time limit, or a preemption";
+}
+
+static void
+end_row(struct espl_lease_row *row, espl_reason reason, const char *text)
+{
+	row->stage = ESPL_STAGE_ENDED;
+	row->reason = reason;
+	row->text = text;
 }
 
 /* Its processes are being killed; the reason follows later, if at all. */
 static void
-take_completing(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
+take_completing(const struct slurm_cloud *cloud, struct slurm_job *job,
+    const struct slurm_line *line, struct espl_lease_row *row)
 {
-	espl_time now = cloud->host->now(cloud->host);
+	espl_time now = now_of(cloud);
 
 	if (job->completing == ESPL_NEVER)
 		job->completing = now;
-	if (job->releasing || job->over != 0)
-		end_job(cloud, job, ESPL_BY_USER, NULL);
+	if (job->lease.releasing || job->lease.ending || job->lease.over)
+		end_row(row, ESPL_BY_USER, NULL);
 	else if (now - job->completing < COMPLETING_MOST)
 		return;
 	else if (strcmp(line->reason, "TimeLimit") == 0)
-		end_job(cloud, job, ESPL_BY_EXPIRY, "the time limit of its job is reached");
+		end_row(row, ESPL_BY_EXPIRY, "the time limit of its job is reached");
 	else
-		end_job(cloud, job, ESPL_BY_PROVIDER, "Slurm has ended its job");
-}
-
-/* Slurm ends a job that no node can take, and all others may be avoided: once more, anywhere. */
-static void
-submit_without(struct slurm_job *job)
-{
-	free(job->avoid);
-	job->avoid = NULL;
-	job->avoided = 0;
-	memcpy(job->discarded, job->id, sizeof job->discarded);
-	job->id[0] = job->reason[0] = '\0';
+		end_row(row, ESPL_BY_PROVIDER, "Slurm has ended its job");
 }
 
 /* 1: the state is one of an end. */
 static int
-take_end(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
+take_end(const struct slurm_line *line, struct espl_lease_row *row)
 {
 	static const struct {
 		const char *state;
@@ -421,134 +370,103 @@ take_end(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_li
 		    "its job ended because it had no agent for the time `idle`" },
 	};
 
-	if (job->avoided && !job->releasing && job->over == 0 && line->node[0] == '\0' &&
-	    strcmp(line->state, "FAILED") == 0) {
-		submit_without(job);
-		return 1;
-	}
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
 		if (strcmp(line->state, table[i].state) == 0) {
-			end_job(cloud, job, table[i].reason, table[i].text);
+			end_row(row, table[i].reason, table[i].text);
 			return 1;
 		}
 	}
 	return 0;
 }
 
-static void
-take_line(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
+/* Slurm ends a job that no node can take, and all others may be avoided: once more, anywhere. */
+static int
+submit_without(struct slurm_cloud *cloud, struct slurm_job *job, const struct slurm_line *line)
 {
-	if (job->id[0] == '\0')
-		(void)snprintf(job->id, sizeof job->id, "%s", line->id);
-	if (take_end(cloud, job, line))
-		return;
-	if ((job->releasing || job->over != 0) && job->completing == ESPL_NEVER &&
-	    strcmp(line->state, "COMPLETING") != 0 && cloud->inside == NULL)
-		cancel_job(cloud, job);
+	if (!job->avoided || job->lease.releasing || job->lease.ending || job->lease.over ||
+	    line->node[0] != '\0' || strcmp(line->state, "FAILED") != 0)
+		return 0;
+	free(job->avoid);
+	job->avoid = NULL;
+	job->avoided = 0;
+	(void)snprintf(job->discarded, sizeof job->discarded, "%s", line->id);
+	espl_leases_again(&cloud->leases, &job->lease, now_of(cloud));
+	return 1;
+}
+
+/* The row of a line; 0: it says nothing of this lease. */
+static int
+read_row(struct slurm_cloud *cloud, struct slurm_job *job, struct slurm_news *news,
+    struct espl_lease_row *row)
+{
+	const struct slurm_line *line = &news->line;
+	int own =
+	    job->lease.id == NULL || strcmp(job->lease.id, line->id) == 0 || cloud->inside != NULL;
+
+	if (strcmp(line->id, job->discarded) == 0)
+		return 0;
+	*row = espl_lease_row(job->lease.token, ESPL_STAGE_NONE);
+	row->id = line->id;
+	if (own && submit_without(cloud, job, line))
+		return 0;
+	if (take_end(line, row) || !own)
+		return 1;
+	note_node(job, line->id, line->node);
 	if (strcmp(line->state, "COMPLETING") == 0 || strcmp(line->state, "STAGE_OUT") == 0)
-		take_completing(cloud, job, line);
+		take_completing(cloud, job, line, row);
+	else if (job->lease.releasing || job->lease.ending || job->lease.over)
+		return 1;
 	else if (strcmp(line->state, "RUNNING") == 0)
-		take_running(cloud, job, line);
+		take_running(cloud, job, line, row);
 	else if (strcmp(line->state, "PENDING") == 0 || strncmp(line->state, "REQUEUE", 7) == 0 ||
 	    strcmp(line->state, "SPECIAL_EXIT") == 0)
-		take_waiting(cloud, job, line);
+		take_waiting(cloud, job, news, row);
 	/* others come and go by themselves: CONFIGURING, SUSPENDED, STOPPED, ... */
+	return 1;
 }
 
-static void
-take_missing(struct slurm_cloud *cloud, struct slurm_job *job)
-{
-	if (job->submitting)
-		return;
-	if (job->id[0] == '\0' && job->tries >= SUBMIT_MOST) {
-		end_job(cloud, job, ESPL_BY_CAPACITY,
-		    "Slurm has not accepted its job in 5 attempts");
-		return;
-	}
-	if (job->id[0] == '\0' && job->submit && !job->releasing) {
-		submit_job(cloud, job);
-		return;
-	}
-	end_job(cloud, job, ESPL_BY_FAULT, "Slurm no longer knows its job");
-}
-
-/* The line of a job; one that has ended only if there is no other. */
-static int
-find_line(const struct slurm_job *job, const char *text, struct slurm_line *found)
-{
-	struct slurm_line line;
-	int any = 0;
-
-	while (cloud_slurm_answer_line(&text, &line)) {
-		if (job->id[0] != '\0' ? strcmp(line.id, job->id) != 0
-				       : strcmp(line.name, job->token) != 0 ||
-			    strcmp(line.id, job->discarded) == 0)
-			continue;
-		*found = line;
-		any = 1;
-		if (strcmp(line.state, "PENDING") == 0 || strcmp(line.state, "RUNNING") == 0)
-			break;
-	}
-	return any;
-}
-
-static void
-cancel_seconds(struct slurm_cloud *cloud, struct slurm_job *job, const char *text)
-{
-	struct slurm_line line;
-
-	while (cloud_slurm_answer_line(&text, &line))
-		if (strcmp(line.name, job->token) == 0 && strcmp(line.id, job->id) != 0 &&
-		    (strcmp(line.state, "PENDING") == 0 || strcmp(line.state, "RUNNING") == 0))
-			cancel_second(cloud, job, line.id);
-}
-
+/* Inside an allocation each lease is a node of the one job. */
 static void
 take_jobs(struct slurm_cloud *cloud, const char *text)
 {
-	for (uint32_t i = cloud->count; i-- > 0;) { /* backwards: the one at i may be freed */
-		struct slurm_job *job = cloud->jobs[i];
-		struct slurm_line line;
+	struct slurm_news *news = NULL;
+	struct espl_lease_row *rows;
+	struct slurm_line line;
+	uint32_t room = 0, lines = 0, leases = 0, count = 0;
 
-		if (job->id[0] != '\0' && cloud->inside == NULL)
-			cancel_seconds(cloud, job, text);
-		if (find_line(job, text, &line))
-			take_line(cloud, job, &line);
-		else if (job->since <= cloud->polls)
-			take_missing(cloud, job);
+	for (struct espl_leased *l = cloud->leases.first; l != NULL; l = l->next)
+		leases++;
+	while (cloud_slurm_answer_line(&text, &line)) {
+		struct slurm_news *more = espl_array_grow(news, &room, lines + 1, sizeof *news);
+
+		if (more == NULL)
+			break;
+		news = more;
+		news[lines++].line = line;
 	}
+	rows = calloc((size_t)leases * lines + 1, sizeof *rows);
+	for (struct espl_leased *l = cloud->leases.first; rows != NULL && l != NULL; l = l->next)
+		for (uint32_t i = 0; i < lines; i++)
+			if (cloud->inside != NULL || strcmp(news[i].line.name, l->token) == 0)
+				count += read_row(cloud, job_of(l), &news[i], &rows[count]) != 0;
+	if (rows != NULL && *text == '\0')
+		espl_leases_listed(&cloud->leases, rows, count, now_of(cloud));
+	else
+		espl_leases_unlisted(&cloud->leases, "out of memory", now_of(cloud));
+	free(rows);
+	free(news);
 }
 
 /* A controller that does not answer ends nothing: the jobs run without it. */
 static void
 take_poll(struct slurm_cloud *cloud, const struct espl_child *child)
 {
-	espl_span most = slurm_number(cloud, SLURM_OPT_POLL);
-	espl_time now = cloud->host->now(cloud->host);
-	char text[SLURM_TEXT], line[SLURM_TEXT + 80];
-	int failed = cloud_slurm_answer_failed(cloud, "squeue", child, text);
+	char text[SLURM_TEXT];
 
-	cloud->polling = 0;
-	if (failed != 0 && cloud->silent == ESPL_NEVER) {
-		cloud->silent = now;
-		(void)snprintf(line, sizeof line, "%s; waiting for it, the jobs keep running",
-		    text);
-		cloud->host->log(cloud->host, ESPL_WARN, line);
-	} else if (failed == 0 && cloud->silent != ESPL_NEVER) {
-		(void)snprintf(line, sizeof line, "Slurm answers again after %lld s",
-		    (long long)((now - cloud->silent) / ESPL_SECOND));
-		cloud->host->log(cloud->host, ESPL_WARN, line);
-		cloud->silent = ESPL_NEVER;
-		cloud->pause = PAUSE_FIRST;
-	}
-	cloud->pause *= 2;
-	if (failed != 0)
-		most = PAUSE_SILENT;
-	if (cloud->pause > most)
-		cloud->pause = most;
-	if (failed == 0)
+	if (cloud_slurm_answer_failed(cloud, "squeue", child, text) != 0)
+		espl_leases_unlisted(&cloud->leases, text, now_of(cloud));
+	else
 		take_jobs(cloud, child->out);
-	wait_pause(cloud);
 }
 
 /* ---- other answers ---- */
@@ -556,61 +474,55 @@ take_poll(struct slurm_cloud *cloud, const struct espl_child *child)
 static void
 take_submitted(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
 {
-	char text[SLURM_TEXT];
+	struct espl_lease_row row = espl_lease_row(job->lease.token, ESPL_STAGE_NONE);
+	char text[SLURM_TEXT] = "sbatch printed no number of a job", id[32];
 	const char *out = child->out;
-	espl_reason reason;
 	int failed = cloud_slurm_answer_failed(cloud, "sbatch", child, text);
+	espl_reason reason = failed != 0 ? cloud_slurm_answer_refusal(child) : 0;
 
-	job->submitting = 0;
-	job->since = cloud->polls + 1;
-	if (failed == 0) /* JOB or JOB;CLUSTER */
-		(void)snprintf(job->id, sizeof job->id, "%.*s", (int)strspn(out, "0123456789"),
-		    out);
-	else if (job->avoid != NULL && cloud_slurm_answer_refusal(child) != 0) {
+	(void)snprintf(id, sizeof id, "%.*s", failed == 0 ? (int)strspn(out, "0123456789") : 0,
+	    out); /* JOB or JOB;CLUSTER */
+	if (id[0] != '\0') {
+		row.id = id;
+		note_node(job, id, "");
+		espl_leases_made(&cloud->leases, &job->lease, &row, now_of(cloud));
+	} else if (job->avoid != NULL && reason != 0) {
 		free(job->avoid); /* perhaps for that: once more without it */
 		job->avoid = NULL;
-	} else if ((reason = cloud_slurm_answer_refusal(child)) != 0) {
-		end_job(cloud, job, reason, text);
-		return;
+		espl_leases_again(&cloud->leases, &job->lease, now_of(cloud));
+	} else {
+		espl_leases_refused(&cloud->leases, &job->lease,
+		    reason != 0 ? ESPL_DID_REFUSE : ESPL_DID_UNSURE, reason, text, 0,
+		    now_of(cloud));
 	}
-	if (job->id[0] == '\0')
-		job->tries++;
-	if (job->id[0] != '\0' && job->releasing)
-		cancel_job(cloud, job);
-	ask_soon(cloud);
 }
 
 static void
 take_address(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
 {
+	struct espl_lease_row row = espl_lease_row(job->lease.token, ESPL_STAGE_NONE);
 	char address[SLURM_NAME];
 	const char *out = child->status == ESPL_OK && child->exit_code == 0 ? child->out : "";
 
-	job->asking = 0;
 	(void)snprintf(address, sizeof address, "%.*s", (int)strcspn(out, "\n"), out);
-	if (job->releasing || job->over != 0)
-		return;
-	job->ready = 1;
-	report_node(cloud, job, ESPL_NODE_READY, 0, address[0] != '\0' ? address : job->node,
-	    ESPL_NEVER, NULL);
+	row.address = address[0] != '\0' ? address : job->node;
+	espl_leases_seen(&cloud->leases, &job->lease, &row, now_of(cloud));
+	espl_leases_probed(&cloud->leases, &job->lease, 1, "", now_of(cloud));
 }
 
-/* A failed scancel is retried at the next poll; the second failure is logged. */
+/* One that has ended meanwhile is no trouble. */
 static void
 take_cancelled(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
 {
-	char text[SLURM_TEXT], line[SLURM_TEXT + 80];
+	char text[SLURM_TEXT] = "";
+	int failed = cloud_slurm_answer_failed(cloud, "scancel", child, text);
+	int gone = strstr(text, "Invalid job id") != NULL || strstr(text, "already comp") != NULL;
 
-	job->cancelling = 0;
-	if (cloud_slurm_answer_failed(cloud, "scancel", child, text) == 0) {
-		if (!job->cancelled)
-			ask_soon(cloud);
-		job->cancelled = 1;
-	} else if (++job->refusals == 2) { /* the first may have come too late, after its end */
-		(void)snprintf(line, sizeof line, "job %s cannot be cancelled: %s; trying again",
-		    job->id, text);
-		cloud->host->log(cloud->host, ESPL_WARN, line);
-	}
+	espl_leases_cancelled(&cloud->leases, &job->lease,
+	    failed == 0 ? ESPL_DID_FINE
+		: gone  ? ESPL_DID_GONE
+			: ESPL_DID_LATER,
+	    text, -1, now_of(cloud));
 }
 
 static void
@@ -623,32 +535,35 @@ take_included(struct slurm_cloud *cloud, struct slurm_job *job, const struct esp
 		cloud->host->log(cloud->host, ESPL_WARN, text);
 	free(job->avoid); /* it is not tried again */
 	job->avoid = NULL;
-	job->reason[0] = '\0';
-	ask_soon(cloud);
+	espl_leases_hurry(&cloud->leases, now_of(cloud));
+}
+
+static void
+take_answer(struct slurm_cloud *cloud, struct slurm_job *job, enum slurm_command command,
+    const struct espl_child *child)
+{
+	if (command == SLURM_SBATCH && job->lease.busy == ESPL_LEASE_ASKS)
+		take_submitted(cloud, job, child);
+	else if (command == SLURM_ADDRESS && job->lease.busy == ESPL_LEASE_PROBES)
+		take_address(cloud, job, child);
+	else if (command == SLURM_SCANCEL && job->lease.busy == ESPL_LEASE_CANCELS)
+		take_cancelled(cloud, job, child);
+	else if (command == SLURM_INCLUDE)
+		take_included(cloud, job, child);
 }
 
 void
 cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child)
 {
-	struct slurm_job *job = NULL;
+	struct espl_leased *lease =
+	    espl_leases_serial(&cloud->leases, child->cookie / SLURM_COMMANDS);
 
-	if (child->cookie == SLURM_SQUEUE) {
+	if (child->cookie == SLURM_SQUEUE)
 		take_poll(cloud, child);
-		return;
-	}
-	for (uint32_t i = 0; i < cloud->count; i++)
-		if (cloud->jobs[i]->lease == child->cookie / SLURM_COMMANDS)
-			job = cloud->jobs[i];
-	if (job == NULL)
-		return;
-	switch (child->cookie % SLURM_COMMANDS) {
-	case SLURM_SBATCH: take_submitted(cloud, job, child); break;
-	case SLURM_ADDRESS: take_address(cloud, job, child); break;
-	case SLURM_SCANCEL: take_cancelled(cloud, job, child); break;
-	case SLURM_SECOND: job->cancelling_second = 0; break;
-	case SLURM_INCLUDE: take_included(cloud, job, child); break;
-	default: break;
-	}
+	else if (lease != NULL)
+		take_answer(cloud, job_of(lease),
+		    (enum slurm_command)(child->cookie % SLURM_COMMANDS), child);
+	espl_leases_due(&cloud->leases, now_of(cloud));
 }
 
 /* ---- entries ---- */
@@ -656,11 +571,11 @@ cloud_slurm_jobs_child(struct slurm_cloud *cloud, const struct espl_child *child
 static int
 is_leased(const struct slurm_cloud *cloud, const char *node)
 {
-	uint32_t k = 0;
+	struct espl_leased *l = cloud->leases.first;
 
-	while (k < cloud->count && strcmp(cloud->jobs[k]->node, node) != 0)
-		k++;
-	return k < cloud->count;
+	while (l != NULL && (l->over || strcmp(job_of(l)->node, node) != 0))
+		l = l->next;
+	return l != NULL;
 }
 
 /* Inside an allocation: a node that is not leased, of this name or (NULL) of any.  wanted: what it
@@ -669,13 +584,16 @@ static int
 take_node(struct slurm_cloud *cloud, struct slurm_job *job, const char *name,
     const struct espl_acquire *wanted)
 {
+	struct espl_lease_row row = espl_lease_row(job->lease.token, ESPL_STAGE_JOINING);
+
 	for (uint32_t i = 0; i < cloud->node_count; i++) {
 		if (is_leased(cloud, cloud->nodes[i]) ||
 		    (name != NULL && strcmp(name, cloud->nodes[i]) != 0) ||
 		    (wanted != NULL && cloud_avoids(wanted, cloud->nodes[i])))
 			continue;
-		(void)snprintf(job->id, sizeof job->id, "%s", cloud->inside);
-		(void)snprintf(job->node, sizeof job->node, "%s", cloud->nodes[i]);
+		row.id = cloud->inside;
+		note_node(job, cloud->inside, cloud->nodes[i]);
+		espl_leases_seen(&cloud->leases, &job->lease, &row, now_of(cloud));
 		return 0;
 	}
 	return -1;
@@ -697,40 +615,60 @@ join_avoided(struct slurm_job *job, const struct espl_acquire *wanted)
 	return out != NULL && fclose(out) == 0 ? 0 : -1;
 }
 
+static espl_status
+acquire_job(struct slurm_cloud *cloud, const struct espl_acquire *wanted)
+{
+	int fresh;
+	struct espl_leased *lease =
+	    espl_leases_acquire(&cloud->leases, wanted, &fresh, now_of(cloud));
+	struct slurm_job *job = lease != NULL ? job_of(lease) : NULL;
+
+	if (job == NULL)
+		return ESPL_E_NOMEM;
+	if (!fresh)
+		return ESPL_OK;
+	job->completing = job->avoids_at = ESPL_NEVER;
+	if (cloud->inside == NULL)
+		return join_avoided(job, wanted) == 0 ? ESPL_OK : ESPL_E_NOMEM;
+	if (take_node(cloud, job, NULL, wanted) != 0 && take_node(cloud, job, NULL, NULL) != 0)
+		espl_leases_give_up(&cloud->leases, lease, ESPL_BY_CAPACITY,
+		    "all nodes of this job are leased", now_of(cloud));
+	return ESPL_OK;
+}
+
 espl_status
 cloud_slurm_jobs_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
     struct espl_error *error)
 {
 	struct slurm_cloud *cloud = self;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct slurm_job *job = job_of(cloud, list[i]->token);
-
-		if (job != NULL)
-			continue; /* asked again: it is under way */
-		job = add_job(cloud, list[i]->lease, list[i]->token);
-		if (job == NULL)
+	for (uint32_t i = 0; i < count; i++)
+		if (acquire_job(cloud, list[i]) != ESPL_OK)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		job->submit = cloud->inside == NULL;
-		if (cloud->inside == NULL && join_avoided(job, list[i]) != 0)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		if (cloud->inside != NULL && take_node(cloud, job, NULL, list[i]) != 0 &&
-		    take_node(cloud, job, NULL, NULL) != 0)
-			end_job(cloud, job, ESPL_BY_CAPACITY, "all nodes of this job are leased");
-	}
-	ask_soon(cloud);
+	espl_leases_due(&cloud->leases, now_of(cloud));
 	return ESPL_OK;
 }
 
-/* What a provider's id says: "JOB NODE", or "JOB". */
-static void
-take_id(struct slurm_job *job, const struct espl_lease *lease)
+/* What the host knows says "JOB NODE", or "JOB".  NULL: out of memory. */
+static struct slurm_job *
+claim_job(struct slurm_cloud *cloud, const struct espl_lease *lease,
+    struct espl_leased *(*claim)(struct espl_leases *, const struct espl_lease *, espl_time))
 {
 	const char *id = lease->provider_id != NULL ? lease->provider_id : "";
 	size_t size = strcspn(id, " ");
+	int known = espl_leases_find(&cloud->leases, lease->token) != NULL;
+	struct espl_lease view = *lease;
+	struct espl_leased *added;
+	char number[32];
 
-	(void)snprintf(job->id, sizeof job->id, "%.*s", (int)size, id);
-	(void)snprintf(job->node, sizeof job->node, "%s", id[size] != '\0' ? id + size + 1 : "");
+	(void)snprintf(number, sizeof number, "%.*s", (int)size, id);
+	view.provider_id = number[0] != '\0' ? number : NULL;
+	added = claim(&cloud->leases, &view, now_of(cloud));
+	if (added == NULL || known)
+		return added != NULL ? job_of(added) : NULL;
+	job_of(added)->completing = job_of(added)->avoids_at = ESPL_NEVER;
+	note_node(job_of(added), number, id[size] != '\0' ? id + size + 1 : "");
+	return job_of(added);
 }
 
 espl_status
@@ -739,23 +677,25 @@ cloud_slurm_jobs_release(void *self, const struct espl_lease *const *list, uint3
 {
 	struct slurm_cloud *cloud = self;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct slurm_job *job = job_of(cloud, list[i]->token);
-
-		if (job == NULL) {
-			job = add_job(cloud, list[i]->lease, list[i]->token);
-			if (job == NULL)
-				return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-			take_id(job, list[i]);
-		}
-		job->releasing = 1;
-		if (cloud->inside != NULL)
-			end_job(cloud, job, ESPL_BY_USER, NULL);
-		else if (job->id[0] != '\0')
-			cancel_job(cloud, job);
-	}
-	ask_soon(cloud);
+	for (uint32_t i = 0; i < count; i++)
+		if (claim_job(cloud, list[i], espl_leases_release) == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	espl_leases_due(&cloud->leases, now_of(cloud));
 	return ESPL_OK;
+}
+
+/* Inside an allocation: of the job that this process is in, if it is still the same. */
+static void
+adopt_node(struct slurm_cloud *cloud, struct slurm_job *job)
+{
+	char node[SLURM_NAME];
+
+	(void)snprintf(node, sizeof node, "%s", job->node);
+	job->node[0] = '\0';
+	if (job->lease.id == NULL || strcmp(job->lease.id, cloud->inside) != 0 ||
+	    take_node(cloud, job, node, NULL) != 0)
+		espl_leases_give_up(&cloud->leases, &job->lease, ESPL_BY_FAULT,
+		    "its node is not in this job", now_of(cloud));
 }
 
 espl_status
@@ -765,23 +705,13 @@ cloud_slurm_jobs_adopt(void *self, const struct espl_lease *const *list, uint32_
 	struct slurm_cloud *cloud = self;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct slurm_job *job = add_job(cloud, list[i]->lease, list[i]->token);
+		struct slurm_job *job = claim_job(cloud, list[i], espl_leases_adopt);
 
 		if (job == NULL)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		take_id(job, list[i]);
-		if (cloud->inside == NULL)
-			continue;
-		if (strcmp(job->id, cloud->inside) == 0) {
-			char node[SLURM_NAME];
-
-			(void)snprintf(node, sizeof node, "%s", job->node);
-			job->node[0] = '\0';
-			if (take_node(cloud, job, node, NULL) == 0)
-				continue;
-		}
-		end_job(cloud, job, ESPL_BY_FAULT, "its node is not in this job");
+		if (cloud->inside != NULL)
+			adopt_node(cloud, job);
 	}
-	ask_soon(cloud);
+	espl_leases_due(&cloud->leases, now_of(cloud));
 	return ESPL_OK;
 }
