@@ -1,5 +1,6 @@
 /* searches.c - the searches of a run: adding, declaring, arriving, cancelling, freeing them. */
 #include <espalier/trainable.h>
+#include <espalier/util.h>
 #include <math.h>
 #include <string.h>
 
@@ -274,7 +275,8 @@ best_points(struct espl__search *s)
 		values = espl__earlier_best(s->inputs->earlier, rank);
 		if (values == NULL)
 			return;
-		if (!is_first(s, values))
+		if (!is_first(s, values) &&
+		    espl_space_allows(espl__space_view(s->inputs->space), values))
 			s->first[s->first_count++] = values;
 	}
 }

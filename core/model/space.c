@@ -361,6 +361,9 @@ espl__space_free(struct espl__space *s)
 {
 	if (s == NULL)
 		return;
+	for (uint32_t i = 0; i < s->rule_count; i++)
+		espl__expr_free(s->rules[i]);
+	free(s->rules);
 	espl__arena_free(&s->arena);
 	s->magic = 0;
 	free(s);

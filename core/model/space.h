@@ -15,6 +15,12 @@ struct espl__space; /* the experiment's; read-only once parsed */
  * Conditions may name only parameters written before. */
 espl_status espl__space_parse(const struct espl__node *group, struct espl__space **,
     struct espl__diag *);
+/* experiment.forbid, a list of conditions (expr.h) that no configuration may meet: E_CONFIG if one
+ * is not understood, or if they leave (nearly) no configuration.  NULL: there is none. */
+espl_status espl__space_forbid(struct espl__space *, const struct espl__node *,
+    struct espl__diag *);
+/* The share of the space that rules leave, estimated; 1: there are none. */
+double espl__space_allowed_share(const struct espl__space *);
 void espl__space_free(struct espl__space *);
 const struct espl_space *espl__space_view(const struct espl__space *);
 uint32_t espl__space_count(const struct espl__space *); /* parameters, constants not counted */

@@ -4,6 +4,7 @@
 #ifndef ESPL__SPACE_IMPL_H
 #define ESPL__SPACE_IMPL_H
 #include "base/mem.h"
+#include "model/expr.h"
 #include "model/space.h"
 
 enum espl__label_kind {
@@ -47,6 +48,8 @@ struct espl__space {
 	const struct espl_param **pubs;
 	struct espl__setting *items;
 	uint32_t count, item_count;
+	struct espl__expr **rules; /* of which none may hold */
+	uint32_t rule_count, rule_cap;
 };
 
 /* Where a value lies; beyond [0, 1] for one outside of the bounds (recorded curves). */
@@ -59,6 +62,11 @@ int espl__param_active(const struct espl__space *, uint32_t param, const double 
 uint32_t espl__param_label(const struct espl__param *, const char *text, double number);
 /* Fills in step, top, edges, grid, levels from the public part; once, after parsing. */
 void espl__param_prepare(struct espl__param *);
+/* Adds a rule: a configuration for which it holds is forbidden. */
+espl_status espl__space_rule(struct espl__space *, const char *text, const char *label,
+    const char *file, uint32_t line, struct espl__diag *);
+/* The first rule that forbids a configuration; NULL: none does. */
+const struct espl__expr *espl__space_broken(const struct espl__space *, const double *values);
 /* Connects view, pubs and functions once params and items are there. */
 void espl__space_ready(struct espl__space *);
 const struct espl__setting *espl__space_item(const struct espl__space *, const char *name);

@@ -17,11 +17,19 @@
 static const char *const type_names[] = { "real", "int", "choice", "ordinal" };
 static const char *const scale_names[] = { "linear", "log", "reverse-log" };
 
+/* a bound that is another parameter */
+struct other_bound {
+	const char *name; /* of the parameter that has it */
+	const struct espl__node *bound;
+};
+
 struct parse {
 	struct espl__space *s;
 	struct espl__diag *diag;
 	const struct espl__node *group;
 	struct espl__names off; /* parameters that a constant switched off for good */
+	struct other_bound *others;
+	uint32_t other_count, other_cap;
 };
 
 #define FAIL(p_, node_, ...) \
@@ -188,6 +196,48 @@ check_keys(struct parse *p, const struct espl__node *n, int numeric)
 	return ESPL_OK;
 }
 
+/* low = "other": not below the other parameter, where that is active. */
+static espl_status
+read_other(struct parse *p, const struct espl__node *n, const struct espl__node *b, int integer,
+    double *to)
+{
+	int low = strcmp(b->name, "low") == 0;
+	const struct espl__param *other = NULL;
+
+	for (uint32_t i = 0; i < p->s->count; i++)
+		if (strcmp(p->s->params[i].pub.name, b->text) == 0)
+			other = &p->s->params[i];
+	if (other == NULL || other->labels != NULL) {
+		FAIL(p, b,
+		    "'%s' of '%s' is \"%.100s\", neither a number nor another numeric parameter",
+		    b->name, n->name, b->text);
+		return ESPL_E_CONFIG;
+	}
+	*to = low ? other->pub.low : other->pub.high;
+	if (integer)
+		*to = low ? ceil(*to) : floor(*to);
+	ESPL__GROW(p->others, p->other_cap, p->other_count + 1);
+	p->others[p->other_count++] = (struct other_bound){ n->name, b };
+	return ESPL_OK;
+}
+
+/* Once all are there: what is beyond a bound that is another parameter is forbidden. */
+static espl_status
+add_other_rules(struct parse *p)
+{
+	espl_status st = ESPL_OK;
+
+	for (uint32_t i = 0; i < p->other_count && st == ESPL_OK; i++) {
+		const struct espl__node *b = p->others[i].bound;
+		char *rule = espl__format("{%s} %s {%s}", p->others[i].name,
+		    strcmp(b->name, "low") == 0 ? "<" : ">", b->text);
+
+		st = espl__space_rule(p->s, rule, "space:", b->file, b->line, p->diag);
+		free(rule);
+	}
+	return st;
+}
+
 static espl_status
 read_bound(struct parse *p, const struct espl__node *n, const char *key, int integer, double *to)
 {
@@ -199,6 +249,8 @@ read_bound(struct parse *p, const struct espl__node *n, const char *key, int int
 		    espl__node_get(n, "type")->text);
 		return ESPL_E_CONFIG;
 	}
+	if (b->type == ESPL__STRING && espl__parse_real(b->text, to) != 0)
+		return read_other(p, n, b, integer, to);
 	if (!is_number(b))
 		return FAIL(p, b, "'%s' of '%s' is %s, not a number", key, n->name,
 		    espl__node_kind(b));
@@ -517,12 +569,23 @@ read_member(struct parse *p, const struct espl__node *n)
 /* where a member stands while members are put in order */
 enum { UNREAD, WAITS, DONE };
 
-/* A member that the conditions of this one name and that was not read yet; ESPL_ANY: none. */
+/* A member that the conditions or bounds of this one name and that was not read yet; ESPL_ANY:
+ * none.
+ */
 static uint32_t
 find_unread(const struct espl__node *group, uint32_t member, const uint8_t *states)
 {
+	static const char *const bounds[] = { "low", "high" };
 	const struct espl__node *when = espl__node_get(group->children[member], "when");
 
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct espl__node *b = espl__node_get(group->children[member], bounds[i]);
+
+		for (uint32_t k = 0; b != NULL && b->type == ESPL__STRING && k < group->child_count;
+		     k++)
+			if (states[k] != DONE && strcmp(group->children[k]->name, b->text) == 0)
+				return k;
+	}
 	if (when == NULL || when->type != ESPL__GROUP)
 		return ESPL_ANY;
 	for (uint32_t i = 0; i < when->child_count; i++)
@@ -595,12 +658,16 @@ espl__space_parse(const struct espl__node *group, struct espl__space **out, stru
 		s->items = espl__arena_alloc(&s->arena, group->child_count * sizeof *s->items);
 		st = read_all(&p, group);
 	}
+	if (st == ESPL_OK) {
+		espl__space_ready(s);
+		st = add_other_rules(&p);
+	}
+	free(p.others);
 	espl__names_free(&p.off);
 	if (st != ESPL_OK) {
 		espl__space_free(s);
 		return st;
 	}
-	espl__space_ready(s);
 	*out = s;
 	return ESPL_OK;
 }

@@ -166,5 +166,8 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 		if (st != ESPL_OK)
 			return st;
 	}
+	if (espl__space_broken(s, values) != NULL)
+		return FAIL(group, "the configuration is forbidden: %.200s",
+		    espl__expr_text(espl__space_broken(s, values)));
 	return ESPL_OK;
 }

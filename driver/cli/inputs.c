@@ -90,6 +90,8 @@ espl__inputs_load(const char *path, const char *const *sets, uint32_t set_count,
 		status = s->jobs != NULL ? espl__jobs_space(s->jobs, &s->space, diag)
 					 : espl__space_parse(s->config->space, &s->space, diag);
 	if (status == ESPL_OK)
+		status = espl__space_forbid(s->space, s->config->forbid, diag);
+	if (status == ESPL_OK)
 		status = espl__profile_load(s->config->trial.profile, s->config->directory,
 		    &s->profile, diag);
 	if (status == ESPL_OK)

@@ -301,13 +301,18 @@ static void
 print_space(const struct espl__inputs *s, struct espl__buf *b)
 {
 	const struct espl_space *space = espl__space_view(s->space);
+	double share = espl__space_allowed_share(s->space);
 	uint32_t i;
 
 	espl__print(b, "  space       ");
 	for (i = 0; i < space->param_count; i++)
 		espl__print(b, "%s%s%s", i > 0 ? ", " : "", space->params[i]->name,
 		    space->params[i]->when_count > 0 ? " (conditional)" : "");
-	espl__print(b, space->param_count == 0 ? "constants only\n" : "\n");
+	if (space->param_count == 0)
+		espl__print(b, "constants only");
+	if (share < 1)
+		espl__print(b, "; forbidden combinations leave about %.2g %% of it", share * 100);
+	espl__print(b, "\n");
 }
 
 static void

@@ -131,6 +131,26 @@ resolve_group(const struct espl__run_config *config, int group, const char *cons
 /* ---- experiment -------------------------------------------------------------------- */
 
 static espl_status
+read_forbid(struct espl__run_config *config, const struct espl__node *group,
+    struct espl__diag *diag)
+{
+	const struct espl__node *forbid = espl__node_get(group, "forbid");
+	int good;
+
+	config->forbid = forbid;
+	if (forbid == NULL)
+		return ESPL_OK;
+	good = forbid->type == ESPL__LIST || forbid->type == ESPL__ARRAY;
+	for (uint32_t i = 0; good && i < forbid->child_count; i++)
+		good = forbid->children[i]->type == ESPL__STRING;
+	if (good)
+		return ESPL_OK;
+	refuse_node(config->forbid, diag, "experiment: 'forbid' must be a list of conditions");
+	espl__hint(diag, "for example forbid = [ \"layers > 8 and optimizer = 'sgd'\" ];");
+	return ESPL_E_CONFIG;
+}
+
+static espl_status
 read_first(struct espl__run_config *config, const struct espl__node *group, struct espl__diag *diag)
 {
 	const struct espl__node *first = espl__node_get(group, "first");
@@ -211,9 +231,35 @@ no_experiment(struct espl__run_config *config)
 }
 
 static espl_status
+check_limits(const struct espl__run_config *config, struct espl__diag *diag)
+{
+	const struct espl__values *values = config->experiment_values;
+
+	if (config->deadline <= 0)
+		return refuse_option(values, EXPERIMENT_DEADLINE, diag,
+		    "experiment: the deadline must be above 0");
+	if (config->budget <= 0)
+		return refuse_option(values, EXPERIMENT_BUDGET, diag,
+		    "experiment: the budget must be above 0");
+	if (!(config->weight > 0))
+		return refuse_option(values, EXPERIMENT_WEIGHT, diag,
+		    "experiment: the weight must be above 0");
+	if (config->pool && config->gpus_limit != ESPL_ANY) {
+		refuse_option(values, EXPERIMENT_GPUS_MAX, diag,
+		    "a pool has no 'gpus_max'; its size is that of its cloud");
+		espl__hint(diag,
+		    "limit the cloud's nodes, or set gpus_max for each experiment in the list of "
+		    "experiments");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
 read_experiment(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "first", "failures_max", "warm_start", NULL };
+	static const char *const known[] = { "first", "forbid", "failures_max", "warm_start",
+		NULL };
 	const struct espl__node *group =
 	    espl__node_get(espl__tree_root(config->tree), "experiment");
 	struct espl__values *values;
@@ -260,24 +306,11 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	status = check_names(values, diag);
 	if (status != ESPL_OK)
 		return status;
-	if (config->deadline <= 0)
-		return refuse_option(values, EXPERIMENT_DEADLINE, diag,
-		    "experiment: the deadline must be above 0");
-	if (config->budget <= 0)
-		return refuse_option(values, EXPERIMENT_BUDGET, diag,
-		    "experiment: the budget must be above 0");
-	if (!(config->weight > 0))
-		return refuse_option(values, EXPERIMENT_WEIGHT, diag,
-		    "experiment: the weight must be above 0");
-	if (config->pool && config->gpus_limit != ESPL_ANY) {
-		refuse_option(values, EXPERIMENT_GPUS_MAX, diag,
-		    "a pool has no 'gpus_max'; its size is that of its cloud");
-		espl__hint(diag,
-		    "limit the cloud's nodes, or set gpus_max for each experiment in the list of "
-		    "experiments");
-		return ESPL_E_CONFIG;
-	}
-	status = read_first(config, group, diag);
+	status = check_limits(config, diag);
+	if (status == ESPL_OK)
+		status = read_first(config, group, diag);
+	if (status == ESPL_OK)
+		status = read_forbid(config, group, diag);
 	if (status == ESPL_OK)
 		status = read_failures_max(config, group, diag);
 	return status == ESPL_OK ? espl__run_read_warm(config, group, diag) : status;

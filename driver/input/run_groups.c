@@ -71,6 +71,11 @@ static const struct espl__core_member experiment_members[] = {
 	{ "first", "list of groups",
 	    "Configurations to try first, each a group of parameters: ( { learning_rate = 0.1; }, "
 	    "... ). Parameters that are left out use their default." },
+	{ "forbid", "list of conditions",
+	    "Configurations that are never tried, each a condition on parameters: [ \"layers > 8 "
+	    "and "
+	    "optimizer = 'sgd'\", \"{layer.width} * layers > 4096\" ]. A bound may also be another "
+	    "parameter: low = \"min_size\". See docs/algorithms.md#forbidden-combinations." },
 	{ "failures_max", "number, or a share such as 0.3 or \"30%\", default \"100%\"",
 	    "How many trials may fail before the search ends: a number (0: none may), or a share "
 	    "of those that have ended, once ten have. A script with which nothing has ever worked "

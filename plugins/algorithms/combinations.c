@@ -12,6 +12,7 @@
 #include "combinations.h"
 
 #define COMBINATIONS_MAX 1000000u /* as many trials as an experiment may have */
+#define TURNS_MAX 10000000u       /* forbidden ones included */
 
 /* one parameter */
 struct combinations_axis {
@@ -120,11 +121,14 @@ hash_order(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* A duplicate of one of the user's points, or forbidden. */
 static int
-is_duplicate(const struct combinations *all)
+is_left_out(const struct combinations *all)
 {
 	uint64_t hash;
 
+	if (!espl_space_allows(all->space, all->values))
+		return 1;
 	if (all->seen_count == 0)
 		return 0;
 	hash = all->space->hash(all->space, all->values);
@@ -157,12 +161,12 @@ static espl_status
 count_all(struct combinations *all, struct espl_error *error)
 {
 	espl_status status = turn_odometer(all, error);
-	uint32_t i;
+	uint32_t i, turns = 0;
 
 	all->total = all->seen_count;
 	for (; status == ESPL_OK && !all->over; status = turn_odometer(all, error)) {
-		all->total += is_duplicate(all) ? 0 : 1;
-		if (all->total > COMBINATIONS_MAX) {
+		all->total += is_left_out(all) ? 0 : 1;
+		if (all->total > COMBINATIONS_MAX || turns++ == TURNS_MAX) {
 			return espl_hint(error,
 			    espl_fail(error, ESPL_E_CONFIG,
 				"the grid has more than %u configurations", COMBINATIONS_MAX),
@@ -245,7 +249,7 @@ combinations_next(struct combinations *all, const double **values, struct espl_e
 	}
 	do {
 		status = turn_odometer(all, error);
-	} while (status == ESPL_OK && !all->over && is_duplicate(all));
+	} while (status == ESPL_OK && !all->over && is_left_out(all));
 	if (status == ESPL_OK && !all->over)
 		*values = all->values;
 	return status;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
+#include <espalier/util.h>
 #include <espalier/kit/rules.h>
 
 #define BRACKETS_MAX 100000u
@@ -79,15 +80,26 @@ is_in_space(const struct espl_judge *judge, const double *values)
 	return 1;
 }
 
+#define FORBIDDEN "a configuration that the user forbids (espl_space_allows)"
+
+static int
+is_allowed(const struct espl_judge *judge, const double *values)
+{
+	return judge->space == NULL || espl_space_allows(judge->space, values);
+}
+
 static const char *
 judge_fresh(struct espl_judge *judge, uint64_t group, const struct espl_start *start)
 {
 	if (start->values == NULL)
 		return refuse(judge, "a fresh start without a configuration (in group %" PRIu64 ")",
 		    group);
-	return is_in_space(judge, start->values)
+	if (!is_in_space(judge, start->values))
+		return refuse(judge, "a configuration outside of the space (in group %" PRIu64 ")",
+		    group);
+	return is_allowed(judge, start->values)
 	    ? NULL
-	    : refuse(judge, "a configuration outside of the space (in group %" PRIu64 ")", group);
+	    : refuse(judge, FORBIDDEN " (in group %" PRIu64 ")", group);
 }
 
 static const char *
@@ -137,6 +149,8 @@ judge_clone(struct espl_judge *judge, const struct espl_start *start)
 		wrong = "a start from a trial that does not exist";
 	else if (start->values != NULL && !is_in_space(judge, start->values))
 		wrong = "a configuration outside of the space";
+	else if (start->values != NULL && !is_allowed(judge, start->values))
+		wrong = FORBIDDEN;
 	else if (judge->no_saves)
 		wrong = "a clone although trials do not save checkpoints (trial.checkpoint)";
 	if (wrong != NULL)

@@ -8,6 +8,9 @@
 #define DRAWS 16u      /* of the caller, before they are uniform */
 #define NARROW 100000u /* numbers in a range; one with fewer is walked to its end */
 #define UNIFORM 100u   /* draws, before the walk: few points are left then */
+#define SPARSE 100000u /* draws where the user forbids combinations of an infinite space */
+#define TURNS \
+	1000000u /* of a walk through a space with forbidden combinations, before it gives up */
 
 int
 espl_tried_repeats(const struct espl_host *host, const struct espl_value *option)
@@ -76,6 +79,8 @@ espl_tried_has(const struct espl_tried *tried, const double *values)
 	uint64_t hash;
 
 	ESPL_ASSERT(tried->magic == ESPL_TRIED_MAGIC);
+	if (!espl_space_allows(tried->space, values))
+		return 1;
 	if (tried->count == 0)
 		return 0;
 	hash = espl_tried_hash(tried, values);
@@ -245,6 +250,30 @@ espl_tried_least(const struct espl_space *space, uint64_t most)
 	return least < most ? least : most;
 }
 
+static int
+espl_tried_has_rules(const struct espl_space *space)
+{
+	return ESPL_KNOWS(struct espl_space, space, allowed) && space->allowed != NULL;
+}
+
+static int
+espl_tried_is_infinite(const struct espl_space *space)
+{
+	for (uint32_t i = 0; i < space->param_count; i++)
+		if (space->params[i]->levels == 0)
+			return 1;
+	return 0;
+}
+
+/* Whether that is plain without a walk.  Of forbidden combinations only a walk can tell how many
+ * are left, and only of a finite space. */
+static int
+espl_tried_has_at_least(const struct espl_space *space, uint64_t most)
+{
+	return espl_tried_has_rules(space) ? espl_tried_is_infinite(space)
+					   : espl_tried_least(space, most) == most;
+}
+
 /* a walk of its own, from the first configuration */
 struct espl_tried_walk {
 	uint64_t *digits;
@@ -278,18 +307,23 @@ espl_tried_limit(const struct espl_tried *tried, uint64_t most, uint64_t *limit,
     struct espl_error *error)
 {
 	struct espl_tried_walk walk;
+	uint32_t forbidden = 0;
 	espl_status status;
 
 	ESPL_ASSERT(tried->magic == ESPL_TRIED_MAGIC);
 	*limit = most;
-	if (tried->repeats || espl_tried_least(tried->space, most) == most)
+	if (tried->repeats || espl_tried_has_at_least(tried->space, most))
 		return ESPL_OK;
 	status = espl_tried_walk_init(&walk, tried->space, error);
-	for (*limit = 0; status == ESPL_OK && *limit < most; (*limit)++) {
+	for (*limit = 0; status == ESPL_OK && *limit < most;) {
 		status = espl_tried_turn(tried->space, walk.digits, walk.values, &walk.begun,
 		    &walk.over, error);
-		if (walk.over)
+		if (status != ESPL_OK || walk.over)
 			break;
+		if (espl_space_allows(tried->space, walk.values))
+			++*limit;
+		else if (++forbidden == TURNS)
+			*limit = most; /* not counted to the end */
 	}
 	espl_tried_walk_free(&walk);
 	return status;
@@ -303,17 +337,23 @@ espl_tried_rest(const struct espl_tried *tried, uint32_t most, double *values, u
 	struct espl_tried_walk walk;
 	espl_status status;
 	uint64_t all;
+	uint32_t turns = 0;
 
 	ESPL_ASSERT(tried->magic == ESPL_TRIED_MAGIC);
 	*count = 0;
 	/* What was tried is walked past: so many points may be in the way. */
 	all = (uint64_t)most + tried->count + 1;
-	if (tried->repeats || espl_tried_least(tried->space, all) == all)
+	if (tried->repeats || espl_tried_has_at_least(tried->space, all))
 		return ESPL_OK;
 	status = espl_tried_walk_init(&walk, tried->space, error);
 	while (status == ESPL_OK && *count <= most) {
-		status = espl_tried_turn(tried->space, walk.digits, walk.values, &walk.begun,
-		    &walk.over, error);
+		if (!espl_tried_has_rules(tried->space) || turns++ < TURNS) {
+			status = espl_tried_turn(tried->space, walk.digits, walk.values,
+			    &walk.begun, &walk.over, error);
+		} else {
+			*count = most + 1; /* more than can be known */
+			break;
+		}
 		if (status != ESPL_OK || walk.over)
 			break;
 		if (espl_tried_has(tried, walk.values))
@@ -331,11 +371,23 @@ espl_tried_rest(const struct espl_tried *tried, uint32_t most, double *values, u
 /* ---- new configurations ---------------------------------------------------------------------- */
 
 static espl_status
+espl_tried_too_few(struct espl_error *error)
+{
+	return espl_hint(error,
+	    espl_fail(error, ESPL_E_CONFIG,
+		"no configuration was found that is neither forbidden nor tried"),
+	    "experiment.forbid leaves too little of the space");
+}
+
+static espl_status
 espl_tried_next(struct espl_tried *tried, double *values, struct espl_error *error)
 {
 	espl_status status = ESPL_OK;
+	uint32_t turns = 0;
 
 	while (status == ESPL_OK && !tried->over) {
+		if (espl_tried_has_rules(tried->space) && turns++ == TURNS)
+			return espl_tried_too_few(error);
 		status = espl_tried_turn(tried->space, tried->digits, tried->values, &tried->begun,
 		    &tried->over, error);
 		if (status == ESPL_OK && !tried->over && !espl_tried_has(tried, tried->values)) {
@@ -353,19 +405,25 @@ espl_tried_new(struct espl_tried *tried, espl_tried_draw *draw, void *ctx, doubl
     struct espl_error *error)
 {
 	espl_status status;
-	uint32_t i;
+	uint32_t i, draws = DRAWS + UNIFORM;
 	int added;
 
 	ESPL_ASSERT(tried->magic == ESPL_TRIED_MAGIC);
-	for (i = 0; i < DRAWS + UNIFORM; i++) {
+	if (espl_tried_has_rules(tried->space) && espl_tried_is_infinite(tried->space))
+		draws = SPARSE;
+	for (i = 0; i < draws; i++) {
 		status = draw != NULL && i < DRAWS
 		    ? draw(ctx, values, error)
 		    : espl_draw(tried->host, tried->space, tried->unit, values);
+		if (status == ESPL_OK && !espl_space_allows(tried->space, values))
+			continue;
 		if (status == ESPL_OK)
 			status = espl_tried_add(tried, values, &added, error);
 		if (status != ESPL_OK || added)
 			return status;
 	}
+	if (draws == SPARSE)
+		return espl_tried_too_few(error);
 	return espl_tried_next(tried, values, error);
 }
 

@@ -54,6 +54,7 @@ static const struct line lines[] = {
 	S(espl_space) F(espl_space, size) F(espl_space, param_count) F(espl_space, ctx)
 	F(espl_space, params) F(espl_space, find) F(espl_space, value) F(espl_space, from_unit)
 	F(espl_space, to_unit) F(espl_space, snap) F(espl_space, hash)
+	F(espl_space, allowed)
 	S(espl_share) F(espl_share, gpus) F(espl_share, packing)
 	S(espl_point) F(espl_point, x) F(espl_point, y)
 	S(espl_price) F(espl_price, from) F(espl_price, usd_hour)

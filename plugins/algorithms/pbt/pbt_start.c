@@ -40,6 +40,8 @@ perturb_value(const struct espl_param *p, double value, double factor)
 	return moved < p->low ? p->low : moved > p->high ? p->high : moved;
 }
 
+#define EXPLORE_TRIES 100 /* for a configuration that is not forbidden */
+
 static double
 draw_value(const struct espl_host *host, const struct espl_space *space, uint32_t param)
 {
@@ -69,6 +71,29 @@ explore_near(const struct pbt_explore *how, const struct espl_host *host,
 	return status == ESPL_OK
 	    ? status
 	    : espl_fail(error, ESPL_E_BUG, "the space rejected a perturbed configuration");
+}
+
+/* The next configuration from the one in pbt->next.  Where what comes out is forbidden, it is tried
+ * again, and at last left as it was. */
+static espl_status
+explore_allowed(struct pbt *pbt, struct espl_error *error)
+{
+	size_t size = pbt->space->param_count * sizeof *pbt->next;
+	double *from = pbt->tried.unit; /* only draws use it */
+	espl_status status = ESPL_OK;
+	int tries = 0;
+
+	if (size > 0)
+		memcpy(from, pbt->next, size);
+	do {
+		if (tries > 0 && size > 0)
+			memcpy(pbt->next, from, size);
+		if (tries == EXPLORE_TRIES)
+			return ESPL_OK;
+		status = explore_near(&pbt->explore, pbt->host, pbt->space, pbt->next, error);
+		tries++;
+	} while (status == ESPL_OK && !espl_space_allows(pbt->space, pbt->next));
+	return status;
 }
 
 #define FAILURES_MAX 2u /* of one member without an interval in between */
@@ -150,7 +175,7 @@ pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_s
 
 	ESPL_ASSERT(index < pbt->size && source < pbt->size && index != source);
 	memcpy(pbt->next, values_of(pbt, source), pbt->space->param_count * sizeof *pbt->next);
-	status = explore_near(&pbt->explore, pbt->host, pbt->space, pbt->next, error);
+	status = explore_allowed(pbt, error);
 	if (status != ESPL_OK)
 		return status;
 	start.how = ESPL_CLONE;

@@ -69,6 +69,11 @@ struct espl_space {
 	espl_status (*snap)(const struct espl_space *, double *values, uint32_t *missing);
 	/* Equal configurations have equal hashes, on every platform. */
 	uint64_t (*hash)(const struct espl_space *, const double *values);
+	/* 1: the user allows this valid configuration; 0: experiment.forbid, or a bound that is
+	 * another parameter, rules it out, and the host refuses a trial of it.  Since ABI 0.2;
+	 * NULL: everything is allowed.  espl_space_allows asks it, and espl_tried never makes a
+	 * configuration that is not allowed. */
+	int (*allowed)(const struct espl_space *, const double *values);
 };
 
 #ifdef __cplusplus

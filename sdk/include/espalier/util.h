@@ -10,6 +10,14 @@
 extern "C" {
 #endif
 
+/* Does the user allow this valid configuration?  See espl_space.allowed. */
+static inline int
+espl_space_allows(const struct espl_space *space, const double *values)
+{
+	return !ESPL_KNOWS(struct espl_space, space, allowed) || space->allowed == NULL ||
+	    space->allowed(space, values);
+}
+
 /* Fills *error (unless NULL or already filled) and returns status: return espl_fail(...). */
 static inline espl_status ESPL_PRINTF(3, 4)
     espl_fail(struct espl_error *error, espl_status status, const char *format, ...)

@@ -569,7 +569,7 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
 def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: Optional[int],
               algorithm: Union[str, Mapping[str, Any]], seed: int, first: Sequence[Mapping[str, Any]],
               dir: Optional[Path], catch: Tuple[Type[BaseException], ...], target: Optional[float],
-              patience: Optional[int]) -> Best:
+              patience: Optional[int], forbid: Sequence[str]) -> Best:
     experiment: Dict[str, Any] = {"name": getattr(f, "__name__", "function").strip("<>"), "metric": "value",
                                   "goal": goal, "seed": seed}
     if first:
@@ -578,6 +578,8 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
         experiment["target"] = float(target)
     if patience is not None:
         experiment["patience"] = patience
+    if forbid:
+        experiment["forbid"] = tuple(forbid)
     if algorithm == "auto":
         algorithm = {"use": "random", "sampler": "auto", "iterations_max": 1}
     elif isinstance(algorithm, str):
@@ -611,7 +613,7 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
              algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
-             patience: Optional[int] = None) -> Best:
+             patience: Optional[int] = None, forbid: Sequence[str] = ()) -> Best:
     """Finds the parameters for which f(params) is lowest.
 
     space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as
@@ -621,14 +623,15 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
     sampler of that name.  With dir, the study is kept in that directory, and continued if it
     exists.  A trial fails if f raises one of `catch`; any other exception ends the search.  The
     search ends before all `trials` when f has returned a value at least as good as `target`, or
-    after `patience` calls in a row that were no better than the best before."""
-    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience)
+    after `patience` calls in a row that were no better than the best before.
+    forbid: conditions that no params meet, such as "layers > 8 and optimizer = 'sgd'"."""
+    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid)
 
 
 def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: Optional[int] = None,
              algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
-             patience: Optional[int] = None) -> Best:
+             patience: Optional[int] = None, forbid: Sequence[str] = ()) -> Best:
     """Finds the parameters for which f(params) is highest; see minimize()."""
-    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch, target, patience)
+    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid)

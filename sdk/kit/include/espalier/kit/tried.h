@@ -5,6 +5,9 @@
  * the order of a walk through the space, conditions included.  So a finite space is tried to its
  * last point, and then there is nothing left.
  *
+ * What the user forbids (espl_space.allowed) counts as tried from the beginning, also where repeats
+ * are allowed.
+ *
  * Use: espl_tried_init in create; espl_tried_new for each new configuration, espl_tried_add for
  * one that comes from elsewhere (the user's first points); espl_tried_free in destroy.
  */
@@ -62,14 +65,14 @@ espl_status espl_tried_reserve(struct espl_tried *tried, uint64_t more, struct e
 /* How many different configurations there are to try, at most `most`. */
 espl_status espl_tried_limit(const struct espl_tried *tried, uint64_t most, uint64_t *limit,
     struct espl_error *error);
-/* Was it tried?  0 where repeats are allowed. */
+/* Was it tried, or is it forbidden?  Of what was tried 0 where repeats are allowed. */
 int espl_tried_has(const struct espl_tried *tried, const double *values);
 /* *added (may be NULL): 0 if it was tried before; 1 if not, or repeats are allowed. */
 espl_status espl_tried_add(struct espl_tried *tried, const double *values, int *added,
     struct espl_error *error);
 /* A configuration that was not tried: of draw (NULL: uniform), a few times; then a uniform one;
  * then the next of the walk.  It counts as tried from now on.  ESPL_E_LIMIT, without a message:
- * all have been tried. */
+ * all have been tried.  ESPL_E_CONFIG: what the user forbids leaves too little to find. */
 espl_status espl_tried_new(struct espl_tried *tried, espl_tried_draw *draw, void *ctx,
     double *values, struct espl_error *error);
 /* The next of the user's first points that was not tried, which then counts as tried; *next is the
