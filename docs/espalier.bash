@@ -56,7 +56,7 @@ _espalier() {
 	check:*) kind=-f ;;
 	plugins:-*) kind=-W words='--json --help --plugins' ;;
 	plugins:*) kind= ;;
-	help:-*) kind=-W words='--markdown --man --completion --help --plugins' ;;
+	help:-*) kind=-W words='--all --markdown --man --completion --help --plugins' ;;
 	help:*) kind=topics ;;
 	check-plugin:-*) kind=-W words='--help --plugins' ;;
 	check-plugin:*) kind=-f ;;

@@ -207,6 +207,7 @@ complete -c espalier -n '__espalier_verb plugins' -l help -s h -d 'show this hel
 complete -c espalier -n '__espalier_verb plugins' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 
 complete -c espalier -n '__espalier_verb' -a help -d 'show help for a command, plugin or configuration group'
+complete -c espalier -n '__espalier_verb help' -l all -d 'also show experimental options'
 complete -c espalier -n '__espalier_verb help' -l markdown -d 'print Markdown'
 complete -c espalier -n '__espalier_verb help' -l man -d 'print the source of a manual page'
 complete -c espalier -n '__espalier_verb help' -l completion -x -a 'bash zsh fish' -d 'print a completion script: source <(espalier help --completion bash)'

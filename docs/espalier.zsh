@@ -217,6 +217,7 @@ _espalier() {
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' ;;
 	help) _arguments \
+		'--all[also show experimental options]' \
 		'--markdown[print Markdown]' \
 		'--man[print the source of a manual page]' \
 		'--completion=[print a completion script: source <(espalier help --completion bash)]:bash|zsh|fish:(bash zsh fish)' \

@@ -54,7 +54,8 @@ void espl__help_entry(const char *left, const char *text, int indent, int column
     struct espl__buf *);
 void espl__help_groff(const char *text,
     struct espl__buf *); /* for a manual page, in one paragraph */
-enum espl__help_form { ESPL__HELP_TEXT = 1, ESPL__HELP_MARKDOWN, ESPL__HELP_MAN };
+/* ALL: text, with the experimental options, which TEXT only counts */
+enum espl__help_form { ESPL__HELP_TEXT = 1, ESPL__HELP_MARKDOWN, ESPL__HELP_MAN, ESPL__HELP_ALL };
 void espl__schema_help(const struct espl_option *, uint32_t count, uint32_t stride,
     enum espl__help_form, struct espl__buf *);
 #endif

@@ -125,7 +125,7 @@ list_plugin(void *ctx, const struct espl__plugin *plugin)
 
 	if (l->only != 0 && plugin->desc->kind != l->only)
 		return;
-	if (l->form == ESPL__HELP_TEXT) {
+	if (l->form == ESPL__HELP_TEXT || l->form == ESPL__HELP_ALL) {
 		if (plugin->desc->kind != l->kind)
 			espl__print(l->b, "%s%s\n", l->kind != 0 ? "\n" : "",
 			    espl__kind_name(plugin->desc->kind));
@@ -411,13 +411,13 @@ other_topic(const char *topic, enum espl__help_form form, struct espl__buf *b,
 
 /* "trial" is a command and a group of the configuration. */
 static void
-verb_topic(const char *topic, struct espl__buf *b)
+verb_topic(const char *topic, enum espl__help_form form, struct espl__buf *b)
 {
 	espl__help_verb(espl__verb_find(topic), b);
 	if (core_group(topic) == NULL)
 		return;
 	espl__print(b, "\n");
-	espl__core_group_help(core_group(topic), ESPL__HELP_TEXT, b);
+	espl__core_group_help(core_group(topic), form, b);
 }
 
 int
@@ -429,6 +429,7 @@ espl__verb_help(const struct espl__args *args)
 	int markdown = espl__arg(args, "markdown") != NULL, man = espl__arg(args, "man") != NULL;
 	enum espl__help_form form = markdown ? ESPL__HELP_MARKDOWN
 	    : man                            ? ESPL__HELP_MAN
+	    : espl__arg(args, "all") != NULL ? ESPL__HELP_ALL
 					     : ESPL__HELP_TEXT;
 	espl_status status = ESPL_OK;
 	int result;
@@ -441,8 +442,8 @@ espl__verb_help(const struct espl__args *args)
 		espl__help_man_page(&b);
 	else if (topic == NULL)
 		espl__help_overview(&b);
-	else if (espl__verb_find(topic) != NULL && form == ESPL__HELP_TEXT)
-		verb_topic(topic, &b);
+	else if (espl__verb_find(topic) != NULL && !markdown && !man)
+		verb_topic(topic, form, &b);
 	else if (strcmp(topic, "commands") == 0)
 		list_commands(1, &b);
 	else if (strcmp(topic, "config") == 0)

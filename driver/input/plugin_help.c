@@ -16,14 +16,13 @@ print_example(const struct espl_plugin *plugin, struct espl__buf *buf)
 }
 
 static void
-help_text(const struct espl_plugin *plugin, struct espl__buf *buf)
+help_text(const struct espl_plugin *plugin, enum espl__help_form form, struct espl__buf *buf)
 {
 	espl__print(buf, "%s '%s' %s\n  %s\n\n  ", espl__kind_name(plugin->kind), plugin->name,
 	    plugin->version, plugin->summary);
 	print_example(plugin, buf);
 	espl__print(buf, plugin->option_count > 0 ? "\n\nOptions:\n" : "\n\nIt has no options.\n");
-	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size,
-	    ESPL__HELP_TEXT, buf);
+	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size, form, buf);
 }
 
 static void
@@ -65,5 +64,5 @@ espl__plugin_help(const struct espl_plugin *plugin, enum espl__help_form form,
 	else if (form == ESPL__HELP_MAN)
 		help_man(plugin, buf);
 	else
-		help_text(plugin, buf);
+		help_text(plugin, form, buf);
 }

@@ -172,6 +172,8 @@ void
 espl__schema_help(const struct espl_option *options, uint32_t count, uint32_t stride,
     enum espl__help_form form, struct espl__buf *buf)
 {
+	uint32_t experimental = 0;
+
 	for (uint32_t i = 0; i < count; i++) {
 		const struct espl_option *option = espl__option_at(options, stride, i);
 
@@ -179,7 +181,12 @@ espl__schema_help(const struct espl_option *options, uint32_t count, uint32_t st
 			help_markdown(option, stride, NULL, buf);
 		else if (form == ESPL__HELP_MAN)
 			help_man(option, stride, buf);
+		else if (form == ESPL__HELP_TEXT && (option->flags & ESPL_OPT_EXPERIMENTAL) != 0)
+			experimental++;
 		else
 			help_text(option, stride, 2, buf);
 	}
+	if (experimental > 0)
+		espl__print(buf, "\n%u experimental option%s: see `espalier help --all`.\n",
+		    experimental, experimental > 1 ? "s" : "");
 }

@@ -118,11 +118,13 @@ struct problem {
 
 /* clang-format off */
 #define PROBLEM_OPTIONS(bias_, bias_help_, noise_, noise_help_) \
-	{ .name = "bias", .type = ESPL_OPT_REAL, .fallback = (bias_), .help = bias_help_ }, \
+	{ .name = "bias", .type = ESPL_OPT_REAL, .fallback = (bias_), .help = bias_help_, \
+	  .flags = ESPL_OPT_EXPERIMENTAL }, \
 	{ .name = "noise", .type = ESPL_OPT_REAL, .fallback = (noise_), .min = "0", \
-	  .help = noise_help_ }, \
+	  .help = noise_help_, .flags = ESPL_OPT_EXPERIMENTAL }, \
 	{ .name = "z_max", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", \
-	  .help = "iteration at which the value is exact; 0: the last one of the search" }
+	  .help = "iteration at which the value is exact; 0: the last one of the search", \
+	  .flags = ESPL_OPT_EXPERIMENTAL }
 /* clang-format on */
 
 /* Behind PROBLEM_OPTIONS, for problems whose least value is known. */
@@ -130,7 +132,8 @@ struct problem {
 #define PROBLEM_REGRET \
 	{ .name = "regret", .type = ESPL_OPT_BOOL, .fallback = "false", \
 	  .help = "also report 'regret', the excess of the exact value over the " \
-	          "minimum (counting_ones: divided by the number of variables)" }
+	          "minimum (counting_ones: divided by the number of variables)", \
+	  .flags = ESPL_OPT_EXPERIMENTAL }
 /* clang-format on */
 #define PROBLEM_REGRET_AT 3u
 

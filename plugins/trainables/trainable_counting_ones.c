@@ -14,7 +14,8 @@ static const struct espl_option options[] = {
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "1000000",
-	    .help = "number of throws of each coin per iteration" }
+	    .help = "number of throws of each coin per iteration",
+	    .flags = ESPL_OPT_EXPERIMENTAL }
 };
 
 struct counting {

@@ -20,7 +20,8 @@ static const struct espl_option options[] = {
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "86400",
-	    .help = "seconds to open a trial" }
+	    .help = "seconds to open a trial",
+	    .flags = ESPL_OPT_EXPERIMENTAL }
 };
 
 #define SLEEPER_MAGIC 0x736c6570u

@@ -118,7 +118,8 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
-	    .max = "1" },
+	    .max = "1",
+	    .flags = ESPL_OPT_EXPERIMENTAL },
 	{ .name = "weights",
 	    .help = "weight of a job's progress; rank: the number of jobs that wait for it; size: "
 		    "its share of the demand; improved: rank, paper: size",

@@ -18,7 +18,8 @@ static const struct espl_option options[] = {
 		    "for literal 1",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
-	    .max = "64" },
+	    .max = "64",
+	    .flags = ESPL_OPT_EXPERIMENTAL },
 };
 
 struct greedy {
