@@ -334,6 +334,24 @@ read_quantum(struct parse *p, const struct espl__node *n, struct espl__param *q)
 	return ESPL_OK;
 }
 
+/* Values are known by their text, in arguments, results and tables: 1 and 1.0 are two, but 1 and
+ * "1" are one. */
+static espl_status
+refuse_duplicate(struct parse *p, const struct espl__param *q, const struct espl__node *at,
+    const struct espl__label *l)
+{
+	enum espl__label_kind before = q->labels[espl__param_label(q, l->text, NAN)].kind;
+
+	FAIL(p, at, "duplicate value '%s' of '%s'", l->text, q->pub.name);
+	if (before != l->kind)
+		espl__hint(p->diag,
+		    "one of the two is text and the other is not, but in an argument of a program "
+		    "and "
+		    "in results both are %s: give the text another name",
+		    l->text);
+	return ESPL_E_CONFIG;
+}
+
 static espl_status
 read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 {
@@ -364,8 +382,8 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 		if (!is_finite(c))
 			return FAIL(p, c, "value %u of '%s' is not finite", i + 1, n->name);
 		l = label_of(p->s, c);
-		if (espl__param_label(q, l.text, NAN) != ESPL_ANY) /* 1 and 1.0 are two */
-			return FAIL(p, c, "duplicate value '%s' of '%s'", l.text, n->name);
+		if (espl__param_label(q, l.text, NAN) != ESPL_ANY)
+			return refuse_duplicate(p, q, c, &l);
 		q->labels[i] = l;
 		texts[i] = l.text;
 		q->pub.label_count = i + 1;
