@@ -192,6 +192,16 @@ put_reading(const struct espl__listen *listen, uint64_t most, struct espl__buf *
 	if (n->late > 0)
 		espl__print(b, "%s%llu value%s of an iteration that was complete left out\n",
 		    margin, (unsigned long long)n->late, n->late == 1 ? "" : "s");
+	if (n->restarts > 0)
+		espl__print(b,
+		    "%swarning: after iteration %llu it counts from the beginning again: a second "
+		    "training\n%sis left out\n",
+		    margin, (unsigned long long)n->restarts, margin);
+	if (n->grouped != NULL)
+		espl__print(b,
+		    "%swarning: '%s' is not read as a number: print the metric without grouping "
+		    "its digits\n",
+		    margin, n->grouped);
 	if (n->beyond > 0)
 		espl__print(b,
 		    "%swarning: it has %llu iterations more than the search's %llu; if its "
@@ -230,7 +240,8 @@ read_output(const struct espl__inputs *s, const struct espl__buf *log, uint64_t 
 		espl__listen_begin(listen, 0, UINT64_MAX, most);
 		count =
 		    file != NULL ? try_file(listen, path, &lines) : try_lines(listen, log, &lines);
-		if (espl__listen_end(listen, &report))
+		for (int got = espl__listen_end(listen, &report); got;
+		     got = espl__listen_more(listen, &report))
 			count += put_report(count, &report, &lines);
 		free(file);
 		layout = espl__listen_found(listen);
@@ -266,8 +277,9 @@ espl_status
 espl__check_output(const struct espl__inputs *s, const char *path, struct espl__buf *b,
     struct espl__diag *diag)
 {
-	const struct espl__node *most =
-	    espl__node_get(s->config->algorithm.group, "iterations_max");
+	const struct espl__node *most = s->config->resource == NULL
+	    ? espl__node_get(s->config->algorithm.group, "iterations_max")
+	    : NULL;
 	struct espl__buf log = { NULL, 0, 0 };
 	espl_status status;
 

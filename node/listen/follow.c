@@ -19,6 +19,7 @@
 #define CHUNK ((size_t)64 << 10)      /* read at a time */
 #define RECORD_MAX ((size_t)16 << 20) /* of a line or an event; a longer one ends the file */
 #define HEADER_MAX ((size_t)1 << 20)  /* of the first line of a CSV file */
+#define QUOTED_MAX ((size_t)64 << 10) /* of a row with line ends in it */
 
 struct followed {
 	char *path;
@@ -36,6 +37,7 @@ struct espl__follow {
 	enum espl__follow_kind kind;
 	struct followed files[FILES_MAX];
 	uint32_t count;
+	int full; /* that files are left out was said */
 	int ended;
 	char trouble[256];
 };
@@ -68,13 +70,20 @@ find_files(struct espl__follow *t, int first)
 
 	if (glob(t->pattern, GLOB_NOSORT, NULL, &found) != 0)
 		return;
-	for (size_t i = 0; i < found.gl_pathc && t->count < FILES_MAX; i++) {
+	for (size_t i = 0; i < found.gl_pathc && !t->full; i++) {
 		struct followed *f = &t->files[t->count];
 		struct stat st;
 
 		if (file_at(t, found.gl_pathv[i]) != NULL || stat(found.gl_pathv[i], &st) != 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
+		if (t->count == FILES_MAX) {
+			t->full = 1;
+			(void)snprintf(t->trouble, sizeof t->trouble,
+			    "more than %u files match '%.80s': '%.80s' and others are not read",
+			    FILES_MAX, t->pattern, found.gl_pathv[i]);
+			break;
+		}
 		memset(f, 0, sizeof *f);
 		f->path = espl__strdup(found.gl_pathv[i]);
 		f->inode = st.st_ino;
@@ -297,13 +306,42 @@ drop_bytes(struct followed *f, size_t n)
 	f->bytes.size -= n;
 }
 
+/* Where the row ends: at its line end, or at the end of a later line if one of its cells has line
+ * ends between quotes.  NULL: it is not complete.  A quote that is not closed soon is only a
+ * character. */
+static const char *
+find_row_end(const char *p, size_t size, char separator)
+{
+	const char *first = memchr(p, '\n', size);
+	int begins = 1, quoted = 0;
+
+	if (first == NULL || memchr(p, '"', (size_t)(first - p)) == NULL)
+		return first;
+	for (size_t i = 0; i < size && i < QUOTED_MAX; i++) {
+		if (quoted && p[i] == '"' && i + 1 < size && p[i + 1] == '"')
+			i++;
+		else if (p[i] == '"')
+			quoted = begins && !quoted;
+		else if (p[i] == '\n' && !quoted)
+			return p + i;
+		begins = !quoted && (p[i] == separator || (begins && p[i] == ' '));
+	}
+	return size < QUOTED_MAX ? NULL : first;
+}
+
 /* 1: a line; 0: no complete line is available. */
 static int
 take_text(struct espl__follow *t, struct followed *f, int final, struct espl__buf *to)
 {
 	for (;;) {
 		const char *p = (const char *)f->bytes.data;
-		const char *end = f->bytes.size > 0 ? memchr(p, '\n', f->bytes.size) : NULL;
+		const char *end = f->bytes.size == 0 ? NULL
+		    : t->kind != ESPL__FOLLOW_CSV
+		    ? memchr(p, '\n', f->bytes.size)
+		    : find_row_end(p, f->bytes.size, separator_of(f->header));
+
+		if (end == NULL && final && f->bytes.size > 0) /* a quote was not closed */
+			end = memchr(p, '\n', f->bytes.size);
 		size_t n = end != NULL ? (size_t)(end - p) : f->bytes.size,
 		       used = n + (end != NULL);
 

@@ -39,6 +39,10 @@ struct espl__line {
 	struct espl__buf plain; /* the line without its escape sequences */
 	struct espl__said said;
 	uint64_t hard;
+	/* The pattern in which a number may be cut short, to find those that would be. */
+	pcre2_code *loose;
+	int loosely;   /* that one is being made */
+	char *grouped; /* NULL: none was found */
 };
 
 /* ---- patterns ---------------------------------------------------------------------------- */
@@ -73,7 +77,7 @@ put_number(struct espl__line *l, const char *name, size_t length, char next, str
 		if (*c != next)
 			*m++ = *c;
 	*m = '\0';
-	if (next != '[' && next != '(' && next != '\\')
+	if (!l->loosely && next != '[' && next != '(' && next != '\\')
 		cut = espl__format("(?![0-9.]*[%s][0-9])", marks);
 	if (length > GROUP_NAME_MAX || strpbrk(text, "/.:@-") != NULL ||
 	    strncmp(text, ODD_GROUP, strlen(ODD_GROUP)) == 0) {
@@ -139,11 +143,25 @@ has_group(const struct espl__line *l, const char *name)
 	return 0;
 }
 
+static pcre2_code *
+compile_text(const struct espl__buf *text, int *code, PCRE2_SIZE *at)
+{
+	pcre2_compile_context *compiling = pcre2_compile_context_create(NULL);
+	pcre2_code *made;
+
+	if (compiling != NULL)
+		(void)pcre2_set_max_pattern_length(compiling, PATTERN_MAX);
+	made = pcre2_compile((PCRE2_SPTR)text->data, text->size,
+	    PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C, code,
+	    at, compiling);
+	pcre2_compile_context_free(compiling);
+	return made;
+}
+
 static espl_status
 compile_pattern(struct espl__line *l, const char *pattern, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
-	pcre2_compile_context *compiling = pcre2_compile_context_create(NULL);
 	PCRE2_UCHAR why[200] = "";
 	PCRE2_SIZE at = 0;
 	int code = 0;
@@ -151,12 +169,8 @@ compile_pattern(struct espl__line *l, const char *pattern, struct espl__diag *di
 	l->escapes = strchr(pattern, ESCAPE) != NULL || strstr(pattern, "\\e") != NULL ||
 	    strcasestr(pattern, "\\x1b") != NULL || strstr(pattern, "\\033") != NULL;
 	expand_numbers(l, pattern, &text);
-	if (compiling != NULL)
-		(void)pcre2_set_max_pattern_length(compiling, PATTERN_MAX);
-	l->code = pcre2_compile((PCRE2_SPTR)espl__buf_text(&text), text.size,
-	    PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C, &code,
-	    &at, compiling);
-	pcre2_compile_context_free(compiling);
+	(void)espl__buf_text(&text);
+	l->code = compile_text(&text, &code, &at);
 	if (l->code == NULL) {
 		(void)pcre2_get_error_message(code, why, sizeof why);
 		espl__fail(diag, ESPL_E_CONFIG,
@@ -165,6 +179,11 @@ compile_pattern(struct espl__line *l, const char *pattern, struct espl__diag *di
 		espl__buf_free(&text);
 		return ESPL_E_CONFIG;
 	}
+	espl__buf_clear(&text);
+	l->loosely = 1;
+	expand_numbers(l, pattern, &text);
+	(void)espl__buf_text(&text);
+	l->loose = compile_text(&text, &code, &at);
 	espl__buf_free(&text);
 	l->match = pcre2_match_data_create_from_pattern(l->code, NULL);
 	l->limits = pcre2_match_context_create(NULL);
@@ -221,6 +240,8 @@ espl__line_free(struct espl__line *l)
 	espl__names_free(&l->odd);
 	espl__buf_free(&l->plain);
 	pcre2_code_free(l->code);
+	pcre2_code_free(l->loose);
+	free(l->grouped);
 	pcre2_match_data_free(l->match);
 	pcre2_match_context_free(l->limits);
 	free(l->iteration);
@@ -232,6 +253,12 @@ int
 espl__line_may_name(const struct espl__line *l)
 {
 	return l->code != NULL && has_group(l, l->iteration);
+}
+
+const char *
+espl__line_grouped(const struct espl__line *l)
+{
+	return l->grouped;
 }
 
 uint64_t
@@ -337,6 +364,45 @@ match_line(struct espl__line *l, const char *line, size_t size)
 		if (got <= 0 || ends[1] <= at)
 			return;
 		at = ends[1];
+	}
+}
+
+/* Digits on both sides of a comma, an underscore or an x. */
+static int
+has_groups(const char *line, size_t size)
+{
+	for (size_t i = 1; i + 1 < size; i++)
+		if ((line[i] == ',' || line[i] == '_' || line[i] == 'x') &&
+		    isdigit((uint8_t)line[i - 1]) && isdigit((uint8_t)line[i + 1]))
+			return 1;
+	return 0;
+}
+
+/* A line without a value of the metric: has it one with grouped digits? */
+static void
+find_grouped(struct espl__line *l, const char *line, size_t size)
+{
+	const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(l->match);
+	PCRE2_SPTR names = NULL;
+	uint32_t count = 0, each = 0;
+
+	if (pcre2_match(l->loose, (PCRE2_SPTR)line, size, 0, 0, l->match, l->limits) <= 0)
+		return;
+	(void)pcre2_pattern_info(l->loose, PCRE2_INFO_NAMECOUNT, &count);
+	(void)pcre2_pattern_info(l->loose, PCRE2_INFO_NAMEENTRYSIZE, &each);
+	(void)pcre2_pattern_info(l->loose, PCRE2_INFO_NAMETABLE, &names);
+	for (uint32_t i = 0; i < count && l->grouped == NULL; i++, names += each) {
+		uint32_t group = (uint32_t)names[0] << 8 | names[1];
+		size_t from = ends[2 * group], to = ends[2 * group + 1];
+
+		if (from == PCRE2_UNSET || to <= from ||
+		    strcmp(name_of_group(l, (const char *)names + 2), l->metric) != 0)
+			continue;
+		while (to < size && to - from < 40 &&
+		    (isxdigit((uint8_t)line[to]) || strchr(",_x.", line[to]) != NULL))
+			to++;
+		if (has_groups(line + from, to - from))
+			l->grouped = espl__format("%.*s", (int)(to - from), line + from);
 	}
 }
 
@@ -591,9 +657,13 @@ espl__line_read(struct espl__line *l, const char *line, size_t size)
 {
 	forget_said(&l->said);
 	line = drop_escapes(l, line, &size);
-	if (l->code != NULL)
-		match_line(l, line, size < MATCHED_MAX ? size : MATCHED_MAX);
-	else
+	if (l->code == NULL) {
 		take_object(l, line, size);
+		return &l->said;
+	}
+	size = size < MATCHED_MAX ? size : MATCHED_MAX;
+	match_line(l, line, size);
+	if (!l->said.metric && l->grouped == NULL && l->loose != NULL && has_groups(line, size))
+		find_grouped(l, line, size);
 	return &l->said;
 }

@@ -16,6 +16,10 @@
 /* Lines with the metric in an iteration that are counted to know the last; where there are more
  * their number is likely to vary, as that of the batches does. */
 #define COUNTED_LINES 3u
+/* Values without a number that wait for the first one, where the pattern has a place for it: so
+ * many may come from before the training, for example from a sanity check.  If there are more, the
+ * output names no iterations, and each value is one. */
+#define HELD_MOST 8u
 
 /* What has been read of one iteration. */
 struct collected {
@@ -44,6 +48,9 @@ struct espl__listen {
 	struct collected now;   /* what is printed now */
 	struct collected back;  /* the values before it, if `nameless` */
 	struct collected rival; /* the last one wanted, while another one is printed after it */
+	struct collected held[HELD_MOST + 1]; /* those that wait, and how many were reported */
+	uint32_t held_count, held_done;
+	uint64_t restart; /* iteration up to which it has counted from 1 again */
 	int ended;
 	uint64_t last, budget, most;
 };
@@ -132,6 +139,14 @@ drop_values(struct collected *c)
 	c->metric = 0;
 }
 
+static void
+drop_held(struct espl__listen *l)
+{
+	while (l->held_count > 0)
+		drop_values(&l->held[--l->held_count]);
+	l->held_done = 0;
+}
+
 void
 espl__listen_free(struct espl__listen *l)
 {
@@ -140,6 +155,7 @@ espl__listen_free(struct espl__listen *l)
 	drop_values(&l->now);
 	drop_values(&l->rival);
 	drop_values(&l->back);
+	drop_held(l);
 	espl__line_free(l->line);
 	free(l->metric);
 	free(l);
@@ -244,21 +260,37 @@ add_values(struct espl__listen *l, struct collected *c, const struct espl__said 
 
 /* ---- no line names its iteration ------------------------------------------------------------ */
 
+/* The next of those that have waited. */
+static int
+put_held(struct espl__listen *l, struct espl__buf *to)
+{
+	int reported = 0;
+
+	while (!reported && l->held_done < l->held_count && l->last < l->budget) {
+		l->counts.unnamed++;
+		reported = put_report(l, &l->held[l->held_done++], l->last + 1, to);
+	}
+	if (l->held_done == l->held_count)
+		drop_held(l);
+	return reported;
+}
+
 static int
 count_line(struct espl__listen *l, const struct espl__said *said, struct espl__buf *to)
 {
-	int first = l->may_name && !l->counting, reported = 0;
+	int may_come = l->may_name && !l->counting, reported = 0;
 
 	if (l->last >= l->budget) /* nothing is wanted */
 		return 0;
-	/* One before the first that is named would be from before the training. */
-	if (said->metric && first && l->now.metric) {
-		l->counting = 1;
-		reported = put_report(l, &l->now, l->last + 1, to);
-		l->counts.unnamed++;
+	if (said->metric && may_come && l->now.metric) {
+		l->held[l->held_count++] = l->now; /* takes over what is in it */
+		memset(&l->now, 0, sizeof l->now);
+		l->counting = l->held_count > HELD_MOST;
+		if (l->counting)
+			reported = put_held(l, to);
 	}
 	add_values(l, &l->now, said);
-	if (reported || (first && !l->counting) || !said->metric)
+	if (reported || (may_come && !l->counting) || !said->metric)
 		return reported;
 	l->counts.unnamed++;
 	return put_report(l, &l->now, l->last + 1, to);
@@ -400,6 +432,16 @@ is_apart(const struct espl__listen *l, const struct espl__said *said, double lab
 	    n > l->named;
 }
 
+/* Lines of iterations 1, 2, ... after later ones: the program trains a second time. */
+static void
+note_restart(struct espl__listen *l, uint64_t n)
+{
+	if (n == l->restart + 1)
+		l->restart = n;
+	if (l->restart == 2 && l->counts.restarts == 0)
+		l->counts.restarts = l->now.iteration;
+}
+
 static int
 label_line(struct espl__listen *l, const struct espl__said *said, double label,
     struct espl__buf *to)
@@ -420,6 +462,8 @@ label_line(struct espl__listen *l, const struct espl__said *said, double label,
 		if (n < l->now.iteration || n == 0) {
 			l->counts.before += said->metric && n == 0;
 			l->counts.late += said->metric && n > 0;
+			if (said->metric && n > 0)
+				note_restart(l, n);
 			return 0;
 		}
 		if (l->now.iteration == 0)
@@ -530,6 +574,7 @@ espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct 
 		size = ESPL__LISTEN_LINE;
 	said = espl__line_read(l->line, line, size);
 	l->counts.hard = espl__line_hard(l->line);
+	l->counts.grouped = espl__line_grouped(l->line);
 	l->counts.dropped += said->dropped;
 	if (said->names.count == 0 && said->iteration == NULL)
 		return 0;
@@ -537,6 +582,10 @@ espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct 
 	if (number == -2) {
 		l->counts.before += said->metric != 0;
 		return 0;
+	}
+	if (number >= 0 && !l->counting && l->held_count > 0) { /* so they were untrained */
+		l->counts.before += l->held_count;
+		drop_held(l);
 	}
 	if (amount && !l->layout.amounts && change_to_amounts(l, to)) {
 		(void)amount_line(l, said, number, to);
@@ -559,6 +608,8 @@ espl__listen_more(struct espl__listen *l, struct espl__buf *to)
 		return 0;
 	if (l->now.iteration > 0)
 		return report_if_complete(l, to);
+	if (l->counting && l->held_count > 0)
+		return put_held(l, to);
 	if (!l->counting || !l->now.metric || l->last >= l->budget)
 		return 0;
 	l->counts.unnamed++;
@@ -577,6 +628,10 @@ espl__listen_end(struct espl__listen *l, struct espl__buf *to)
 	l->ended = 1;
 	if (l->begun > 0)
 		learn_lines(l);
+	if (l->held_count > 0 && !l->counting) { /* no number has come */
+		l->counting = 1;
+		return put_held(l, to);
+	}
 	if (l->layout.amounts) {
 		n = (uint64_t)(l->at + 0.5);
 		c->sent = 0;

@@ -88,6 +88,12 @@ struct espl__listen_counts {
 	uint64_t late;    /* lines with the metric of an iteration that had been reported */
 	uint64_t beyond;  /* iterations after the last one that may be wanted */
 	uint64_t unnamed; /* reports that no number of an iteration belongs to */
+	/* the iteration after which the output counted from 1 again, which is left out; 0: it did
+	 * not */
+	uint64_t restarts;
+	/* a value of the metric with grouped digits, such as 1,234.5, which is not read; NULL: none
+	 */
+	const char *grouped;
 };
 const struct espl__listen_counts *espl__listen_counts(const struct espl__listen *);
 #endif

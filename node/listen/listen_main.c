@@ -48,7 +48,8 @@ struct listening {
 	int frozen;       /* SIGSTOP was sent */
 	int warned;       /* about lines that took too long */
 	int dropped_said; /* the warning about too many metrics was given */
-	int left;         /* bytes that were in the pipe when the program ended */
+	int grouped_said, restart_said;
+	int left; /* bytes that were in the pipe when the program ended */
 	uint64_t begun, budget;
 	struct espl__listen_layout told_layout; /* what the driver knows */
 	char bytes[64 << 10];                   /* read, and not yet taken apart from `at` on */
@@ -200,6 +201,26 @@ send_report_of(struct listening *l)
 	}
 }
 
+/* Values of the metric that are printed and do not count: each kind is said once. */
+static void
+say_left_out(struct listening *l)
+{
+	const struct espl__listen_counts *counts = espl__listen_counts(l->listen);
+
+	if (!l->grouped_said && counts->grouped != NULL)
+		fprintf(stderr,
+		    "espalier: '%s' is not read as a number, since it could be several: print the "
+		    "metric without grouping its digits\n",
+		    counts->grouped);
+	if (!l->restart_said && counts->restarts > 0)
+		fprintf(stderr,
+		    "espalier: the program counts its iterations from the beginning again after "
+		    "iteration %llu: what it prints is ignored until a later one\n",
+		    (unsigned long long)counts->restarts);
+	l->grouped_said |= counts->grouped != NULL;
+	l->restart_said |= counts->restarts > 0;
+}
+
 static void
 read_line(struct listening *l, const struct espl__buf *line)
 {
@@ -221,6 +242,7 @@ read_line(struct listening *l, const struct espl__buf *line)
 		    "dropped\n",
 		    ESPL__METRICS_IN_REPORT);
 	}
+	say_left_out(l);
 	if (!reports)
 		return;
 	send_report_of(l);

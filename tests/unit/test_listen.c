@@ -281,7 +281,7 @@ reads(const char *pattern, uint64_t most, const char *output, const char *want)
 			put_short(&report, &got);
 		p += n + (p[n] != '\0');
 	}
-	if (espl__listen_end(l, &report))
+	for (int is = espl__listen_end(l, &report); is; is = espl__listen_more(l, &report))
 		put_short(&report, &got);
 	cr_assert_eq(espl__listen_end(l, &report), 0);
 	cr_assert_str_eq(espl__buf_text(&got), want, "%s\n-> %s, not %s", output,
@@ -320,8 +320,99 @@ Test(listen, last_value_of_an_iteration)
 	    "1=3 2=2 ");
 	reads("epoch {iteration} |loss={loss}", 9, "loss=9\nloss=8\nloss=7", "1=9 2=8 3=7 ");
 	reads("epoch {iteration} |loss={loss}", 9, "loss=9", "1=9 ");
+	/* several, as of a sanity check; but many mean that no iteration has a number */
+	reads("epoch {iteration} |loss={loss}", 9,
+	    "loss=99\nloss=98\nepoch 1 loss=3\nepoch 2 loss=2", "1=3 2=2 ");
+	reads("epoch {iteration} |loss={loss}", 9,
+	    "loss=9\nloss=9\nloss=9\nloss=9\nloss=9\nloss=9\nloss=9\nloss=9\nepoch 0 loss=3\n"
+	    "epoch 1 loss=2",
+	    "1=3 2=2 ");
+	reads("epoch {iteration} |loss={loss}", 12,
+	    "loss=9\nloss=8\nloss=7\nloss=6\nloss=5\nloss=4\nloss=3\nloss=2\nloss=1\nloss=0",
+	    "1=9 2=8 3=7 4=6 5=5 6=4 7=3 8=2 9=1 10=0 ");
 	reads("", 9, "{\"iteration\": 0, \"loss\": 3}\n{\"iteration\": 1, \"loss\": 2}",
 	    "1=3 2=2 ");
+}
+
+static const struct espl__listen_counts *
+counts_of(struct espl__listen *l, const char *output)
+{
+	struct espl__buf report = { NULL, 0, 0 };
+
+	espl__listen_begin(l, 0, 9, 9);
+	for (const char *p = output; *p != '\0';) {
+		size_t n = strcspn(p, "\n");
+
+		(void)espl__listen_line(l, p, n, &report);
+		while (espl__listen_more(l, &report))
+			;
+		p += n + (p[n] != '\0');
+	}
+	espl__buf_free(&report);
+	return espl__listen_counts(l);
+}
+
+/* Many values are held while the search has paused the trial, and none is lost. */
+Test(listen, held_values_wait_for_the_budget)
+{
+	struct espl__listen *l = listen_to("epoch {iteration} |loss={loss}", 20);
+
+	espl__listen_begin(l, 0, 3, 20);
+	for (int i = 0; i < 9; i++)
+		hears(l, "loss=5", NULL);
+	hears(l, "loss=5", "{\"iteration\": 1, \"metrics\": {\"loss\": 5}}\n");
+	more(l, "{\"iteration\": 2, \"metrics\": {\"loss\": 5}}\n");
+	more(l, "{\"iteration\": 3, \"metrics\": {\"loss\": 5}}\n");
+	more(l, NULL);
+	espl__listen_budget(l, 20);
+	for (int i = 4; i <= 10; i++) {
+		char want[80];
+
+		(void)snprintf(want, sizeof want,
+		    "{\"iteration\": %d, \"metrics\": {\"loss\": 5}}\n", i);
+		more(l, want);
+	}
+	more(l, NULL);
+	espl__listen_free(l);
+}
+
+Test(listen, a_second_training_is_noticed)
+{
+	static const struct {
+		const char *output;
+		uint64_t restarts;
+	} cases[] = { { "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 1: 9\nepoch 2: 8\nepoch 3: 7",
+			  3 },
+		{ "epoch 0: 5\nepoch 1: 4\nepoch 2: 3\nepoch 0: 9\nepoch 1: 8", 3 },
+		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 1: 5",
+		    0 }, /* the best, named at the end */
+		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 2: 4", 0 },
+		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3", 0 } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct espl__listen *l = listen_to(EPOCHS, 9);
+
+		cr_assert_eq(counts_of(l, cases[i].output)->restarts, cases[i].restarts, "%s",
+		    cases[i].output);
+		espl__listen_free(l);
+	}
+}
+
+Test(listen, grouped_digits_are_not_skipped_without_a_word)
+{
+	static const char *const cases[][2] = { { "epoch 1: loss 1,234.5 done", "1,234.5" },
+		{ "epoch 1: loss 1_000 done", "1_000" }, { "epoch 1: loss 0x10 done", "0x10" },
+		{ "epoch 1: loss 1234.5, lr 3 done", NULL }, { "epoch 1: lr 1,000 done", NULL },
+		{ "epoch 1: loss 12 done\nsize 640x480", NULL } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct espl__listen *l = listen_to("epoch {iteration}: loss {loss}", 9);
+		const char *grouped = counts_of(l, cases[i][0])->grouped;
+
+		cr_assert_str_eq(grouped != NULL ? grouped : "-",
+		    cases[i][1] != NULL ? cases[i][1] : "-", "%s", cases[i][0]);
+		espl__listen_free(l);
+	}
 }
 
 /* A table of values that ends with the number of its iteration. */
