@@ -59,6 +59,7 @@ COUNTS = {"creates": 0, "deletes": 0, "lists": 0, "watches": 0, "made": 0, "most
 SETTINGS = {"capacity": "100"}
 VERSION = [100]
 GROWN, BEGUN = {}, time.time()
+HELD = {}    # uid: from when a pod had its node, and until when (None: it has it)
 GONE = object()
 
 
@@ -99,6 +100,8 @@ def emit(kind, pod):
     VERSION[0] += 1
     pod["metadata"]["resourceVersion"] = str(VERSION[0])
     EVENTS.append((VERSION[0], kind, json.dumps(pod)))
+    if kind == "DELETED" and pod["metadata"]["uid"] in HELD:
+        HELD[pod["metadata"]["uid"]][1] = time.time()
     LOCK.notify_all()
 
 
@@ -206,6 +209,7 @@ class Pod(threading.Thread):
                 self.record("Normal", "TriggeredScaleUp", "pod triggered scale-up: [{gpus 1->2 (max: 4)}]")
             return 0
         self.node, self.placed = free[0], time.time()
+        HELD[self.body["metadata"]["uid"]] = [self.placed, None]
         COUNTS[f"node-{self.node}"] = COUNTS.get(f"node-{self.node}", 0) + 1
         self.body["spec"]["nodeName"] = f"node-{self.node}"
         self.record("Normal", "Scheduled", f"Successfully assigned default/{self.name_} to node-{self.node}")
@@ -606,6 +610,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             elif words[0] != "state":
                 raise ValueError(words)
             return {"pods": {n: p.body["status"]["phase"] for n, p in PODS.items()}, "counts": COUNTS, "settings": SETTINGS,
+                    "held_s": [round((until or time.time()) - since, 3) for since, until in HELD.values()],
                     "bodies": [p.body for p in PODS.values()]}
 
     def do_GET(self):
