@@ -224,6 +224,17 @@ class Objectives(unittest.TestCase):
         self.chooses("for s in range(5):\n    for info in infos:\n        print(f\"step={s}, episodic_return={info['episode']['r']}\")",
                      "episodic_return", "episodic_return=\\\\[?{episodic_return}", "maximize")
 
+    def test_handlers_in_a_function(self):
+        """No call reaches them: a library does."""
+        self.chooses("def run():\n    @trainer.on(Events.EPOCH_COMPLETED)\n    def log_validation(engine):\n        "
+                     "tqdm.write(f'Validation - Epoch: {engine.state.epoch} loss: {nll:.2f}')\n    trainer.run(loader)\nrun()\n",
+                     "loss", 'pattern = "Validation - Epoch: {iteration} loss: {loss}"', source="from tqdm import tqdm\n" + LR)
+
+    def test_losses_with_a_letter(self):
+        self.chooses("for e in range(5):\n    for b in loader:\n        print('[%d/5][%d] Loss_D: %.4f' % (e, b, a.lr))", "loss_d",
+                     "{iteration}/5")
+        self.assertIn('metric = "CHANGE-ME"', configuration(LR + "for e in range(5):\n    print('Loss scale: %d' % a.lr)"))
+
     def test_what_evaluate_computes(self):
         self.chooses("import evaluate\nmetric = evaluate.load('glue', 'mrpc')\nfor epoch in range(5):\n    eval_metric = metric.compute()\n"
                      "    print(f'epoch {epoch}:', eval_metric)", "accuracy", 'metrics = { format = "json"; };', "maximize")
@@ -300,11 +311,18 @@ class Libraries(unittest.TestCase):
         self.assertIn("iterations_max = 7;", made)
         self.assertNotIn('"fit"', configuration(CLI % ", run=False", text))
 
+    def test_lightning_without_validation(self):
+        made = configuration(LR + "import lightning as L\nclass Net(L.LightningModule):\n    def training_step(self, batch, i):\n"
+                             "        self.log('avg_reward', 1.0, prog_bar=True)\nL.Trainer().fit(Net())\n")
+        self.assertIn('pattern = "Epoch {iteration}: .*avg_reward={avg_reward}"', made)
+
     def test_several_gpus(self):
-        """Only of a script that does not start its own processes."""
+        """They are for who asks for them: with one there are no variables of torchrun, for which a script would need NCCL and a GPU."""
         ddp = LR + "import torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\ndist.init_process_group('gloo')\nprint('loss', a.lr)\n"
-        self.assertIn("gpus_max = 4;", configuration(ddp))
-        self.assertIn("gpus_max = 1;", configuration(ddp + "torch.multiprocessing.spawn(f)\n"))
+        made = configuration(ddp)
+        self.assertIn("  gpus_max = 1;", made)
+        self.assertIn("as torchrun starts them: gpus_max = 4;", made)
+        self.assertNotIn("torchrun", configuration(ddp + "torch.multiprocessing.spawn(f)\n"))
 
 
 class Files(unittest.TestCase):

@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Optional, Set
 
 from espalier.init.options import ABSENT, Option, parameter_name
 
-TIME_LIMIT = 30.0            # seconds of the clock
+TIME_LIMIT = 60.0            # seconds of the clock: on a busy machine importing PyTorch takes half of them
 OUTPUT_MAX = 1 << 20
 LINE_MAX = 1000              # characters of a line of it that are looked at
 HELP_MAX = 2000              # characters of the help of an option

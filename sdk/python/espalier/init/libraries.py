@@ -89,17 +89,19 @@ def lightning(program: Program, listener: Listener, found: Found) -> Optional[Ob
     if not _imports(program, "lightning", "pytorch_lightning"):
         return None
     logged = [(line, field) for line in listener.lines if line.how.startswith("record:log") for field in line.fields
-              if direction(field.word)[0] and split_of(words_of(field.word)) == "val"]
+              if direction(field.word)[0] and field.split in ("val", "", "train")]
+    logged.sort(key=lambda one: ["val", "", "train"].index(one[1].split))
+    sets = {"val": ["of the validation set"], "train": ["of the training set"], "": []}
     for line, field in logged:
         name = field.word + ("_epoch" if line.forked else "")
         if found.trainer == "lightning":
             made = _make(line.call, name, None, "file")
             made.line.file = "{output}/lightning_logs/version_*/metrics.csv"
-            made.reasons = ["of the validation set", "written by Lightning's CSVLogger"]
+            made.reasons = sets[field.split] + ["written by Lightning's CSVLogger"]
             return made
         if line.bar:
             made = _make(line.call, name, "Epoch {iteration}: .*%s={%s}" % (re.escape(name), name))
-            made.reasons = ["of the validation set", "in Lightning's progress bar"]
+            made.reasons = sets[field.split] + ["in Lightning's progress bar"]
             return made
     return None
 

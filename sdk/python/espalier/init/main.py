@@ -45,6 +45,9 @@ def follow_rest(program: Program) -> None:
             for one in functions:
                 if one.module is module and one.node not in program.followed and not one.node.__class__.__name__ == "Lambda":
                     program.follow(one, None, Scope(module))
+    for function, scope in list(program.inner):          # handlers of events
+        if function.node not in program.followed:
+            program.follow(function, None, scope)
     program.subscribers[:] = before
 
 

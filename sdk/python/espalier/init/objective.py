@@ -69,6 +69,8 @@ def direction(name: str) -> Tuple[str, str]:
         return "minimize", "a loss or an error"
     if re.search(r"(accuracy|acc|score|auc|f1|map)(_(mean|avg|average|epoch|total|macro|micro|weighted|50|95))*$", joined):
         return "maximize", "a score"
+    if len(words) == 2 and words[0] in ("loss", "error", "acc", "accuracy") and re.fullmatch(r"[a-z]|gen|disc|total|sum|cls|box|reg|g\d|d\d|avg|mean", words[1]):
+        return ("minimize" if words[0] in _MINIMIZED else "maximize"), words[0]          # Loss_D
     return "", ""
 
 

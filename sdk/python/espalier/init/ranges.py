@@ -19,7 +19,8 @@ ngpu ngpus cache window_title tag entity username user token address timeout pro
 accelerator vocab vocab_size num_classes n_classes classes class categories samples n_samples num_samples limit local_rank
 dry_run report summary output input folder accum accumulation clip_mode random_state process processes nprocs tokenizer tokenizers
 dataloader dataloaders logger loggers sync train_size n_train num_train train_num n_samples max_samples max_length max_len max_seq_len
-max_seq_length seq_len seq_length prefetch hub compile""")
+max_seq_length seq_len seq_length prefetch hub compile jobs n_jobs trials
+n_trials sampler pruner study""")
 LENGTHS = _words("""epochs epoch num_epochs n_epochs nepochs max_epochs max_epoch num_train_epochs total_epochs train_epochs
 training_epochs num_epoch n_epoch nb_epoch nb_epochs epoch_num epochs_num niter num_iter iterations num_iterations n_iterations
 max_iterations rounds num_rounds num_boost_round n_rounds max_iter n_iter trainer_max_epochs""")

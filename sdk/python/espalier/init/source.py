@@ -13,6 +13,7 @@ SCRIPT_MAX = 4 << 20     # bytes of one file
 MODULES_MAX = 60         # files that are followed into
 STEPS_MAX = 400000       # expressions that are evaluated
 DEPTH_MAX = 24           # calls within calls
+INNER_MAX = 500          # functions in functions
 ITEMS_MAX = 200          # elements of a literal that a loop runs over
 LENGTH_MAX = 10000       # characters or elements of a value, those of its elements included
 
@@ -318,6 +319,7 @@ class Program:
         self.loops: List[Any] = []          # loops around what is being followed, in all of these functions
         self.followed: set = set()          # functions that were, as nodes
         self.seen_loops: List[Any] = []     # all of them
+        self.inner: List[Any] = []          # functions in functions of the script, with the scope that they are in
         self.kinds: Dict[Any, str] = {}     # of loops: over epochs, batches, ...
         self.in_rest = False                # functions are followed that no call was seen to reach
         self.imports: set = set()           # names of external modules
@@ -542,6 +544,8 @@ class Program:
     def do_FunctionDef(self, node: Any, scope: Scope) -> None:
         function = Function(node, scope.module, scope if scope.function is not None else None)
         scope.values[node.name] = function
+        if scope.function is not None and scope.module.is_script and len(self.inner) < INNER_MAX:
+            self.inner.append((function, scope))
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call):
                 self.value(decorator.func, scope)

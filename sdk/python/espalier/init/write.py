@@ -295,14 +295,12 @@ def write_trial(plan: Plan, reports: bool, distributed: bool) -> str:
         text += "  # The script has %d subcommands; this is '%s'.\n" % (len(plan.found.groups), comment(plan.group))
     text += "  command = [%s ];\n" % wrapped(plan.words)
     text += write_metrics(plan, reports)
+    text += "  gpus_max = 1; # GPUs, or slots, of a trial\n"
     if distributed:
-        text += ("  # GPUs of a trial, each with a process of its own, as torchrun starts them.\n"
-                 "  gpus_max = 4;\n"
-                 "  # Debian's PyTorch 2 is built without libuv; others work with this, too.\n"
-                 "  env = { USE_LIBUV = \"0\"; };\n")
+        text += ("  # On GPUs it may have several, each with a process of its own, as torchrun starts them: gpus_max = 4;\n"
+                 "  # Debian's PyTorch 2 is built without libuv and needs: env = { USE_LIBUV = \"0\"; };\n")
     else:
-        text += ("  gpus_max = 1; # GPUs, or slots, of a trial\n"
-                 "  # Small trials can share a GPU: packing_max = 8; with allocator = { use = \"fluid\"; }.\n")
+        text += "  # Small trials can share a GPU: packing_max = 8; with allocator = { use = \"fluid\"; }.\n"
     return text + "};\n"
 
 
