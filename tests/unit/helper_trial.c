@@ -1,4 +1,5 @@
-/* helper_trial.c - a trial that is a C program with the helper header; run by test_worker. */
+/* helper_trial.c - a trial that is a C program with the helper header; run by test_worker and, with
+ * notes, by tests/runs/40-notes.test. */
 #include "espalier_trial.h"
 
 static int
@@ -25,6 +26,10 @@ main(void)
 		return 1;
 	printf("lr %g opt %s from '%s'\n", espalier_number(&t, "lr", -1),
 	    espalier_word(&t, "opt", "none", word, sizeof word), t.checkpoint);
+	if (getenv("NOTE") != NULL &&
+	    (espalier_note(&t, "said", getenv("NOTE")) != 0 ||
+		espalier_note(&t, "a \"name\"", "\\ \t") != 0 || espalier_note(&t, "", "x") == 0))
+		return 1;
 	for (uint64_t i = t.iteration + 1; i <= t.budget && !t.ended; i++) {
 		const char *names[] = { "loss", "odd" };
 		double values[] = { 1.0 / 3.0, NAN };
