@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
-#include "exec/items_lists.h"
+#include "exec/items_tiers.h"
 #include "exec/items_place.h"
 
 void

@@ -4,8 +4,8 @@
 #include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
-#include "exec/items_lists.h"
-#include "exec/items_new.h"
+#include "exec/items_tiers.h"
+#include "exec/items.h"
 #include "exec/items_place.h"
 
 /* Does the trial continue with another number of GPUs than before, or with the same elsewhere? */

@@ -70,7 +70,7 @@ struct espl__item {
 	uint8_t counted; /* in the sums of its experiment (items.c), as: */
 	uint32_t counted_least, counted_most;
 	double counted_work;
-	/* items_apart.c */
+	/* items.c */
 	uint8_t avoids; /* is in exec->avoiding: placed on view.avoid only if nothing else helps, */
 	uint8_t apart;  /* is in exec->apart: it has a node of its own */
 	espl_time avoid_since, avoid_until;
@@ -137,7 +137,7 @@ struct espl__items {
 	uint32_t pending_count, pending_cap;
 	uint32_t stamp; /* rises with every answer of allocator and placer */
 	struct espl__standing standing;
-	struct espl__item **avoiding, **apart; /* items_apart.c */
+	struct espl__item **avoiding, **apart; /* items.c */
 	uint32_t avoiding_count, avoiding_cap, apart_count, apart_cap;
 };
 
@@ -175,4 +175,31 @@ espl__item_flag(struct espl__item *item, uint32_t item_flags, uint32_t gang_flag
 	item->pub.flags |= item_flags;
 	item->view.flags |= gang_flags;
 }
+
+/* ---- what an item is made of ----------------------------------------------------------------- */
+
+struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight,
+    uint32_t gpus_min, uint32_t gpus_max);
+/* That of a whole experiment: to be filled, then added. */
+struct espl__item *espl__item_whole(struct espl__search *, struct espl__inner *);
+void espl__item_add(struct espl__item *);
+/* Iterations and work left, counted from the trial's present state. */
+void espl__item_progress(struct espl__exec *, struct espl__item *, uint64_t iteration);
+/* Draws the estimate of a job's work again. */
+void espl__item_redraw(struct espl__item *, uint64_t iteration);
+/* Of the algorithm; 0: none. */
+void espl__item_hint(struct espl__item *, double weight, uint32_t gpus_min, uint32_t gpus_max);
+void espl__item_memory(struct espl__item *, uint64_t bytes); /* seen in use per GPU */
+void espl__item_resized(struct espl__item *, double took_s); /* in place, on average */
+
+/* ---- items apart ----------------------------------------------------------------------------- */
+
+/* It is placed on another node than this one (NONE: on any), if another one is of use to it: until
+ * a trial works on that node, and at most for ten minutes. */
+void espl__item_avoid(struct espl__item *, uint64_t node, espl_time failed_at);
+/* It is placed on a node where nothing else runs, and nothing is placed beside it. */
+void espl__item_apart(struct espl__item *);
+/* Before the placer is asked: who may use which nodes now. */
+void espl__items_part(struct espl__exec *);
+espl_time espl__items_part_at(const struct espl__exec *); /* when that changes by itself; NEVER */
 #endif

@@ -14,7 +14,6 @@
 #include "exec/effects.h"
 #include "exec/items_idle.h"
 #include "exec/items_inner.h"
-#include "exec/items_lists.h"
 #include "exec/items_tiers.h"
 
 #define DUE_MOST 600.0 /* seconds that a plan may wait for a node, however slow its offer is */

@@ -5,9 +5,8 @@
 #include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items_inner.h"
-#include "exec/items_lists.h"
-#include "exec/items_new.h"
 #include "exec/items_tiers.h"
+#include "exec/items.h"
 
 espl_status
 espl__tier_new(struct espl__search *s, struct espl__tier **tier, struct espl__diag *diag)

@@ -1,10 +1,8 @@
 /* items_inner.h - experiments of a pool that divide their share themselves. */
 #ifndef ESPL__EXEC_ITEMS_INNER_H
 #define ESPL__EXEC_ITEMS_INNER_H
-#include "base/assert.h"
 #include "exec/state.h"
 
-/* items_inner.c */
 /* The tier of a new search: the cluster's, or its own. */
 espl_status espl__tier_new(struct espl__search *, struct espl__tier **, struct espl__diag *);
 void espl__inner_still(
@@ -17,16 +15,4 @@ void espl__inner_view(struct espl__inner *,
     struct espl_alloc_view *); /* of all, cut to the share */
 void espl__inner_target(struct espl__inner *, const struct espl_target *);
 void espl__inner_cut(struct espl__inner *); /* takes grants back that exceed the share */
-
-/* items_tiers.c */
-void espl__inner_count(struct espl__item *,
-    int there); /* an item of a trial was added, changed or (0) removed */
-void espl__inner_granted(struct espl__item *); /* its share has changed */
-
-static inline uint32_t
-espl__inner_share(const struct espl__inner *inner) /* GPUs */
-{
-	ESPL__CHECK(inner, INNER);
-	return inner->item != NULL ? inner->item->pub.granted.gpus : 0;
-}
 #endif

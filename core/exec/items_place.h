@@ -9,16 +9,10 @@ void espl__items_evict(struct espl__exec *, uint64_t node, uint32_t gpu, int los
 /* Is its whole place free for it? */
 int espl__item_is_clear(const struct espl__exec *, const struct espl__item *);
 
-static inline void
-espl__items_ask_placer(struct espl__exec *x, uint32_t why)
-{
-	x->items.place_why |= why;
-}
+/* ---- trials within one machine --------------------------------------------------------------- */
 
-/* 1: slots came free in this round, so that the placer may look again. */
-static inline void
-espl__items_freed(struct espl__exec *x, int freed)
-{
-	x->items.slots_freed = (uint8_t)freed;
-}
+/* All of them do from now on. */
+void espl__items_within(struct espl__exec *);
+/* Its gang has ended since: if that was on several machines, it gets another place. */
+void espl__item_within(struct espl__exec *, struct espl__item *);
 #endif

@@ -1,6 +1,7 @@
 /* items_tiers.h - tiers: when an allocator is called, what it sees and what it may grant. */
 #ifndef ESPL__EXEC_ITEMS_TIERS_H
 #define ESPL__EXEC_ITEMS_TIERS_H
+#include "base/assert.h"
 #include "exec/state.h"
 
 void espl__tiers_ask(struct espl__exec *, uint32_t why); /* all of them, in this round */
@@ -47,5 +48,62 @@ static inline void
 espl__tier_wake(struct espl__tier *tier, espl_time at)
 {
 	tier->wake_at = at;
+}
+
+/* ---- shares of experiments of a pool --------------------------------------------------------- */
+
+void espl__inner_count(struct espl__item *,
+    int there); /* an item of a trial was added, changed or (0) removed */
+void espl__inner_granted(struct espl__item *); /* its share has changed */
+
+static inline uint32_t
+espl__inner_share(const struct espl__inner *inner) /* GPUs */
+{
+	ESPL__CHECK(inner, INNER);
+	return inner->item != NULL ? inner->item->pub.granted.gpus : 0;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* of an allocator: items that exist, that changed since its last call, that are gone */
+struct espl__item *espl__item_at(const struct espl__tier *, uint64_t id);
+void espl__tier_add(struct espl__tier *, struct espl__item *);
+void espl__tier_remove(struct espl__tier *, const struct espl__item *);
+void espl__item_changed(struct espl__item *, uint32_t why);
+void espl__item_gone(struct espl__tier *, uint64_t id,
+    const struct espl__trial *); /* the allocator sees it in its next view */
+
+/* of the placer: items with a grant, and of them those that it must look at */
+struct espl__item *espl__item_granted(const struct espl__exec *,
+    uint64_t id); /* NULL: it has no grant */
+const struct espl_gang *espl__item_gang(void *exec, uint64_t id);
+void espl__items_granted(struct espl__exec *, struct espl__item *);
+void espl__items_ungranted(struct espl__exec *, struct espl__item *);
+void espl__item_look(struct espl__exec *, struct espl__item *);
+
+static inline void
+espl__items_ask_placer(struct espl__exec *x, uint32_t why)
+{
+	x->items.place_why |= why;
+}
+
+/* 1: slots came free in this round, so that the placer may look again. */
+static inline void
+espl__items_freed(struct espl__exec *x, int freed)
+{
+	x->items.slots_freed = (uint8_t)freed;
+}
+
+/* of items whose gang must start or move; settle: keeps those that still wait */
+void espl__item_pending(struct espl__exec *, struct espl__item *);
+void espl__items_settle(struct espl__exec *,
+    int (*waits)(struct espl__exec *, struct espl__item *));
+
+void espl__list_remove(void *list, uint32_t *count, const void *what);
+
+static inline struct espl__item *
+espl__item_of_gang(const struct espl_gang *view)
+{
+	return (struct espl__item *)((char *)(uintptr_t)view - offsetof(struct espl__item, view));
 }
 #endif

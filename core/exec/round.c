@@ -10,12 +10,11 @@
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "exec/items_apart.h"
+#include "exec/items.h"
 #include "exec/items_idle.h"
 #include "exec/items_place.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_end.h"
-#include "exec/searches_goal.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
 

@@ -3,7 +3,7 @@
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
-#include "exec/items_apart.h"
+#include "exec/items.h"
 #include "exec/items_idle.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_end.h"

@@ -9,8 +9,6 @@
 #include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items_inner.h"
-#include "exec/items_lists.h"
-#include "exec/items_place.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_end.h"
 #include "exec/searches_jobs.h"

@@ -5,7 +5,6 @@
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/items_inner.h"
-#include "exec/items_lists.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"

@@ -1,8 +1,8 @@
 /* round_gang_end.c - how a gang ended, the cause, and the next state of its trial. */
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/items_apart.h"
-#include "exec/items_within.h"
+#include "exec/items.h"
+#include "exec/items_place.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_trials.h"

@@ -6,10 +6,9 @@
 #include "exec/cluster_health.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "exec/items_lists.h"
-#include "exec/items_new.h"
-#include "exec/items_place.h"
 #include "exec/items_tiers.h"
+#include "exec/items.h"
+#include "exec/items_place.h"
 
 /* Micro-dollars in addition to the cost of a minute: a cloud is asked only now and then. */
 #define CHARGE_SLACK 5000

@@ -3,10 +3,10 @@
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
-#include "exec/items_lists.h"
+#include "exec/items_tiers.h"
 #include "exec/questions.h"
 #include "exec/searches_plan.h"
-#include "exec/searches_reopen.h"
+#include "exec/searches_more.h"
 #include "exec/searches_trials.h"
 
 static int

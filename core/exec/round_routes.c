@@ -3,7 +3,7 @@
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
 #include "exec/items_tiers.h"
-#include "exec/items_within.h"
+#include "exec/items_place.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 

@@ -11,7 +11,6 @@
 #include "exec/questions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
-#include "exec/searches_goal.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
 #include "model/earlier.h"

@@ -49,7 +49,7 @@ struct espl__faults {
 	uint64_t failed_before, ended_before;
 };
 
-/* What a search has found, for experiment.target and experiment.patience (searches_goal.c). */
+/* What a search has found, for experiment.target and experiment.patience (searches_end.c). */
 struct espl__goal {
 	uint64_t best;    /* trial that reported the lowest loss of those not failed; NONE */
 	double lowest;    /* that loss */
@@ -109,7 +109,7 @@ struct espl__search {
 	uint8_t come;     /* it has arrived */
 	uint8_t over;     /* in a pool: it has completed */
 	uint8_t finished; /* the algorithm called finish */
-	/* in a pool: it failed, and continues when the pool is resumed (searches_reopen.c); was it
+	/* in a pool: it failed, and continues when the pool is resumed (searches_more.c); was it
 	 * finished before that? */
 	uint8_t parked, was_finished;
 	uint8_t planned;  /* the allocator was asked for a plan, if it makes any */

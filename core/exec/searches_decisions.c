@@ -3,15 +3,52 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "exec/effects.h"
-#include "exec/items_new.h"
+#include "exec/items.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
-#include "exec/searches_goal.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
 #include "exec/searches_trials.h"
+
+/* ---- trials that failed for good ------------------------------------------------------------- */
+
+/* Trials that failed for good: counted against experiment.failures_max. */
+
+#define SHARE_LEAST 10 /* trials that have ended before a share of them says anything */
+
+static void
+count_failed(struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+	const struct espl__run_config *c = s->config;
+	uint64_t failed, ended;
+
+	ESPL__CHECK(s, SEARCH);
+	s->failed++;
+	failed = s->failed - s->faults.failed_before;
+	ended = s->trials.trials.count - s->trials.running - s->trials.waiting;
+	ended -= s->faults.ended_before < ended ? s->faults.ended_before : ended;
+	if (s->ending != 0 || x->round.ending != 0)
+		return;
+	if (failed > c->failures_most)
+		espl__search_wind_up(s, ESPL__RUN_FAILED,
+		    "%llu trial%s failed, and experiment.failures_max is %llu; the last failure: "
+		    "%s",
+		    (unsigned long long)failed, failed == 1 ? "" : "s",
+		    (unsigned long long)c->failures_most,
+		    x->searches.last_failure != NULL ? x->searches.last_failure : "");
+	else if (ended >= SHARE_LEAST && (double)failed > c->failures_share * (double)ended)
+		espl__search_wind_up(s, ESPL__RUN_FAILED,
+		    "%llu of %llu trials failed, and experiment.failures_max is %.6g%%; the last "
+		    "failure: %s",
+		    (unsigned long long)failed, (unsigned long long)ended, 100 * c->failures_share,
+		    x->searches.last_failure != NULL ? x->searches.last_failure : "");
+}
+
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 espl_status
 espl__search_answer(struct espl__search *s, espl_status status, struct espl__diag *why,
@@ -313,7 +350,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
-		espl__search_count_failed(s);
+		count_failed(s);
 		replace_best(x, t);
 		espl__search_goal_failed(t);
 	}

@@ -20,13 +20,4 @@ void espl__group_show(const struct espl__search *s, const struct espl__trial_gro
 /* searches_reports.c */
 espl_status espl__search_report(struct espl__exec *, const struct espl__event *,
     struct espl__diag *);
-
-/* searches_clones.c */
-void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);
-void espl__clone_wait(struct espl__exec *, const struct espl__waiter *);
-void espl__clone_gone(const struct espl__trial *);
-int espl__clone_waits(const struct espl__trial *);
-int espl__clone_wants(const struct espl__trial *source, uint64_t iteration); /* saved there? */
-void espl__clone_let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint,
-    const struct espl__waiter *w);
 #endif

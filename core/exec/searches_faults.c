@@ -13,7 +13,7 @@
  *                in error once in a thousand times, in whatever order they come.
  * node           Trials that failed there at their start work elsewhere: the node is set aside
  *                (cluster.c). Hence a trial is retried on another node, where there is one
- *                (items_apart.c).
+ *                (items.c).
  * chance         All else: tried again, as often as trial.retries says.
  *
  * The loss of a node or an agent is not a failure of a trial (round_gang_end.c counts them).
@@ -25,7 +25,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/effects.h"
-#include "exec/items_lists.h"
+#include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"

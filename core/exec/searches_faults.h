@@ -36,8 +36,6 @@ void espl__trial_hold(struct espl__exec *, struct espl__trial *);
 void espl__trial_unhold(struct espl__trial *); /* it waits no more, and gets no item */
 void espl__search_retry(struct espl__search *, uint32_t most); /* they get their items */
 
-/* A trial failed for good: counted against experiment.failures_max. */
-void espl__search_count_failed(struct espl__search *);
 void espl__search_faults_forgive(struct espl__search *); /* the run is resumed */
 void espl__search_faults_free(struct espl__search *);
 

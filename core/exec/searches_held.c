@@ -7,8 +7,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/effects.h"
-#include "exec/items_apart.h"
-#include "exec/items_new.h"
+#include "exec/items.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_trials.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "exec/effects.h"
-#include "exec/items_new.h"
+#include "exec/items.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_trials.h"
 

@@ -11,4 +11,8 @@ espl_status espl__search_stop(struct espl__exec *, uint64_t number, uint64_t tri
 /* Those that the user has stopped while they were paused, and the algorithm has continued. */
 espl_status espl__search_stop_unwanted(struct espl__search *, struct espl__diag *);
 void espl__search_note(struct espl__exec *, const struct espl__event *); /* EV_TRIAL_NOTE */
+
+/* ---- experiments that failed, and continue --------------------------------------------------- */
+
+void espl__searches_reopen(struct espl__exec *); /* those that are parked */
 #endif

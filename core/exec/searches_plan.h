@@ -27,7 +27,6 @@ const void *espl__searches_service(void *ctx, struct espl__instance *,
 /* EV_OUTCOME: a computation has ended. */
 void espl__searches_outcome(struct espl__exec *x, const struct espl__event *e);
 
-/* searches_notes.c */
 void espl__searches_plugin_note(void *exec, struct espl__instance *, espl_subject, uint64_t id,
     const char *text);
 void espl__search_plugin_note(void *search, struct espl__instance *, espl_subject, uint64_t id,

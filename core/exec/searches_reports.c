@@ -5,12 +5,11 @@
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
-#include "exec/items_new.h"
-#include "exec/items_place.h"
+#include "exec/items.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_faults.h"
-#include "exec/searches_goal.h"
+#include "exec/searches_end.h"
 #include "exec/searches_trials.h"
 
 #define STUCK_MOST 100u /* reports without any growth of a resource that is a metric */

@@ -31,4 +31,14 @@ void espl__trial_best_is(struct espl__trial *, uint64_t iteration, double loss);
 void espl__trial_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
 void espl__trial_train_again(struct espl__exec *,
     struct espl__trial *); /* a paused one that lost its checkpoint */
+
+/* ---- clones ---------------------------------------------------------------------------------- */
+
+void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);
+void espl__clone_wait(struct espl__exec *, const struct espl__waiter *);
+void espl__clone_gone(const struct espl__trial *);
+int espl__clone_waits(const struct espl__trial *);
+int espl__clone_wants(const struct espl__trial *source, uint64_t iteration); /* saved there? */
+void espl__clone_let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint,
+    const struct espl__waiter *w);
 #endif

@@ -27,9 +27,17 @@ def read_sources():
 
 
 def find_owners(sources):
-    """function -> the file that defines it; a definition's name is in the first column."""
-    return {name: file for file, text in sources.items()
-            for name in re.findall(r'^(espl__\w+)\([^;{]*\)\n\{', text, flags=re.M)}
+    """function -> the file that defines it; a definition's name is in the first column.  What a header
+    defines inline belongs to the file of that name."""
+    owners = {}
+    for file, text in sources.items():
+        texts = [text]
+        header = os.path.join(TOP, file[:-1] + 'h')
+        if os.path.exists(header):
+            with open(header, encoding='utf-8') as inlines:
+                texts.append(inlines.read())
+        owners.update((name, file) for one in texts for name in re.findall(r'^(espl__\w+)\([^;{]*\)\s*(?:/\*.*\*/)?\n\{', one, flags=re.M))
+    return owners
 
 
 def find_calls(sources, owner):

@@ -1,7 +1,7 @@
 /* test_exec.c - whole searches through the executor on the simulated world: what is decided, that
  * it repeats, and that a run cut anywhere comes to the same end.
  */
-#include "exec/items_lists.h"
+#include "exec/items_tiers.h"
 #include "exec/state.h"
 #include "exec_run.h"
 
