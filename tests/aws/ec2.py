@@ -719,6 +719,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "Code": "InvalidParameterValue", "Message": repr(error)}}, "RequestID": "1"}))
 
     def control(self, what, body):
+        if what == "ask":  # a test's expression of what is known, so that a poll costs no process
+            return self.answer(200, "%s\n" % eval(body.decode(), {"s": json.loads(json.dumps(self.cloud.report()))}), "text/plain")
         cloud, value = self.cloud, json.loads(body or b"{}")
         with cloud.lock:
             if what == "advance":

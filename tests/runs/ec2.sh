@@ -16,8 +16,7 @@ start_ec2() {
 	url=$(cat url)
 }
 stop_ec2() { kill $ec2; wait $ec2 2>/dev/null; : >url; }
-fetch() { "$PYTHON3" -c 'import sys, urllib.request as u; print(u.urlopen(*(a.encode() if i else a for i, a in enumerate(sys.argv[1:]))).read().decode())' "$@"; }
 control() { fetch "$url/_/$1" "$2" >/dev/null; }
 # state EXPRESSION: of what the stand-in knows; `s` is all of it
-state() { fetch "$url/_/state" | "$PYTHON3" -c 'import json, sys; s = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
+state() { fetch "$url/_/ask" "$1"; }
 holds() { [ "$(state "$1")" = True ] || { err="$err; EC2 says: $(state '{k: v for k, v in s.items() if k != "machines"}')"; return 1; }; }

@@ -22,10 +22,9 @@ start_s3() {	# [SETTING=VALUE]...: sets $url and $s3
 	url=$(cat url)
 }
 stop_s3() { kill $s3; wait $s3 2>/dev/null; }
-fetch() { "$PYTHON3" -c 'import sys, urllib.request as u; print(u.urlopen(*(a.encode() if i else a for i, a in enumerate(sys.argv[1:]))).read().decode())' "$@"; }
 rules() { fetch "$url/_/rules" "$1" >/dev/null; }
 # state EXPRESSION: of what the stand-in knows; `s` is all of it
-state() { fetch "$url/_/state" | "$PYTHON3" -c 'import json, sys; s = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
+state() { fetch "$url/_/ask" "$1"; }
 holds() { [ "$(state "$1")" = True ] || { err="$err; S3 says: $(state 's')"; return 1; }; }
 write_store() {	# FILE [OPTION]...: the search of $base with its checkpoints in the bucket
 	sed '/^store/d' "${base-local.cfg}" >"$1"

@@ -43,7 +43,8 @@ serve() {	# NAME
 	return 1
 }
 # start_host NAME [LINE]...: an sshd with these lines in its configuration.  The key exchange that OpenSSH prefers takes a
-# quarter of a second of processor time for each connection, and is not what is tested.
+# quarter of a second of processor time for each connection, and is not what is tested; nor is what the user's ~/.bashrc does
+# (bash reads it for a connection, but not inside of another shell).
 start_host() {
 	local name=$1 line
 	shift
@@ -63,7 +64,7 @@ start_host() {
 			KbdInteractiveAuthentication no
 			PermitRootLogin prohibit-password
 			KexAlgorithms curve25519-sha256
-			SetEnv XDG_RUNTIME_DIR=$work/$name/run
+			SetEnv XDG_RUNTIME_DIR=$work/$name/run SHLVL=1 "PATH=$PATH"
 			END
 		for line in "$@"; do echo "$line" >>"$name/conf"; done
 		serve "$name" && break
