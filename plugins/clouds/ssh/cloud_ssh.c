@@ -117,53 +117,48 @@ ssh_start(void *self, const struct espl_cloud_events *events, struct espl_error 
 
 	if (cloud->io == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "it needs espl_io");
-	cloud->events = events;
+	cloud->events = cloud->leases.events = events;
 	if (cloud->run != NULL)
 		make_folder(cloud);
 	cloud_ssh_try_begin(cloud);
 	return ESPL_OK;
 }
 
-/* ---- leases ---- */
+/* ---- what the machine of leases wants ---- */
 
-static void
-report_node(const struct ssh_cloud *cloud, const struct ssh_host *host, uint64_t lease,
-    espl_node_state state, espl_reason reason, const char *text)
+static espl_time
+now_of(const struct ssh_cloud *cloud)
 {
-	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
-
-	event.state = state;
-	event.lease = lease;
-	event.reason = reason;
-	event.at = event.ends_at = ESPL_NEVER;
-	event.gpus = state == ESPL_NODE_READY ? ssh_gpus(host) : ESPL_ANY;
-	event.charged = -1;
-	event.text = text;
-	event.machine = host != NULL ? ssh_name(host) : NULL;
-	if (state == ESPL_NODE_READY) {
-		event.token = host->wish.token;
-		event.provider_id = ssh_name(host);
-		event.address = host->address[0] != '\0' ? host->address : ssh_address(host);
-		event.detail = host->devices;
-	}
-	(void)cloud->events->node(cloud->events, &event);
+	return cloud->host->now(cloud->host);
 }
 
-static struct ssh_host *
-host_of(const struct ssh_cloud *cloud, const char *token)
+static struct ssh_lease *
+lease_of(struct espl_leased *lease)
 {
-	for (uint32_t i = 0; i < cloud->count; i++)
-		if (cloud->hosts[i].wish.lease != ESPL_NONE &&
-		    strcmp(cloud->hosts[i].wish.token, token) == 0)
-			return &cloud->hosts[i];
-	return NULL;
+	return (struct ssh_lease *)lease;
 }
 
+/* An end says nothing of the host: what it is of no use for has been logged. */
 static void
-free_host(struct ssh_host *host)
+fill_event(const void *self, const struct espl_leased *lease, struct espl_node_event *event)
 {
-	host->wish.lease = ESPL_NONE;
-	host->ready = 0;
+	(void)self;
+	event->machine = event->state != ESPL_NODE_ENDED ? lease->id : NULL;
+	if (event->state == ESPL_NODE_ENDED)
+		event->provider_id = event->address = event->detail = NULL;
+	if (event->state == ESPL_NODE_READY)
+		event->gpus = ssh_gpus(((const struct ssh_lease *)lease)->host);
+}
+
+static struct espl_lease_row
+host_row(const struct ssh_host *host, const struct espl_leased *lease, enum espl_lease_stage stage)
+{
+	struct espl_lease_row row = espl_lease_row(lease->token, stage);
+
+	row.id = ssh_name(host);
+	row.address = host->address[0] != '\0' ? host->address : ssh_address(host);
+	row.detail = host->devices;
+	return row;
 }
 
 static int
@@ -175,15 +170,15 @@ comes_before(const struct ssh_host *a, const struct ssh_host *b)
 /* The free host that was tried longest ago, so that one that fails is not tried again at once; of
  * those that are to be avoided only if there is no other. */
 static struct ssh_host *
-next_host(const struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer)
+next_host(const struct ssh_cloud *cloud, const struct ssh_lease *lease)
 {
 	struct ssh_host *best = NULL;
 
 	for (uint32_t i = 0; i < cloud->count; i++) {
 		struct ssh_host *host = &cloud->hosts[i];
 
-		if (host->offer == offer && host->usable && host->wish.lease == ESPL_NONE &&
-		    host->command == SSH_IDLE && host->turn < wish->since &&
+		if (host->offer == lease->offer && host->usable && host->lease == NULL &&
+		    host->command == SSH_IDLE && host->turn < lease->since &&
 		    (best == NULL || comes_before(host, best)))
 			best = host;
 	}
@@ -191,61 +186,157 @@ next_host(const struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t o
 }
 
 static int
-is_leased(const struct ssh_cloud *cloud)
+has_leased(const struct ssh_cloud *cloud)
 {
 	uint32_t i = 0;
 
-	while (i < cloud->count && !cloud->hosts[i].ready)
+	while (i < cloud->count && !ssh_is_leased(&cloud->hosts[i]))
 		i++;
 	return i < cloud->count;
 }
 
-/* Asks the next host whether it is free; without one the lease ends, and 0 is returned.  A host in
- * use may become free, and one that cannot be reached may return: both are worth waiting for while
- * trials run on others. */
-static int
-try_next(struct ssh_cloud *cloud, const struct ssh_wish *wish, uint32_t offer, const char *last)
+/* No host is left.  One in use may become free, and one that cannot be reached may return: both are
+ * worth waiting for while trials run on others. */
+static void
+refuse_lease(struct ssh_cloud *cloud, struct ssh_lease *lease)
 {
-	struct ssh_host *host = next_host(cloud, wish, offer);
+	char text[SSH_TEXT + 120] = "all hosts of this offer are leased";
 
-	if (host != NULL) {
-		host->turn = ++cloud->turn;
-		host->wish = *wish;
-		host->failure = 0;
-		host->failures = 0;
-		cloud_ssh_try_want(cloud, host, SSH_LOOK, 0);
-		return 1;
-	}
-	report_node(cloud, NULL, wish->lease, ESPL_NODE_ENDED,
-	    last == NULL || wish->in_use || is_leased(cloud) ? ESPL_BY_CAPACITY : ESPL_BY_FAULT,
-	    last != NULL ? last : "all hosts of this offer are leased");
-	return 0;
+	if (lease->passed != NULL)
+		(void)snprintf(text, sizeof text, "host '%.80s': %s", ssh_name(lease->passed),
+		    lease->why);
+	espl_leases_refused(&cloud->leases, &lease->lease, ESPL_DID_REFUSE,
+	    lease->passed == NULL || lease->in_use || has_leased(cloud) ? ESPL_BY_CAPACITY
+									: ESPL_BY_FAULT,
+	    text, 0, now_of(cloud));
 }
+
+/* Takes the next host; `probe` asks whether it is free. */
+static espl_status
+take_host(void *self, struct espl_leased *leased)
+{
+	struct ssh_cloud *cloud = self;
+	struct ssh_lease *lease = lease_of(leased);
+	struct ssh_host *host = next_host(cloud, lease);
+	struct espl_lease_row row;
+
+	if (host == NULL) {
+		refuse_lease(cloud, lease);
+		return ESPL_OK;
+	}
+	if (lease->passed != NULL)
+		ssh_tell(cloud, ESPL_WARN, lease->passed, lease->why);
+	host->turn = ++cloud->turn;
+	host->failure = 0;
+	host->failures = 0;
+	host->lease = lease;
+	lease->host = host;
+	row = host_row(host, leased, ESPL_STAGE_JOINING);
+	espl_leases_made(&cloud->leases, leased, &row, now_of(cloud));
+	return ESPL_OK;
+}
+
+static espl_status
+look_at_host(void *self, struct espl_leased *lease)
+{
+	cloud_ssh_try_want(self, lease_of(lease)->host, SSH_LOOK, 0);
+	return ESPL_OK;
+}
+
+static void
+stop_looking(void *self, struct espl_leased *lease)
+{
+	if (lease_of(lease)->host != NULL)
+		cloud_ssh_try_forget(self, lease_of(lease)->host);
+}
+
+static void
+free_host(struct ssh_cloud *cloud, struct ssh_lease *lease)
+{
+	struct ssh_host *host = lease->host;
+
+	lease->host = NULL;
+	if (host == NULL)
+		return;
+	host->lease = NULL;
+	if (!host->usable) /* it was adopted, and has not answered yet */
+		(void)cloud_ssh_offers_report(cloud, cloud->events, host->offer, 1);
+}
+
+/* Nothing is to be paid for; the lock of the host ends with its agent. */
+static espl_status
+cancel_host(void *self, struct espl_leased *lease, const char *id)
+{
+	struct ssh_cloud *cloud = self;
+
+	(void)id;
+	free_host(cloud, lease_of(lease));
+	espl_leases_cancelled(&cloud->leases, lease, ESPL_DID_FINE, "", -1, now_of(cloud));
+	return ESPL_OK;
+}
+
+static void
+drop_lease(void *self, struct espl_leased *lease)
+{
+	(void)self;
+	if (lease_of(lease)->host != NULL)
+		lease_of(lease)->host->lease = NULL;
+}
+
+static espl_status
+set_timer(void *self, espl_span after)
+{
+	const struct ssh_cloud *cloud = self;
+
+	cloud->io->cancel(cloud->io, SSH_LEASE_TIMER);
+	return cloud->io->timer(cloud->io, after, SSH_LEASE_TIMER);
+}
+
+static const struct espl_lease_calls calls = { .ask = take_host,
+	.cancel = cancel_host,
+	.probe = look_at_host,
+	.stop = stop_looking,
+	.drop = drop_lease,
+	.timer = set_timer,
+	.fill = fill_event };
+static const struct espl_lease_rules rules = { .provider = "ssh",
+	.noun = "host",
+	.missing = "its host can no longer be used",
+	.asking = "request",
+	.stuck = "cannot be released",
+	.waits = { [ESPL_STAGE_JOINING] = "it has not said whether it is free" },
+	.lost = ESPL_LOST_FINAL,
+	.cancel_ends = 1 };
+
+/* ---- answers ---- */
 
 /* The next host, if there is one; else the end of the lease tells why. */
 static void
 pass_over(struct ssh_cloud *cloud, struct ssh_host *host, int used, const char *text)
 {
-	struct ssh_wish wish = host->wish;
-	char named[SSH_TEXT + 120];
+	struct ssh_lease *lease = host->lease;
 
-	free_host(host);
-	wish.in_use |= used;
-	(void)snprintf(named, sizeof named, "host '%.80s': %s", ssh_name(host), text);
-	if (try_next(cloud, &wish, host->offer, named))
-		ssh_tell(cloud, ESPL_WARN, host, text);
+	lease->in_use |= used;
+	lease->passed = host;
+	(void)snprintf(lease->why, sizeof lease->why, "%s", text);
+	lease->host = NULL;
+	host->lease = NULL;
+	espl_leases_again(&cloud->leases, &lease->lease, now_of(cloud));
 }
 
 static void
 take_look(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_child *child)
 {
+	struct espl_leased *lease = &host->lease->lease;
+	struct espl_lease_row row;
 	char text[SSH_TEXT];
 	int used;
 
 	host->failure = cloud_ssh_answer_look(cloud, host, child, &used, text);
 	if (host->failure == 0) {
-		host->ready = 1;
-		report_node(cloud, host, host->wish.lease, ESPL_NODE_READY, 0, NULL);
+		row = host_row(host, lease, ESPL_STAGE_NONE);
+		espl_leases_seen(&cloud->leases, lease, &row, now_of(cloud));
+		espl_leases_probed(&cloud->leases, lease, 1, "", now_of(cloud));
 	} else if (host->failure == SSH_CLOSED && ++host->failures < SSH_TRIES) {
 		cloud_ssh_try_want(cloud, host, SSH_LOOK, cloud_ssh_try_pause(cloud, host));
 	} else {
@@ -253,13 +344,17 @@ take_look(struct ssh_cloud *cloud, struct ssh_host *host, const struct espl_chil
 	}
 }
 
+/* Does what is due, for leases and for hosts. */
 static void
-run_due(struct ssh_cloud *cloud)
+do_due(struct ssh_cloud *cloud)
 {
 	struct ssh_host *host;
 
-	while ((host = cloud_ssh_try_due(cloud)) != NULL)
+	espl_leases_due(&cloud->leases, now_of(cloud));
+	while ((host = cloud_ssh_try_due(cloud)) != NULL) {
 		pass_over(cloud, host, 0, "ssh cannot be started");
+		espl_leases_due(&cloud->leases, now_of(cloud));
+	}
 }
 
 static void
@@ -276,7 +371,7 @@ ssh_on_child(void *self, const struct espl_child *child)
 		take_look(cloud, host, child);
 	else
 		cloud_ssh_try_child(cloud, host, command, child);
-	run_due(cloud);
+	do_due(cloud);
 }
 
 static void
@@ -284,11 +379,14 @@ ssh_on_timer(void *self, uint64_t cookie)
 {
 	struct ssh_cloud *cloud = self;
 
-	if (cookie != SSH_TIMER)
-		return;
-	cloud->timer_at = ESPL_NEVER;
-	run_due(cloud);
+	if (cookie == SSH_TIMER)
+		cloud->timer_at = ESPL_NEVER;
+	else
+		espl_leases_timer(&cloud->leases, now_of(cloud));
+	do_due(cloud);
 }
+
+/* ---- entries ---- */
 
 static void
 mark_avoided(const struct ssh_cloud *cloud, const struct espl_acquire *wanted)
@@ -303,21 +401,21 @@ ssh_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
 {
 	struct ssh_cloud *cloud = self;
 
-	(void)error;
 	for (uint32_t i = 0; i < count; i++) {
-		const struct ssh_host *host = host_of(cloud, list[i]->token);
-		struct ssh_wish wish = { .lease = list[i]->lease, .since = cloud->turn + 1 };
+		int fresh;
+		struct espl_leased *lease =
+		    espl_leases_acquire(&cloud->leases, list[i], &fresh, now_of(cloud));
 
-		if (host != NULL) { /* asked again: the same host */
-			if (host->ready)
-				report_node(cloud, host, wish.lease, ESPL_NODE_READY, 0, NULL);
+		if (lease == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		if (!fresh)
 			continue;
-		}
-		(void)snprintf(wish.token, sizeof wish.token, "%s", list[i]->token);
+		lease_of(lease)->offer = cloud_ssh_offers_find(cloud, list[i]->offer);
+		lease_of(lease)->since = cloud->turn + 1;
 		mark_avoided(cloud, list[i]);
-		(void)try_next(cloud, &wish, cloud_ssh_offers_find(cloud, list[i]->offer), NULL);
+		espl_leases_due(&cloud->leases, now_of(cloud));
 	}
-	run_due(cloud);
+	do_due(cloud);
 	return ESPL_OK;
 }
 
@@ -327,19 +425,17 @@ ssh_release(void *self, const struct espl_lease *const *list, uint32_t count,
 {
 	struct ssh_cloud *cloud = self;
 
-	(void)error;
 	for (uint32_t i = 0; i < count; i++) {
-		struct ssh_host *host = host_of(cloud, list[i]->token);
+		struct espl_lease_row row = espl_lease_row(list[i]->token, ESPL_STAGE_NONE);
+		struct espl_leased *lease =
+		    espl_leases_release(&cloud->leases, list[i], now_of(cloud));
 
-		if (host != NULL) {
-			cloud_ssh_try_forget(cloud, host);
-			free_host(host);
-			if (!host->usable) /* it was adopted, and has not answered yet */
-				(void)cloud_ssh_offers_report(cloud, cloud->events, host->offer, 1);
-		}
-		report_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_USER, NULL);
+		if (lease == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		if (lease->claimed) /* no host is held for it here */
+			espl_leases_seen(&cloud->leases, lease, &row, now_of(cloud));
 	}
-	run_due(cloud);
+	do_due(cloud);
 	return ESPL_OK;
 }
 
@@ -360,22 +456,28 @@ ssh_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
 {
 	struct ssh_cloud *cloud = self;
 
-	(void)error;
 	for (uint32_t i = 0; i < count; i++) {
 		struct ssh_host *host = named_host(cloud, list[i]->provider_id);
+		struct espl_leased *lease =
+		    espl_leases_adopt(&cloud->leases, list[i], now_of(cloud));
+		struct espl_lease_row row = espl_lease_row(list[i]->token, ESPL_STAGE_NONE);
 
-		if (host == NULL || host->failure == SSH_UNFIT || host->wish.lease != ESPL_NONE) {
-			report_node(cloud, NULL, list[i]->lease, ESPL_NODE_ENDED, ESPL_BY_FAULT,
-			    "its host can no longer be used");
-			continue;
+		if (lease == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		if (host == NULL || host->failure == SSH_UNFIT ||
+		    (host->lease != NULL && host->lease != lease_of(lease))) {
+			espl_leases_give_up(&cloud->leases, lease, ESPL_BY_FAULT,
+			    "its host can no longer be used", now_of(cloud));
+		} else {
+			host->lease = lease_of(lease);
+			host->lease->host = host;
+			row = host_row(host, lease, ESPL_STAGE_READY);
+			if (!host->usable)
+				(void)cloud_ssh_offers_report(cloud, cloud->events, host->offer, 1);
 		}
-		host->wish.lease = list[i]->lease;
-		(void)snprintf(host->wish.token, sizeof host->wish.token, "%s", list[i]->token);
-		host->ready = 1;
-		if (!host->usable)
-			(void)cloud_ssh_offers_report(cloud, cloud->events, host->offer, 1);
-		report_node(cloud, host, list[i]->lease, ESPL_NODE_READY, 0, NULL);
+		espl_leases_seen(&cloud->leases, lease, &row, now_of(cloud));
 	}
+	espl_leases_due(&cloud->leases, now_of(cloud));
 	return ESPL_OK;
 }
 
@@ -387,10 +489,15 @@ ssh_owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 
 	(void)run;
 	(void)error;
-	for (uint32_t i = 0; i < cloud->count; i++)
-		if (cloud->hosts[i].ready)
-			report_node(cloud, &cloud->hosts[i], cloud->hosts[i].wish.lease,
-			    ESPL_NODE_READY, 0, NULL);
+	for (uint32_t i = 0; i < cloud->count; i++) {
+		struct espl_node_event event;
+
+		if (!ssh_is_leased(&cloud->hosts[i]))
+			continue;
+		event = espl_leases_event(&cloud->hosts[i].lease->lease, ESPL_NODE_READY);
+		fill_event(cloud, &cloud->hosts[i].lease->lease, &event);
+		(void)cloud->events->node(cloud->events, &event);
+	}
 	if (cloud->events != NULL)
 		cloud->events->done(cloud->events, what, ESPL_OK, "");
 	return ESPL_OK;
@@ -426,6 +533,7 @@ ssh_destroy(void *self)
 	struct ssh_cloud *cloud = self;
 	char path[160];
 
+	espl_leases_free(&cloud->leases);
 	for (uint32_t i = 0; i < cloud->count; i++) {
 		(void)snprintf(path, sizeof path, "%s/%u", cloud->folder, i);
 		if (cloud->folder[0] != '\0')
@@ -508,7 +616,6 @@ ssh_create(const struct espl_host *host, const struct espl_config *config, void 
 	cloud->count = table->row_count;
 	for (uint32_t i = 0; i < cloud->count && status == ESPL_OK; i++) {
 		cloud->hosts[i].row = table->cells + (size_t)i * table->column_count;
-		cloud->hosts[i].wish.lease = ESPL_NONE;
 		status = check_host(cloud, i, error);
 	}
 	if (status != ESPL_OK) {
@@ -516,6 +623,7 @@ ssh_create(const struct espl_host *host, const struct espl_config *config, void 
 		return status;
 	}
 	cloud_ssh_offers_number(cloud);
+	espl_leases_begin(&cloud->leases, &calls, &rules, cloud, host, sizeof(struct ssh_lease));
 	*self = cloud;
 	return ESPL_OK;
 }

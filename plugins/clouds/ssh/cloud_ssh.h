@@ -3,6 +3,7 @@
 #define CLOUD_SSH_H
 #include <espalier/cloud.h>
 #include <espalier/host.h>
+#include <espalier/kit/leases.h>
 #include <espalier/util.h>
 #include <stdio.h>
 
@@ -11,7 +12,9 @@
 #define SSH_TEXT 600                       /* of a message about a host */
 #define SSH_ANSWER_MORE (20 * ESPL_SECOND) /* for a command, after the connection */
 #define SSH_TRIES 5u                       /* of a command whose connection is closed */
-#define SSH_TIMER UINT64_MAX               /* its cookie; those of commands are hosts */
+/* Cookies of timers; those of commands are hosts. */
+#define SSH_TIMER UINT64_MAX
+#define SSH_LEASE_TIMER (UINT64_MAX - 1)
 
 enum {
 	SSH_OPT_HOSTS = 0,
@@ -34,12 +37,15 @@ enum {
 	SSH_COL_COUNT
 };
 
-/* What a lease asks for while hosts are tried for it. */
-struct ssh_wish {
-	uint64_t lease; /* ESPL_NONE: none, the host is free */
-	char token[65];
-	uint64_t since; /* hosts tried at this turn or later have been tried for it */
-	int in_use;     /* a host was found that another run uses */
+/* A lease, for which hosts are tried until one is free. */
+struct ssh_lease {
+	struct espl_leased lease; /* first */
+	uint32_t offer;
+	struct ssh_host *host;   /* that is tried, or leased; NULL: none */
+	uint64_t since;          /* hosts tried at this turn or later have been tried for it */
+	int in_use;              /* a host was found that another run uses */
+	struct ssh_host *passed; /* the last that was of no use; NULL: none */
+	char why[SSH_TEXT];
 };
 
 /* A command on a host, or (WAY) on this machine: what its connections pass through. */
@@ -63,15 +69,14 @@ struct ssh_host {
 	uint32_t failures;        /* of this command in a row */
 	enum ssh_failure told;    /* the failure that the user was told of; 0 none */
 	int asked_way, asked_route;
-	char way[120]; /* the jump hosts of its connections; "" none */
-	int avoided;   /* the executor knows that it failed, as of the last request */
-	int ready;     /* READY was told of its wish */
-	uint64_t turn; /* when it was last tried for a lease */
-	struct ssh_wish wish;
-	char *devices;      /* ESPALIER_AGENT_DEVICES for its agent; NULL: not known */
-	char address[64];   /* as its own sshd knows it; "" not known */
-	char lock[300];     /* the machine and the file of its lock; "" not known */
-	char lockless[120]; /* why there is no lock; "" there is one */
+	char way[120];           /* the jump hosts of its connections; "" none */
+	int avoided;             /* the executor knows that it failed, as of the last request */
+	uint64_t turn;           /* when it was last tried for a lease */
+	struct ssh_lease *lease; /* that it is tried for, or is leased to; NULL: it is free */
+	char *devices;           /* ESPALIER_AGENT_DEVICES for its agent; NULL: not known */
+	char address[64];        /* as its own sshd knows it; "" not known */
+	char lock[300];          /* the machine and the file of its lock; "" not known */
+	char lockless[120];      /* why there is no lock; "" there is one */
 };
 
 struct ssh_cloud {
@@ -80,6 +85,7 @@ struct ssh_cloud {
 	const struct espl_io *io;
 	const struct espl_run *run;
 	const struct espl_cloud_events *events; /* from start on */
+	struct espl_leases leases;              /* of ssh_lease */
 	struct ssh_host *hosts;
 	uint32_t count, offer_count;
 	int started;        /* its start has been answered */
@@ -107,6 +113,12 @@ static inline uint32_t
 ssh_gpus(const struct ssh_host *host)
 {
 	return (uint32_t)host->row[SSH_COL_GPUS].as.i;
+}
+
+static inline int
+ssh_is_leased(const struct ssh_host *host)
+{
+	return host->lease != NULL && host->lease->lease.stage == ESPL_STAGE_READY;
 }
 
 /* A line about a host. */

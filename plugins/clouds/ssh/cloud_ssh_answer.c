@@ -328,8 +328,8 @@ find_holder(const struct ssh_cloud *cloud, const char *holder)
 	for (uint32_t i = 0; i < cloud->count; i++) {
 		const struct ssh_host *host = &cloud->hosts[i];
 
-		if (host->ready && strlen(host->wish.token) == size &&
-		    memcmp(host->wish.token, holder, size) == 0)
+		if (ssh_is_leased(host) && strlen(host->lease->lease.token) == size &&
+		    memcmp(host->lease->lease.token, holder, size) == 0)
 			return host;
 	}
 	return NULL;

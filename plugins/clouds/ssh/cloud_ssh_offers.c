@@ -72,7 +72,7 @@ cloud_ssh_offers_find(const struct ssh_cloud *cloud, const char *name)
 static int
 is_counted(const struct ssh_host *host, int usable_only)
 {
-	return !usable_only || host->usable || host->wish.lease != ESPL_NONE;
+	return !usable_only || host->usable || host->lease != NULL;
 }
 
 espl_status

@@ -113,7 +113,7 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 	    : command == SSH_PROBE                   ? cloud_ssh_words_probe(cloud, host)
 	    : command == SSH_ROUTE
 	    ? cloud_ssh_words_route(cloud, host, &cloud->hosts[cloud->door - 1])
-	    : cloud_ssh_words_look(cloud, host, host->wish.token);
+	    : cloud_ssh_words_look(cloud, host, host->lease->lease.token);
 	espl_status status = ESPL_E_NOMEM;
 
 	if (list.list != NULL) {
@@ -265,8 +265,8 @@ find_same(const struct ssh_cloud *cloud, const struct ssh_host *host)
 	for (uint32_t i = 0; i < cloud->count; i++) {
 		const struct ssh_host *other = &cloud->hosts[i];
 
-		if (other != host && (other->usable || other->ready) && host->lock[0] != '\0' &&
-		    strcmp(other->lock, host->lock) == 0)
+		if (other != host && (other->usable || ssh_is_leased(other)) &&
+		    host->lock[0] != '\0' && strcmp(other->lock, host->lock) == 0)
 			return other;
 	}
 	return NULL;
