@@ -93,9 +93,11 @@ espl_lease_end(struct espl_leases *set, struct espl_leased *lease, espl_reason r
 	event.reason = lease->releasing ? ESPL_BY_USER : lease->ending ? lease->end_reason : reason;
 	event.text = lease->releasing ? NULL : lease->ending ? lease->why : text;
 	event.charged = charged;
-	event.retry_after = lease->retry_after;
+	if (event.reason == ESPL_BY_CAPACITY || event.reason == ESPL_BY_QUOTA)
+		event.retry_after = lease->retry_after;
 	lease->reported = ESPL_NODE_ENDED;
-	espl_leases_stop(set, lease);
+	if (lease->busy != ESPL_LEASE_CANCELS) /* perhaps of a second machine */
+		espl_leases_stop(set, lease);
 	espl_leases_report(set, lease, &event);
 }
 
@@ -115,7 +117,7 @@ espl_leases_give_up(struct espl_leases *set, struct espl_leased *lease, espl_rea
 	if (lease->busy == ESPL_LEASE_PROBES)
 		espl_leases_stop(set, lease);
 	if (lease->step == ESPL_LEASE_WANTED && !lease->unsure && lease->busy == ESPL_LEASE_IDLE)
-		espl_lease_end(set, lease, reason, text, 0, 1, now);
+		espl_lease_end(set, lease, reason, lease->why, 0, 1, now);
 }
 
 /* Listings, or a proof, have shown that there is no machine. */
@@ -270,11 +272,11 @@ take_late(struct espl_leases *set, struct espl_leased *lease, const struct espl_
 	else if (!lease->alive)
 		espl_leases_log(set, lease, "appeared after its %s had failed; it is released",
 		    set->rules->asking);
+	if (!lease->alive)
+		lease->due = now;
 	lease->alive = 1;
 	lease->claimed = 0;
 	lease->step = ESPL_LEASE_KNOWN;
-	if (lease->due < now)
-		lease->due = now;
 }
 
 void
@@ -288,6 +290,20 @@ espl_leases_seen(struct espl_leases *set, struct espl_leased *lease,
 }
 
 /* ---- answers to one lease's requests ---- */
+
+/* One that is to end: it was never made, or a listing shows whether it was. */
+static void
+settle_end(struct espl_leases *set, struct espl_leased *lease, espl_time now)
+{
+	if ((!lease->releasing && !lease->ending) || lease->over || lease->step == ESPL_LEASE_KNOWN)
+		return;
+	if (lease->step == ESPL_LEASE_WANTED && !lease->unsure)
+		espl_lease_end(set, lease, ESPL_BY_USER, NULL, 0, 1, now);
+	else if (lease->step == ESPL_LEASE_WANTED)
+		lose_track(set, lease, now);
+	else
+		espl_leases_list_now(set, now);
+}
 
 void
 espl_leases_made(struct espl_leases *set, struct espl_leased *lease,
@@ -338,8 +354,7 @@ espl_leases_refused(struct espl_leases *set, struct espl_leased *lease,
 	if (failure == ESPL_DID_EXIST ||
 	    (failure == ESPL_DID_UNSURE && set->rules->lost != ESPL_LOST_REPEAT))
 		lose_track(set, lease, now);
-	if (lease->releasing)
-		espl_lease_release(set, lease, now);
+	settle_end(set, lease, now);
 }
 
 void
@@ -352,8 +367,7 @@ espl_leases_again(struct espl_leases *set, struct espl_leased *lease, espl_time 
 	lease->step = ESPL_LEASE_WANTED;
 	enter_stage(lease, ESPL_STAGE_REQUESTED, now);
 	lease->due = now;
-	if (lease->releasing)
-		espl_lease_release(set, lease, now);
+	settle_end(set, lease, now);
 }
 
 void
@@ -542,8 +556,9 @@ espl_leases_listed(struct espl_leases *set, const struct espl_lease_row *rows, u
 	if (set->silent != ESPL_NEVER) {
 		espl_leases_log(set, NULL, "%s answers again after %lld s", set->rules->provider,
 		    (long long)((now - set->silent) / ESPL_SECOND));
+		/* its clock stood: nothing could say that a wait was over */
 		for (struct espl_leased *l = set->first; l != NULL; l = l->next)
-			l->since += now - set->silent; /* nobody could say that the wait is over */
+			l->since += now - (l->since > set->silent ? l->since : set->silent);
 		set->silent = ESPL_NEVER;
 		set->pause = set->rules->least;
 	}
@@ -588,14 +603,7 @@ espl_lease_release(struct espl_leases *set, struct espl_leased *lease, espl_time
 		return; /* its answer says what is left */
 	if (lease->busy == ESPL_LEASE_PROBES)
 		espl_leases_stop(set, lease);
-	if (lease->step == ESPL_LEASE_KNOWN)
-		return;
-	if (lease->step == ESPL_LEASE_WANTED && !lease->unsure)
-		espl_lease_end(set, lease, ESPL_BY_USER, NULL, 0, 1, now);
-	else if (lease->step == ESPL_LEASE_WANTED)
-		lose_track(set, lease, now);
-	else
-		espl_leases_list_now(set, now);
+	settle_end(set, lease, now);
 }
 
 /* ---- limits and duties ---- */

@@ -198,7 +198,10 @@ play_list(struct rig *r, const char *word)
 		rows[0].stage = ESPL_STAGE_NONE;
 	else if (strcmp(word, "ends") == 0)
 		rows[0].stage = ESPL_STAGE_ENDED;
-	else if (strcmp(word, "notice") == 0)
+	else if (strcmp(word, "half") == 0) {
+		rows[0].stage = ESPL_STAGE_ENDED;
+		count = 2;
+	} else if (strcmp(word, "notice") == 0)
 		rows[0].notice = 1;
 	else if (strcmp(word, "risk") == 0)
 		rows[0].at_risk = 1;
@@ -343,6 +346,11 @@ static const struct {
 	{ LOOK, "acquire unsure gone made", "ask; look; ask; BOOTING" },
 	{ LOOK, "acquire unsure fine", "ask; look; BOOTING" },
 	{ LOOK, "acquire exists fine", "ask; look; BOOTING" },
+	/* a request whose answer was lost may take effect after the end of its lease */
+	{ LOOK, "acquire unsure fine release gone none ready",
+	    "ask; look; BOOTING; cancel a; ENDED user; \"unit 'a' is there again after its lease "
+	    "had "
+	    "ended; it is released\"; cancel a" },
 	/* nothing was done */
 	{ FINAL, "acquire later +2 made", "ask; ask; BOOTING" },
 	{ FINAL, "acquire later release", "ask; ENDED user" },
@@ -377,6 +385,13 @@ static const struct {
 	{ FINAL, "acquire made two fine ready",
 	    "ask; BOOTING; \"Rack has two units for one node, a and b; cancelling the second\"; "
 	    "cancel b; READY" },
+	{ FINAL, "acquire made half fine none none",
+	    "ask; BOOTING; \"Rack has two units for one node, a and b; cancelling the second\"; "
+	    "cancel b; ENDED provider" },
+	{ FINAL, "acquire made half later +1 two fine +20",
+	    "ask; BOOTING; \"Rack has two units for one node, a and b; cancelling the second\"; "
+	    "cancel b; ENDED provider; \"unit 'a' stays: later; trying again\"; cancel b; \"unit "
+	    "'a' is there again after its lease had ended; it is released\"; cancel a" },
 	/* a cancel that fails, and one that is accepted and does nothing */
 	{ FINAL, "acquire made release later +2 later +2 fine",
 	    "ask; BOOTING; cancel a; \"unit 'a' stays: later; trying again\"; cancel a; cancel a; "
@@ -409,6 +424,9 @@ static const struct {
 	{ AGAIN, "acquire none made giveup release fine ends",
 	    "ask; BOOTING; cancel a; ENDED user" },
 	{ FINAL, "acquire giveup made fine", "ask; cancel a; ENDED fault: given up" },
+	{ FINAL, "acquire giveup later +99", "ask; ENDED fault: given up" },
+	{ REPEAT, "acquire giveup unsure none", "ask; ENDED fault: given up" },
+	{ AGAIN, "acquire giveup", "ENDED fault: given up" },
 	{ FINAL, "acquire made release +61",
 	    "ask; BOOTING; cancel a; \"unit 'a' may still be running, 1 minutes after its end "
 	    "was first requested; trying again: the request is accepted, and it does not end\"" },

@@ -162,8 +162,10 @@ struct espl_leased {
 	char text[ESPL_LEASE_TEXT]; /* the last wait that was reported */
 };
 
-/* The translators.  ask, look, cancel and probe send one request, which is answered by the function
- * named beside; it may be answered before they return.  A status other than OK: nothing was sent.
+/* A cloud without list and look must know itself what became of an `ask`: nothing else settles one
+ * that is unsure.  The translators.  ask, look, cancel and probe send one request, which is
+ * answered by the function named beside; it may be answered before they return.  A status other
+ * than OK: nothing was sent.
  */
 struct espl_lease_calls {
 	espl_status (*ask)(void *cloud, struct espl_leased *);  /* _made or _refused */
