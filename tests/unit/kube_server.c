@@ -249,7 +249,7 @@ list(struct kube_server *s, const char *url, struct espl_http_reply *reply)
 	for (; i < s->count && have < 2; i++) {
 		size_t size = strlen(s->pods[i].run);
 
-		if (!s->pods[i].exists ||
+		if (!s->pods[i].exists || s->hides ||
 		    (run != NULL && (strncmp(run + 6, s->pods[i].run, size) != 0)))
 			continue;
 		have++;

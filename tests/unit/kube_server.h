@@ -37,6 +37,7 @@ struct kube_server {
 	int broken;          /* creates fail, and nothing else does */
 	int quota, no_right; /* no pod is created */
 	int wedged;          /* nothing is answered until another proxy is started */
+	int hides;           /* lists do not show the pods */
 	int empty_watches;   /* end at once, and say nothing */
 	espl_span ahead;     /* of its clock */
 	char date[80];

@@ -187,6 +187,23 @@ Test(kubernetes_faults, a_watch_without_an_event_is_not_repeated_at_once)
 }
 
 /* Whatever the reason is called, and also if it changes all the time. */
+Test(kubernetes_faults, a_pod_that_lists_leave_out_has_not_ended)
+{
+	static struct kube_server s;
+	struct espl_kit *kit = kube_server_open(&s, 5);
+	unsigned lists;
+
+	kube_server_start(&s);
+	(void)espl_kit_acquire(kit, 0, 1);
+	cr_assert(espl_kit_wait_node(kit, 0, ESPL_NODE_READY, HOUR));
+	s.hides = s.empty_watches = 1; /* so that it lists again */
+	lists = s.lists;
+	espl_kit_wait(kit, 900 * S);
+	cr_assert_gt(s.lists, lists);
+	cr_assert_eq(espl_kit_lease(kit, 0)->state, ESPL_NODE_READY, "%s", espl_kit_log(kit));
+	kube_server_close(&s);
+}
+
 Test(kubernetes_faults, a_pod_that_has_a_node_and_does_not_start_is_given_up)
 {
 	static struct kube_server s;

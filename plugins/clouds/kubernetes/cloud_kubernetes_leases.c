@@ -243,19 +243,17 @@ is_listed(const struct kube_lease *lease, const json_t *items)
 void
 cloud_kubernetes_leases_all(struct kube_cloud *cloud, const json_t *items, uint64_t number)
 {
-	struct kube_lease *lease, *next;
-
 	for (size_t i = 0; i < json_array_size(items); i++) {
 		struct kube_pod pod;
 
 		cloud_kubernetes_pod_read(json_array_get(items, i), cloud->container, &pod);
 		cloud_kubernetes_leases_pod(cloud, &pod, 0);
 	}
-	for (lease = cloud->leases; lease != NULL; lease = next) {
-		next = lease->next;
-		if (lease->uid[0] != '\0' && lease->since <= number && !is_listed(lease, items))
-			take_gone(cloud, lease);
-	}
+	/* One list without it is no proof: the pod itself is asked for. */
+	for (struct kube_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
+		if (lease->uid[0] != '\0' && lease->since <= number && !lease->asking &&
+		    !is_listed(lease, items))
+			look_at_pod(cloud, lease);
 }
 
 /* ---- answers ---- */
