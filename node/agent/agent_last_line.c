@@ -82,10 +82,21 @@ clean_line(const char *p, const char *end, char *to, size_t room)
 	return size;
 }
 
+/* A bar of tqdm, as " 40%|####  | 2/5 [00:01<00:02, 1.9it/s]".  It is drawn once more when the
+ * program ends, after the message that says why.
+ */
+static int
+is_progress_bar(const char *line)
+{
+	const char *bar = strstr(line, "%|");
+
+	return bar != NULL && strchr(bar, '[') != NULL && line[strlen(line) - 1] == ']';
+}
+
 void
 espl__last_line(const char *text, size_t size, char *to, size_t room)
 {
-	const char *end = text + size;
+	const char *end = text + size, *bar = NULL, *bar_end = NULL;
 
 	to[0] = '\0';
 	while (end > text && to[0] == '\0') {
@@ -94,8 +105,17 @@ espl__last_line(const char *text, size_t size, char *to, size_t room)
 		while (from > text && !is_break(from[-1]))
 			from--;
 		to[clean_line(from, end, to, room - 1)] = '\0';
+		if (to[0] != '\0' && is_progress_bar(to)) {
+			if (bar == NULL) {
+				bar = from;
+				bar_end = end;
+			}
+			to[0] = '\0';
+		}
 		end = from > text ? from - 1 : text;
 	}
+	if (to[0] == '\0' && bar != NULL)
+		to[clean_line(bar, bar_end, to, room - 1)] = '\0';
 }
 
 void

@@ -25,7 +25,7 @@ from importlib import metadata, util
 
 PACKAGES = """torch torchvision transformers==4.46.3 datasets<3 accelerate evaluate lightning jsonargparse[signatures] timm pytorch-ignite
 gymnasium tyro tensorboard scikit-learn pandas scipy xgboost-cpu lightgbm keras jax flax optax stable-baselines3 torch_geometric
-mlflow fire typer hydra-core seaborn opencv-python-headless cloudml-hypertune""".split()
+mlflow fire typer hydra-core seaborn opencv-python-headless cloudml-hypertune gym""".split()
 
 # ---- data ------------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ def tiny_bert(folder):
     write(os.path.join(folder, "vocab.txt"), "\n".join(words) + "\n")
     transformers.BertTokenizerFast(os.path.join(folder, "vocab.txt")).save_pretrained(folder)
     config = transformers.BertConfig(vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-                                     intermediate_size=64, max_position_embeddings=64)
+                                     intermediate_size=64, max_position_embeddings=256)
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
 
 
@@ -108,7 +108,7 @@ def tiny_gpt(folder):
         "<unk> <eos> the a tree wall branch leaf grows binds over under green old new and then .".split())}, unk_token="<unk>"))
     made.pre_tokenizer = tokenizer.pre_tokenizers.Whitespace()
     transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", eos_token="<eos>", pad_token="<eos>").save_pretrained(folder)
-    transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=18, n_embd=32, n_layer=2, n_head=2, n_positions=128)).save_pretrained(folder)
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=18, n_embd=32, n_layer=2, n_head=2, n_positions=1024)).save_pretrained(folder)
 
 
 def metric_of_hub(folder):
@@ -207,7 +207,7 @@ class Case:
     configuration and what replaces it.  sets: values for `espalier run` beside those of all.  why: the reason, where it cannot work.
     """
 
-    def __init__(self, name, source, script, data=None, hand=(), sets=(), env=None, root=None, folder=None, limit=420,
+    def __init__(self, name, source, script, data=None, hand=(), sets=(), env=None, root=None, folder=None, limit=900,
                  why=""):
         self.name, self.source, self.script, self.data, self.hand, self.sets = name, source, script, data, list(hand), list(sets)
         self.env, self.limit, self.why = env or {}, limit, why
@@ -240,7 +240,7 @@ CASES = [
          why="the first batches took longer than the seven minutes that it was given"),
     Case("nanoGPT", "karpathy/nanoGPT", "train.py", lambda here: shakespeare(os.path.join(here, "data/openwebtext")),
          hand=[('"--min_lr={min_lr}" ]', '"--min_lr={min_lr}", "--device=cpu", "--compile=False", "--eval_interval=2", "--eval_iters=2", "--n_layer=2", '
-                '"--n_head=2", "--n_embd=32", "--block_size=32", "--batch_size=4" ]')],
+                '"--n_head=2", "--n_embd=32", "--block_size=32", "--batch_size=4", "--gradient_accumulation_steps=1" ]')],
          sets=["algorithm.iterations_min=2", "algorithm.iterations_max=4"]),
     Case("makemore", "karpathy/makemore", "makemore.py"),
     Case("ppo", "vwxyzjn/cleanrl", "cleanrl/ppo.py", root="", why="with gymnasium 1 the script itself prints no return", sets=["algorithm.iterations_min=500", "algorithm.iterations_max=2000"]),

@@ -282,7 +282,7 @@ class Libraries(unittest.TestCase):
 
     def test_trainer(self):
         text = ("usage: x [-h] --output_dir OUTPUT_DIR [--do_train]\n\noptions:\n  --output_dir OUTPUT_DIR  where\n"
-                "  --do_train [DO_TRAIN]  Whether to train. (default: False)\n  --eval_strategy {no,steps,epoch}  when (default: no)\n"
+                "  --overwrite_output_dir  Overwrite it. (default: False)\n  --do_train [DO_TRAIN]  Whether to train. (default: False)\n  --eval_strategy {no,steps,epoch}  when (default: no)\n"
                 "  --learning_rate LEARNING_RATE  rate (default: 5e-05)\n  --optim {adam,npu_adam}  which (default: adam)\n"
                 "  --num_train_epochs N  how many (default: 3.0)\n  --hub_strategy {end,all}  what (default: end)\n"
                 "  --per_device_train_batch_size N  size (default: 8)\n")
@@ -290,7 +290,7 @@ class Libraries(unittest.TestCase):
         self.assertIn('metric = "eval_loss"', made)
         self.assertIn('"--output_dir={output}"', made)
         self.assertIn('"--num_train_epochs={iterations}"', made)
-        self.assertIn('"--do_train", "--eval_strategy=epoch" ]', made.replace("\n     ", ""))
+        self.assertIn('"--overwrite_output_dir", "--do_train", "--eval_strategy=epoch" ]', made.replace("\n     ", ""))
         self.assertIn("per_device_train_batch_size = { type", made)
         self.assertNotIn("optim", made)
         self.assertNotIn("hub_strategy", made)

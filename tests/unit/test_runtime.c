@@ -396,6 +396,8 @@ Test(agent, last_line)
 		{ "\033[", "" },
 		{ "\033[12", "" },
 		{ "x\n\033[0m\n", "x" },
+		{ "ValueError: x\n\r 40%|##  | 2/5 [00:01<?, ?it/s]\n", "ValueError: x" },
+		{ "\r 20%|# | 1/5 [0s]\r 40%|## | 2/5 [1s]", "40%|## | 2/5 [1s]" },
 	};
 	char to[ESPL__LAST_LINE_MAX], longer[500];
 

@@ -47,7 +47,8 @@ def add_words(program: Program, found: Found, plan: Any) -> None:
         plan.missing.append("the options of the library that trains, which the script was not asked for")
         plan.words.append(plan.mark)
     elif found.trainer == "transformers":
-        plan.words += [one for one in ("--do_train", "--do_eval") if _has_option(found, one)]
+        # A trial that is retried finds what it wrote before, which the script may refuse.
+        plan.words += [one for one in ("--overwrite_output_dir", "--do_train", "--do_eval") if _has_option(found, one)]
         plan.words += [one + "=epoch" for one in ("--eval_strategy", "--evaluation_strategy") if _has_option(found, one)][:1]
     elif plan.objective.line.file:
         module = "lightning.pytorch" if _imports(program, "lightning") else "pytorch_lightning"
