@@ -5,6 +5,7 @@
  */
 #include "exec/event.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/codec.h"
@@ -261,4 +262,34 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	memset(e, 0, sizeof *e);
 	e->type = (enum espl__event_type)espl__get_u8(r);
 	return code_event(&c, e) && !r->bad ? 0 : -1;
+}
+
+/* ---- batches ------------------------------------------------------------------------------ */
+
+struct espl__event *
+espl__batch_add(struct espl__batch *batch, enum espl__event_type type)
+{
+	struct espl__event *event;
+
+	ESPL__GROW(batch->list, batch->cap, batch->count + 1);
+	event = &batch->list[batch->count++];
+	memset(event, 0, sizeof *event);
+	event->type = type;
+	return event;
+}
+
+void
+espl__batch_clear(struct espl__batch *batch)
+{
+	batch->count = 0;
+	espl__arena_free(&batch->arena);
+}
+
+void
+espl__batch_free(struct espl__batch *batch)
+{
+	espl__batch_clear(batch);
+	free(batch->list);
+	batch->list = NULL;
+	batch->cap = 0;
 }

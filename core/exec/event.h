@@ -176,4 +176,15 @@ struct espl__event {
 void espl__event_put(const struct espl__event *, struct espl__buf *);
 /* Decodes one; memory from the arena.  0, or -1 if the bytes are no event. */
 int espl__event_get(struct espl__reader *, struct espl__arena *, struct espl__event *);
+
+/* What a world collects for one round: events, and the texts and lists that they point to. */
+struct espl__batch {
+	struct espl__event *list;
+	uint32_t count, cap;
+	struct espl__arena arena;
+};
+/* A new event, all zero but its type.  It moves when the next one is added. */
+struct espl__event *espl__batch_add(struct espl__batch *, enum espl__event_type);
+void espl__batch_clear(struct espl__batch *); /* room for events is kept */
+void espl__batch_free(struct espl__batch *);
 #endif

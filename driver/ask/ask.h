@@ -58,12 +58,6 @@ struct espl__ask_request {
 	json_t *looked;                  /* ... this, owned */
 };
 
-struct espl__ask_batch {
-	struct espl__event *list;
-	uint32_t count, cap;
-	struct espl__arena arena;
-};
-
 #define ESPL__ASK_MAGIC 0x61736b21u
 struct espl__asking {
 	struct espl__world world; /* first */
@@ -81,7 +75,7 @@ struct espl__asking {
 	struct espl__ask_list queue;
 	uint64_t open; /* queued or held */
 	uint64_t out;  /* of these, handed out once */
-	struct espl__ask_batch batch[2];
+	struct espl__batch batch[2];
 	int filling, urgent; /* urgent: its round must be before the next request */
 	struct espl__names metrics;
 	/* requests.c */

@@ -10,15 +10,8 @@
 struct espl__event *
 espl__ask_event(struct espl__asking *ask, enum espl__event_type type)
 {
-	struct espl__ask_batch *batch = &ask->batch[ask->filling];
-	struct espl__event *event;
-
 	ESPL__CHECK(ask, ASK);
-	ESPL__GROW(batch->list, batch->cap, batch->count + 1);
-	event = &batch->list[batch->count++];
-	memset(event, 0, sizeof *event);
-	event->type = type;
-	return event;
+	return espl__batch_add(&ask->batch[ask->filling], type);
 }
 
 const char *
@@ -30,8 +23,7 @@ espl__ask_text(struct espl__asking *ask, const char *text)
 void
 espl__ask_give_round(struct espl__asking *ask, struct espl__round *round)
 {
-	const struct espl__ask_batch *batch = &ask->batch[ask->filling];
-	struct espl__ask_batch *other = &ask->batch[ask->filling ^ 1];
+	const struct espl__batch *batch = &ask->batch[ask->filling];
 
 	ESPL__CHECK(ask, ASK);
 	ask->urgent = 0;
@@ -41,9 +33,7 @@ espl__ask_give_round(struct espl__asking *ask, struct espl__round *round)
 	if (batch->count == 0)
 		return;
 	ask->filling ^= 1;
-	other->count = 0;
-	espl__arena_free(&other->arena);
-	memset(&other->arena, 0, sizeof other->arena);
+	espl__batch_clear(&ask->batch[ask->filling]);
 }
 
 /* ---- trials ------------------------------------------------------------------------------- */
@@ -162,8 +152,6 @@ espl__ask_trials_free(struct espl__asking *ask)
 	espl__map_free(&ask->by_trial);
 	espl__map_free(&ask->by_gang);
 	espl__names_free(&ask->metrics);
-	for (int i = 0; i < 2; i++) {
-		espl__arena_free(&ask->batch[i].arena);
-		free(ask->batch[i].list);
-	}
+	for (int i = 0; i < 2; i++)
+		espl__batch_free(&ask->batch[i]);
 }

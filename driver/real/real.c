@@ -162,7 +162,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 static void
 hand_over(struct espl__real *real, struct espl__round *round)
 {
-	struct espl__batch *batch = &real->batch[real->filling], *other;
+	const struct espl__batch *batch = &real->batch[real->filling];
 	espl_time now = espl__real_clock(real);
 
 	if (now > real->now)
@@ -173,10 +173,7 @@ hand_over(struct espl__real *real, struct espl__round *round)
 	if (batch->count == 0)
 		return;
 	real->filling ^= 1;
-	other = &real->batch[real->filling];
-	other->count = 0;
-	espl__arena_free(&other->arena);
-	memset(&other->arena, 0, sizeof other->arena);
+	espl__batch_clear(&real->batch[real->filling]);
 }
 
 static espl_status
@@ -393,10 +390,8 @@ real_free(struct espl__real *real)
 	espl__real_gangs_free(real);
 	espl__real_leases_free(real);
 	espl__real_owned_free(real);
-	for (i = 0; i < 2; i++) {
-		espl__arena_free(&real->batch[i].arena);
-		free(real->batch[i].list);
-	}
+	for (i = 0; i < 2; i++)
+		espl__batch_free(&real->batch[i]);
 	espl__names_free(&real->metrics);
 	espl__names_free(&real->spool_left);
 	espl__pids_free(&real->pids);

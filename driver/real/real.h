@@ -193,11 +193,6 @@ struct espl__rgang {
 	struct espl__start_plan *plan; /* what to start, until it was sent (waits for a port) */
 };
 
-struct espl__batch {
-	struct espl__arena arena;
-	struct espl__event *list;
-	uint32_t count, cap;
-};
 struct espl__compute_job;
 
 struct espl__start_plan {

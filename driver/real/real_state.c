@@ -14,15 +14,8 @@
 struct espl__event *
 espl__real_event(struct espl__real *real, enum espl__event_type type)
 {
-	struct espl__batch *batch = &real->batch[real->filling];
-	struct espl__event *event;
-
 	ESPL__CHECK(real, REAL);
-	ESPL__GROW(batch->list, batch->cap, batch->count + 1);
-	event = &batch->list[batch->count++];
-	memset(event, 0, sizeof *event);
-	event->type = type;
-	return event;
+	return espl__batch_add(&real->batch[real->filling], type);
 }
 
 struct espl__arena *

@@ -23,14 +23,11 @@ enum { TURNS_MAX = 4000000 };
 static void
 clear_round(struct espl__sim *sim)
 {
-	sim->event_count = 0;
 	sim->metric_count = 0;
 	for (uint32_t i = 0; i < sim->delivered_count; i++)
 		espl__compute_free(sim->delivered[i]);
 	sim->delivered_count = 0;
-	if (sim->round_used)
-		espl__arena_free(&sim->round);
-	sim->round_used = 0;
+	espl__batch_clear(&sim->round);
 }
 
 /* Reports name their metrics by count alone until the array stands still. */
@@ -39,15 +36,15 @@ give_round(struct espl__sim *sim, struct espl__round *round)
 {
 	uint32_t at = 0;
 
-	for (uint32_t i = 0; i < sim->event_count; i++)
-		if (sim->events[i].type == ESPL__EV_REPORT) {
-			sim->events[i].as.report.metrics = sim->metrics + at;
-			at += sim->events[i].as.report.count;
+	for (uint32_t i = 0; i < sim->round.count; i++)
+		if (sim->round.list[i].type == ESPL__EV_REPORT) {
+			sim->round.list[i].as.report.metrics = sim->metrics + at;
+			at += sim->round.list[i].as.report.count;
 		}
 	ESPL__ASSERT(at == sim->metric_count);
 	round->now = sim->now;
-	round->events = sim->events;
-	round->count = sim->event_count;
+	round->events = sim->round.list;
+	round->count = sim->round.count;
 }
 
 static void
@@ -231,7 +228,7 @@ sim_next(struct espl__world *world, struct espl__round *round, struct espl__diag
 			espl__sim_tell_offers(sim);
 		}
 	}
-	while (sim->event_count == 0) {
+	while (sim->round.count == 0) {
 		if (sim->stop && !sim->stop_sent) {
 			sim->stop_sent = 1;
 			espl__sim_add_event(sim, ESPL__EV_STOP);
@@ -360,7 +357,6 @@ sim_close(struct espl__world *world, int at_once, struct espl__buf *left)
 
 	(void)at_once, (void)left; /* nothing of it is outside this process */
 	clear_round(sim);
-	espl__arena_free(&sim->round);
 	espl__sim_gangs_free(sim);
 	espl__sim_state_free(sim);
 	espl__sim_train_free(sim);
@@ -374,7 +370,7 @@ sim_close(struct espl__world *world, int at_once, struct espl__buf *left)
 	free(sim->leases);
 	free(sim->adopted);
 	free(sim->heap.list);
-	free(sim->events);
+	espl__batch_free(&sim->round);
 	free(sim->metrics);
 	espl__names_free(&sim->names);
 	free(sim);

@@ -70,14 +70,8 @@ espl__sim_heap_take(struct espl__sim_heap *heap)
 struct espl__event *
 espl__sim_add_event(struct espl__sim *sim, enum espl__event_type type)
 {
-	struct espl__event *event;
-
 	ESPL__CHECK(sim, SIM);
-	ESPL__GROW(sim->events, sim->event_cap, sim->event_count + 1);
-	event = &sim->events[sim->event_count++];
-	memset(event, 0, sizeof *event);
-	event->type = type;
-	return event;
+	return espl__batch_add(&sim->round, type);
 }
 
 const char *
@@ -86,8 +80,7 @@ espl__sim_text(struct espl__sim *sim, const char *text)
 	ESPL__CHECK(sim, SIM);
 	if (text == NULL || text[0] == '\0')
 		return "";
-	sim->round_used = 1;
-	return espl__arena_strdup(&sim->round, text);
+	return espl__arena_strdup(&sim->round.arena, text);
 }
 
 espl_time

@@ -232,12 +232,9 @@ struct espl__sim {
 	espl_time barren_from; /* last instant of anything but a request refused */
 
 	/* The round that is being composed; metrics by index until it is complete. */
-	struct espl__event *events;
-	uint32_t event_count, event_cap;
+	struct espl__batch round;
 	struct espl__metric *metrics;
 	uint32_t metric_count, metric_cap;
-	struct espl__arena round; /* texts of this round */
-	int round_used;
 	struct espl__names names; /* of metrics, in order of their first report */
 
 	struct espl__arena arena; /* offers */
