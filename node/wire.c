@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/codec.h"
 #include "base/hash.h"
-#include "base/mem.h"
 #include "node/wire.h"
 
 #define HEAD 5u /* u32 size, u8 type */
@@ -91,312 +91,232 @@ espl__frame_get(const struct espl__buf *in, size_t from, uint8_t *type,
 
 /* ---- START ------------------------------------------------------------------------------- */
 
-static void
-put_meeting(struct espl__buf *b, const struct espl__meeting *m)
+/* A number that was read and is larger than this is bad. */
+static inline void
+limit_value(struct espl__codec *c, uint32_t *value, uint32_t most)
 {
-	espl__put_v64(b, m->generation);
+	if (c->from == NULL || *value <= most)
+		return;
+	c->from->bad = 1;
+	*value = 0;
+}
+
+ESPL__CODES void
+code_flag(struct espl__codec *c, int *flag)
+{
+	uint32_t given = *flag != 0;
+
+	ESPL__CODE_U32(c, given);
+	limit_value(c, &given, 1);
+	if (c->from != NULL)
+		*flag = (int)given;
+}
+
+/* A list of texts; read, it ends with NULL as execve wants it. */
+ESPL__CODES void
+code_texts(struct espl__codec *c, const char *const **list, uint32_t *count)
+{
+	const char **texts = espl__code_list(c, *list, count, sizeof *texts, 1);
+
+	for (uint32_t i = 0; i < *count; i++)
+		espl__code_text(c, &texts[i], ESPL__WIRE_MAX);
+	if (c->from == NULL)
+		return;
+	texts[*count] = NULL;
+	*list = texts;
+}
+
+ESPL__CODES void
+code_ranks(struct espl__codec *c, const struct espl__start_rank **list, uint32_t *count)
+{
+	struct espl__start_rank *ranks = espl__code_list(c, *list, count, sizeof *ranks, 3);
+
+	for (uint32_t i = 0; i < *count; i++) {
+		ESPL__CODE_U32(c, ranks[i].rank);
+		ESPL__CODE_U32(c, ranks[i].local_rank);
+		ESPL__CODE_U32(c, ranks[i].gpu);
+	}
+	if (c->from != NULL)
+		*list = ranks;
+}
+
+ESPL__CODES void
+code_meeting(struct espl__codec *c, struct espl__meeting *m)
+{
+	ESPL__CODE_U32(c, m->generation);
+	limit_value(c, &m->generation, UINT32_MAX / 4);
 	if (m->generation == 0)
 		return;
-	espl__put_v64(b, m->moved ? 1 : 0);
-	espl__put_str(b, m->door);
-	espl__put_v64(b, m->port);
-	espl__put_str(b, m->master);
-	espl__put_v64(b, m->world);
-	espl__put_v64(b, m->node);
-	espl__put_v64(b, m->local_world);
+	code_flag(c, &m->moved);
+	espl__code_text(c, &m->door, ESPL__WIRE_MAX);
+	ESPL__CODE_U32(c, m->port);
+	limit_value(c, &m->port, 65535);
+	espl__code_text(c, &m->master, ESPL__WIRE_MAX);
+	ESPL__CODE_U32(c, m->world);
+	limit_value(c, &m->world, UINT32_MAX / 4);
+	ESPL__CODE_U32(c, m->node);
+	limit_value(c, &m->node, UINT32_MAX / 4);
+	ESPL__CODE_U32(c, m->local_world);
+	limit_value(c, &m->local_world, m->world);
+	/* They are words of a line. */
+	if (c->from != NULL &&
+	    (m->world == 0 || m->door[0] == '\0' || m->master[0] == '\0' ||
+		strpbrk(m->door, " \n") != NULL || strpbrk(m->master, " \n") != NULL))
+		c->from->bad = 1;
+}
+
+/* What it is, and where it runs. */
+ESPL__CODES void
+code_place(struct espl__codec *c, struct espl__start *s)
+{
+	ESPL__CODE_V64(c, s->gang);
+	ESPL__CODE_V64(c, s->trial);
+	ESPL__CODE_U32(c, s->world);
+	ESPL__CODE_U32(c, s->nodes);
+	code_flag(c, &s->together);
+	ESPL__CODE_U32(c, s->node_rank);
+	code_ranks(c, &s->ranks, &s->rank_count);
+	ESPL__CODE_U32(c, s->packing);
+	ESPL__CODE_U32(c, s->sharing);
+	ESPL__CODE_U32(c, s->attempt);
+	espl__code_text(c, &s->master, ESPL__WIRE_MAX);
+	ESPL__CODE_U32(c, s->port);
+	limit_value(c, &s->port, 65535);
+	code_flag(c, &s->device_gpu);
+	ESPL__CODE_U32(c, s->threads);
+}
+
+ESPL__CODES void
+code_start(struct espl__codec *c, struct espl__start *s)
+{
+	code_place(c, s);
+	code_texts(c, &s->argv, &s->argc);
+	espl__code_text(c, &s->metrics, ESPL__WIRE_MAX);
+	espl__code_text(c, &s->trainable, ESPL__WIRE_MAX);
+	espl__code_text(c, &s->options, ESPL__WIRE_MAX);
+	espl__code_text(c, &s->params, ESPL__WIRE_MAX);
+	espl__code_text(c, &s->directory, ESPL__WIRE_MAX);
+	code_flag(c, &s->anywhere);
+	code_texts(c, &s->setup, &s->setup_count);
+	code_texts(c, &s->env, &s->env_count);
+	ESPL__CODE_V64(c, s->iteration);
+	ESPL__CODE_V64(c, s->budget);
+	ESPL__CODE_V64(c, s->iterations_max);
+	ESPL__CODE(c, s->seed, espl__put_u64, espl__get_u64);
+	ESPL__CODE_V64(c, s->source);
+	ESPL__CODE_V64(c, s->checkpoint);
+	ESPL__CODE_Z64(c, s->file_max);
+	ESPL__CODE_Z64(c, s->log_limit);
+	ESPL__CODE_V64(c, s->grace_ms);
+	code_meeting(c, &s->join);
+	ESPL__CODE_V64(c, s->of);
+	ESPL__CODE_U32(c, s->local_first);
+	for (size_t i = 0; i < sizeof s->key; i++)
+		ESPL__CODE_U8(c, s->key[i]);
+	code_flag(c, &s->torchrun);
+	code_flag(c, &s->warm);
 }
 
 void
 espl__start_put(const struct espl__start *s, struct espl__buf *b)
 {
+	struct espl__codec c = { .to = b };
+
 	ESPL__ASSERT(s->world > 0 && s->rank_count > 0 && s->rank_count <= s->world);
 	ESPL__ASSERT(s->node_rank < s->nodes && s->packing > 0);
 	ESPL__ASSERT((s->argc > 0) != (s->trainable != NULL && s->trainable[0] != '\0'));
-	espl__put_v64(b, s->gang);
-	espl__put_v64(b, s->trial);
-	espl__put_v64(b, s->world);
-	espl__put_v64(b, s->nodes);
-	espl__put_u8(b, s->together ? 1 : 0);
-	espl__put_v64(b, s->node_rank);
-	espl__put_v64(b, s->rank_count);
-	for (uint32_t i = 0; i < s->rank_count; i++) {
-		espl__put_v64(b, s->ranks[i].rank);
-		espl__put_v64(b, s->ranks[i].local_rank);
-		espl__put_v64(b, s->ranks[i].gpu);
-	}
-	espl__put_v64(b, s->packing);
-	espl__put_v64(b, s->sharing);
-	espl__put_v64(b, s->attempt);
-	espl__put_str(b, s->master);
-	espl__put_v64(b, s->port);
-	espl__put_v64(b, s->device_gpu ? 1 : 0);
-	espl__put_v64(b, s->threads);
-	espl__put_v64(b, s->argc);
-	for (uint32_t i = 0; i < s->argc; i++)
-		espl__put_str(b, s->argv[i]);
-	espl__put_str(b, s->metrics);
-	espl__put_str(b, s->trainable);
-	espl__put_str(b, s->options);
-	espl__put_str(b, s->params);
-	espl__put_str(b, s->directory);
-	espl__put_u8(b, s->anywhere ? 1 : 0);
-	espl__put_v64(b, s->setup_count);
-	for (uint32_t i = 0; i < s->setup_count; i++)
-		espl__put_str(b, s->setup[i]);
-	espl__put_v64(b, s->env_count);
+	code_start(&c, (struct espl__start *)(uintptr_t)s);
+}
+
+/* Ranks are in order, within the gang, and numbered on their node from 0. */
+static int
+ranks_make_sense(const struct espl__start *s)
+{
+	if (s->rank_count == 0 || s->rank_count > s->world)
+		return 0;
+	for (uint32_t i = 0; i < s->rank_count; i++)
+		if (s->ranks[i].rank >= s->world || s->ranks[i].local_rank != i ||
+		    (i > 0 && s->ranks[i].rank <= s->ranks[i - 1].rank))
+			return 0;
+	return 1;
+}
+
+static int
+start_makes_sense(const struct espl__start *s)
+{
+	if (s->world == 0 || s->node_rank >= s->nodes || !ranks_make_sense(s))
+		return 0;
+	if (s->packing == 0 || (uint32_t)s->sharing > ESPL__SHARE_EXCLUSIVE || s->file_max < 0 ||
+	    s->log_limit < 0)
+		return 0;
+	/* either a command or a trainable, which alone can be resized in place */
+	if ((s->argc > 0) == (s->trainable != NULL) ||
+	    (s->join.generation > 0 && s->trainable == NULL))
+		return 0;
+	if ((s->argc > 0 && s->argv[0][0] == '\0') ||
+	    (s->setup_count > 0 && s->setup[0][0] == '\0'))
+		return 0;
 	for (uint32_t i = 0; i < s->env_count; i++)
-		espl__put_str(b, s->env[i]);
-	espl__put_v64(b, s->iteration);
-	espl__put_v64(b, s->budget);
-	espl__put_v64(b, s->iterations_max);
-	espl__put_u64(b, s->seed);
-	espl__put_v64(b, s->source);
-	espl__put_v64(b, s->checkpoint);
-	espl__put_z64(b, s->file_max);
-	espl__put_z64(b, s->log_limit);
-	espl__put_v64(b, s->grace_ms);
-	put_meeting(b, &s->join);
-	espl__put_v64(b, s->of);
-	espl__put_v64(b, s->local_first);
-	espl__put(b, s->key, sizeof s->key);
-	espl__put_u8(b, s->torchrun ? 1 : 0);
-	espl__put_u8(b, s->warm ? 1 : 0);
+		if (s->env[i][0] == '\0' || s->env[i][0] == '=')
+			return 0;
+	return 1;
 }
 
-/* Where the decoded START lies: one block, filled from the front.  No string is longer than
- * its encoding, no list has more members than bytes, so 13 bytes a byte are always enough. */
-struct block {
-	char *at;
-	size_t left;
-};
-
-static void *
-take_block(struct block *k, size_t bytes, size_t align)
+/* 0: what was read is good; else -1, and what was read is gone. */
+static int
+keep_or_drop(int good, void *record, size_t size, struct espl__arena *memory)
 {
-	size_t skip = (align - (uintptr_t)k->at % align) % align;
-	void *p;
-
-	ESPL__ASSERT(align > 0 && (align & (align - 1)) == 0);
-	if (skip > k->left || bytes > k->left - skip)
-		return NULL;
-	p = k->at + skip;
-	k->at += skip + bytes;
-	k->left -= skip + bytes;
-	return p;
-}
-
-static uint32_t
-get_small(struct espl__reader *r, uint32_t max)
-{
-	uint64_t v = espl__get_v64(r);
-
-	if (v > max)
-		r->bad = 1;
-	return r->bad ? 0 : (uint32_t)v;
-}
-
-static const char *
-get_text(struct espl__reader *r, struct block *k)
-{
-	size_t size;
-	const void *p = espl__get_bytes(r, &size);
-	char *to;
-
-	if (r->bad || (size > 0 && memchr(p, 0, size) != NULL) ||
-	    (to = take_block(k, size + 1, 1)) == NULL) {
-		r->bad = 1;
-		return "";
-	}
-	if (size > 0)
-		memcpy(to, p, size);
-	to[size] = '\0';
-	return to;
-}
-
-/* A list of strings, ended by NULL as execve wants it. */
-static const char *const *
-get_list(struct espl__reader *r, struct block *k, uint32_t *count)
-{
-	const char **list;
-
-	*count = get_small(r, UINT32_MAX);
-	if (r->bad || *count > (size_t)(r->end - r->at) ||
-	    (list = take_block(k, ((size_t)*count + 1) * sizeof *list, sizeof *list)) == NULL) {
-		r->bad = 1;
-		*count = 0;
-		return NULL;
-	}
-	for (uint32_t i = 0; i < *count; i++)
-		list[i] = get_text(r, k);
-	list[*count] = NULL;
-	return list;
-}
-
-static void
-get_ranks(struct espl__reader *r, struct block *k, struct espl__start *s)
-{
-	struct espl__start_rank *ranks;
-
-	s->rank_count = get_small(r, s->world);
-	if (r->bad || s->rank_count == 0 || s->rank_count > (size_t)(r->end - r->at) / 3 ||
-	    (ranks = take_block(k, s->rank_count * sizeof *ranks, 8)) == NULL) {
-		r->bad = 1;
-		s->rank_count = 0;
-		return;
-	}
-	for (uint32_t i = 0; i < s->rank_count; i++) {
-		ranks[i].rank = get_small(r, s->world - 1);
-		ranks[i].local_rank = get_small(r, s->rank_count - 1);
-		ranks[i].gpu = get_small(r, UINT32_MAX);
-		if (ranks[i].local_rank != i || (i > 0 && ranks[i].rank <= ranks[i - 1].rank))
-			r->bad = 1;
-	}
-	s->ranks = ranks;
-}
-
-static void
-get_meeting(struct espl__reader *r, struct block *k, struct espl__meeting *m)
-{
-	m->generation = get_small(r, UINT32_MAX / 4);
-	if (m->generation == 0)
-		return;
-	m->moved = (int)get_small(r, 1);
-	m->door = get_text(r, k);
-	m->port = get_small(r, 65535);
-	m->master = get_text(r, k);
-	m->world = get_small(r, UINT32_MAX / 4);
-	m->node = get_small(r, UINT32_MAX / 4);
-	m->local_world = get_small(r, m->world);
-	/* They are words of a line. */
-	if (m->world == 0 || m->door[0] == '\0' || m->master[0] == '\0' ||
-	    strpbrk(m->door, " \n") != NULL || strpbrk(m->master, " \n") != NULL)
-		r->bad = 1;
-}
-
-static void
-get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
-{
-	s->packing = get_small(r, UINT32_MAX);
-	s->sharing = (enum espl__sharing)get_small(r, ESPL__SHARE_EXCLUSIVE);
-	s->attempt = get_small(r, UINT32_MAX);
-	s->master = get_text(r, k);
-	s->port = get_small(r, 65535);
-	s->device_gpu = (int)get_small(r, 1);
-	s->threads = get_small(r, UINT32_MAX);
-	s->argv = get_list(r, k, &s->argc);
-	if (s->argc == 0)
-		s->argv = NULL;
-	s->metrics = get_text(r, k);
-	s->trainable = get_text(r, k);
-	if (s->trainable[0] == '\0')
-		s->trainable = NULL;
-	s->options = get_text(r, k);
-	s->params = get_text(r, k);
-	s->directory = get_text(r, k);
-	s->anywhere = espl__get_u8(r) != 0;
-	s->setup = get_list(r, k, &s->setup_count);
-	s->env = get_list(r, k, &s->env_count);
-	s->iteration = espl__get_v64(r);
-	s->budget = espl__get_v64(r);
-	s->iterations_max = espl__get_v64(r);
-	s->seed = espl__get_u64(r);
-	s->source = espl__get_v64(r);
-	s->checkpoint = espl__get_v64(r);
-	s->file_max = espl__get_z64(r);
-	s->log_limit = espl__get_z64(r);
-	s->grace_ms = espl__get_v64(r);
-	get_meeting(r, k, &s->join);
-	s->of = espl__get_v64(r);
-	s->local_first = get_small(r, UINT32_MAX);
-	for (size_t i = 0; i < sizeof s->key; i++)
-		s->key[i] = espl__get_u8(r);
-	s->torchrun = espl__get_u8(r) == 1;
-	s->warm = espl__get_u8(r) == 1;
+	if (good)
+		return 0;
+	espl__arena_free(memory);
+	memset(record, 0, size);
+	return -1;
 }
 
 int
-espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
+espl__start_get(struct espl__reader *r, struct espl__start *s, struct espl__arena *memory)
 {
-	size_t size = (size_t)(r->end - r->at) * 13 + 128;
-	struct block k;
+	struct espl__codec c = { .from = r, .arena = memory };
 
 	memset(s, 0, sizeof *s);
-	*free_me = espl__alloc(size);
-	k = (struct block){ *free_me, size };
-	s->gang = espl__get_v64(r);
-	s->trial = espl__get_v64(r);
-	s->world = get_small(r, UINT32_MAX);
-	s->nodes = get_small(r, UINT32_MAX);
-	s->together = espl__get_u8(r) == 1;
-	s->node_rank = get_small(r, UINT32_MAX);
-	if (s->world == 0 || s->nodes == 0 || s->node_rank >= s->nodes)
-		r->bad = 1;
-	get_ranks(r, &k, s);
-	if (!r->bad)
-		get_rest(r, &k, s);
-	if (!r->bad &&
-	    (r->at != r->end || s->packing == 0 || s->file_max < 0 || s->log_limit < 0 ||
-		(s->join.generation > 0 && s->trainable == NULL) ||
-		(s->argc > 0) == (s->trainable != NULL) || (s->argc > 0 && s->argv[0][0] == '\0') ||
-		(s->setup_count > 0 && s->setup[0][0] == '\0')))
-		r->bad = 1;
-	for (uint32_t i = 0; !r->bad && i < s->env_count; i++)
-		if (s->env[i][0] == '\0' || s->env[i][0] == '=')
-			r->bad = 1;
-	if (r->bad) {
-		free(*free_me);
-		*free_me = NULL;
-		memset(s, 0, sizeof *s);
-		return -1;
-	}
-	return 0;
+	code_start(&c, s);
+	if (s->argc == 0)
+		s->argv = NULL;
+	if (s->trainable[0] == '\0')
+		s->trainable = NULL;
+	return keep_or_drop(!r->bad && r->at == r->end && start_makes_sense(s), s, sizeof *s,
+	    memory);
 }
 
 /* ---- SLOTS -------------------------------------------------------------------------------- */
 
+ESPL__CODES void
+code_rank_slots(struct espl__codec *c, struct espl__rank_slots *s)
+{
+	ESPL__CODE_V64(c, s->gang);
+	code_meeting(c, &s->meet);
+	code_ranks(c, &s->ranks, &s->count);
+}
+
 void
 espl__rank_slots_put(const struct espl__rank_slots *s, struct espl__buf *b)
 {
+	struct espl__codec c = { .to = b };
+
 	ESPL__ASSERT(s->count == 0 || (s->meet.generation > 0 && s->ranks != NULL));
-	espl__put_v64(b, s->gang);
-	put_meeting(b, &s->meet);
-	espl__put_v64(b, s->count);
-	for (uint32_t i = 0; i < s->count; i++) {
-		espl__put_v64(b, s->ranks[i].rank);
-		espl__put_v64(b, s->ranks[i].local_rank);
-		espl__put_v64(b, s->ranks[i].gpu);
-	}
+	code_rank_slots(&c, (struct espl__rank_slots *)(uintptr_t)s);
 }
 
 int
-espl__rank_slots_get(struct espl__reader *r, struct espl__rank_slots *s, void **free_me)
+espl__rank_slots_get(struct espl__reader *r, struct espl__rank_slots *s, struct espl__arena *memory)
 {
-	size_t size = (size_t)(r->end - r->at) * 13 + 128;
-	struct block k;
-	struct espl__start_rank *ranks;
+	struct espl__codec c = { .from = r, .arena = memory };
+	int good;
 
 	memset(s, 0, sizeof *s);
-	*free_me = espl__alloc(size);
-	k = (struct block){ *free_me, size };
-	s->gang = espl__get_v64(r);
-	get_meeting(r, &k, &s->meet);
-	s->count = get_small(r, UINT32_MAX);
-	if (!r->bad && s->count > 0 &&
-	    (s->meet.generation == 0 || s->count > (size_t)(r->end - r->at) / 3))
-		r->bad = 1;
-	ranks = r->bad ? NULL : take_block(&k, (s->count + 1) * sizeof *ranks, 8);
-	if (ranks == NULL)
-		r->bad = 1;
-	for (uint32_t i = 0; !r->bad && i < s->count; i++) {
-		ranks[i].rank = get_small(r, s->meet.world);
-		ranks[i].local_rank = get_small(r, UINT32_MAX);
-		ranks[i].gpu = get_small(r, UINT32_MAX);
-	}
-	s->ranks = ranks;
-	if (!r->bad && r->at == r->end)
-		return 0;
-	free(*free_me);
-	*free_me = NULL;
-	memset(s, 0, sizeof *s);
-	return -1;
+	code_rank_slots(&c, s);
+	good = !r->bad && r->at == r->end && (s->count == 0 || s->meet.generation > 0);
+	for (uint32_t i = 0; good && i < s->count; i++)
+		good = s->ranks[i].rank <= s->meet.world;
+	return keep_or_drop(good, s, sizeof *s, memory);
 }

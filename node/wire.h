@@ -116,6 +116,7 @@
 #define ESPL__WIRE_H
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/mem.h"
 #include "base/sharing.h"
 
 /* 9: the key of a gang is proved; 10: an agent may report a machine at risk; 11: trial.setup; 12:
@@ -238,8 +239,9 @@ struct espl__start {
 	int warm;                    /* a command is forked from a process that has its imports */
 };
 void espl__start_put(const struct espl__start *, struct espl__buf *);
-/* Strings point into an arena-like block that *free_me frees.  0, or -1 if the payload is bad. */
-int espl__start_get(struct espl__reader *, struct espl__start *, void **free_me);
+/* Texts and lists are in the arena, which is empty before.  0, or -1 if the payload is bad: then
+ * the arena is empty again. */
+int espl__start_get(struct espl__reader *, struct espl__start *, struct espl__arena *);
 
 /* What a SLOTS carries: for each rank of the agent's gang, in the order of its START, the new one;
  * meet.world: it leaves. Entries of ranks that have left are ignored. No rank: the resize is
@@ -253,7 +255,7 @@ struct espl__rank_slots {
 };
 void espl__rank_slots_put(const struct espl__rank_slots *, struct espl__buf *);
 int espl__rank_slots_get(struct espl__reader *, struct espl__rank_slots *,
-    void **free_me); /* as start_get */
+    struct espl__arena *); /* as start_get */
 
 /* Appends a whole frame. */
 void espl__frame_put(struct espl__buf *, enum espl__message, const void *payload, size_t);

@@ -115,11 +115,11 @@ struct espl__agent_gang {
 	const struct espl__gang_steps *steps;
 	struct espl__agent *agent;
 	struct espl__start start;
-	void *start_memory;
-	struct espl__agent_rank *ranks; /* start.rank_count of them */
-	char *dir;                      /* DIR/trials/ID */
-	char *params;                   /* path */
-	char *restore;                  /* checkpoint's directory, "" fresh */
+	struct espl__arena start_memory; /* of `start` */
+	struct espl__agent_rank *ranks;  /* start.rank_count of them */
+	char *dir;                       /* DIR/trials/ID */
+	char *params;                    /* path */
+	char *restore;                   /* checkpoint's directory, "" fresh */
 	uint32_t port;
 	uint32_t running, gone;    /* ranks */
 	uint32_t leader;           /* index of the rank behind `report` */
@@ -251,7 +251,7 @@ void espl__imds_greet(struct espl__agent *); /* a driver has come */
 /* When it wants to be called again; 0: when a job is done, or never. */
 int64_t espl__imds_tend(struct espl__agent *, int64_t now);
 /* agent_gang.c */
-void espl__gang_start(struct espl__agent *, struct espl__start *, void *memory);
+void espl__gang_start(struct espl__agent *, struct espl__start *, struct espl__arena *);
 void espl__agent_end(struct espl__agent *, int code); /* kill all, then exit */
 void espl__gang_note(struct espl__agent_rank *);      /* its supervisor sent something */
 /* Handles deadlines and removes ended gangs; returns the next deadline (0 none). */

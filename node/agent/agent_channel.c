@@ -177,14 +177,14 @@ take_new_slots(struct espl__agent *a, struct espl__reader *r)
 {
 	struct espl__rank_slots s;
 	struct espl__agent_gang *g;
-	void *memory;
+	struct espl__arena memory = { NULL };
 	int bad;
 
 	if (espl__rank_slots_get(r, &s, &memory) != 0)
 		return -1;
 	g = espl__gang_find(a, s.gang);
 	bad = g != NULL ? espl__gang_new_slots(g, &s) : 0;
-	free(memory);
+	espl__arena_free(&memory);
 	return bad;
 }
 
@@ -195,7 +195,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 	struct espl__start start;
 	char epoch[64];
 	uint64_t id, n;
-	void *memory;
+	struct espl__arena memory = { NULL };
 
 	if (!a->greeted && type != ESPL__MSG_HELLO && type != ESPL__MSG_LEAVE)
 		return -1;
@@ -206,7 +206,7 @@ obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 	case ESPL__MSG_START:
 		if (espl__start_get(r, &start, &memory) != 0)
 			return -1;
-		espl__gang_start(a, &start, memory);
+		espl__gang_start(a, &start, &memory);
 		return 0;
 	case ESPL__MSG_REPLY: return take_reply(a, r);
 	case ESPL__MSG_RESERVE:

@@ -143,7 +143,7 @@ restored_from(const char *dir, const struct espl__start *start)
 }
 
 static struct espl__agent_gang *
-make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
+make_gang(struct espl__agent *a, const struct espl__start *start, const struct espl__arena *memory)
 {
 	struct espl__agent_gang *g = espl__alloc(sizeof *g);
 
@@ -151,7 +151,7 @@ make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 	g->agent = a;
 	g->steps = &steps;
 	g->start = *start;
-	g->start_memory = memory;
+	g->start_memory = *memory;
 	g->culprit = -1;
 	g->report = g->saving.fd = -1;
 	g->leads = start->ranks[0].rank == 0;
@@ -180,7 +180,7 @@ make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 }
 
 void
-espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
+espl__gang_start(struct espl__agent *a, struct espl__start *start, struct espl__arena *memory)
 {
 	struct espl__agent_gang *g;
 
@@ -188,7 +188,7 @@ espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
 	ESPL__ASSERT(start->rank_count > 0 && memory != NULL);
 	if (espl__gang_find(a, start->gang) != NULL) {
 		espl__agent_log(a, ESPL_ERROR, "gang %" PRIu64 " was started twice", start->gang);
-		free(memory);
+		espl__arena_free(memory);
 		return;
 	}
 	g = make_gang(a, start, memory);
@@ -474,7 +474,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	free(g->restore);
 	free(g->files);
 	free(g->ranks);
-	free(g->start_memory);
+	espl__arena_free(&g->start_memory);
 	free(g);
 }
 

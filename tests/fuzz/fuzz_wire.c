@@ -30,7 +30,7 @@ try_start(struct espl__reader r)
 {
 	struct espl__start s, again;
 	struct espl__buf b = { NULL, 0, 0 }, c = { NULL, 0, 0 };
-	void *memory, *other;
+	struct espl__arena memory = { NULL }, other = { NULL };
 
 	if (espl__start_get(&r, &s, &memory) != 0)
 		return;
@@ -43,8 +43,8 @@ try_start(struct espl__reader r)
 	demand(b.size == c.size && memcmp(b.data, c.data, b.size) == 0);
 	espl__buf_free(&b);
 	espl__buf_free(&c);
-	free(memory);
-	free(other);
+	espl__arena_free(&memory);
+	espl__arena_free(&other);
 }
 
 static void
@@ -52,7 +52,7 @@ try_slots(struct espl__reader r)
 {
 	struct espl__rank_slots s, again;
 	struct espl__buf b = { NULL, 0, 0 }, c = { NULL, 0, 0 };
-	void *memory, *other;
+	struct espl__arena memory = { NULL }, other = { NULL };
 
 	if (espl__rank_slots_get(&r, &s, &memory) != 0)
 		return;
@@ -65,8 +65,8 @@ try_slots(struct espl__reader r)
 	demand(b.size == c.size && memcmp(b.data, c.data, b.size) == 0);
 	espl__buf_free(&b);
 	espl__buf_free(&c);
-	free(memory);
-	free(other);
+	espl__arena_free(&memory);
+	espl__arena_free(&other);
 }
 
 static void

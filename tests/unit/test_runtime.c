@@ -50,7 +50,7 @@ Test(wire, start_survives_and_damage_is_seen)
 	struct espl__reader r;
 	uint8_t type;
 	size_t used;
-	void *memory;
+	struct espl__arena memory = { NULL };
 
 	espl__start_put(&s, &b);
 	r = espl__reader(b.data, b.size);
@@ -67,7 +67,7 @@ Test(wire, start_survives_and_damage_is_seen)
 	cr_assert(t.torchrun && t.warm);
 	cr_assert(t.setup_count == 2 && t.setup[2] == NULL);
 	cr_assert_str_eq(t.setup[1], s.setup[1]);
-	free(memory);
+	espl__arena_free(&memory);
 	for (size_t n = 0; n < b.size; n++) { /* cut anywhere it is refused */
 		r = espl__reader(b.data, n);
 		cr_assert_eq(espl__start_get(&r, &t, &memory), -1);
@@ -119,7 +119,7 @@ Test(wire, slots_survive_and_damage_is_seen)
 				t;
 	struct espl__buf b = { NULL, 0, 0 };
 	struct espl__reader r;
-	void *memory;
+	struct espl__arena memory = { NULL };
 
 	espl__rank_slots_put(&s, &b);
 	r = espl__reader(b.data, b.size);
@@ -130,7 +130,7 @@ Test(wire, slots_survive_and_damage_is_seen)
 	cr_assert(t.ranks[0].rank == 2 && t.ranks[0].gpu == 7 && t.ranks[1].rank == 9);
 	cr_assert_str_eq(t.meet.door, "10.0.0.1");
 	cr_assert_str_eq(t.meet.master, "node-2");
-	free(memory);
+	espl__arena_free(&memory);
 	for (size_t n = 0; n < b.size; n++) {
 		r = espl__reader(b.data, n);
 		cr_assert_eq(espl__rank_slots_get(&r, &t, &memory), -1);
