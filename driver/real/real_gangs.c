@@ -388,6 +388,25 @@ find_part(const struct espl__rgang *gang, uint64_t lease, uint64_t wing)
 	return NULL;
 }
 
+/* A line that rank 0 reported, one that is no report, or a note of its trial. */
+static void
+on_text(struct espl__real *real, struct espl__rgang *gang, uint8_t type,
+    struct espl__reader *reader)
+{
+	size_t size;
+	const char *text = espl__get_bytes(reader, &size);
+
+	if (reader->bad)
+		return;
+	if (type == ESPL__MSG_NOTE)
+		espl__real_line_note(real, gang, text, size);
+	else if (type == ESPL__MSG_GARBAGE)
+		espl__real_gang_break(real, gang, "rank 0: %.*s", (int)(size < 200 ? size : 200),
+		    text != NULL ? text : "");
+	else if (!espl__real_resize_line(real, gang, text, size))
+		espl__real_line(real, gang, text, size);
+}
+
 int
 espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uint8_t type,
     struct espl__reader *reader)
@@ -395,8 +414,6 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 	uint64_t id = espl__get_v64(reader);
 	struct espl__rgang *gang = espl__real_gang(real, id);
 	struct espl__part *part;
-	const char *text;
-	size_t size;
 	uint64_t a, b;
 
 	ESPL__CHECK(lease, RLEASE);
@@ -420,22 +437,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		break;
 	case ESPL__MSG_LINE:
 	case ESPL__MSG_GARBAGE:
-		text = espl__get_bytes(reader, &size);
-		if (reader->bad)
-			return -1;
-		if (type == ESPL__MSG_LINE && espl__real_resize_line(real, gang, text, size))
-			break;
-		if (type == ESPL__MSG_LINE)
-			espl__real_line(real, gang, text, size);
-		else
-			espl__real_gang_break(real, gang, "rank 0: %.*s",
-			    (int)(size < 200 ? size : 200), text != NULL ? text : "");
-		break;
-	case ESPL__MSG_NOTE:
-		text = espl__get_bytes(reader, &size);
-		if (!reader->bad)
-			espl__real_line_note(real, gang, text, size);
-		break;
+	case ESPL__MSG_NOTE: on_text(real, gang, type, reader); break;
 	case ESPL__MSG_CLOSED: /* one that has been told to leave need not say more */
 		if (gang->directive == 0 && !gang->finished && !gang->killed)
 			espl__real_gang_break(real, gang,
