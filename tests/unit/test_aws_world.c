@@ -1,6 +1,7 @@
 /* test_aws_world.c - cloud aws and EC2 on a virtual clock: each way in which a driver can die, and
  * random lives with faults (test_clouds.c: every fault at every request).  No machine may be left
- * running, none may cost more than its lease allows, and what is reported as its cost is what EC2 charges.
+ * running, none may cost more than its lease allows, and what is reported as its cost is what EC2
+ * charges.
  *
  * Seeds are new on every run and printed; SEED=n repeats one, SEEDS=n says how many (make soak:
  * many).
