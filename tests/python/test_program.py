@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -29,6 +30,19 @@ class Program(unittest.TestCase):
             del os.environ["ESPALIER"]
             with self.assertRaisesRegex(FileNotFoundError, "ESPALIER can name it"):
                 program.find()
+
+    def test_named_by_itself(self):
+        """The command of a wheel that $ESPALIER names does not become itself, again and again."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "espalier")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("#!%s\nfrom espalier.__main__ import main\nmain()\n" % sys.executable)
+            os.chmod(path, 0o755)
+            for env in (dict(os.environ, ESPALIER=path, PATH="/nonexistent"), dict(os.environ, ESPALIER="", PATH=folder)):
+                done = subprocess.run([path, "--version"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
+                                      check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(b"ESPALIER can name it", done.stderr)
 
     def test_trial_is_the_helper(self):
         self.assertIs(espalier.trial.start, espalier_trial.start)

@@ -8,8 +8,8 @@ from espalier import program
 
 def main() -> None:
     try:
-        command = program.command(*sys.argv[1:])
-        os.execve(command[0], command, program.environment())
+        found = program.find(sys.argv[0])
+        os.execve(found, [found, *sys.argv[1:]], program.environment(sys.argv[0]))
     except OSError as error:
         sys.exit("espalier: %s" % error)
 

@@ -8,28 +8,32 @@ from typing import Dict, List
 _own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_program")
 
 
-def find() -> str:
-    """The path of the program."""
+def find(itself: str = "") -> str:
+    """The path of the program.  itself: a script that becomes the program, and so is not meant by $ESPALIER or PATH."""
     named = os.environ.get("ESPALIER")
-    if named:
+    if named and not _is_same(named, itself):
         return named
     path = os.path.join(_own, "bin", "espalier")
     if os.path.exists(path):
         return path
     found = shutil.which("espalier")
-    if found is None:
+    if found is None or _is_same(found, itself):
         raise FileNotFoundError("the program espalier is neither in this package nor in PATH; "
                                 "$ESPALIER can name it")
     return found
 
 
-def environment() -> Dict[str, str]:
+def _is_same(path: str, itself: str) -> bool:
+    return itself != "" and os.path.realpath(shutil.which(path) or path) == os.path.realpath(itself)
+
+
+def environment(itself: str = "") -> Dict[str, str]:
     """The environment to start the program with.
 
     The wheel's own program finds its plugins and helpers by it.  `python3` in a trial's command is
     this Python, also in a virtual environment that is not activated."""
     env = dict(os.environ)
-    if find().startswith(_own + os.sep):
+    if find(itself).startswith(_own + os.sep):
         given = env.get("ESPALIER_PLUGIN_PATH")
         plugins = os.path.join(_own, "lib", "espalier", "plugins")
         env["ESPALIER_PLUGIN_PATH"] = given + ":" + plugins if given else plugins
