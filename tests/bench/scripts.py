@@ -266,7 +266,8 @@ CASES = [
          hand=[("--model_name_or_path=CHANGE-ME", "--model_name_or_path=tiny"),
                ("--dataset_name=CHANGE-ME", '--train_file=train.txt", "--validation_file=dev.txt')]),
     Case("autoencoder", LIGHTNING, "examples/pytorch/basics/autoencoder.py", root="examples/pytorch",
-         data=lambda here: mnist(os.path.join(here, "../../Datasets/MNIST/raw"), train=60000, blank=True)),
+         data=lambda here: mnist(os.path.join(here, "../../Datasets/MNIST/raw"), train=60000, blank=True),
+         why="its data module fetches MNIST into a directory of the package"),
     Case("lightning imagenet", LIGHTNING, "examples/pytorch/domain_templates/imagenet.py", lambda here: images(os.path.join(here, "images"), count=4),
          hand=[("--model.data_path=CHANGE-ME", "--model.data_path=images")]),
     Case("image_classifier", LIGHTNING, "examples/fabric/image_classifier/train_fabric.py", root="examples/fabric",
@@ -277,8 +278,8 @@ CASES = [
          why="the script needs a gym before 0.26, which NumPy 2 does not load"),
     Case("yolov5", "ultralytics/yolov5", "train.py", lambda here: yolo(os.path.join(here, "tiny")),
          why="it prints tables whose columns have no names in the line, and writes CSV into a directory that it numbers itself"),
-    Case("xgboost", "mlflow/mlflow", "examples/xgboost/train.py"),
-    Case("lightgbm", "mlflow/mlflow", "examples/lightgbm/train.py", why="it prints no metric: LightGBM 4 prints none unless it is told to"),
+    Case("xgboost", "mlflow/mlflow", "examples/xgboost/xgboost_native/train.py"),
+    Case("lightgbm", "mlflow/mlflow", "examples/lightgbm/lightgbm_native/train.py", why="it prints no metric: LightGBM 4 prints none without log_evaluation"),
     Case("sklearn iris", "azure/azureml-examples", "cli/jobs/single-step/scikit-learn/iris/src/main.py", why="it prints no metric: MLflow records them"),
     Case("flax mnist", "google/flax", "examples/mnist/main.py", why="its parameters are in a file in Python, which init does not read"),
     Case("sb3 zoo", "dlr-rm/rl-baselines3-zoo", "train.py", why="it prints tables of a library, which init does not know, and has its own search"),
@@ -411,8 +412,8 @@ a `CHANGE-ME`, or added to the command. The seconds are of a busy machine with 2
 
 """
 TAIL = """
-What failed failed before the search where init could not know: `check` refuses a `CHANGE-ME`. `tests/bench/scripts.py` makes this page; its list says
-where each script is from, and how its data are made.
+Of the scripts that were not tuned, `check` refused the configurations that have a `CHANGE-ME` for the metric or nothing to search; the others ended by
+themselves, for the reason in the table. `tests/bench/scripts.py` makes this page: its list says where each script is from, and how its data are made.
 """
 
 
@@ -429,7 +430,7 @@ def table(rows):
             row["source"], row["script"], "`%s`" % row["metric"] if row["metric"] not in ("", "CHANGE-ME") else "none",
             ", ".join("`%s`" % one for one in row["parameters"]) or "none",
             " ".join("`%s`" % one.replace("|", "\\|") for one in row["hand"]) or "nothing", shown(row).replace("|", "\\|"),
-            "%.4g" % row["best"] if row["best"] is not None else "", row["seconds"])
+            "%.4g" % row["best"] if row["best"] is not None and row["result"].startswith("done") else "", row["seconds"])
     return made
 
 
@@ -442,7 +443,7 @@ def page(args):
     for case in CASES:
         if os.path.exists(file_of(case, args)):
             with open(file_of(case, args), encoding="utf-8") as file:
-                rows.append(dict(json.load(file), why=case.why))
+                rows.append(dict(json.load(file), why=case.why, script=case.script))
     done = sum(row["result"].startswith("done") for row in rows)
     rows.sort(key=lambda row: not row["result"].startswith("done"))
     write(args.page, HEAD + "%d of %d scripts were tuned, %d of them with nothing said by hand.\n\n" % (
