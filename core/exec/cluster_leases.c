@@ -115,22 +115,12 @@ pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span 
 	r->not_before = ESPL_NEVER;
 }
 
-/* The user wants another one only. */
-static int
-is_unwanted(const struct espl__exec *x, uint32_t offer)
-{
-	const char *name = x->items.top.offer_name;
-
-	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && name != NULL && name[0] != '\0' &&
-	    strcmp(name, x->fleet.offers[offer]->name) != 0;
-}
-
 /* `pausing`: those count, too. */
 static int
 offers_are_left(const struct espl__exec *x, int pausing)
 {
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
-		if (!is_unwanted(x, i) &&
+		if (!espl__cluster_is_unwanted(x, i) &&
 		    ((x->fleet.offers[i]->flags & ESPL_OFFER_GONE) == 0 ||
 			(pausing && i < x->cluster.record_count && x->cluster.records[i].hidden)))
 			return 1;
@@ -309,6 +299,37 @@ is_hopeless(const struct espl__exec *x, uint32_t offer, const struct espl__offer
 		    x->config->give_up);
 }
 
+/* ---- requests that only queue --------------------------------------------------------------- */
+
+/* All requests of the offer, as if the provider had said that it has none: the offer pauses, and
+ * policies see the others. */
+static void
+withdraw_requests(struct espl__exec *x, const struct espl__machine *first)
+{
+	uint32_t offer = first->pub.offer, count = 0;
+	struct espl__offer_record *r = record_of(x, offer);
+	char span[32];
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+
+		if (n->pub.offer != offer || (n->pub.flags & ESPL_NODE_RETIRING) != 0)
+			continue;
+		count++;
+		n->withdrawn = 1;
+		espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+		espl__cluster_show_node(x, n, "its request is withdrawn");
+	}
+	espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
+	    "requests for %u node%s of offer '%s' have waited for %s and are withdrawn, because "
+	    "another offer may have machines",
+	    (unsigned)count, count == 1 ? "" : "s", x->fleet.offers[offer]->name,
+	    espl__format_short(x->now - first->since, span));
+	r->not_before = x->now + 2 * (x->now - first->since); /* planners wait for it first, too */
+	count_refusal(x, first, r);
+	x->cluster.dirty = 1;
+}
+
 /* Its machine was to be avoided, so the cloud has no other at present: while one works there is no
  * hurry. */
 static void
@@ -403,7 +424,10 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	ESPL__CHECK(x, EXEC);
 	ESPL__CHECK(n, MACHINE);
 	espl__cluster_own_up(x, n->pub.offer);
-	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA) {
+	if (n->withdrawn) {
+		hide_offer(x, n->pub.offer, r);
+		x->cluster.offers_changed = 1; /* a policy may only now leave it */
+	} else if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA) {
 		count_refusal(x, n, r);
 		hide_offer(x, n->pub.offer, r);
 	} else if (reason == ESPL_BY_PROVIDER) {
@@ -463,6 +487,11 @@ espl__lease_alarm(struct espl__exec *x)
 
 		if (limit == 0 || x->now < n->since + limit)
 			continue;
+		if (n->pub.state == ESPL_NODE_REQUESTED &&
+		    espl__cluster_queue_limit(x, n->pub.offer) > 0) {
+			withdraw_requests(x, n);
+			continue;
+		}
 		(void)snprintf(text, sizeof text, "it was %s for %s and did not become ready",
 		    espl__node_state_word(n->pub.state), espl__format_short(limit, span));
 		(void)espl__lease_unfit(x, n, ESPL__HEALTH_START, text);

@@ -33,6 +33,16 @@ espl__cluster_pools(const struct espl__exec *x)
 }
 
 int
+espl__cluster_is_unwanted(const struct espl__exec *x, uint32_t offer)
+{
+	const char *name = x->items.top.offer_name;
+
+	ESPL__CHECK(x, EXEC);
+	return espl__exec_follows(x, ESPL__RULES_SUPPLY) && name != NULL && name[0] != '\0' &&
+	    strcmp(name, x->fleet.offers[offer]->name) != 0;
+}
+
+int
 espl__cluster_is_source(const struct espl__exec *x, uint32_t offer, uint32_t source)
 {
 	const struct espl_offer *a = x->fleet.offers[offer], *b = x->fleet.offers[source];

@@ -75,7 +75,7 @@ release_empty(struct espl__exec *x)
 		    x->cluster.cloud_waits)
 			continue;
 		n->releasing = 1;
-		unused |= !n->used && !n->drained && n->unfit == NULL;
+		unused |= !n->used && !n->drained && !n->withdrawn && n->unfit == NULL;
 		if (n->used)
 			x->cluster.unused = 0;
 		espl__exec_effect(x, ESPL__FX_RELEASE)->as.lease = n->pub.id;

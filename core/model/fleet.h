@@ -53,6 +53,7 @@ struct espl__machine {
 	const char *unfit;    /* why it is of no use, though it is ready; NULL: it is */
 	uint64_t suspect;     /* the item that it was given to, which runs alone; NONE */
 	uint8_t releasing;    /* a release was asked for */
+	uint8_t withdrawn;    /* since it only waited in a queue */
 	uint8_t live;         /* not ENDED */
 	uint8_t used;         /* a trial has run there */
 	uint8_t proved;       /* a trial has reported from there */

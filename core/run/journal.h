@@ -21,8 +21,9 @@
  * refused.  A run that began with format 2 goes on by the rules of format 2.
  * 4: searches try no configuration twice; plugins ask for the rules.
  * 5: the model of `tpe` is the sampler's of that name.
- * 6: a gang is locked while its processes start. */
-#define ESPL__JOURNAL_FORMAT 6u
+ * 6: a gang is locked while its processes start.
+ * 7: requests that only wait in a queue give way to another offer. */
+#define ESPL__JOURNAL_FORMAT 7u
 #define ESPL__JOURNAL_FORMAT_LEAST 2u /* that can still be read */
 
 struct espl__journal_header {

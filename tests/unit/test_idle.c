@@ -164,3 +164,50 @@ Test(idle, a_named_offer_is_not_replaced_by_another, .timeout = 60)
 	cr_assert_eq(r.summary.nodes_peak, 4, "both have that name");
 	unmake(&r);
 }
+
+/* ---- an offer with a queue ----------------------------------------------------------------- */
+
+/* One offer only queues, for 200 hours, and is the first and the cheapest; another one has
+ * machines. Of equal shape they are sources of one offer, but for plans and for bids. */
+static void
+check_queue(const char *allocator, uint32_t a, uint32_t b)
+{
+	static const char *const waiting_one =
+	    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = %u; price = 1.0; market = "
+	    "\"spot\"; nodes_max = 2; machines = 0; wait = \"200h\"; }, { name = \"b\"; gpus = %u; "
+	    "price = 3.6; nodes_max = 2; provision = \"15s\"; } ); };\n";
+	char *rest = espl__format("allocator = { use = \"%s\"; };", allocator);
+	char *text = espl__format(config, 1u, "gpus_max = 1;", "\"1s\"", 1u,
+	    "algorithm = { use = \"random\"; trials = 9; iterations_max = 8; };", rest);
+	char *cloud = strstr(text, "cloud = "), *end = strchr(cloud, '\n');
+	char *offers = espl__format(waiting_one, (unsigned)a, (unsigned)b);
+	char *whole = espl__format("%.*s%s%s", (int)(cloud - text), text, offers, end + 1);
+	struct run r;
+
+	make_run(&r, whole, NULL, NULL);
+	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK, "%s", r.diag.text);
+	cr_expect_eq(pump(&r, NULL, 100000), ESPL_OK, "%s: %s", rest, r.diag.text);
+	cr_expect_eq(r.summary.how, ESPL__RUN_DONE, "%s %u %u: %s", rest, (unsigned)a, (unsigned)b,
+	    r.summary.text);
+	cr_expect_eq(r.summary.finished, 9);
+	cr_expect_lt(r.summary.now, 1800 * ESPL_SECOND, "%s %u %u: %g s", rest, (unsigned)a,
+	    (unsigned)b, (double)r.summary.now / 1e9);
+	unmake(&r);
+	free(rest);
+	free(text);
+	free(offers);
+	free(whole);
+}
+
+Test(idle, an_offer_that_only_queues_gives_way_to_one_that_has_machines, .timeout = 60)
+{
+	static const char *const allocators[] = { "fair", "fluid", "fifo", "greedy", "milp",
+		"static", "elastic-greedy", "elastic-exact", "spottune" };
+
+	for (uint32_t i = 0; i < sizeof allocators / sizeof *allocators; i++) {
+		check_queue(allocators[i], 1, 1);
+		check_queue(allocators[i], 2, 1);
+		if (strcmp(allocators[i], "spottune") != 0) /* it can use machines of one GPU */
+			check_queue(allocators[i], 1, 2);
+	}
+}

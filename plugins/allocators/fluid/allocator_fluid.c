@@ -332,13 +332,16 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	struct fluid *fluid = self;
 	espl_status status;
 	uint64_t limit, aimed;
+	uint32_t before = fluid->roster.per_node;
 	int goes;
 
-	ESPL_ASSERT(fluid != NULL && fluid->magic == FLUID_MAGIC);
+	ESPL_ASSERT(fluid->magic == FLUID_MAGIC);
 	goes =
 	    pool_begin(view, &(struct pool_wish){ fluid->offer_name, OFFER, fluid->gpus_max, GPUS },
 		&fluid->offer, &fluid->roster, &limit, &status, error);
 
+	if (fluid->roster.per_node != before) /* another offer: the roster is new, and so are all */
+		fluid->head = fluid->tail = fluid->runner_count = 0;
 	if (fluid->broken || status != ESPL_OK || fluid->roster.count == 0) {
 		fluid->head = fluid->tail = fluid->runner_count = fluid->roster.fresh = 0;
 		fluid->broken = status != ESPL_OK;
