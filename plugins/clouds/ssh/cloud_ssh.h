@@ -69,6 +69,7 @@ struct ssh_host {
 	uint32_t failures;        /* of this command in a row */
 	enum ssh_failure told;    /* the failure that the user was told of; 0 none */
 	int asked_way, asked_route;
+	uint32_t route_to;       /* the host that it tries to reach, or tried last */
 	char way[120];           /* the jump hosts of its connections; "" none */
 	int avoided;             /* the executor knows that it failed, as of the last request */
 	uint64_t turn;           /* when it was last tried for a lease */

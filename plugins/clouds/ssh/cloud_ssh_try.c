@@ -112,7 +112,7 @@ run_command(struct ssh_cloud *cloud, struct ssh_host *host, enum ssh_command com
 	struct cloud_words list = command == SSH_WAY ? cloud_ssh_words_way(cloud, host)
 	    : command == SSH_PROBE                   ? cloud_ssh_words_probe(cloud, host)
 	    : command == SSH_ROUTE
-	    ? cloud_ssh_words_route(cloud, host, &cloud->hosts[cloud->door - 1])
+	    ? cloud_ssh_words_route(cloud, host, &cloud->hosts[host->route_to])
 	    : cloud_ssh_words_look(cloud, host, host->lease->lease.token);
 	espl_status status = ESPL_E_NOMEM;
 
@@ -168,8 +168,28 @@ knows_enough(const struct ssh_cloud *cloud)
 	    now_of(cloud) >= start_limit(cloud);
 }
 
-/* `check` asks whether the hosts reach the first one, as ranks on several of them must; a run tries
- * it with its agents.  1: not all have answered. */
+/* The first host tries one other after the other.  1: it has not tried all. */
+static int
+awaits_return(struct ssh_cloud *cloud)
+{
+	struct ssh_host *door = &cloud->hosts[cloud->door - 1];
+
+	if (door->wanted == SSH_ROUTE || door->command == SSH_ROUTE)
+		return 1;
+	for (uint32_t i = (door->asked_route ? door->route_to : cloud->door - 1) + 1;
+	     i < cloud->count; i++) {
+		if (!cloud->hosts[i].usable)
+			continue;
+		door->asked_route = 1;
+		door->route_to = i;
+		cloud_ssh_try_want(cloud, door, SSH_ROUTE, 0);
+		return 1;
+	}
+	return 0;
+}
+
+/* `check` asks whether the hosts reach the first one, and it them, as ranks on several of them
+ * must; a run tries it with its agents.  1: not all have answered. */
 static int
 awaits_routes(struct ssh_cloud *cloud)
 {
@@ -180,26 +200,28 @@ awaits_routes(struct ssh_cloud *cloud)
 	for (uint32_t i = cloud->door; cloud->door > 0 && i < cloud->count; i++) {
 		struct ssh_host *host = &cloud->hosts[i];
 
-		if (host->usable && !host->asked_route)
+		if (host->usable && !host->asked_route) {
+			host->route_to = cloud->door - 1;
 			cloud_ssh_try_want(cloud, host, SSH_ROUTE, 0);
+		}
 		host->asked_route = 1;
 		waits |= host->wanted == SSH_ROUTE || host->command == SSH_ROUTE;
 	}
-	return waits;
+	return waits | (cloud->door > 0 && awaits_return(cloud));
 }
 
 static void
 take_route(const struct ssh_cloud *cloud, const struct ssh_host *host,
     const struct espl_child *child)
 {
-	const struct ssh_host *door = &cloud->hosts[cloud->door - 1];
+	const struct ssh_host *other = &cloud->hosts[host->route_to];
 	char why[SSH_TEXT], text[SSH_TEXT];
 
 	if (cloud_ssh_answer_route(child, why) == 0)
 		return;
 	(void)snprintf(text, sizeof text,
 	    "it cannot reach host '%.80s' at %.64s (%.200s), so no trial could run on both",
-	    ssh_name(door), door->address[0] != '\0' ? door->address : ssh_address(door), why);
+	    ssh_name(other), other->address[0] != '\0' ? other->address : ssh_address(other), why);
 	ssh_tell(cloud, ESPL_INFO, host, text);
 }
 
