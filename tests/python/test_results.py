@@ -108,6 +108,7 @@ class Search(unittest.TestCase):
 
     def test_a_callback_that_raises_stops_the_run(self):
         def stop(report):
+            time.sleep(1)                      # meanwhile the program fills the pipe
             raise ZeroDivisionError
         with self.assertRaises(ZeroDivisionError):
             espalier.run(SEARCH, "raised", progress=False, set={"algorithm.iterations_max": 10**5}, on_report=stop)

@@ -133,6 +133,8 @@ def _follow(arguments: List[str], dir: str, progress: bool, written: Optional[_c
                 child.send_signal(signal.SIGTERM)
             except BaseException:
                 child.terminate()
+                while child.stdout and child.stdout.read(65536):
+                    pass                       # with a full pipe the program could not end
                 child.wait()
                 if child.stdout:
                     child.stdout.close()
