@@ -4,6 +4,7 @@
 . "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 cd "$top" || exit 99
+echo 1..2
 list=tests/policy/situations.txt
 rows=$(grep -v '^#' "$list")
 wanted=$(
