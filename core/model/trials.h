@@ -76,8 +76,8 @@ struct espl__trial {
 	uint8_t scored;    /* one of its reports had the metric */
 	uint8_t unwanted;  /* the user has stopped it while it was paused */
 	uint8_t held;      /* its retry waits until other configurations have been tried */
-	/* config.asked: made, but no client has got it.  Algorithms make trials ahead, because
-	 * something must ask for GPUs; for the user there is no such trial yet. */
+	/* config.asked: made, but not handed out to a client.  Algorithms make a trial ahead, so
+	 * that something asks for GPUs; users do not see it yet. */
 	uint8_t unasked;
 	const char *unscored;   /* before that: what its first report lacks; NULL */
 	uint64_t failed_on;     /* node of its last failure; NONE */

@@ -388,7 +388,7 @@ find_part(const struct espl__rgang *gang, uint64_t lease, uint64_t wing)
 	return NULL;
 }
 
-/* A line that rank 0 reported, one that is no report, or a note of its trial. */
+/* What rank 0 printed: a report, a line that is not a valid report, or a note. */
 static void
 on_text(struct espl__real *real, struct espl__rgang *gang, uint8_t type,
     struct espl__reader *reader)

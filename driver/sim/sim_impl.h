@@ -191,7 +191,7 @@ struct espl__sim_fault {
 	uint64_t trial, node, iteration; /* ESPL_NONE: any */
 	double factor, probability;
 	char *offer, *metric, *machine; /* NULL: any */
-	char *text;                     /* that is told of a node */
+	char *text;                     /* what the provider says of the node */
 };
 struct espl__sim_faults {
 	struct espl__sim_fault *list;

@@ -1,9 +1,9 @@
 /* agent_report.c - rank 0's report socket: forwards its lines to the driver unchanged, and replies
  * back.
  *
- * Only {"saved": n} is parsed, because the checkpoint is completed here, and {"notes": ...} is told
- * from lines that are answered. A rank may write anything:
- * what is not a line of at most 64 KiB ends only its own gang.
+ * It parses only {"saved": n}, because it completes the checkpoint, and recognizes {"notes": ...},
+ * which has no reply.  A rank may write anything: what is not a line of at most 64 KiB ends only
+ * its own gang.
  */
 #include <errno.h>
 #include <jansson.h>

@@ -201,7 +201,7 @@ send_report_of(struct listening *l)
 	}
 }
 
-/* Values of the metric that are printed and do not count: each kind is said once. */
+/* Values of the metric that are printed but ignored: one warning for each kind. */
 static void
 say_left_out(struct listening *l)
 {

@@ -624,7 +624,8 @@ cloud_aws_acquire(void *self, const struct espl_acquire *const *list, uint32_t c
 		lease->unsure = cloud_aws_record_get(cloud, "token", lease->token) != NULL;
 		if (offer == ESPL_ANY)
 			cloud_aws_state_failed(lease, AWS_REFUSED,
-			    "its offer is no longer configured", cloud->host->now(cloud->host));
+			    "the configuration no longer has its offer",
+			    cloud->host->now(cloud->host));
 	}
 	cloud_aws_tick(cloud);
 	return ESPL_OK;

@@ -110,7 +110,7 @@ cloud_command_leases_begin(struct command_cloud *cloud)
 	}
 	cloud->rules = (struct espl_lease_rules){ .provider = "'list'",
 		.noun = "machine",
-		.missing = "it is no longer in the list",
+		.missing = "the list no longer contains it",
 		.asking = "'acquire'",
 		.stuck = "is not released yet",
 		.listing = "'list'",
@@ -341,7 +341,7 @@ cloud_command_acquire(void *self, const struct espl_acquire *const *list, uint32
 		m->max_price_hour = list[i]->max_price_hour;
 		if (m->offer == ESPL_ANY)
 			espl_leases_give_up(&cloud->leases, lease, ESPL_BY_FAULT,
-			    "its offer is no longer configured", now_of(cloud));
+			    "the configuration no longer has its offer", now_of(cloud));
 		else
 			take_known(cloud, lease);
 	}

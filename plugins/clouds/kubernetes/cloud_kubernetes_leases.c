@@ -249,7 +249,7 @@ cloud_kubernetes_leases_all(struct kube_cloud *cloud, const json_t *items, uint6
 		cloud_kubernetes_pod_read(json_array_get(items, i), cloud->container, &pod);
 		cloud_kubernetes_leases_pod(cloud, &pod, 0);
 	}
-	/* One list without it is no proof: the pod itself is asked for. */
+	/* A single list may be incomplete, so asks for the pod itself. */
 	for (struct kube_lease *lease = cloud->leases; lease != NULL; lease = lease->next)
 		if (lease->uid[0] != '\0' && lease->since <= number && !lease->asking &&
 		    !is_listed(lease, items))

@@ -510,7 +510,7 @@ take_address(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl
 	espl_leases_probed(&cloud->leases, &job->lease, 1, "", now_of(cloud));
 }
 
-/* One that has ended meanwhile is no trouble. */
+/* Ignores a job that has ended meanwhile. */
 static void
 take_cancelled(struct slurm_cloud *cloud, struct slurm_job *job, const struct espl_child *child)
 {

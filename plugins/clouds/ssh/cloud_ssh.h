@@ -77,7 +77,7 @@ struct ssh_host {
 	char *devices;           /* ESPALIER_AGENT_DEVICES for its agent; NULL: not known */
 	char address[64];        /* as its own sshd knows it; "" not known */
 	char lock[300];          /* the machine and the file of its lock; "" not known */
-	char lockless[120];      /* why there is no lock; "" there is one */
+	char lockless[120];      /* why the host is not locked; "" if it is */
 };
 
 struct ssh_cloud {

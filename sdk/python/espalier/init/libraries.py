@@ -18,7 +18,7 @@ def _make(call: Call, name: str, pattern: Optional[str], how: str = "print", lev
     field = Field(name, None)
     field.name, field.split = name, split_of(words_of(name))
     made = Objective(line, field, pattern)
-    made.counts = made.library = True
+    made.counts = made.from_library = True
     return made
 
 
@@ -41,7 +41,7 @@ def _has_option(found: Found, flag: str) -> bool:
 
 def add_words(program: Program, found: Found, plan: Any) -> None:
     """To the command: what makes the library train, evaluate in each epoch, and write down the metric."""
-    if not found.trainer or plan.objective is None or not plan.objective.library:
+    if not found.trainer or plan.objective is None or not plan.objective.from_library:
         return
     if not found.help:
         plan.missing.append("the options of the library that trains, which the script was not asked for")

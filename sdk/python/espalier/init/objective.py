@@ -126,7 +126,7 @@ class Objective:
         self.line, self.field, self.pattern = line, field, pattern
         self.iteration = ""                 # member of the objects that holds it
         self.counts = False                 # the line names the iteration
-        self.library = False                # a library prints or writes it
+        self.from_library = False           # a library prints or writes it
         self.others: List[str] = []
         self.reasons: List[str] = []
 
