@@ -1,8 +1,8 @@
 /* cluster_clocks.c - limits how long a lease may stay in a state before READY.
  *
  * A cloud has shorter limits where it knows why a machine does not come; these hold whatever the
- * reason is.  A queue may be long, a machine that has been promised is not; and nobody waits long
- * in one queue while another offer may have machines.
+ * reason is.  A queue may be long, but not while another offer may have machines; and a machine
+ * that was promised comes soon.
  */
 #include "base/assert.h"
 #include "exec/cluster_leases.h"

@@ -17,12 +17,12 @@ void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_r
  * other machine can be had. */
 int espl__lease_unfit(struct espl__exec *, struct espl__machine *, enum espl__health_fault,
     const char *why);
-/* Another machine could be leased instead of this one. */
-/* The user wants another one only. */
+/* The user chose another offer. */
 int espl__cluster_is_unwanted(const struct espl__exec *, uint32_t offer);
 /* How long a request of this offer may stay open while none of it has been delivered and
  * another offer is left; 0: as long as any. */
 espl_span espl__cluster_queue_limit(const struct espl__exec *, uint32_t offer);
+/* Another machine could be leased instead of this one. */
 int espl__lease_replaces(const struct espl__exec *, const struct espl__machine *);
 void espl__lease_alarm(struct espl__exec *); /* gives up nodes that never start */
 /* A new driver, which may forgive: the user may have fixed why offers failed. */

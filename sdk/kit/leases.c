@@ -1,4 +1,4 @@
-/* leases.c - the table of leases: what the host wants, what it is told, and what is due. */
+/* leases.c - the table of leases: what the host wants, which events it gets, and what is due. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ add_lease(struct espl_leases *set, uint64_t number, const char *token, espl_time
 	return lease;
 }
 
-/* ---- what the host is told ---- */
+/* ---- events for the host ---- */
 
 struct espl_lease_row
 espl_lease_row(const char *token, enum espl_lease_stage stage)

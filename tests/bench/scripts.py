@@ -203,7 +203,7 @@ class Case:
     """One script.
 
     source: OWNER/NAME of a repository, or "package:NAME"; script: its path there, root: the directory that is copied.
-    data: makes the data, given the directory that the script runs in.  hand: what is said by hand, as pairs of a text of the
+    data: makes the data, given the directory that the script runs in.  hand: what is changed by hand, as pairs of a text of the
     configuration and what replaces it.  sets: values for `espalier run` beside those of all.  why: the reason, where it cannot work.
     """
 

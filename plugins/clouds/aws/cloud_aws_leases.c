@@ -94,7 +94,7 @@ cloud_aws_leases_free(struct aws_cloud *cloud)
 	free(cloud->found);
 }
 
-/* ---- what the host is told ---- */
+/* ---- events for the host ---- */
 
 static struct espl_node_event
 make_event(const struct aws_lease *lease, espl_node_state state)

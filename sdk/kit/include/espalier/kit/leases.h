@@ -97,7 +97,7 @@ struct espl_lease_rules {
 	const char *stuck;    /* of a machine whose cancel fails: "cannot be cancelled" */
 	/* What says that a machine of the run's own file does not exist; NULL: no word of it. */
 	const char *listing;
-	const char *waits[ESPL_STAGE_COUNT]; /* what is said after 30 s; NULL nothing */
+	const char *waits[ESPL_STAGE_COUNT]; /* the line after 30 s; NULL: none */
 	espl_span limits[ESPL_STAGE_COUNT];  /* 0 none; REQUESTED: since `ask` fails */
 	espl_node_state
 	    told[ESPL_STAGE_COUNT]; /* what is reported of a stage before READY; 0 nothing */
