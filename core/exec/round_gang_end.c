@@ -126,6 +126,19 @@ lost_too_often(struct espl__trial *t)
 	return ++t->lost > LOST_MOST;
 }
 
+/* Was a node lost that may be the trial's fault? One whose provider had announced its end is not;
+ * where the announcement is lost with it, espl__searches_taken_back() has the last word. */
+static int
+is_blamed_loss(const struct espl__exec *x, enum espl__gang_end how, uint64_t lease)
+{
+	const struct espl__machine *n = espl__machine_at(&x->fleet, lease);
+
+	if (how != ESPL__END_LOST || lease == ESPL_NONE)
+		return 0;
+	return !espl__exec_follows(x, ESPL__RULES_NOTICE) || n == NULL ||
+	    n->pub.state != ESPL_NODE_NOTICE;
+}
+
 /* Why the gang ended, for people; freed by the caller. */
 static char *
 end_text(const struct espl__gang *g, const struct espl__event *e, enum espl__gang_end how)
@@ -148,7 +161,7 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 	enum espl__gang_end how;
 	struct espl__trial *t;
 	uint64_t lease;
-	int hopeless;
+	int hopeless, blamed;
 	espl_status status;
 	char *text;
 
@@ -162,7 +175,8 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 		t->restarts = 1;
 	}
 	text = end_text(g, e, how);
-	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE && lost_too_often(t)) {
+	blamed = is_blamed_loss(x, how, e->as.ended.node);
+	if (blamed && lost_too_often(t)) {
 		const char *why = espl__search_loss_why(t);
 
 		free(text);
@@ -172,7 +186,7 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 		    (unsigned)t->lost, why != NULL ? "; the machine's end: " : "",
 		    why != NULL ? why : "");
 	}
-	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE)
+	if (blamed && how == ESPL__END_LOST)
 		espl__search_lost_on(t, e->as.ended.node);
 	lease = node_of(g, e->as.ended.node);
 	hopeless = g->hopeless || is_without_result(g, e); /* which it would be again */

@@ -9,6 +9,7 @@
 #include "exec/items_tiers.h"
 #include "exec/items.h"
 #include "exec/items_place.h"
+#include "exec/searches_faults.h"
 
 /* Micro-dollars in addition to the cost of a minute: a cloud is asked only now and then. */
 #define CHARGE_SLACK 5000
@@ -58,6 +59,15 @@ compare_charge(struct espl__exec *x, const struct espl__machine *n, espl_reason 
 		    espl__format_money(due, ours));
 }
 
+/* Did the provider take it back, as it may at any time? (Where machines are not interruptible, a
+ * provider ends what has misused one, too.) */
+static int
+is_taken_back(const struct espl__exec *x, const struct espl__machine *n, espl_reason reason)
+{
+	return reason == ESPL_BY_PROVIDER && n->used && espl__exec_follows(x, ESPL__RULES_NOTICE) &&
+	    (x->fleet.offers[n->pub.offer]->flags & ESPL_OFFER_REVOCABLE) != 0;
+}
+
 static void
 node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
 {
@@ -73,6 +83,8 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 
 	espl__items_evict(x, n->pub.id, ESPL_ANY, 1);
 	kill_gangs(x, n);
+	if (is_taken_back(x, n, reason))
+		espl__searches_taken_back(x, n->pub.id);
 	compare_charge(x, n, reason, e->as.node.charged);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
 	espl__market_ended(&x->market, n, reason);

@@ -288,6 +288,28 @@ espl__search_lost_on(struct espl__trial *t, uint64_t node)
 	t->loss_on[0] = node;
 }
 
+static void
+forgive_losses(const struct espl__search *s, uint64_t node)
+{
+	for (uint64_t i = 0; i < s->trials.trials.count; i++) {
+		struct espl__trial *t = espl__trial_at(&s->trials, i);
+
+		if (t->loss_on[0] != node && t->loss_on[1] != node)
+			continue;
+		if (t->loss_on[0] == node)
+			t->loss_on[0] = t->loss_on[1];
+		t->loss_on[1] = ESPL_NONE;
+		t->lost -= t->lost > 0;
+	}
+}
+
+void
+espl__searches_taken_back(const struct espl__exec *x, uint64_t node)
+{
+	for (uint32_t i = 0; i < x->searches.count; i++)
+		forgive_losses(x->searches.list[i], node);
+}
+
 /* A machine's end may be known only some time after its trials are lost. */
 const char *
 espl__search_loss_why(const struct espl__trial *t)

@@ -615,7 +615,7 @@ by_id(const void *a, const void *b)
 
 /* Only called for a lease that has gangs, so the scan over all of them is rare. */
 void
-espl__sim_gangs_lost(struct espl__sim *sim, uint64_t lease, espl_reason reason)
+espl__sim_gangs_lost(struct espl__sim *sim, uint64_t lease)
 {
 	struct espl__sim_gang **list = espl__alloc((sim->live_gangs + 1) * sizeof *list);
 	uint32_t count = 0;
@@ -632,9 +632,7 @@ espl__sim_gangs_lost(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 	qsort(list, count, sizeof *list, by_id);
 	snprintf(text, sizeof text, "node %llu was lost", (unsigned long long)lease);
 	for (uint32_t i = 0; i < count; i++)
-		/* What the provider takes back says nothing of the trial. */
-		gang_end(sim, list[i], ESPL__END_LOST, text)->as.ended.node =
-		    reason == ESPL_BY_PROVIDER ? ESPL_NONE : lease;
+		gang_end(sim, list[i], ESPL__END_LOST, text)->as.ended.node = lease;
 	free(list);
 }
 

@@ -345,7 +345,7 @@ espl_status espl__sim_reply(struct espl__sim *, const struct espl__effect *, str
 void espl__sim_resize(struct espl__sim *, const struct espl__effect *);
 void espl__sim_kill(struct espl__sim *, uint64_t gang, espl_span grace);
 void espl__sim_gang_due(struct espl__sim *, const struct espl__sim_due *);
-void espl__sim_gangs_lost(struct espl__sim *, uint64_t lease, espl_reason); /* ENDED(LOST) now */
+void espl__sim_gangs_lost(struct espl__sim *, uint64_t lease); /* ENDED(LOST) now */
 void espl__sim_gangs_free(struct espl__sim *);
 /* sim_train.c */
 /* What a search's trials are; made at the first call.  NULL: failed. */

@@ -253,7 +253,7 @@ espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 	if (!espl__sim_alive(sim, lease))
 		return;
 	if (l->gangs > 0)
-		espl__sim_gangs_lost(sim, lease, reason);
+		espl__sim_gangs_lost(sim, lease);
 	if (l->before != ESPL_NONE)
 		sim->leases[l->before].after = l->after;
 	else
