@@ -249,7 +249,7 @@ espl__item_resized(struct espl__item *item, double took_s)
  *
  * What failed on a node is tried again on another one: only then it is known what is at fault. What
  * may have brought down two nodes is tried where it can do no harm: a node that is empty becomes
- * its own (espl_node.owner), until it is gone. */
+ * its own (espl_node.owner), until it is gone; several do if none is as wide as it is. */
 
 #define AVOID_MOST (600 * ESPL_SECOND)
 
@@ -261,12 +261,17 @@ is_usable(const struct espl_node *n)
 }
 
 static int
+is_of_its_offer(const struct espl__item *item, const struct espl_node *n)
+{
+	return item->view.offer == ESPL_ANY || item->view.offer == n->offer;
+}
+
+static int
 suits_item(const struct espl__item *item, const struct espl_node *n)
 {
 	uint32_t gpus = item->pub.granted.gpus > 0 ? item->pub.granted.gpus : item->pub.gpus_min;
 
-	return is_usable(n) && n->gpu_count >= gpus &&
-	    (item->view.offer == ESPL_ANY || item->view.offer == n->offer);
+	return is_usable(n) && n->gpu_count >= gpus && is_of_its_offer(item, n);
 }
 
 /* ---- away from a node --------------------------------------------------------------------- */
@@ -352,23 +357,42 @@ espl__item_apart(struct espl__item *item)
 	espl__item_look(x, item);
 }
 
-/* A node that is its own already, or that is empty and may become it; NULL: none. */
+/* The node to become its own next: an empty one that has room for its whole grant.  Where no
+ * machine is that wide, busy ones included, it gets several: the widest of those that are empty.
+ * NULL: none. */
 static struct espl__machine *
-find_own_node(const struct espl__exec *x, const struct espl__item *item)
+find_empty_node(const struct espl__exec *x, const struct espl__item *item)
 {
-	struct espl__machine *empty = NULL;
+	struct espl__machine *widest = NULL;
+	int suits = !espl__exec_follows(x, ESPL__RULES_LOSSES);
 
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		int empty = n->pub.owner == ESPL_NONE && n->occupants == 0;
 
-		if (!suits_item(item, &n->pub))
-			continue;
-		if (n->pub.owner == item->pub.id)
+		if (suits_item(item, &n->pub) && empty)
 			return n;
-		if (empty == NULL && n->pub.owner == ESPL_NONE && n->occupants == 0)
-			empty = n;
+		suits |= suits_item(item, &n->pub);
+		if (empty && is_usable(&n->pub) && is_of_its_offer(item, &n->pub) &&
+		    (widest == NULL || n->pub.gpu_count > widest->pub.gpu_count))
+			widest = n;
 	}
-	return empty;
+	return suits ? NULL : widest;
+}
+
+/* GPUs of the nodes that are its own. */
+static uint32_t
+count_own(const struct espl__exec *x, const struct espl__item *item)
+{
+	uint32_t gpus = 0;
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		const struct espl_node *n = x->fleet.live[i];
+
+		if (n->owner == item->pub.id && is_usable(n) && is_of_its_offer(item, n))
+			gpus += n->gpu_count;
+	}
+	return gpus;
 }
 
 static void
@@ -393,12 +417,14 @@ look_at_apart(struct espl__exec *x)
 
 		if (item->pub.granted.gpus == 0 || item->target_count > 0)
 			continue;
-		n = find_own_node(x, item);
-		if (n == NULL || n->pub.owner == item->pub.id)
-			continue;
-		n->pub.owner = n->suspect = item->pub.id;
-		espl__item_look(x, item);
-		espl__items_ask_placer(x, ESPL_WHY_NODES);
+		while (count_own(x, item) < item->pub.granted.gpus) {
+			n = find_empty_node(x, item);
+			if (n == NULL)
+				break;
+			n->pub.owner = n->suspect = item->pub.id;
+			espl__item_look(x, item);
+			espl__items_ask_placer(x, ESPL_WHY_NODES);
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "exec/cluster_leases.h"
 #include "exec/effects.h"
+#include "exec/items_idle.h"
 #include "exec/items_inner.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
@@ -136,6 +137,8 @@ may_change(struct espl__exec *x)
 		x->round.idle_wakes = 0;
 		return 1;
 	}
+	if (espl__items_fill_at(x) != ESPL_NEVER && espl__exec_follows(x, ESPL__RULES_LOSSES))
+		return 1; /* one that waits is then started on idle slots, whatever policies say */
 	if (x->items.count > 0 && x->fleet.live_count > 0 &&
 	    (x->round.idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
 		return 0;

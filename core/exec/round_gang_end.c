@@ -135,7 +135,7 @@ is_blamed_loss(const struct espl__exec *x, enum espl__gang_end how, uint64_t lea
 
 	if (how != ESPL__END_LOST || lease == ESPL_NONE)
 		return 0;
-	return !espl__exec_follows(x, ESPL__RULES_NOTICE) || n == NULL ||
+	return !espl__exec_follows(x, ESPL__RULES_LOSSES) || n == NULL ||
 	    n->pub.state != ESPL_NODE_NOTICE;
 }
 

@@ -64,7 +64,7 @@ compare_charge(struct espl__exec *x, const struct espl__machine *n, espl_reason 
 static int
 is_taken_back(const struct espl__exec *x, const struct espl__machine *n, espl_reason reason)
 {
-	return reason == ESPL_BY_PROVIDER && n->used && espl__exec_follows(x, ESPL__RULES_NOTICE) &&
+	return reason == ESPL_BY_PROVIDER && n->used && espl__exec_follows(x, ESPL__RULES_LOSSES) &&
 	    (x->fleet.offers[n->pub.offer]->flags & ESPL_OFFER_REVOCABLE) != 0;
 }
 

@@ -170,7 +170,7 @@ one_fault(struct scenario *s, char *to, size_t room)
 	const struct sold *o = &s->sold[pick(s, s->offers)];
 	unsigned machine = o->machines != ESPL_ANY && o->machines > 0 ? pick(s, o->machines) : 0;
 
-	switch (pick(s, 13)) {
+	switch (pick(s, 14)) {
 	case 0:
 		return (size_t)snprintf(to, room, "kind = \"node-lost\"; node = %u; at = \"%us\";",
 		    node, at);
@@ -208,6 +208,10 @@ one_fault(struct scenario *s, char *to, size_t room)
 		return (size_t)snprintf(to, room,
 		    "kind = \"gpu-lost\"; node = %u; at = \"%us\"; gpu = 0;", node, at);
 	case 10: return (size_t)snprintf(to, room, "kind = \"crash-rate\"; probability = 0.02;");
+	case 12:
+		return (size_t)snprintf(to, room,
+		    "kind = \"kills-node\"; trial = %u; iteration = %u; times = %u;", trial,
+		    (unsigned)(1 + pick(s, 4)), (unsigned)(1 + pick(s, 8)));
 	case 11: return (size_t)snprintf(to, room, "kind = \"no-route\"; from = \"%us\";", at - 1);
 	default:
 		return (size_t)snprintf(to, room,
@@ -773,7 +777,8 @@ Test(harsh, searches_and_pools_in_clouds_that_do_not_deliver, .timeout = 36000)
 Test(harsh, seeds_that_have_failed, .timeout = 600)
 {
 	static const uint64_t seeds[] = { UINT64_C(902371000188), UINT64_C(910003000016),
-		UINT64_C(914568000090), UINT64_C(914700003559), UINT64_C(914800002453) };
+		UINT64_C(914568000090), UINT64_C(914700003559), UINT64_C(914800002453),
+		UINT64_C(981781000574), UINT64_C(982038000699) };
 
 	for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
 		(void)check_seed(seeds[i]);
