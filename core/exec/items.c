@@ -260,18 +260,22 @@ is_usable(const struct espl_node *n)
 	    (n->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) == 0;
 }
 
-static int
-is_of_its_offer(const struct espl__item *item, const struct espl_node *n)
+int
+espl__item_may_use(const struct espl__exec *x, const struct espl__item *item, uint32_t offer)
 {
-	return item->view.offer == ESPL_ANY || item->view.offer == n->offer;
+	uint32_t its = item->view.offer;
+
+	if (its == ESPL_ANY || its == offer)
+		return 1;
+	return espl__exec_follows(x, ESPL__RULES_LOSSES) && espl__fleet_leased(&x->fleet, its) == 0;
 }
 
 static int
-suits_item(const struct espl__item *item, const struct espl_node *n)
+suits_item(const struct espl__exec *x, const struct espl__item *item, const struct espl_node *n)
 {
 	uint32_t gpus = item->pub.granted.gpus > 0 ? item->pub.granted.gpus : item->pub.gpus_min;
 
-	return is_usable(n) && n->gpu_count >= gpus && is_of_its_offer(item, n);
+	return is_usable(n) && n->gpu_count >= gpus && espl__item_may_use(x, item, n->offer);
 }
 
 /* ---- away from a node --------------------------------------------------------------------- */
@@ -305,7 +309,7 @@ still_avoids(const struct espl__exec *x, const struct espl__item *item)
 		return 0;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++)
 		if (x->fleet.live[i]->id != item->view.avoid - 1 &&
-		    suits_item(item, x->fleet.live[i]) &&
+		    suits_item(x, item, x->fleet.live[i]) &&
 		    x->fleet.live[i]->owner == item->view.owner)
 			return 1;
 	return 0;
@@ -370,10 +374,10 @@ find_empty_node(const struct espl__exec *x, const struct espl__item *item)
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		int empty = n->pub.owner == ESPL_NONE && n->occupants == 0;
 
-		if (suits_item(item, &n->pub) && empty)
+		if (suits_item(x, item, &n->pub) && empty)
 			return n;
-		suits |= suits_item(item, &n->pub);
-		if (empty && is_usable(&n->pub) && is_of_its_offer(item, &n->pub) &&
+		suits |= suits_item(x, item, &n->pub);
+		if (empty && is_usable(&n->pub) && espl__item_may_use(x, item, n->pub.offer) &&
 		    (widest == NULL || n->pub.gpu_count > widest->pub.gpu_count))
 			widest = n;
 	}
@@ -389,7 +393,8 @@ count_own(const struct espl__exec *x, const struct espl__item *item)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl_node *n = x->fleet.live[i];
 
-		if (n->owner == item->pub.id && is_usable(n) && is_of_its_offer(item, n))
+		if (n->owner == item->pub.id && is_usable(n) &&
+		    espl__item_may_use(x, item, n->offer))
 			gpus += n->gpu_count;
 	}
 	return gpus;

@@ -25,7 +25,7 @@
 
 /* May the item's trial run on this node, and are slots free there? */
 static uint32_t
-count_idle(const struct espl__item *item, const struct espl__machine *n)
+count_idle(const struct espl__exec *x, const struct espl__item *item, const struct espl__machine *n)
 {
 	const struct espl_gang *view = &item->view;
 	uint64_t owner = view->owner;
@@ -36,7 +36,7 @@ count_idle(const struct espl__item *item, const struct espl__machine *n)
 	if (n->pub.state != ESPL_NODE_READY || n->pub.owner != owner || n->releasing ||
 	    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) !=
 		0 ||
-	    (item->pub.granted.gpus > 0 && view->offer != ESPL_ANY && view->offer != n->pub.offer))
+	    (item->pub.granted.gpus > 0 && !espl__item_may_use(x, item, n->pub.offer)))
 		return 0;
 	return n->pub.gpus_idle;
 }
@@ -79,7 +79,7 @@ find_node(const struct espl__exec *x, const struct espl__item *item)
 	for (uint32_t i = 0; i < x->fleet.placeable_count; i++) {
 		const struct espl__machine *n =
 		    espl__machine_at(&x->fleet, x->fleet.placeable[i]->id);
-		uint32_t idle = count_idle(item, n);
+		uint32_t idle = count_idle(x, item, n);
 		int safer = best != NULL && (best->pub.flags & ESPL_NODE_AT_RISK) != 0 &&
 		    (n->pub.flags & ESPL_NODE_AT_RISK) == 0;
 
@@ -106,7 +106,7 @@ spread(const struct espl__exec *x, const struct espl__item *item, uint32_t offer
 	for (uint32_t i = 0; i < x->fleet.placeable_count && gpus < most; i++) {
 		const struct espl__machine *n =
 		    espl__machine_at(&x->fleet, x->fleet.placeable[i]->id);
-		uint32_t idle = count_idle(item, n), left = most - gpus;
+		uint32_t idle = count_idle(x, item, n), left = most - gpus;
 
 		if (n->pub.offer != offer || idle == 0 ||
 		    (whole && (idle != n->pub.gpu_count || idle != size || idle > left)))
@@ -129,7 +129,7 @@ find_place(struct espl__exec *x, const struct espl__item *item, uint32_t most,
 
 	if (n == NULL || least > most)
 		return 0;
-	one = count_idle(item, n);
+	one = count_idle(x, item, n);
 	one = round_down(one < most ? one : most, unit);
 	*slots = espl__arena_alloc(&x->ops_arena, most * sizeof **slots);
 	size = x->fleet.offers[n->pub.offer]->gpus;
@@ -157,7 +157,7 @@ find_part(struct espl__exec *x, const struct espl__item *item, struct espl_slot 
 		const struct espl__machine *n =
 		    espl__machine_at(&x->fleet, x->fleet.placeable[i]->id);
 
-		if (count_idle(item, n) == 0)
+		if (count_idle(x, item, n) == 0)
 			continue;
 		if (take_gpus(n, 1, *slots) == 1) {
 			(*slots)->packing = packing;
