@@ -124,6 +124,16 @@ enum espl__gang_phase {
 	ESPL__PHASE_ENDED
 };
 
+/* The mean of what the trials of a configuration reported. */
+struct espl__config_report {
+	uint64_t number;       /* of the configuration, with its search as espl__trial_uid says */
+	uint64_t first, shown; /* its first trial; the one that stands for it */
+	uint32_t seeds;        /* its trials */
+	uint32_t counted;      /* those of which it is the mean */
+	uint64_t iteration;
+	double loss, spread; /* spread: standard deviation; NaN: of one trial */
+};
+
 struct espl__observer {
 	void *ctx;
 	struct espl__observer *next;
@@ -165,5 +175,7 @@ struct espl__observer {
 	/* A text was attached to a trial, or replaced. */
 	void (*trial_note)(void *ctx, espl_time now, const struct espl_trial *, const char *key,
 	    const char *text);
+	/* With experiment.seeds: all trials of a configuration have passed an iteration. */
+	void (*config)(void *ctx, espl_time now, const struct espl__config_report *);
 };
 #endif

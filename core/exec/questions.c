@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "exec/cluster_health.h"
 #include "exec/questions.h"
+#include "exec/searches_configs.h"
 #include "exec/searches_end.h"
 #include "exec/searches_jobs.h"
 #include "model/earlier.h"
@@ -56,6 +57,8 @@ digest_search(uint64_t d, const struct espl__search *s)
 		    s->config->resource_step);
 	if (s->config->no_better > 0)
 		espl__print(&text, " patience %llu", (unsigned long long)s->config->no_better);
+	if (s->config->seeds > 1)
+		espl__print(&text, " seeds %u", s->config->seeds);
 	if (s->inputs->earlier != NULL)
 		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
 		    (unsigned long long)espl__earlier_digest(s->inputs->earlier));
@@ -370,8 +373,11 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 		(void)snprintf(s->failure, sizeof s->failure, "%s", x->searches.last_failure);
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		sum_up(x->searches.list[i], s);
-	s->best = x->config->pool ? ESPL_NONE : of->best;
+	s->best = x->config->pool ? ESPL_NONE : espl__search_best(of);
 	s->best_loss = x->config->pool ? NAN : of->best_loss;
+	s->seeds = of->seeds;
+	s->best_first = s->best != ESPL_NONE ? of->best * of->seeds : ESPL_NONE;
+	s->best_spread = espl__search_best_spread(of, &s->best_counted);
 	s->best_iteration = x->config->pool ? 0 : of->best_iteration;
 	s->lowest = of->lowest;
 	if (x->config->pool)

@@ -93,6 +93,8 @@ struct espl__search_summary {
 	struct espl__lowest lowest;    /* of all reports; its trial as in best */
 	uint64_t best, best_iteration; /* best: its number in the experiment, NONE */
 	double best_loss, gpu_s;
+	double best_spread; /* as in espl__exec_summary */
+	uint32_t seeds, best_counted;
 	espl_money spent;
 	uint32_t gpus; /* that its trials hold now */
 };
@@ -112,9 +114,14 @@ struct espl__exec_summary {
 	uint64_t trials, failed, running, waiting, unfinished; /* ended with their experiment */
 	/* train no more and did not fail; of these, stopped early */
 	uint64_t finished, early;
-	uint64_t failed_attempts;   /* each counted against trial.retries */
-	uint64_t best;              /* trial, ESPL_NONE none */
-	double best_loss;           /* turned: less is better */
+	uint64_t failed_attempts; /* each counted against trial.retries */
+	uint64_t best;            /* trial, ESPL_NONE none */
+	double best_loss;         /* turned: less is better */
+	/* With experiment.seeds > 1: best_loss is the mean of so many trials of the configuration,
+	 * whose first trial is best_first; best_spread: their standard deviation, NaN of one. */
+	uint32_t seeds, best_counted;
+	double best_spread;
+	uint64_t best_first;
 	uint64_t best_iteration;    /* at which best_loss was reported */
 	uint64_t best_checkpoint;   /* of the best trial, 0 none */
 	struct espl__lowest lowest; /* of all reports; of a pool: none */

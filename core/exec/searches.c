@@ -9,6 +9,7 @@
 #include "exec/items_inner.h"
 #include "exec/items_tiers.h"
 #include "exec/questions.h"
+#include "exec/searches_configs.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
@@ -119,8 +120,8 @@ espl__search_turn(struct espl__search *s)
 	ESPL__CHECK(s, SEARCH);
 	c->params = s->trials.params;
 	c->space = s->algorithm != NULL ? espl__space_view(s->inputs->space) : NULL;
-	c->trials = &s->trials;
-	c->no_saves = !s->saves;
+	c->trials = s->configs;
+	c->no_saves = !s->saves || s->seeds > 1; /* no clones */
 }
 
 /* ---- coming and going --------------------------------------------------------------------- */
@@ -445,6 +446,7 @@ espl__search_add(struct espl__exec *x, const struct espl__inputs *inputs, struct
 	s->env.note = espl__search_plugin_note;
 	espl__trials_init(&s->trials, espl__space_count(inputs->space));
 	s->trials.search = s;
+	espl__search_seeds_init(s);
 	make_experiment(s);
 	for (uint32_t i = 0; i < x->searches.count; i++)
 		list_metrics(x->searches.list[i]);
@@ -503,10 +505,12 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 
 	ESPL__CHECK(s, SEARCH);
 	espl__search_turn(s);
-	s->trials.full = full_iterations(s);
+	s->trials.full = s->configs->full = full_iterations(s);
 	if (s->algorithm != NULL)
 		status =
 		    espl__call_spec(&x->caller, s->algorithm, &x->arena, &s->experiment.spec, diag);
+	if (status == ESPL_OK)
+		status = espl__search_seeds_spec(s, diag);
 	make_standing(s);
 	s->in_place = (uint8_t)can_resize(s);
 	return status;
@@ -532,6 +536,7 @@ free_search(struct espl__search *s)
 	espl__search_plan_free(s);
 	espl__outcomes_free(&s->outcomes);
 	espl__history_free(s->history);
+	espl__search_seeds_free(s);
 	espl__trials_free(&s->trials);
 	free(s->metrics);
 	free(s->end_text);

@@ -51,10 +51,10 @@ struct espl__faults {
 
 /* What a search has found, for experiment.target and experiment.patience (searches_end.c). */
 struct espl__goal {
-	uint64_t best;    /* trial that reported the lowest loss of those not failed; NONE */
+	uint64_t best;    /* config that reported the lowest loss of those not failed; NONE */
 	double lowest;    /* that loss */
 	uint64_t counted; /* trials that had ended when it was reported */
-	/* the first trial that reached the target, NONE; when, and with which loss */
+	/* the first config that reached the target, NONE; when, and with which loss */
 	uint64_t reached, reached_at;
 	double reached_loss;
 	uint8_t ended; /* this is what ended the search */
@@ -72,7 +72,11 @@ struct espl__search {
 	struct espl__host_env env;
 	struct espl__instance *algorithm; /* NULL: the jobs of a workload */
 	struct espl__tier *tier;          /* that its trials' items are in */
-	struct espl__trials trials;
+	struct espl__trials trials;       /* what is trained */
+	/* what the algorithm decides about: those trials, or with experiment.seeds the
+	 * configurations of which each has several (searches_configs.h) */
+	struct espl__trials *configs, repeated;
+	uint32_t seeds;                /* trials of a configuration */
 	struct espl__history *history; /* NULL until asked for */
 	uint32_t objective;            /* its number among the executor's metrics */
 	const char **metrics;          /* the executor's, the objective first; NULL: they are */
@@ -142,7 +146,7 @@ struct espl__search {
 	struct espl__job_state *job_states; /* by number of the trial */
 	uint32_t jobs_cancelled;
 
-	/* statistics */
+	/* statistics; the best are configs */
 	uint64_t best, best_iteration, failed;
 	uint64_t best_failed; /* of the trials that failed for good; NONE */
 	double best_loss;

@@ -96,13 +96,15 @@ ask_algorithm(struct espl__search *s, uint32_t why, uint64_t group, struct espl_
 	uint64_t potential = espl__cluster_potential(x);
 
 	espl__diag_clear(&reason);
+	/* a configuration also where not all of its trials could start: GPUs are not left idle */
 	view.want = count_startable(s);
+	view.want = view.want / s->seeds + (view.want % s->seeds != 0);
 	view.why = why | (view.want > 0 ? ESPL_ASK_CAPACITY : 0);
 	view.now = x->now;
 	view.group = group;
-	view.trials = s->trials.trials.count;
-	view.running = (uint32_t)s->trials.running;
-	view.waiting = (uint32_t)s->trials.waiting;
+	view.trials = s->configs->trials.count;
+	view.running = (uint32_t)s->configs->running;
+	view.waiting = (uint32_t)s->configs->waiting;
 	view.gpus = x->fleet.gpus_held;
 	view.gpus_max = potential > UINT32_MAX ? UINT32_MAX : (uint32_t)potential;
 	view.outcomes = s->outcomes.list;

@@ -6,11 +6,13 @@
 #include "base/text.h"
 #include "exec/effects.h"
 #include "exec/items.h"
+#include "exec/searches_configs.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
 #include "exec/searches_plan.h"
+#include "exec/searches_seeds.h"
 #include "exec/searches_trials.h"
 
 /* ---- trials that failed for good ------------------------------------------------------------- */
@@ -86,36 +88,23 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	espl__trial_trains(t->search, t);
 }
 
+/* A paused trial was chosen to train further. */
 static void
-apply_add(struct espl__search *search, uint64_t group_id, const struct espl_start *s)
+note_promotion(struct espl__exec *x)
+{
+	if (x->searches.promoted_at < x->now)
+		x->searches.promoted_cost = espl__ledger_total(x->ledger, x->now);
+	x->searches.promoted_at = x->now;
+}
+
+static void
+start_trial(struct espl__search *search, struct espl__trial *t, const struct espl_start *s)
 {
 	struct espl__exec *x = search->exec;
-	struct espl__trials *trials = &search->trials;
-	struct espl__trial_group *g = espl__group_at(trials, group_id);
-	struct espl__trial *t, *source = NULL;
 
-	if (g == NULL)
-		return;
-	if (s->how == ESPL_CONTINUE) {
-		t = espl__trial_at(trials, s->trial);
-		if (t == NULL || t->pub.state != ESPL_TRIAL_PAUSED)
-			return; /* only recorded decisions of another version come here */
-		espl__trial_continue(trials, t, g);
-		t->unsaved = 0;
-		if (x->searches.promoted_at < x->now)
-			x->searches.promoted_cost = espl__ledger_total(x->ledger, x->now);
-		x->searches.promoted_at = x->now;
-	} else {
-		source = s->how == ESPL_CLONE ? espl__trial_at(trials, s->trial) : NULL;
-		if (s->how == ESPL_CLONE && source == NULL)
-			return;
-		t = espl__trial_new(trials, g, s->values, source);
-		if (search->config->asked)
-			espl__trial_unasked(t);
-	}
 	t->pub.budget = s->budget;
 	t->pub.tag = s->tag;
-	if (source != NULL)
+	if (s->how == ESPL_CLONE)
 		espl__clone_begin(x, t, s);
 	else if (espl__clone_waits(t) && espl__trial_restores(t) == 0) /* paused before it began */
 		espl__clone_wait(x,
@@ -134,8 +123,67 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 	    s->how == ESPL_FRESH       ? "is created to train"
 		: s->how == ESPL_CLONE ? "is cloned to train"
 				       : "is continued",
-	    (unsigned long long)s->budget, (unsigned long long)group_id, search->algorithm->who);
+	    (unsigned long long)s->budget, (unsigned long long)t->pub.group,
+	    search->algorithm->who);
 	espl__trial_show(x, t);
+}
+
+/* Those of a configuration that can be.  One that is making its last checkpoint again trains on. */
+static uint64_t
+continue_trials(struct espl__search *search, const struct espl__trial *config,
+    struct espl__trial_group *g, const struct espl_start *s)
+{
+	uint64_t started = 0;
+
+	for (uint32_t i = 0; i < search->seeds; i++) {
+		struct espl__trial *t = espl__config_trial(config, i);
+
+		t->unsaved = 0;
+		if (t->pub.state == ESPL_TRIAL_PAUSED) {
+			espl__trial_continue(&search->trials, t, g);
+			start_trial(search, t, s);
+			started++;
+		} else if (t->item != NULL) {
+			t->pub.budget = s->budget;
+		}
+	}
+	return started;
+}
+
+static void
+create_trial(struct espl__search *search, struct espl__trial_group *g, const struct espl_start *s)
+{
+	struct espl__trial *source =
+	    s->how == ESPL_CLONE ? espl__trial_at(&search->trials, s->trial) : NULL;
+	struct espl__trial *t = espl__trial_new(&search->trials, g, s->values, source);
+
+	if (search->config->asked)
+		espl__trial_unasked(t);
+	start_trial(search, t, s);
+}
+
+/* How many trials of the group have started by it. */
+static uint64_t
+apply_add(struct espl__search *search, uint64_t group_id, const struct espl_start *s)
+{
+	struct espl__trial_group *g = espl__group_at(&search->trials, group_id);
+	struct espl__trial *config =
+	    s->how == ESPL_FRESH ? NULL : espl__trial_at(search->configs, s->trial);
+
+	/* only recorded decisions of another version come here */
+	if (g == NULL || (s->how != ESPL_FRESH && config == NULL) ||
+	    (s->how == ESPL_CONTINUE && config->pub.state != ESPL_TRIAL_PAUSED) ||
+	    (s->how == ESPL_CLONE && search->seeds > 1))
+		return 0;
+	if (search->seeds > 1)
+		config = espl__config_starts(search, group_id, s);
+	if (s->how == ESPL_CONTINUE) {
+		note_promotion(search->exec);
+		return continue_trials(search, config, g, s);
+	}
+	for (uint32_t i = 0; i < search->seeds; i++)
+		create_trial(search, g, s);
+	return search->seeds;
 }
 
 void
@@ -153,6 +201,8 @@ apply_begin(struct espl__search *s, const struct espl_group *wanted)
 {
 	struct espl__trial_group *g = espl__group_new(&s->trials, wanted);
 
+	if (s->seeds > 1)
+		(void)espl__group_new(s->configs, wanted);
 	if (g->bracket < s->experiment.standing_count) {
 		struct espl_standing *standing = &s->standing[g->bracket];
 		standing->stage = g->stage;
@@ -165,22 +215,37 @@ apply_begin(struct espl__search *s, const struct espl_group *wanted)
 }
 
 static void
-count_standing(struct espl__search *s, uint64_t group)
+count_standing(struct espl__search *s, uint64_t group, uint64_t trials)
 {
 	const struct espl__trial_group *g = espl__group_at(&s->trials, group);
 
 	if (g != NULL && g->bracket < s->experiment.standing_count)
-		s->standing[g->bracket].trials_left++;
+		s->standing[g->bracket].trials_left += (uint32_t)trials;
 }
 
 static void
 apply_hint(const struct espl__search *s, const struct espl__op *op)
 {
-	const struct espl__trial *t = espl__trial_at(&s->trials, op->as.hint.trial);
+	const struct espl__trial *config = espl__trial_at(s->configs, op->as.hint.trial);
 
-	if (t != NULL && t->item != NULL)
-		espl__item_hint(t->item, op->as.hint.weight, op->as.hint.gpus_min,
-		    op->as.hint.gpus_max);
+	for (uint32_t i = 0; config != NULL && i < s->seeds; i++) {
+		const struct espl__trial *t = espl__config_trial(config, i);
+
+		if (t->item != NULL)
+			espl__item_hint(t->item, op->as.hint.weight, op->as.hint.gpus_min,
+			    op->as.hint.gpus_max);
+	}
+}
+
+static void
+close_group(struct espl__search *s, uint64_t id)
+{
+	struct espl__trial_group *g = espl__group_at(&s->trials, id);
+
+	if (g != NULL && s->seeds > 1)
+		espl__group_close(s->configs, espl__group_at(s->configs, id));
+	if (g != NULL)
+		espl__group_close(&s->trials, g);
 }
 
 static void
@@ -196,22 +261,43 @@ drop_trial(struct espl__exec *x, struct espl__trial *t)
 	espl__trial_collect_later(x, t);
 }
 
+static void
+apply_drop(struct espl__search *s, uint64_t id)
+{
+	struct espl__trial *config = espl__trial_at(s->configs, id);
+
+	if (config == NULL)
+		return;
+	for (uint32_t i = 0; i < s->seeds; i++)
+		drop_trial(s->exec, espl__config_trial(config, i));
+	if (s->seeds > 1 && !config->dropped)
+		espl__trial_drop(s->configs, config);
+}
+
+static espl_status
+apply_verdict(struct espl__search *s, uint64_t id, espl_verdict verdict, struct espl__diag *diag)
+{
+	struct espl__trial *config = espl__trial_at(s->configs, id);
+
+	if (config == NULL || config->pub.state == ESPL_TRIAL_ENDED ||
+	    config->pub.state == ESPL_TRIAL_FAILED)
+		return ESPL_OK;
+	return s->seeds > 1 ? espl__config_verdict(s->exec, config, verdict, diag)
+			    : espl__trial_verdict(s->exec, config, verdict, 0, diag);
+}
+
 static espl_status
 apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
-	struct espl__trial *t;
 
 	switch (op->type) {
 	case ESPL__OP_BEGIN: apply_begin(s, &op->as.group); break;
 	case ESPL__OP_ADD:
-		apply_add(s, op->as.add.group, &op->as.add.start);
-		count_standing(s, op->as.add.group);
+		count_standing(s, op->as.add.group,
+		    apply_add(s, op->as.add.group, &op->as.add.start));
 		break;
-	case ESPL__OP_CLOSE:
-		if (espl__group_at(&s->trials, op->as.id) != NULL)
-			espl__group_close(&s->trials, espl__group_at(&s->trials, op->as.id));
-		break;
+	case ESPL__OP_CLOSE: close_group(s, op->as.id); break;
 	case ESPL__OP_FINISH:
 		s->finished = 1;
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
@@ -220,16 +306,8 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 		    s->algorithm->who, s->config->name);
 		break;
 	case ESPL__OP_VERDICT:
-		t = espl__trial_at(&s->trials, op->as.verdict.trial);
-		if (t != NULL && t->pub.state != ESPL_TRIAL_ENDED &&
-		    t->pub.state != ESPL_TRIAL_FAILED)
-			return espl__trial_verdict(x, t, op->as.verdict.verdict, 0, diag);
-		break;
-	case ESPL__OP_DROP:
-		t = espl__trial_at(&s->trials, op->as.id);
-		if (t != NULL)
-			drop_trial(x, t);
-		break;
+		return apply_verdict(s, op->as.verdict.trial, op->as.verdict.verdict, diag);
+	case ESPL__OP_DROP: apply_drop(s, op->as.id); break;
 	case ESPL__OP_HINT: apply_hint(s, op); break;
 	case ESPL__OP_WAKE:
 		espl__haste_asks(&s->haste, op->as.at, x->now);
@@ -265,47 +343,55 @@ espl__search_apply(struct espl__exec *x, struct espl__search *s, struct espl__re
 	while (status == ESPL_OK && espl__exec_next_op(x, &r, &op))
 		status = apply_one(s, &op, diag);
 	/* A closed group closes when the call that began it is over. */
-	for (uint64_t id = groups; id < s->trials.groups.count; id++) {
-		struct espl__trial_group *g = espl__group_at(&s->trials, id);
-		if (g->will_close)
-			espl__group_close(&s->trials, g);
-	}
+	for (uint64_t id = groups; id < s->trials.groups.count; id++)
+		if (espl__group_at(&s->trials, id)->will_close)
+			close_group(s, id);
 	return status;
 }
 
-/* A trial failed permanently. The best of the failed ones is remembered, and its checkpoint is kept
- * in case no other trial has a result. If it was the best of all, finds the new best. O(trials),
- * once for each such failure. */
+/* A config failed permanently. The best of the failed ones is remembered, and its checkpoint is
+ * kept in case no other trial has a result. If it was the best of all, finds the new best.
+ * O(trials), once for each such failure. */
 static void
 replace_best(struct espl__exec *x, struct espl__trial *t)
 {
 	struct espl__search *s = t->search;
-	struct espl__trial *failed = espl__trial_at(&s->trials, s->best_failed);
-	uint64_t left = t->pub.id == s->best ? s->trials.trials.count : 0;
+	struct espl__trial *failed = espl__trial_at(s->configs, s->best_failed);
+	uint64_t left = t->pub.id == s->best ? s->configs->trials.count : 0;
 
 	if (!isnan(t->pub.loss) &&
 	    (failed == NULL || t->pub.iteration > failed->pub.iteration ||
 		(t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
 		s->best_failed = t->pub.id;
 		if (failed != NULL)
-			espl__trial_collect_later(x, failed);
+			espl__config_collect_later(x, failed);
 	}
 	for (uint64_t i = 0; i < left; i++) {
-		struct espl__trial *other = espl__trial_at(&s->trials, i);
+		struct espl__trial *other = espl__trial_at(s->configs, i);
 
 		if (other->pub.iteration > 0)
 			espl__trial_best(x, other, other->pub.iteration, other->pub.loss);
 	}
 }
 
-static espl_status
-report_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
+void
+espl__config_failed(struct espl__exec *x, struct espl__trial *t)
+{
+	ESPL__CHECK(x, EXEC);
+	replace_best(x, t);
+	espl__search_goal_failed(t);
+}
+
+espl_status
+espl__config_ended(struct espl__exec *x, struct espl__trial *t, espl_end how,
+    struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
 	struct espl__diag why;
 	struct espl__reader answer;
 	espl_status status;
 
+	ESPL__CHECK(x, EXEC);
 	s->why |= ESPL_ASK_RESULT;
 	espl__searches_capacity(x);
 	if (!espl__search_gets_results(s) || s->algorithm == NULL)
@@ -351,8 +437,8 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
 		count_failed(s);
-		replace_best(x, t);
-		espl__search_goal_failed(t);
+		if (s->seeds == 1)
+			espl__config_failed(x, t);
 	}
 	if (s->jobs != NULL)
 		espl__job_ended(t);
@@ -366,7 +452,10 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 		    words[how], (unsigned long long)t->pub.iteration);
 	espl__trial_collect_later(x, t);
 	espl__trial_show(x, t);
-	return silent ? ESPL_OK : report_end(x, t, how, diag);
+	if (silent)
+		return ESPL_OK;
+	return s->seeds > 1 ? espl__trial_seed_over(x, t, how, diag)
+			    : espl__config_ended(x, t, how, diag);
 }
 
 espl_status
@@ -386,7 +475,7 @@ espl__trial_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ve
 			    "is stopped while paused");
 			espl__trial_collect_later(x, t);
 			espl__trial_show(x, t);
-			return report_end(x, t, ESPL_END_STOPPED, diag);
+			return espl__config_ended(x, t, ESPL_END_STOPPED, diag);
 		}
 		return ESPL_OK;
 	}

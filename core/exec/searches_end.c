@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "exec/effects.h"
 #include "exec/questions.h"
+#include "exec/searches_configs.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
@@ -24,7 +25,9 @@ espl__trial_is_found(const struct espl__trial *t)
 	const struct espl__search *s = t->search;
 
 	ESPL__CHECK(s, SEARCH);
-	return s->goal.ended && (t->pub.id == s->best || t->pub.id == s->goal.reached);
+	return s->goal.ended &&
+	    (espl__config_of(t)->pub.id == s->best ||
+		espl__config_of(t)->pub.id == s->goal.reached);
 }
 
 /* Its trials stop where they are; their processes may save. */
@@ -36,6 +39,7 @@ espl__trial_stop(struct espl__exec *x, struct espl__trial *t)
 	if (t->gang != NULL && !(t->gang->awaiting && espl__trial_is_found(t)))
 		espl__gangs_kill(x, t->gang, t->search->config->trial.grace);
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
+	espl__trial_seed_stops(t);
 	if (t->search->jobs != NULL)
 		espl__job_ended(t);
 	espl__trial_collect_later(x, t);
@@ -156,8 +160,8 @@ largest_budget_failed(const struct espl__search *s, uint64_t *budget)
 	int good = 1;
 
 	*budget = 0;
-	for (uint64_t i = 0; i < s->trials.trials.count && s->failed > 0; i++) {
-		const struct espl__trial *t = espl__trial_at(&s->trials, i);
+	for (uint64_t i = 0; i < s->configs->trials.count && s->failed > 0; i++) {
+		const struct espl__trial *t = espl__trial_at(s->configs, i);
 
 		if (t->pub.budget > *budget)
 			good = 0;
@@ -388,9 +392,11 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->running = s->trials.running;
 	to->waiting = s->trials.waiting - espl__search_parked(s);
 	to->unfinished = s->trials.unfinished + espl__search_parked(s);
-	to->best = s->best;
+	to->best = espl__search_best(s);
 	to->best_iteration = s->best_iteration;
 	to->best_loss = s->best_loss;
+	to->seeds = s->seeds;
+	to->best_spread = espl__search_best_spread(s, &to->best_counted);
 	to->lowest = s->lowest;
 	to->gpu_s = s->sums.busy_gpu_s;
 	to->spent = s->experiment.spent;
@@ -443,7 +449,7 @@ set_best(struct espl__search *s, const struct espl__trial *best)
 	s->goal.best = best != NULL ? best->pub.id : ESPL_NONE;
 	s->goal.lowest = best != NULL ? best->lowest : 0;
 	/* without itself, should it have ended before */
-	s->goal.counted = s->trials.concluded - (best != NULL && best->concluded);
+	s->goal.counted = s->configs->concluded - (best != NULL && best->concluded);
 }
 
 static int
@@ -483,8 +489,8 @@ espl__search_goal_failed(const struct espl__trial *t)
 	ESPL__CHECK(s, SEARCH);
 	if (t->pub.id != s->goal.best)
 		return;
-	for (uint64_t i = 0; i < s->trials.trials.count; i++) {
-		const struct espl__trial *other = espl__trial_at(&s->trials, i);
+	for (uint64_t i = 0; i < s->configs->trials.count; i++) {
+		const struct espl__trial *other = espl__trial_at(s->configs, i);
 
 		if (other->measured && other->pub.state != ESPL_TRIAL_FAILED &&
 		    (best == NULL || other->lowest < best->lowest))
@@ -497,25 +503,24 @@ espl__search_goal_failed(const struct espl__trial *t)
 static uint64_t
 count_no_better(const struct espl__search *s)
 {
-	const struct espl__trial *best = espl__trial_at(&s->trials, s->goal.best);
+	const struct espl__trial *best = espl__trial_at(s->configs, s->goal.best);
 
-	return best != NULL ? s->trials.concluded - s->goal.counted - best->concluded : 0;
+	return best != NULL ? s->configs->concluded - s->goal.counted - best->concluded : 0;
 }
 
 /* What was looked for is the result, also if other trials have trained further. */
 static void
 end_on_target(struct espl__search *s)
 {
-	struct espl__trial *t = espl__trial_at(&s->trials, s->goal.reached);
-	char target[32], name[48];
+	struct espl__trial *t = espl__trial_at(s->configs, s->goal.reached);
+	char target[32], name[64];
 
 	s->goal.ended = 1;
 	if (t->pub.state != ESPL_TRIAL_FAILED)
 		espl__trial_best_is(t, s->goal.reached_at, s->goal.reached_loss);
-	espl__search_wind_up(s, ESPL__RUN_DONE,
-	    "the target %s was reached by trial %s at iteration %llu",
-	    espl__format_value(s->config->target, target),
-	    espl__trial_name(espl__trial_uid(t), name), (unsigned long long)s->goal.reached_at);
+	espl__search_wind_up(s, ESPL__RUN_DONE, "the target %s was reached by %s at iteration %llu",
+	    espl__format_value(s->config->target, target), espl__config_name(t, name),
+	    (unsigned long long)s->goal.reached_at);
 }
 
 static void

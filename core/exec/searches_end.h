@@ -36,7 +36,7 @@ int espl__searches_need_no_nodes(const struct espl__exec *);
 /* ---- searches that have found enough --------------------------------------------------------- */
 
 void espl__search_goal_init(struct espl__search *);
-/* The trial has reported this loss for the first time; it failed for good. */
+/* The config has reported this loss for the first time; it failed for good. */
 void espl__search_goal_report(struct espl__trial *, uint64_t iteration, double loss);
 void espl__search_goal_failed(const struct espl__trial *);
 /* Something has happened: ends the searches that have found enough, or nothing for long enough. */

@@ -46,16 +46,24 @@ espl__exec_extended(const struct espl__exec *x, uint64_t number)
 	return number < x->searches.count ? x->searches.list[number]->extended : 0;
 }
 
+static void
+unsettle(struct espl__search *s)
+{
+	espl__trials_unsettle(&s->trials);
+	if (s->seeds > 1)
+		espl__trials_unsettle(s->configs);
+}
+
 /* The algorithm has accepted them: the search continues, also if it had finished. */
 static void
 give_more(struct espl__search *s, const struct espl_extension *more)
 {
 	if (s->finished)
-		espl__trials_unsettle(&s->trials);
+		unsettle(s);
 	s->finished = 0;
 	if (s->goal.ended) { /* as long again without an improvement */
 		s->goal.ended = 0;
-		s->goal.counted = s->trials.concluded;
+		s->goal.counted = s->configs->concluded;
 	}
 	s->why |= ESPL_ASK_RESULT;
 	espl__searches_capacity(s->exec);
@@ -245,7 +253,7 @@ reopen_search(struct espl__search *s)
 	s->failures = 0;
 	free(s->end_text);
 	s->end_text = NULL;
-	espl__trials_unsettle(&s->trials);
+	unsettle(s);
 	espl__search_faults_forgive(s);
 	if (s->jobs != NULL) /* no algorithm is asked before */
 		espl__search_retry(s, UINT32_MAX);

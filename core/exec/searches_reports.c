@@ -7,9 +7,11 @@
 #include "exec/effects.h"
 #include "exec/items.h"
 #include "exec/items_tiers.h"
+#include "exec/searches_configs.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_end.h"
+#include "exec/searches_seeds.h"
 #include "exec/searches_trials.h"
 
 #define STUCK_MOST 100u /* reports without any growth of a resource that is a metric */
@@ -66,6 +68,42 @@ number_of(const struct espl__search *s, uint32_t metric)
 	return metric == s->objective ? 0 : metric < s->objective ? metric + 1 : metric;
 }
 
+espl_status
+espl__search_observe(struct espl__search *s, struct espl__trial *config,
+    const struct espl_observation *o, struct espl__diag *diag)
+{
+	struct espl__exec *x = s->exec;
+	struct espl__diag why;
+	struct espl__reader answer;
+	espl_status status;
+
+	ESPL__CHECK(s, SEARCH);
+	espl__diag_clear(&why);
+	if (s->history != NULL)
+		espl__history_add(s->history, o);
+	espl__search_turn(s);
+	status = espl__call_report(&x->caller, s->algorithm, &config->pub, o, &why);
+	status = espl__search_answer(s, status, &why, &answer, diag);
+	if (status == ESPL_OK)
+		status = espl__search_apply(x, s, &answer, diag);
+	return status;
+}
+
+/* Is it timed?  Then the model learns from it. */
+static void
+measure_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, double step_s)
+{
+	struct espl_share share = measured_share(x, g);
+	uint32_t on;
+
+	if (!espl__gang_timed(g, share.packing))
+		return;
+	on = espl__machine_at(&x->fleet, g->slots[0].node)->pub.offer;
+	if (espl__model_service_measure(&t->search->model, share, on, step_s))
+		espl__tier_ask(t->search->tier, ESPL_WHY_PROFILE);
+	update_pace(t, share, x->fleet.offers[on], step_s);
+}
+
 /* The report as the algorithm sees it; metrics in the experiment's order. */
 static espl_status
 observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
@@ -73,18 +111,13 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
     struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
-	double took_s = (double)(x->now - g->last_seen) / 1e9, step_s = took_s / (double)steps;
+	double took_s = (double)(x->now - g->last_seen) / 1e9;
 	struct espl_observation o = ESPL_INIT(struct espl_observation);
-	struct espl__diag why;
-	struct espl__reader answer;
 	uint32_t count = x->searches.metrics.count;
 	double room[16],
 	    *metrics =
 		count <= 16 ? room : espl__arena_alloc(&x->ops_arena, count * sizeof *metrics);
-	struct espl_share share;
-	espl_status status;
 
-	espl__diag_clear(&why);
 	for (uint32_t i = 0; i < count; i++)
 		metrics[i] = NAN;
 	for (uint32_t i = 0; i < e->as.report.count; i++)
@@ -99,23 +132,10 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	o.values = t->pub.values;
 	o.at = x->now;
 	o.iteration_s = took_s / (double)(g->iteration - since);
-	share = measured_share(x, g);
-	if (espl__gang_timed(g, share.packing)) {
-		uint32_t on = espl__machine_at(&x->fleet, g->slots[0].node)->pub.offer;
-
-		if (espl__model_service_measure(&s->model, share, on, step_s))
-			espl__tier_ask(s->tier, ESPL_WHY_PROFILE);
-		update_pace(t, share, x->fleet.offers[on], step_s);
-	}
 	o.share = g->share;
-	if (s->history != NULL)
-		espl__history_add(s->history, &o);
-	espl__search_turn(s);
-	status = espl__call_report(&x->caller, s->algorithm, &t->pub, &o, &why);
-	status = espl__search_answer(s, status, &why, &answer, diag);
-	if (status == ESPL_OK)
-		status = espl__search_apply(x, s, &answer, diag);
-	return status;
+	measure_report(x, t, g, took_s / (double)steps);
+	return s->seeds > 1 ? espl__trial_seed_reports(x, t, &o, diag)
+			    : espl__search_observe(s, t, &o, diag);
 }
 
 /* Nothing is compared among plain jobs: they need not report any metric. */
@@ -246,6 +266,18 @@ count_iteration(struct espl__exec *x, struct espl__gang *g, const struct espl__e
 	return 0;
 }
 
+void
+espl__config_scored(struct espl__exec *x, struct espl__trial *config)
+{
+	struct espl__search *s = config->search;
+
+	ESPL__CHECK(x, EXEC);
+	espl__trial_best(x, config, config->pub.iteration, config->pub.loss);
+	(void)espl__lowest_take(&s->lowest, x->now, espl__config_shown(config),
+	    config->pub.iteration, config->pub.loss);
+	espl__search_goal_report(config, config->pub.iteration, config->pub.loss);
+}
+
 espl_status
 espl__search_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
@@ -298,13 +330,13 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		x->searches.reports++;
 		t->pub.iteration = iteration;
 		t->pub.loss = loss;
-		espl__trial_best(x, t, iteration, loss);
-		(void)espl__lowest_take(&t->search->lowest, x->now, t->pub.id, iteration, loss);
-		espl__search_goal_report(t, iteration, loss);
+		if (t->search->seeds == 1)
+			espl__config_scored(x, t);
 		report_report(x, t, e, raw, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
-		if (t->search->algorithm != NULL && espl__search_gets_results(t->search) &&
-		    t->pub.state == ESPL_TRIAL_RUNNING)
+		/* with experiment.seeds the mean is also kept when nothing is decided any more */
+		if (t->search->algorithm != NULL && t->pub.state == ESPL_TRIAL_RUNNING &&
+		    (espl__search_gets_results(t->search) || t->search->seeds > 1))
 			status = observe_report(x, t, g, e, loss, e->as.report.iteration - step,
 			    since, diag);
 	}

@@ -184,7 +184,7 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 		return &s->first_service;
 	if (strcmp(id, ESPL_HISTORY) == 0) {
 		if (s->history == NULL)
-			s->history = espl__history_new(&s->trials, s->inputs->earlier);
+			s->history = espl__history_new(s->configs, s->inputs->earlier);
 		espl__history_first(s->history, s->first, s->first_count);
 		return espl__history_view(s->history);
 	}

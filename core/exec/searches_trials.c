@@ -6,6 +6,7 @@
 #include "exec/effects.h"
 #include "exec/gangs_start.h"
 #include "exec/items.h"
+#include "exec/searches_configs.h"
 #include "exec/searches_trials.h"
 
 /* ---- when a stage trains ------------------------------------------------------------------ */
@@ -63,6 +64,7 @@ espl__trial_turns(struct espl__trial *t, espl_trial_state to)
 
 	ESPL__CHECK(t->search, SEARCH);
 	espl__trial_state(&t->search->trials, t, to);
+	espl__trial_seed_turns(t);
 	if (to == ESPL_TRIAL_RUNNING && of_current_stage(t->search, g))
 		end_pause(t->search, g);
 	else
@@ -167,6 +169,8 @@ espl__search_settle(struct espl__search *s)
 	if (s->trials.settled)
 		return;
 	espl__trials_settle(&s->trials, s->jobs == NULL);
+	if (s->seeds > 1)
+		espl__trials_settle(s->configs, 1);
 	for (uint64_t i = 0; i < s->trials.trials.count; i++) {
 		struct espl__trial *t = espl__trial_at(&s->trials, i);
 
@@ -179,14 +183,14 @@ void
 espl__trial_best_is(struct espl__trial *t, uint64_t iteration, double loss)
 {
 	struct espl__search *s = t->search;
-	struct espl__trial *before = espl__trial_at(&s->trials, s->best);
+	struct espl__trial *before = espl__trial_at(s->configs, s->best);
 
 	ESPL__CHECK(s, SEARCH);
 	s->best = t->pub.id;
 	s->best_iteration = iteration;
 	s->best_loss = loss;
 	if (before != NULL && before != t)
-		espl__trial_collect_later(s->exec, before);
+		espl__config_collect_later(s->exec, before);
 }
 
 /* Best: of the trials that have not failed, the lowest loss among reports at the largest iteration
@@ -197,7 +201,7 @@ void
 espl__trial_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
 {
 	struct espl__search *s = t->search;
-	struct espl__trial *before = espl__trial_at(&s->trials, s->best);
+	struct espl__trial *before = espl__trial_at(s->configs, s->best);
 	int failed = t->pub.state == ESPL_TRIAL_FAILED,
 	    before_failed = before != NULL && before->pub.state == ESPL_TRIAL_FAILED;
 
@@ -229,12 +233,22 @@ espl__trial_collect_later(struct espl__exec *x, struct espl__trial *t)
 	x->searches.collect[x->searches.collect_count++] = t;
 }
 
+/* Those of its trials. */
+void
+espl__config_collect_later(struct espl__exec *x, const struct espl__trial *config)
+{
+	for (uint32_t i = 0; i < config->search->seeds; i++)
+		espl__trial_collect_later(x, espl__config_trial(config, i));
+}
+
 static int
 is_checkpoint_needed(const struct espl__trial *t)
 {
+	uint64_t config = espl__config_of(t)->pub.id;
+
 	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL ||
-	    t->pub.id == t->search->best || t->pub.id == t->search->best_failed ||
-	    t->pub.id == t->search->goal.reached)
+	    config == t->search->best || config == t->search->best_failed ||
+	    config == t->search->goal.reached)
 		return 1;
 	if (t->dropped || t->pub.state == ESPL_TRIAL_FAILED)
 		return 0;

@@ -15,6 +15,7 @@ void espl__trial_leave(struct espl__exec *, struct espl__trial *);
 void espl__trial_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration,
     struct espl__mark);
 void espl__trial_collect_later(struct espl__exec *, struct espl__trial *);
+void espl__config_collect_later(struct espl__exec *, const struct espl__trial *config);
 void espl__searches_collect(struct espl__exec *);
 int espl__trial_unsaved(const struct espl__trial *);
 void espl__trial_mark_unsaved(struct espl__trial *);

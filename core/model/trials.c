@@ -98,7 +98,7 @@ count_of(struct espl__trials *t, espl_trial_state state)
 static void
 note_ended(struct espl__trials *t, struct espl__trial_group *g)
 {
-	if ((g->flags & ESPL_GROUP_OPEN) != 0 || g->active > 0 || g->asked)
+	if ((g->flags & ESPL_GROUP_OPEN) != 0 || g->active > 0 || g->asked || t->mirror)
 		return;
 	for (uint32_t i = 0; i < t->ended_count; i++)
 		if (t->open_ended[i] == g)

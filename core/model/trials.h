@@ -12,9 +12,10 @@
 #define ESPL__TRIALS_MAX 1000000u /* of an experiment: docs/architecture.md, Limits */
 
 struct espl__earlier;
-struct espl__item;   /* exec/items.h: what the allocator sees of an active trial */
-struct espl__gang;   /* exec/gangs.h: its processes */
-struct espl__search; /* exec/searches.h: the owner of the trials */
+struct espl__item;    /* exec/items.h: what the allocator sees of an active trial */
+struct espl__gang;    /* exec/gangs.h: its processes */
+struct espl__search;  /* exec/searches.h: the owner of the trials */
+struct espl__repeats; /* exec/searches_configs.h: what the trials of a configuration reported */
 
 /* Where a program is.  An iteration of the executor is one of the program, or with
  * algorithm.resource a unit of the resource. */
@@ -85,6 +86,9 @@ struct espl__trial {
 	struct espl__way *ways; /* in which it has failed, the newest first */
 	struct espl__trial_note *notes;
 	uint64_t loss_on[2]; /* the last machines lost under it, the newest first; NONE */
+	/* with experiment.seeds, of a configuration as the algorithm sees it; NULL: it is trained
+	 */
+	struct espl__repeats *repeats;
 };
 /* What became of a trial that trains no more; 0: it trains, waits, is paused or failed. */
 enum espl__finish { ESPL__FINISH_COMPLETED = 1, ESPL__FINISH_EARLY };
@@ -114,6 +118,7 @@ struct espl__trials {
 	uint64_t concluded;  /* have been completed, stopped early or failed; rises only */
 	uint64_t full;       /* iterations of a trial that is never stopped; 0 unknown */
 	uint8_t settled;     /* no trial is continued any more */
+	uint8_t mirror;      /* its groups end with those of another */
 	struct espl__trial_group **open_ended; /* closed groups whose end is not reported yet */
 	uint32_t ended_count, ended_cap;
 };

@@ -1,4 +1,5 @@
 /* requests.c - what a line of a client asks for, and what it is answered. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include "base/notes.h"
 #include "base/text.h"
 #include "config.h"
+#include "model/trials.h"
 #include "report/totals.h"
 
 #define ASK_MOST 100000 /* trials of one request */
@@ -79,6 +81,15 @@ until_of(const struct espl__asking *ask, const struct espl__ask_trial *t)
 	return ask->inputs->config->resource == NULL ? t->budget : t->iteration + 1;
 }
 
+/* With experiment.seeds: by what it differs from the other trials of its configuration. */
+static void
+put_seed(const struct espl__run_config *config, uint64_t trial, struct espl__buf *b)
+{
+	espl__json_int(b, "configuration", (int64_t)(trial / config->seeds));
+	espl__json_key(b, "seed");
+	espl__print(b, "%" PRIu64, espl__trial_seed(config->seed, trial));
+}
+
 static void
 put_trial(const struct espl__asking *ask, const struct espl__ask_trial *t, struct espl__buf *b)
 {
@@ -88,6 +99,8 @@ put_trial(const struct espl__asking *ask, const struct espl__ask_trial *t, struc
 	espl__space_json(ask->inputs->space, t->values, b);
 	espl__json_int(b, "iteration", (int64_t)t->iteration);
 	espl__json_int(b, "until", (int64_t)until_of(ask, t));
+	if (ask->inputs->config->seeds > 1)
+		put_seed(ask->inputs->config, t->trial, b);
 	if (t->iteration > 0 && t->source != t->trial)
 		espl__json_int(b, "source", (int64_t)t->source);
 	espl__print(b, "}");
@@ -619,6 +632,8 @@ hear_best(struct espl__asking *ask, struct espl__ask_client *client, const json_
 		espl__json_int(b, "trial", totals.best);
 		espl__json_real(b, "metric", totals.best_metric);
 		espl__json_int(b, "iteration", totals.best_iteration);
+		if (totals.seeds > 1)
+			espl__json_real(b, "spread", totals.best_spread);
 		espl__json_raw(b, "params", totals.best_params);
 		espl__print(b, "}");
 	}

@@ -88,7 +88,8 @@ espl__inputs_first_fits(const struct espl__inputs *s, const struct espl_spec *sp
     struct espl__diag *diag)
 {
 	const struct espl__node *list = s->config->first;
-	uint64_t trials = spec != NULL ? spec_trials(spec) : 0;
+	/* the stages count the trials of each configuration */
+	uint64_t trials = spec != NULL ? spec_trials(spec) / s->config->seeds : 0;
 	const struct espl__node *at;
 
 	ESPL__CHECK(s->config, RUN_CONFIG);

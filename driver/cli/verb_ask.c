@@ -123,6 +123,7 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 	const char *what = strcmp(a->metric, b->metric) != 0 ? "metric"
 	    : a->maximize != b->maximize                     ? "goal"
 	    : a->seed != b->seed                             ? "seed"
+	    : a->seeds != b->seeds                           ? "seeds"
 	    : a->has_target != b->has_target || a->target < b->target || a->target > b->target
 	    ? "target"
 	    : a->no_better != b->no_better ? "patience"

@@ -9,14 +9,14 @@
 static void
 put_text(const char *name, int width, const struct espl__totals *t, struct espl__buf *b)
 {
-	char metric[32], time[32];
+	char time[32];
 
 	espl__print(b, "%-*s  %-11s %8s  %6lld  %9lld  ", width, name, t->status,
 	    espl__format_seconds(t->jct_s, time), (long long)t->trials,
 	    (long long)espl__totals_finished(t));
 	if (t->best >= 0) {
 		espl__print_clean(b, t->metric);
-		espl__print(b, " %s", espl__format_metric(t->best_metric, metric));
+		espl__totals_best_metric(t, b);
 	} else {
 		espl__print(b, "-");
 	}

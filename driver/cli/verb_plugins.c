@@ -161,6 +161,8 @@ print_experiment(const struct espl__run_config *c, struct espl__buf *b)
 	if (c->no_better > 0)
 		espl__print(b, ", patience %llu trial%s", (unsigned long long)c->no_better,
 		    c->no_better == 1 ? "" : "s");
+	if (c->seeds > 1)
+		espl__print(b, ", %u trials of each configuration", c->seeds);
 	espl__print(b, "\n");
 }
 

@@ -298,6 +298,7 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	if (is_set(values, EXPERIMENT_PATIENCE))
 		config->no_better = (uint64_t)value_of(values, EXPERIMENT_PATIENCE)->as.i;
 	config->seed = (uint64_t)value_of(values, EXPERIMENT_SEED)->as.i;
+	config->seeds = is_set(values, EXPERIMENT_SEEDS) ? number_of(values, EXPERIMENT_SEEDS) : 1;
 	config->data_gb = value_of(values, EXPERIMENT_DATA_GB)->as.r;
 	config->weight = value_of(values, EXPERIMENT_WEIGHT)->as.r;
 	config->gpus_limit = number_of(values, EXPERIMENT_GPUS_MAX);
@@ -668,6 +669,29 @@ check_resource(const struct espl__run_config *config, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* A clone begins from the checkpoint of one trial. */
+static espl_status
+check_seeds(const struct espl__run_config *config, struct espl__diag *diag)
+{
+	static const char *const cloning[] = { "pbt", "replay" };
+	espl_status status;
+
+	for (uint32_t i = 0; config->seeds > 1 && i < sizeof cloning / sizeof cloning[0]; i++)
+		if (strcmp(config->algorithm.use, cloning[i]) == 0) {
+			status = espl__fail_at(diag, ESPL_E_CONFIG,
+			    config->experiment_values->files[EXPERIMENT_SEEDS],
+			    value_of(config->experiment_values, EXPERIMENT_SEEDS)->line,
+			    "experiment: 'seeds' does not work with algorithm '%s', which clones "
+			    "single trials",
+			    cloning[i]);
+			espl__hint(diag,
+			    "use another algorithm, or run the search several times with other "
+			    "values of experiment.seed");
+			return status;
+		}
+	return ESPL_OK;
+}
+
 static espl_status
 read_algorithm(struct espl__run_config *config, struct espl__diag *diag)
 {
@@ -680,7 +704,8 @@ read_algorithm(struct espl__run_config *config, struct espl__diag *diag)
 	config->resource_step = value_of(config->algorithm_values, ALGORITHM_RESOURCE_STEP)->as.r;
 	if (strcmp(config->resource, "iterations") == 0)
 		config->resource = NULL;
-	return check_resource(config, diag);
+	status = check_seeds(config, diag);
+	return status == ESPL_OK ? check_resource(config, diag) : status;
 }
 
 static espl_status

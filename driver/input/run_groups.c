@@ -42,6 +42,12 @@ static const struct espl_option experiment_options[] = {
 	    .fallback = "0",
 	    .min = "0",
 	    .help = "Seed of all random numbers." },
+	[EXPERIMENT_SEEDS] = { .name = "seeds",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "100",
+	    .help = "Train each configuration this many times, as trials that differ in their "
+		    "seed; the algorithm compares the means. Default: 1." },
 	[EXPERIMENT_DATA_GB] = { .name = "data_gb",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",

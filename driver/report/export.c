@@ -144,6 +144,23 @@ static const char trials_sql[] =
     " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
     "  FROM reports GROUP BY trial) ON of = id ORDER BY id";
 
+/* With experiment.seeds also its configuration, and the mean of that. */
+static const char seeds_trials_sql[] =
+    "SELECT t.id AS trial, c.id AS configuration, state, t.iteration, budget, group_id, parent,"
+    " tag, t.metric, best_metric, c.metric AS mean_metric, spread,"
+    " gpu_s, cost_usd, created_s, changed_s, checkpoint,"
+    " (SELECT json_group_object(key, text) FROM trial_notes WHERE trial = t.id) AS notes, params"
+    " FROM trials t LEFT JOIN configurations c ON t.id >= first_trial AND"
+    " t.id < first_trial + trials LEFT JOIN"
+    " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
+    "  FROM reports GROUP BY trial) ON of = t.id ORDER BY t.id";
+
+static const char *
+trials_query(const struct espl__reading *r)
+{
+	return r->totals.seeds > 1 ? seeds_trials_sql : trials_sql;
+}
+
 /* A query whose last column is params, and perhaps the one before notes: writes a column for each
  * parameter, and for each note, in their place. The schedule is read back by an algorithm, so its
  * texts get no apostrophe. */
@@ -383,7 +400,7 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 		return status;
 	}
 	if (strcmp(table, "trials") == 0)
-		return csv_params(r, trials_sql, r->totals.maximize, to, diag);
+		return csv_params(r, trials_query(r), r->totals.maximize, to, diag);
 	sql = strcmp(table, "reports") == 0
 	    ? reports_sql(r, diag)
 	    : espl__format("SELECT * FROM \"%s\" ORDER BY %s", table, order_of(table));
@@ -424,7 +441,7 @@ json_row(struct espl__buf *b, sqlite3_stmt *st, int from)
 static espl_status
 json_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 {
-	sqlite3_stmt *st = espl__reading_query(r, trials_sql, r->totals.maximize, -1, diag),
+	sqlite3_stmt *st = espl__reading_query(r, trials_query(r), r->totals.maximize, -1, diag),
 		     *reports;
 	char *sql = reports_sql(r, diag);
 	struct espl__buf b = { NULL, 0, 0 };

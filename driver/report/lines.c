@@ -164,6 +164,28 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 }
 
 static void
+on_config(void *ctx, espl_time now, const struct espl__config_report *c)
+{
+	struct espl__lines *l = ctx;
+	char spread[32];
+
+	if (!l->view->better || (l->best == c->shown && !(c->loss < l->best_loss)) ||
+	    !begin_line(l, now))
+		return;
+	l->best = c->shown;
+	l->best_loss = c->loss;
+	espl__print(&l->line, "trials %llu to %llu at iteration %llu",
+	    (unsigned long long)(c->first & ESPL__TRIAL_NUMBER),
+	    (unsigned long long)(c->first & ESPL__TRIAL_NUMBER) + c->seeds - 1,
+	    (unsigned long long)c->iteration);
+	put_metric(l, c->shown, c->loss);
+	if (c->counted > 1)
+		espl__print(&l->line, " ± %s", espl__format_metric(c->spread, spread));
+	espl__print(&l->line, " on average, the best so far");
+	end_line(l);
+}
+
+static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *text)
 {
@@ -275,6 +297,7 @@ espl__lines_new(struct espl__view *view, FILE *to)
 	l->observer = (struct espl__observer){ .ctx = l,
 		.trial = on_trial,
 		.report = on_report,
+		.config = on_config,
 		.gang = on_gang,
 		.node = on_node,
 		.group = on_group,

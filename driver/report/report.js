@@ -41,8 +41,10 @@ function tiles() {
       t.refunded_usd > 0 && fact("refunded", money(t.refunded_usd), " more, ",
         (t.gpu_s > 0 ? 100 * t.refunded_gpu_s / t.gpu_s : 0).toFixed(0),
         "% of the time held")),
-    !pool && tile("Best", t.best < 0 ? "none" : metric(t.best_metric), t.best >= 0 &&
-      [el("p", null, cut(t.metric, 60), `, trial ${t.best} at iteration ${t.best_iteration}`),
+    !pool && tile("Best", t.best < 0 ? "none" : metric(t.best_metric) + spread(t), t.best >= 0 &&
+      [el("p", null, cut(t.metric, 60), t.seeds > 1 ? `, mean of ${t.best_counted} of the trials ` +
+        `${t.best_first} to ${t.best_first + t.seeds - 1} at iteration ${t.best_iteration}`
+        : `, trial ${t.best} at iteration ${t.best_iteration}`),
         el("p", { class: "pa" }, parameters(t.best_params, data.searches.length > 0
           ? data.searches[0].importance.shares : [])),
         el("p", null, bestEver(t))]),

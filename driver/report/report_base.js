@@ -118,6 +118,8 @@ function bestEver(t) {
       trialName(t.ever)} at iteration ${t.ever_iteration})`;
 }
 const metric = (v) => short(v, 6);
+/* With experiment.seeds: how far the trials of the best configuration are apart. */
+const spread = (t) => (t.seeds > 1 && t.best_counted > 1 ? ` ± ${short(t.best_spread, 3)}` : "");
 function trialName(id) {
   const experiment = Math.floor(id / 2 ** 40);
   return experiment > 0 ? `${experiment}/${id % 2 ** 40}` : String(id);

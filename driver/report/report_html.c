@@ -115,6 +115,8 @@ put_totals(struct page *p)
 
 		if (strstr(f->name, "_us") != NULL && strstr(f->name, "_usd") == NULL)
 			continue;
+		if (!espl__total_applies(t, f))
+			continue;
 		if (strcmp(f->name, "experiments") == 0 || strncmp(f->name, "selected_", 9) == 0)
 			continue;
 		espl__print(&p->b, "%s\"%s\":", before, f->name);

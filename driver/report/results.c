@@ -30,6 +30,8 @@ write_totals(struct espl__results *r)
 	for (i = 0; i < espl__total_field_count; i++) {
 		f = &espl__total_fields[i];
 		at = (const char *)&r->totals + f->offset;
+		if (!espl__total_applies(&r->totals, f))
+			continue;
 		if (f->type == ESPL__TOTAL_TEXT)
 			espl__results_put(r, PUT_META, "tt", f->name,
 			    *(char *const *)(const void *)at);
@@ -178,13 +180,26 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	espl__results_begin(r);
 	espl__results_put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, espl__results_s(now),
 	    raw_metric(r, t->id, loss), (int64_t)share.gpus, (int64_t)share.packing);
-	put_improvement(r, now, t->id, iteration, loss);
+	if ((of != NULL ? of->config : r->setup.config)->seeds <= 1)
+		put_improvement(r, now, t->id, iteration, loss);
 	for (i = 0; i < count; i++) {
 		if (metrics[i].metric == objective)
 			continue; /* reports.metric */
 		espl__results_put(r, PUT_METRIC, "niir", t->id, (int64_t)iteration,
 		    (int64_t)metrics[i].metric, metrics[i].value);
 	}
+}
+
+static void
+on_config(void *ctx, espl_time now, const struct espl__config_report *c)
+{
+	struct espl__results *r = ctx;
+
+	espl__results_begin(r);
+	espl__results_put(r, PUT_CONFIGURATION, "nniiirr", c->number, c->first, (int64_t)c->seeds,
+	    (int64_t)c->counted, (int64_t)c->iteration, raw_metric(r, c->first, c->loss),
+	    c->spread);
+	put_improvement(r, now, c->shown, c->iteration, c->loss);
 }
 
 static void
@@ -372,6 +387,7 @@ espl__results_open(const struct espl__results_setup *setup)
 		.trial = on_trial,
 		.report = on_report,
 		.failure = on_failure,
+		.config = on_config,
 		.gang = on_gang,
 		.resized = on_resized,
 		.node = on_node,

@@ -20,6 +20,8 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[SET_USAGE] = "UPDATE trials SET gpu_s = ?2, cost_usd = ?3 WHERE id = ?1",
 	[PUT_REPORT] = "INSERT OR REPLACE INTO reports VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
 	[PUT_IMPROVEMENT] = "INSERT OR REPLACE INTO improvements VALUES (?1, ?2, ?3, ?4)",
+	[PUT_CONFIGURATION] =
+	    "INSERT OR REPLACE INTO configurations VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 	[PUT_NAME] = "INSERT OR REPLACE INTO metric_names VALUES (?1, ?2)",
 	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
 	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, "

@@ -29,6 +29,12 @@ const char espl__results_schema[] =
     "CREATE TABLE improvements (" /* reports better than all before; the last is the best ever */
     "  trial INTEGER NOT NULL, iteration INTEGER NOT NULL, at_s REAL NOT NULL,"
     "  metric REAL NOT NULL, PRIMARY KEY (trial, iteration)) WITHOUT ROWID;\n"
+    "CREATE TABLE configurations (" /* with experiment.seeds */
+    "  id INTEGER PRIMARY KEY,"
+    "  first_trial INTEGER NOT NULL, trials INTEGER NOT NULL," /* it has these, one by one */
+    "  counted INTEGER NOT NULL," /* of which metric is the mean; others failed */
+    "  iteration INTEGER NOT NULL,"
+    "  metric REAL, spread REAL);\n" /* spread: standard deviation; NULL of one */
     "CREATE TABLE metric_names (id INTEGER PRIMARY KEY, name TEXT NOT NULL);\n"
     "CREATE TABLE metrics (" /* of every report, all but the objective, which is name 0 */
     "  trial INTEGER NOT NULL, iteration INTEGER NOT NULL, name_id INTEGER NOT NULL, value REAL,"

@@ -30,6 +30,8 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(nodes_leaked, ESPL__TOTAL_INT), FIELD(gpus, ESPL__TOTAL_INT),
 	FIELD(gpus_busy, ESPL__TOTAL_INT), FIELD(reports, ESPL__TOTAL_INT),
 	FIELD(decisions, ESPL__TOTAL_INT), FIELD(calls, ESPL__TOTAL_INT),
+	FIELD(seeds, ESPL__TOTAL_INT), FIELD(best_first, ESPL__TOTAL_INT),
+	FIELD(best_counted, ESPL__TOTAL_INT), FIELD(best_spread, ESPL__TOTAL_REAL),
 	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
 	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
 	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
@@ -57,13 +59,23 @@ espl__totals_set(char **field, const char *text)
 	*field = copy;
 }
 
+int
+espl__total_applies(const struct espl__totals *t, const struct espl__total_field *f)
+{
+	return t->seeds > 1 ||
+	    (f->offset != offsetof(struct espl__totals, seeds) &&
+		f->offset != offsetof(struct espl__totals, best_first) &&
+		f->offset != offsetof(struct espl__totals, best_counted) &&
+		f->offset != offsetof(struct espl__totals, best_spread));
+}
+
 void
 espl__totals_init(struct espl__totals *t, const struct espl__run_config *config, int simulated)
 {
 	memset(t, 0, sizeof *t);
 	t->best = t->ever = -1;
 	t->ever_metric = t->ever_s = NAN;
-	t->best_metric = t->deadline_s = t->budget_usd = NAN;
+	t->best_metric = t->best_spread = t->deadline_s = t->budget_usd = NAN;
 	t->simulated = simulated;
 	t->status = espl__strdup("running");
 	if (config == NULL)
@@ -123,6 +135,21 @@ take_lowest(struct espl__totals *t, const struct espl__lowest *lowest)
 	t->ever_s = none ? NAN : (double)lowest->at / 1e9;
 }
 
+static void
+take_best(struct espl__totals *t, const struct espl__exec_summary *s)
+{
+	t->best = s->best == ESPL_NONE ? -1 : (int64_t)s->best;
+	t->best_metric = s->best == ESPL_NONE ? NAN
+	    : t->maximize                     ? 0.0 - s->best_loss
+					      : s->best_loss;
+	t->best_iteration = (int64_t)s->best_iteration;
+	t->best_checkpoint = (int64_t)s->best_checkpoint;
+	t->seeds = s->seeds;
+	t->best_first = (int64_t)s->best_first;
+	t->best_counted = s->best_counted;
+	t->best_spread = s->best_spread;
+}
+
 void
 espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 {
@@ -149,12 +176,7 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 		t->unfinished += t->running + t->waiting;
 		t->running = t->waiting = 0;
 	}
-	t->best = s->best == ESPL_NONE ? -1 : (int64_t)s->best;
-	t->best_metric = s->best == ESPL_NONE ? NAN
-	    : t->maximize                     ? 0.0 - s->best_loss
-					      : s->best_loss;
-	t->best_iteration = (int64_t)s->best_iteration;
-	t->best_checkpoint = (int64_t)s->best_checkpoint;
+	take_best(t, s);
 	t->jct_s = (double)s->now / 1e9;
 	t->cost_usd = (double)s->cost / 1e6;
 	t->gpu_s = s->gpu_s;
@@ -223,6 +245,18 @@ put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration, int simul
 	espl__print(b, "\"");
 }
 
+/* The metric is a mean: of how many trials, which, and how far they are apart. */
+static void
+put_seeds(const struct espl__totals *t, struct espl__buf *b)
+{
+	espl__json_real(b, "spread", t->best_spread);
+	espl__json_int(b, "counted", t->best_counted);
+	espl__json_open(b, "trials", '[');
+	for (int64_t i = 0; i < t->seeds; i++)
+		espl__json_int(b, NULL, t->best_first + i);
+	espl__print(b, "]");
+}
+
 static void
 put_best(const struct espl__totals *t, struct espl__buf *b)
 {
@@ -234,6 +268,8 @@ put_best(const struct espl__totals *t, struct espl__buf *b)
 	espl__json_int(b, "trial", t->best);
 	espl__json_real(b, "metric", t->best_metric);
 	espl__json_int(b, "iteration", t->best_iteration);
+	if (t->seeds > 1)
+		put_seeds(t, b);
 	espl__json_raw(b, "params", t->best_params != NULL ? t->best_params : "{}");
 	put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint, t->simulated != 0);
 	espl__print(b, "}");
@@ -394,6 +430,8 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 		espl__json_int(b, "trial", (int64_t)s->best);
 		espl__json_real(b, "metric", s->maximize ? 0.0 - s->best_loss : s->best_loss);
 		espl__json_int(b, "iteration", (int64_t)s->best_iteration);
+		if (s->seeds > 1)
+			espl__json_real(b, "spread", s->best_spread);
 		espl__json_key(b, "params");
 		espl__space_json(of->space, best->values, b);
 		put_checkpoint(b, id, (int64_t)espl__exec_trial_info(exec, id).kept, simulated);

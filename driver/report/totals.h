@@ -26,6 +26,10 @@ struct espl__totals {
 	int64_t best;                 /* -1: none */
 	int64_t ever, ever_iteration; /* the best value of all reports; of a pool -1 */
 	int64_t best_iteration, best_checkpoint;
+	/* experiment.seeds; then best_metric is the mean of best_counted trials, best_first the
+	 * number of the first, and best_spread their standard deviation */
+	int64_t seeds, best_first, best_counted;
+	double best_spread;
 	int64_t resizes, moves, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports,
 	    decisions, calls;
 	double best_metric, ever_metric, ever_s; /* as the trial reported it, and when */
@@ -85,6 +89,8 @@ const char *espl__totals_cut(const struct espl__totals *);
 const char *espl__totals_logs(const struct espl__totals *);
 /* Where to look when trials failed, or the run: a line, or nothing. */
 void espl__totals_logs_text(const struct espl__totals *, const char *dir, struct espl__buf *);
+/* " 0.93 ± 0.01": the metric of the best, with experiment.seeds its spread. */
+void espl__totals_best_metric(const struct espl__totals *, struct espl__buf *);
 /* The line of the best trial and its configuration, each beginning with `indent` blanks. */
 void espl__totals_best_text(const struct espl__totals *, int indent, struct espl__buf *);
 
@@ -97,6 +103,8 @@ struct espl__total_field {
 };
 extern const struct espl__total_field espl__total_fields[];
 extern const uint32_t espl__total_field_count;
+/* 0: it says something of experiment.seeds, which the run does not have. */
+int espl__total_applies(const struct espl__totals *, const struct espl__total_field *);
 
 /* Text that came from a file or a trial, safe for a terminal: control characters become '?'. */
 void espl__print_clean(struct espl__buf *, const char *text);

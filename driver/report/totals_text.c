@@ -133,9 +133,30 @@ ever_text(const struct espl__totals *t, int indent, struct espl__buf *b)
 }
 
 void
+espl__totals_best_metric(const struct espl__totals *t, struct espl__buf *b)
+{
+	char number[32];
+
+	espl__print(b, " %s", espl__format_metric(t->best_metric, number));
+	if (t->seeds > 1 && t->best_counted > 1)
+		espl__print(b, " ± %s", espl__format_metric(t->best_spread, number));
+}
+
+/* Of which trials the metric of the best is the mean. */
+static void
+seeds_text(const struct espl__totals *t, int indent, struct espl__buf *b)
+{
+	espl__print(b, "%*smean and standard deviation of ", indent, "");
+	if (t->best_counted < t->seeds)
+		espl__print(b, "%lld of ", (long long)t->best_counted);
+	espl__print(b, "trials %lld to %lld\n", (long long)t->best_first,
+	    (long long)(t->best_first + t->seeds - 1));
+}
+
+void
 espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__buf *b)
 {
-	char number[32], name[48];
+	char name[48];
 
 	if (t->best < 0) {
 		espl__print(b, "%*sbest    %s\n", indent, "",
@@ -147,8 +168,10 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 	espl__print(b, "%*sbest    trial %s: ", indent, "",
 	    espl__trial_name((uint64_t)t->best, name));
 	espl__print_clean(b, t->metric);
-	espl__print(b, " %s at iteration %lld\n", espl__format_metric(t->best_metric, number),
-	    (long long)t->best_iteration);
+	espl__totals_best_metric(t, b);
+	espl__print(b, " at iteration %lld\n", (long long)t->best_iteration);
+	if (t->seeds > 1)
+		seeds_text(t, indent + 8, b);
 	params_text(t->best_params, indent + 8, b);
 	ever_text(t, indent + 8, b);
 	if (t->best_checkpoint > 0 && !t->simulated) {
@@ -295,10 +318,17 @@ going_words(const struct espl__totals *t)
 	return t->reports > 0 || t->jobs > 0 ? "going well" : "starting";
 }
 
+static void
+best_sentence(const struct espl__totals *t, struct espl__buf *b)
+{
+	espl__print(b, ": best");
+	espl__totals_best_metric(t, b);
+}
+
 void
 espl__totals_sentence(const struct espl__totals *t, struct espl__buf *b)
 {
-	char number[32], ago[32];
+	char ago[32];
 
 	espl__print(b, "%s", going_words(t));
 	if (t->experiments == NULL && t->jobs == 0) {
@@ -306,7 +336,7 @@ espl__totals_sentence(const struct espl__totals *t, struct espl__buf *b)
 			espl__print(b, ": no result%s",
 			    strcmp(t->status, "running") == 0 ? " yet" : "");
 		else
-			espl__print(b, ": best %s", espl__format_metric(t->best_metric, number));
+			best_sentence(t, b);
 		if (strcmp(t->status, "running") == 0 && t->ever >= 0 && t->jct_s >= t->ever_s)
 			espl__print(b, ", improved %s ago",
 			    espl__format_seconds(t->jct_s - t->ever_s, ago));

@@ -116,6 +116,28 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	espl__seen_trial_set(past, t);
 }
 
+/* The order of the executor: the most iterations first, then the better metric, then the lower
+ * number. */
+static void
+take_best(struct espl__view *v, uint64_t trial, const double *values, uint64_t iteration,
+    double loss)
+{
+	v->better = !v->config->pool && !isnan(loss) &&
+	    (v->best == ESPL_NONE || iteration > v->best_iteration ||
+		(iteration == v->best_iteration &&
+		    (loss < v->best_loss || (loss == v->best_loss && trial < v->best))));
+	if (!v->better)
+		return;
+	if (v->best != trial) {
+		espl__buf_clear(&v->scratch);
+		espl__space_json(espl__view_space(v, trial), values, &v->scratch);
+		espl__totals_set(&v->best_params, espl__buf_text(&v->scratch));
+	}
+	v->best = trial;
+	v->best_loss = loss;
+	v->best_iteration = iteration;
+}
+
 static void
 on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
     const struct espl__metric *metrics, uint32_t count, struct espl_share share)
@@ -130,22 +152,21 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 		gang->iteration = iteration;
 		gang->metric = espl__view_raw(v, t->id, loss);
 	}
-	/* The order of the executor: the most iterations first, then the better metric, then the
-	 * lower number. */
-	v->better = !v->config->pool && !isnan(loss) &&
-	    (v->best == ESPL_NONE || iteration > v->best_iteration ||
-		(iteration == v->best_iteration &&
-		    (loss < v->best_loss || (loss == v->best_loss && t->id < v->best))));
-	if (!v->better)
-		return;
-	if (v->best != t->id) {
-		espl__buf_clear(&v->scratch);
-		espl__space_json(espl__view_space(v, t->id), t->values, &v->scratch);
-		espl__totals_set(&v->best_params, espl__buf_text(&v->scratch));
-	}
-	v->best = t->id;
-	v->best_loss = loss;
-	v->best_iteration = iteration;
+	v->better = 0;
+	if (v->config->seeds <= 1)
+		take_best(v, t->id, t->values, iteration, loss);
+}
+
+static void
+on_config(void *ctx, espl_time now, const struct espl__config_report *c)
+{
+	struct espl__view *v = ctx;
+	const struct espl_trial *t =
+	    v->observer.exec != NULL ? espl__exec_trial(v->observer.exec, c->shown) : NULL;
+
+	v->now = now;
+	if (t != NULL)
+		take_best(v, c->shown, t->values, c->iteration, c->loss);
 }
 
 static void
@@ -233,6 +254,7 @@ espl__view_init(struct espl__view *v, const struct espl__run_config *config,
 	v->observer = (struct espl__observer){ .ctx = v,
 		.trial = on_trial,
 		.report = on_report,
+		.config = on_config,
 		.failure = on_failure,
 		.gang = on_gang,
 		.group = on_group };

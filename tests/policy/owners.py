@@ -18,7 +18,7 @@ DECLARED = re.compile(r'struct (espl__\w+)[\s*]*((?:(?!struct|const|enum)\w+(?:\
 STEP = re.compile(r'(->|\.)\s*(\w+)|\[')
 # How the functions of an owner begin; those of executor.h, questions.h and event.h are the executor's.
 PREFIXES = {'desk': 'exec answers', 'cluster': 'cluster lease', 'items': 'item items inner tier tiers outcomes list',
-            'gangs': 'gang gangs', 'searches': 'search searches trial group clone job jobs', 'round': 'round'}
+            'gangs': 'gang gangs', 'searches': 'search searches trial config group clone job jobs', 'round': 'round'}
 OUTSIDE = ('executor.h', 'questions.h', 'event.h')
 WRITERS = {'ESPL__GROW', 'memset', 'memcpy', 'memmove', 'free', 'qsort'}
 

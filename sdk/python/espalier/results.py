@@ -109,8 +109,20 @@ class Run:
         wide.columns = ["metrics_" + name for name in wide.columns]
         return made.merge(wide.reset_index(), on=["trial", "iteration"], how="left")
 
+    def configurations(self) -> "pandas.DataFrame":
+        """With experiment.seeds, one row per configuration: id, first_trial and trials (how many),
+        counted (of which metric is the mean: others failed), iteration, metric, spread (standard
+        deviation), and params_NAME for each parameter."""
+        made = _frame(self._query("SELECT c.*, t.params FROM configurations c JOIN trials t ON t.id = first_trial"
+                                  " ORDER BY c.id"))
+        if made.empty:
+            return made
+        params = _frame([json.loads(text) for text in made.pop("params")])
+        return made.join(params.add_prefix("params_"))
+
     def best(self) -> Optional[Dict[str, Any]]:
-        """The best trial: trial, metric, iteration, params, and checkpoint, a directory or None.
+        """The best trial: trial, metric, iteration, params, and checkpoint, a directory or None; with
+        experiment.seeds also trials, all of the configuration, whose mean metric is, and spread.
 
         None while no trial has reported a number, and for a pool (see rows("experiments"))."""
         meta = self.meta()
@@ -119,7 +131,9 @@ class Run:
             return None
         row = self._query("SELECT * FROM trials WHERE id = ?", int(best))[0]
         saved = row["checkpoint"]              # the iteration that it belongs to
-        return {"trial": row["id"], "metric": meta["best_metric"], "iteration": meta["best_iteration"],
+        repeats = {"spread": meta["best_spread"], "trials": [meta["best_first"] + i for i in range(meta["seeds"])]} \
+            if meta.get("seeds", 1) > 1 else {}
+        return {"trial": row["id"], "metric": meta["best_metric"], "iteration": meta["best_iteration"], **repeats,
                 "params": json.loads(row["params"]),
                 "checkpoint": os.path.join(self.directory, "trials", str(row["id"]), "checkpoint-%d" % saved)
                 if saved is not None else None}

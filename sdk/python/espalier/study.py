@@ -57,6 +57,9 @@ class Trial:
         self.iteration: int = given["iteration"]       # told so far
         self.until: int = given["until"]
         self.source: int = given.get("source", self.id)    # the trial whose state to begin from
+        # with experiment.seeds: by what it differs from the other trials of the configuration
+        self.seed: Optional[int] = given.get("seed")
+        self.configuration: Optional[int] = given.get("configuration")
         self.state = "running"
         self._thread = threading.get_ident()
 
@@ -569,7 +572,7 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
 def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: Optional[int],
               algorithm: Union[str, Mapping[str, Any]], seed: int, first: Sequence[Mapping[str, Any]],
               dir: Optional[Path], catch: Tuple[Type[BaseException], ...], target: Optional[float],
-              patience: Optional[int], forbid: Sequence[str]) -> Best:
+              patience: Optional[int], forbid: Sequence[str], seeds: int) -> Best:
     experiment: Dict[str, Any] = {"name": getattr(f, "__name__", "function").strip("<>"), "metric": "value",
                                   "goal": goal, "seed": seed}
     if first:
@@ -580,6 +583,8 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
         experiment["patience"] = patience
     if forbid:
         experiment["forbid"] = tuple(forbid)
+    if seeds != 1:
+        experiment["seeds"] = seeds
     if algorithm == "auto":
         algorithm = {"use": "random", "sampler": "auto", "iterations_max": 1}
     elif isinstance(algorithm, str):
@@ -613,7 +618,7 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
              algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
-             patience: Optional[int] = None, forbid: Sequence[str] = ()) -> Best:
+             patience: Optional[int] = None, forbid: Sequence[str] = (), seeds: int = 1) -> Best:
     """Finds the parameters for which f(params) is lowest.
 
     space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as
@@ -624,14 +629,16 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
     exists.  A trial fails if f raises one of `catch`; any other exception ends the search.  The
     search ends before all `trials` when f has returned a value at least as good as `target`, or
     after `patience` calls in a row that were no better than the best before.
-    forbid: conditions that no params meet, such as "layers > 8 and optimizer = 'sgd'"."""
-    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid)
+    forbid: conditions that no params meet, such as "layers > 8 and optimizer = 'sgd'".
+    seeds: how often f is called with the same params; their mean is what counts, and each call is
+    a trial of its own."""
+    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid, seeds)
 
 
 def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: Optional[int] = None,
              algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
-             patience: Optional[int] = None, forbid: Sequence[str] = ()) -> Best:
+             patience: Optional[int] = None, forbid: Sequence[str] = (), seeds: int = 1) -> Best:
     """Finds the parameters for which f(params) is highest; see minimize()."""
-    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid)
+    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid, seeds)
