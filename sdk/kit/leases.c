@@ -455,3 +455,46 @@ espl_leases_release(struct espl_leases *set, const struct espl_lease *view, espl
 	espl_lease_release(set, lease, now);
 	return lease;
 }
+
+/* ---- lists of them ---- */
+
+espl_status
+espl_leases_acquire_all(struct espl_leases *set, const struct espl_acquire *const *list,
+    uint32_t count, espl_status (*begin)(void *, struct espl_leased *, const struct espl_acquire *),
+    struct espl_error *error)
+{
+	espl_time now = set->host->now(set->host);
+
+	for (uint32_t i = 0; i < count; i++) {
+		int fresh;
+		struct espl_leased *lease = espl_leases_acquire(set, list[i], &fresh, now);
+
+		if (lease == NULL ||
+		    (fresh && begin != NULL && begin(set->cloud, lease, list[i]) != ESPL_OK))
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	}
+	espl_leases_due(set, now);
+	return ESPL_OK;
+}
+
+espl_status
+espl_leases_claim_all(struct espl_leases *set,
+    struct espl_leased *(*claim)(struct espl_leases *, const struct espl_lease *, espl_time),
+    const struct espl_lease *const *list, uint32_t count,
+    void (*begin)(void *, struct espl_leased *, const struct espl_lease *),
+    struct espl_error *error)
+{
+	espl_time now = set->host->now(set->host);
+
+	for (uint32_t i = 0; i < count; i++) {
+		int known = espl_leases_find(set, list[i]->token) != NULL;
+		struct espl_leased *lease = claim(set, list[i], now);
+
+		if (lease == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		if (!known && begin != NULL)
+			begin(set->cloud, lease, list[i]);
+	}
+	espl_leases_due(set, now);
+	return ESPL_OK;
+}

@@ -317,36 +317,34 @@ take_known(struct command_cloud *cloud, struct espl_leased *lease)
 		espl_leases_seen(&cloud->leases, lease, &row, now_of(cloud));
 }
 
+static espl_status
+begin_machine(void *self, struct espl_leased *lease, const struct espl_acquire *wanted)
+{
+	struct command_cloud *cloud = self;
+	struct command_machine *m = (struct command_machine *)lease;
+	char *run = strdup(wanted->run);
+
+	if (run == NULL)
+		return ESPL_E_NOMEM;
+	free(cloud->run);
+	cloud->run = run;
+	m->offer = cloud_command_offer(cloud, wanted->offer, wanted->market);
+	m->max_price_hour = wanted->max_price_hour;
+	if (m->offer == ESPL_ANY)
+		espl_leases_give_up(&cloud->leases, lease, ESPL_BY_FAULT,
+		    "the configuration no longer has its offer", now_of(cloud));
+	else
+		take_known(cloud, lease);
+	return ESPL_OK;
+}
+
 espl_status
 cloud_command_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
     struct espl_error *error)
 {
 	struct command_cloud *cloud = self;
 
-	for (uint32_t i = 0; i < count; i++) {
-		char *run = strdup(list[i]->run);
-		int fresh;
-		struct espl_leased *lease = run != NULL
-		    ? espl_leases_acquire(&cloud->leases, list[i], &fresh, now_of(cloud))
-		    : NULL;
-		struct command_machine *m = (struct command_machine *)lease;
-
-		free(run != NULL ? cloud->run : NULL);
-		cloud->run = run != NULL ? run : cloud->run;
-		if (lease == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		if (!fresh)
-			continue;
-		m->offer = cloud_command_offer(cloud, list[i]->offer, list[i]->market);
-		m->max_price_hour = list[i]->max_price_hour;
-		if (m->offer == ESPL_ANY)
-			espl_leases_give_up(&cloud->leases, lease, ESPL_BY_FAULT,
-			    "the configuration no longer has its offer", now_of(cloud));
-		else
-			take_known(cloud, lease);
-	}
-	cloud_command_leases_due(cloud);
-	return ESPL_OK;
+	return espl_leases_acquire_all(&cloud->leases, list, count, begin_machine, error);
 }
 
 espl_status
@@ -355,11 +353,7 @@ cloud_command_release(void *self, const struct espl_lease *const *list, uint32_t
 {
 	struct command_cloud *cloud = self;
 
-	for (uint32_t i = 0; i < count; i++)
-		if (espl_leases_release(&cloud->leases, list[i], now_of(cloud)) == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	cloud_command_leases_due(cloud);
-	return ESPL_OK;
+	return espl_leases_claim_all(&cloud->leases, espl_leases_release, list, count, NULL, error);
 }
 
 espl_status
@@ -368,9 +362,5 @@ cloud_command_adopt(void *self, const struct espl_lease *const *list, uint32_t c
 {
 	struct command_cloud *cloud = self;
 
-	for (uint32_t i = 0; i < count; i++)
-		if (espl_leases_adopt(&cloud->leases, list[i], now_of(cloud)) == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	cloud_command_leases_due(cloud);
-	return ESPL_OK;
+	return espl_leases_claim_all(&cloud->leases, espl_leases_adopt, list, count, NULL, error);
 }

@@ -215,6 +215,20 @@ struct espl_leased *espl_leases_adopt(struct espl_leases *, const struct espl_le
 struct espl_leased *espl_leases_release(struct espl_leases *, const struct espl_lease *,
     espl_time now);
 
+/* The same for the lists that an entry of a cloud gets; then what is due is sent.  The functions
+ * are called for leases that are new to the table, to complete them; NULL: there is nothing to add.
+ */
+espl_status espl_leases_acquire_all(struct espl_leases *, const struct espl_acquire *const *,
+    uint32_t count,
+    espl_status (*begin)(void *cloud, struct espl_leased *, const struct espl_acquire *),
+    struct espl_error *);
+/* claim: espl_leases_adopt or espl_leases_release. */
+espl_status espl_leases_claim_all(struct espl_leases *,
+    struct espl_leased *(*claim)(struct espl_leases *, const struct espl_lease *, espl_time now),
+    const struct espl_lease *const *, uint32_t count,
+    void (*begin)(void *cloud, struct espl_leased *, const struct espl_lease *),
+    struct espl_error *);
+
 /* ---- what the provider answers ---- */
 
 void espl_leases_made(struct espl_leases *, struct espl_leased *, const struct espl_lease_row *,
