@@ -1,5 +1,5 @@
-/* agent_imds.c - reports upcoming interruptions of an EC2 machine, as announced by its metadata
- * service (IMDSv2).
+/* agent_imds.c - reports upcoming interruptions of a machine of EC2 or of Compute Engine, as
+ * announced by its metadata service (EC2: IMDSv2).
  *
  * A thread polls the service every five seconds, with short timeouts. Polling stops if the first
  * three requests get no answer, and never starts on machines elsewhere. It needs no permissions.
@@ -33,6 +33,7 @@ struct espl__imds {
 	char token[200];
 	int64_t at, token_at; /* the next request; when the token came */
 	uint32_t failures;
+	int google;                  /* Compute Engine: it needs no token */
 	int busy, known;             /* known: it has answered once */
 	enum imds_level level, told; /* the last one seen; the highest that the driver knows of */
 	char risk[160];              /* the level in words */
@@ -104,7 +105,7 @@ fetch_token(struct espl__imds *m)
 	const char *body;
 	size_t size;
 
-	if (m->token[0] != '\0' && espl__tick() - m->token_at < RENEW)
+	if (m->google || (m->token[0] != '\0' && espl__tick() - m->token_at < RENEW))
 		return 0;
 	m->token[0] = '\0';
 	if (ask_imds(m, "PUT", "/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600",
@@ -141,6 +142,23 @@ find_time(const char *body, const char *name, char to[24])
 
 /* 0: it was answered. */
 static int
+ask_google(struct espl__imds *m)
+{
+	char answer[ANSWER_MOST];
+
+	if (ask_imds(m, "GET", "/computeMetadata/v1/instance/preempted", "Metadata-Flavor: Google",
+		answer) != 200)
+		return -1;
+	if (strncmp(strstr(answer, "\r\n\r\n") + 4, "TRUE", 4) != 0)
+		return 0;
+	m->level = IMDS_INTERRUPTED;
+	(void)snprintf(m->risk, sizeof m->risk,
+	    "Compute Engine is about to interrupt its spot machine");
+	return 0;
+}
+
+/* 0: it was answered. */
+static int
 ask_risk(struct espl__imds *m)
 {
 	static const struct {
@@ -152,6 +170,8 @@ ask_risk(struct espl__imds *m)
 		    "\"noticeTime\"", "EC2 recommends replacing its spot machine" } };
 	char header[260], answer[ANSWER_MOST], when[24];
 
+	if (m->google)
+		return ask_google(m);
 	(void)snprintf(header, sizeof header, "X-aws-ec2-metadata-token: %s", m->token);
 	for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
 		int status = ask_imds(m, "GET", asked[i].path, header, answer);
@@ -250,23 +270,39 @@ read_endpoint(const char *url, struct espl__imds *m)
 	return 0;
 }
 
-/* Decides once whether this machine has a metadata service. */
-static void
-begin_imds(struct espl__agent *a)
+/* Where this machine has the metadata service of EC2; "": nowhere. */
+static const char *
+find_ec2(void)
 {
 	const char *off = getenv("AWS_EC2_METADATA_DISABLED");
 	const char *url = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
 
+	if (off != NULL && strcasecmp(off, "true") == 0)
+		return "";
+	if (url != NULL && url[0] != '\0')
+		return url;
+	return file_begins("/sys/class/dmi/id/sys_vendor", "Amazon EC2") ||
+		file_begins("/sys/hypervisor/uuid", "ec2")
+	    ? "http://169.254.169.254"
+	    : "";
+}
+
+/* Decides once whether this machine has a metadata service. */
+static void
+begin_imds(struct espl__agent *a)
+{
+	const char *host = getenv("GCE_METADATA_HOST");
+	char google[300] = "";
+
 	a->imds = espl__alloc(sizeof *a->imds);
 	a->imds->at = INT64_MAX;
-	if (off != NULL && strcasecmp(off, "true") == 0)
-		return;
-	if (url == NULL || url[0] == '\0')
-		url = file_begins("/sys/class/dmi/id/sys_vendor", "Amazon EC2") ||
-			file_begins("/sys/hypervisor/uuid", "ec2")
-		    ? "http://169.254.169.254"
-		    : "";
-	if (read_endpoint(url, a->imds) == 0)
+	if (host == NULL || host[0] == '\0')
+		host = file_begins("/sys/class/dmi/id/sys_vendor", "Google") ? "169.254.169.254"
+									     : NULL;
+	if (host != NULL)
+		(void)snprintf(google, sizeof google, "http://%.280s", host);
+	a->imds->google = host != NULL;
+	if (read_endpoint(host != NULL ? google : find_ec2(), a->imds) == 0)
 		a->imds->at = espl__tick();
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/util.h>
+#include "gce_server.h"
 #include "kube_server.h"
 #include "testkit.h"
 #ifdef WITH_AWS
@@ -312,6 +313,14 @@ open_kubernetes(void)
 	return kube_server_open(&server, 1);
 }
 
+static struct espl_kit *
+open_gce(void)
+{
+	static struct gce_server server;
+
+	return gce_server_open(&server, 1);
+}
+
 #ifdef WITH_AWS
 static struct espl_kit *
 open_aws(void)
@@ -336,6 +345,7 @@ static const struct remote {
 	{ "ssh", &cloud_ssh_LTX_espalier_plugin, open_ssh,
 	    "hosts=(a,a,me,22,key,1,gpu,0,1.0)(b,b,me,22,key,1,gpu,0,1.0)(c,c,me,22,key,1,gpu,0,1."
 	    "0)" },
+	{ "gce", &cloud_gce_LTX_espalier_plugin, open_gce, GCE_OPTIONS },
 	{ "kubernetes", &cloud_kubernetes_LTX_espalier_plugin, open_kubernetes, KUBE_OPTIONS },
 #ifdef WITH_AWS
 	{ "aws", &cloud_aws_LTX_espalier_plugin, open_aws, EC2_OPTIONS },
