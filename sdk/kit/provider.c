@@ -12,8 +12,6 @@
 #define TOKEN_LIMIT (60 * ESPL_SECOND) /* of the request for one */
 #define UNSENT ESPL_E_UNKNOWN          /* the status of a reply to what was not sent */
 
-static const char *const command_words[] = { "gcloud", "auth", "print-access-token" };
-
 /* ---- what a reply means ---- */
 
 struct espl_answer
@@ -163,9 +161,10 @@ spawn_token(struct espl_provider *p)
 	struct espl_spawn spawn = ESPL_INIT(struct espl_spawn);
 	const char *words[16];
 
-	spawn.argc = table != NULL ? table->row_count : 3;
-	for (uint32_t i = 0; i < spawn.argc; i++)
-		words[i] = table != NULL ? table->cells[i].as.s : command_words[i];
+	for (; table != NULL && spawn.argc < table->row_count; spawn.argc++)
+		words[spawn.argc] = table->cells[spawn.argc].as.s;
+	for (; table == NULL && p->api->token_command[spawn.argc] != NULL; spawn.argc++)
+		words[spawn.argc] = p->api->token_command[spawn.argc];
 	spawn.argv = words;
 	spawn.limit = TOKEN_LIMIT;
 	spawn.cookie = PROVIDER_COOKIE(0, ESPL_CALL_TOKEN);
@@ -218,7 +217,7 @@ espl_provider_token_child(struct espl_provider *p, const struct espl_child *chil
 	err += strspn(err, " \t\r\n");
 	size = strcspn(err, "\r\n");
 	(void)snprintf(text, sizeof text, "'%.60s' %s%s%.*s",
-	    table != NULL ? table->cells[0].as.s : command_words[0],
+	    table != NULL ? table->cells[0].as.s : p->api->token_command[0],
 	    child->status == ESPL_E_LIMIT ? "did not end in time" : "failed", size > 0 ? ": " : "",
 	    (int)(size < 250 ? size : 250), err);
 	lack_token(p, text);

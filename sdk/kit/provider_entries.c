@@ -476,6 +476,9 @@ check_options(const struct espl_provider *p, struct espl_error *error)
 		return espl_blame(error, ESPL_PROVIDER_TOKEN,
 		    "this is not where a token comes from; the token itself does not belong into a "
 		    "configuration");
+	if (strcmp(token, "command") == 0 && command == NULL && p->api->token_command == NULL)
+		return espl_blame(error, ESPL_PROVIDER_TOKEN_COMMAND,
+		    "the command that prints a token is not set");
 	if (command != NULL && (command->row_count > 16 || command->row_count == 0))
 		return espl_blame(error, ESPL_PROVIDER_TOKEN_COMMAND, "it has 1 to 16 words");
 	if (ssh != NULL && ssh->row_count > 24)

@@ -261,6 +261,162 @@ test_cloud(void)
 	espl_kit_free(kit);
 }
 
+/* ---- the provider of cloud_rest ---- */
+
+struct rest_server {
+	struct espl_kit *kit;
+	struct {
+		char name[65], run[65];
+		const char *state; /* NULL: booting, then running; "" there is none */
+		espl_time runs;
+	} machines[16];
+	unsigned count;
+	const char *refuse; /* the body of an answer with status `code` to POST */
+	uint32_t code;
+	char body[4000];
+};
+
+static const char *
+show_rest(const struct rest_server *s, unsigned i)
+{
+	return s->machines[i].state != NULL                ? s->machines[i].state
+	    : espl_kit_time(s->kit) >= s->machines[i].runs ? "running"
+							   : "booting";
+}
+
+static void
+print_rest(struct rest_server *s, unsigned i)
+{
+	size_t used = strlen(s->body);
+
+	if (show_rest(s, i)[0] != '\0')
+		(void)snprintf(s->body + used, sizeof s->body - used, "%s %s %s 10.0.0.%u\n",
+		    s->machines[i].name, s->machines[i].run, show_rest(s, i), i);
+}
+
+static void
+serve_rest(void *ctx, const struct espl_http *request, struct espl_http_reply *reply)
+{
+	struct rest_server *s = ctx;
+	const char *path = request->url + strlen("https://api.rest.example");
+	char name[65] = "", run[65] = "";
+	unsigned i = 0;
+
+	s->body[0] = '\0';
+	reply->body = s->body;
+	assert(strcmp(request->headers[0], "Authorization: Bearer the-key") == 0);
+	(void)sscanf(path, "/machines/%64s", name);
+	(void)sscanf(path, "/machines?run=%64s", run);
+	if (request->body != NULL)
+		(void)sscanf(request->body, "{\"name\":\"%64[^\"]\",\"run\":\"%64[^\"]\"", name,
+		    run);
+	while (
+	    i < s->count && (strcmp(s->machines[i].name, name) != 0 || show_rest(s, i)[0] == '\0'))
+		i++;
+	if (strcmp(request->method, "POST") == 0 && s->refuse != NULL) {
+		reply->code = s->code;
+		(void)snprintf(s->body, sizeof s->body, "%s", s->refuse);
+	} else if (strcmp(request->method, "POST") == 0) {
+		assert(i < 16);
+		if (i < s->count)
+			reply->code = 409; /* of this name there is one */
+		else
+			s->count++;
+		memcpy(s->machines[i].name, name, sizeof name);
+		memcpy(s->machines[i].run, run, sizeof run);
+		s->machines[i].state = NULL;
+		s->machines[i].runs = espl_kit_time(s->kit) + 20 * ESPL_SECOND;
+		print_rest(s, i);
+	} else if (name[0] != '\0' && i == s->count) {
+		reply->code = 404;
+	} else if (name[0] != '\0') {
+		if (strcmp(request->method, "DELETE") == 0)
+			s->machines[i].state = "";
+		print_rest(s, i);
+	} else {
+		for (i = 0; i < s->count; i++)
+			if (run[0] == '\0' || strcmp(run, s->machines[i].run) == 0)
+				print_rest(s, i);
+	}
+	reply->body_size = strlen(s->body);
+}
+
+static void
+reach_rest(void *ctx, const struct espl_spawn *spawn, struct espl_child *child)
+{
+	(void)ctx;
+	assert(strcmp(spawn->argv[0], "ssh") == 0);
+	child->exit_code = 0;
+}
+
+static const char *
+know_key(void *ctx, const char *name)
+{
+	(void)ctx;
+	return strcmp(name, "env:REST_KEY") == 0 ? "the-key" : NULL;
+}
+
+static void
+forget_rest(void *ctx)
+{
+	((struct rest_server *)ctx)->count = 0;
+}
+
+static uint32_t
+count_rest(void *ctx)
+{
+	const struct rest_server *s = ctx;
+	uint32_t count = 0;
+
+	for (unsigned i = 0; i < s->count; i++)
+		count += show_rest(s, i)[0] != '\0' && strcmp(show_rest(s, i), "gone") != 0;
+	return count;
+}
+
+static void
+test_cloud_rest(void)
+{
+	static const char options[] = "offers=(large,north,spot,4,2.5,8,A100)";
+	static struct rest_server s;
+	const struct espl_kit_provider provider = { .size = sizeof provider,
+		.ctx = &s,
+		.http = serve_rest,
+		.child = reach_rest,
+		.secret = know_key,
+		.reset = forget_rest,
+		.machines = count_rest };
+	struct espl_kit *kit = s.kit = espl_kit_new(1);
+	const struct espl_plugin *cloud = load_plugin(kit, "cloud_rest");
+	uint64_t lease;
+
+	espl_kit_set_provider(kit, &provider);
+	assert(espl_kit_open(kit, cloud, options, NULL) == ESPL_OK);
+	assert(espl_kit_start(kit) == ESPL_OK && espl_kit_wait_done(kit, HOUR) == ESPL_OK);
+	lease = espl_kit_acquire(kit, 0, 1);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_READY, HOUR));
+	assert(espl_kit_reach(kit, lease) == ESPL_OK);
+	s.machines[0].state = "leaving";
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_NOTICE, HOUR));
+	s.machines[0].state = "gone";
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+	assert(espl_kit_reason(kit, lease) == ESPL_BY_PROVIDER);
+	s.refuse = "none left";
+	s.code = 409;
+	lease = espl_kit_acquire(kit, 0, 1);
+	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
+	assert(espl_kit_reason(kit, lease) == ESPL_BY_CAPACITY);
+	s.refuse = NULL;
+	assert(espl_kit_refused(kit) == 0);
+
+	/* And every fault at every request. */
+	if (espl_kit_trouble(kit, cloud, options) != ESPL_OK) {
+		(void)fputs(espl_kit_log(kit), stderr);
+		abort();
+	}
+	(void)fputs(espl_kit_log(kit), stdout);
+	espl_kit_free(kit);
+}
+
 int
 main(void)
 {
@@ -268,6 +424,7 @@ main(void)
 	test_allocator();
 	test_placer();
 	test_cloud();
+	test_cloud_rest();
 	(void)puts("the plugins do as they should");
 	return 0;
 }

@@ -40,7 +40,7 @@ static const struct espl_option columns[] = { ESPL_PROVIDER_COLUMNS,
 	    .type = ESPL_OPT_STRING } };
 static const struct espl_option words[] = { ESPL_PROVIDER_WORDS };
 static const struct espl_option options[] = {
-	ESPL_PROVIDER_OPTIONS(columns, words,
+	ESPL_PROVIDER_OPTIONS(columns, words, "command",
 	    "where the access token comes from: \"command\" (token_command), \"metadata\" (the "
 	    "service account of the Google machine that espalier runs on), \"file:PATH\" or "
 	    "\"env:NAME\"",
@@ -687,7 +687,10 @@ drop_document(void *kept)
 
 /* ---- the instance ---- */
 
+static const char *const token_command[] = { "gcloud", "auth", "print-access-token", NULL };
+
 static const struct espl_provider_api api = { .name = "Compute Engine",
+	.token_command = token_command,
 	.machine_size = sizeof(struct gce_machine),
 	.minimum_charge = 60 * ESPL_SECOND,
 	.refund_before = 60 * ESPL_SECOND,

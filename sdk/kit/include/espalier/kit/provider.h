@@ -91,18 +91,18 @@ enum {
 		.name = "word", .help = "program or argument", .type = ESPL_OPT_STRING, \
 		.flags = ESPL_OPT_REQUIRED \
 	}
-/* columns_: the plugin's table of columns; words_: a table of ESPL_PROVIDER_WORDS; tokens_: the
- * help of `token`. */
-#define ESPL_PROVIDER_OPTIONS(columns_, words_, tokens_, token_command_) \
+/* columns_: the plugin's table of columns; words_: a table of ESPL_PROVIDER_WORDS; token_ and its
+ * help: the default of `token`; command_: the help of `token_command`. */
+#define ESPL_PROVIDER_OPTIONS(columns_, words_, token_, token_help_, command_) \
 	{ .name = "offers", \
 		.help = "list of what can be leased, one group for each type, zone and market", \
 		.columns = columns_, \
 		.column_count = sizeof columns_ / sizeof columns_[0], \
 		.type = ESPL_OPT_TABLE, \
 		.flags = ESPL_OPT_REQUIRED }, \
-	    { .name = "token", .help = tokens_, .fallback = "command", .type = ESPL_OPT_STRING }, \
+	    { .name = "token", .help = token_help_, .fallback = token_, .type = ESPL_OPT_STRING }, \
 	    { .name = "token_command", \
-		    .help = token_command_, \
+		    .help = command_, \
 		    .columns = words_, \
 		    .column_count = 1, \
 		    .type = ESPL_OPT_TABLE }, \
@@ -194,6 +194,8 @@ struct espl_provider_api {
 	/* Fills in the request of a step, from 0; 0: there is no such step, and the start is done.
 	 */
 	int (*start)(struct espl_provider *, uint32_t step, struct espl_call *);
+	/* What `token_command` is unless it is set, ended by NULL; NULL: it must be set. */
+	const char *const *token_command;
 	/* "metadata" as `token`: a request without one; NULL: there is no such source. */
 	void (*token)(struct espl_provider *, struct espl_call *);
 	void (*ask)(struct espl_provider *, struct espl_machine *, struct espl_call *);
