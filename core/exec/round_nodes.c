@@ -68,6 +68,18 @@ is_taken_back(const struct espl__exec *x, const struct espl__machine *n, espl_re
 	    (x->fleet.offers[n->pub.offer]->flags & ESPL_OFFER_REVOCABLE) != 0;
 }
 
+/* What its end says about the market: a machine that was given back during its notice would have
+ * been taken back. */
+static espl_reason
+market_reason(const struct espl__exec *x, const struct espl__machine *n, espl_reason reason)
+{
+	return reason == ESPL_BY_USER && n->pub.state == ESPL_NODE_NOTICE &&
+		x->fleet.offers[n->pub.offer]->lease_max == 0 &&
+		espl__exec_follows(x, ESPL__RULES_MARKET)
+	    ? ESPL_BY_PROVIDER
+	    : reason;
+}
+
 static void
 node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
 {
@@ -87,7 +99,7 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 		espl__searches_taken_back(x, n->pub.id);
 	compare_charge(x, n, reason, e->as.node.charged);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
-	espl__market_ended(&x->market, n, reason);
+	espl__market_ended(&x->market, n, market_reason(x, n, reason));
 	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
 	if (reason != ESPL_BY_USER && !told)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s",

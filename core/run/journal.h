@@ -23,8 +23,10 @@
  * 5: the model of `tpe` is the sampler's of that name.
  * 6: a gang is locked while its processes start.
  * 7: requests that only wait in a queue give way to another offer.
- * 8: nodes that their provider takes back do not count as losses of the trials on them. */
-#define ESPL__JOURNAL_FORMAT 8u
+ * 8: nodes that their provider takes back do not count as losses of the trials on them.
+ * 9: allocator spottune waits for spot capacity, and a machine that was given back during its
+ * notice counts as interrupted. */
+#define ESPL__JOURNAL_FORMAT 9u
 #define ESPL__JOURNAL_FORMAT_LEAST 2u /* that can still be read */
 
 struct espl__journal_header {

@@ -33,8 +33,15 @@ enum {
 	HAZARD_HOURS,
 	SWITCHING,
 	COOLDOWN,
-	ON_DEMAND
+	ON_DEMAND,
+	POLICY,
+	WAIT,
+	RETURNS
 };
+
+/* With policies other than `rule`, unless the user says otherwise: in the middle of what public
+ * logs of capacity show. */
+#define LOST_HOUR 0.3
 
 #define BY_MODE "; default: by mode"
 static const struct espl_option options[] = {
@@ -128,6 +135,28 @@ static const struct espl_option options[] = {
 		    "cheaper" BY_MODE " (modern: deadline, paper: never)",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "never|deadline|compare" },
+	[POLICY] = { .name = "policy",
+	    .help = "on_demand deadline: when a machine on demand is taken: exact, where that is "
+		    "expected to cost least; greedy, at the point of no return; uniform, behind "
+		    "uniform progress; rule, when nothing else can be had, or one more "
+		    "interruption would be too late" BY_MODE " (modern: exact, paper: rule)",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "exact|greedy|uniform|rule" },
+	[WAIT] = { .name = "wait",
+	    .help = "without a deadline: how long a trial waits for a machine that can be "
+		    "interrupted before it takes one on demand (not with policy rule); default: "
+		    "without end",
+	    .type = ESPL_OPT_SPAN,
+	    .min = "0s",
+	    .max = "100000h" },
+	[RETURNS] = { .name = "returns",
+	    .help =
+		"policy exact: returns of capacity per hour assumed for an offer that has none, "
+		"with the weight of `hazard_hours`",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.6",
+	    .min = "0.000001",
+	    .max = "1000" },
 };
 
 /* ---- making and freeing --------------------------------------------------------------------- */
@@ -139,6 +168,7 @@ destroy(void *self)
 
 	ESPL_ASSERT(st != NULL && st->magic == SPOTTUNE_MAGIC);
 	spottune_offers_free(st);
+	spottune_forget(st, NULL);
 	st->magic = 0;
 	free(st->trials);
 	free(st->before);
@@ -154,6 +184,18 @@ choose_value(const struct espl_config *config, uint32_t option, int64_t modern, 
 	return v->source != ESPL_UNSET                    ? v->as.i
 	    : config->values[MODE].as.i == SPOTTUNE_PAPER ? paper
 							  : modern;
+}
+
+static void
+read_policy(struct spottune_options *o, const struct espl_config *c, const struct espl_host *host)
+{
+	int64_t modern = espl_follows(host, ESPL_RULES_DEADLINES) ? SPOTTUNE_EXACT : SPOTTUNE_RULE;
+
+	o->policy = choose_value(c, POLICY, modern, SPOTTUNE_RULE);
+	o->wait = c->values[WAIT].source != ESPL_UNSET ? c->values[WAIT].as.i : ESPL_NEVER;
+	o->back_h = c->values[RETURNS].as.r;
+	o->lost_h = c->values[HAZARD].source > ESPL_FALLBACK ? o->prior_rate : LOST_HOUR;
+	o->asks_again = o->policy != SPOTTUNE_RULE && c->values[COOLDOWN].source == ESPL_UNSET;
 }
 
 static void
@@ -194,6 +236,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	st->model = host->service(host, ESPL_MODEL);
 	st->market = host->service(host, ESPL_MARKET);
 	read_options(&st->options, config);
+	read_policy(&st->options, config, host);
 	if (st->options.margin_max < st->options.margin_min) {
 		destroy(st);
 		return espl_blame(error, MARGIN_MAX, "margin_max is less than margin_min");
@@ -242,10 +285,13 @@ sync_trials(struct spottune *st, const struct espl_alloc_view *view)
 			    view->items[i]->granted.gpus > 0 ? view->items[i]->offer : ESPL_ANY,
 			.onto = ESPL_ANY,
 			.review = ESPL_NEVER,
-			.since = ESPL_NEVER };
+			.since = ESPL_NEVER,
+			.past = { .begun = ESPL_NEVER, .waits = ESPL_NEVER, .sought = ESPL_ANY } };
 		const struct spottune_trial *known =
 		    count > 0 ? bsearch(&key, old, count, sizeof key, compare_trials) : NULL;
 
+		if (known != NULL)
+			key.past = known->past;
 		st->trials[i] = known != NULL ? *known : key;
 		if (view->items[i]->granted.gpus == 0)
 			st->trials[i] = key;
@@ -284,7 +330,7 @@ count_wants(struct spottune *st, const struct espl_alloc_view *view)
 		if (t->onto != ESPL_ANY)
 			st->offers[t->onto].want++;
 		if (t->node != ESPL_NONE && find_node(view, t->node) == NULL) {
-			o->cool_until = view->now + st->options.cooldown;
+			o->cool_until = view->now + st->cooldown;
 			t->node = ESPL_NONE;
 			t->awaited = 0;
 		}
@@ -332,18 +378,84 @@ keep_notices(struct spottune *st, const struct espl_alloc_view *view, struct esp
 
 /* ---- one trial ------------------------------------------------------------------------------- */
 
+/* "1h30m" */
+static const char *
+write_span(double seconds, char room[32])
+{
+	long minutes = seconds > 0 ? (long)fmin(seconds / 60, 1e8) : 0;
+
+	if (minutes >= 60)
+		(void)snprintf(room, 32, "%ldh%02ldm", minutes / 60, minutes % 60);
+	else
+		(void)snprintf(room, 32, "%ldm", minutes);
+	return room;
+}
+
 static void
 note_choice(const struct spottune *st, const struct espl_alloc_view *view,
     const struct espl_item *item, const struct spottune_choice *c, const char *what)
 {
 	const struct espl_offer *o = view->offers[c->offer];
-	char text[300];
+	char text[400], spare[32], limit[32];
+	int size;
 
 	if (!st->host->verbose)
 		return;
-	(void)snprintf(text, sizeof text, "%s '%s' (%s) at $%.6g per hour, a step for $%.6g", what,
+	size = snprintf(text, sizeof text, "%s '%s' (%s) at $%.6g per hour, a step for $%.6g", what,
 	    o->name, o->market, st->offers[c->offer].price_hour, c->step / 3600);
+	if (c->rents && !isnan(c->spare_s) && size > 0 && (size_t)size < sizeof text)
+		size += snprintf(text + size, sizeof text - (size_t)size,
+		    ", with %s to spare before the deadline", write_span(c->spare_s, spare));
+	if (c->rents && !isnan(c->wait_s) && size > 0 && (size_t)size < sizeof text)
+		(void)snprintf(text + size, sizeof text - (size_t)size,
+		    "; it waits for spot while more than %s are to spare",
+		    write_span(c->wait_s, limit));
 	st->host->note(st->host, ESPL_ABOUT_ITEM, item->id, text);
+}
+
+/* It begins to wait for capacity. */
+static void
+note_wait(const struct spottune *st, const struct espl_item *item, const struct spottune_choice *c)
+{
+	char text[200], spare[32], limit[32];
+
+	if (!st->host->verbose)
+		return;
+	if (isnan(c->spare_s))
+		(void)snprintf(text, sizeof text,
+		    "waits for spot: there is no deadline, and no machine that can be interrupted "
+		    "is to be had");
+	else
+		(void)snprintf(text, sizeof text,
+		    "waits for spot while more than %s are to spare (%s now)",
+		    write_span(isnan(c->wait_s) ? 0 : c->wait_s, limit),
+		    write_span(c->spare_s, spare));
+	st->host->note(st->host, ESPL_ABOUT_ITEM, item->id, text);
+}
+
+/* The full price, although nothing has to be done by a certain time. */
+static void
+warn_full_price(const struct spottune *st, const struct espl_alloc_view *view, uint32_t i,
+    const struct spottune_choice *c)
+{
+	char span[32];
+
+	if (!c->rents || !isnan(c->spare_s) || st->trials[i].past.waits == ESPL_NEVER)
+		return;
+	espl_logf(st->host, ESPL_WARN,
+	    "trial %llu takes a machine on demand ('%s') at $%.6g per hour: none that can be "
+	    "interrupted was to be had for %s",
+	    (unsigned long long)view->items[i]->trial, view->offers[c->offer]->name,
+	    st->offers[c->offer].price_hour,
+	    write_span(espl_seconds(view->now - st->trials[i].past.waits), span));
+}
+
+/* Called again when the choice may be another one. */
+static void
+look_again(struct spottune *st, const struct espl_alloc_view *view, const struct spottune_choice *c)
+{
+	if (c->look > view->now && c->look < st->wake_at)
+		st->wake_at = c->look;
 }
 
 static espl_status
@@ -385,6 +497,19 @@ is_late(struct spottune *st, const struct espl_alloc_view *view, const struct sp
 	return 0;
 }
 
+/* For a trial without a machine; how long it waits is noted and kept. */
+static struct spottune_choice
+choose_or_wait(struct spottune *st, const struct espl_alloc_view *view, uint32_t i)
+{
+	int waited = st->trials[i].past.waits != ESPL_NEVER;
+	struct spottune_choice c = spottune_choose(st, view, i, ESPL_ANY);
+
+	if (!waited && st->trials[i].past.waits != ESPL_NEVER)
+		note_wait(st, view->items[i], &c);
+	look_again(st, view, &c);
+	return c;
+}
+
 /* It has no machine: at the start, after an interruption, or because none can be leased. */
 static espl_status
 settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
@@ -401,7 +526,7 @@ settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct esp
 			st->offers[t->onto].want--;
 		t->onto = ESPL_ANY;
 	}
-	c = spottune_choose(st, view, view->items[i], ESPL_ANY);
+	c = choose_or_wait(st, view, i);
 	if (c.offer == ESPL_ANY)
 		c.offer = t->offer;
 	if (c.offer == ESPL_ANY)
@@ -410,6 +535,7 @@ settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct esp
 	st->offers[c.offer].waits++;
 	if (c.offer != t->offer) {
 		note_choice(st, view, view->items[i], &c, "takes");
+		warn_full_price(st, view, i, &c);
 		status = grant_offer(st, view, sink, i, c.offer);
 	}
 	t->since = view->now;
@@ -451,13 +577,36 @@ go_over(struct spottune *st, const struct espl_alloc_view *view, struct espl_all
 	return grant_offer(st, view, sink, i, onto);
 }
 
+/* It gives up its machine on demand and waits. */
+static espl_status
+release_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t i, const struct spottune_choice *c)
+{
+	struct espl_grant g = ESPL_INIT(struct espl_grant);
+	struct spottune_trial *t = &st->trials[i];
+	espl_status status;
+
+	g.item = view->items[i]->id;
+	g.share.packing = 1;
+	g.offer = ESPL_ANY;
+	status = sink->grant(sink, &g);
+	if (status != ESPL_OK)
+		return status == ESPL_E_REJECTED ? ESPL_OK : status;
+	st->offers[t->offer].want--;
+	t->offer = ESPL_ANY;
+	t->past.waits = view->now;
+	note_wait(st, view->items[i], c);
+	return ESPL_OK;
+}
+
 /* Time to choose again: it stays, or a machine is leased to move to. */
-static void
-review_trial(struct spottune *st, const struct espl_alloc_view *view, uint32_t i)
+static espl_status
+review_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t i)
 {
 	struct spottune_trial *t = &st->trials[i];
 	const struct espl_item *item = view->items[i];
-	struct spottune_choice c = spottune_choose(st, view, item, t->offer);
+	struct spottune_choice c = spottune_choose(st, view, i, t->offer);
 	double gain =
 	    isnan(c.stays) ? INFINITY : (c.stays - c.cost) * (double)item->iterations_left;
 	int goes = c.offer != ESPL_ANY &&
@@ -467,11 +616,26 @@ review_trial(struct spottune *st, const struct espl_alloc_view *view, uint32_t i
 	t->review = view->now + st->options.renew;
 	if (c.look < t->review && c.look > view->now)
 		t->review = c.look;
+	if (c.leaves)
+		return release_trial(st, view, sink, i, &c);
 	if (!goes || (c.offer == t->offer && !isnan(c.stays) && !st->options.redeploy))
-		return;
+		return ESPL_OK;
 	t->onto = c.offer;
 	st->offers[c.offer].want++;
-	note_choice(st, view, item, &c, "moves to");
+	if (t->past.sought != c.offer) /* once, however often it is refused */
+		note_choice(st, view, item, &c, "moves to");
+	if (spottune_has_policy(st, view, item))
+		t->past.sought = c.offer;
+	return ESPL_OK;
+}
+
+/* On demand, a policy looks at every call whether there is capacity again. */
+static int
+is_watching(const struct spottune *st, const struct espl_alloc_view *view,
+    const struct spottune_trial *t, const struct espl_item *item)
+{
+	return (view->offers[t->offer]->flags & ESPL_OFFER_REVOCABLE) == 0 &&
+	    !st->options.redeploy && spottune_has_policy(st, view, item);
 }
 
 /* A running trial.  The hour counts from when its machine is paid for. */
@@ -482,6 +646,7 @@ watch_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl
 	struct spottune_trial *t = &st->trials[i];
 	const struct espl_item *item = view->items[i];
 	const struct espl_node *n = find_node(view, item->nodes[0]);
+	espl_status status = ESPL_OK;
 
 	if (n == NULL || n->offer != t->offer)
 		return ESPL_OK; /* it has yet to leave its old place */
@@ -489,8 +654,10 @@ watch_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl
 		return leave_node(st, view, sink, i);
 	if (t->node != n->id) {
 		espl_time from = n->billed_from != ESPL_NEVER ? n->billed_from : view->now;
-		struct spottune_choice c = spottune_choose(st, view, item, t->offer);
+		struct spottune_choice c = spottune_choose(st, view, i, t->offer);
 
+		t->past.waits = ESPL_NEVER;
+		t->past.sought = ESPL_ANY;
 		t->node = n->id;
 		t->review = from + st->options.renew + 1;
 		if (isnan(c.stays)) /* the deadline has come too close for this offer */
@@ -501,21 +668,22 @@ watch_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl
 	if (t->onto != ESPL_ANY && st->offers[t->onto].spare > 0)
 		return go_over(st, view, sink, i);
 	if (t->onto != ESPL_ANY && st->offers[t->onto].live < view->targets[t->onto]) {
-		st->offers[t->onto].cool_until = view->now + st->options.cooldown;
+		st->offers[t->onto].cool_until = view->now + st->cooldown;
 		st->offers[t->onto].want--; /* sold out: it stays for now */
 		t->onto = ESPL_ANY;
 		t->review = view->now;
 	}
-	if (view->now >= t->review && t->onto == ESPL_ANY &&
+	if ((view->now >= t->review || is_watching(st, view, t, item)) && t->onto == ESPL_ANY &&
 	    (item->flags & ESPL_ITEM_NO_SAVE) == 0) {
 		if ((item->flags & (ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING)) == ESPL_ITEM_RUNNING)
-			review_trial(st, view, i);
+			status = review_trial(st, view, sink, i);
 		else /* no call comes when it runs */
 			t->review = view->now + REVIEW_AGAIN;
 	}
-	if (t->onto == ESPL_ANY && t->review > view->now && t->review < st->wake_at)
+	if (status == ESPL_OK && t->offer != ESPL_ANY && t->onto == ESPL_ANY &&
+	    t->review > view->now && t->review < st->wake_at)
 		st->wake_at = t->review;
-	return ESPL_OK;
+	return status;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -565,6 +733,23 @@ refuse_misfit(const struct spottune *st, const struct espl_item *item, struct es
 	    item->gpus_min, item->gpus_max);
 }
 
+/* Its request only queues, and the slack is used up. */
+static int
+must_rent(struct spottune *st, const struct espl_alloc_view *view, uint32_t i)
+{
+	struct spottune_trial *t = &st->trials[i];
+	espl_span boots = (espl_span)(2 * st->offers[t->offer].boot_s * 1e9);
+	struct spottune_choice c;
+
+	if (!spottune_has_policy(st, view, view->items[i]) ||
+	    (view->offers[t->offer]->flags & ESPL_OFFER_REVOCABLE) == 0 ||
+	    view->now - t->since <= boots + 60 * ESPL_SECOND)
+		return 0;
+	c = spottune_choose(st, view, i, ESPL_ANY);
+	look_again(st, view, &c);
+	return c.rents;
+}
+
 /* A trial that has no machine: its offer is asked for one, unless none can come, or none has come
  * for long. */
 static espl_status
@@ -573,11 +758,11 @@ await_machine(struct spottune *st, const struct espl_alloc_view *view, struct es
 {
 	struct spottune_trial *t = &st->trials[i];
 	struct spottune_offer *o = &st->offers[t->offer];
-	espl_span pause = st->options.cooldown;
+	espl_span pause = st->cooldown;
 
 	if (o->live >= view->targets[t->offer] &&
 	    (view->offers[t->offer]->flags & ESPL_OFFER_GONE) == 0) {
-		if (!is_late(st, view, t))
+		if (!is_late(st, view, t) && !must_rent(st, view, i))
 			return ESPL_OK;
 		if (pause < WAIT_MOST)
 			pause = WAIT_MOST;
@@ -600,7 +785,7 @@ serve_trials(struct spottune *st, const struct espl_alloc_view *view, struct esp
 		struct spottune_trial *t = &st->trials[i];
 
 		if (t->offer == ESPL_ANY) {
-			struct spottune_choice c = spottune_choose(st, view, item, ESPL_ANY);
+			struct spottune_choice c = choose_or_wait(st, view, i);
 
 			if (c.fits == 0)
 				return refuse_misfit(st, item, error);
@@ -626,6 +811,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 
 	ESPL_ASSERT(st != NULL && st->magic == SPOTTUNE_MAGIC);
 	st->wake_at = ESPL_NEVER;
+	st->failed = 0;
+	spottune_forget(st, view);
 	status = sync_trials(st, view);
 	if (status == ESPL_OK)
 		status = spottune_look(st, view);
@@ -634,6 +821,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	count_wants(st, view);
 	keep_notices(st, view, sink);
 	status = serve_trials(st, view, sink, error);
+	if (status == ESPL_OK && st->failed)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	if (status == ESPL_OK)
 		status = send_targets(st, view, sink);
 	if (status == ESPL_OK && st->wake_at != ESPL_NEVER)

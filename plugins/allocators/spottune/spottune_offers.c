@@ -118,6 +118,37 @@ find_rate(const struct spottune *st, const struct espl_offer *offer)
 	    (o->prior_hours + h.hours);
 }
 
+/* Capacity: how often it was lost and came back, with what is assumed.  It is out while the offer
+ * is hidden because it refused, or a machine that is wanted has not come. */
+static void
+find_capacity(const struct spottune *st, const struct espl_alloc_view *view,
+    struct spottune_offer *to, const struct espl_offer *offer)
+{
+	const struct spottune_options *o = &st->options;
+	struct espl_hazard h = ESPL_INIT(struct espl_hazard);
+	int out = (offer->flags & ESPL_OFFER_GONE) != 0;
+
+	if (to->out)
+		to->out_s += espl_seconds(view->now - to->seen);
+	to->seen = view->now;
+	if (to->out && !out && to->live > 0) {
+		to->backs++;
+		to->out = 0;
+	} else if (out) {
+		to->out = 1;
+	}
+	to->back_h = (o->back_h * o->prior_hours + to->backs) / (o->prior_hours + to->out_s / 3600);
+	to->lost_h = o->lost_h;
+	if ((offer->flags & ESPL_OFFER_REVOCABLE) == 0)
+		return;
+	if (st->market != NULL && st->market->hazard(st->market, offer->number, &h) == ESPL_OK &&
+	    !isnan(h.rate_hour))
+		to->lost_h = (o->lost_h * o->prior_hours + h.rate_hour * h.hours) /
+		    (o->prior_hours + h.hours);
+	if (!isnan(offer->hazard_hour) && !(offer->hazard_hours > 0))
+		to->lost_h = offer->hazard_hour; /* told as a fact */
+}
+
 /* The chance that counts in Eq. 2: only what is refunded makes a machine cheaper. */
 static espl_status
 find_risk(struct spottune *st, struct spottune_offer *to, const struct espl_offer *offer,
@@ -156,7 +187,7 @@ count_nodes(struct spottune *st, const struct espl_alloc_view *view)
 		struct spottune_offer *o = &st->offers[n->offer];
 
 		if (n->state == ESPL_NODE_NOTICE)
-			o->cool_until = view->now + st->options.cooldown;
+			o->cool_until = view->now + st->cooldown;
 		if ((n->flags & ESPL_NODE_RETIRING) != 0)
 			continue;
 		o->live++;
@@ -170,6 +201,8 @@ spottune_look(struct spottune *st, const struct espl_alloc_view *view)
 {
 	espl_status status = grow_offers(st, view->offer_count);
 
+	st->cooldown =
+	    st->options.asks_again && spottune_may_wait(st, view) ? 0 : st->options.cooldown;
 	for (uint32_t i = 0; i < view->offer_count && status == ESPL_OK; i++) {
 		struct spottune_offer *to = &st->offers[i];
 		const struct espl_offer *offer = view->offers[i];
@@ -185,7 +218,10 @@ spottune_look(struct spottune *st, const struct espl_alloc_view *view)
 		to->boot_s = mean_latency(offer->provision) + mean_latency(offer->init);
 		status = find_risk(st, to, offer, view->now);
 	}
-	if (status == ESPL_OK)
-		count_nodes(st, view);
-	return status;
+	if (status != ESPL_OK)
+		return status;
+	count_nodes(st, view);
+	for (uint32_t i = 0; i < view->offer_count; i++)
+		find_capacity(st, view, &st->offers[i], view->offers[i]);
+	return ESPL_OK;
 }

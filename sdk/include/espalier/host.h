@@ -60,8 +60,9 @@ struct espl_host {
 	uint32_t rules;
 	uint32_t zero;
 };
-#define ESPL_RULES_UNIQUE 4u   /* no configuration is tried twice */
-#define ESPL_RULES_SAMPLERS 5u /* `tpe` is random search with the sampler of that name */
+#define ESPL_RULES_UNIQUE 4u    /* no configuration is tried twice */
+#define ESPL_RULES_SAMPLERS 5u  /* `tpe` is random search with the sampler of that name */
+#define ESPL_RULES_DEADLINES 9u /* `spottune` waits for spot capacity */
 
 /* Service              id                    type                    who may ask */
 #define ESPL_SPACE "espl.space/0"           /* espl_space  (space.h)   algorithm, sampler */
