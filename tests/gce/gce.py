@@ -27,7 +27,7 @@ SETTINGS = {
     "boot": "0",          # LOW:HIGH seconds from the request until it runs, at random
     "key": "",            # public host key file of its machines, published as guest attribute
     "interrupt": "",      # LOW:HIGH seconds after the start of a spot machine, at random
-    "stopping": 2.0,      # seconds from the notice of an interruption, or from a deletion, until it is gone
+    "stopping": 0.5,      # seconds from the notice of an interruption, or from a deletion, until it is gone
     "capacity": "",       # ZONE=N,...; others: as many as wanted
     "sshd": "",           # see machines.py
     "quota": 100, "page": 2, "pidfile": "", "unreachable": "",

@@ -70,9 +70,9 @@ show_machine(const struct gce_server *g, const struct gce_machine_there *m)
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s}, s:{s:s}, s:[{s:s, s:[{s:s}]}]}",
 	    "name", m->name, "zone", m->zone, "status", status, "machineType", m->type,
 	    "creationTimestamp", "2026-01-01T00:00:00.000-08:00", "labels", "espalier-run", m->run,
-	    "espalier-token", m->name, "scheduling", "provisioningModel",
-	    m->spot ? "SPOT" : "STANDARD", "networkInterfaces", "networkIP", "10.0.0.7",
-	    "accessConfigs", "natIP", "192.0.2.7");
+	    "espalier-token", m->label != NULL ? m->label : m->name, "scheduling",
+	    "provisioningModel", m->spot ? "SPOT" : "STANDARD", "networkInterfaces", "networkIP",
+	    "10.0.0.7", "accessConfigs", "natIP", "192.0.2.7");
 }
 
 static const char *

@@ -15,6 +15,7 @@ struct gce_machine_there {
 	char name[80], zone[64], run[80], type[80];
 	int spot, there;      /* there: it is listed, and costs something */
 	const char *status;   /* NULL: by the time */
+	const char *label;    /* its token, if it is not its name */
 	espl_time runs, ends; /* ends: of an interruption, or a deletion; ESPL_NEVER */
 	json_t *body;         /* of its request */
 };

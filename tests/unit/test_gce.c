@@ -224,6 +224,21 @@ Test(gce, a_machine_of_a_killed_run_is_adopted)
 	close_kit(kit);
 }
 
+Test(gce, a_machine_without_the_token_of_the_lease_is_not_deleted)
+{
+	struct espl_kit *kit = open_started(GCE_OPTIONS);
+	uint64_t lease = espl_kit_acquire(kit, 0, 1);
+
+	cr_assert(espl_kit_wait_node(kit, lease, ESPL_NODE_READY, HOUR));
+	server.machines[0].label = "somebody-elses"; /* what leases.json names may be any machine */
+	espl_kit_restart(kit);
+	(void)espl_kit_release(kit, lease);
+	cr_expect(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR), "%s", espl_kit_log(kit));
+	cr_expect_eq(server.deletes, 0, "%s", espl_kit_log(kit));
+	cr_expect_eq(gce_server_machines(&server), 1);
+	close_kit(kit);
+}
+
 Test(gce, machines_of_all_runs_are_listed)
 {
 	struct espl_kit *kit = open_started(GCE_OPTIONS);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/kit/provider.h>
 
 #include "cloud_aws.h"
 
@@ -532,8 +533,8 @@ aws_create(const struct espl_host *host, const struct espl_config *config, void 
 	if (status == ESPL_OK)
 		status = read_offers(cloud, error);
 	(void)snprintf(cloud->image, sizeof cloud->image, "%s", aws_text(cloud, AWS_OPT_IMAGE));
-	cloud->user_data = cloud_aws_query_switch(aws_number(cloud, AWS_OPT_ORPHAN) / ESPL_SECOND,
-	    aws_number(cloud, AWS_OPT_MOST) / ESPL_SECOND);
+	cloud->user_data = espl_provider_switch(aws_number(cloud, AWS_OPT_ORPHAN),
+	    aws_number(cloud, AWS_OPT_MOST));
 	if (status == ESPL_OK && cloud->user_data == NULL)
 		status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	if (status != ESPL_OK) {

@@ -79,9 +79,6 @@ struct aws_wish {
 /* Machines that cost something, of this run or (NULL) of any. */
 void cloud_aws_query_listing(struct aws_query *, const char *run);
 void cloud_aws_query_run(struct aws_query *, const struct aws_wish *);
-/* The script that a machine runs when it boots: it ends the machine if no agent is there for
- * orphan_s, and after most_s in any case.  To be freed; NULL: out of memory. */
-char *cloud_aws_query_switch(int64_t orphan_s, int64_t most_s);
 
 /* ---- cloud_aws_answer.c: what is answered ---- */
 

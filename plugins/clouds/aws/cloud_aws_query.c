@@ -194,27 +194,3 @@ cloud_aws_query_run(struct aws_query *query, const struct aws_wish *wish)
 		query->failed = 1;
 	free(data);
 }
-
-char *
-cloud_aws_query_switch(int64_t orphan_s, int64_t most_s)
-{
-	char *text;
-
-	return asprintf(&text,
-		   "#!/bin/sh\n"
-		   "# espalier: shuts this machine down when it is no longer needed.\n"
-		   "(\n"
-		   "read -r up rest </proc/uptime\n"
-		   "begin=${up%%.*} used=$begin\n"
-		   "while :; do\n"
-		   "	read -r up rest </proc/uptime\n"
-		   "	now=${up%%.*}\n"
-		   "	! pgrep -x espalier-agent >/dev/null || used=$now\n"
-		   "	[ $((now - used)) -lt %lld ] && [ $((now - begin)) -lt %lld ] || poweroff\n"
-		   "	sleep 5\n"
-		   "done\n"
-		   ") </dev/null >/dev/null 2>&1 &\n",
-		   (long long)orphan_s, (long long)most_s) < 0
-	    ? NULL
-	    : text;
-}
