@@ -250,6 +250,7 @@ answer_child(void *ctx, const struct espl_spawn *spawn, struct espl_child *child
 	tick(g);
 	if (strcmp(spawn->argv[0], "gcloud") == 0) {
 		g->tokens++;
+		child->exit_code = g->logged_out;
 		child->out = "ya29.test\n";
 		child->out_size = 10;
 		return;

@@ -27,6 +27,7 @@ struct gce_server {
 	const char *refuse;         /* code of the error of an insert's operation; NULL: none */
 	const char *refuse_at_once; /* HTTP error of an insert: "STATUS REASON" */
 	const char *unreachable;    /* this zone is, for listings */
+	int logged_out;             /* gcloud prints no token */
 	int keyless;                /* no host key is published */
 	char *answer;
 };

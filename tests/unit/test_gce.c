@@ -194,6 +194,29 @@ Test(gce, a_token_that_has_expired_is_asked_for_again)
 	close_kit(kit);
 }
 
+Test(gce, a_login_that_has_expired_ends_nothing)
+{
+	struct espl_kit *kit = open_started(GCE_OPTIONS);
+	uint64_t kept = espl_kit_acquire(kit, 0, 2);
+	const char *first;
+
+	cr_assert(espl_kit_wait_node(kit, kept, ESPL_NODE_READY, HOUR));
+	cr_assert(espl_kit_wait_node(kit, kept + 1, ESPL_NODE_READY, HOUR));
+	server.logged_out = 1;
+	espl_kit_wait(kit, HOUR);
+	cr_expect_eq(espl_kit_release(kit, kept + 1), ESPL_OK);
+	espl_kit_wait(kit, HOUR);
+	cr_expect_eq(espl_kit_lease(kit, kept)->state, ESPL_NODE_READY, "%s", espl_kit_log(kit));
+	cr_expect_eq(gce_server_machines(&server), 2);
+	first = strstr(espl_kit_log(kit), "waiting for it, the machines keep running");
+	cr_assert_not_null(first, "%s", espl_kit_log(kit));
+	cr_expect_null(strstr(first + 1, "waiting for it"), "once");
+	server.logged_out = 0;
+	cr_expect(espl_kit_wait_node(kit, kept + 1, ESPL_NODE_ENDED, 300 * S));
+	cr_expect_eq(gce_server_machines(&server), 1);
+	close_kit(kit);
+}
+
 Test(gce, a_machine_whose_host_key_is_not_published_is_not_used)
 {
 	struct espl_kit *kit = open_started(GCE_OPTIONS " boot_timeout=3m");
