@@ -14,7 +14,7 @@
 #include <espalier/kit/assert.h>
 #include "deadline.h"
 
-#define TICK 30.0 /* of the omniscient policy, seconds */
+#define TICK 60.0 /* of the omniscient policy, seconds */
 #define LATE 1e30f
 
 static double
