@@ -95,9 +95,10 @@ struct espl__run_config {
 	uint64_t failures_most;
 	int inner; /* in a pool: its own allocator divides what it gets */
 	const struct espl_latency *sync;
-	const struct espl__node *forbid; /* experiment.forbid: list of texts, or NULL */
-	const struct espl__node *first;  /* experiment.first: list of groups, or NULL */
-	const char *warm_from;           /* experiment.warm_start: absolute path; NULL none */
+	const struct espl__node *forbid;  /* experiment.forbid: list of texts, or NULL */
+	const struct espl__node *require; /* experiment.require: the same */
+	const struct espl__node *first;   /* experiment.first: list of groups, or NULL */
+	const char *warm_from;            /* experiment.warm_start: absolute path; NULL none */
 	uint32_t warm_best;
 	const struct espl__node *warm_node; /* its `from` */
 	struct espl__trial_config trial;

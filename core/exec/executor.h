@@ -21,6 +21,7 @@
 struct espl__exec;
 struct espl__earlier;
 struct espl__jobs;
+struct espl__requirements;
 struct espl__search_summary;
 
 /* What a run reads: a configuration file and the files that it names, loaded; an experiment or a
@@ -28,6 +29,7 @@ struct espl__search_summary;
 struct espl__inputs {
 	struct espl__run_config *config;
 	struct espl__space *space;
+	struct espl__requirements *requirements; /* experiment.require; NULL none */
 	struct espl__profile *profile;
 	struct espl__earlier *earlier; /* a warm start's observations; NULL none */
 	struct espl__jobs *jobs;       /* a pool's plain jobs; NULL none */

@@ -199,7 +199,7 @@ void espl__item_resized(struct espl__item *, double took_s); /* in place, on ave
 void espl__item_avoid(struct espl__item *, uint64_t node, espl_time failed_at);
 /* It is placed on a node where nothing else runs, and nothing is placed beside it. */
 void espl__item_apart(struct espl__item *);
-/* May its trial run on nodes of this offer? It was granted no other, or none of that one is left. */
+/* May its trial run on nodes of this offer? It was granted no other, or that one has none. */
 int espl__item_may_use(const struct espl__exec *, const struct espl__item *, uint32_t offer);
 /* Before the placer is asked: who may use which nodes now. */
 void espl__items_part(struct espl__exec *);

@@ -134,7 +134,8 @@ find_place(struct espl__exec *x, const struct espl__item *item, uint32_t most,
 	*slots = espl__arena_alloc(&x->ops_arena, most * sizeof **slots);
 	size = x->fleet.offers[n->pub.offer]->gpus;
 	for (uint32_t o = 0; o < x->fleet.offer_count && (most > size || one < least); o++) {
-		uint32_t wide = item->pub.granted.gpus > size || least > size
+		uint32_t wide =
+		    !x->fleet.no_route && (item->pub.granted.gpus > size || least > size)
 		    ? round_down(spread(x, item, o, most, NULL), unit)
 		    : 0;
 

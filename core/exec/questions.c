@@ -10,6 +10,7 @@
 #include "exec/cluster_health.h"
 #include "exec/questions.h"
 #include "exec/searches_configs.h"
+#include "exec/searches_require.h"
 #include "exec/searches_end.h"
 #include "exec/searches_jobs.h"
 #include "model/earlier.h"
@@ -143,10 +144,11 @@ espl__exec_trial_info(const struct espl__exec *x, uint64_t trial)
 	const struct espl__trial *t = find_trial(x, trial);
 
 	if (t == NULL)
-		return (struct espl__trial_info){ NULL, 0, 0, 0, 0, 0 };
+		return (struct espl__trial_info){ NULL, 0, 0, 0, 0, 0, NAN, -1 };
 	return (struct espl__trial_info){ espl__trial_word(&t->search->trials, t),
 		espl__trial_restores(t), t->began > 0 ? t->source_mark.step : 0, t->save_asked,
-		t->unasked, espl__trial_kept(t) };
+		t->unasked, espl__trial_kept(t), t->pub.objective,
+		espl__trial_meets(t->search->seeds > 1 ? espl__config_of(t) : t) };
 }
 
 uint32_t

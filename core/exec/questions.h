@@ -47,6 +47,8 @@ struct espl__trial_info {
 	int save_asked;    /* its state at the last iteration is wanted */
 	int unasked;       /* config.asked: no client has got it, so it does not exist for users */
 	uint64_t kept;     /* what its program calls the iteration of its checkpoint; 0: none */
+	double loss;       /* as reported; NaN none */
+	int meets; /* experiment.require: 1 yes, 0 no, -1 not known, or nothing is required */
 };
 struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
 

@@ -10,6 +10,7 @@
 #include "exec/items_tiers.h"
 #include "exec/questions.h"
 #include "exec/searches_configs.h"
+#include "exec/searches_require.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
@@ -372,6 +373,7 @@ make_experiment(struct espl__search *s)
 	e->id = s->number;
 	s->objective = c->metric[0] != '\0' ? espl__names_add(&s->exec->searches.metrics, c->metric)
 					    : ESPL_ANY;
+	espl__search_require(s);
 	e->gpus_min = c->trial.gpus_min;
 	e->gpus_max = c->trial.gpus_max;
 	e->arrived = s->exec->now;

@@ -120,8 +120,9 @@ struct espl__search {
 	uint8_t in_place; /* gangs are resized while they live */
 	/* trial.checkpoint, until the program turns out to make none */
 	uint8_t saves;
-	uint8_t saved;              /* a checkpoint of one of its trials was complete */
-	uint8_t reported;           /* one of its trials reported the metric */
+	uint8_t saved;      /* a checkpoint of one of its trials was complete */
+	uint8_t reported;   /* one of its trials reported the metric */
+	uint32_t *required; /* metrics that experiment.require names (searches_require.c); NULL */
 	struct espl__faults faults; /* searches_faults.c */
 	struct espl__goal goal;
 	uint32_t pauses_unsaved;      /* before any trial saved */

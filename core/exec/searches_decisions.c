@@ -7,6 +7,7 @@
 #include "exec/effects.h"
 #include "exec/items.h"
 #include "exec/searches_configs.h"
+#include "exec/searches_require.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
@@ -359,9 +360,10 @@ replace_best(struct espl__exec *x, struct espl__trial *t)
 	struct espl__trial *failed = espl__trial_at(s->configs, s->best_failed);
 	uint64_t left = t->pub.id == s->best ? s->configs->trials.count : 0;
 
-	if (!isnan(t->pub.loss) &&
+	if (!isnan(espl__trial_eligible(t, t->pub.objective)) &&
 	    (failed == NULL || t->pub.iteration > failed->pub.iteration ||
-		(t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
+		(t->pub.iteration == failed->pub.iteration &&
+		    t->pub.objective < failed->pub.objective))) {
 		s->best_failed = t->pub.id;
 		if (failed != NULL)
 			espl__config_collect_later(x, failed);
@@ -370,7 +372,8 @@ replace_best(struct espl__exec *x, struct espl__trial *t)
 		struct espl__trial *other = espl__trial_at(s->configs, i);
 
 		if (other->pub.iteration > 0)
-			espl__trial_best(x, other, other->pub.iteration, other->pub.loss);
+			espl__trial_best(x, other, other->pub.iteration,
+			    espl__trial_eligible(other, other->pub.objective));
 	}
 }
 
@@ -446,7 +449,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 		    "%s at iteration %llu with %s %.9g", words[how],
 		    (unsigned long long)t->pub.iteration, s->config->metric,
-		    s->config->maximize ? -t->pub.loss : t->pub.loss);
+		    s->config->maximize ? -t->pub.objective : t->pub.objective);
 	else
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu",
 		    words[how], (unsigned long long)t->pub.iteration);

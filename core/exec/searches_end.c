@@ -10,6 +10,7 @@
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
+#include "exec/searches_require.h"
 #include "exec/searches_trials.h"
 
 int
@@ -177,6 +178,8 @@ espl__search_came_to_nothing(const struct espl__search *s, char *why, size_t roo
 {
 	uint64_t budget;
 
+	if (s->best == ESPL_NONE && espl__search_unmet(s, why, room))
+		return 1;
 	if (s->best == ESPL_NONE)
 		(void)snprintf(why, room, "no trial reported a number as its '%.100s'",
 		    s->config->metric);

@@ -8,6 +8,7 @@
 #include "exec/items.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_configs.h"
+#include "exec/searches_require.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_end.h"
@@ -270,12 +271,13 @@ void
 espl__config_scored(struct espl__exec *x, struct espl__trial *config)
 {
 	struct espl__search *s = config->search;
+	double eligible = espl__trial_eligible(config, config->pub.objective);
 
 	ESPL__CHECK(x, EXEC);
-	espl__trial_best(x, config, config->pub.iteration, config->pub.loss);
+	espl__trial_best(x, config, config->pub.iteration, eligible);
 	(void)espl__lowest_take(&s->lowest, x->now, espl__config_shown(config),
-	    config->pub.iteration, config->pub.loss);
-	espl__search_goal_report(config, config->pub.iteration, config->pub.loss);
+	    config->pub.iteration, eligible);
+	espl__search_goal_report(config, config->pub.iteration, eligible);
 }
 
 espl_status
@@ -319,16 +321,21 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		t->scored = 1;
 		espl__search_worked(t->search);
 	}
+	if (iteration > t->pub.iteration)
+		espl__trial_required(x, t, e);
 	if (iteration > t->pub.iteration && !scored) {
 		t->pub.iteration = iteration;
 		report_report(x, t, e, NAN, g->share);
 	} else if (iteration > t->pub.iteration) {
 		raw = loss;
+		if (t->search->seeds == 1) /* else the mean is judged */
+			loss = espl__trial_compared(t, loss);
 		/* fmin: NaN is never the best */
 		if (t->search->config->trial.best)
 			loss = fmin(t->pub.loss, loss);
 		x->searches.reports++;
 		t->pub.iteration = iteration;
+		t->pub.objective = loss < ESPL_LOSS_UNMET ? loss : raw;
 		t->pub.loss = loss;
 		if (t->search->seeds == 1)
 			espl__config_scored(x, t);

@@ -15,6 +15,7 @@
 #include "exec/searches_configs.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
+#include "exec/searches_require.h"
 #include "exec/searches_trials.h"
 
 /* ---- decisions ------------------------------------------------------------------------------- */
@@ -61,7 +62,7 @@ note_result(struct espl__exec *x, const struct espl__trial *config)
 {
 	const struct espl__search *s = config->search;
 	const struct espl__repeats *r = config->repeats;
-	double mean = s->config->maximize ? -config->pub.loss : config->pub.loss;
+	double mean = s->config->maximize ? -config->pub.objective : config->pub.objective;
 	char name[64], spread[48] = "";
 
 	if (r->counted > 1)
@@ -195,11 +196,11 @@ sum_losses(struct espl__trial *config)
 		}
 	if (r->counted == 0)
 		return;
-	config->pub.loss = sum / r->counted;
+	config->pub.objective = sum / r->counted;
 	for (uint32_t i = 0; i < config->search->seeds; i++)
 		if (!r->of[i].left_out && r->of[i].last.iteration > 0)
-			squares += (r->of[i].last.loss - config->pub.loss) *
-			    (r->of[i].last.loss - config->pub.loss);
+			squares += (r->of[i].last.loss - config->pub.objective) *
+			    (r->of[i].last.loss - config->pub.objective);
 	r->spread = r->counted > 1 ? sqrt(squares / (r->counted - 1)) : NAN;
 }
 
@@ -254,7 +255,7 @@ show_config(struct espl__exec *x, const struct espl__trial *config)
 		.seeds = config->search->seeds,
 		.counted = config->repeats->counted,
 		.iteration = config->pub.iteration,
-		.loss = config->pub.loss,
+		.loss = config->pub.objective,
 		.spread = config->repeats->spread };
 
 	ESPL__OBSERVE(x, config, &report);
@@ -277,6 +278,8 @@ observe_all(struct espl__exec *x, struct espl__trial *config, struct espl__diag 
 			continue;
 		config->pub.iteration = at;
 		sum_losses(config);
+		espl__config_required(x, config);
+		config->pub.loss = espl__trial_compared(config, config->pub.objective);
 		espl__config_scored(x, config);
 		show_config(x, config);
 		s->why |= ESPL_ASK_RESULT;

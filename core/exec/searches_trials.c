@@ -112,9 +112,11 @@ espl__trial_shown(const struct espl__trial *t, struct espl_trial *room)
 {
 	uint64_t upper = (uint64_t)t->search->number << ESPL__TRIAL_BITS;
 
-	if (upper == 0 && !t->search->config->asked && t->search->config->resource == NULL)
+	if (upper == 0 && !t->search->config->asked && t->search->config->resource == NULL &&
+	    t->search->required == NULL)
 		return &t->pub;
 	*room = t->pub;
+	room->loss = t->pub.objective;
 	room->checkpoint = espl__trial_kept(t);
 	if (t->search->config->asked)
 		room->checkpoint = 0; /* its client keeps it */

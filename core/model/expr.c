@@ -77,7 +77,7 @@ refuse(struct parser *p, const char *wrong, const char *word)
 	(void)espl__fail_at(p->diag, ESPL_E_CONFIG, p->file, p->line, "%s \"%.200s\": %s%s%.100s%s",
 	    p->label, p->expr->text, wrong, word[0] != '\0' ? " '" : "", word,
 	    word[0] != '\0' ? "'" : "");
-	espl__hint(p->diag, "for example \"layers > 8 and optimizer = 'sgd'\"");
+	espl__hint(p->diag, "for example \"%s\"", p->scope->example);
 	return ESPL_E_CONFIG;
 }
 
@@ -493,6 +493,76 @@ combine(enum op op, double a, double b)
 	case OR: return a != 0 || b != 0;
 	default: ESPL__ASSERT(0); return 0;
 	}
+}
+
+/* ---- how far from holding ------------------------------------------------------------------ */
+
+#define EDGE 1e-12 /* of what does not hold by a hair, as a < a */
+
+static double
+difference(enum op op, double a, double b)
+{
+	double scale = fabs(a) > fabs(b) ? fabs(a) : fabs(b), far;
+	int holds = combine(op, a, b) != 0;
+
+	if (isnan(a) || isnan(b))
+		return NAN;
+	far = fabs(a - b) / (scale > 0 ? scale : 1);
+	if (!(far < 1)) /* also of infinities */
+		far = 1;
+	if (op == DIFFERENT)
+		return holds ? -far : 1;
+	return holds ? 0 - far : far > EDGE ? far : EDGE;
+}
+
+/* Of two parts that say how far they are. */
+static double
+both(enum op op, double a, double b)
+{
+	if (op == AND)
+		return isnan(a) || isnan(b) ? (a > 0 ? a : b > 0 ? b : (double)NAN) : a > b ? a : b;
+	return isnan(a) || isnan(b) ? (a <= 0 ? a : b <= 0 ? b : (double)NAN) : a < b ? a : b;
+}
+
+static double
+other_than(double label, const struct step *s)
+{
+	int same = label == s->number;
+
+	return isnan(label) ? label : (s->op == IS_LABEL) == same ? -1 : 1;
+}
+
+double
+espl__expr_shortfall(const struct espl__expr *e, espl__expr_value *value, const void *ctx)
+{
+	double stack[6 * DEPTH_MAX];
+	uint32_t top = 0;
+
+	ESPL__CHECK(e, EXPR);
+	for (uint32_t i = 0; i < e->count; i++) {
+		const struct step *s = &e->steps[i];
+		double *last = &stack[top > 0 ? top - 1 : 0];
+
+		switch (s->op) {
+		case NUMBER: stack[top++] = s->number; break;
+		case NAME: stack[top++] = value(ctx, s->name); break;
+		case IS_LABEL:
+		case IS_NOT_LABEL: stack[top++] = other_than(value(ctx, s->name), s); break;
+		case NEGATE: *last = -*last; break;
+		case NOT: *last = *last == 0 ? EDGE : -*last; break;
+		default:
+			ESPL__ASSERT(top > 1);
+			top--;
+			last = &stack[top - 1];
+			*last = s->op == AND || s->op == OR ? both(s->op, *last, stack[top])
+			    : s->op < LESS                  ? combine(s->op, *last, stack[top])
+							    : difference(s->op, *last, stack[top]);
+			break;
+		}
+		ESPL__ASSERT(top > 0 && top < sizeof stack / sizeof stack[0]);
+	}
+	ESPL__ASSERT(top == 1);
+	return stack[0];
 }
 
 int

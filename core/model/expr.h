@@ -22,6 +22,7 @@ struct espl__expr_scope {
 	 */
 	uint32_t (*label)(const void *ctx, uint32_t name, const char *text, double number);
 	const char *what;         /* "a parameter", for messages */
+	const char *example;      /* a condition, for hints */
 	const char *const *names; /* for hints */
 	uint32_t name_count;
 };
@@ -35,5 +36,9 @@ espl_status espl__expr_parse(const char *text, const struct espl__expr_scope *, 
 void espl__expr_free(struct espl__expr *); /* may be NULL */
 /* Whether it holds.  Allocates nothing. */
 int espl__expr_holds(const struct espl__expr *, espl__expr_value *, const void *ctx);
+/* How far it is from holding: above 0 it does not; else it does, with so much to spare.  Of a
+ * comparison of numbers that is their difference relative to them, from -1 to 1; of several that
+ * must hold the worst.  NaN: a value that it needs is not there. */
+double espl__expr_shortfall(const struct espl__expr *, espl__expr_value *, const void *ctx);
 const char *espl__expr_text(const struct espl__expr *); /* as the user wrote it */
 #endif

@@ -85,6 +85,7 @@ espl__space_rule(struct espl__space *s, const char *text, const char *label, con
 		.find = find_param,
 		.label = find_label,
 		.what = "a parameter of the space",
+		.example = "layers > 8 and optimizer = 'sgd'",
 		.names = names,
 		.name_count = s->count };
 	struct espl__expr *rule;

@@ -80,6 +80,8 @@ struct espl__trial {
 	/* config.asked: made, but not handed out to a client.  Algorithms make a trial ahead, so
 	 * that something asks for GPUs; users do not see it yet. */
 	uint8_t unasked;
+	/* experiment.require (exec/searches_require.c) */
+	double *required; /* the last values of its metrics, NaN unknown; NULL: none are required */
 	const char *unscored;   /* before that: what its first report lacks; NULL */
 	uint64_t failed_on;     /* node of its last failure; NONE */
 	espl_time failed_at;    /* when that was */

@@ -680,7 +680,7 @@ hear_trials(struct espl__asking *ask, struct espl__ask_client *client, const jso
 		espl__json_int(b, "trial", id);
 		espl__json_text(b, "state", info.word);
 		espl__json_int(b, "iteration", (int64_t)t->iteration);
-		espl__json_real(b, "metric", config->maximize ? -t->loss : t->loss);
+		espl__json_real(b, "metric", config->maximize ? -info.loss : info.loss);
 		espl__json_key(b, "params");
 		espl__space_json(ask->inputs->space, t->values, b);
 		put_notes(ask, (uint64_t)id, b);

@@ -17,6 +17,7 @@
 #include "input/workload_input.h"
 #include "model/earlier.h"
 #include "model/fleet.h"
+#include "model/requirements.h"
 #include "policy/call.h"
 
 /* The pool's settings for an experiment override those in its file. */
@@ -92,6 +93,9 @@ espl__inputs_load(const char *path, const char *const *sets, uint32_t set_count,
 	if (status == ESPL_OK)
 		status = espl__space_forbid(s->space, s->config->forbid, diag);
 	if (status == ESPL_OK)
+		status =
+		    espl__requirements_parse(s->config->require, s->space, &s->requirements, diag);
+	if (status == ESPL_OK)
 		status = espl__profile_load(s->config->trial.profile, s->config->directory,
 		    &s->profile, diag);
 	if (status == ESPL_OK)
@@ -147,6 +151,7 @@ espl__inputs_free(struct espl__inputs *s)
 	free(s->entries);
 	espl__earlier_free(s->earlier);
 	espl__profile_free(s->profile);
+	espl__requirements_free(s->requirements);
 	espl__space_free(s->space);
 	espl__jobs_free(s->jobs);
 	espl__run_free(s->config);

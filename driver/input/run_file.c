@@ -131,22 +131,23 @@ resolve_group(const struct espl__run_config *config, int group, const char *cons
 /* ---- experiment -------------------------------------------------------------------- */
 
 static espl_status
-read_forbid(struct espl__run_config *config, const struct espl__node *group,
-    struct espl__diag *diag)
+read_conditions(const struct espl__node *group, const char *name, const char *example,
+    const struct espl__node **out, struct espl__diag *diag)
 {
-	const struct espl__node *forbid = espl__node_get(group, "forbid");
+	const struct espl__node *list = espl__node_get(group, name);
 	int good;
 
-	config->forbid = forbid;
-	if (forbid == NULL)
+	*out = list;
+	if (list == NULL)
 		return ESPL_OK;
-	good = forbid->type == ESPL__LIST || forbid->type == ESPL__ARRAY;
-	for (uint32_t i = 0; good && i < forbid->child_count; i++)
-		good = forbid->children[i]->type == ESPL__STRING;
+	good = list->type == ESPL__LIST || list->type == ESPL__ARRAY;
+	for (uint32_t i = 0; good && i < list->child_count; i++)
+		good = list->children[i]->type == ESPL__STRING;
 	if (good)
 		return ESPL_OK;
-	refuse_node(config->forbid, diag, "experiment: 'forbid' must be a list of conditions");
-	espl__hint(diag, "for example forbid = [ \"layers > 8 and optimizer = 'sgd'\" ];");
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, list->file, list->line,
+	    "experiment: '%s' must be a list of conditions", name);
+	espl__hint(diag, "for example %s = [ \"%s\" ];", name, example);
 	return ESPL_E_CONFIG;
 }
 
@@ -258,8 +259,8 @@ check_limits(const struct espl__run_config *config, struct espl__diag *diag)
 static espl_status
 read_experiment(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "first", "forbid", "failures_max", "warm_start",
-		NULL };
+	static const char *const known[] = { "first", "forbid", "require", "failures_max",
+		"warm_start", NULL };
 	const struct espl__node *group =
 	    espl__node_get(espl__tree_root(config->tree), "experiment");
 	struct espl__values *values;
@@ -311,7 +312,11 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	if (status == ESPL_OK)
 		status = read_first(config, group, diag);
 	if (status == ESPL_OK)
-		status = read_forbid(config, group, diag);
+		status = read_conditions(group, "forbid", "layers > 8 and optimizer = 'sgd'",
+		    &config->forbid, diag);
+	if (status == ESPL_OK)
+		status =
+		    read_conditions(group, "require", "latency_ms < 20", &config->require, diag);
 	if (status == ESPL_OK)
 		status = read_failures_max(config, group, diag);
 	return status == ESPL_OK ? espl__run_read_warm(config, group, diag) : status;

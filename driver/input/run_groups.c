@@ -82,6 +82,11 @@ static const struct espl__core_member experiment_members[] = {
 	    "and "
 	    "optimizer = 'sgd'\", \"{layer.width} * layers > 4096\" ]. A bound may also be another "
 	    "parameter: low = \"min_size\". See docs/algorithms.md#forbidden-combinations." },
+	{ "require", "list of conditions",
+	    "What the metrics of a trial must meet, such as [ \"latency_ms < 20\", \"size_mb + "
+	    "cache_mb <= 64\" ]: only a trial that meets all can be the best, and those that do "
+	    "not count as worse than all that do, the less they miss the better. See "
+	    "docs/algorithms.md#required-results." },
 	{ "failures_max", "number, or a share such as 0.3 or \"30%\", default \"100%\"",
 	    "How many trials may fail before the search ends: a number (0: none may), or a share "
 	    "of those that have ended, once ten have. A script with which nothing has ever worked "

@@ -332,6 +332,8 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
 		espl__node_print(failures, 1, buf);
 	if (config->forbid != NULL)
 		espl__node_print(config->forbid, 1, buf);
+	if (config->require != NULL)
+		espl__node_print(config->require, 1, buf);
 	if (config->first != NULL)
 		espl__node_print(config->first, 1, buf);
 	if (config->warm_from != NULL) {

@@ -138,7 +138,7 @@ static const char schedule_sql[] =
 
 static const char trials_sql[] =
     "SELECT id AS trial, state, iteration, budget, group_id, parent, tag, metric, best_metric,"
-    " gpu_s, cost_usd, created_s, changed_s, checkpoint,"
+    " gpu_s, cost_usd, created_s, changed_s, checkpoint, feasible,"
     " (SELECT json_group_object(key, text) FROM trial_notes WHERE trial = id) AS notes, params"
     " FROM trials LEFT JOIN"
     " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
@@ -148,7 +148,7 @@ static const char trials_sql[] =
 static const char seeds_trials_sql[] =
     "SELECT t.id AS trial, c.id AS configuration, state, t.iteration, budget, group_id, parent,"
     " tag, t.metric, best_metric, c.metric AS mean_metric, spread,"
-    " gpu_s, cost_usd, created_s, changed_s, checkpoint,"
+    " gpu_s, cost_usd, created_s, changed_s, checkpoint, feasible,"
     " (SELECT json_group_object(key, text) FROM trial_notes WHERE trial = t.id) AS notes, params"
     " FROM trials t LEFT JOIN configurations c ON t.id >= first_trial AND"
     " t.id < first_trial + trials LEFT JOIN"

@@ -112,6 +112,15 @@ raw_metric(const struct espl__results *r, uint64_t trial, double loss)
 	    r->setup.config, loss);
 }
 
+/* NONE: not known, or nothing is required. */
+static uint64_t
+feasible(const struct espl__results *r, uint64_t trial)
+{
+	int meets = espl__exec_trial_info(r->observer.exec, trial).meets;
+
+	return meets < 0 ? ESPL_NONE : (uint64_t)meets;
+}
+
 static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
@@ -132,13 +141,14 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 			espl__results_space(r, t->id >> ESPL__TRIAL_BITS, space_of(r, t->id));
 		espl__buf_clear(&r->text);
 		espl__space_json(space_of(r, t->id), t->values, &r->text);
-		espl__results_put(r, PUT_TRIAL, "nnnntiinrrrrt", t->id, t->parent, t->tag, t->group,
-		    state, (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s,
-		    cost, espl__results_s(now), espl__buf_text(&r->text));
+		espl__results_put(r, PUT_TRIAL, "nnnntiinrrrrtn", t->id, t->parent, t->tag,
+		    t->group, state, (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric,
+		    t->gpu_s, cost, espl__results_s(now), espl__buf_text(&r->text),
+		    feasible(r, t->id));
 	} else {
-		espl__results_put(r, SET_TRIAL, "nnntiinrrrr", t->id, t->tag, t->group, state,
+		espl__results_put(r, SET_TRIAL, "nnntiinrrrrn", t->id, t->tag, t->group, state,
 		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
-		    espl__results_s(now));
+		    espl__results_s(now), feasible(r, t->id));
 	}
 	if (espl__seen_trial_concludes(past, t))
 		espl__causes_trial(&r->causes, t, shared_space(r));
@@ -180,7 +190,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	espl__results_begin(r);
 	espl__results_put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, espl__results_s(now),
 	    raw_metric(r, t->id, loss), (int64_t)share.gpus, (int64_t)share.packing);
-	if ((of != NULL ? of->config : r->setup.config)->seeds <= 1)
+	if ((of != NULL ? of->config : r->setup.config)->seeds <= 1 &&
+	    (of == NULL || of->requirements == NULL || feasible(r, t->id) == 1))
 		put_improvement(r, now, t->id, iteration, loss);
 	for (i = 0; i < count; i++) {
 		if (metrics[i].metric == objective)
@@ -194,12 +205,15 @@ static void
 on_config(void *ctx, espl_time now, const struct espl__config_report *c)
 {
 	struct espl__results *r = ctx;
+	const struct espl__inputs *of =
+	    espl__inputs_of_trial(&r->observer, r->setup.config, c->first);
 
 	espl__results_begin(r);
 	espl__results_put(r, PUT_CONFIGURATION, "nniiirr", c->number, c->first, (int64_t)c->seeds,
 	    (int64_t)c->counted, (int64_t)c->iteration, raw_metric(r, c->first, c->loss),
 	    c->spread);
-	put_improvement(r, now, c->shown, c->iteration, c->loss);
+	if (of == NULL || of->requirements == NULL || feasible(r, c->shown) == 1)
+		put_improvement(r, now, c->shown, c->iteration, c->loss);
 }
 
 static void

@@ -29,7 +29,7 @@ void espl__results_live(struct espl__results *, const struct espl__exec *);
 /* Last totals (NULL: keep those of the last tick), commit, close, free. */
 void espl__results_close(struct espl__results *, const struct espl__totals *);
 
-#define ESPL__RESULTS_VERSION 8 /* PRAGMA user_version */
+#define ESPL__RESULTS_VERSION 9 /* PRAGMA user_version */
 
 /* The schema, for the reader and its tests. */
 extern const char espl__results_schema[];

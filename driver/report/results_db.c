@@ -13,10 +13,10 @@
 static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
 	[PUT_TRIAL] = "INSERT OR REPLACE INTO trials VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
-		      "?10, ?11, ?12, ?12, ?13)",
+		      "?10, ?11, ?12, ?12, ?13, ?14)",
 	[SET_TRIAL] = "UPDATE trials SET tag = ?2, group_id = ?3, state = ?4, iteration = ?5, "
 		      "budget = ?6, checkpoint = ?7, metric = ?8, gpu_s = ?9, cost_usd = ?10, "
-		      "changed_s = ?11 WHERE id = ?1",
+		      "changed_s = ?11, feasible = ?12 WHERE id = ?1",
 	[SET_USAGE] = "UPDATE trials SET gpu_s = ?2, cost_usd = ?3 WHERE id = ?1",
 	[PUT_REPORT] = "INSERT OR REPLACE INTO reports VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
 	[PUT_IMPROVEMENT] = "INSERT OR REPLACE INTO improvements VALUES (?1, ?2, ?3, ?4)",

@@ -148,7 +148,7 @@ static const char without_driver_sql[] =
     " CASE state WHEN 'running' THEN 'waiting' ELSE state END AS state,"
     " iteration, budget, checkpoint, metric, gpu_s, cost_usd, created_s,"
     " CASE state WHEN 'running' THEN (SELECT value FROM meta WHERE key = 'jct_s')"
-    "  ELSE changed_s END AS changed_s, params FROM main.trials;"
+    "  ELSE changed_s END AS changed_s, params, feasible FROM main.trials;"
     "CREATE TEMP VIEW experiments AS SELECT id, name, metric, goal,"
     " CASE status WHEN 'running' THEN 'waiting' ELSE status END AS status, arrived_s, ended_s,"
     " trials, completed, failed, best, best_metric, gpu_s, cost_usd, 0 AS gpus, text,"

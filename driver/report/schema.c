@@ -19,7 +19,8 @@ const char espl__results_schema[] =
     "  cost_usd REAL NOT NULL,"
     "  created_s REAL NOT NULL,"
     "  changed_s REAL NOT NULL,"
-    "  params TEXT NOT NULL);\n" /* a JSON object */
+    "  params TEXT NOT NULL," /* a JSON object */
+    "  feasible INTEGER);\n"  /* it meets experiment.require: 1 yes, 0 no, NULL not known */
     "CREATE TABLE reports ("
     "  trial INTEGER NOT NULL, iteration INTEGER NOT NULL,"
     "  at_s REAL NOT NULL,"

@@ -160,9 +160,10 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 
 	if (t->best < 0) {
 		espl__print(b, "%*sbest    %s\n", indent, "",
-		    t->over || espl__totals_cut(t) != NULL || strcmp(t->status, "failed") == 0
-			? "none (no trial reported a number)"
-			: "none so far");
+		    !t->over && espl__totals_cut(t) == NULL && strcmp(t->status, "failed") != 0
+			? "none so far"
+			: t->reports > 0 ? "none"
+					 : "none (no trial reported a number)");
 		return;
 	}
 	espl__print(b, "%*sbest    trial %s: ", indent, "",

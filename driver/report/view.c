@@ -123,6 +123,8 @@ take_best(struct espl__view *v, uint64_t trial, const double *values, uint64_t i
     double loss)
 {
 	v->better = !v->config->pool && !isnan(loss) &&
+	    (v->config->require == NULL ||
+		espl__exec_trial_info(v->observer.exec, trial).meets == 1) &&
 	    (v->best == ESPL_NONE || iteration > v->best_iteration ||
 		(iteration == v->best_iteration &&
 		    (loss < v->best_loss || (loss == v->best_loss && trial < v->best))));

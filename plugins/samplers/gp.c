@@ -6,8 +6,9 @@
 
 #define ROOT_5 2.2360679774997897
 #define JITTER 1e-8
-#define WORK 9e6    /* multiplications that a suggestion may take */
-#define LEAST 160.0 /* candidates looked at, whatever they take */
+#define FEASIBLE_LEAST 1e-9 /* probability */
+#define WORK 9e6            /* multiplications that a suggestion may take */
+#define LEAST 160.0         /* candidates looked at, whatever they take */
 #define MOST 900.0
 #define STARTS 5u /* best configurations from which steps are taken */
 #define ROUNDS 5u /* of smaller and smaller steps */
@@ -50,6 +51,9 @@ gp_free(struct gp *gp)
 	free(gp->losses);
 	free(gp->factor);
 	free(gp->alpha);
+	if (gp->shortfall != NULL)
+		gp_free(gp->shortfall);
+	free(gp->shortfall);
 	free(gp->inverse_scales);
 	free(gp->points);
 	free(gp->gains);
@@ -118,25 +122,25 @@ factor_row(struct gp *gp, uint32_t row)
 	return 1;
 }
 
-/* alpha of the first `count` rows. */
+/* to: the inverse of the matrix of the first `count` rows, times `values`. */
 static void
-solve_alpha(struct gp *gp, uint32_t count)
+solve(const struct gp *gp, const double *values, uint32_t count, double *to)
 {
 	uint32_t i, k;
 
 	for (i = 0; i < count; i++) {
-		double sum = gp->losses[i];
+		double sum = values[i];
 
 		for (k = 0; k < i; k++)
-			sum -= gp->factor[(size_t)i * GP_SIZE + k] * gp->alpha[k];
-		gp->alpha[i] = sum / gp->factor[(size_t)i * GP_SIZE + i];
+			sum -= gp->factor[(size_t)i * GP_SIZE + k] * to[k];
+		to[i] = sum / gp->factor[(size_t)i * GP_SIZE + i];
 	}
 	for (i = count; i-- > 0;) {
-		double own = gp->alpha[i] / gp->factor[(size_t)i * GP_SIZE + i];
+		double own = to[i] / gp->factor[(size_t)i * GP_SIZE + i];
 
-		gp->alpha[i] = own;
+		to[i] = own;
 		for (k = 0; k < i; k++)
-			gp->alpha[k] -= gp->factor[(size_t)i * GP_SIZE + k] * own;
+			to[k] -= gp->factor[(size_t)i * GP_SIZE + k] * own;
 	}
 }
 
@@ -203,25 +207,73 @@ take_rows(struct gp *gp)
 	}
 }
 
-/* Failed configurations have the worst loss. */
+static int
+is_unmet(double loss)
+{
+	return loss >= ESPL_LOSS_UNMET && isfinite(loss);
+}
+
+/* The worst finite loss of all results, not only of those in the model, that meet what is
+ * required.  -HUGE_VAL: there is none. */
+static double
+worst_loss(const struct samples *s)
+{
+	uint32_t i;
+
+	for (i = s->finite; i > 0; i--)
+		if (!is_unmet(s->values[s->ranking[i - 1]]))
+			return s->values[s->ranking[i - 1]];
+	return -HUGE_VAL;
+}
+
+/* Failed configurations have the worst loss.  Those that miss what is required have theirs: the
+ * best that meet it often lie at the edge. */
 static void
 take_losses(struct gp *gp)
 {
 	const struct samples *s = gp->samples;
-	double worst = -HUGE_VAL;
+	double worst = worst_loss(s);
 	uint32_t i;
 
+	gp->unmet = 0;
 	for (i = 0; i < gp->count; i++) {
-		gp->losses[i] = s->values[gp->rows[i]];
+		double loss = s->values[gp->rows[i]];
+
+		gp->losses[i] = loss;
+		if (is_unmet(loss)) {
+			gp->unmet++;
+			gp->losses[i] = isfinite(s->objectives[gp->rows[i]])
+			    ? s->objectives[gp->rows[i]]
+			    : worst;
+		}
+	}
+	for (i = 0; i < gp->count; i++)
 		if (isfinite(gp->losses[i]) && gp->losses[i] > worst)
 			worst = gp->losses[i];
-	}
-	if (s->finite > 0) /* of all, not of those in the model alone */
-		worst = fmax(worst, s->values[s->ranking[s->finite - 1]]);
 	for (i = 0; i < gp->count; i++)
 		if (!isfinite(gp->losses[i]))
 			gp->losses[i] = worst > -HUGE_VAL ? worst : 0;
 	gp_bend(gp->losses, gp->count, gp->room);
+}
+
+/* In units of their spread; 0 is the border, and where nothing is known. */
+static void
+take_shortfalls(struct gp *gp)
+{
+	const struct samples *s = gp->samples;
+	double sum = 0, spread;
+	uint32_t i;
+
+	gp->unmet = 0;
+	for (i = 0; i < gp->count; i++) {
+		double shortfall = s->shortfalls[gp->rows[i]];
+
+		gp->losses[i] = isnan(shortfall) ? 0 : shortfall;
+		sum += gp->losses[i] * gp->losses[i];
+	}
+	spread = sqrt(sum / gp->count);
+	for (i = 0; i < gp->count && spread > 0; i++)
+		gp->losses[i] /= spread;
 }
 
 /* The results that parameters are fitted to: the best ones, and an even choice of the others.
@@ -272,14 +324,38 @@ fit_scales(struct gp *gp)
 static double
 least_mean(const struct gp *gp, uint32_t count)
 {
+	const struct samples *s = gp->samples;
 	double least = HUGE_VAL, mean;
 	uint32_t i;
 
 	for (i = 0; i < count; i++) {
+		if (is_unmet(s->values[gp->rows[i]]))
+			continue;
 		mean = gp->losses[i] - (gp->noise + JITTER) * gp->alpha[i];
 		least = mean < least ? mean : least;
 	}
 	return least;
+}
+
+/* A posterior of its own over how much is missing: its length scales have nothing to do with those
+ * of the loss. */
+static espl_status
+update_shortfall(struct gp *gp, struct espl_error *error)
+{
+	espl_status status;
+
+	if (gp->unmet == 0)
+		return ESPL_OK;
+	if (gp->shortfall == NULL) {
+		gp->shortfall = malloc(sizeof *gp->shortfall);
+		if (gp->shortfall == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		status = gp_init(gp->shortfall, gp->samples, error);
+		gp->shortfall->is_shortfall = 1;
+		if (status != ESPL_OK)
+			return status;
+	}
+	return gp_update(gp->shortfall, error);
 }
 
 espl_status
@@ -289,7 +365,10 @@ gp_update(struct gp *gp, struct espl_error *error)
 
 	ESPL_ASSERT(gp->samples->ranked > 0);
 	take_rows(gp);
-	take_losses(gp);
+	if (gp->is_shortfall)
+		take_shortfalls(gp);
+	else
+		take_losses(gp);
 	fit_scales(gp);
 	for (i = gp->factored; i < gp->count; i++)
 		if (!factor_row(gp, i)) {
@@ -299,9 +378,9 @@ gp_update(struct gp *gp, struct espl_error *error)
 			i = UINT32_MAX; /* from the beginning */
 		}
 	gp->factored = gp->count;
-	solve_alpha(gp, gp->count);
+	solve(gp, gp->losses, gp->count, gp->alpha);
 	gp->best = least_mean(gp, gp->count);
-	return ESPL_OK;
+	return update_shortfall(gp, error);
 }
 
 /* Pending configurations get the posterior's mean, one after the other. */
@@ -327,7 +406,7 @@ add_pending(struct gp *gp)
 		}
 	}
 	if (count > known)
-		solve_alpha(gp, count);
+		solve(gp, gp->losses, count, gp->alpha);
 	return count;
 }
 
@@ -380,6 +459,28 @@ gp_predict(struct gp *gp, const double *features, uint32_t count, double *means,
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
+/* Without a configuration that meets what is required, one is looked for. */
+static double
+log_gain(const struct gp *gp, double mean, double deviation)
+{
+	if (!(gp->best < HUGE_VAL))
+		return 0;
+	return portable_log_improvement((gp->best - mean) / deviation) + portable_log(deviation);
+}
+
+/* Adds the logarithms of the probability that each meets what is required. */
+static void
+add_feasibility(const struct gp *gp, const double *features, uint32_t lanes, double *gains)
+{
+	double means[GP_LANES], deviations[GP_LANES];
+	uint32_t l;
+
+	gp_predict(gp->shortfall, features, lanes, means, deviations);
+	for (l = 0; l < lanes; l++)
+		gains[l] +=
+		    portable_log(portable_normal(-means[l] / deviations[l]) + FEASIBLE_LEAST);
+}
+
 static void
 measure_gains(struct gp *gp, uint32_t from, uint32_t until, uint32_t rows)
 {
@@ -394,9 +495,9 @@ measure_gains(struct gp *gp, uint32_t from, uint32_t until, uint32_t rows)
 			    &features[l * axes]);
 		predict_lanes(gp, features, lanes, rows, means, deviations);
 		for (l = 0; l < lanes; l++)
-			gp->gains[from + l] =
-			    portable_log_improvement((gp->best - means[l]) / deviations[l]) +
-			    portable_log(deviations[l]);
+			gp->gains[from + l] = log_gain(gp, means[l], deviations[l]);
+		if (gp->unmet > 0)
+			add_feasibility(gp, features, lanes, &gp->gains[from]);
 	}
 }
 

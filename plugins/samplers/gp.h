@@ -41,13 +41,19 @@ struct gp_fit {
 struct gp {
 	struct samples *samples;
 	struct gp_fit fit;
-	double *features;       /* [GP_SIZE][axis_count] of the rows below */
-	uint32_t *rows;         /* those of the model, then the pending ones */
-	double *losses;         /* [GP_SIZE] bent */
-	double *factor;         /* [GP_SIZE][GP_SIZE], lower */
-	double *alpha;          /* the inverse of the matrix times losses */
+	double *features; /* [GP_SIZE][axis_count] of the rows below */
+	uint32_t *rows;   /* those of the model, then the pending ones */
+	double *losses;   /* [GP_SIZE] bent */
+	double *factor;   /* [GP_SIZE][GP_SIZE], lower */
+	double *alpha;    /* the inverse of the matrix times losses */
+	double *spare,
+	    *beta;     /* [GP_SIZE] what is there beyond the requirements; the inverse times it */
+	double spread; /* of spare, about 0 */
 	double *inverse_scales; /* [axis] 1 / squared length scale */
 	double amplitude, noise, best;
+	struct gp *shortfall;     /* over what is missing, once something was; or NULL */
+	uint32_t is_shortfall;    /* it is that one */
+	uint32_t unmet;           /* rows of the model that miss what is required */
 	uint32_t count, factored; /* rows of the model; rows of factor that are right */
 	double *points;           /* [GP_CANDIDATES] */
 	double *gains;            /* logarithms of the expected improvement */

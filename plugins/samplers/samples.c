@@ -94,6 +94,8 @@ samples_free(struct samples *s)
 	free(s->axes);
 	free(s->points);
 	free(s->values);
+	free(s->objectives);
+	free(s->shortfalls);
 	free(s->states);
 	free(s->ranking);
 	free(s->pending);
@@ -208,6 +210,8 @@ make_room(struct samples *s, uint64_t trial, struct espl_error *error)
 		made =
 		    grow_array(&s->points, room * (s->axis_count + (size_t)1), sizeof *s->points) &&
 		    grow_array(&s->values, room, sizeof *s->values) &&
+		    grow_array(&s->objectives, room, sizeof *s->objectives) &&
+		    grow_array(&s->shortfalls, room, sizeof *s->shortfalls) &&
 		    grow_array(&s->states, room, sizeof *s->states) &&
 		    grow_array(&s->ranking, room, sizeof *s->ranking) &&
 		    grow_array(&s->pending, room, sizeof *s->pending);
@@ -242,6 +246,7 @@ add_row(struct samples *s, uint64_t trial, const double *values, struct espl_err
 	status = espl_tried_add(&s->tried, values, NULL, error);
 	if (status != ESPL_OK)
 		return status;
+	s->objectives[s->count] = s->shortfalls[s->count] = NAN;
 	s->states[s->count] = ESPL_SAMPLE_PENDING;
 	s->values[s->count] = INFINITY;
 	s->pending[s->pending_count++] = s->count;
@@ -332,6 +337,10 @@ samples_tell(struct samples *s, const struct espl_sample *sample, struct espl_er
 	if (status == ESPL_OK && sample->state != ESPL_SAMPLE_PENDING)
 		take_result(s, s->rows[sample->trial] - 1, sample->state, sample->iteration,
 		    sample->loss);
+	if (status == ESPL_OK && sample->size > offsetof(struct espl_sample, shortfall)) {
+		s->objectives[s->rows[sample->trial] - 1] = sample->objective;
+		s->shortfalls[s->rows[sample->trial] - 1] = sample->shortfall;
+	}
 	return status;
 }
 

@@ -39,6 +39,8 @@ struct samples {
 	uint32_t conditional; /* a parameter has conditions */
 	double *points;       /* [row][axis_count] in the order in which they were told first */
 	double *values;       /* [row] estimated at one iteration; infinite: it failed */
+	double *objectives;   /* [row] the loss, also of one that misses what is required */
+	double *shortfalls;   /* [row] by how much it does, NaN unknown */
 	uint8_t *states;      /* [row] ESPL_SAMPLE_* */
 	uint32_t *ranking;    /* rows that are not pending, best first, ties by row */
 	uint32_t *pending;    /* rows */

@@ -1,5 +1,6 @@
 /* sampling.c - see espalier/kit/sampling.h. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 #include <espalier/kit/assert.h>
 #include <espalier/kit/sampling.h>
@@ -34,7 +35,7 @@ espl_sampling_started(const struct espl_sampling *sampling, uint64_t trial, uint
 	sample.state = ESPL_SAMPLE_PENDING;
 	sample.trial = trial;
 	sample.iteration = iteration;
-	sample.loss = sample.cost = NAN;
+	sample.loss = sample.cost = sample.objective = sample.shortfall = NAN;
 	sample.values = values;
 	return sampling->tell(sampling, &sample, error);
 }
@@ -53,6 +54,11 @@ espl_sampling_ended(const struct espl_sampling *sampling, const struct espl_tria
 	sample.trial = trial->id;
 	sample.iteration = trial->iteration;
 	sample.loss = how == ESPL_END_FAILED ? NAN : trial->loss;
+	sample.objective = sample.shortfall = NAN;
+	if (trial->size > offsetof(struct espl_trial, shortfall)) {
+		sample.objective = trial->objective;
+		sample.shortfall = trial->shortfall;
+	}
 	sample.cost = trial->gpu_s;
 	sample.values = trial->values;
 	return sampling->tell(sampling, &sample, error);

@@ -45,21 +45,29 @@ value(const void *ctx, uint32_t name)
 	return values[name];
 }
 
-static const struct espl__expr_scope scope = {
-	.find = find, .label = label, .what = "a name", .names = names, .name_count = 6
-};
+static const struct espl__expr_scope scope = { .find = find,
+	.label = label,
+	.what = "a name",
+	.example = "a > b",
+	.names = names,
+	.name_count = 6 };
 
 static int
 holds(const char *text)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__expr *e;
+	double far;
 	int result;
 
 	cr_assert_eq(espl__expr_parse(text, &scope, "test", NULL, 0, &e, &diag), ESPL_OK, "%s: %s",
 	    text, diag.text);
 	cr_assert_str_eq(espl__expr_text(e), text);
+	far = espl__expr_shortfall(e, value, NULL);
 	result = espl__expr_holds(e, value, NULL);
+	if (!isnan(far)) /* a value is not there */
+		cr_assert_eq(far <= 0, result, "%s: %g", text, far);
+	cr_assert(isnan(far) || fabs(far) <= 1, "%s: %g", text, far);
 	espl__expr_free(e);
 	return result;
 }
@@ -191,6 +199,37 @@ Test(expr, random_ones)
 		met += expected;
 	}
 	cr_assert(met > 500 && met < 4500);
+}
+
+static double
+far_from(const char *text)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__expr *e;
+	double far;
+
+	cr_assert_eq(espl__expr_parse(text, &scope, "test", NULL, 0, &e, &diag), ESPL_OK);
+	far = espl__expr_shortfall(e, value, NULL);
+	espl__expr_free(e);
+	return far;
+}
+
+/* How far a condition is from holding: relative, the worst of several that must hold, and unknown
+ * only if it depends on what is not there. */
+Test(expr, shortfall)
+{
+	cr_assert_float_eq(far_from("b < 1"), 0.5, 1e-15);
+	cr_assert_float_eq(far_from("b < 4"), -0.5, 1e-15);
+	cr_assert_gt(far_from("a < 1"), 0);
+	cr_assert_eq(far_from("a <= 1"), 0);
+	cr_assert_float_eq(far_from("b < 1 and c < 0.1"), 0.8, 1e-15);
+	cr_assert_float_eq(far_from("b < 1 or c < 0.1"), 0.5, 1e-15);
+	cr_assert_float_eq(far_from("not (b < 4)"), 0.5, 1e-15);
+	cr_assert(isnan(far_from("gone < 1")));
+	cr_assert(isnan(far_from("gone < 1 and a < 2")));
+	cr_assert_float_eq(far_from("gone < 1 and b < 1"), 0.5, 1e-15);
+	cr_assert(isnan(far_from("gone < 1 or b < 1")));
+	cr_assert_float_eq(far_from("gone < 1 or b < 4"), -0.5, 1e-15);
 }
 
 /* Whatever the text, it is a condition or it is refused. */

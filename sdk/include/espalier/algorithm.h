@@ -45,7 +45,17 @@ struct espl_trial {
 	double gpu_s;         /* GPU-seconds held so far */
 	espl_money spent;     /* its share of the bill so far */
 	const double *values; /* its configuration, in the space's order */
+	/* The objective as reported, lower is better; loss, but where that says that the trial
+	 * misses what the user requires (ESPL_LOSS_UNMET).  NaN none. */
+	double objective;
+	/* How far its metrics are from what is required, relative to them: above 0 it misses that,
+	 * else it meets it, with so much to spare.  NaN: not known, or nothing is required. */
+	double shortfall;
 };
+
+/* Losses from here on are those of trials that miss what the user requires of their metrics: the
+ * more they miss, the greater.  Any other loss is better. */
+#define ESPL_LOSS_UNMET 1e100
 
 /* from the results of an earlier run (warm start): the objective is its only metric, at is 0,
  * iteration_s NaN */

@@ -36,6 +36,9 @@ struct espl_sample {
 	const double *metrics; /* raw, in the experiment's order; NULL: not known */
 	uint32_t metric_count;
 	uint32_t zero;
+	/* SEEN: the objective itself, where loss says that it misses what the user requires
+	 * (ESPL_LOSS_UNMET), and by how much: as in espl_trial; NaN: not known */
+	double objective, shortfall;
 };
 
 /* What is asked for. */

@@ -572,7 +572,8 @@ def open(config: Union[Path, Mapping[str, Any]], dir: Optional[Path] = None, *,
 def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], trials: Optional[int],
               algorithm: Union[str, Mapping[str, Any]], seed: int, first: Sequence[Mapping[str, Any]],
               dir: Optional[Path], catch: Tuple[Type[BaseException], ...], target: Optional[float],
-              patience: Optional[int], forbid: Sequence[str], seeds: int) -> Best:
+              patience: Optional[int], forbid: Sequence[str], require: Sequence[str],
+              seeds: int) -> Best:
     experiment: Dict[str, Any] = {"name": getattr(f, "__name__", "function").strip("<>"), "metric": "value",
                                   "goal": goal, "seed": seed}
     if first:
@@ -585,6 +586,8 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
         experiment["forbid"] = tuple(forbid)
     if seeds != 1:
         experiment["seeds"] = seeds
+    if require:
+        experiment["require"] = tuple(require)
     if algorithm == "auto":
         algorithm = {"use": "random", "sampler": "auto", "iterations_max": 1}
     elif isinstance(algorithm, str):
@@ -604,13 +607,17 @@ def _optimize(goal: str, f: Callable[[Dict[str, Any]], Any], space: Mapping[str,
                 except catch as failure:
                     study.fail(trial, repr(failure))
                 else:
-                    study.tell(trial, value)
+                    if isinstance(value, Mapping):
+                        study.tell(trial, value["value"], metrics={k: v for k, v in value.items() if k != "value"})
+                    else:
+                        study.tell(trial, value)
             best = study.best()
     finally:
         if dir is None:
             shutil.rmtree(os.path.dirname(kept), ignore_errors=True)
     if best is None or best["metric"] is None:
-        raise RuntimeError("no call of the function returned a finite number")
+        raise RuntimeError("no call of the function returned a finite number" +
+                           (" and met what is required" if require else ""))
     return Best(best["params"], best["metric"], best["trial"])
 
 
@@ -618,7 +625,8 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
              algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
-             patience: Optional[int] = None, forbid: Sequence[str] = (), seeds: int = 1) -> Best:
+             patience: Optional[int] = None, forbid: Sequence[str] = (), require: Sequence[str] = (),
+             seeds: int = 1) -> Best:
     """Finds the parameters for which f(params) is lowest.
 
     space: {"lr": (1e-4, 1e-1, "log"), "layers": (1, 4), "optimizer": ["sgd", "adam"]}, or groups as
@@ -630,15 +638,20 @@ def minimize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, tr
     search ends before all `trials` when f has returned a value at least as good as `target`, or
     after `patience` calls in a row that were no better than the best before.
     forbid: conditions that no params meet, such as "layers > 8 and optimizer = 'sgd'".
+    require: conditions on what f returns, such as "latency < 20": then it returns a dict of numbers,
+    "value" among them, and the best is one that meets them all.
     seeds: how often f is called with the same params; their mean is what counts, and each call is
     a trial of its own."""
-    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid, seeds)
+    return _optimize("minimize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid,
+                     require, seeds)
 
 
 def maximize(f: Callable[[Dict[str, Any]], Any], space: Mapping[str, Any], *, trials: Optional[int] = None,
              algorithm: Union[str, Mapping[str, Any]] = "auto", seed: int = 0,
              first: Sequence[Mapping[str, Any]] = (), dir: Optional[Path] = None,
              catch: Tuple[Type[BaseException], ...] = (), target: Optional[float] = None,
-             patience: Optional[int] = None, forbid: Sequence[str] = (), seeds: int = 1) -> Best:
+             patience: Optional[int] = None, forbid: Sequence[str] = (), require: Sequence[str] = (),
+             seeds: int = 1) -> Best:
     """Finds the parameters for which f(params) is highest; see minimize()."""
-    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid, seeds)
+    return _optimize("maximize", f, space, trials, algorithm, seed, first, dir, catch, target, patience, forbid,
+                     require, seeds)
