@@ -13,6 +13,7 @@ const struct espl__fill_own espl__fill_owns[] = {
 	{ "run", "ESPALIER_RUN" },
 	{ "output", "ESPALIER_OUTPUT" },
 	{ "seed", "ESPALIER_SEED" },
+	{ "fold", "ESPALIER_FOLD" },
 	{ "iterations", "ESPALIER_ITERATIONS_MAX" },
 	{ NULL, NULL },
 };

@@ -203,6 +203,7 @@ code_start(struct espl__codec *c, struct espl__start *s)
 	ESPL__CODE_V64(c, s->budget);
 	ESPL__CODE_V64(c, s->iterations_max);
 	ESPL__CODE(c, s->seed, espl__put_u64, espl__get_u64);
+	ESPL__CODE(c, s->fold, espl__put_u32, espl__get_u32);
 	ESPL__CODE_V64(c, s->source);
 	ESPL__CODE_V64(c, s->checkpoint);
 	ESPL__CODE_Z64(c, s->file_max);

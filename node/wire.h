@@ -124,7 +124,7 @@
  * tried before; 15: the variables of torchrun are set on request, and others can be removed; 16:
  * commands can start warm; 17: machines try in both directions whether they reach each other; 18:
  * notes of trials. */
-#define ESPL__WIRE_PROTOCOL 18u
+#define ESPL__WIRE_PROTOCOL 19u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -226,6 +226,7 @@ struct espl__start {
 	const char *const *env;   /* "NAME=value", or "NAME": it is removed */
 	uint32_t env_count;
 	uint64_t iteration, budget, iterations_max, seed;
+	uint32_t fold; /* of a confirmation, from 1; else 0 */
 	/* restore trials/SOURCE/checkpoint-CHECKPOINT; 0 none */
 	uint64_t source, checkpoint;
 	int64_t file_max;            /* RLIMIT_FSIZE, 0 none */

@@ -86,7 +86,8 @@ struct espl__run_config {
 	double target;
 	uint64_t no_better; /* experiment.patience: trials without a new best value; 0 no limit */
 	uint64_t seed;
-	uint32_t seeds; /* experiment.seeds: trials of each configuration, at least 1 */
+	uint32_t seeds;   /* experiment.seeds: trials of each configuration, at least 1 */
+	uint32_t confirm; /* experiment.confirm: trainings of each of the best at the end; 0 none */
 	double data_gb;
 	double weight;
 	uint32_t gpus_limit; /* experiment.gpus_max; ESPL_ANY none */

@@ -126,6 +126,22 @@ enum espl__gang_phase {
 	ESPL__PHASE_ENDED
 };
 
+#define ESPL__CONFIRM_MOST 3u
+/* What experiment.confirm has shown.  Intervals: of 95 %; losses are turned: less is better. */
+struct espl__confirmation {
+	uint32_t folds; /* trainings of each; 0: nothing was confirmed */
+	uint32_t count;
+	uint32_t winner; /* of list; ESPL_ANY: most trainings of each failed */
+	uint64_t first;  /* the first of the trials: fold by fold, one of each of the list */
+	struct espl__confirmed {
+		uint64_t trial;    /* that stands for the configuration */
+		double searched;   /* its loss in the search */
+		double mean, half; /* in `counted` trainings, and half of its interval */
+		uint32_t counted;
+		/* by how much it is worse than the winner in the same folds; NaN unknown */
+		double worse, worse_half;
+	} list[ESPL__CONFIRM_MOST]; /* the best of the search first */
+};
 /* The mean of what the trials of a configuration reported. */
 struct espl__config_report {
 	uint64_t number;       /* of the configuration, with its search as espl__trial_uid says */

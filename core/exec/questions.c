@@ -10,6 +10,7 @@
 #include "exec/cluster_health.h"
 #include "exec/questions.h"
 #include "exec/searches_configs.h"
+#include "exec/searches_confirm.h"
 #include "exec/searches_require.h"
 #include "exec/searches_end.h"
 #include "exec/searches_jobs.h"
@@ -60,6 +61,8 @@ digest_search(uint64_t d, const struct espl__search *s)
 		espl__print(&text, " patience %llu", (unsigned long long)s->config->no_better);
 	if (s->config->seeds > 1)
 		espl__print(&text, " seeds %u", s->config->seeds);
+	if (s->config->confirm > 0)
+		espl__print(&text, " confirm %u", s->config->confirm);
 	if (s->inputs->earlier != NULL)
 		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
 		    (unsigned long long)espl__earlier_digest(s->inputs->earlier));
@@ -141,14 +144,22 @@ espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 struct espl__trial_info
 espl__exec_trial_info(const struct espl__exec *x, uint64_t trial)
 {
-	const struct espl__trial *t = find_trial(x, trial);
+	const struct espl__trial *t = find_trial(x, trial), *whole;
 
 	if (t == NULL)
-		return (struct espl__trial_info){ NULL, 0, 0, 0, 0, 0, NAN, -1 };
-	return (struct espl__trial_info){ espl__trial_word(&t->search->trials, t),
-		espl__trial_restores(t), t->began > 0 ? t->source_mark.step : 0, t->save_asked,
-		t->unasked, espl__trial_kept(t), t->pub.objective,
-		espl__trial_meets(t->search->seeds > 1 ? espl__config_of(t) : t) };
+		return (struct espl__trial_info){ .loss = NAN, .meets = -1, .seed_of = trial };
+	whole = t->search->apart ? espl__config_of(t) : t;
+	return (struct espl__trial_info){ .word = espl__trial_word(&t->search->trials, t),
+		.restores = espl__trial_restores(t),
+		.began = t->began > 0 ? t->source_mark.step : 0,
+		.save_asked = t->save_asked,
+		.unasked = t->unasked,
+		.kept = espl__trial_kept(t),
+		.loss = t->pub.objective,
+		.meets = whole != NULL ? espl__trial_meets(whole) : -1,
+		.seed_of = t->seed_of,
+		.fold = t->fold,
+		.config = t->search->seeds > 1 ? t->config : ESPL_NONE };
 }
 
 uint32_t
@@ -378,7 +389,11 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->best = x->config->pool ? ESPL_NONE : espl__search_best(of);
 	s->best_loss = x->config->pool ? NAN : of->best_loss;
 	s->seeds = of->seeds;
-	s->best_first = s->best != ESPL_NONE ? of->best * of->seeds : ESPL_NONE;
+	s->best_first = s->best != ESPL_NONE
+	    ? espl__config_trial(espl__trial_at(of->configs, of->best), 0)->pub.id
+	    : ESPL_NONE;
+	if (!x->config->pool)
+		espl__search_confirmation(of, &s->confirmation);
 	s->best_spread = espl__search_best_spread(of, &s->best_counted);
 	s->best_iteration = x->config->pool ? 0 : of->best_iteration;
 	s->lowest = of->lowest;

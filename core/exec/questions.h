@@ -49,6 +49,9 @@ struct espl__trial_info {
 	uint64_t kept;     /* what its program calls the iteration of its checkpoint; 0: none */
 	double loss;       /* as reported; NaN none */
 	int meets; /* experiment.require: 1 yes, 0 no, -1 not known, or nothing is required */
+	uint64_t seed_of;  /* its seed is that of the trial with this number */
+	uint32_t fold;     /* of a confirmation, from 1; else 0 */
+	uint64_t config;   /* with experiment.seeds its configuration; NONE: none */
 };
 struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
 
@@ -124,9 +127,10 @@ struct espl__exec_summary {
 	uint32_t seeds, best_counted;
 	double best_spread;
 	uint64_t best_first;
-	uint64_t best_iteration;    /* at which best_loss was reported */
-	uint64_t best_checkpoint;   /* of the best trial, 0 none */
-	struct espl__lowest lowest; /* of all reports; of a pool: none */
+	struct espl__confirmation confirmation; /* of a pool: none */
+	uint64_t best_iteration;                /* at which best_loss was reported */
+	uint64_t best_checkpoint;               /* of the best trial, 0 none */
+	struct espl__lowest lowest;             /* of all reports; of a pool: none */
 	espl_time now;
 	espl_money cost, budget, refunded; /* refunded: not in cost */
 	espl_time promoted_at;             /* the last promotion; 0: there was none */

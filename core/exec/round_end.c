@@ -8,6 +8,7 @@
 #include "exec/items_inner.h"
 #include "exec/items_tiers.h"
 #include "exec/searches_decisions.h"
+#include "exec/searches_confirm.h"
 #include "exec/searches_end.h"
 #include "exec/searches_trials.h"
 
@@ -38,7 +39,7 @@ pool_over(struct espl__exec *x)
 		struct espl__search *s = x->searches.list[i];
 
 		if (!s->over && espl__search_idle(s) && s->sums.count == 0 &&
-		    (s->ending != 0 || !espl__search_salvage(s)))
+		    (s->ending != 0 || (!espl__search_salvage(s) && !espl__search_confirm(s))))
 			espl__search_closed(s);
 		over += s->over;
 		good += s->over && s->ending != ESPL__RUN_FAILED &&
@@ -62,7 +63,8 @@ end_if_idle(struct espl__exec *x)
 	if (x->round.ending == 0 && x->config->pool)
 		pool_over(x);
 	else if (x->round.ending == 0 && x->gangs.count == 0 && espl__searches_idle(x) &&
-	    !espl__search_salvage(x->searches.list[0]))
+	    !espl__search_salvage(x->searches.list[0]) &&
+	    !espl__search_confirm(x->searches.list[0]))
 		search_over(x);
 	if (x->round.ending == 0)
 		return;

@@ -122,7 +122,7 @@ espl__search_turn(struct espl__search *s)
 	c->params = s->trials.params;
 	c->space = s->algorithm != NULL ? espl__space_view(s->inputs->space) : NULL;
 	c->trials = s->configs;
-	c->no_saves = !s->saves || s->seeds > 1; /* no clones */
+	c->no_saves = !s->saves || s->apart; /* no clones */
 }
 
 /* ---- coming and going --------------------------------------------------------------------- */

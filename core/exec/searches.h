@@ -60,6 +60,14 @@ struct espl__goal {
 	uint8_t ended; /* this is what ended the search */
 };
 
+/* The best configurations, trained again (searches_confirm.c). */
+struct espl__confirm {
+	uint8_t stage;
+	uint32_t count; /* of configs */
+	uint64_t configs[ESPL__CONFIRM_MOST];
+	uint64_t first; /* trial; fold by fold, one of each configuration */
+};
+
 #define ESPL__SEARCH_MAGIC 0x75636774u
 /* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
  * algorithm: the executor itself begins them when they arrive. */
@@ -76,7 +84,9 @@ struct espl__search {
 	/* what the algorithm decides about: those trials, or with experiment.seeds the
 	 * configurations of which each has several (searches_configs.h) */
 	struct espl__trials *configs, repeated;
-	uint32_t seeds;                /* trials of a configuration */
+	uint32_t seeds; /* trials of a configuration */
+	uint8_t apart;  /* configs are not the trials */
+	struct espl__confirm confirm;
 	struct espl__history *history; /* NULL until asked for */
 	uint32_t objective;            /* its number among the executor's metrics */
 	const char **metrics;          /* the executor's, the objective first; NULL: they are */

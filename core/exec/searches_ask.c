@@ -2,6 +2,7 @@
 #include "base/assert.h"
 #include "exec/effects.h"
 #include "exec/items_tiers.h"
+#include "exec/searches_confirm.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
@@ -174,8 +175,12 @@ espl__searches_ask(struct espl__exec *x, struct espl__diag *diag)
 		if (x->searches.list[i]->algorithm != NULL && x->searches.list[i]->planned &&
 		    x->searches.list[i]->come) {
 			status = search_on(x->searches.list[i], diag);
-			if (status == ESPL_OK)
-				retry_held(x->searches.list[i]);
+			if (status != ESPL_OK)
+				break;
+			retry_held(x->searches.list[i]);
+			/* before the allocator is asked, which would let the nodes go */
+			if (espl__search_idle(x->searches.list[i]))
+				(void)espl__search_confirm(x->searches.list[i]);
 		}
 	return status;
 }

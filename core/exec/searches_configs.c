@@ -12,7 +12,8 @@ espl__search_seeds_init(struct espl__search *s)
 	ESPL__CHECK(s, SEARCH);
 	s->seeds = s->config->seeds > 1 && s->inputs->jobs == NULL ? s->config->seeds : 1;
 	s->configs = &s->trials;
-	if (s->seeds == 1)
+	s->apart = s->seeds > 1 || (s->config->confirm > 0 && s->inputs->jobs == NULL);
+	if (!s->apart)
 		return;
 	espl__trials_init(&s->repeated, s->trials.params);
 	s->repeated.search = s;
@@ -41,7 +42,7 @@ espl__config_forget(struct espl__seed_reports *r)
 void
 espl__search_seeds_free(struct espl__search *s)
 {
-	if (s->configs == NULL || s->seeds == 1)
+	if (!s->apart)
 		return;
 	for (uint64_t i = 0; i < s->configs->trials.count; i++) {
 		struct espl__repeats *r = espl__trial_at(s->configs, i)->repeats;
@@ -80,11 +81,9 @@ struct espl__trial *
 espl__config_of(const struct espl__trial *t)
 {
 	const struct espl__search *s = t->search;
-	struct espl__trial *config = espl__trial_at(s->configs, t->pub.id / s->seeds);
 
 	ESPL__CHECK(s, SEARCH);
-	ESPL__ASSERT(config != NULL);
-	return config;
+	return espl__trial_at(s->configs, s->apart ? t->config : t->pub.id);
 }
 
 struct espl__trial *
@@ -94,7 +93,8 @@ espl__config_trial(const struct espl__trial *config, uint32_t which)
 
 	ESPL__CHECK(s, SEARCH);
 	ESPL__ASSERT(which < s->seeds);
-	return espl__trial_at(&s->trials, config->pub.id * s->seeds + which);
+	return espl__trial_at(&s->trials,
+	    s->apart ? config->repeats->first + which : config->pub.id);
 }
 
 int
@@ -117,7 +117,7 @@ const char *
 espl__config_name(const struct espl__trial *config, char to[64])
 {
 	const struct espl__search *s = config->search;
-	uint64_t first = espl__trial_uid(config);
+	uint64_t first = espl__trial_uid(espl__config_trial(config, 0));
 	char name[48];
 
 	ESPL__CHECK(s, SEARCH);
@@ -125,7 +125,6 @@ espl__config_name(const struct espl__trial *config, char to[64])
 		(void)snprintf(to, 64, "trial %s", espl__trial_name(first, name));
 		return to;
 	}
-	first = espl__trial_uid(espl__config_trial(config, 0));
 	(void)snprintf(to, 64, "trials %s to %llu", espl__trial_name(first, name),
 	    (unsigned long long)((first & ESPL__TRIAL_NUMBER) + s->seeds - 1));
 	return to;
@@ -170,7 +169,7 @@ espl__config_starts(struct espl__search *s, uint64_t group, const struct espl_st
 	struct espl__trial *config;
 
 	ESPL__CHECK(s, SEARCH);
-	ESPL__ASSERT(s->seeds > 1 && g != NULL);
+	ESPL__ASSERT(s->apart && g != NULL);
 	if (start->how == ESPL_CONTINUE) {
 		config = espl__trial_at(s->configs, start->trial);
 		espl__trial_continue(s->configs, config, g);
@@ -178,6 +177,7 @@ espl__config_starts(struct espl__search *s, uint64_t group, const struct espl_st
 		config = espl__trial_new(s->configs, g, start->values, NULL);
 		config->repeats = espl__alloc(sizeof *config->repeats);
 		config->repeats->of = espl__alloc(s->seeds * sizeof *config->repeats->of);
+		config->repeats->first = s->trials.trials.count;
 		config->repeats->spread = NAN;
 		config->repeats->share = (struct espl_share){ 1, 1 };
 	}
@@ -190,7 +190,7 @@ void
 espl__trial_seed_turns(const struct espl__trial *t)
 {
 	const struct espl__search *s = t->search;
-	struct espl__trial *config = s->seeds > 1 ? espl__config_of(t) : NULL;
+	struct espl__trial *config = s->apart ? espl__config_of(t) : NULL;
 	int waiting = 0, running = 0;
 
 	ESPL__CHECK(s, SEARCH);
@@ -211,7 +211,7 @@ void
 espl__trial_seed_stops(const struct espl__trial *t)
 {
 	const struct espl__search *s = t->search;
-	struct espl__trial *config = s->seeds > 1 ? espl__config_of(t) : NULL;
+	struct espl__trial *config = s->apart ? espl__config_of(t) : NULL;
 
 	ESPL__CHECK(s, SEARCH);
 	if (config == NULL || !espl__trial_is_active(config) || espl__config_trains(config))

@@ -24,6 +24,7 @@ struct espl__seed_reports {
 };
 
 struct espl__repeats {
+	uint64_t first;                /* trial; the others follow */
 	struct espl__seed_reports *of; /* [seeds] */
 	struct espl_share share;       /* of the last report */
 	double spread;
@@ -36,6 +37,7 @@ void espl__search_seeds_free(struct espl__search *);
 /* What was declared counts configurations; plans and predictions count trials. */
 espl_status espl__search_seeds_spec(struct espl__search *, struct espl__diag *);
 
+/* NULL: it confirms one (searches_confirm.h). */
 struct espl__trial *espl__config_of(const struct espl__trial *);
 struct espl__trial *espl__config_trial(const struct espl__trial *config, uint32_t which);
 const char *espl__config_name(const struct espl__trial *config,

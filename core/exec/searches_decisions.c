@@ -152,12 +152,14 @@ continue_trials(struct espl__search *search, const struct espl__trial *config,
 }
 
 static void
-create_trial(struct espl__search *search, struct espl__trial_group *g, const struct espl_start *s)
+create_trial(struct espl__search *search, struct espl__trial_group *g,
+    const struct espl__trial *config, const struct espl_start *s)
 {
 	struct espl__trial *source =
 	    s->how == ESPL_CLONE ? espl__trial_at(&search->trials, s->trial) : NULL;
 	struct espl__trial *t = espl__trial_new(&search->trials, g, s->values, source);
 
+	t->config = config != NULL ? config->pub.id : ESPL_NONE;
 	if (search->config->asked)
 		espl__trial_unasked(t);
 	start_trial(search, t, s);
@@ -174,16 +176,16 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 	/* only recorded decisions of another version come here */
 	if (g == NULL || (s->how != ESPL_FRESH && config == NULL) ||
 	    (s->how == ESPL_CONTINUE && config->pub.state != ESPL_TRIAL_PAUSED) ||
-	    (s->how == ESPL_CLONE && search->seeds > 1))
+	    (s->how == ESPL_CLONE && search->apart))
 		return 0;
-	if (search->seeds > 1)
+	if (search->apart)
 		config = espl__config_starts(search, group_id, s);
 	if (s->how == ESPL_CONTINUE) {
 		note_promotion(search->exec);
 		return continue_trials(search, config, g, s);
 	}
 	for (uint32_t i = 0; i < search->seeds; i++)
-		create_trial(search, g, s);
+		create_trial(search, g, search->apart ? config : NULL, s);
 	return search->seeds;
 }
 
@@ -202,7 +204,7 @@ apply_begin(struct espl__search *s, const struct espl_group *wanted)
 {
 	struct espl__trial_group *g = espl__group_new(&s->trials, wanted);
 
-	if (s->seeds > 1)
+	if (s->apart)
 		(void)espl__group_new(s->configs, wanted);
 	if (g->bracket < s->experiment.standing_count) {
 		struct espl_standing *standing = &s->standing[g->bracket];
@@ -243,7 +245,7 @@ close_group(struct espl__search *s, uint64_t id)
 {
 	struct espl__trial_group *g = espl__group_at(&s->trials, id);
 
-	if (g != NULL && s->seeds > 1)
+	if (g != NULL && s->apart)
 		espl__group_close(s->configs, espl__group_at(s->configs, id));
 	if (g != NULL)
 		espl__group_close(&s->trials, g);
@@ -271,7 +273,7 @@ apply_drop(struct espl__search *s, uint64_t id)
 		return;
 	for (uint32_t i = 0; i < s->seeds; i++)
 		drop_trial(s->exec, espl__config_trial(config, i));
-	if (s->seeds > 1 && !config->dropped)
+	if (s->apart && !config->dropped)
 		espl__trial_drop(s->configs, config);
 }
 
@@ -283,8 +285,8 @@ apply_verdict(struct espl__search *s, uint64_t id, espl_verdict verdict, struct 
 	if (config == NULL || config->pub.state == ESPL_TRIAL_ENDED ||
 	    config->pub.state == ESPL_TRIAL_FAILED)
 		return ESPL_OK;
-	return s->seeds > 1 ? espl__config_verdict(s->exec, config, verdict, diag)
-			    : espl__trial_verdict(s->exec, config, verdict, 0, diag);
+	return s->apart ? espl__config_verdict(s->exec, config, verdict, diag)
+			: espl__trial_verdict(s->exec, config, verdict, 0, diag);
 }
 
 static espl_status
@@ -418,7 +420,8 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 		"failed, with no retries left" };
 	struct espl__search *s = t->search;
 	int silent = t->unsaved; /* it only made its last checkpoint again */
-	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
+	int rests = s->algorithm != NULL && espl__config_of(t) != NULL &&
+	    (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
 
 	if (t->held)
 		espl__trial_unhold(t);
@@ -440,7 +443,7 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
 		count_failed(s);
-		if (s->seeds == 1)
+		if (!s->apart)
 			espl__config_failed(x, t);
 	}
 	if (s->jobs != NULL)
@@ -457,8 +460,8 @@ espl__trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, stru
 	espl__trial_show(x, t);
 	if (silent)
 		return ESPL_OK;
-	return s->seeds > 1 ? espl__trial_seed_over(x, t, how, diag)
-			    : espl__config_ended(x, t, how, diag);
+	return s->apart ? espl__trial_seed_over(x, t, how, diag)
+			: espl__config_ended(x, t, how, diag);
 }
 
 espl_status

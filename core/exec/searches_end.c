@@ -7,6 +7,7 @@
 #include "exec/effects.h"
 #include "exec/questions.h"
 #include "exec/searches_configs.h"
+#include "exec/searches_confirm.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
 #include "exec/searches_jobs.h"
@@ -24,11 +25,11 @@ int
 espl__trial_is_found(const struct espl__trial *t)
 {
 	const struct espl__search *s = t->search;
+	const struct espl__trial *config = espl__config_of(t);
 
 	ESPL__CHECK(s, SEARCH);
-	return s->goal.ended &&
-	    (espl__config_of(t)->pub.id == s->best ||
-		espl__config_of(t)->pub.id == s->goal.reached);
+	return s->goal.ended && config != NULL &&
+	    (config->pub.id == s->best || config->pub.id == s->goal.reached);
 }
 
 /* Its trials stop where they are; their processes may save. */
@@ -549,7 +550,7 @@ espl__searches_goals(struct espl__exec *x)
 	for (uint32_t i = 0; x->searches.with_goal > 0 && i < x->searches.count; i++) {
 		struct espl__search *s = x->searches.list[i];
 
-		if (s->over || s->ending != 0 || x->round.ending != 0)
+		if (s->over || s->ending != 0 || x->round.ending != 0 || espl__search_confirms(s))
 			continue;
 		if (s->goal.reached != ESPL_NONE)
 			end_on_target(s);

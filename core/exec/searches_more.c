@@ -8,6 +8,7 @@
 #include "base/notes.h"
 #include "exec/effects.h"
 #include "exec/questions.h"
+#include "exec/searches_confirm.h"
 #include "exec/searches_decisions.h"
 #include "exec/searches_end.h"
 #include "exec/searches_faults.h"
@@ -28,6 +29,8 @@ espl__exec_extends(const struct espl__exec *x, uint64_t number)
 		return "the number of trials is part of the method of its algorithm";
 	if (s->over || (x->config->pool && s->ending != 0))
 		return "the experiment has ended";
+	if (espl__search_confirms(s))
+		return "the best configurations are being confirmed";
 	if (s->goal.reached != ESPL_NONE)
 		return "the target of the search was reached";
 	if (x->round.ending != 0 && !x->round.ended)
@@ -50,7 +53,7 @@ static void
 unsettle(struct espl__search *s)
 {
 	espl__trials_unsettle(&s->trials);
-	if (s->seeds > 1)
+	if (s->apart)
 		espl__trials_unsettle(s->configs);
 }
 
@@ -61,6 +64,7 @@ give_more(struct espl__search *s, const struct espl_extension *more)
 	if (s->finished)
 		unsettle(s);
 	s->finished = 0;
+	espl__search_confirm_again(s);
 	if (s->goal.ended) { /* as long again without an improvement */
 		s->goal.ended = 0;
 		s->goal.counted = s->configs->concluded;

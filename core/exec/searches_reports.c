@@ -135,8 +135,8 @@ observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g
 	o.iteration_s = took_s / (double)(g->iteration - since);
 	o.share = g->share;
 	measure_report(x, t, g, took_s / (double)steps);
-	return s->seeds > 1 ? espl__trial_seed_reports(x, t, &o, diag)
-			    : espl__search_observe(s, t, &o, diag);
+	return s->apart ? espl__trial_seed_reports(x, t, &o, diag)
+			: espl__search_observe(s, t, &o, diag);
 }
 
 /* Nothing is compared among plain jobs: they need not report any metric. */
@@ -328,7 +328,7 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		report_report(x, t, e, NAN, g->share);
 	} else if (iteration > t->pub.iteration) {
 		raw = loss;
-		if (t->search->seeds == 1) /* else the mean is judged */
+		if (!t->search->apart) /* else the mean is judged */
 			loss = espl__trial_compared(t, loss);
 		/* fmin: NaN is never the best */
 		if (t->search->config->trial.best)
@@ -337,13 +337,13 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 		t->pub.iteration = iteration;
 		t->pub.objective = loss < ESPL_LOSS_UNMET ? loss : raw;
 		t->pub.loss = loss;
-		if (t->search->seeds == 1)
+		if (!t->search->apart)
 			espl__config_scored(x, t);
 		report_report(x, t, e, raw, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
 		/* with experiment.seeds the mean is also kept when nothing is decided any more */
 		if (t->search->algorithm != NULL && t->pub.state == ESPL_TRIAL_RUNNING &&
-		    (espl__search_gets_results(t->search) || t->search->seeds > 1))
+		    (espl__search_gets_results(t->search) || t->search->apart))
 			status = observe_report(x, t, g, e, loss, e->as.report.iteration - step,
 			    since, diag);
 	}

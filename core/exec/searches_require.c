@@ -88,7 +88,7 @@ espl__trial_required(struct espl__exec *x, struct espl__trial *t, const struct e
 		for (uint32_t k = 0; k < count; k++)
 			if (s->required[k] == e->as.report.metrics[i].metric)
 				values[k] = e->as.report.metrics[i].value;
-	if (s->seeds == 1)
+	if (!s->apart)
 		judge(x, t);
 }
 
@@ -101,7 +101,7 @@ espl__config_required(struct espl__exec *x, struct espl__trial *config)
 	int before;
 
 	ESPL__CHECK(s, SEARCH);
-	ESPL__ASSERT(s->seeds > 1);
+	ESPL__ASSERT(s->apart);
 	if (s->required == NULL)
 		return;
 	count = espl__requirements_count(s->inputs->requirements);

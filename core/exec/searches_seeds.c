@@ -93,7 +93,7 @@ end_config(struct espl__exec *x, struct espl__trial *config, struct espl__diag *
 					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED)
 		espl__config_failed(x, config);
-	else if (!isnan(config->pub.loss))
+	else if (!isnan(config->pub.loss) && s->seeds > 1)
 		note_result(x, config);
 	return espl__config_ended(x, config, how, diag);
 }
@@ -138,7 +138,9 @@ espl__config_verdict(struct espl__exec *x, struct espl__trial *config, espl_verd
 static struct espl__seed_reports *
 reports_of(const struct espl__trial *t)
 {
-	return &espl__config_of(t)->repeats->of[t->pub.id % t->search->seeds];
+	struct espl__repeats *r = espl__config_of(t)->repeats;
+
+	return &r->of[t->pub.id - r->first];
 }
 
 /* The next iteration of the configuration: all that still train have passed it, and each of them
@@ -294,10 +296,13 @@ espl__trial_seed_reports(struct espl__exec *x, struct espl__trial *t,
     const struct espl_observation *o, struct espl__diag *diag)
 {
 	struct espl__trial *config = espl__config_of(t);
-	struct espl__seed_reports *r = reports_of(t);
+	struct espl__seed_reports *r;
 	struct espl__seed_report *to;
 
 	ESPL__CHECK(x, EXEC);
+	if (config == NULL)
+		return ESPL_OK;
+	r = reports_of(t);
 	ESPL__GROW(r->list, r->cap, r->count + 1);
 	to = &r->list[r->count++];
 	*to = (struct espl__seed_report){ .iteration = o->iteration,
@@ -328,10 +333,13 @@ espl__trial_seed_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
     struct espl__diag *diag)
 {
 	struct espl__trial *config = espl__config_of(t);
-	struct espl__seed_reports *r = reports_of(t);
+	struct espl__seed_reports *r;
 	espl_status status;
 
 	ESPL__CHECK(x, EXEC);
+	if (config == NULL)
+		return ESPL_OK;
+	r = reports_of(t);
 	if (how == ESPL_END_FAILED ||
 	    (how == ESPL_END_STOPPED && config->repeats->verdict != ESPL_STOP)) {
 		espl__config_forget(r);

@@ -171,7 +171,7 @@ espl__search_settle(struct espl__search *s)
 	if (s->trials.settled)
 		return;
 	espl__trials_settle(&s->trials, s->jobs == NULL);
-	if (s->seeds > 1)
+	if (s->apart)
 		espl__trials_settle(s->configs, 1);
 	for (uint64_t i = 0; i < s->trials.trials.count; i++) {
 		struct espl__trial *t = espl__trial_at(&s->trials, i);
@@ -246,7 +246,8 @@ espl__config_collect_later(struct espl__exec *x, const struct espl__trial *confi
 static int
 is_checkpoint_needed(const struct espl__trial *t)
 {
-	uint64_t config = espl__config_of(t)->pub.id;
+	const struct espl__trial *of = espl__config_of(t);
+	uint64_t config = of != NULL ? of->pub.id : ESPL_NONE - 1; /* NONE: there is no best */
 
 	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL ||
 	    config == t->search->best || config == t->search->best_failed ||

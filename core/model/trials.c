@@ -125,7 +125,7 @@ espl__trial_new(struct espl__trials *t, struct espl__trial_group *g, const doubl
 
 	trial->search = t->search;
 	trial->pub.size = (uint32_t)sizeof trial->pub;
-	trial->pub.id = t->trials.count - 1;
+	trial->pub.id = trial->seed_of = t->trials.count - 1;
 	trial->pub.parent = parent != NULL ? parent->pub.id : ESPL_NONE;
 	trial->pub.loss = trial->pub.objective = trial->pub.shortfall = NAN;
 	trial->source = trial->failed_on = trial->loss_on[0] = trial->loss_on[1] = ESPL_NONE;

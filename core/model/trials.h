@@ -88,6 +88,9 @@ struct espl__trial {
 	struct espl__way *ways; /* in which it has failed, the newest first */
 	struct espl__trial_note *notes;
 	uint64_t loss_on[2]; /* the last machines lost under it, the newest first; NONE */
+	uint64_t config;  /* searches_configs.h: number of its configuration; NONE: confirms it */
+	uint64_t seed_of; /* it has the seed of the trial with this number */
+	uint32_t fold;    /* of those that confirm, from 1; else 0 */
 	/* with experiment.seeds, of a configuration as the algorithm sees it; NULL: it is trained
 	 */
 	struct espl__repeats *repeats;

@@ -81,13 +81,18 @@ until_of(const struct espl__asking *ask, const struct espl__ask_trial *t)
 	return ask->inputs->config->resource == NULL ? t->budget : t->iteration + 1;
 }
 
-/* With experiment.seeds: by what it differs from the other trials of its configuration. */
+/* By what it differs from other trials with its values. */
 static void
-put_seed(const struct espl__run_config *config, uint64_t trial, struct espl__buf *b)
+put_seed(const struct espl__asking *ask, uint64_t trial, struct espl__buf *b)
 {
-	espl__json_int(b, "configuration", (int64_t)(trial / config->seeds));
+	const struct espl__trial_info info = espl__exec_trial_info(ask->world.exec, trial);
+
+	if (info.config != ESPL_NONE)
+		espl__json_int(b, "configuration", (int64_t)info.config);
 	espl__json_key(b, "seed");
-	espl__print(b, "%" PRIu64, espl__trial_seed(config->seed, trial));
+	espl__print(b, "%" PRIu64, espl__trial_seed(ask->inputs->config->seed, info.seed_of));
+	if (info.fold > 0)
+		espl__json_int(b, "fold", info.fold);
 }
 
 static void
@@ -99,8 +104,8 @@ put_trial(const struct espl__asking *ask, const struct espl__ask_trial *t, struc
 	espl__space_json(ask->inputs->space, t->values, b);
 	espl__json_int(b, "iteration", (int64_t)t->iteration);
 	espl__json_int(b, "until", (int64_t)until_of(ask, t));
-	if (ask->inputs->config->seeds > 1)
-		put_seed(ask->inputs->config, t->trial, b);
+	if (ask->inputs->config->seeds > 1 || ask->inputs->config->confirm > 0)
+		put_seed(ask, t->trial, b);
 	if (t->iteration > 0 && t->source != t->trial)
 		espl__json_int(b, "source", (int64_t)t->source);
 	espl__print(b, "}");

@@ -124,6 +124,7 @@ compare_searches(const struct espl__run_config *a, const struct espl__run_config
 	    : a->maximize != b->maximize                     ? "goal"
 	    : a->seed != b->seed                             ? "seed"
 	    : a->seeds != b->seeds                           ? "seeds"
+	    : a->confirm != b->confirm                       ? "confirm"
 	    : a->has_target != b->has_target || a->target < b->target || a->target > b->target
 	    ? "target"
 	    : a->no_better != b->no_better ? "patience"

@@ -163,6 +163,8 @@ print_experiment(const struct espl__run_config *c, struct espl__buf *b)
 		    c->no_better == 1 ? "" : "s");
 	if (c->seeds > 1)
 		espl__print(b, ", %u trials of each configuration", c->seeds);
+	if (c->confirm > 0)
+		espl__print(b, ", the best confirmed by %u trainings", c->confirm);
 	espl__print(b, "\n");
 }
 

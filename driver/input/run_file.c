@@ -300,6 +300,8 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 		config->no_better = (uint64_t)value_of(values, EXPERIMENT_PATIENCE)->as.i;
 	config->seed = (uint64_t)value_of(values, EXPERIMENT_SEED)->as.i;
 	config->seeds = is_set(values, EXPERIMENT_SEEDS) ? number_of(values, EXPERIMENT_SEEDS) : 1;
+	config->confirm =
+	    is_set(values, EXPERIMENT_CONFIRM) ? number_of(values, EXPERIMENT_CONFIRM) : 0;
 	config->data_gb = value_of(values, EXPERIMENT_DATA_GB)->as.r;
 	config->weight = value_of(values, EXPERIMENT_WEIGHT)->as.r;
 	config->gpus_limit = number_of(values, EXPERIMENT_GPUS_MAX);
@@ -679,16 +681,19 @@ static espl_status
 check_seeds(const struct espl__run_config *config, struct espl__diag *diag)
 {
 	static const char *const cloning[] = { "pbt", "replay" };
+	uint32_t option = config->seeds > 1 ? EXPERIMENT_SEEDS : EXPERIMENT_CONFIRM;
 	espl_status status;
 
-	for (uint32_t i = 0; config->seeds > 1 && i < sizeof cloning / sizeof cloning[0]; i++)
+	if (config->seeds <= 1 && config->confirm == 0)
+		return ESPL_OK;
+	for (uint32_t i = 0; i < sizeof cloning / sizeof cloning[0]; i++)
 		if (strcmp(config->algorithm.use, cloning[i]) == 0) {
 			status = espl__fail_at(diag, ESPL_E_CONFIG,
-			    config->experiment_values->files[EXPERIMENT_SEEDS],
-			    value_of(config->experiment_values, EXPERIMENT_SEEDS)->line,
-			    "experiment: 'seeds' does not work with algorithm '%s', which clones "
-			    "single trials",
-			    cloning[i]);
+			    config->experiment_values->files[option],
+			    value_of(config->experiment_values, option)->line,
+			    "experiment: '%s' does not work with algorithm '%s', which clones "
+			    "trials",
+			    option == EXPERIMENT_SEEDS ? "seeds" : "confirm", cloning[i]);
 			espl__hint(diag,
 			    "use another algorithm, or run the search several times with other "
 			    "values of experiment.seed");

@@ -48,6 +48,12 @@ static const struct espl_option experiment_options[] = {
 	    .max = "100",
 	    .help = "Train each configuration this many times, as trials that differ in their "
 		    "seed; the algorithm compares the means. Default: 1." },
+	[EXPERIMENT_CONFIRM] = { .name = "confirm",
+	    .type = ESPL_OPT_INT,
+	    .min = "2",
+	    .max = "100",
+	    .help = "At the end, train the three best configurations again this many times, with "
+		    "other seeds and folds; the best mean wins. Default: not." },
 	[EXPERIMENT_DATA_GB] = { .name = "data_gb",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
@@ -214,7 +220,8 @@ static const struct espl__core_member trial_members[] = {
 	{ "command", "array of strings",
 	    "Program that runs the trial: [ \"python3\", \"train.py\", \"--lr={lr}\" ]. The first "
 	    "word is looked up in PATH; no shell is involved. {NAME} is the value of a parameter, "
-	    "or one of {trial}, {experiment}, {run}, {output}, {seed} and {iterations}; {{ is a "
+	    "or one of {trial}, {experiment}, {run}, {output}, {seed}, {fold} and {iterations}; {{ "
+	    "is a "
 	    "brace." },
 	{ "metrics.file", "string",
 	    "Files of metrics that the program writes, in place of its output: CSV (.csv), "

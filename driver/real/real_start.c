@@ -243,6 +243,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	const struct espl__rkind *kind = gang->kind;
 	const struct espl__run_config *config = kind->of->config;
 	const struct espl__trial_config *trial = &config->trial;
+	const struct espl__trial_info info = espl__exec_trial_info(real->world.exec, gang->trial);
 
 	ESPL__CHECK(gang, RGANG);
 	ESPL__CHECK(lease, RLEASE);
@@ -272,7 +273,8 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
 	start->warm = trial->warm;
 	start->budget = gang->budget;
 	start->iterations_max = kind->iterations_max > 0 ? kind->iterations_max : gang->budget;
-	start->seed = espl__trial_seed(config->seed, gang->trial & ESPL__TRIAL_NUMBER);
+	start->seed = espl__trial_seed(config->seed, info.seed_of & ESPL__TRIAL_NUMBER);
+	start->fold = info.fold;
 	start->file_max = trial->file_max;
 	start->log_limit = trial->log_limit;
 	start->grace_ms = (uint64_t)(trial->grace / 1000000);

@@ -174,14 +174,17 @@ on_config(void *ctx, espl_time now, const struct espl__config_report *c)
 		return;
 	l->best = c->shown;
 	l->best_loss = c->loss;
-	espl__print(&l->line, "trials %llu to %llu at iteration %llu",
-	    (unsigned long long)(c->first & ESPL__TRIAL_NUMBER),
-	    (unsigned long long)(c->first & ESPL__TRIAL_NUMBER) + c->seeds - 1,
-	    (unsigned long long)c->iteration);
+	if (c->seeds == 1)
+		put_trial_name(l, c->shown);
+	else
+		espl__print(&l->line, "trials %llu to %llu",
+		    (unsigned long long)(c->first & ESPL__TRIAL_NUMBER),
+		    (unsigned long long)(c->first & ESPL__TRIAL_NUMBER) + c->seeds - 1);
+	espl__print(&l->line, " at iteration %llu", (unsigned long long)c->iteration);
 	put_metric(l, c->shown, c->loss);
 	if (c->counted > 1)
 		espl__print(&l->line, " ± %s", espl__format_metric(c->spread, spread));
-	espl__print(&l->line, " on average, the best so far");
+	espl__print(&l->line, "%s, the best so far", c->seeds > 1 ? " on average" : "");
 	end_line(l);
 }
 

@@ -47,6 +47,7 @@ function tiles() {
         : `, trial ${t.best} at iteration ${t.best_iteration}`),
         el("p", { class: "pa" }, parameters(t.best_params, data.searches.length > 0
           ? data.searches[0].importance.shares : [])),
+        t.confirmation && el("p", null, t.confirmation),
         el("p", null, bestEver(t))]),
     tile("Trials", t.trials, fact("completed", t.completed),
       t.early > 0 && fact("stopped early", t.early), t.paused > 0 && fact("paused", t.paused),

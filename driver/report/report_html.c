@@ -132,6 +132,14 @@ put_totals(struct page *p)
 	espl__print(&p->b, ",\n\"sentence\":");
 	put_text(&p->b, espl__buf_text(&text));
 	espl__buf_free(&text);
+	if (t->confirmed != NULL) {
+		struct espl__buf lines = { NULL, 0, 0 };
+
+		espl__confirmed_text(t->confirmed, t->maximize != 0, 0, &lines);
+		espl__print(&p->b, ",\n\"confirmation\":");
+		put_text(&p->b, espl__buf_text(&lines));
+		espl__buf_free(&lines);
+	}
 	espl__print(&p->b, ",\n\"finished\":%lld,\"paused\":%lld,\"outcome\":\"%s\"}",
 	    (long long)espl__totals_finished(t), (long long)espl__totals_paused(t),
 	    espl__totals_outcome(t));

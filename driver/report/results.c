@@ -182,6 +182,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 {
 	struct espl__results *r = ctx;
 	const struct espl__inputs *of = espl__inputs_of_trial(&r->observer, r->setup.config, t->id);
+	const struct espl__run_config *c = of != NULL ? of->config : r->setup.config;
 	uint32_t i,
 	    objective = of != NULL
 	    ? espl__names_find(espl__exec_view(r->observer.exec).metrics, of->config->metric)
@@ -190,7 +191,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	espl__results_begin(r);
 	espl__results_put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, espl__results_s(now),
 	    raw_metric(r, t->id, loss), (int64_t)share.gpus, (int64_t)share.packing);
-	if ((of != NULL ? of->config : r->setup.config)->seeds <= 1 &&
+	if (c->seeds <= 1 && c->confirm == 0 && /* else of configurations: on_config */
 	    (of == NULL || of->requirements == NULL || feasible(r, t->id) == 1))
 		put_improvement(r, now, t->id, iteration, loss);
 	for (i = 0; i < count; i++) {
@@ -209,9 +210,10 @@ on_config(void *ctx, espl_time now, const struct espl__config_report *c)
 	    espl__inputs_of_trial(&r->observer, r->setup.config, c->first);
 
 	espl__results_begin(r);
-	espl__results_put(r, PUT_CONFIGURATION, "nniiirr", c->number, c->first, (int64_t)c->seeds,
-	    (int64_t)c->counted, (int64_t)c->iteration, raw_metric(r, c->first, c->loss),
-	    c->spread);
+	if (c->seeds > 1)
+		espl__results_put(r, PUT_CONFIGURATION, "nniiirr", c->number, c->first,
+		    (int64_t)c->seeds, (int64_t)c->counted, (int64_t)c->iteration,
+		    raw_metric(r, c->first, c->loss), c->spread);
 	if (of == NULL || of->requirements == NULL || feasible(r, c->shown) == 1)
 		put_improvement(r, now, c->shown, c->iteration, c->loss);
 }

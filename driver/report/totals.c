@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -30,24 +31,24 @@ const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTA
 	FIELD(nodes_leaked, ESPL__TOTAL_INT), FIELD(gpus, ESPL__TOTAL_INT),
 	FIELD(gpus_busy, ESPL__TOTAL_INT), FIELD(reports, ESPL__TOTAL_INT),
 	FIELD(decisions, ESPL__TOTAL_INT), FIELD(calls, ESPL__TOTAL_INT),
-	FIELD(seeds, ESPL__TOTAL_INT), FIELD(best_first, ESPL__TOTAL_INT),
-	FIELD(best_counted, ESPL__TOTAL_INT), FIELD(best_spread, ESPL__TOTAL_REAL),
-	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
-	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
-	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
-	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(refunded_usd, ESPL__TOTAL_REAL),
-	FIELD(refunded_gpu_s, ESPL__TOTAL_REAL), FIELD(selected_s, ESPL__TOTAL_REAL),
-	FIELD(selected_usd, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
-	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
-	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
-	FIELD(call_max_us, ESPL__TOTAL_REAL), FIELD(jobs, ESPL__TOTAL_INT),
-	FIELD(jobs_arrived, ESPL__TOTAL_INT), FIELD(jobs_to_come, ESPL__TOTAL_INT),
-	FIELD(jobs_done, ESPL__TOTAL_INT), FIELD(jobs_failed, ESPL__TOTAL_INT),
-	FIELD(jobs_cancelled, ESPL__TOTAL_INT), FIELD(queue_mean_s, ESPL__TOTAL_REAL),
-	FIELD(queue_p95_s, ESPL__TOTAL_REAL), FIELD(queue_max_s, ESPL__TOTAL_REAL),
-	FIELD(total_mean_s, ESPL__TOTAL_REAL), FIELD(total_p95_s, ESPL__TOTAL_REAL),
-	FIELD(total_max_s, ESPL__TOTAL_REAL), FIELD(makespan_s, ESPL__TOTAL_REAL),
-	FIELD(usd_s, ESPL__TOTAL_REAL) };
+	FIELD(confirmed, ESPL__TOTAL_TEXT), FIELD(seeds, ESPL__TOTAL_INT),
+	FIELD(best_first, ESPL__TOTAL_INT), FIELD(best_counted, ESPL__TOTAL_INT),
+	FIELD(best_spread, ESPL__TOTAL_REAL), FIELD(best_metric, ESPL__TOTAL_REAL),
+	FIELD(deadline_s, ESPL__TOTAL_REAL), FIELD(budget_usd, ESPL__TOTAL_REAL),
+	FIELD(jct_s, ESPL__TOTAL_REAL), FIELD(cost_usd, ESPL__TOTAL_REAL),
+	FIELD(gpu_s, ESPL__TOTAL_REAL), FIELD(busy_gpu_s, ESPL__TOTAL_REAL),
+	FIELD(refunded_usd, ESPL__TOTAL_REAL), FIELD(refunded_gpu_s, ESPL__TOTAL_REAL),
+	FIELD(selected_s, ESPL__TOTAL_REAL), FIELD(selected_usd, ESPL__TOTAL_REAL),
+	FIELD(decision_median_us, ESPL__TOTAL_REAL), FIELD(decision_p95_us, ESPL__TOTAL_REAL),
+	FIELD(decision_max_us, ESPL__TOTAL_REAL), FIELD(call_median_us, ESPL__TOTAL_REAL),
+	FIELD(call_p95_us, ESPL__TOTAL_REAL), FIELD(call_max_us, ESPL__TOTAL_REAL),
+	FIELD(jobs, ESPL__TOTAL_INT), FIELD(jobs_arrived, ESPL__TOTAL_INT),
+	FIELD(jobs_to_come, ESPL__TOTAL_INT), FIELD(jobs_done, ESPL__TOTAL_INT),
+	FIELD(jobs_failed, ESPL__TOTAL_INT), FIELD(jobs_cancelled, ESPL__TOTAL_INT),
+	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
+	FIELD(queue_max_s, ESPL__TOTAL_REAL), FIELD(total_mean_s, ESPL__TOTAL_REAL),
+	FIELD(total_p95_s, ESPL__TOTAL_REAL), FIELD(total_max_s, ESPL__TOTAL_REAL),
+	FIELD(makespan_s, ESPL__TOTAL_REAL), FIELD(usd_s, ESPL__TOTAL_REAL) };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
 
 void
@@ -62,6 +63,8 @@ espl__totals_set(char **field, const char *text)
 int
 espl__total_applies(const struct espl__totals *t, const struct espl__total_field *f)
 {
+	if (f->offset == offsetof(struct espl__totals, confirmed))
+		return t->confirmed != NULL;
 	return t->seeds > 1 ||
 	    (f->offset != offsetof(struct espl__totals, seeds) &&
 		f->offset != offsetof(struct espl__totals, best_first) &&
@@ -148,6 +151,8 @@ take_best(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->best_first = (int64_t)s->best_first;
 	t->best_counted = s->best_counted;
 	t->best_spread = s->best_spread;
+	free(t->confirmed);
+	t->confirmed = espl__confirmed_json(&s->confirmation, t->maximize != 0);
 }
 
 void
@@ -335,6 +340,8 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	if (t->failure != NULL)
 		espl__json_text(b, "failure", t->failure);
 	put_best(t, b);
+	if (t->confirmed != NULL)
+		espl__json_raw(b, "confirmed", t->confirmed);
 	put_ever(b, t->ever, t->ever_metric, t->ever_iteration, t->ever_s);
 	espl__json_real(b, "jct_s", t->jct_s);
 	espl__json_real(b, "cost_usd", t->cost_usd);

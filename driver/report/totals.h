@@ -17,6 +17,7 @@ struct espl__totals {
 	char *experiment, *metric;
 	char *best_params; /* a JSON object */
 	char *experiments; /* a pool's: a JSON array; NULL none */
+	char *confirmed;   /* what experiment.confirm has shown: a JSON object; NULL nothing */
 	int64_t maximize, simulated;
 	int64_t on_cpu; /* GPUs are CPU slots */
 	int64_t over;   /* the search is complete: nothing to resume */
@@ -91,6 +92,10 @@ const char *espl__totals_logs(const struct espl__totals *);
 void espl__totals_logs_text(const struct espl__totals *, const char *dir, struct espl__buf *);
 /* " 0.93 ± 0.01": the metric of the best, with experiment.seeds its spread. */
 void espl__totals_best_metric(const struct espl__totals *, struct espl__buf *);
+/* confirmed.c: the JSON of what was confirmed (to be freed; NULL: nothing was), and lines of it,
+ * each beginning with `indent` blanks. */
+char *espl__confirmed_json(const struct espl__confirmation *, int maximize);
+void espl__confirmed_text(const char *json, int maximize, int indent, struct espl__buf *);
 /* The line of the best trial and its configuration, each beginning with `indent` blanks. */
 void espl__totals_best_text(const struct espl__totals *, int indent, struct espl__buf *);
 

@@ -173,6 +173,7 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 	espl__print(b, " at iteration %lld\n", (long long)t->best_iteration);
 	if (t->seeds > 1)
 		seeds_text(t, indent + 8, b);
+	espl__confirmed_text(t->confirmed, t->maximize != 0, indent + 8, b);
 	params_text(t->best_params, indent + 8, b);
 	ever_text(t, indent + 8, b);
 	if (t->best_checkpoint > 0 && !t->simulated) {

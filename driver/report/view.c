@@ -155,7 +155,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 		gang->metric = espl__view_raw(v, t->id, loss);
 	}
 	v->better = 0;
-	if (v->config->seeds <= 1)
+	if (v->config->seeds <= 1 && v->config->confirm == 0)
 		take_best(v, t->id, t->values, iteration, loss);
 }
 

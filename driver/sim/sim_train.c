@@ -177,7 +177,10 @@ espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const d
 	uint64_t seed;
 
 	ESPL__CHECK(sim, SIM);
-	seed = espl__trial_seed(gang->source->seed, gang->trial);
+	seed = espl__trial_seed(gang->source->seed,
+	    espl__exec_trial_info(sim->head.exec,
+		(uint64_t)gang->experiment << ESPL__TRIAL_BITS | gang->trial)
+		.seed_of);
 	espl__space_settings(gang->source->of->space, values, &gang->settings);
 	gang->context = (struct espl_trial_context){ .size = (uint32_t)sizeof gang->context,
 		.setting_count = gang->settings.count,

@@ -35,6 +35,7 @@ set_own_variables(struct espl__strings *s, const struct espl__agent_rank *rank, 
 	else
 		SET("ESPALIER_SHARE=%" PRIu32, t->world);
 	SET("ESPALIER_SEED=%" PRIu64, t->seed);
+	SET("ESPALIER_FOLD=%" PRIu32, t->fold);
 	SET("ESPALIER_RUN=%s", g->agent->dir != NULL ? g->agent->dir : "");
 	SET("ESPALIER_OUTPUT=%s/output", g->dir);
 	SET("ESPALIER_GANG=%" PRIu64, t->join.generation > 0 ? t->of : t->gang);

@@ -58,6 +58,7 @@ class Run:
         self.attempt = _number("ESPALIER_ATTEMPT", 0)
         #: the same at every start of this trial; 64 bits: numpy.random.seed wants seed % 2**32
         self.seed = _number("ESPALIER_SEED", 0)
+        self.fold = _number("ESPALIER_FOLD", 0)
         self.iteration = _number("ESPALIER_ITERATION", 0)  #: done so far
         self.budget = _number("ESPALIER_BUDGET", iterations)  #: train up to this one
         self.iterations_max = _number("ESPALIER_ITERATIONS_MAX", iterations)

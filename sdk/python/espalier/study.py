@@ -60,6 +60,7 @@ class Trial:
         # with experiment.seeds: by what it differs from the other trials of the configuration
         self.seed: Optional[int] = given.get("seed")
         self.configuration: Optional[int] = given.get("configuration")
+        self.fold: int = given.get("fold", 0)  # with experiment.confirm: from 1, of the trials that confirm
         self.state = "running"
         self._thread = threading.get_ident()
 
