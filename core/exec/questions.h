@@ -49,9 +49,9 @@ struct espl__trial_info {
 	uint64_t kept;     /* what its program calls the iteration of its checkpoint; 0: none */
 	double loss;       /* as reported; NaN none */
 	int meets; /* experiment.require: 1 yes, 0 no, -1 not known, or nothing is required */
-	uint64_t seed_of;  /* its seed is that of the trial with this number */
-	uint32_t fold;     /* of a confirmation, from 1; else 0 */
-	uint64_t config;   /* with experiment.seeds its configuration; NONE: none */
+	uint64_t seed_of; /* its seed is that of the trial with this number */
+	uint32_t fold;    /* of a confirmation, from 1; else 0 */
+	uint64_t config;  /* with experiment.seeds its configuration; NONE: none */
 };
 struct espl__trial_info espl__exec_trial_info(const struct espl__exec *, uint64_t trial);
 
