@@ -248,7 +248,9 @@ something_is_provided(const struct espl__exec *x)
 static void
 count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__offer_record *r)
 {
-	if (r->refused == 0)
+	/* while trials run elsewhere, a refusal is no sign that nothing can be had */
+	if (r->refused == 0 ||
+	    (espl__exec_follows(x, ESPL__RULES_MARKET) && something_is_provided(x)))
 		r->refused_since = x->now;
 	r->last_refused = n->pub.id;
 	pause_after(x, r, PAUSE_REFUSED, &r->refused);

@@ -315,7 +315,7 @@ def time_solves(options):
 
 PAGE = """# Results: deadlines on spot machines
 
-*What the policies of allocator [spottune](../spottune.md#deadlines-and-capacity) pay to be done in time where spot capacity comes and goes, beside
+*For users of spot machines: what the policies of allocator [spottune](../spottune.md#deadlines-and-capacity) pay to be done in time where spot capacity comes and goes, beside
 a policy that knows the future.*
 
 Made by `tests/bench/spot_deadlines.py` in the simulator: one machine costs $%(spot)g an hour on spot and $%(demand)g on demand; a request for spot is refused while
@@ -333,10 +333,13 @@ Capacity is there and not there for times that are drawn (exponential), with rat
 
 %(trace_count)d series: requests and losses of single GPUs of Google Cloud in March 2020 ("Analysis and Exploitation of Dynamic Pricing in the Public Cloud for
 ML Training", polled about every 15 minutes), and the sizes of spot fleets of AWS and Google Cloud published with Bamboo (NSDI 2023): of each, the
-times at which at least so many nodes were there, for a number that was there 30 to 80 %% of the time. 24 to 48 h of work; a log that is shorter is
+times at which a certain number of nodes were there, one that was there 30 to 80 %% of the time. 24 to 48 h of work; a log that is shorter is
 played again.
 
 %(traces)s
+These logs have many turns of about ten minutes and a few of many hours, which two rates do not describe, and rates above those that are assumed at
+first: `exact` is further from the least cost than with drawn capacity, and where another policy is cheaper in this table, that is why.
+
 ## Searches
 
 All trials in one zone; share of all on demand.
@@ -350,7 +353,7 @@ The time to solve the problem of one experiment is at most %(solve)d ms on the m
 ## How far to trust it
 
 * One price for each kind of machine; prices that move are tested, not measured here.
-* Machines on demand are always to be had. Where they are not, no policy keeps a deadline.
+* Machines on demand can always be leased. Where they cannot, no policy keeps a deadline.
 * Capacity is either there or not: for a search whose trials would be only partly served the shares may differ.
 * `uniform` and `greedy` follow the published rules, and count slack as `exact` does (the work at an upper quantile), so they are a little more careful than published.
 """

@@ -424,7 +424,7 @@ note_wait(const struct spottune *st, const struct espl_item *item, const struct 
 	if (isnan(c->spare_s))
 		(void)snprintf(text, sizeof text,
 		    "waits for spot: there is no deadline, and no machine that can be interrupted "
-		    "is to be had");
+		    "is available");
 	else
 		(void)snprintf(text, sizeof text,
 		    "waits for spot while more than %s are to spare (%s now)",
@@ -444,7 +444,7 @@ warn_full_price(const struct spottune *st, const struct espl_alloc_view *view, u
 		return;
 	espl_logf(st->host, ESPL_WARN,
 	    "trial %llu takes a machine on demand ('%s') at $%.6g per hour: none that can be "
-	    "interrupted was to be had for %s",
+	    "interrupted was available for %s",
 	    (unsigned long long)view->items[i]->trial, view->offers[c->offer]->name,
 	    st->offers[c->offer].price_hour,
 	    write_span(espl_seconds(view->now - st->trials[i].past.waits), span));

@@ -413,7 +413,7 @@ solve_table(const struct spottune *st, const struct espl_alloc_view *view,
 	for (uint32_t i = 0; i < count; i++)
 		parts[i].work_s *= pace;
 	/* a pace that is measured anew gives some more of both */
-	status = deadline_solve(world, parts, count, work_s * 1.02, slack_s * 1.02, &solved);
+	status = deadline_solve(world, parts, count, work_s * 1.02, slack_s * 1.1, &solved);
 	if (status != ESPL_OK)
 		return status;
 	deadline_free(table->solved);
