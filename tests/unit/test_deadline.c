@@ -192,8 +192,8 @@ Test(deadline, a_solution_covers_what_is_like_it)
 	struct deadline_world w = usual;
 
 	cr_expect(deadline_covers(d, &w, 20 * HOUR, 5 * HOUR));
-	cr_expect_not(deadline_covers(d, &w, 25 * HOUR, 5 * HOUR), "more work");
-	cr_expect_not(deadline_covers(d, &w, 20 * HOUR, 7 * HOUR), "more slack");
+	cr_expect_not(deadline_covers(d, &w, 26 * HOUR, 5 * HOUR), "more work");
+	cr_expect_not(deadline_covers(d, &w, 20 * HOUR, 8 * HOUR), "more slack");
 	cr_expect_not(deadline_covers(d, &w, 5 * HOUR, 5 * HOUR), "a finer grid is worth it");
 	w.lost_h = 0.4;
 	cr_expect_not(deadline_covers(d, &w, 20 * HOUR, 5 * HOUR), "another rate");
