@@ -361,6 +361,43 @@ class Files(unittest.TestCase):
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
             self.assertEqual((done.stdout, done.stderr, done.returncode), (b"lr: 0.5\n", b"", 0))
 
+    def config_flags(self, body, *texts, line="config_flags.DEFINE_config_file('config', 'conf.py')", **files):
+        """What init writes for a script that reads get_config() of a file with ml_collections."""
+        made = configuration("from absl import app, flags\nfrom ml_collections import config_flags\n" + line + "\n"
+                             "def main(_):\n    for e in range(9):\n        print(f'epoch {e} val_loss {e / 7}')\n"
+                             "app.run(main)\n", conf__py="import dataclasses\nimport ml_collections\n"
+                             "from ml_collections import config_dict\n" + body, **files)
+        for text in texts:
+            self.assertIn(text, made)
+        return made
+
+    def test_config_flags(self):
+        start = "def get_config(kind=None):\n    c = ml_collections.ConfigDict()\n"
+        self.config_flags(start + "    c.lr = 0.1\n    c.model = m = config_dict.ConfigDict()\n    m.dropout = 0.2\n    c.num_epochs = 7\n    return c",
+                          '"--config=conf.py"', '"--config.lr={lr}"', '"--config.model.dropout={dropout}"',
+                          '"--config.num_epochs={iterations}"', "iterations_max = 7;", "high = 1.0; scale = \"log\"; default = 0.1;")
+        made = self.config_flags(start + "    c.update(dict(model=dict(dropout=0.1, width=64), base_lr=config_dict.FieldReference(0.2)))\n"
+                                 "    with c.unlocked():\n        c.model.dropout = 0.25\n    c.update({'model': {'momentum': 0.8}})\n"
+                                 "    c.half = c.base_lr / 2\n    c.later = config_dict.placeholder(float)\n"
+                                 "    c.optimizer = config_dict.create(name='adam', lr=1e-3)\n    return c",
+                                 "dropout = { type = \"real\"; low = 0.0; high = 0.5; default = 0.25; }", '"--config.model.width={width}"',
+                                 '"--config.model.momentum={momentum}"', '"--config.base_lr={base_lr}"', '"--config.optimizer.lr={lr}"')
+        self.assertNotIn("later", made)
+        self.assertNotIn("config.half", made)
+        self.config_flags("@dataclasses.dataclass\nclass M:\n    width: int = 32\n@dataclasses.dataclass\nclass C:\n    lr: float = 0.1\n"
+                          "    m: M = dataclasses.field(default_factory=M)\ndef get_config():\n    return C(lr=0.5)\n",
+                          '"--config.m.width={width}"', "default = 0.5;")
+
+    def test_config_flags_that_name_no_file(self):
+        lr = "def get_config():\n    return ml_collections.ConfigDict({'lr': 0.1})\n"
+        self.config_flags(lr, '"--config=conf.py"', '"--config.lr={lr}"', line="config_flags.DEFINE_config_file('config', None)")
+        self.config_flags(lr, '"--config=config.py"', "may name, config.py was taken: config.py, conf.py, other_config.py.",
+                          line="config_flags.DEFINE_config_file('config')", config__py="import ml_collections\n" + lr, other_config__py=lr)
+        self.config_flags("", '"--config=CHANGE-ME"', line="config_flags.DEFINE_config_file('config')")
+        self.config_flags("1 / 0\n" + lr, '"--config.lr={lr}"')       # it is not run
+        self.config_flags("", '"--c.lr={lr}"', line="import ml_collections\nconfig_flags.DEFINE_config_dict('c', "
+                          "ml_collections.ConfigDict({'lr': 0.1}))")
+
     def test_hydra(self):
         made = configuration("import hydra\n@hydra.main(version_base=None, config_path='.', config_name='config')\ndef main(cfg):\n"
                              "    for e in range(cfg.train.max_epochs):\n        print('epoch', e, 'val_loss', 1.0)\nmain()\n",

@@ -1,5 +1,6 @@
 """Configuration files: YAML, JSON and TOML, and how Hydra composes them."""
 
+import ast
 import json
 import os
 import re
@@ -8,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from espalier.init.ask import config_of_hydra
 from espalier.init.options import Found, Option, parameter_name
 from espalier.init.ranges import ITERATIONS, TUNED, role
-from espalier.init.source import Argument, Class, Program, Template
+from espalier.init.source import Argument, Class, Function, Object, Program, Scope, SourceError, Template, is_config, is_constant
 
 FILE_MAX = 1 << 20
 
@@ -185,6 +186,92 @@ def add_file(program: Program, found: Found) -> Optional[str]:
     return None
 
 
+# ---- ml_collections ------------------------------------------------------------------------------
+
+
+def fields_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[Tuple[str, Any]]:
+    """The fields of a ConfigDict, or of a dataclass, whose values are known from the source."""
+    members = dict(value) if isinstance(value, dict) else dict(value.values)
+    if isinstance(value, Object) and isinstance(value.kind, Class):
+        for kind in reversed(value.kind.ancestry()):
+            for name, one in kind.values.items() if isinstance(kind, Class) else ():
+                members.setdefault(name, one)
+    for name, one in members.items():
+        if not isinstance(name, str) or name.startswith(("_", "(")):
+            continue
+        if isinstance(one, dict) or (isinstance(one, Object) and (isinstance(one.kind, Class) or is_config(one.kind.name))):
+            if depth < 6:
+                yield from fields_of(one, prefix + name + ".", depth + 1)
+        elif isinstance(one, Object) and one.kind.name.endswith("FieldReference"):
+            yield prefix + name, one.values["(arguments)"][0][0] if one.values["(arguments)"][0] else None
+        elif is_constant(one):
+            yield prefix + name, one
+
+
+def config_files(program: Program, default: Any) -> List[str]:
+    """Those that --config may name, the most usual first: its default, else what lies beside the script."""
+    if isinstance(default, str):
+        return [default]
+    here = os.path.relpath(program.folder)
+    found = []
+    for inner in ("configs", "config", "."):
+        try:
+            names = sorted(os.listdir(os.path.join(here, inner)))
+        except OSError:
+            continue
+        found += [os.path.normpath(os.path.join(here, inner, one)) for one in names
+                  if one.endswith(".py") and (inner != "." or "conf" in one)]
+    return sorted(found, key=lambda one: os.path.basename(one) not in ("default.py", "base.py", "config.py"))
+
+
+def returned(path: str) -> Any:
+    """What get_config() of a file returns, as far as its source shows; the file is not run."""
+    path, _, text = path.partition(":")
+    try:
+        program = Program(path)
+    except SourceError:
+        return None
+    program.run()
+    get = program.script.values.get("get_config")
+    if not isinstance(get, Function):
+        return None
+    spec = get.node.args.args
+    call = ast.parse("f(%s)" % (repr(text) if text and spec else "")).body[0]
+    assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
+    found = program.follow(get, call.value, Scope(program.script))
+    return found if isinstance(found, (Object, dict)) else None
+
+
+def add_config_flags(program: Program, found: Found, notes: List[str]) -> None:
+    """Options --config.FIELD for the fields of the files in Python that ml_collections' config_flags read."""
+    for flag, kind, default in found.config_flags:
+        value, option = default, None
+        if kind == "config_file":
+            option = Option("--" + flag, parameter_name(flag), required=True)
+            files = config_files(program, default)
+            value, file = next(((one, file) for file in files for one in [returned(file)] if one is not None), (None, ""))
+            if file:                         # first on the command line: it says which fields there are
+                option = Option("--%s=%s" % (flag, file), parameter_name(flag), given=True)
+                if len(files) > 1:
+                    notes.append("Of the files that --%s may name, %s was taken: %s." % (flag, file, ", ".join(files)))
+            found.options.insert(0, option)
+        if isinstance(value, (Object, dict)):
+            add_fields(found, flag, list(fields_of(value)))
+
+
+def add_fields(found: Found, flag: str, fields: List[Tuple[str, Any]]) -> None:
+    taken = [one.name for one in found.options]
+    last = [name.split(".")[-1] for name, _ in fields]
+    for name, one in fields:
+        short = name.split(".")[-1]
+        option = Option("--%s.%s" % (flag, name), parameter_name(short), default=one)
+        if last.count(short) > 1 or option.name in taken:
+            option.name = parameter_name(name.replace(".", "_"))
+        option.type = {bool: "bool", int: "int", float: "float"}.get(type(one), "str")
+        option.many = isinstance(one, (list, tuple, dict))
+        found.options.append(option)
+
+
 # ---- Hydra ---------------------------------------------------------------------------------------
 
 
@@ -265,10 +352,9 @@ def add_hydra(program: Program, found: Found) -> None:
 
 def _stored(program: Program, kind: Class) -> bool:
     """Does ConfigStore get it, by cs.store(name=..., node=Kind)?"""
-    import ast
     named = (program.script.tree,)
     return any(isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == "store" and
                kind.node.name in ast.unparse(one) for tree in named for one in ast.walk(tree))
 
 
-__all__ = ["Template", "add_hydra", "composed", "values_of"]
+__all__ = ["Template", "add_config_flags", "add_hydra", "composed", "values_of"]

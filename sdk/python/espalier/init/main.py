@@ -6,7 +6,7 @@ import sys
 from typing import List, Optional, Tuple
 
 from espalier.init import ask, libraries
-from espalier.init.configs import add_file, add_hydra
+from espalier.init.configs import add_config_flags, add_file, add_hydra
 from espalier.init.objective import Candidate, Field, Line, Listener, Objective, choose, has_epochs, length_names
 from espalier.init.options import ABSENT, Found, Option, Reader
 from espalier.init.ranges import OUTPUT, role
@@ -169,6 +169,7 @@ def configuration(script: str, output: Optional[str], asks: bool) -> str:
     require(program, found, choose_group(found))
     if "hydra" in found.parsers:
         add_hydra(program, found)
+    add_config_flags(program, found, notes)
     file = add_file(program, found) if "hydra" not in found.parsers else None
     for name, value in listener.params.items():
         found.options.append(Option(name, name, default=value, helped=True, type=type(value).__name__))

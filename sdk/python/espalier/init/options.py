@@ -58,6 +58,7 @@ class Found:
         self.trainer: str = ""                     # a parser that brings the options of a library: "transformers"
         self.from_cli = False                      # OmegaConf takes KEY=VALUE from the command line
         self.files: List[Tuple[str, Any]] = []     # configuration files: how they are read, and their path
+        self.config_flags: List[Tuple[str, str, Any]] = []      # of ml_collections: flag, kind, default
         self.partly = False                        # some options are not in the source
         self.help = ""                             # what --help prints
 
@@ -650,8 +651,9 @@ class Reader:
             return None
         self.parses("absl")
         kind = kind[len("DEFINE_"):]
-        if kind == "config_file":
-            self.found.partly = True
+        if kind in ("config_file", "config_dict", "config_dataclass"):       # of ml_collections' config_flags
+            self.found.config_flags.append((name, kind, values.get("default", named.get("config", None))))
+            return Object(Outside("absl.flags.FlagHolder"))
         option = Option("--" + name, parameter_name(name), default=values.get("default", ABSENT), line=call.line)
         option.type = {"float": "float", "integer": "int", "string": "str", "bool": "bool", "boolean": "bool", "enum": "str"}.get(
             kind, kind)

@@ -281,6 +281,26 @@ def limited(value: Any) -> Any:
     return UNKNOWN if size > LENGTH_MAX else value
 
 
+def is_config(name: str) -> bool:
+    """ConfigDict of ml_collections, and what makes one."""
+    return name.split(".")[-1] in ("ConfigDict", "FrozenConfigDict") or name.endswith("config_dict.create")
+
+
+def update_config(config: Object, given: List[Any]) -> None:
+    """As ConfigDict does it: a group within one is a ConfigDict too, and keeps the members that are not given."""
+    for one in given:
+        members = one.values if isinstance(one, Object) else one if isinstance(one, dict) else {}
+        for name, value in members.items():
+            group = isinstance(value, dict) or (isinstance(value, Object) and value.kind is config.kind)
+            if group and isinstance(config.values.get(name), Object):
+                update_config(config.values[name], [value])
+            elif isinstance(value, dict):
+                config.values[name] = Object(config.kind)
+                update_config(config.values[name], [value])
+            else:
+                config.values[name] = value
+
+
 def _is_stable(test: Any) -> bool:
     """Does it compare with a member of a class, which no loop changes?"""
     return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot, ast.Eq)) and \
@@ -913,6 +933,9 @@ class Program:
             for i, one in enumerate(args[0]):
                 found += ([receiver] if i > 0 else []) + self.parts(one, None, scope)
             return "".join(found) if all(isinstance(one, str) for one in found) else Template(found)
+        if attribute == "update" and isinstance(receiver, Object) and not isinstance(receiver.kind, Class) and is_config(receiver.kind.name):
+            update_config(receiver, args + [named])
+            return None
         if attribute in _METHODS and isinstance(receiver, (str, list, tuple, dict)):
             if attribute in ("keys", "values", "items", "get", "copy") and isinstance(receiver, dict):
                 return _bounded(lambda: {"keys": lambda: list(receiver), "values": lambda: list(receiver.values()),
@@ -958,10 +981,14 @@ class Program:
             return self.make(factory, node, scope) if isinstance(factory, Class) else UNKNOWN
         if name in ("print_function",):
             return UNKNOWN
-        if name.split(".")[-1] in ("Namespace", "SimpleNamespace", "ConfigDict", "EasyDict", "AttrDict"):
+        if name.split(".")[-1] in ("Namespace", "SimpleNamespace", "EasyDict", "AttrDict"):
             made = Object(Outside(name))
             made.values.update(named)
             made.values.update(args[0] if args and isinstance(args[0], dict) else {})
+            return made
+        if is_config(name):
+            made = Object(Outside("ml_collections.ConfigDict"))
+            update_config(made, [one for one in args[:1]] + [named])
             return made
         if name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm") and args:
             return args[0] if isinstance(args[0], (list, tuple)) and len(args[0]) <= ITEMS_MAX else UNKNOWN
