@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "exec/cluster_health.h"
 #include "exec/questions.h"
@@ -308,6 +309,26 @@ espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number,
 			}
 	}
 	return 0;
+}
+
+int
+espl__exec_named_trial(const struct espl__exec *x, const char *name, uint64_t *number,
+    uint64_t *trial)
+{
+	const char *slash = strrchr(name, '/'), *digits = slash != NULL ? slash + 1 : name;
+	char *experiment = espl__format("%.*s", (int)(slash != NULL ? slash - name : 0), name);
+	int found = !x->config->pool && slash == NULL;
+	int64_t id;
+
+	ESPL__CHECK(x, EXEC);
+	*number = 0;
+	if (x->config->pool && slash != NULL)
+		found = espl__exec_named(x, experiment, number, trial);
+	free(experiment);
+	if (!found || espl__parse_int(digits, &id) != 0 || id < 0)
+		return 0;
+	*trial = (uint64_t)id;
+	return 1;
 }
 
 int

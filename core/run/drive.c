@@ -192,7 +192,30 @@ one_round(struct espl__run_state *run, const struct espl__round *round, struct e
 	status = commit_journal(run, costs_money(effects, count), diag);
 	if (status != ESPL_OK)
 		return status;
-	return run->world->ops->apply(run->world, effects, count, diag);
+	return run->world != NULL ? run->world->ops->apply(run->world, effects, count, diag)
+				  : ESPL_OK;
+}
+
+/* One event after the end, which changes what is known of the run and not how it went. */
+static espl_status
+append_event(struct espl__run_state *run, struct espl__diag *diag)
+{
+	struct espl__event event;
+	struct espl__round round = { .now = run->last, .events = &event, .count = 1 };
+	espl_status status = ESPL_OK;
+
+	memset(&event, 0, sizeof event);
+	if (!run->finished)
+		status = espl__fail(diag, ESPL_E_CONFIG, "the run has not ended");
+	if (status == ESPL_OK)
+		status = run->drive->append(run->drive->append_ctx, run->exec, &event, diag);
+	if (status == ESPL_OK)
+		status = one_round(run, &round, diag);
+	if (status == ESPL_OK)
+		status = espl__journal_commit(run->journal, 1, diag);
+	if (status == ESPL_OK && run->drive->tick != NULL)
+		run->drive->tick(run->drive->ctx, run->exec);
+	return status;
 }
 
 static int
@@ -389,10 +412,12 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 	}
 	status = drive->resume && path != NULL ? espl__drive_replay(&run, path, diag)
 					       : open_new_journal(&run, path, diag);
-	if (status == ESPL_OK && run.look_only && !run.finished) {
+	if (status == ESPL_OK && run.look_only && (!run.finished || drive->append != NULL)) {
 		status = lock_diag.status;
 		if (diag != NULL)
 			*diag = lock_diag;
+	} else if (status == ESPL_OK && drive->append != NULL) {
+		status = append_event(&run, diag);
 	} else if (status == ESPL_OK && !run.finished) {
 		status = drive_run(&run, diag);
 	}

@@ -31,6 +31,12 @@ struct espl__drive {
 	void (
 	    *replayed)(void *ctx, struct espl__exec *, const struct espl__rest *, const char *kept);
 	void *ctx;
+	/* resume of a run that has ended, which is not continued then: fills the event that is
+	 * recorded after its end, such as a note of the user; E_CONFIG: it has none. NULL: the run
+	 * is driven. */
+	espl_status (*append)(const void *append_ctx, const struct espl__exec *,
+	    struct espl__event *, struct espl__diag *);
+	const void *append_ctx;
 	/* Set from a signal handler: 1 stop cleanly, 2 kill. */
 	const volatile int *interrupt;
 };

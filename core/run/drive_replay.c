@@ -321,7 +321,7 @@ replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 	run->finished = run->more == 0 && espl__exec_view(run->exec).ended &&
 	    summary.how != ESPL__RUN_INTERRUPTED && summary.how != ESPL__RUN_FAILED &&
 	    !espl__exec_reopens(run->exec);
-	if (!run->finished && !run->look_only)
+	if ((!run->finished || run->drive->append != NULL) && !run->look_only)
 		status = go_on(replay, path, &rest, &kept, diag);
 	if (status == ESPL_OK && run->drive->replayed != NULL && (run->finished || !run->look_only))
 		run->drive->replayed(run->drive->ctx, run->exec, &rest, kept);

@@ -479,8 +479,8 @@ hear_note(struct espl__asking *ask, struct espl__ask_client *client, const json_
 	    espl__exec_trial_info(ask->world.exec, (uint64_t)id).unasked)
 		why = "no such trial";
 	else if (ask->ended)
-		why = "the search has ended, so notes cannot be added; write them before the last "
-		      "result";
+		why = "the search has ended, so notes cannot be added here; write them before the "
+		      "last result, or with `espalier trial note` when the study is closed";
 	if (why != NULL) {
 		refuse_request(client, "%s", why);
 		return;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ask/ask.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/variables.h"
@@ -590,4 +591,31 @@ espl__inputs_env_report(const struct espl__inputs *s)
 			report_conflict(s->config, "env_from", from->children[i]->text, 0);
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		espl__inputs_env_report(&s->entries[i]);
+}
+
+/* What runs trials is of no interest: each takes one slot of as many as are asked for. */
+void
+espl__inputs_asked(struct espl__run_config *config)
+{
+	static const struct espl_latency nothing = { .kind = ESPL_CONSTANT };
+	struct espl__trial_config *trial = &config->trial;
+	struct espl_value *retries =
+	    (struct espl_value *)(uintptr_t)&config->trial_values->config.values[TRIAL_RETRIES];
+
+	config->asked = 1;
+	config->allocator = (struct espl__section){ "fifo", NULL };
+	config->placer = (struct espl__section){ "scatter", NULL };
+	config->cloud = (struct espl__section){ ESPL__ASK_CLOUD, NULL };
+	config->gpus_limit = ESPL_ANY;
+	config->warm = config->queue_chain = config->release_idle = config->acquire_ahead = 0;
+	config->sync = &nothing;
+	trial->files = trial->env = trial->env_from = NULL;
+	trial->torchrun = -1;
+	trial->gpus_min = trial->gpus_max = trial->packing_max = 1;
+	trial->checkpoint_every = trial->report_limit = trial->save_limit = 0;
+	trial->time_limit = 0;
+	/* A client that says that a trial failed has tried. What is written into run.cfg counts
+	 * when the study is opened again. */
+	if (retries->source <= ESPL_FALLBACK)
+		retries->as.i = trial->retries = 0;
 }

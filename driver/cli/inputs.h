@@ -63,6 +63,9 @@ espl_status espl__inputs_check(struct espl__inputs *, int simulated, struct espl
 /* E_CONFIG where the cloud exists in simulation only. */
 espl_status espl__inputs_real(const struct espl__inputs *, struct espl__diag *);
 
+/* Clients evaluate the trials: what would run them is of no interest. */
+void espl__inputs_asked(struct espl__run_config *);
+
 /* secret_sets.c: a warning where the configuration itself holds a secret of the cloud. */
 void espl__inputs_secret_report(const struct espl__inputs *);
 /* E_CONFIG if one of these `--set PATH=VALUE` is anything but a secret of the cloud:

@@ -13,7 +13,6 @@
 #include "cli/run_dir.h"
 #include "cli/inputs.h"
 #include "cli/run_observers.h"
-#include "input/run_groups.h"
 #include "plugin/instance.h"
 
 #define TRY_AGAIN_MS 20
@@ -31,33 +30,6 @@ struct opened {
 };
 
 /* ---- the configuration -------------------------------------------------------------------- */
-
-/* What runs trials is of no interest here: each takes one slot of as many as are asked for. */
-static void
-prepare_config(struct espl__run_config *config)
-{
-	static const struct espl_latency nothing = { .kind = ESPL_CONSTANT };
-	struct espl__trial_config *trial = &config->trial;
-	struct espl_value *retries =
-	    (struct espl_value *)(uintptr_t)&config->trial_values->config.values[TRIAL_RETRIES];
-
-	config->asked = 1;
-	config->allocator = (struct espl__section){ "fifo", NULL };
-	config->placer = (struct espl__section){ "scatter", NULL };
-	config->cloud = (struct espl__section){ ESPL__ASK_CLOUD, NULL };
-	config->gpus_limit = ESPL_ANY;
-	config->warm = config->queue_chain = config->release_idle = config->acquire_ahead = 0;
-	config->sync = &nothing;
-	trial->files = trial->env = trial->env_from = NULL;
-	trial->torchrun = -1;
-	trial->gpus_min = trial->gpus_max = trial->packing_max = 1;
-	trial->checkpoint_every = trial->report_limit = trial->save_limit = 0;
-	trial->time_limit = 0;
-	/* A client that says that a trial failed has tried. What is written into run.cfg counts
-	 * when the study is opened again. */
-	if (retries->source <= ESPL_FALLBACK)
-		retries->as.i = trial->retries = 0;
-}
 
 /* Algorithm, options and first points, before anything is made. */
 static espl_status
@@ -92,7 +64,7 @@ load_file(struct opened *o, const struct espl__args *args, struct espl__diag *di
 	if (status == ESPL_OK && o->inputs.config->pool)
 		return espl__inputs_alone(&o->inputs, diag);
 	if (status == ESPL_OK)
-		prepare_config(o->inputs.config);
+		espl__inputs_asked(o->inputs.config);
 	return status == ESPL_OK ? check_search(&o->inputs, diag) : status;
 }
 
@@ -196,7 +168,7 @@ load_dir(struct opened *o, const char *dir, struct espl__diag *diag)
 	if (given.config != NULL)
 		espl__inputs_free(&given);
 	if (status == ESPL_OK)
-		prepare_config(o->inputs.config);
+		espl__inputs_asked(o->inputs.config);
 	return status;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cli/note_ended.h"
 #include "config/tree.h"
 
 static int
@@ -51,11 +52,19 @@ static int
 note_trial(const struct espl__args *args)
 {
 	const char *trial = args->positional[2], *key = args->positional[3];
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	char *text, *name;
 	int result;
 
 	if (strchr(trial, '\t') != NULL || strpbrk(key, "\t\n") != NULL)
 		return refuse_usage("a trial, and the name of a note, are one line without tabs");
+	if (espl__run_over(args->positional[1])) {
+		if (espl__note_ended(args->positional[1], trial, key, args->positional[4], &diag) !=
+		    ESPL_OK)
+			return espl__cli_fail(&diag);
+		printf("noted: %s of trial %s\n", key, trial);
+		return ESPL__EXIT_DONE;
+	}
 	text = espl__format("%s\t%s\t%s", trial, key, args->positional[4]);
 	name = espl__format("%s of trial %s", key, trial);
 	result = espl__request_send_text(args->positional[1], 0, "note", text, name, "noted");

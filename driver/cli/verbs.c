@@ -319,8 +319,10 @@ const struct espl__verb espl__verbs[] = {
 	    "yours trained next,\n"
 	    "in addition to those of the algorithm; parameters that are not named take their "
 	    "default.  `note`\n"
-	    "attaches a text to a trial, as run.note() does in a program; a text with the same KEY "
-	    "is replaced.\n"
+	    "attaches a text to a trial, as run.note() does in a program, also after the run has "
+	    "ended; "
+	    "a text with\n"
+	    "the same KEY is replaced.\n"
 	    "TRIAL is the number of a trial, in a pool EXPERIMENT/NUMBER.  For more trials of the "
 	    "algorithm's\n"
 	    "choice see `espalier resume --trials`.\n",

@@ -188,24 +188,6 @@ drain_node(struct espl__real *real, const char *request)
 	answer_name(real, request, why, &name);
 }
 
-/* The trial of this name, "7" or in a pool "EXPERIMENT/7".  0: there is none. */
-static int
-find_trial(const struct espl__real *real, const char *name, uint64_t *number, uint64_t *trial)
-{
-	const char *slash = strrchr(name, '/'), *digits = slash != NULL ? slash + 1 : name;
-	char *experiment = espl__format("%.*s", (int)(slash != NULL ? slash - name : 0), name),
-	     *end;
-	int found = !real->config->pool && slash == NULL;
-
-	*number = 0;
-	if (real->config->pool && slash != NULL)
-		found = espl__exec_named(real->world.exec, experiment, number, trial);
-	free(experiment);
-	errno = 0;
-	*trial = strtoull(digits, &end, 10);
-	return found && digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && errno == 0;
-}
-
 /* Cancels an experiment or a job, by its name, or stops a trial. */
 static void
 cancel_by_name(struct espl__real *real, const char *request)
@@ -216,7 +198,7 @@ cancel_by_name(struct espl__real *real, const char *request)
 	uint64_t number = 0, trial = 0;
 
 	if (why == NULL && strncmp(request, "stop-", 5) == 0)
-		why = find_trial(real, espl__buf_text(&name), &number, &trial)
+		why = espl__exec_named_trial(exec, espl__buf_text(&name), &number, &trial)
 		    ? espl__exec_stops(exec, number, trial)
 		    : "no such trial";
 	else if (why == NULL)
@@ -303,7 +285,7 @@ note_trial(struct espl__real *real, const char *request)
 
 	if (why == NULL)
 		why = split_note(name, &key, &text);
-	if (why == NULL && !find_trial(real, name, &number, &trial))
+	if (why == NULL && !espl__exec_named_trial(real->world.exec, name, &number, &trial))
 		why = "no such trial";
 	trial |= number << ESPL__TRIAL_BITS;
 	if (why == NULL)
