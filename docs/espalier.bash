@@ -56,7 +56,7 @@ _espalier() {
 	check:*) kind=-f ;;
 	plugins:-*) kind=-W words='--json --help --plugins' ;;
 	plugins:*) kind= ;;
-	help:-*) kind=-W words='--all --markdown --man --completion --help --plugins' ;;
+	help:-*) kind=-W words='--all --keyword --markdown --man --completion --help --plugins' ;;
 	help:*) kind=topics ;;
 	check-plugin:-*) kind=-W words='--help --plugins' ;;
 	check-plugin:*) kind=-f ;;
@@ -121,6 +121,7 @@ _espalier() {
 	check:--set|check:-s) kind=settings ;;
 	check:--plugins|check:-P) kind=-d ;;
 	plugins:--plugins|plugins:-P) kind=-d ;;
+	help:--keyword|help:-k) kind= ;;
 	help:--completion) kind=-W words='bash zsh fish' ;;
 	help:--plugins|help:-P) kind=-d ;;
 	check-plugin:--plugins|check-plugin:-P) kind=-d ;;

@@ -208,6 +208,7 @@ complete -c espalier -n '__espalier_verb plugins' -l plugins -s P -x -a '(__fish
 
 complete -c espalier -n '__espalier_verb' -a help -d 'show help for a command, plugin or configuration group'
 complete -c espalier -n '__espalier_verb help' -l all -d 'also show experimental options'
+complete -c espalier -n '__espalier_verb help' -l keyword -s k -x -d 'list every option and command whose help mentions WORD'
 complete -c espalier -n '__espalier_verb help' -l markdown -d 'print Markdown'
 complete -c espalier -n '__espalier_verb help' -l man -d 'print the source of a manual page'
 complete -c espalier -n '__espalier_verb help' -l completion -x -a 'bash zsh fish' -d 'print a completion script: source <(espalier help --completion bash)'

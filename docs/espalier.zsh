@@ -218,6 +218,7 @@ _espalier() {
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' ;;
 	help) _arguments \
 		'--all[also show experimental options]' \
+		'(-k --keyword)'{-k,--keyword=}'[list every option and command whose help mentions WORD]:WORD: ' \
 		'--markdown[print Markdown]' \
 		'--man[print the source of a manual page]' \
 		'--completion=[print a completion script: source <(espalier help --completion bash)]:bash|zsh|fish:(bash zsh fish)' \

@@ -4,6 +4,8 @@ AC_DEFUN([ESPL_CBC], [
 	AC_ARG_WITH([cbc],
 		[AS_HELP_STRING([--with-cbc], [the solver CBC in tests of allocator milp @<:@auto@:>@])],
 		[], [with_cbc=auto])
+	AS_CASE(["x$with_cbc"], [xyes | xno | xauto], [],
+		[AC_MSG_ERROR([--with-cbc=$with_cbc: give yes, no or auto; pkg-config (PKG_CONFIG_PATH) says where the library is])])
 	CBC_CPPFLAGS=
 	espl_cbc_says="no: not asked for"
 	AS_IF([test "x$with_cbc" != xno], [

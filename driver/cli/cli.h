@@ -94,6 +94,9 @@ void espl__help_verb(const struct espl__verb *, struct espl__buf *);
 void espl__help_overview(struct espl__buf *);
 void espl__help_flag(const struct espl__flag *, char to[64]); /* "-s, --set PATH=VALUE" */
 /* help_pages.c: the manual page of the program. */
+/* Options and commands with this name (whole), or whose name or help has this word in it, each with
+ * its help.  Returns how many. */
+uint32_t espl__help_find(const char *word, int whole, struct espl__buf *);
 void espl__help_man_page(struct espl__buf *);
 /* completion.c: what completes the command line in a shell: bash, zsh or fish. */
 espl_status espl__help_completion(const char *shell, struct espl__buf *, struct espl__diag *);

@@ -379,8 +379,10 @@ unknown_topic(const char *topic, struct topics *found, struct espl__diag *diag)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag,
-		    "give a command, a plugin as KIND/NAME (see `espalier plugins`), a group, "
-		    "commands or config");
+		    "`espalier help -k %.60s` finds it in the text of all help; else give a "
+		    "command, "
+		    "a plugin as KIND/NAME, a group or an option",
+		    topic);
 	return ESPL_E_CONFIG;
 }
 
@@ -397,7 +399,9 @@ other_topic(const char *topic, enum espl__help_form form, struct espl__buf *b,
 		found.length = strlen(topic);
 		find_topics(&found);
 	}
-	if (found.count != 1)
+	if (found.count != 1 && espl__help_find(topic, 1, b) > 0)
+		; /* an option */
+	else if (found.count != 1)
 		status = unknown_topic(topic, &found, diag);
 	else if (found.plugin != NULL)
 		espl__plugin_help(found.plugin->desc, form, b);
@@ -434,6 +438,17 @@ espl__verb_help(const struct espl__args *args)
 	espl_status status = ESPL_OK;
 	int result;
 
+	if (espl__arg(args, "keyword") != NULL) {
+		const char *word = espl__arg(args, "keyword");
+
+		if (word[0] == '\0' || espl__help_find(word, 0, &b) == 0) {
+			status = espl__fail(&diag, ESPL_E_CONFIG, "no help mentions '%s'", word);
+			espl__hint(&diag, "docs/README.md lists the pages; try a shorter word");
+		}
+		result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
+		espl__buf_free(&b);
+		return result;
+	}
 	if (topic == NULL && (markdown || man))
 		topic = "config";
 	if (shell != NULL)

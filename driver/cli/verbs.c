@@ -123,6 +123,7 @@ static const struct espl__flag nodes_flags[] = { { "config", 'c', "FILE",
 	SECRET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag help_flags[] = { { "all", 0, NULL,
 						    "also show experimental options" },
+	{ "keyword", 'k', "WORD", "list every option and command whose help mentions WORD" },
 	{ "markdown", 0, NULL, "print Markdown" },
 	{ "man", 0, NULL, "print the source of a manual page" },
 	{ "completion", 0, "bash|zsh|fish",

@@ -53,6 +53,14 @@ is_ours(const char *name)
 	return 1;
 }
 
+/* Of the C++ library: its templates are exported weakly whatever an author does, and the loader
+ * keeps those of one plugin from the others (RTLD_LOCAL). */
+static int
+is_template(const char *name, unsigned bind)
+{
+	return (bind == STB_WEAK || bind == STB_GNU_UNIQUE) && strncmp(name, "_Z", 2) == 0;
+}
+
 /* Returns how many symbols are exported, -1 if the table cannot be read; others than the
  * descriptor are listed in `list`. */
 static int
@@ -79,7 +87,7 @@ count_exports(const struct elf *elf, const elf_section *symbols, char *list, siz
 		name = (const char *)elf->bytes + names.sh_offset + symbol.st_name;
 		if (memchr(name, '\0', names.sh_size - symbol.st_name) == NULL)
 			return -1;
-		if (!is_ours(name))
+		if (!is_ours(name) || is_template(name, bind))
 			continue;
 		count++;
 		length = strlen(list);

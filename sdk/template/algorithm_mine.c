@@ -1,4 +1,4 @@
-/* algorithm_mine.c - an algorithm to begin with: random search that stops hopeless trials.
+/* algorithm_mine.c - an algorithm to begin with: random search that stops trials far behind.
  *
  * Draws configurations as GPUs come free and, after a grace of some iterations, stops each trial
  * that is worse than the best one was at the same iteration by more than a margin.  It shows the
@@ -150,7 +150,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		status = sink->begin(sink, &group, &mine->group);
 	}
 	if (want == 0 && view->running == 0 && view->waiting == 0)
-		want = 1; /* somebody must ask for the first GPU */
+		want = 1; /* the first trial of an empty run asks for the first GPU */
 	for (; want > 0 && mine->added < mine->trials && status == ESPL_OK; want--) {
 		struct espl_start start = ESPL_INIT(struct espl_start);
 		uint64_t trial;
@@ -169,7 +169,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	return status == ESPL_OK ? status : espl_fail(error, status, "a trial was rejected");
 }
 
-/* The loss is always to be made small: espalier has turned what the user maximizes. */
+/* Lower is better: espalier has negated what the user maximizes. */
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
     struct espl_search_sink *sink, struct espl_error *error)
@@ -184,7 +184,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 	if (seen->loss < *best)
 		*best = seen->loss;
 	else if (seen->iteration > mine->grace && seen->iteration < trial->budget &&
-	    !(seen->loss <= *best + fabs(*best) * mine->margin)) { /* NaN is hopeless, too */
+	    !(seen->loss <= *best + fabs(*best) * mine->margin)) { /* NaN is stopped, too */
 		if (mine->host->verbose)
 			mine->host->note(mine->host, ESPL_ABOUT_TRIAL, trial->id,
 			    "stopped: far behind the best at this iteration");

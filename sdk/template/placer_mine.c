@@ -48,7 +48,7 @@ place_gang(struct espl_node_map *map, const struct espl_gang *gang, struct espl_
 
 	for (i = 0; i < map->count; i++) {
 		if (!espl_node_map_admits(map, i, gang, ESPL_ANY))
-			continue;  /* not READY, somebody's own, or of another offer */
+			continue;  /* not READY, reserved for another trial, or of another offer */
 		if (packing > 1) { /* beside others with the same share of a GPU */
 			gpu = espl_node_map_find_hole(map, i, packing);
 			if (gpu != ESPL_ANY)

@@ -232,7 +232,8 @@ test_cloud(void)
 	assert(espl_kit_wait_node(kit, lease, ESPL_NODE_ENDED, HOUR));
 	assert(espl_kit_reason(kit, lease) == ESPL_BY_PROVIDER);
 
-	/* None is left; not allowed; somebody deletes one; espalier is killed and resumed. */
+	/* No machine is left; a request is refused; a machine is deleted by another user; espalier
+	 * is killed and resumed. */
 	p.broken = "create";
 	p.status = 3;
 	lease = espl_kit_acquire(kit, 0, 1);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: configure's three states of CUDA, NCCL and CBC, names of plugins that do not exist, a 32-bit machine, a path with a blank.
+# TAP: configure's three states of every optional part, names of plugins that do not exist, a 32-bit machine, a path with a blank.
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
@@ -27,7 +27,7 @@ if [ -f "$top/config.status" ]; then
 	echo '1..0 # SKIP the source tree itself is configured, which forbids other build folders'
 	exit 0
 fi
-echo 1..8
+echo 1..18
 check 1 '--without-cuda is obeyed and said' 0 'CUDA  *no: not asked for' --without-cuda
 check 2 '--with-cuda=PATH fails where there is none' 1 'with-cuda=/nonexistent: no complete CUDA' --with-cuda=/nonexistent
 check 3 '--with-nccl needs CUDA' 1 'NCCL needs the CUDA toolkit' --without-cuda --with-nccl
@@ -57,4 +57,22 @@ else
 	tail -n 5 out | sed 's/^/# /'
 	failed=1
 fi
+check 9 '--with-cbc takes no path' 1 'with-cbc=/nonexistent: give yes, no or auto' --without-cuda --with-cbc=/nonexistent
+check 10 'what is not wanted is not built, and that is said' 0 'AWS  *not built: --without-expat' --without-cuda --enable-tests --without-openblas \
+	--without-expat --without-microhttpd --without-criterion
+said=$(grep -c 'not built: --without-' out)
+[ "$said" = 4 ] || { echo "not ok 11 - ... of each part"; failed=1; }
+[ "$said" != 4 ] || echo "ok 11 - ... of each part"
+number=11
+for lib in openblas expat microhttpd; do
+	check $((number + 1)) "--with-$lib takes no path" 1 "with-$lib=/nonexistent: give yes, no or auto" --without-cuda "--with-$lib=/nonexistent"
+done
+number=14
+for lib in openblas expat microhttpd; do
+	check $((number + 1)) "--with-$lib fails where it is missing" 1 "with-$lib: .* is missing (Debian: lib" --cache-file=/dev/null \
+		--without-cuda "--with-$lib" PKG_CONFIG_LIBDIR="$t/none" LIBCONFIG_LIBS=-lconfig LIBCONFIG_CFLAGS=-I. JANSSON_LIBS=-ljansson \
+		JANSSON_CFLAGS=-I. CURL_LIBS=-lcurl CURL_CFLAGS=-I. NETTLE_LIBS=-lnettle NETTLE_CFLAGS=-I. UV_LIBS=-luv UV_CFLAGS=-I. \
+		SQLITE_LIBS=-lsqlite3 SQLITE_CFLAGS=-I. PCRE2_LIBS=-lpcre2-8 PCRE2_CFLAGS=-I.
+done
+check 18 'an option that does not exist is an error' 1 'unrecognized options: --with-nonesuch' --without-cuda --with-nonesuch --enable-option-checking=fatal
 exit $failed

@@ -5,7 +5,7 @@
 # Argument: the folder of the templates.
 from=${1:?usage: outside.sh FOLDER}
 : "${bindir:?}" "${pkgconfigdir:?}"
-DESTDIR=${DESTDIR-} CC=${CC:-cc} NM=${NM:-nm} PKG_CONFIG=${PKG_CONFIG:-pkg-config}
+DESTDIR=${DESTDIR-} CC=${CC:-cc} CXX=${CXX:-c++} NM=${NM:-nm} PKG_CONFIG=${PKG_CONFIG:-pkg-config}
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
 PKG_CONFIG_PATH=$DESTDIR$pkgconfigdir${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
@@ -33,7 +33,7 @@ for f in "$from"/*_*.c; do
 	algorithm_* | allocator_* | cloud_* | placer_* | trainable_* | sampler_*) [ -f "$f" ] && set -- "$@" "$f" ;;
 	esac
 done
-echo "1..$((3 + 3 * $#))"
+echo "1..$((5 + 3 * $#))"
 flags=$("$PKG_CONFIG" --cflags espalier 2>"$t/out") &&
 	kit_flags=$("$PKG_CONFIG" --cflags espalier-kit 2>"$t/out") &&
 	kit_libs=$("$PKG_CONFIG" --libs espalier-kit 2>"$t/out")
@@ -57,6 +57,19 @@ for f; do
 	"$DESTDIR$bindir/espalier" check-plugin "$t/$name.so" >"$t/out" 2>&1
 	report $? "$name passes check-plugin" "$t/out"
 done
+# In C++20, also without -fvisibility: then the templates of its library are exported.
+name=algorithm_cxx
+# shellcheck disable=SC2086
+if ! echo 'struct s { int a, b; } s = { .b = 1 };' >"$t/try.cc" || ! $CXX -std=c++20 -fsyntax-only "$t/try.cc" >/dev/null 2>&1; then
+	number=$((number + 2))
+	echo "ok $((number - 1)) - $name builds # SKIP no C++20 compiler"
+	echo "ok $number - $name passes check-plugin # SKIP no C++20 compiler"
+else
+	$CXX -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -Werror -O0 -shared -fPIC $flags -o "$t/$name.so" "$from/$name.cc" >"$t/out" 2>&1
+	report $? "$name builds" "$t/out"
+	"$DESTDIR$bindir/espalier" check-plugin "$t/$name.so" >"$t/out" 2>&1
+	report $? "$name passes check-plugin" "$t/out"
+fi
 # The test kit is a shared library that is not installed for good.
 libraries=$DESTDIR${libdir:?}
 # shellcheck disable=SC2046,SC2086

@@ -143,10 +143,11 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "exact|greedy|uniform|rule" },
 	[WAIT] = { .name = "wait",
-	    .help = "without a deadline: how long a trial waits for a machine that can be "
-		    "interrupted before it takes one on demand (not with policy rule); default: "
-		    "without end",
+	    .help =
+		"without a deadline: how long a trial waits for a machine that can be "
+		"interrupted before it takes one on demand, with a warning (not with policy rule)",
 	    .type = ESPL_OPT_SPAN,
+	    .fallback = "2h",
 	    .min = "0s",
 	    .max = "100000h" },
 	[RETURNS] = { .name = "returns",
@@ -192,7 +193,7 @@ read_policy(struct spottune_options *o, const struct espl_config *c, const struc
 	int64_t modern = espl_follows(host, ESPL_RULES_DEADLINES) ? SPOTTUNE_EXACT : SPOTTUNE_RULE;
 
 	o->policy = choose_value(c, POLICY, modern, SPOTTUNE_RULE);
-	o->wait = c->values[WAIT].source != ESPL_UNSET ? c->values[WAIT].as.i : ESPL_NEVER;
+	o->wait = c->values[WAIT].as.i;
 	o->back_h = c->values[RETURNS].as.r;
 	o->lost_h = c->values[HAZARD].source > ESPL_FALLBACK ? o->prior_rate : LOST_HOUR;
 	o->asks_again = o->policy != SPOTTUNE_RULE && c->values[COOLDOWN].source == ESPL_UNSET;
@@ -232,6 +233,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	if (st == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	st->magic = SPOTTUNE_MAGIC;
+	st->without = ESPL_NEVER;
 	st->host = host;
 	st->model = host->service(host, ESPL_MODEL);
 	st->market = host->service(host, ESPL_MARKET);

@@ -128,6 +128,8 @@ struct spottune {
 	struct spottune_table *tables;
 	uint32_t table_count;
 	espl_span cooldown;
+	espl_time
+	    without; /* since when no machine that can be interrupted was there; NEVER: one is */
 	uint32_t failed; /* 1: out of memory in this call */
 	espl_time wake_at;
 };

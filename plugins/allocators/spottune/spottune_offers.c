@@ -196,6 +196,21 @@ count_nodes(struct spottune *st, const struct espl_alloc_view *view)
 	}
 }
 
+static void
+see_spot(struct spottune *st, const struct espl_alloc_view *view)
+{
+	uint32_t i;
+
+	for (i = 0; i < view->node_count; i++)
+		if (view->nodes[i]->state == ESPL_NODE_READY &&
+		    (view->offers[view->nodes[i]->offer]->flags & ESPL_OFFER_REVOCABLE) != 0)
+			break;
+	if (i < view->node_count)
+		st->without = ESPL_NEVER;
+	else if (st->without == ESPL_NEVER)
+		st->without = view->now;
+}
+
 espl_status
 spottune_look(struct spottune *st, const struct espl_alloc_view *view)
 {
@@ -221,6 +236,7 @@ spottune_look(struct spottune *st, const struct espl_alloc_view *view)
 	if (status != ESPL_OK)
 		return status;
 	count_nodes(st, view);
+	see_spot(st, view);
 	for (uint32_t i = 0; i < view->offer_count; i++)
 		find_capacity(st, view, &st->offers[i], view->offers[i]);
 	return ESPL_OK;

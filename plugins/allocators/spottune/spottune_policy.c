@@ -513,21 +513,24 @@ act_as_published(struct spottune *st, const struct espl_alloc_view *view, const 
 
 /* ---- the decision ---------------------------------------------------------------------------- */
 
-/* Without a deadline it waits, as long as the user wants. */
+/* Without a deadline it waits, as long as the user wants.  Where none was there for so long, trials
+ * that come later do not wait once more. */
 static enum deadline_action
 act_without(const struct spottune *st, const struct espl_alloc_view *view, const struct outlook *o,
     const struct spottune_past *past, struct spottune_choice *c)
 {
+	espl_time since = past->waits != ESPL_NEVER ? past->waits : view->now;
+
 	if (o->spot != ESPL_ANY || o->here == AT_SPOT)
 		return DEADLINE_TAKE;
 	if (o->here == AT_DEMAND)
 		return DEADLINE_RENT;
-	if (st->options.wait == ESPL_NEVER)
-		return DEADLINE_WAIT;
-	if (past->waits != ESPL_NEVER && view->now - past->waits >= st->options.wait)
+	if (st->without < since)
+		since = st->without;
+	if (view->now - since >= st->options.wait)
 		return DEADLINE_RENT;
-	c->look = (past->waits != ESPL_NEVER ? past->waits : view->now) + st->options.wait;
-	return st->options.wait > 0 ? DEADLINE_WAIT : DEADLINE_RENT;
+	c->look = since + st->options.wait;
+	return DEADLINE_WAIT;
 }
 
 /* No spot machine would be cheaper, at present prices. */

@@ -268,8 +268,8 @@ extern "C" {
 	.size = (uint32_t)sizeof(struct espl_plugin), .kind = (kind_), .name = (name_)
 /* clang-format on */
 #define ESPL_OPTIONS(table_) \
-	.options = (table_), .option_size = (uint32_t)sizeof((table_)[0]), \
-	.option_count = (uint32_t)(sizeof(table_) / sizeof((table_)[0]))
+	.options = (table_), .option_count = (uint32_t)(sizeof(table_) / sizeof((table_)[0])), \
+	.option_size = (uint32_t)sizeof((table_)[0])
 
 #ifdef __cplusplus
 }
