@@ -497,6 +497,7 @@ real_close(struct espl__world *world, int kill, struct espl__buf *to)
 	if (real->begun && real->leases_dirty && espl__real_dir_save_leases(real, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	espl__real_relay_report(real);
+	espl__real_lines_report(real);
 	if (real->begun && !kill) {
 		espl__real_collect(real);
 		espl__real_dir_clean(real, "left"); /* the journal has it */

@@ -165,6 +165,7 @@ struct espl__rgang {
 	uint64_t begun;              /* iteration it started from */
 	uint64_t last;               /* iteration last reported (at first: begun) */
 	uint64_t source, checkpoint; /* what it restores; source ESPL_NONE: not known any more */
+	uint64_t unused;             /* lines like metrics that were not used */
 	uint64_t budget, saved;      /* saved: newest seen of this gang, 0 none */
 	uint64_t arrived;            /* newest checkpoint that came from a private node, 0 none */
 	int waiting;                 /* a report is with the executor */
@@ -301,7 +302,10 @@ struct espl__real {
 	struct espl__names metrics;
 	int dropped_said;             /* the warning about metrics beyond the limits was given */
 	int notes_dropped, notes_cut; /* ... about notes */
-	struct espl__rkind **kinds;   /* by number of the search */
+	/* lines of programs that look like metrics and were not used; in the first of these trials,
+	 * and in others */
+	uint64_t unused_trial, unused, unused_others;
+	struct espl__rkind **kinds; /* by number of the search */
 	uint32_t kind_count, kind_cap;
 	/* removals, computations, children */
 	uint32_t works; /* removals under way */
@@ -447,6 +451,8 @@ void espl__real_send_reply(struct espl__real *, struct espl__rgang *, enum espl_
 void espl__real_send_line(struct espl__real *, const struct espl__rgang *, const char *text);
 void espl__real_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);
 /* {"notes": {...}} */
+/* One warning, if programs printed what looks like metrics and was not used. */
+void espl__real_lines_report(const struct espl__real *);
 void espl__real_line_note(struct espl__real *, struct espl__rgang *, const char *text, size_t);
 /* The iteration of a line that is a report; 0: it is not one. */
 uint64_t espl__real_line_iteration(const char *text, size_t);

@@ -165,11 +165,53 @@ learn_layout(const struct espl__rgang *gang, const json_t *array)
 	espl__buf_free(&text);
 }
 
+/* How many lines that look like metrics espalier-listen has not used in this attempt. */
+static void
+learn_unused(struct espl__real *real, struct espl__rgang *gang, const json_t *count)
+{
+	double given = json_number_value(count);
+	uint64_t more;
+
+	if (!(given > (double)gang->unused && given <= (double)ESPL__ITERATION_MOST))
+		return;
+	more = (uint64_t)given - gang->unused;
+	gang->unused = (uint64_t)given;
+	if (real->unused == 0)
+		real->unused_trial = gang->trial;
+	if (real->unused_trial == gang->trial)
+		real->unused += more;
+	else
+		real->unused_others += more;
+}
+
+void
+espl__real_lines_report(const struct espl__real *real)
+{
+	char name[48], others[64] = "", experiment[48] = "";
+
+	ESPL__CHECK(real, REAL);
+	if (real->unused == 0)
+		return;
+	if (real->config->pool)
+		(void)snprintf(experiment, sizeof experiment, "experiments/%llu/",
+		    (unsigned long long)(real->unused_trial >> ESPL__TRIAL_BITS));
+	if (real->unused_others > 0)
+		(void)snprintf(others, sizeof others, ", and %llu of other trials",
+		    (unsigned long long)real->unused_others);
+	espl__log(ESPL_WARN,
+	    "trial %s: %llu line%s that look%s like metrics %s not used%s; lines of espalier in "
+	    "its "
+	    "log say why: %strials/%llu/log",
+	    espl__trial_name(real->unused_trial, name), (unsigned long long)real->unused,
+	    real->unused == 1 ? "" : "s", real->unused == 1 ? "s" : "",
+	    real->unused == 1 ? "was" : "were", others, experiment,
+	    (unsigned long long)(real->unused_trial & ESPL__TRIAL_NUMBER));
+}
+
 /* 1: a report; 0: a line for the agent ({"saved": n}); -1: neither, for the reason report->wrong.
  */
 static int
-read_report(struct espl__real *real, const struct espl__rgang *gang, json_t *root,
-    struct report *report)
+read_report(struct espl__real *real, struct espl__rgang *gang, json_t *root, struct report *report)
 {
 	json_t *iteration = json_object_get(root, "iteration"),
 	       *metrics = json_object_get(root, "metrics");
@@ -189,6 +231,7 @@ read_report(struct espl__real *real, const struct espl__rgang *gang, json_t *roo
 			: "");
 	report->finished = json_is_true(json_object_get(root, "finished"));
 	learn_layout(gang, json_object_get(root, "layout"));
+	learn_unused(real, gang, json_object_get(root, "unused"));
 	if (metrics == NULL)
 		return 1;
 	if (!json_is_object(metrics))

@@ -43,6 +43,7 @@ struct espl__line {
 	pcre2_code *loose;
 	int loosely;   /* that one is being made */
 	char *grouped; /* NULL: none was found */
+	uint64_t grouped_lines;
 };
 
 /* ---- patterns ---------------------------------------------------------------------------- */
@@ -256,8 +257,9 @@ espl__line_may_name(const struct espl__line *l)
 }
 
 const char *
-espl__line_grouped(const struct espl__line *l)
+espl__line_grouped(const struct espl__line *l, uint64_t *lines)
 {
+	*lines = l->grouped_lines;
 	return l->grouped;
 }
 
@@ -391,7 +393,7 @@ find_grouped(struct espl__line *l, const char *line, size_t size)
 	(void)pcre2_pattern_info(l->loose, PCRE2_INFO_NAMECOUNT, &count);
 	(void)pcre2_pattern_info(l->loose, PCRE2_INFO_NAMEENTRYSIZE, &each);
 	(void)pcre2_pattern_info(l->loose, PCRE2_INFO_NAMETABLE, &names);
-	for (uint32_t i = 0; i < count && l->grouped == NULL; i++, names += each) {
+	for (uint32_t i = 0; i < count; i++, names += each) {
 		uint32_t group = (uint32_t)names[0] << 8 | names[1];
 		size_t from = ends[2 * group], to = ends[2 * group + 1];
 
@@ -401,8 +403,12 @@ find_grouped(struct espl__line *l, const char *line, size_t size)
 		while (to < size && to - from < 40 &&
 		    (isxdigit((uint8_t)line[to]) || strchr(",_x.", line[to]) != NULL))
 			to++;
-		if (has_groups(line + from, to - from))
+		if (!has_groups(line + from, to - from))
+			continue;
+		l->grouped_lines++;
+		if (l->grouped == NULL)
 			l->grouped = espl__format("%.*s", (int)(to - from), line + from);
+		return;
 	}
 }
 
@@ -663,7 +669,7 @@ espl__line_read(struct espl__line *l, const char *line, size_t size)
 	}
 	size = size < MATCHED_MAX ? size : MATCHED_MAX;
 	match_line(l, line, size);
-	if (!l->said.metric && l->grouped == NULL && l->loose != NULL && has_groups(line, size))
+	if (!l->said.metric && l->loose != NULL && has_groups(line, size))
 		find_grouped(l, line, size);
 	return &l->said;
 }

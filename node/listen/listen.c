@@ -187,6 +187,12 @@ espl__listen_found(const struct espl__listen *l)
 	return &l->layout;
 }
 
+uint64_t
+espl__listen_unused(const struct espl__listen *l)
+{
+	return l->counts.hard + l->counts.grouped_lines + l->counts.again;
+}
+
 const struct espl__listen_counts *
 espl__listen_counts(const struct espl__listen *l)
 {
@@ -432,14 +438,25 @@ is_apart(const struct espl__listen *l, const struct espl__said *said, double lab
 	    n > l->named;
 }
 
+/* Is it the iteration at hand, but in a second training that began before it? */
+static int
+is_again(const struct espl__listen *l, uint64_t n)
+{
+	return l->counts.restarts > 0 && n == l->now.iteration && n <= l->restart + 1;
+}
+
 /* Lines of iterations 1, 2, ... after later ones: the program trains a second time. */
 static void
 note_restart(struct espl__listen *l, uint64_t n)
 {
 	if (n == l->restart + 1)
 		l->restart = n;
-	if (l->restart == 2 && l->counts.restarts == 0)
+	if (l->counts.restarts > 0)
+		l->counts.again++;
+	if (l->restart == 2 && l->counts.restarts == 0) {
 		l->counts.restarts = l->now.iteration;
+		l->counts.again = 2;
+	}
 }
 
 static int
@@ -459,7 +476,7 @@ label_line(struct espl__listen *l, const struct espl__said *said, double label,
 		n = (uint64_t)label + (l->from_zero ? 1 : 0);
 		if (l->apart && !said->metric && n != l->now.iteration)
 			return 0;
-		if (n < l->now.iteration || n == 0) {
+		if (n < l->now.iteration || n == 0 || is_again(l, n)) {
 			l->counts.before += said->metric && n == 0;
 			l->counts.late += said->metric && n > 0;
 			if (said->metric && n > 0)
@@ -574,7 +591,7 @@ espl__listen_line(struct espl__listen *l, const char *line, size_t size, struct 
 		size = ESPL__LISTEN_LINE;
 	said = espl__line_read(l->line, line, size);
 	l->counts.hard = espl__line_hard(l->line);
-	l->counts.grouped = espl__line_grouped(l->line);
+	l->counts.grouped = espl__line_grouped(l->line, &l->counts.grouped_lines);
 	l->counts.dropped += said->dropped;
 	if (said->names.count == 0 && said->iteration == NULL)
 		return 0;

@@ -94,6 +94,10 @@ struct espl__listen_counts {
 	/* a value of the metric with grouped digits, such as 1,234.5, which is not read; NULL: none
 	 */
 	const char *grouped;
+	uint64_t grouped_lines; /* lines that have one */
+	uint64_t again;         /* lines with the metric of the second training */
 };
 const struct espl__listen_counts *espl__listen_counts(const struct espl__listen *);
+/* Lines that look as if they had the metric and were not used: what a user should know of. */
+uint64_t espl__listen_unused(const struct espl__listen *);
 #endif

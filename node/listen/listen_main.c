@@ -49,7 +49,9 @@ struct listening {
 	int warned;       /* about lines that took too long */
 	int dropped_said; /* the warning about too many metrics was given */
 	int grouped_said, restart_said;
-	int left; /* bytes that were in the pipe when the program ended */
+	uint64_t files_unused; /* what is wrong with files, each once */
+	uint64_t told_unused;  /* of lines and files, what the driver knows */
+	int left;              /* bytes that were in the pipe when the program ended */
 	uint64_t begun, budget;
 	struct espl__listen_layout told_layout; /* what the driver knows */
 	char bytes[64 << 10];                   /* read, and not yet taken apart from `at` on */
@@ -180,19 +182,30 @@ send_report(struct listening *l, const void *text, size_t size)
 	}
 }
 
-/* With what has become known of the layout: trials that begin later need not find it out. */
+static uint64_t
+count_unused(const struct listening *l)
+{
+	return espl__listen_unused(l->listen) + l->files_unused;
+}
+
+/* With what has become known of the layout: trials that begin later need not find it out. And with
+ * how much that looks like metrics was not used. */
 static void
 send_report_of(struct listening *l)
 {
 	const struct espl__listen_layout *layout = espl__listen_found(l->listen);
 
+	ESPL__ASSERT(l->out.size > 2);
+	l->out.size -= 2; /* "}\n" */
 	if (espl__listen_layout_learn(&l->told_layout, layout)) {
-		ESPL__ASSERT(l->out.size > 2);
-		l->out.size -= 2; /* "}\n" */
 		espl__print(&l->out, ", \"layout\": ");
 		espl__listen_layout_put(layout, &l->out);
-		espl__print(&l->out, "}\n");
 	}
+	if (count_unused(l) > l->told_unused) {
+		l->told_unused = count_unused(l);
+		espl__print(&l->out, ", \"unused\": %llu", (unsigned long long)l->told_unused);
+	}
+	espl__print(&l->out, "}\n");
 	send_report(l, l->out.data, l->out.size);
 	l->awaiting = l->report >= 0;
 	if (l->awaiting && l->child > 0 && espl__listen_last(l->listen) >= l->budget) {
@@ -268,8 +281,10 @@ take_files(struct listening *l, int final)
 	while ((final || rows++ < ROWS_AT_ONCE) && !l->awaiting && !l->ending && l->report >= 0 &&
 	    espl__follow_next(l->tail, final, &l->row))
 		read_line(l, &l->row);
-	while ((trouble = espl__follow_trouble(l->tail)) != NULL)
+	while ((trouble = espl__follow_trouble(l->tail)) != NULL) {
+		l->files_unused++;
 		fprintf(stderr, "espalier: %s\n", trouble);
+	}
 }
 
 /* Up to the report that is to be answered first. */
@@ -530,8 +545,10 @@ main(int argc, char **argv)
 	follow_program(&l);
 	report_rest(&l);
 	if (!l.told && !l.ending && l.status == 0 && espl__listen_last(l.listen) > l.begun) {
-		char *text = espl__format("{\"iteration\": %llu, \"finished\": true}\n",
-		    (unsigned long long)espl__listen_last(l.listen));
+		char *text =
+		    espl__format("{\"iteration\": %llu, \"finished\": true, \"unused\": %llu}\n",
+			(unsigned long long)espl__listen_last(l.listen),
+			(unsigned long long)count_unused(&l));
 
 		send_report(&l, text, strlen(text));
 		free(text);

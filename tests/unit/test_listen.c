@@ -380,20 +380,26 @@ Test(listen, a_second_training_is_noticed)
 {
 	static const struct {
 		const char *output;
-		uint64_t restarts;
-	} cases[] = { { "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 1: 9\nepoch 2: 8\nepoch 3: 7",
+		uint64_t restarts, unused;
+	} cases[] = { { "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 1: 9\nepoch 2: 8\nepoch 3: 7", 3,
 			  3 },
-		{ "epoch 0: 5\nepoch 1: 4\nepoch 2: 3\nepoch 0: 9\nepoch 1: 8", 3 },
-		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 1: 5",
+		{ "epoch 0: 5\nepoch 1: 4\nepoch 2: 3\nepoch 0: 9\nepoch 1: 8", 3, 2 },
+		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 1: 5", 0,
 		    0 }, /* the best, named at the end */
-		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 2: 4", 0 },
-		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3", 0 } };
+		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3\nepoch 2: 4", 0, 0 },
+		{ "epoch 1: 5\nepoch 2: 4\nepoch 3: 3", 0, 0 } };
 
+	/* its last epoch takes the place of none of the first */
+	reads(EPOCHS, 9, cases[0].output, "1=5 2=4 3=3 ");
+	reads(EPOCHS "|acc={acc}", 9,
+	    "epoch 1: 5\nepoch 2: 4\nepoch 1: 9\nepoch 2: 8\nepoch 3: 7\nepoch 4: 6",
+	    "1=5 2=4 3=7 4=6 ");
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct espl__listen *l = listen_to(EPOCHS, 9);
 
 		cr_assert_eq(counts_of(l, cases[i].output)->restarts, cases[i].restarts, "%s",
 		    cases[i].output);
+		cr_assert_eq(espl__listen_unused(l), cases[i].unused, "%s", cases[i].output);
 		espl__listen_free(l);
 	}
 }
@@ -411,6 +417,7 @@ Test(listen, grouped_digits_are_not_skipped_without_a_word)
 
 		cr_assert_str_eq(grouped != NULL ? grouped : "-",
 		    cases[i][1] != NULL ? cases[i][1] : "-", "%s", cases[i][0]);
+		cr_assert_eq(espl__listen_unused(l), cases[i][1] != NULL);
 		espl__listen_free(l);
 	}
 }
