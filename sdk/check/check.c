@@ -47,6 +47,7 @@ try_plugin(struct espl__check *check)
 	    espl__kind_name(desc->kind), desc->name, desc->version, desc->abi >> 16,
 	    desc->abi & 0xffff, desc->option_count);
 	espl__check_symbols(check, check->plugin->path);
+	espl__check_watch_calls(check);
 	espl__check_init(check);
 	try_life(check);
 	switch (desc->kind) {
@@ -57,6 +58,7 @@ try_plugin(struct espl__check *check)
 	case ESPL_SAMPLER: espl__check_sampler(check); break;
 	default: espl__check_trainable(check);
 	}
+	espl__check_calls(check);
 	espl__tree_free(check->tree);
 }
 

@@ -93,6 +93,9 @@ void espl__check_place(struct espl__check *);
 void espl__check_cloud(struct espl__check *);
 void espl__check_trainable(struct espl__check *);
 void espl__check_symbols(struct espl__check *, const char *path);
+/* From now on it is noted which functions of the system the plugin calls; what a policy may not. */
+void espl__check_watch_calls(const struct espl__check *);
+void espl__check_calls(struct espl__check *);
 
 /* ---- check_guard.c --------------------------------------------------------------------------- */
 
