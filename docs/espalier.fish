@@ -8,7 +8,7 @@ function __espalier_settings
 	printf '%s\n' \
 		 experiment.name= experiment.metric= experiment.goal= experiment.deadline= experiment.budget= experiment.target= experiment.patience= experiment.seed= experiment.seeds= experiment.confirm= experiment.data_gb= experiment.sync= experiment.weight= experiment.gpus_max= experiment.inner= experiment.first= experiment.forbid= experiment.require= experiment.failures_max= experiment.warm_start.from= experiment.warm_start.best= \
 		 trial.trainable= trial.curves= trial.directory= trial.gpus_min= trial.gpus_max= trial.packing_max= trial.sharing= trial.checkpoint= trial.checkpoint_every= trial.in_place= trial.retries= trial.colocate= trial.report_limit= trial.time_limit= trial.save_limit= trial.grace= trial.file_max= trial.log_limit= trial.torchrun= trial.warm= trial.command= trial.metrics.file= trial.metrics.from= trial.metrics.format= trial.metrics.pattern= trial.metrics.iteration= trial.metrics.first= trial.metrics.per_iteration= trial.metrics.best= trial.options= trial.profile= trial.files= trial.setup= trial.env= trial.env_from= \
-		 space.NAME.type= space.NAME.low, NAME.high= space.NAME.scale= space.NAME.quantum= space.NAME.values= space.NAME.default= space.NAME.when= \
+		 space.NAME.type= space.NAME.low, NAME.high= space.NAME.scale= space.NAME.quantum= space.NAME.mean, NAME.sd= space.NAME.values= space.NAME.default= space.NAME.when= \
 		 algorithm.resource= algorithm.resource_step= \
 		 cloud.patience= cloud.linger= cloud.after_linger= cloud.give_up= \
 		 store.use= store.bucket= store.prefix= store.region= store.endpoint= store.profile= store.owner= store.part_mb= store.checksums= store.collect= \

@@ -76,6 +76,42 @@ clamp_value(double v, double low, double high)
 	return v < low ? low : v > high ? high : v;
 }
 
+/* Of a normal distribution with mean 0 and standard deviation 1: the share below z. */
+static double
+share_below(double z)
+{
+	return erfc(-z * 0.70710678118654752) / 2;
+}
+
+/* The z below which there is this share: by halves, then by Halley's method. */
+static double
+normal_at(double share)
+{
+	double low = -ESPL__NORMAL_MOST - 1, high = ESPL__NORMAL_MOST + 1, z = 0;
+
+	for (int i = 0; i < 8; i++) {
+		z = (low + high) / 2;
+		if (share_below(z) < share)
+			low = z;
+		else
+			high = z;
+	}
+	for (int i = 0; i < 4; i++) {
+		double density = exp(-z * z / 2) * 0.39894228040143268;
+		double step = (share_below(z) - share) / density;
+
+		z -= step / (1 + z * step / 2);
+	}
+	return z;
+}
+
+/* Are values spread evenly over the range? */
+static int
+is_even(const struct espl__param *p)
+{
+	return p->pub.scale == ESPL_LINEAR && !(p->sd > 0);
+}
+
 void
 espl__param_prepare(struct espl__param *p)
 {
@@ -101,28 +137,34 @@ espl__param_prepare(struct espl__param *p)
 		if (pub->type == ESPL_REAL)
 			p->top = clamp_value(to_grid(p->top, p->grid), pub->low, pub->high);
 	}
-	if (pub->scale == ESPL_LINEAR)
+	if (is_even(p))
 		return;
 	/* Half a step beyond the ends, so that the end levels get their fair part. */
 	low = pub->low - p->step / 2;
 	high = p->top + p->step / 2;
-	if (!(low > 0))
+	if (pub->scale != ESPL_LINEAR && !(low > 0))
 		low = pub->low / 2;
-	p->edge_low = log(low);
-	p->edge_high = log(high);
+	p->edge_low = pub->scale == ESPL_LINEAR ? low : log(low);
+	p->edge_high = pub->scale == ESPL_LINEAR ? high : log(high);
+	p->share_low = p->sd > 0 ? share_below((p->edge_low - p->mean) / p->sd) : 0;
+	p->share_high = p->sd > 0 ? share_below((p->edge_high - p->mean) / p->sd) : 1;
 }
 
-/* On a log scale: the value as a real number, rounded to 12 digits where it is not a level. */
+/* Where values are not spread evenly: the value as a real number, not rounded yet. */
 static double
-log_value(const struct espl__param *p, double u)
+curved_value(const struct espl__param *p, double u)
 {
 	double x;
 
-	if (p->pub.scale == ESPL_LOG)
-		x = exp(p->edge_low + u * (p->edge_high - p->edge_low));
+	if (p->sd > 0)
+		x = clamp_value(p->mean +
+			p->sd * normal_at(p->share_low + u * (p->share_high - p->share_low)),
+		    p->edge_low, p->edge_high);
+	else if (p->pub.scale == ESPL_LOG)
+		x = p->edge_low + u * (p->edge_high - p->edge_low);
 	else
-		x = p->pub.low + p->top - exp(p->edge_high - u * (p->edge_high - p->edge_low));
-	return x;
+		return p->pub.low + p->top - exp(p->edge_high - u * (p->edge_high - p->edge_low));
+	return p->pub.scale == ESPL_LOG ? exp(x) : x;
 }
 
 static double
@@ -159,12 +201,12 @@ find_value(const struct espl__param *p, double u)
 	u = clamp_value(u, 0.0, 1.0);
 	if (p->pub.type == ESPL_CHOICE || p->pub.type == ESPL_ORDINAL)
 		return fmin(n - 1, floor(u * n));
-	if (p->pub.scale == ESPL_LINEAR) {
+	if (is_even(p)) {
 		if (p->step > 0)
 			return value_of_level(p, fmin(n - 1, floor(u * n)));
 		return round_value(p, p->pub.low + u * (p->pub.high - p->pub.low));
 	}
-	v = log_value(p, u);
+	v = curved_value(p, u);
 	if (p->step == 0)
 		return round_value(p, v);
 	if (v >= 1e12) { /* beyond this exp(log(v)) is not sure of the last digits */
@@ -187,10 +229,15 @@ espl__param_unit(const struct espl__param *p, double v)
 		return (v + 0.5) / n;
 	if (p->step == 0 && (v == pub->low || v == pub->high))
 		return v == pub->high ? 1.0 : 0.0;
-	if (pub->scale == ESPL_LINEAR) {
+	if (is_even(p)) {
 		if (p->step > 0)
 			return (floor((v - pub->low) / p->step + 0.5) + 0.5) / n;
 		return (v - pub->low) / (pub->high - pub->low);
+	}
+	if (p->sd > 0 && (pub->scale == ESPL_LINEAR || v > 0)) {
+		x = pub->scale == ESPL_LOG ? log(v) : v;
+		return (share_below((x - p->mean) / p->sd) - p->share_low) /
+		    (p->share_high - p->share_low);
 	}
 	x = pub->scale == ESPL_LOG ? v : pub->low + p->top - v;
 	if (!(x > 0)) /* outside of the bounds, where the logarithm ends */

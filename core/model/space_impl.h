@@ -20,13 +20,21 @@ struct espl__label {
 	enum espl__label_kind kind;
 };
 
+/* Normal distributions end at this many standard deviations, beyond which a double near 1 does not
+ * tell values apart. */
+#define ESPL__NORMAL_MOST 4.0
+
 struct espl__param {
 	struct espl_param pub;
 	struct espl__label *labels; /* CHOICE, ORDINAL: pub.label_count of them */
 	double step;                /* INT, or REAL with a quantum: between levels; else 0 */
 	double top;                 /* highest level (<= high); high where there is no step */
-	double edge_low, edge_high; /* log scales: logarithms of the sampled range */
-	int grid;                   /* REAL: rounded to 10^grid (log: to 12 digits) */
+	double edge_low, edge_high; /* where values are not spread evenly: the sampled range; on log
+				     * scales its logarithms */
+	/* of a normal distribution, on a log scale of the logarithms; sd 0: it is none */
+	double mean, sd;
+	double share_low, share_high; /* of it below the edges */
+	int grid;                     /* REAL: rounded to 10^grid (log: to 12 digits) */
 	const char *file;
 	uint32_t line;
 };

@@ -50,7 +50,9 @@ static const struct word key_words[] = { { "choices", "values" }, { "options", "
 	{ "categories", "values" }, { "min", "low" }, { "lower", "low" }, { "from", "low" },
 	{ "max", "high" }, { "upper", "high" }, { "to", "high" }, { "step", "quantum" },
 	{ "q", "quantum" }, { "log", "scale" }, { "distribution", "scale" },
-	{ "condition", "when" }, { "if", "when" }, { "initial", "default" }, { NULL, NULL } };
+	{ "condition", "when" }, { "mu", "mean" }, { "loc", "mean" }, { "sigma", "sd" },
+	{ "std", "sd" }, { "stddev", "sd" }, { "if", "when" }, { "initial", "default" },
+	{ NULL, NULL } };
 
 static const char *
 find_our_word(const struct word *words, const char *text)
@@ -157,36 +159,37 @@ static espl_status
 check_keys(struct parse *p, const struct espl__node *n, int numeric)
 {
 	static const char *const all[] = { "type", "default", "when", "low", "high", "scale",
-		"quantum", "values" };
+		"quantum", "mean", "sd", "values" };
+	const size_t count = sizeof all / sizeof all[0];
 
 	for (uint32_t i = 0; i < n->child_count; i++) {
 		const struct espl__node *c = n->children[i];
 		const char *near;
 		size_t k = 0;
 
-		while (k < 8 && strcmp(all[k], c->name) != 0)
+		while (k < count && strcmp(all[k], c->name) != 0)
 			k++;
-		if (k == 8) {
+		if (k == count) {
 			FAIL(p, c, "parameter '%s' has no key '%s'", n->name, c->name);
 			near = find_our_word(key_words, c->name);
 			if (near == NULL)
-				near = espl__nearest(c->name, all, 8);
+				near = espl__nearest(c->name, all, count);
 			if (near != NULL)
 				espl__hint(p->diag, "did you mean '%s'?", near);
 			else
 				espl__hint(p->diag,
-				    "the keys are type, low, high, scale, quantum, values, "
-				    "default, when");
+				    "the keys are type, low, high, scale, quantum, mean, sd, "
+				    "values, default, when");
 			return ESPL_E_CONFIG;
 		}
-		if (numeric && k == 7) {
+		if (numeric && k == count - 1) {
 			FAIL(p, c, "'values' has no meaning for the %s parameter '%s'",
 			    espl__node_get(n, "type")->text, n->name);
 			espl__hint(p->diag,
 			    "set low and high, or use type = \"choice\" or \"ordinal\"");
 			return ESPL_E_CONFIG;
 		}
-		if (!numeric && k >= 3 && k <= 6) {
+		if (!numeric && k >= 3 && k < count - 1) {
 			FAIL(p, c, "'%s' has no meaning for the %s parameter '%s'", c->name,
 			    espl__node_get(n, "type")->text, n->name);
 			espl__hint(p->diag, "list its values: values = [ ... ]");
@@ -274,14 +277,113 @@ read_bound(struct parse *p, const struct espl__node *n, const char *key, int int
 }
 
 static espl_status
+read_scale(struct parse *p, const struct espl__node *n, const struct espl__node *scale,
+    struct espl__param *q)
+{
+	q->pub.scale = ESPL_LINEAR;
+	if (scale != NULL) {
+		int k = one_of(p, scale, n->name, "scale", scale_names, 3);
+
+		if (k < 0)
+			return ESPL_E_CONFIG;
+		q->pub.scale = ESPL_LINEAR + (espl_scale)k;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+read_moment(struct parse *p, const struct espl__node *n, const char *key, double *to)
+{
+	const struct espl__node *m = espl__node_get(n, key);
+
+	if (m == NULL)
+		return FAIL(p, n, "a normal distribution of '%s' needs mean and sd", n->name);
+	if (!is_number(m))
+		return FAIL(p, m, "'%s' of '%s' is %s, not a number", key, n->name,
+		    espl__node_kind(m));
+	if (!isfinite(m->r) || fabs(m->r) > 1e300)
+		return FAIL(p, m, "'%s' of '%s' is too large", key, n->name);
+	*to = m->r;
+	return ESPL_OK;
+}
+
+/* In 12 digits: no 0.30000000000000004. */
+static double
+tidy(double value)
+{
+	char *text = espl__format("%.12g", value);
+	double number = value;
+
+	(void)espl__parse_real(text, &number);
+	free(text);
+	return number;
+}
+
+/* mean and sd; bounds are what they leave, or the user's, whichever is narrower. */
+static espl_status
+read_normal(struct parse *p, const struct espl__node *n, struct espl__param *q)
+{
+	int logs = q->pub.scale == ESPL_LOG, integer = q->pub.type == ESPL_INT;
+	const struct espl__node *low = espl__node_get(n, "low"), *high = espl__node_get(n, "high");
+	const struct espl__node *quantum = espl__node_get(n, "quantum");
+	double least, most, step = quantum != NULL && is_number(quantum) ? quantum->r : integer;
+	espl_status st = read_moment(p, n, "mean", &q->mean);
+
+	if (st == ESPL_OK)
+		st = read_moment(p, n, "sd", &q->sd);
+	if (st != ESPL_OK)
+		return st;
+	if (!(q->sd > 0))
+		return FAIL(p, espl__node_get(n, "sd"), "sd of '%s' must be above 0", n->name);
+	if (q->pub.scale == ESPL_REVERSE_LOG || (logs && !(q->mean > 0)))
+		return FAIL(p, espl__node_get(n, "mean"),
+		    logs ? "mean of '%s' must be above 0 on a log scale"
+			 : "a normal distribution of '%s' is on a linear or a log scale",
+		    n->name);
+	if (low != NULL && high != NULL && !(q->pub.low < q->pub.high))
+		return ESPL_OK; /* the caller says it */
+	q->mean = logs ? log(q->mean) : q->mean;
+	least = q->mean - ESPL__NORMAL_MOST * q->sd;
+	most = q->mean + ESPL__NORMAL_MOST * q->sd;
+	least = tidy(logs ? exp(least) : least);
+	most = tidy(logs ? exp(most) : most);
+	if (step > 0) {
+		least = tidy(ceil(least / step) * step);
+		most = tidy(floor(most / step) * step);
+	}
+	if (!isfinite(most) || !(least < most) || (logs && !(least > 0)) ||
+	    (integer && (least < -BOUND_MAX || most > BOUND_MAX)))
+		return FAIL(p, n, "the normal distribution of '%s' is too %s", n->name,
+		    least < most ? "wide" : "narrow");
+	if (low == NULL || q->pub.low < least)
+		q->pub.low = least;
+	if (high == NULL || q->pub.high > most)
+		q->pub.high = most;
+	if (q->pub.low < q->pub.high)
+		return ESPL_OK;
+	return FAIL(p, n, "the bounds of '%s' are more than %g standard deviations from its mean",
+	    n->name, ESPL__NORMAL_MOST);
+}
+
+static espl_status
 read_range(struct parse *p, const struct espl__node *n, struct espl__param *q)
 {
 	int integer = q->pub.type == ESPL_INT;
-	espl_status st = read_bound(p, n, "low", integer, &q->pub.low);
-	const struct espl__node *scale = espl__node_get(n, "scale");
+	int normal = espl__node_get(n, "mean") != NULL || espl__node_get(n, "sd") != NULL;
+	const struct espl__node *low = espl__node_get(n, "low"), *high = espl__node_get(n, "high"),
+				*scale = espl__node_get(n, "scale");
+	espl_status st = ESPL_OK;
 
-	if (st == ESPL_OK)
+	q->pub.low = 0;
+	q->pub.high = 1;
+	if (low != NULL || !normal)
+		st = read_bound(p, n, "low", integer, &q->pub.low);
+	if (st == ESPL_OK && (high != NULL || !normal))
 		st = read_bound(p, n, "high", integer, &q->pub.high);
+	if (st == ESPL_OK)
+		st = read_scale(p, n, scale, q);
+	if (st == ESPL_OK && normal)
+		st = read_normal(p, n, q);
 	if (st != ESPL_OK)
 		return st;
 	if (!(q->pub.low < q->pub.high)) {
@@ -290,14 +392,6 @@ read_range(struct parse *p, const struct espl__node *n, struct espl__param *q)
 			espl__hint(p->diag, "write a constant as  %s = %s;", n->name,
 			    espl__node_get(n, "low")->text);
 		return ESPL_E_CONFIG;
-	}
-	q->pub.scale = ESPL_LINEAR;
-	if (scale != NULL) {
-		int k = one_of(p, scale, n->name, "scale", scale_names, 3);
-
-		if (k < 0)
-			return ESPL_E_CONFIG;
-		q->pub.scale = ESPL_LINEAR + (espl_scale)k;
 	}
 	if (q->pub.scale != ESPL_LINEAR && q->pub.low <= 0) {
 		FAIL(p, espl__node_get(n, "low"), "low of '%s' must be above 0 on a %s scale",

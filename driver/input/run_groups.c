@@ -285,6 +285,10 @@ static const struct espl__core_member space_members[] = {
 	{ "NAME.scale", "\"linear\", \"log\" or \"reverse-log\"",
 	    "Scale on which values are sampled; default linear." },
 	{ "NAME.quantum", "number", "Step between values, starting at low." },
+	{ "NAME.mean, NAME.sd", "number",
+	    "A normal distribution of a real or int, within four standard deviations and within "
+	    "low and high, which need not be given. On a log scale mean is the median, and sd that "
+	    "of the natural logarithm: values are lognormal." },
 	{ "NAME.values", "array or list",
 	    "Values of a choice or ordinal: texts, numbers, booleans; in a list also arrays, lists "
 	    "and "

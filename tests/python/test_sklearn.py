@@ -1,6 +1,7 @@
 """EspalierSearchCV with the real scikit-learn, where it is installed."""
 
 import importlib.util
+import math
 import unittest
 import warnings
 
@@ -75,12 +76,20 @@ class SearchTest(unittest.TestCase):
                              refit=False).fit(*self.data)
 
     def test_what_cannot_be_searched_is_named(self):
-        for space, text in (({"C": scipy.stats.norm()}, "C is a distribution 'norm'"), ({"C": 3}, "C is 3"),
+        for space, text in (({"C": scipy.stats.gamma(2)}, "C is a distribution 'gamma'"), ({"C": 3}, "C is 3"),
                             ({"nothing": (0.0, 1.0)}, "nothing")):
             with self.assertRaisesRegex((TypeError, ValueError), text):
                 EspalierSearchCV(SVC(), space, n_iter=2, cv=2).fit(*self.data)
         with self.assertRaisesRegex(ValueError, "no parameter 'epochs'"):
             EspalierSearchCV(SVC(), {"C": (0.1, 1.0)}, resource="epochs").fit(*self.data)
+
+    def test_normal_distributions(self):
+        space = {"tol": scipy.stats.lognorm(1.0, scale=1e-3), "coef0": scipy.stats.norm(0.3, 0.1), "C": scipy.stats.loguniform(0.1, 10)}
+        search = EspalierSearchCV(SVC(kernel="poly"), space, n_iter=12, cv=2, algorithm="random").fit(*self.data)
+        for params in search.cv_results_["params"]:
+            self.assertLessEqual(abs(params["coef0"] - 0.3), 0.4)
+            self.assertLessEqual(abs(math.log(params["tol"] / 1e-3)), 4.0)
+        self.assertGreater(len({params["tol"] for params in search.cv_results_["params"]}), 6)
 
     def test_it_nests(self):
         search = EspalierSearchCV(SVC(), {"C": (0.1, 10.0, "log")}, n_iter=2, cv=2)

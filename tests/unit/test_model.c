@@ -78,7 +78,12 @@ static const char everything[] =
     "damp = { type = \"real\"; low = 0.0; high = 1.0; when = { nesterov = false; layers = [ 1, 2 "
     "]; }; };\n"
     "size = { type = \"ordinal\"; values = ( 8, 16.5, \"all\" ); };\n"
-    "shift = { type = \"real\"; low = 1000000.0; high = 1000000.001; };\n";
+    "shift = { type = \"real\"; low = 1000000.0; high = 1000000.001; };\n"
+    "bell = { type = \"real\"; mean = 0.3; sd = 0.1; };\n"
+    "cut = { type = \"real\"; mean = 2.0; sd = 0.5; low = 3.0; high = 9.0; };\n"
+    "skew = { type = \"real\"; mean = 1e-3; sd = 1.5; scale = \"log\"; };\n"
+    "count = { type = \"int\"; mean = 10; sd = 3; low = 1; };\n"
+    "fifths = { type = \"real\"; mean = 10; sd = 3; quantum = 5; };\n";
 
 Test(space, round_trips_and_conditions)
 {
@@ -91,7 +96,7 @@ Test(space, round_trips_and_conditions)
 	struct espl__rng rng;
 	int seen_damp = 0;
 
-	cr_assert_eq(n, 15u);
+	cr_assert_eq(n, 20u);
 	cr_assert_eq(v->find(v, "nothing"), ESPL_ANY);
 	espl__rng_seed(&rng, 1, "test");
 	for (int i = 0; i < 20000; i++) {
@@ -166,6 +171,42 @@ Test(space, scales_sample_fairly)
 	espl__space_free(s);
 }
 
+Test(space, normal_distributions)
+{
+	struct espl__space *s = space(everything);
+	const struct espl_space *v = espl__space_view(s);
+	uint32_t bell = v->find(v, "bell"), cut = v->find(v, "cut"), skew = v->find(v, "skew"),
+		 count = v->find(v, "count"), fifths = v->find(v, "fifths"), many = 100000;
+	double sum = 0, squares = 0, within = 0, logs = 0, log_squares = 0, counts[32] = { 0 };
+
+	for (uint32_t i = 0; i < many; i++) {
+		double u = (i + 0.5) / many, x = v->value(v, bell, u),
+		       y = log(v->value(v, skew, u));
+
+		sum += x;
+		squares += (x - 0.3) * (x - 0.3);
+		within += fabs(x - 0.3) < 0.1;
+		logs += y;
+		log_squares += (y - log(1e-3)) * (y - log(1e-3));
+		counts[(int)v->value(v, count, u)]++;
+	}
+	cr_assert_float_eq(sum / many, 0.3, 1e-6);
+	cr_assert_float_eq(sqrt(squares / many), 0.1, 1e-4);
+	cr_assert_float_eq(within / many, 0.6827, 1e-3);
+	cr_assert_float_eq(logs / many, log(1e-3), 1e-6);
+	cr_assert_float_eq(sqrt(log_squares / many), 1.5, 2e-3);
+	/* of the share above 0.5, that between 9.5 and 10.5 */
+	cr_assert_float_eq(counts[10] / many, 0.13236 / 0.99923, 1e-3);
+	cr_assert(counts[0] + counts[23] == 0 && counts[1] > 0 && counts[22] > 0);
+	/* within four standard deviations, and the user's bounds */
+	cr_assert(v->params[bell]->low == -0.1 && v->params[bell]->high == 0.7);
+	cr_assert(v->params[cut]->low == 3.0 && v->params[cut]->high == 4.0);
+	cr_assert_float_eq(v->value(v, cut, 0.5), 2 + 0.5 * 2.2770741, 1e-6);
+	cr_assert(v->params[fifths]->low == 0 && v->params[fifths]->high == 20);
+	cr_assert(v->params[fifths]->levels == 5 && v->value(v, fifths, 0.5) == 10);
+	espl__space_free(s);
+}
+
 static const struct {
 	const char *text;
 	uint32_t line;
@@ -180,6 +221,16 @@ static const struct {
 	{ "a = { type = \"real\"; low = 0; high = 1; scale = \"lgo\"; };", 1,
 	    "'lgo' is not a valid scale", "'log'" },
 	{ "a = { type = \"real\";\n low = 2; high = 1; };", 2, "not below", "" },
+	{ "a = { type = \"real\"; mean = 1; };", 1, "needs mean and sd", "" },
+	{ "a = { type = \"real\"; mu = 1; sigma = 2; };", 1, "no key 'mu'", "'mean'" },
+	{ "a = { type = \"real\"; mean = 1;\n sd = 0; };", 2, "sd of 'a' must be above 0", "" },
+	{ "a = { type = \"real\"; mean = 0; sd = 1; scale = \"log\"; };", 1,
+	    "mean of 'a' must be above 0 on a log scale", "" },
+	{ "a = { type = \"real\"; mean = 1; sd = 1; low = 6; };", 1,
+	    "more than 4 standard deviations from its mean", "" },
+	{ "a = { type = \"real\"; mean = 1; sd = 1;\n low = 3; high = 2; };", 2, "not below", "" },
+	{ "a = { type = \"int\"; mean = 1; sd = 0.1; };", 1, "too narrow", "" },
+	{ "a = { type = \"choice\"; mean = 1; };", 1, "no meaning", "" },
 	{ "a = { type = \"int\"; low = 3; high = 3; };", 1, "not below", "a = 3;" },
 	{ "a = { type = \"real\";\n low = 0; high = 1; scale = \"log\"; };", 2, "above 0", "" },
 	{ "a = { type = \"real\"; low = 0; high = 1; quantum = 0; };", 1, "above 0", "" },

@@ -27,7 +27,8 @@ class EspalierSearchCV(BaseSearchCV):  # type: ignore[misc, unused-ignore]
     return_train_score: as for scikit-learn's RandomizedSearchCV.  With several metrics, `refit`
     names the one to maximize.
     param_distributions: of each parameter (low, high), (low, high, "log"), a list of values of any
-    type, a group as in a configuration file, or uniform, loguniform or randint of scipy.stats.
+    type, a group as in a configuration file, or uniform, loguniform, randint, norm or lognorm of
+    scipy.stats.
     n_iter: how many candidates.
     algorithm: its name, or its group as in a configuration file; "auto" is random search with the
     sampler of that name.
@@ -143,7 +144,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, str)
 
 
-def _of_distribution(name: str, frozen: Any) -> Tuple[Any, ...]:
+def _of_distribution(name: str, frozen: Any) -> Any:
     """A frozen distribution of scipy.stats as a range."""
     kind = getattr(getattr(frozen, "dist", None), "name", type(frozen).__name__)
     if kind in ("uniform", "loguniform", "reciprocal"):
@@ -152,5 +153,10 @@ def _of_distribution(name: str, frozen: Any) -> Tuple[Any, ...]:
     if kind == "randint":
         low, high = frozen.support()
         return int(low), int(high)
-    raise ValueError("param_distributions: %s is a distribution %r; uniform, loguniform and randint can be searched, "
+    if kind == "norm":
+        return {"type": "real", "mean": float(frozen.mean()), "sd": float(frozen.std())}
+    if kind == "lognorm" and frozen.support()[0] == 0:
+        median = float(frozen.median())
+        return {"type": "real", "mean": median, "sd": math.log(float(frozen.ppf(0.975)) / median) / 1.959963984540054, "scale": "log"}
+    raise ValueError("param_distributions: %s is a distribution %r; uniform, loguniform, randint, norm and lognorm can be searched, "
                      "or write a range as (low, high) or (low, high, \"log\")" % (name, kind))
