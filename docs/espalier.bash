@@ -7,7 +7,7 @@ _espalier() {
 	if [ "$cur" = '=' ]; then cur=''; fi
 	if [ "$COMP_CWORD" -eq 1 ]; then verb=''; fi
 	case $verb:$cur in
-	:*) kind=-W words='init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version --help --version' ;;
+	:*) kind=-W words='init run resume ask plan simulate profile list status forecast best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version --help --version' ;;
 	init:-*) kind=-W words='--output --no-ask --help --plugins' ;;
 	init:*) kind=-f ;;
 	run:-*) kind=-W words='--dir --set --quiet --json --help --plugins' ;;
@@ -26,6 +26,8 @@ _espalier() {
 	list:*) kind=-d ;;
 	status:-*) kind=-W words='--watch --quiet --json --help --plugins' ;;
 	status:*) kind=-d ;;
+	forecast:-*) kind=-W words='--at --json --help --plugins' ;;
+	forecast:*) kind=-d ;;
 	best:-*) kind=-W words='--top --json --help --plugins' ;;
 	best:*) kind=-d ;;
 	explain:-*) kind=-W words='--help --plugins' ;;
@@ -94,6 +96,8 @@ _espalier() {
 	profile:--plugins|profile:-P) kind=-d ;;
 	list:--plugins|list:-P) kind=-d ;;
 	status:--plugins|status:-P) kind=-d ;;
+	forecast:--at) kind= ;;
+	forecast:--plugins|forecast:-P) kind=-d ;;
 	best:--top|best:-n) kind= ;;
 	best:--plugins|best:-P) kind=-d ;;
 	explain:--plugins|explain:-P) kind=-d ;;
@@ -131,7 +135,7 @@ _espalier() {
 	-W) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
 	-f|-d) COMPREPLY=($(compgen "$kind" -- "$cur")) ;;
 	topics)
-		words="config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space algorithm cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
+		words="config espalier init run resume ask plan simulate profile list status forecast best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space algorithm cloud store planning workload experiments $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"
 		COMPREPLY=($(compgen -W "$words" -- "$cur"))
 		;;
 	settings)

@@ -23,7 +23,7 @@ function __espalier_settings
 		 algorithm.sampler.use= algorithm.sampler.startup= algorithm.sampler.random_fraction= algorithm.sampler.top_percent= algorithm.sampler.candidates=
 end
 function __espalier_topics
-	printf '%s\n' config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space algorithm cloud store planning workload experiments
+	printf '%s\n' config espalier init run resume ask plan simulate profile list status forecast best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space algorithm cloud store planning workload experiments
 	espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }'
 end
 complete -c espalier -f
@@ -112,6 +112,13 @@ complete -c espalier -n '__espalier_verb status' -l json -s j -d 'print only JSO
 complete -c espalier -n '__espalier_verb status' -l help -s h -d 'show this help'
 complete -c espalier -n '__espalier_verb status' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
 complete -c espalier -n '__espalier_verb status' -a '(__fish_complete_directories)'
+
+complete -c espalier -n '__espalier_verb' -a forecast -d 'say when a run will end, what it will cost, and what the rest is worth'
+complete -c espalier -n '__espalier_verb forecast' -l at -x -d 'forecast as after this part of the journal, such as 50%'
+complete -c espalier -n '__espalier_verb forecast' -l json -s j -d 'print only JSON on standard output'
+complete -c espalier -n '__espalier_verb forecast' -l help -s h -d 'show this help'
+complete -c espalier -n '__espalier_verb forecast' -l plugins -s P -x -a '(__fish_complete_directories)' -d 'search this directory for plugins first'
+complete -c espalier -n '__espalier_verb forecast' -a '(__fish_complete_directories)'
 
 complete -c espalier -n '__espalier_verb' -a best -d 'show the best trial of a run and its parameters'
 complete -c espalier -n '__espalier_verb best' -l top -s n -x -d 'print the best N trials'

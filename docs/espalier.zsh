@@ -22,7 +22,7 @@ _espalier_settings() {
 }
 _espalier_topics() {
 	local -a topics
-	topics=(config espalier init run resume ask plan simulate profile list status best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space algorithm cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
+	topics=(config espalier init run resume ask plan simulate profile list status forecast best explain export report serve nodes drain undrain trial stop submit cancel queue check plugins help check-plugin version experiment trial space algorithm cloud store planning workload experiments ${(f)"$(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 "/" $2 }')"})
 	compadd -a topics
 }
 _espalier() {
@@ -38,6 +38,7 @@ _espalier() {
 		'profile:measure a trial'\''s scaling, sharing, start and checkpoint times'
 		'list:list runs and their progress'
 		'status:show the progress of a run, also while it is running'
+		'forecast:say when a run will end, what it will cost, and what the rest is worth'
 		'best:show the best trial of a run and its parameters'
 		'explain:show what was decided for a run or a trial, when and why'
 		'export:export results for other programs'
@@ -134,6 +135,12 @@ _espalier() {
 	status) _arguments \
 		'(-w --watch)'{-w,--watch}'[print the status every second until the run ends]' \
 		'(-q --quiet)'{-q,--quiet}'[print a single line]' \
+		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
+		'(-h --help)'{-h,--help}'[show this help]' \
+		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \
+		'*: :_files -/' ;;
+	forecast) _arguments \
+		'--at=[forecast as after this part of the journal, such as 50%]:PERCENT: ' \
 		'(-j --json)'{-j,--json}'[print only JSON on standard output]' \
 		'(-h --help)'{-h,--help}'[show this help]' \
 		'(-P --plugins)'{-P,--plugins=}'[search this directory for plugins first]:DIR:_files -/' \

@@ -16,6 +16,11 @@ espl_status espl__world_sim(const struct espl__inputs *, uint64_t seed, const ch
  * carries out the computations of policies. */
 espl_status espl__world_sold(const struct espl__run_config *, uint64_t seed, struct espl__world **,
     struct espl__diag *);
+/* The rest of a run whose executor is given, from its present state on, by what was learned of it;
+ * its first `next` brings what happens next. */
+struct espl__learned;
+espl_status espl__world_rest(const struct espl__inputs *, struct espl__exec *,
+    struct espl__learned *, uint64_t seed, struct espl__world **, struct espl__diag *);
 /* The world that the drive's fields ask for; used as `drive.open_world`.  token: the run's. */
 espl_status espl__world_open(const struct espl__drive *, uint64_t token, struct espl__world **,
     struct espl__diag *);

@@ -91,6 +91,9 @@ struct espl__lease_info {
 	espl_node_state state;
 	espl_money max_price_hour;
 	const char *machine; /* that it is on; NULL unknown */
+	espl_time since;     /* when it came into its state */
+	espl_time ends_at;   /* as in struct espl_node */
+	int releasing;       /* a release was asked for */
 };
 uint32_t espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
 /* The gangs of a run that lost its driver, as recorded in the journal. */
@@ -101,9 +104,20 @@ struct espl__gang_info {
 	uint64_t iteration, budget;     /* last reported (or begun from); as last sent in a reply */
 	enum espl__directive directive; /* its last reply; 0: none */
 	int started, awaiting, killed, moving; /* moving: it moves to other slots */
+	struct espl_share share;
+	const struct espl_slot *onto; /* [onto_count], where it moves to; NULL: it does not */
+	uint32_t onto_count, attempt; /* attempt: starts of its trial so far, from 0 */
+	espl_time began, last_seen;   /* its start, its last sign of life */
+	int reported;                 /* any report came */
 };
 /* By number, at most `room`; returns how many there are.  Valid until the next round. */
 uint32_t espl__exec_gangs(const struct espl__exec *, struct espl__gang_info *, uint32_t room);
+/* What the world still owes: the instant of EV_TIMER, NEVER none; the computations under way, at
+ * most `room` tokens (returns how many there are). */
+espl_time espl__exec_timer(const struct espl__exec *);
+uint32_t espl__exec_computing(const struct espl__exec *, uint64_t *tokens, uint32_t room);
+/* Observers see nothing of what follows: it is a rehearsal. */
+void espl__exec_unobserved(struct espl__exec *);
 /* Digest of what stays the same while a run is resumed: space, options, files, plugin versions. */
 uint64_t espl__exec_digest(const struct espl__exec *);
 /* Loads the experiment with this number, through the setup. */

@@ -258,13 +258,17 @@ espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uin
 
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < x->fleet.live_count; i++, n++) {
+		const struct espl__machine *m = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+
 		if (n < room) {
-			list[n].lease = x->fleet.live[i]->id;
-			list[n].offer = x->fleet.live[i]->offer;
-			list[n].state = x->fleet.live[i]->state;
-			list[n].max_price_hour = x->fleet.live[i]->max_price_hour;
-			list[n].machine =
-			    espl__machine_at(&x->fleet, x->fleet.live[i]->id)->machine;
+			list[n].lease = m->pub.id;
+			list[n].offer = m->pub.offer;
+			list[n].state = m->pub.state;
+			list[n].max_price_hour = m->pub.max_price_hour;
+			list[n].machine = m->machine;
+			list[n].since = m->since;
+			list[n].ends_at = m->pub.ends_at;
+			list[n].releasing = m->releasing;
 		}
 	}
 	return n;
@@ -288,8 +292,52 @@ espl__exec_gangs(const struct espl__exec *x, struct espl__gang_info *list, uint3
 				.started = g->state != ESPL__GANG_STARTING,
 				.awaiting = g->awaiting,
 				.killed = g->killed || g->fault != NULL,
-				.moving = g->onto_count > 0 };
+				.moving = g->onto_count > 0,
+				.share = g->share,
+				.onto = g->onto,
+				.onto_count = g->onto_count,
+				.attempt = g->trial->attempts > 0 ? g->trial->attempts - 1 : 0,
+				.began = g->began,
+				.last_seen = g->last_seen,
+				.reported = g->reported };
 	return n;
+}
+
+espl_time
+espl__exec_timer(const struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	return x->round.timer;
+}
+
+uint32_t
+espl__exec_computing(const struct espl__exec *x, uint64_t *tokens, uint32_t room)
+{
+	ESPL__CHECK(x, EXEC);
+	for (uint32_t i = 0; i < x->searches.computing_count && i < room; i++)
+		tokens[i] = x->searches.computing[i].token;
+	return x->searches.computing_count;
+}
+
+void
+espl__exec_unobserved(struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	x->setup.observers = NULL;
+}
+
+const struct espl_market *
+espl__exec_market(const struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	return &x->market.pub;
+}
+
+const struct espl_model *
+espl__exec_model(const struct espl__exec *x)
+{
+	ESPL__CHECK(x, EXEC);
+	return &x->searches.model;
 }
 
 int

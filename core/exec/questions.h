@@ -26,6 +26,10 @@ int espl__exec_spans(const struct espl__exec *);
 int espl__exec_reopens(const struct espl__exec *);
 /* Whether a trial of this experiment may ever have several ranks. */
 int espl__exec_has_ranks(const struct espl__exec *, const struct espl__inputs *);
+/* The execution model as policies see it: profile and measurements. */
+const struct espl_model *espl__exec_model(const struct espl__exec *);
+/* How often nodes of an offer are interrupted, as far as it is known. */
+const struct espl_market *espl__exec_market(const struct espl__exec *);
 /* Offers by number, NULL beyond the last. */
 const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
 /* Names of machines of the offer that failed recently, for a new lease; at most `room`; returns how

@@ -44,6 +44,18 @@ struct espl__drive {
  * E_BUSY: another driver has it. It is a lock of the process (see espl__lock): the holder must not
  * call espl__locked() for the same file, which would release it. */
 espl_status espl__drive_lock(const char *dir, int *lock, struct espl__diag *);
+/* Replays DIR/journal, which a driver may be writing, into a fresh executor, and changes nothing:
+ * all of it, or so many rounds from its beginning.  *look is filled; the executor, NULL if that
+ * failed, is the caller's.  locked, resume and the like are not used. */
+struct espl__drive_look {
+	struct espl__exec *exec;
+	uint64_t rounds;  /* replayed */
+	int64_t origin_s; /* UTC second of the run's time 0, as its stops have shifted it */
+};
+espl_status espl__drive_look(const struct espl__drive *, uint64_t rounds_most,
+    struct espl__drive_look *, struct espl__diag *);
+/* How many rounds a journal has. */
+espl_status espl__drive_rounds(const char *dir, uint64_t *rounds, struct espl__diag *);
 /* How many further trials a resume gives this executor, whose journal has been replayed. */
 uint64_t espl__drive_more(const struct espl__drive *, const struct espl__exec *);
 /* Runs to the end.  *summary is filled whenever the executor came to life.  OK: see summary.how;

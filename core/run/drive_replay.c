@@ -27,7 +27,7 @@ struct replay {
 	uint32_t before_chain;
 	/* a last round without decisions fails again: it begins at `before` */
 	int stuck;
-	uint64_t rounds;
+	uint64_t rounds, rounds_most;
 	int64_t origin_s; /* UTC second of the run's time 0, shifted by its stops */
 	struct espl__arena arena;
 	struct espl__event *events;
@@ -143,7 +143,7 @@ replay_all(struct replay *replay, struct espl__diag *diag)
 {
 	int got = next_record(replay, diag);
 
-	while (got == 1) {
+	while (got == 1 && replay->rounds < replay->rounds_most) {
 		switch (replay->type) {
 		case ESPL__REC_ROUND: got = replay_round(replay, diag); break;
 		case ESPL__REC_CLOSED:
@@ -153,7 +153,7 @@ replay_all(struct replay *replay, struct espl__diag *diag)
 		default: return refuse_damaged(replay, "is followed by an unexpected record", diag);
 		}
 	}
-	if (got == 0)
+	if (got >= 0)
 		return ESPL_OK;
 	return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 }
@@ -338,6 +338,7 @@ espl__drive_replay(struct espl__run_state *run, const char *path, struct espl__d
 	ESPL__ASSERT(run->drive != NULL && run->journal == NULL);
 	memset(&replay, 0, sizeof replay);
 	replay.run = run;
+	replay.rounds_most = UINT64_MAX;
 	run->resumed = 1;
 	status = espl__journal_open(path, &replay.reader, &run->header, diag);
 	if (status != ESPL_OK)
@@ -350,4 +351,65 @@ espl__drive_replay(struct espl__run_state *run, const char *path, struct espl__d
 	espl__buf_free(&replay.tail);
 	free(replay.events);
 	return status;
+}
+
+espl_status
+espl__drive_look(const struct espl__drive *drive, uint64_t rounds_most,
+    struct espl__drive_look *look, struct espl__diag *diag)
+{
+	struct espl__run_state run;
+	struct replay replay;
+	char *path = espl__format("%s/journal", drive->dir);
+	espl_status status;
+
+	memset(look, 0, sizeof *look);
+	memset(&run, 0, sizeof run);
+	memset(&replay, 0, sizeof replay);
+	run.drive = drive;
+	run.look_only = 1;
+	replay.run = &run;
+	replay.rounds_most = rounds_most;
+	status = espl__journal_open(path, &replay.reader, &run.header, diag);
+	free(path);
+	if (status != ESPL_OK)
+		return status;
+	replay.origin_s = run.header.utc_start_s;
+	status = espl__drive_exec(&run, diag);
+	if (status == ESPL_OK)
+		status = check_header(&run, diag);
+	if (status == ESPL_OK)
+		status = replay_all(&replay, diag);
+	espl__journal_reader_free(replay.reader);
+	espl__arena_free(&replay.arena);
+	espl__buf_free(&replay.tail);
+	free(replay.events);
+	if (status != ESPL_OK) {
+		espl__exec_free(run.exec);
+		return status;
+	}
+	look->exec = run.exec;
+	look->rounds = replay.rounds;
+	look->origin_s = replay.origin_s;
+	return ESPL_OK;
+}
+
+espl_status
+espl__drive_rounds(const char *dir, uint64_t *rounds, struct espl__diag *diag)
+{
+	char *path = espl__format("%s/journal", dir);
+	struct espl__journal_reader *reader = NULL;
+	struct espl__journal_header header;
+	struct espl__reader payload;
+	enum espl__record type;
+	uint64_t lost;
+	espl_status status = espl__journal_open(path, &reader, &header, diag);
+	int got = 0;
+
+	*rounds = 0;
+	free(path);
+	while (status == ESPL_OK &&
+	    (got = espl__journal_next(reader, &type, &payload, &lost, diag)) == 1)
+		*rounds += type == ESPL__REC_ROUND;
+	espl__journal_reader_free(reader);
+	return status == ESPL_OK && got < 0 ? diag->status : status;
 }

@@ -111,6 +111,7 @@ int espl__verb_status(const struct espl__args *);
 int espl__verb_submit(const struct espl__args *);
 int espl__verb_cancel(const struct espl__args *);
 int espl__verb_queue(const struct espl__args *);
+int espl__verb_forecast(const struct espl__args *);
 int espl__verb_best(const struct espl__args *);
 int espl__verb_explain(const struct espl__args *);
 int espl__verb_export(const struct espl__args *);

@@ -2,6 +2,8 @@
 #include "base/assert.h"
 #include "cli/run_observers.h"
 
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/text.h"
 #include "base/tick.h"
@@ -58,6 +60,10 @@ on_tick(void *ctx, struct espl__exec *exec)
 	if (show->warned > 0)
 		report_waits(show, exec);
 	espl__fold_tick(show->fold, espl__tick());
+	if (show->foresight != NULL && espl__foresight_tick(show->foresight, exec)) {
+		free(show->view.totals.outlook);
+		show->view.totals.outlook = espl__outlook_read(show->dir);
+	}
 	if (show->results != NULL)
 		espl__results_tick(show->results, exec);
 	if (show->live != NULL)
@@ -108,6 +114,10 @@ hook_observers(struct espl__show *show, struct espl__drive *drive)
 		*tail = espl__results_observer(show->results);
 		tail = &(*tail)->next;
 	}
+	if (show->foresight != NULL) {
+		*tail = espl__foresight_observer(show->foresight);
+		tail = &(*tail)->next;
+	}
 	if (show->lines != NULL)
 		*tail = espl__lines_observer(show->lines);
 	else if (show->events != NULL)
@@ -133,6 +143,9 @@ espl__show_begin(struct espl__show *show, const struct espl__inputs *s, enum esp
 	/* Without a lock (a finished run on a read-only disk), show the run but write nothing. */
 	if (drive->dir != NULL && drive->locked)
 		show->results = espl__results_open(&setup);
+	if (show->results != NULL && !drive->exec.simulated)
+		show->foresight = espl__foresight_new(s, drive->dir);
+	show->dir = espl__strdup(drive->dir);
 	if (as == ESPL__SHOW_JSON)
 		show->events = espl__events_new(&show->view, stdout);
 	else if (as == ESPL__SHOW_PROGRESS && espl__live_possible())
@@ -157,6 +170,8 @@ void
 espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary,
     const char *broken, const char *why)
 {
+	espl__foresight_free(show->foresight);
+	show->foresight = NULL;
 	espl__view_finish(&show->view, summary);
 	if (broken != NULL) {
 		espl__totals_set(&show->view.totals.status, broken);
@@ -178,5 +193,6 @@ espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary
 void
 espl__show_free(struct espl__show *show)
 {
+	free(show->dir);
 	espl__view_free(&show->view);
 }

@@ -7,6 +7,7 @@
 #include "report/view.h"
 #include "report/results.h"
 #include "run/drive.h"
+#include "driver/futures.h"
 
 enum espl__show_as { ESPL__SHOW_NOTHING = 1, ESPL__SHOW_PROGRESS, ESPL__SHOW_JSON };
 struct espl__show {
@@ -15,7 +16,9 @@ struct espl__show {
 	struct espl__live *live;       /* one of these three, or none */
 	struct espl__lines *lines;
 	struct espl__events *events;
-	struct espl__fold *fold; /* the log passes through it */
+	struct espl__foresight *foresight; /* makes forecasts; NULL: none are made */
+	char *dir;                         /* of the run; NULL none */
+	struct espl__fold *fold;           /* the log passes through it */
 	const volatile int *interrupt;
 	int warned;          /* that the run is being interrupted */
 	int64_t stopping_at; /* tick since which it is; 0: it is not */

@@ -19,7 +19,7 @@ static const struct task tasks[] = {
 	{ "Prepare a search", 5, { "init", "check", "profile", "plan", "simulate" } },
 	{ "Run it", 5, { "run", "resume", "stop", "ask", "trial" } },
 	{ "See what it does and found", 7,
-	    { "status", "best", "explain", "report", "serve", "export", "list" } },
+	    { "status", "best", "explain", "report", "serve", "export", "list", "forecast" } },
 	{ "Its machines", 1, { "nodes", "drain", "undrain" } },
 	{ "A pool of searches", 0, { "submit", "queue", "cancel" } },
 	{ "espalier itself", 2, { "plugins", "help", "check-plugin", "version" } },

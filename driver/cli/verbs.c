@@ -87,6 +87,10 @@ static const struct espl__flag status_flags[] = {
 	{ "watch", 'w', NULL, "print the status every second until the run ends" },
 	{ "quiet", 'q', NULL, "print a single line" }, JSON_FLAG, END_FLAGS
 };
+static const struct espl__flag forecast_flags[] = {
+	{ "at", 0, "PERCENT", "forecast as after this part of the journal, such as 50%" },
+	JSON_FLAG, END_FLAGS
+};
 static const struct espl__flag best_flags[] = { { "top", 'n', "N", "print the best N trials" },
 	JSON_FLAG, END_FLAGS };
 static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
@@ -245,6 +249,13 @@ const struct espl__verb espl__verbs[] = {
 	{ "status", "DIR [--watch] [--quiet|--json]",
 	    "show the progress of a run, also while it is running", "", status_flags, 1, 1,
 	    espl__verb_status },
+	{ "forecast", "DIR [--at PERCENT] [--json]",
+	    "say when a run will end, what it will cost, and what the rest is worth",
+	    "Replays the run from its journal and simulates the rest of it several times, with "
+	    "the times, failures,\n"
+	    "interruptions and learning curves seen so far.  Bands hold the truth in 80 of 100 "
+	    "cases.\n",
+	    forecast_flags, 1, 1, espl__verb_forecast },
 	{ "best", "DIR [--top N] [--json]", "show the best trial of a run and its parameters",
 	    "The best trial is the one with the best last report among the trials that trained "
 	    "longest.\n",

@@ -105,6 +105,14 @@ add_pid(void *ctx, pid_t pid)
 	espl__pids_add(ctx, pid);
 }
 
+static pid_t spared;
+
+void
+espl__reap_spare(pid_t pid)
+{
+	spared = pid;
+}
+
 int
 espl__reap_init(struct espl__pids *known)
 {
@@ -125,7 +133,7 @@ end_orphan(void *ctx, pid_t pid)
 	struct sweep *sweep = ctx;
 	int status;
 
-	if (known_pid(sweep->known, pid) ||
+	if (pid == spared || known_pid(sweep->known, pid) ||
 	    (sweep->spares != NULL && sweep->spares(sweep->ctx, pid)))
 		return;
 	sweep->found++;

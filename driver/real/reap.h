@@ -18,6 +18,8 @@ void espl__pids_remove(struct espl__pids *, pid_t);
 void espl__pids_free(struct espl__pids *);
 /* Makes this process a subreaper; its present children are added to *known. */
 int espl__reap_init(struct espl__pids *known); /* 0, or -1 with errno */
+/* This child is ours as well, whatever world is open: the one that makes forecasts; 0: none. */
+void espl__reap_spare(pid_t);
 /* Sends SIGKILL to all unknown children and their descendants, except those that `spares` (may be
  * NULL) is true for, until none is left or `limit_ms` have passed. Returns how many were killed;
  * *left: those that remain. */

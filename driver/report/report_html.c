@@ -131,6 +131,11 @@ put_totals(struct page *p)
 	espl__totals_sentence(t, &text);
 	espl__print(&p->b, ",\n\"sentence\":");
 	put_text(&p->b, espl__buf_text(&text));
+	espl__buf_clear(&text);
+	if (espl__totals_outlook(t) != NULL) {
+		espl__outlook_json(t->outlook, &text);
+		espl__print(&p->b, ",\n\"forecast\":%s", espl__buf_text(&text));
+	}
 	espl__buf_free(&text);
 	if (t->confirmed != NULL) {
 		struct espl__buf lines = { NULL, 0, 0 };

@@ -284,6 +284,8 @@ espl__reading_open(const char *dir, struct espl__reading **to, struct espl__diag
 		    sqlite3_errmsg(r->db));
 	if (status == ESPL_OK)
 		status = read_totals(r, diag);
+	if (status == ESPL_OK && r->running)
+		r->totals.outlook = espl__outlook_read(dir);
 	free(path);
 	free(journal);
 	if (status != ESPL_OK) {

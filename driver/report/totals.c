@@ -103,6 +103,8 @@ espl__totals_free(struct espl__totals *t)
 					     espl__total_fields[i].offset),
 			    NULL);
 	}
+	free(t->outlook);
+	t->outlook = NULL;
 }
 
 void
@@ -312,6 +314,18 @@ put_jobs(const struct espl__totals *t, struct espl__buf *b)
 }
 
 static void
+put_forecast(const struct espl__totals *t, struct espl__buf *b)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	if (espl__totals_outlook(t) == NULL)
+		return;
+	espl__outlook_json(t->outlook, &text);
+	espl__json_raw(b, "forecast", espl__buf_text(&text));
+	espl__buf_free(&text);
+}
+
+static void
 put_sentence(const struct espl__totals *t, struct espl__buf *b)
 {
 	struct espl__buf text = { NULL, 0, 0 };
@@ -356,6 +370,7 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 		espl__json_real(b, "selected_usd", t->selected_usd);
 	}
 	put_sentence(t, b);
+	put_forecast(t, b);
 	espl__json_int(b, "resizes", t->resizes);
 	espl__json_int(b, "moves", t->moves);
 	espl__json_int(b, "nodes_peak", t->nodes_peak);

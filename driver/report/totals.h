@@ -7,6 +7,7 @@
 #define ESPL__TOTALS_H
 #include <stdio.h>
 #include "exec/questions.h"
+#include "report/outlook.h"
 
 /* Owned strings; NULL where not known. */
 struct espl__totals {
@@ -18,6 +19,8 @@ struct espl__totals {
 	char *best_params; /* a JSON object */
 	char *experiments; /* a pool's: a JSON array; NULL none */
 	char *confirmed;   /* what experiment.confirm has shown: a JSON object; NULL nothing */
+	/* of a run that is under way, the last one made; NULL none.  Not stored */
+	struct espl__outlook *outlook;
 	int64_t maximize, simulated;
 	int64_t on_cpu; /* GPUs are CPU slots */
 	int64_t over;   /* the search is complete: nothing to resume */
@@ -74,6 +77,8 @@ void espl__totals_put_checkpoint(struct espl__buf *, uint64_t trial, int64_t ite
 void espl__totals_text(const struct espl__totals *, int reason, struct espl__buf *);
 /* How the run is going, in one sentence, the same in `status`, in the live view and on the page. */
 void espl__totals_sentence(const struct espl__totals *, struct espl__buf *);
+/* The forecast that the totals may show: of a run that is under way; NULL: none. */
+const struct espl__outlook *espl__totals_outlook(const struct espl__totals *);
 /* Completed or stopped early. */
 int64_t espl__totals_finished(const struct espl__totals *);
 /* Is the best value of all reports another than that of the best trial? */
@@ -115,6 +120,8 @@ int espl__total_applies(const struct espl__totals *, const struct espl__total_fi
 void espl__print_clean(struct espl__buf *, const char *text);
 /* "name=value" of each member of a JSON object of parameters, with `gap` between them. */
 void espl__print_params(struct espl__buf *, const char *json, const char *gap);
+/* ---- amounts.c ------------------------------------------------------------------------------- */
+
 /* A metric for people: 6 significant digits; "-" where it is not a number. */
 char *espl__format_metric(double, char to[32]);
 /* Dollars for people: "$12.24", of little more digits: "$0.0045". */

@@ -49,46 +49,6 @@ espl__print_params(struct espl__buf *b, const char *json, const char *gap)
 	json_decref(root);
 }
 
-char *
-espl__format_metric(double value, char to[32])
-{
-	if (isnan(value))
-		(void)snprintf(to, 32, "-");
-	else
-		(void)snprintf(to, 32, "%.6g", value);
-	return to;
-}
-
-char *
-espl__format_seconds(double s, char to[32])
-{
-	if (!(s >= 0.0005))
-		s = 0;
-	if (s > 9e9)
-		s = 9e9;
-	if (s < 0.9995) /* as the page: no shorter unit */
-		s = round(s * 1e3) / 1e3;
-	return espl__format_short((espl_span)(s * 1e9), to);
-}
-
-/* As money() in report_base.js. */
-char *
-espl__format_usd(double usd, char to[32])
-{
-	double size = fabs(usd);
-	int digits = 2;
-
-	for (double left = size; left > 0 && left < 0.0995 && digits < 6; left *= 10)
-		digits++;
-	if (!isfinite(usd))
-		(void)snprintf(to, 32, "-");
-	else if (size < 1e12)
-		(void)snprintf(to, 32, "%s%.*f", usd < 0 ? "-$" : "$", digits, size);
-	else
-		(void)snprintf(to, 32, "%s%.2e", usd < 0 ? "-$" : "$", size);
-	return to;
-}
-
 /* Broken between parameters where a line would be longer than 80. */
 static void
 params_text(const char *json, int indent, struct espl__buf *b)
@@ -327,6 +287,12 @@ best_sentence(const struct espl__totals *t, struct espl__buf *b)
 	espl__totals_best_metric(t, b);
 }
 
+const struct espl__outlook *
+espl__totals_outlook(const struct espl__totals *t)
+{
+	return strcmp(t->status, "running") == 0 ? t->outlook : NULL;
+}
+
 void
 espl__totals_sentence(const struct espl__totals *t, struct espl__buf *b)
 {
@@ -342,6 +308,10 @@ espl__totals_sentence(const struct espl__totals *t, struct espl__buf *b)
 		if (strcmp(t->status, "running") == 0 && t->ever >= 0 && t->jct_s >= t->ever_s)
 			espl__print(b, ", improved %s ago",
 			    espl__format_seconds(t->jct_s - t->ever_s, ago));
+	}
+	if (espl__totals_outlook(t) != NULL) {
+		espl__print(b, "; ");
+		espl__outlook_sentence(t->outlook, b);
 	}
 	if (t->failed > 0)
 		espl__print(b, "; %lld of %lld failed%s", (long long)t->failed,
@@ -402,6 +372,8 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	else if (t->jobs == 0)
 		espl__totals_best_text(t, 2, b);
 	cost_text(t, b);
+	if (espl__totals_outlook(t) != NULL)
+		espl__outlook_text(t->outlook, b);
 	espl__print(b, "  %-7s %s used, %s held; %lld resize%s, %lld move%s; at most %lld node%s\n",
 	    espl__slots_word(t->on_cpu, 0), espl__format_seconds(t->busy_gpu_s, busy),
 	    espl__format_seconds(t->gpu_s, held), (long long)t->resizes, t->resizes == 1 ? "" : "s",

@@ -146,6 +146,9 @@ handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_LOG: espl__sim_log_due(sim, due->ref); break;
 	case ESPL__DUE_FAULT: fault_due(sim, due->ref); break;
 	case ESPL__DUE_OUTCOME: outcome_due(sim, due->ref); break;
+	case ESPL__DUE_FAILED:
+		espl__sim_add_event(sim, ESPL__EV_OUTCOME)->as.outcome = sim->failed[due->ref];
+		break;
 	case ESPL__DUE_JOB: espl__sim_job_due(sim, due->ref); break;
 	case ESPL__DUE_EXPERIMENT:
 		espl__sim_add_event(sim, ESPL__EV_EXPERIMENT)->as.number = due->ref;
@@ -293,6 +296,21 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 	return ESPL_OK;
 }
 
+void
+espl__sim_fail_compute(struct espl__sim *sim, uint64_t token)
+{
+	struct espl_outcome *lost;
+
+	ESPL__CHECK(sim, SIM);
+	lost = espl__arena_alloc(&sim->arena, sizeof *lost);
+	*lost = (struct espl_outcome){ .size = (uint32_t)sizeof *lost,
+		.status = ESPL_E_REMOTE,
+		.token = token };
+	ESPL__GROW(sim->failed, sim->failed_cap, sim->failed_count + 1);
+	sim->failed[sim->failed_count++] = lost;
+	espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_FAILED, sim->failed_count - 1, 0);
+}
+
 static void
 run_compute(struct espl__sim *sim, const struct espl__effect *effect)
 {
@@ -337,7 +355,12 @@ sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_
 		case ESPL__FX_TIMER:
 			sim->timer = effect->as.at > sim->now ? effect->as.at : sim->now;
 			break;
-		case ESPL__FX_COMPUTE: run_compute(sim, effect); break;
+		case ESPL__FX_COMPUTE:
+			if (sim->learned != NULL)
+				espl__sim_fail_compute(sim, effect->as.compute.token);
+			else
+				run_compute(sim, effect);
+			break;
 		case ESPL__FX_END: sim->ended = 1; break;
 		}
 	}
@@ -367,6 +390,7 @@ sim_close(struct espl__world *world, int at_once, struct espl__buf *left)
 	free(sim->jobs);
 	free(sim->trained_s);
 	free(sim->delivered);
+	free(sim->failed);
 	free(sim->leases);
 	free(sim->adopted);
 	free(sim->heap.list);
@@ -382,8 +406,8 @@ static const struct espl__world_ops sim_ops = { .begin = sim_begin,
 	.stop = sim_stop,
 	.close = sim_close };
 
-static struct espl__sim *
-make_sim(const struct espl__run_config *config, uint64_t seed)
+struct espl__sim *
+espl__sim_make(const struct espl__run_config *config, uint64_t seed)
 {
 	struct espl__sim *sim = espl__alloc(sizeof *sim);
 
@@ -417,7 +441,7 @@ espl_status
 espl__world_sim(const struct espl__inputs *inputs, uint64_t seed, const char *faults,
     struct espl__world **world, struct espl__diag *diag)
 {
-	struct espl__sim *sim = make_sim(inputs->config, seed);
+	struct espl__sim *sim = espl__sim_make(inputs->config, seed);
 	espl_status status = ESPL_OK;
 
 	sim->own = inputs;
@@ -434,7 +458,7 @@ espl_status
 espl__world_sold(const struct espl__run_config *config, uint64_t seed, struct espl__world **world,
     struct espl__diag *diag)
 {
-	struct espl__sim *sim = make_sim(config, seed);
+	struct espl__sim *sim = espl__sim_make(config, seed);
 
 	return finish_making(sim, espl__sim_describe(sim, diag), world);
 }

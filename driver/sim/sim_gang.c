@@ -67,8 +67,8 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 	uintptr_t here = (uintptr_t)espl__map_get(&sim->sharers, gang->gpu);
 	double speed;
 
-	if (gang->source->of->jobs != NULL) {
-		gang->ratio = 1.0; /* a job's own law: espl__sim_job_iteration_s */
+	if (gang->source->of->jobs != NULL || sim->learned != NULL) {
+		gang->ratio = 1.0; /* they have laws of their own: espl__sim_iteration_s */
 		return;
 	}
 	if (share.packing > 1 && here < share.packing)
@@ -160,7 +160,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 {
 	uint64_t iteration = gang->iteration + 1;
 
-	if (gang->finished || iteration > espl__sim_last_iteration(gang)) {
+	if (gang->finished || iteration > espl__sim_last_iteration(sim, gang)) {
 		end_later(sim, gang, ESPL__END_FINISHED, delay);
 		return;
 	}
@@ -256,6 +256,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	gang->budget = effect->as.start.budget;
 	gang->share = effect->as.start.share;
 	gang->finished = gang->last_save = gang->how = gang->killed = gang->no_route = 0;
+	gang->up = 0;
 	gang->done_s = 0.0;
 	gang->key = espl__sim_key(sim->seed, "trial", gang->experiment, gang->trial);
 	gang->gpu = effect->as.start.slots[0].node << 12 | effect->as.start.slots[0].gpu;
@@ -284,8 +285,8 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 static void
 start_saving(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 {
-	double seconds = espl__sim_draw(&gang->source->of->profile->checkpoint, gang->key,
-	    ESPL__SIM_SAVE, gang->iteration);
+	double seconds =
+	    espl__sim_draw(gang->source->save, gang->key, ESPL__SIM_SAVE, gang->iteration);
 	espl_span limit = gang->source->of->config->trial.save_limit;
 	char span[32];
 
@@ -305,8 +306,7 @@ start_saving(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 static double
 resize_s(const struct espl__sim_gang *gang)
 {
-	return espl__sim_draw(&gang->source->of->profile->resize, gang->key, ESPL__SIM_RESIZE,
-	    gang->iteration);
+	return espl__sim_draw(gang->source->resize, gang->key, ESPL__SIM_RESIZE, gang->iteration);
 }
 
 void
@@ -446,13 +446,19 @@ static void
 finish_start(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	uint64_t attempt = gang->attempt;
-	double delay =
-	    espl__sim_draw(&gang->source->of->profile->start, gang->key, ESPL__SIM_START, attempt);
+	double delay = espl__sim_draw(gang->source->start, gang->key, ESPL__SIM_START, attempt);
 
+	if (sim->learned != NULL && !gang->up) { /* until its ranks run */
+		gang->up = 1;
+		wait_until(sim, gang, ESPL__SIM_STARTING, espl__sim_after(sim, delay));
+		return;
+	}
+	if (sim->learned != NULL)
+		delay = 0;
 	espl__sim_add_event(sim, ESPL__EV_STARTED)->as.gang = gang->id;
-	if (gang->iteration > 0)
-		delay += espl__sim_draw(&gang->source->of->profile->restore, gang->key,
-		    ESPL__SIM_RESTORE, attempt);
+	if (gang->iteration > 0 || sim->learned != NULL)
+		delay +=
+		    espl__sim_draw(gang->source->restore, gang->key, ESPL__SIM_RESTORE, attempt);
 	if (gang->how != 0)
 		end_later(sim, gang, gang->how, delay);
 	else
@@ -480,6 +486,12 @@ strike_fault(struct espl__sim *sim, struct espl__sim_gang *gang)
 	const struct espl__sim_fault *fault;
 	char text[96];
 
+	if (sim->learned != NULL && gang->source->of->jobs == NULL &&
+	    espl__learned_fails(sim->learned, espl__sim_learned_trial(gang), gang->attempt,
+		gang->iteration)) {
+		gang_end(sim, gang, ESPL__END_FAILED, "as others before");
+		return 1;
+	}
 	if (sim->faults.count == 0)
 		return 0;
 	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_TRIAL_LOST, gang, gang->iteration,
@@ -602,6 +614,107 @@ espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 		break;
 	default: ESPL__WRONG("a gang without a pending event is due");
 	}
+}
+
+/* ---- a run in the middle ------------------------------------------------------------- */
+
+/* What is left of something that takes so long and began then: if it should be over, a little. */
+static double
+left_of(const struct espl__sim *sim, double seconds, espl_time began)
+{
+	double left = seconds - (double)(sim->now - began) / 1e9;
+
+	return left > 0.05 * seconds ? left : 0.05 * seconds;
+}
+
+/* It trains, or saves after its last report. */
+static void
+stand_training(struct espl__sim *sim, struct espl__sim_gang *gang,
+    const struct espl__gang_info *info)
+{
+	double before = 0;
+
+	if (!info->reported)
+		before = espl__sim_draw(gang->source->restore, gang->key, ESPL__SIM_RESTORE,
+		    gang->attempt);
+	look_around(sim, gang);
+	gang->iteration_s = espl__sim_iteration_s(sim, gang, gang->iteration + 1) * gang->ratio;
+	if (gang->iteration >= gang->budget ||
+	    gang->iteration >= espl__sim_last_iteration(sim, gang))
+		end_later(sim, gang, ESPL__END_DONE, 0.0);
+	else
+		wait_until(sim, gang, ESPL__SIM_TRAINING,
+		    espl__sim_after(sim,
+			left_of(sim, before + gang->iteration_s,
+			    info->reported ? info->last_seen : info->began)));
+}
+
+static void
+stand_phase(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl__gang_info *info)
+{
+	double save_s =
+	    espl__sim_draw(gang->source->save, gang->key, ESPL__SIM_SAVE, gang->iteration);
+
+	if (info->killed) {
+		gang->killed = 1;
+		gang->kill_at = espl__sim_after(sim, save_s);
+		end_later(sim, gang, ESPL__END_LOST, save_s);
+	} else if (!info->started) {
+		gang->up = 1;
+		wait_until(sim, gang, ESPL__SIM_STARTING,
+		    espl__sim_after(sim,
+			left_of(sim,
+			    espl__sim_draw(gang->source->start, gang->key, ESPL__SIM_START,
+				gang->attempt),
+			    info->began)));
+	} else if (info->awaiting) {
+		gang->phase = ESPL__SIM_WAITING;
+	} else if (info->directive == ESPL__STOP) {
+		end_later(sim, gang, ESPL__END_DONE, 0.0);
+	} else if (info->directive == ESPL__PAUSE && gang->source->of->config->trial.checkpoint) {
+		gang->last_save = 1;
+		wait_until(sim, gang, ESPL__SIM_SAVING,
+		    espl__sim_after(sim, left_of(sim, save_s, info->last_seen)));
+	} else if (info->directive == ESPL__PAUSE) {
+		end_later(sim, gang, ESPL__END_DONE, 0.0);
+	} else {
+		stand_training(sim, gang, info);
+	}
+}
+
+espl_status
+espl__sim_gang_stands(struct espl__sim *sim, const struct espl__gang_info *info,
+    struct espl__diag *diag)
+{
+	uint32_t search = (uint32_t)(info->trial >> ESPL__TRIAL_BITS);
+	struct espl__sim_source *source = espl__sim_source(sim, search, diag);
+	struct espl__sim_gang *gang;
+
+	ESPL__CHECK(sim, SIM);
+	if (source == NULL)
+		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	gang = new_gang(sim);
+	gang->source = source;
+	gang->id = info->gang;
+	gang->trial = info->trial & ESPL__TRIAL_NUMBER;
+	gang->experiment = search;
+	gang->attempt = info->attempt;
+	gang->iteration = info->iteration;
+	gang->budget = info->budget;
+	gang->share = info->share;
+	gang->key = espl__sim_key(sim->seed, "trial", search, gang->trial);
+	gang->gpu = info->slots[0].node << 12 | info->slots[0].gpu;
+	count_sharer(sim, gang, 1);
+	espl__map_set(&sim->by_id, gang->id, gang);
+	add_leases(sim, gang, info->slots, info->gpus);
+	if (info->onto_count > 0) {
+		gang->next_count = info->onto_count;
+		gang->next = espl__alloc(gang->next_count * sizeof *gang->next);
+		memcpy(gang->next, info->onto, gang->next_count * sizeof *gang->next);
+		add_leases(sim, gang, gang->next, gang->next_count);
+	}
+	stand_phase(sim, gang, info);
+	return ESPL_OK;
 }
 
 static int

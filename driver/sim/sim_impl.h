@@ -9,6 +9,7 @@
  * sim_train.c  where metrics come from: a C trainable in process, or recorded curves
  * sim_state.c  checkpoints of trainables that have state
  * sim_fault.c  the fault script
+ * sim_rest.c   the world that continues a run from its present state, by what was learned of it
  *
  * Nothing is kept for a trial that does not run, except the checkpoints of trainables that have
  * state.  Random numbers are not taken from running streams but made from what they are for
@@ -25,6 +26,7 @@
 #include "model/jobs.h"
 #include "driver/compute.h"
 #include "run/world.h"
+#include "sim/learned.h"
 
 /* ---- what is due --------------------------------------------------------------------- */
 
@@ -43,6 +45,7 @@ enum espl__sim_due_type {
 	ESPL__DUE_LOG,       /* ref: offer: the next interruption of its log */
 	ESPL__DUE_FAULT,     /* ref: number of the fault */
 	ESPL__DUE_OUTCOME,   /* ref: number of the computation */
+	ESPL__DUE_FAILED,    /* ref: of `failed`: a computation that is not made */
 	ESPL__DUE_JOB,       /* ref: number of the job that comes */
 	ESPL__DUE_EXPERIMENT /* ref: number of the search that comes */
 };
@@ -71,6 +74,7 @@ struct espl__sim_offer {
 	uint32_t next; /* first record that is not yet told */
 	uint32_t log_count, log_next;
 	struct espl_interruption *log; /* by time */
+	double refused;                /* part of the requests that get nothing */
 	double hazard_hour;            /* in truth, which terms need not say; NaN: none */
 	uint32_t alive;                /* leases not ended */
 	uint64_t first;                /* list of them, ESPL_NONE: empty */
@@ -117,6 +121,8 @@ struct espl__sim_source {
 	struct espl__instance *trainable;
 	uint64_t iterations_max; /* 0: the trial's budget */
 	int stateful;
+	/* the profile's, or as they were observed */
+	const struct espl_latency *start, *restore, *save, *resize;
 };
 struct espl__sim_gang {
 	struct espl__sim_source *source;
@@ -125,6 +131,7 @@ struct espl__sim_gang {
 	uint32_t next_free;
 	uint32_t row; /* of the curves */
 	uint8_t phase, finished, last_save, how;
+	uint8_t up;             /* of a learned run: its start has passed */
 	uint8_t no_route;       /* it ends as its ranks cannot meet */
 	uint8_t killed;         /* asked to save and to leave, until kill_at */
 	espl_time due, kill_at; /* due: of the pending instant */
@@ -220,6 +227,7 @@ struct espl__sim {
 	uint32_t magic; /* ESPL__SIM_MAGIC */
 	const struct espl__run_config *config;
 	const struct espl__inputs *own; /* of the run; NULL: nothing trains */
+	struct espl__learned *learned;  /* the rest of a run is drawn from it; NULL: ordinary */
 	uint64_t seed;
 	espl_time now;
 	struct espl__sim_heap heap;
@@ -254,6 +262,8 @@ struct espl__sim {
 	struct espl__sim_faults faults;
 	struct espl__compute **jobs; /* by number; NULL once delivered */
 	uint32_t job_count, job_cap;
+	struct espl_outcome **failed; /* computations that are not made, in the arena */
+	uint32_t failed_count, failed_cap;
 	struct espl__compute **delivered; /* outcomes of the last round live in these */
 	uint32_t delivered_count, delivered_cap;
 
@@ -270,6 +280,9 @@ struct espl__sim {
 	struct espl__buf scratch;
 };
 
+/* sim.c */
+struct espl__sim *espl__sim_make(const struct espl__run_config *, uint64_t seed);
+void espl__sim_fail_compute(struct espl__sim *, uint64_t token);
 /* sim_agenda.c */
 /* A new event of the round, zeroed; valid until the next one. */
 struct espl__event *espl__sim_add_event(struct espl__sim *, enum espl__event_type);
@@ -313,6 +326,8 @@ void espl__sim_cloud_free(struct espl__sim *);
 void espl__sim_acquire(struct espl__sim *, uint64_t lease, uint32_t offer,
     espl_money max_price_hour);
 void espl__sim_adopt(struct espl__sim *, const struct espl__lease_info *);
+/* It is in this state, and no event says so. */
+void espl__sim_lease_stands(struct espl__sim *, const struct espl__lease_info *);
 void espl__sim_release(struct espl__sim *, uint64_t lease);
 void espl__sim_lease_due(struct espl__sim *, const struct espl__sim_due *);
 /* NOTICE now, the end `notice` later. */
@@ -342,12 +357,17 @@ void espl__sim_supply_return(struct espl__sim *, uint64_t lease); /* it ends */
 /* sim_gang.c */
 espl_status espl__sim_start(struct espl__sim *, const struct espl__effect *, struct espl__diag *);
 espl_status espl__sim_reply(struct espl__sim *, const struct espl__effect *, struct espl__diag *);
+/* It is in this state, and no event says so. */
+espl_status espl__sim_gang_stands(struct espl__sim *, const struct espl__gang_info *,
+    struct espl__diag *);
 void espl__sim_resize(struct espl__sim *, const struct espl__effect *);
 void espl__sim_kill(struct espl__sim *, uint64_t gang, espl_span grace);
 void espl__sim_gang_due(struct espl__sim *, const struct espl__sim_due *);
 void espl__sim_gangs_lost(struct espl__sim *, uint64_t lease); /* ENDED(LOST) now */
 void espl__sim_gangs_free(struct espl__sim *);
 /* sim_train.c */
+/* The trial of a gang as espl__learned knows it. */
+uint64_t espl__sim_learned_trial(const struct espl__sim_gang *);
 /* What a search's trials are; made at the first call.  NULL: failed. */
 struct espl__sim_source *espl__sim_source(struct espl__sim *, uint32_t number, struct espl__diag *);
 void espl__sim_train_free(struct espl__sim *);
@@ -377,7 +397,7 @@ int espl__sim_body_step(struct espl__sim *, struct espl__sim_gang *,
     const struct espl__sim_fault *nan, uint32_t *count);
 /* Seconds that an iteration takes on one GPU. */
 double espl__sim_iteration_s(struct espl__sim *, const struct espl__sim_gang *, uint64_t iteration);
-uint64_t espl__sim_last_iteration(const struct espl__sim_gang *);
+uint64_t espl__sim_last_iteration(const struct espl__sim *, const struct espl__sim_gang *);
 /* sim_state.c */
 void espl__sim_state_free(struct espl__sim *);
 /* Saves the present state as a checkpoint. 0 and its size, or -1 (text to gang->text). */

@@ -108,6 +108,19 @@ request_lease(struct espl__sim *sim, uint64_t lease)
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
 }
 
+/* As often as requests of this run were. */
+static int
+is_refused(const struct espl__sim *sim, uint64_t lease)
+{
+	double part = sim->offers[sim->leases[lease].offer].refused;
+	struct espl__rng rng;
+
+	if (!(part > 0))
+		return 0;
+	espl__sim_stream(&rng, espl__sim_key(sim->seed, "lease", 0, lease), ESPL__SIM_TAKEN, 0);
+	return espl__rng_uniform(&rng) < part;
+}
+
 void
 espl__sim_serve(struct espl__sim *sim, uint32_t offer)
 {
@@ -134,6 +147,8 @@ espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_mo
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
 	else if (fault != NULL)
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, fault->reason);
+	else if (is_refused(sim, lease))
+		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
 	else
 		request_lease(sim, lease);
 }
@@ -191,18 +206,13 @@ espl__sim_lose_gpus(struct espl__sim *sim, uint64_t lease, uint32_t gpu)
 	}
 }
 
+/* How it will end, if nobody releases it before. */
 static void
-make_ready(struct espl__sim *sim, uint64_t lease)
+wait_end(struct espl__sim *sim, uint64_t lease)
 {
-	struct espl__sim_lease *l = &sim->leases[lease];
+	const struct espl__sim_lease *l = &sim->leases[lease];
 	const struct espl_offer *terms = &sim->offers[l->offer].terms;
-	const struct espl__sim_fault *bad;
 
-	l->state = ESPL_NODE_READY;
-	report_node(sim, lease)->as.node.ends_at = l->ends_at;
-	bad = espl__sim_fault_lease(sim, ESPL__FAULT_BAD_GPU, lease);
-	if (bad != NULL)
-		espl__sim_lose_gpus(sim, lease, bad->gpu);
 	if (l->ends_at != ESPL_NEVER) {
 		espl_time notice = l->ends_at - terms->notice;
 
@@ -220,6 +230,20 @@ make_ready(struct espl__sim *sim, uint64_t lease)
 		    espl__sim_after(sim, -log1p(-u) / sim->offers[l->offer].hazard_hour * 3600.0),
 		    ESPL__DUE_NOTICE, lease, 0);
 	}
+}
+
+static void
+make_ready(struct espl__sim *sim, uint64_t lease)
+{
+	struct espl__sim_lease *l = &sim->leases[lease];
+	const struct espl__sim_fault *bad;
+
+	l->state = ESPL_NODE_READY;
+	report_node(sim, lease)->as.node.ends_at = l->ends_at;
+	bad = espl__sim_fault_lease(sim, ESPL__FAULT_BAD_GPU, lease);
+	if (bad != NULL)
+		espl__sim_lose_gpus(sim, lease, bad->gpu);
+	wait_end(sim, lease);
 }
 
 void
@@ -393,4 +417,39 @@ espl__sim_adopt(struct espl__sim *sim, const struct espl__lease_info *info)
 		if (info->state == ESPL_NODE_NOTICE)
 			espl__sim_lease_notice(sim, info->lease, terms->notice, ESPL_BY_PROVIDER);
 	}
+}
+
+void
+espl__sim_lease_stands(struct espl__sim *sim, const struct espl__lease_info *info)
+{
+	const struct espl_offer *terms;
+	double seconds;
+
+	ESPL__CHECK(sim, SIM);
+	if (info->state == ESPL_NODE_ENDED || info->offer >= sim->offer_count)
+		return;
+	link_lease(sim, info->lease, info->offer, info->max_price_hour);
+	terms = &sim->offers[info->offer].terms;
+	sim->leases[info->lease].state = info->state;
+	sim->leases[info->lease].ends_at = info->ends_at;
+	seconds = espl__sim_draw(terms->provision,
+	    espl__sim_key(sim->seed, "lease", 0, info->lease), ESPL__SIM_PROVISION, 0);
+	seconds -= (double)(sim->now - info->since) / 1e9;
+	seconds = seconds > 1 ? seconds : 1;
+	if (info->releasing)
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, 1), ESPL__DUE_ENDED,
+		    info->lease, ESPL_BY_USER);
+	else if (info->state == ESPL_NODE_REQUESTED)
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_BOOT,
+		    info->lease, 0);
+	else if (info->state == ESPL_NODE_BOOTING)
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_READY,
+		    info->lease, 0);
+	else if (info->state == ESPL_NODE_NOTICE)
+		espl__sim_heap_add(&sim->heap,
+		    info->ends_at > sim->now && info->ends_at != ESPL_NEVER ? info->ends_at
+									    : sim->now,
+		    ESPL__DUE_ENDED, info->lease, ESPL_BY_PROVIDER);
+	else
+		wait_end(sim, info->lease);
 }

@@ -269,7 +269,7 @@ espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const do
 		gang->text = espl__strdup("fault script: bad-checkpoint");
 		return ESPL__END_NO_CHECKPOINT;
 	}
-	if (gang->source->of->jobs != NULL)
+	if (gang->source->of->jobs != NULL || sim->learned != NULL)
 		return 0;
 	if (gang->source->curves != NULL) {
 		gang->row = espl__curves_nearest(gang->source->curves, values);

@@ -90,7 +90,7 @@ open_source(struct espl__sim *sim, struct espl__sim_source *source, struct espl_
 	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "trial"),
 				*at = espl__node_get(group, "command");
 
-	if (source->of->jobs != NULL)
+	if (source->of->jobs != NULL || sim->learned != NULL)
 		return ESPL_OK; /* how long jobs take is known; they report nothing */
 	if (trial->curves != NULL)
 		return open_curves(source, diag);
@@ -121,6 +121,27 @@ close_source(struct espl__sim_source *source)
 	free(source);
 }
 
+/* What takes time besides iterations. */
+static void
+take_times(const struct espl__sim *sim, struct espl__sim_source *source)
+{
+	static const struct espl_latency none = { .size = (uint32_t)sizeof none,
+		.kind = ESPL_CONSTANT };
+	const struct espl__learned *learned = sim->learned;
+	const struct espl__profile *p = source->of->profile;
+
+	source->start = p != NULL ? &p->start : &none;
+	source->restore = p != NULL ? &p->restore : &none;
+	source->save = p != NULL ? &p->checkpoint : &none;
+	source->resize = p != NULL ? &p->resize : &none;
+	if (learned == NULL || source->of->jobs != NULL)
+		return;
+	source->restore = espl__learned_span(learned, ESPL__SPAN_WARM, source->start);
+	source->start = espl__learned_span(learned, ESPL__SPAN_START, &none);
+	source->save = espl__learned_span(learned, ESPL__SPAN_SAVE, source->save);
+	source->resize = espl__learned_span(learned, ESPL__SPAN_RESIZE, source->resize);
+}
+
 struct espl__sim_source *
 espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag)
 {
@@ -137,6 +158,7 @@ espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag
 		close_source(source);
 		return NULL;
 	}
+	take_times(sim, source);
 	ESPL__GROW(sim->sources, sim->source_cap, number + 1);
 	while (sim->source_count <= number)
 		sim->sources[sim->source_count++] = NULL;
@@ -271,6 +293,28 @@ on_finished(struct espl_report_sink *head)
 	return ESPL_OK;
 }
 
+uint64_t
+espl__sim_learned_trial(const struct espl__sim_gang *gang)
+{
+	return (uint64_t)gang->experiment << ESPL__TRIAL_BITS | gang->trial;
+}
+
+/* The objective as the trial would print it, and beside it what it printed last. */
+static void
+step_learned(struct espl__sim *sim, const struct espl__sim_gang *gang)
+{
+	const struct espl__run_config *config = gang->source->of->config;
+	uint64_t trial = espl__sim_learned_trial(gang);
+	double loss = espl__learned_loss(sim->learned, trial, gang->iteration);
+	uint32_t objective = number_of(sim, config->metric), count;
+	const struct espl__metric *others = espl__learned_metrics(sim->learned, trial, &count);
+
+	add_metric(sim, objective, config->maximize ? -loss : loss, NULL);
+	for (uint32_t i = 0; i < count; i++)
+		if (others[i].metric != objective)
+			add_metric(sim, others[i].metric, others[i].value, NULL);
+}
+
 static void
 step_curves(struct espl__sim *sim, const struct espl__sim_gang *gang,
     const struct espl__sim_fault *nan)
@@ -295,7 +339,10 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 	espl_status status;
 
 	ESPL__CHECK(sim, SIM);
-	if (gang->source->curves != NULL) {
+	if (sim->learned != NULL) {
+		if (gang->source->of->jobs == NULL)
+			step_learned(sim, gang);
+	} else if (gang->source->curves != NULL) {
 		step_curves(sim, gang, nan);
 	} else if (gang->source->of->jobs == NULL) {
 		struct report_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, on_metric,
@@ -316,11 +363,22 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 	return 0;
 }
 
+static uint32_t
+offer_of(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+{
+	return gang->lease_count > 0 && gang->leases[0] < sim->lease_count
+	    ? sim->leases[gang->leases[0]].offer
+	    : ESPL_ANY;
+}
+
 double
 espl__sim_iteration_s(struct espl__sim *sim, const struct espl__sim_gang *gang, uint64_t iteration)
 {
 	if (gang->source->of->jobs != NULL)
 		return espl__sim_job_iteration_s(sim, gang);
+	if (sim->learned != NULL)
+		return espl__learned_iteration_s(sim->learned, espl__sim_learned_trial(gang),
+		    iteration, gang->share, offer_of(sim, gang));
 	if (gang->source->curves != NULL) {
 		double seconds = espl__curves_seconds(gang->source->curves, gang->row, iteration);
 
@@ -332,8 +390,10 @@ espl__sim_iteration_s(struct espl__sim *sim, const struct espl__sim_gang *gang, 
 }
 
 uint64_t
-espl__sim_last_iteration(const struct espl__sim_gang *gang)
+espl__sim_last_iteration(const struct espl__sim *sim, const struct espl__sim_gang *gang)
 {
+	if (sim->learned != NULL && gang->source->of->jobs == NULL)
+		return espl__learned_last(sim->learned, espl__sim_learned_trial(gang));
 	return gang->source->curves != NULL ? espl__curves_last(gang->source->curves, gang->row)
 					    : UINT64_MAX;
 }
