@@ -512,6 +512,23 @@ choose_or_wait(struct spottune *st, const struct espl_alloc_view *view, uint32_t
 	return c;
 }
 
+/* It has no grant any more. */
+static espl_status
+drop_grant(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t i)
+{
+	struct espl_grant g = ESPL_INIT(struct espl_grant);
+	espl_status status;
+
+	g.item = view->items[i]->id;
+	g.share.packing = 1;
+	g.offer = ESPL_ANY;
+	status = sink->grant(sink, &g);
+	if (status == ESPL_OK)
+		st->trials[i].offer = ESPL_ANY;
+	return status == ESPL_E_REJECTED ? ESPL_OK : status;
+}
+
 /* It has no machine: at the start, after an interruption, or because none can be leased. */
 static espl_status
 settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
@@ -529,6 +546,10 @@ settle_trial(struct spottune *st, const struct espl_alloc_view *view, struct esp
 		t->onto = ESPL_ANY;
 	}
 	c = choose_or_wait(st, view, i);
+	/* It waits with a request at the offer that it has, unless that has closed for good. */
+	if (c.offer == ESPL_ANY && t->offer != ESPL_ANY &&
+	    (view->offers[t->offer]->flags & ESPL_OFFER_GONE) != 0)
+		return drop_grant(st, view, sink, i);
 	if (c.offer == ESPL_ANY)
 		c.offer = t->offer;
 	if (c.offer == ESPL_ANY)
@@ -584,18 +605,13 @@ static espl_status
 release_trial(struct spottune *st, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t i, const struct spottune_choice *c)
 {
-	struct espl_grant g = ESPL_INIT(struct espl_grant);
 	struct spottune_trial *t = &st->trials[i];
-	espl_status status;
+	uint32_t from = t->offer;
+	espl_status status = drop_grant(st, view, sink, i);
 
-	g.item = view->items[i]->id;
-	g.share.packing = 1;
-	g.offer = ESPL_ANY;
-	status = sink->grant(sink, &g);
-	if (status != ESPL_OK)
-		return status == ESPL_E_REJECTED ? ESPL_OK : status;
-	st->offers[t->offer].want--;
-	t->offer = ESPL_ANY;
+	if (status != ESPL_OK || t->offer != ESPL_ANY)
+		return status;
+	st->offers[from].want--;
 	t->past.waits = view->now;
 	note_wait(st, view->items[i], c);
 	return ESPL_OK;
