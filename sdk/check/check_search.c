@@ -6,7 +6,7 @@
 #include "check/check_kit.h"
 
 #define ROUNDS_MAX 3000
-#define TRIALS_MAX 2000u /* a script ends when there are more */
+#define TRIALS_MAX 2500u /* a script ends when there are more */
 #define AT_ONCE 4
 
 static double
