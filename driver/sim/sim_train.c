@@ -196,13 +196,14 @@ espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const d
 {
 	struct espl_error error;
 	espl_status status;
-	uint64_t seed;
+	uint64_t seed, seed_of = gang->trial;
 
 	ESPL__CHECK(sim, SIM);
-	seed = espl__trial_seed(gang->source->seed,
-	    espl__exec_trial_info(sim->head.exec,
-		(uint64_t)gang->experiment << ESPL__TRIAL_BITS | gang->trial)
-		.seed_of);
+	if (sim->head.exec != NULL) /* a test may play the world alone */
+		seed_of = espl__exec_trial_info(sim->head.exec,
+		    (uint64_t)gang->experiment << ESPL__TRIAL_BITS | gang->trial)
+			      .seed_of;
+	seed = espl__trial_seed(gang->source->seed, seed_of);
 	espl__space_settings(gang->source->of->space, values, &gang->settings);
 	gang->context = (struct espl_trial_context){ .size = (uint32_t)sizeof gang->context,
 		.setting_count = gang->settings.count,
