@@ -258,6 +258,36 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* Brackets side by side have nodes of their own: together no more than the offer has.  Each counts
+ * with its largest stage: which stages will run at the same time is not certain. */
+static espl_status
+check_quotas(const struct espl__forecast *f, struct espl__diag *diag)
+{
+	uint64_t sum = 0;
+	uint32_t peak = 0;
+
+	if ((f->setup.spec->flags & ESPL_SPEC_PARALLEL) == 0)
+		return ESPL_OK;
+	for (uint32_t offer = 0; offer < f->setup.offer_count; offer++, sum = 0) {
+		const struct espl_offer *o = f->setup.offers[offer];
+
+		for (uint32_t i = 0; i < f->step_count; i++) {
+			const struct espl__step *step = &f->steps[i];
+
+			peak = step->first ? 0 : peak;
+			if (step->view.offer != offer || step->view.nodes <= peak)
+				continue;
+			sum += step->view.nodes - peak;
+			peak = step->view.nodes;
+		}
+		if (o != NULL && sum > o->nodes_max)
+			return espl__fail(diag, ESPL_E_INFEASIBLE,
+			    "the brackets together take %llu nodes of offer '%s', which has %u",
+			    (unsigned long long)sum, o->name != NULL ? o->name : "", o->nodes_max);
+	}
+	return ESPL_OK;
+}
+
 /* ---- gangs and times ----------------------------------------------------------------- */
 
 /* Whether the step continues in the gangs of a completed stage; its nodes must still be held. */
@@ -348,6 +378,8 @@ espl__course_lay(struct espl__forecast *f, const struct espl_plan *plan, struct 
 		status = lay_steps(f, plan, diag);
 	if (status == ESPL_OK)
 		status = lay_nodes(f, diag);
+	if (status == ESPL_OK)
+		status = check_quotas(f, diag);
 	if (status != ESPL_OK)
 		return status;
 	if (f->setup.warm)

@@ -288,3 +288,98 @@ Test(planners, the_rest_of_a_run_is_planned_as_well_as_a_whole_one)
 	}
 	cr_assert_gt(warm, BRUTE_CASES / 20);
 }
+
+/* ---- a quota for all brackets --------------------------------------------------------------- */
+
+/* Two or three brackets side by side on few nodes. */
+static void
+beside_case(struct plan_case *c, uint64_t seed)
+{
+	uint64_t s = seed * UINT64_C(0x9e3779b97f4a7c15) + 31;
+	uint32_t brackets = 2 + plan_pick(&s, 2);
+	double seconds[4] = { 0 };
+
+	plan_case_init(c);
+	seconds[0] = plan_uniform(&s, 5, 20);
+	for (int i = 1; i < 3; i++)
+		seconds[i] = seconds[i - 1] * plan_uniform(&s, 0.5, 1);
+	plan_case_latency(c, seconds);
+	for (uint32_t b = 0; b < brackets; b++) {
+		uint32_t trials = 1 + plan_pick(&s, 6);
+
+		if (b > 0)
+			plan_case_bracket(c);
+		plan_case_stage(c, trials, 1 + plan_pick(&s, 8));
+		if (brackets == 2)
+			plan_case_stage(c, 1 + plan_pick(&s, trials), 1 + plan_pick(&s, 8));
+	}
+	c->spec.flags = ESPL_SPEC_PARALLEL;
+	c->offers[0].gpus = 1 + plan_pick(&s, 2);
+	c->offers[0].nodes_max = brackets - 1 + plan_pick(&s, 5);
+	c->gpus_max = c->offers[0].gpus * c->offers[0].nodes_max;
+	if (plan_pick(&s, 2) == 0)
+		c->provision[0] = plan_seconds(plan_uniform(&s, 0, 30), 0);
+	plan_case_model(c);
+}
+
+/* The nodes of each bracket's largest stage, all together. */
+static uint32_t
+nodes_together(const struct plan_case *c, const uint32_t *gpus)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t b = 0, at = 0; b < c->spec.bracket_count; b++) {
+		uint32_t most = 0;
+
+		for (uint32_t k = 0; k < c->brackets[b].stage_count; k++, at++)
+			most = gpus[at] > most ? gpus[at] : most;
+		sum += (most + c->offers[0].gpus - 1) / c->offers[0].gpus;
+	}
+	return sum;
+}
+
+Test(planners, brackets_side_by_side_share_the_quota_as_well_as_can_be)
+{
+	uint32_t tight = 0, none = 0;
+
+	for (unsigned seed = BRUTE_FROM; seed < BRUTE_FROM + BRUTE_CASES / 2; seed++) {
+		uint32_t gpus[PLAN_STAGES];
+		struct plan_found best, free_of_it;
+		uint64_t s = seed + 3;
+		struct plan_case c;
+		struct all all;
+
+		beside_case(&c, seed);
+		best = best_plan(&c, 0, gpus, 0, 0, &all);
+		check_limits(&c, INFINITY, INFINITY, 0, seed, "side by side");
+		if (best.status == ESPL_OK) {
+			double most =
+			    all.least_s + plan_uniform(&s, 0, 1) * (best.jct_s - all.least_s);
+
+			check_limits(&c, most, INFINITY, 0, seed, "side by side, deadline");
+			check_limits(&c, all.least_s, INFINITY, 0, seed, "side by side, least");
+			check_limits(&c, all.least_s * 0.95, INFINITY, 0, seed,
+			    "side by side, too soon");
+			plan_case_limits(&c, most, INFINITY);
+			for (size_t i = 0; i < PLAN_VARIANTS; i++) {
+				struct plan_found found = plan_case_plan(&c,
+				    plan_variants[i].planner, plan_variants[i].options);
+
+				cr_assert(found.status != ESPL_OK ||
+					nodes_together(&c, found.gpus) <= c.offers[0].nodes_max,
+				    "%u, planner %zu: %u nodes of %u", seed, i,
+				    nodes_together(&c, found.gpus), c.offers[0].nodes_max);
+			}
+			best = plan_case_plan(&c, EXACT, "");
+			c.offers[0].nodes_max = ESPL_ANY;
+			c.gpus_max = 24;
+			plan_case_limits(&c, most, INFINITY);
+			free_of_it = plan_case_plan(&c, EXACT, "");
+			tight += free_of_it.cost_usd < best.cost_usd * (1 - 1e-9);
+		} else {
+			none++;
+		}
+		plan_case_free(&c);
+	}
+	cr_assert(tight > BRUTE_CASES / 20 && none > 0, "%u tight, %u impossible", tight, none);
+}

@@ -55,8 +55,8 @@ planner_chains_free(struct planner_chains *c)
 
 /* ---- within a deadline -------------------------------------------------------------------- */
 
-static espl_status
-solve_one(struct planner_chains *c, uint32_t i, double deadline_s)
+espl_status
+planner_chains_solve_one(struct planner_chains *c, uint32_t i, double deadline_s)
 {
 	struct planner_effort *effort = c->task->effort;
 	uint64_t all = effort->most, left = effort->spent < all ? all - effort->spent : 0;
@@ -71,8 +71,8 @@ solve_one(struct planner_chains *c, uint32_t i, double deadline_s)
 }
 
 /* GPUs of the whole nodes of its largest stage. */
-static uint32_t
-peak_gpus(const struct planner_chains *c, uint32_t i)
+uint32_t
+planner_chains_peak(const struct planner_chains *c, uint32_t i)
 {
 	uint32_t k, most = 0, per_node = c->problems[i].offer->gpus;
 
@@ -81,49 +81,6 @@ peak_gpus(const struct planner_chains *c, uint32_t i)
 			most = c->answers[i].gpus[k];
 	most = most < UINT32_MAX - per_node ? (most + per_node - 1) / per_node * per_node : most;
 	return most < c->limit ? most : c->limit;
-}
-
-/* One bracket gets by with fewer GPUs: that for which they cost the least.  ESPL_E_INFEASIBLE: none
- * can. */
-static espl_status
-cut_bracket(struct planner_chains *c, uint64_t excess, double deadline_s)
-{
-	uint32_t i, best = PLANNER_NONE, best_limit = 0, step = c->problems[0].offer->gpus;
-	uint64_t size = excess / c->count / step * step;
-	double least = INFINITY;
-	espl_status status;
-
-	if (size < step)
-		size = step;
-	for (i = 0; i < c->count; i++) {
-		struct planner_problem *p = &c->problems[i];
-		double was = c->answers[i].value.cost_usd, more;
-		uint32_t limit = p->limit, most = peak_gpus(c, i);
-
-		if (most <= size)
-			continue;
-		p->limit = most - (uint32_t)size;
-		status = solve_one(c, i, deadline_s);
-		if (status != ESPL_OK && status != ESPL_E_INFEASIBLE)
-			return status;
-		more = status == ESPL_OK
-		    ? (c->answers[i].value.cost_usd - was) / (double)(most - peak_gpus(c, i))
-		    : INFINITY;
-		if (more < least) {
-			least = more;
-			best = i;
-			best_limit = p->limit;
-		}
-		p->limit = limit;
-		status = solve_one(c, i, deadline_s);
-		if (status != ESPL_OK)
-			return status;
-	}
-	if (best == PLANNER_NONE)
-		return size > step ? cut_bracket(c, (uint64_t)step * c->count, deadline_s)
-				   : ESPL_E_INFEASIBLE;
-	c->problems[best].limit = best_limit;
-	return solve_one(c, best, deadline_s);
 }
 
 static void
@@ -161,7 +118,7 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 		if (i > 0 && c->shared)
 			c->problems[i].held_count =
 			    left_by(&c->problems[i - 1], &c->answers[i - 1]);
-		one = solve_one(c, i, deadline_s);
+		one = planner_chains_solve_one(c, i, deadline_s);
 		if (one != ESPL_OK && (status == ESPL_OK || one != ESPL_E_INFEASIBLE))
 			status = one;
 		if (c->answers[i].least_s > c->least_s)
@@ -172,15 +129,8 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 			/* who takes which of the held nodes was not tried out */
 			c->bound_usd = NAN;
 	}
-	while (status == ESPL_OK && c->count > 1) {
-		uint64_t all = 0;
-
-		for (i = 0; i < c->count; i++)
-			all += peak_gpus(c, i);
-		if (all <= c->limit)
-			break;
-		status = cut_bracket(c, all - c->limit, deadline_s);
-	}
+	if (status == ESPL_OK && planner_quota_excess(c) > 0)
+		status = planner_quota_divide(c, deadline_s);
 	if (status == ESPL_OK)
 		sum_up(c);
 	return status;

@@ -158,7 +158,11 @@ solve_fastest(struct planner_chains *c)
 	espl_status status = planner_chains_solve(c, c->least_s * (1 + 1e-9));
 	int proven;
 
-	/* Brackets side by side cannot all be at their fastest? */
+	if (status == ESPL_E_INFEASIBLE && c->count > 1) { /* not all brackets at their fastest */
+		status = planner_quota_fastest(c);
+		if (status == ESPL_OK)
+			status = planner_chains_solve(c, c->least_s * (1 + 1e-9));
+	}
 	return status == ESPL_E_INFEASIBLE ? planner_chains_soonest(c, INFINITY, &proven) : status;
 }
 
@@ -230,7 +234,9 @@ search_least(struct drive *d)
 	if (isinf(d->task->budget_usd) && little < all)
 		effort->most = little;
 	status = planner_chains_solve(&d->chains, INFINITY);
-	effort->most = effort->spent < all ? effort->spent : all;
+	/* Brackets side by side have to be given their parts. */
+	little = effort->spent + (d->chains.count > 1 ? all / LITTLE : 0);
+	effort->most = little < all ? little : all;
 	if (status == ESPL_OK)
 		status = predict_chains(d, ESPL_AFRESH, &prediction);
 	if (status == ESPL_OK) {

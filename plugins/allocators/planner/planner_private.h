@@ -27,11 +27,29 @@ struct planner_chains {
 espl_status planner_chains_load(struct planner_chains *, const struct planner_task *,
     uint32_t offer, planner_solve, void *ctx);
 void planner_chains_free(struct planner_chains *);
+/* One of them by itself, within its problem's limit. */
+espl_status planner_chains_solve_one(struct planner_chains *, uint32_t which, double deadline_s);
+/* GPUs of the whole nodes of its largest stage. */
+uint32_t planner_chains_peak(const struct planner_chains *, uint32_t which);
 /* The cheapest within the deadline. */
 espl_status planner_chains_solve(struct planner_chains *, double deadline_s);
 /* The fastest plan within the budget, the cheapest of equals. *proven: 1 if every bound used was
  * reached. */
 espl_status planner_chains_soonest(struct planner_chains *, double budget_usd, int *proven);
+
+/* ---- quota ----------------------------------------------------------------------------------- */
+
+/* Brackets side by side share what may be leased: each has as many nodes to itself as its largest
+ * stage takes, and together these are no more than there are. */
+
+/* By how many GPUs the brackets, each planned without regard to the others, take too many; 0. */
+uint64_t planner_quota_excess(const struct planner_chains *);
+/* Gives each bracket its part, such that the plans cost as little as possible. The answers are
+ * those of the whole limit; a new value of c->bound_usd. ESPL_E_INFEASIBLE: no parts will do. */
+espl_status planner_quota_divide(struct planner_chains *, double deadline_s);
+/* The parts with which the last bracket ends soonest, which is c->least_s. ESPL_E_INFEASIBLE: not
+ * even one node for each. */
+espl_status planner_quota_fastest(struct planner_chains *);
 
 /* Whether it is proven that no plan costs less. A thousandth of the ledger's unit does not count.
  */

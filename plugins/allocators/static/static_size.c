@@ -115,12 +115,16 @@ struct search {
 	uint32_t best, offer;           /* best: 0 none */
 };
 
+/* Brackets side by side have nodes of their own: each gets the same number of whole ones, if there
+ * are enough. */
 static void
-set_size(struct search *search, uint32_t offer, uint32_t gpus)
+set_size(struct search *search, const struct espl_offer *offer, uint32_t number, uint32_t gpus)
 {
 	uint32_t each = gpus / search->beside;
 
-	planner_draft_fill(&search->draft, offer, each > 0 ? each : 1);
+	if (search->beside > 1 && each > offer->gpus && offer->billing != ESPL_BILL_FUNCTION)
+		each = each / offer->gpus * offer->gpus;
+	planner_draft_fill(&search->draft, number, each > 0 ? each : 1);
 }
 
 static int
@@ -197,7 +201,7 @@ try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number
 		espl_status status;
 
 		gpus = next_size(gpus, step, fine, most);
-		set_size(search, number, gpus);
+		set_size(search, offer, number, gpus);
 		status = predict_draft(search, 0, &result, NULL);
 		if (status == ESPL_OK)
 			status = predict_draft(search, ESPL_AFRESH, &afresh, NULL);
@@ -390,7 +394,7 @@ allocator_static_plan(void *self, const struct espl_plan_view *view, struct espl
 		(void)sink->least(sink, search.least_s, search.least_usd);
 		status = explain_failure(e, &search, error);
 	} else {
-		set_size(&search, search.offer, search.best);
+		set_size(&search, view->offers[search.offer], search.offer, search.best);
 		status = keeps_limits(fixed, &search, sink, error);
 		for (number = 0; search.model != NULL && status == ESPL_OK &&
 		     number < search.draft.plan.stage_count;
