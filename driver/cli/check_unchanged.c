@@ -197,11 +197,16 @@ put_reading(const struct espl__listen *listen, uint64_t most, struct espl__buf *
 		    "%swarning: after iteration %llu it counts from the beginning again: a second "
 		    "training\n%sis left out\n",
 		    margin, (unsigned long long)n->restarts, margin);
+	if (n->falling > 0)
+		espl__print(b,
+		    "%swarning: the numbers of iterations fall: an iteration before the last one\n"
+		    "%sthat was named is left out\n",
+		    margin, margin);
 	if (n->grouped != NULL)
 		espl__print(b,
-		    "%swarning: '%s' is not read as a number: print the metric without grouping "
-		    "its digits\n",
-		    margin, n->grouped);
+		    "%swarning: '%s' is not read as a number: print the metric with all\n%sits "
+		    "digits, and nothing between them\n",
+		    margin, n->grouped, margin);
 	if (n->beyond > 0)
 		espl__print(b,
 		    "%swarning: it has %llu iterations more than the search's %llu; if its "
@@ -263,9 +268,17 @@ read_output(const struct espl__inputs *s, const struct espl__buf *log, uint64_t 
 		espl__put(b, lines.data, lines.size);
 		put_reading(listen, most, b);
 	}
-	if (status == ESPL_OK && count == 0)
+	if (status == ESPL_OK && count == 0) {
+		const char *grouped = espl__listen_counts(listen)->grouped;
+
 		status = espl__fail(diag, ESPL_E_CONFIG, "'%s': %s", path,
 		    s->config->trial.metrics_missed);
+		if (grouped != NULL)
+			espl__hint(diag,
+			    "'%s' is not read as a number: print the metric with all its digits, "
+			    "and nothing between them",
+			    grouped);
+	}
 	espl__listen_free(listen);
 	espl__buf_free(&lines);
 	espl__buf_free(&report);

@@ -24,6 +24,8 @@
 #define WHOLE_NAME_MAX 4096u
 #define CALL_MAX 400u /* bytes of "tensor(...)" */
 #define ESCAPE '\x1b'
+/* between groups of digits in other languages: an apostrophe, spaces of several widths */
+#define GROUP_SPACES "\\x{2019}\\x{a0}\\x{2009}\\x{202f}"
 #define NUMBER \
 	"(?<%s>[-+]?(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:[eE][-+]?[0-9]+)?%s" \
 	"|[-+]?(?i:nan|inf(?:inity)?))"
@@ -71,15 +73,17 @@ static void
 put_number(struct espl__line *l, const char *name, size_t length, char next, struct espl__buf *to)
 {
 	char *text = espl__format("%.*s", (int)length, name), *cut = NULL;
-	char marks[4] = "", *m = marks;
+	int whole = strcmp(text, l->metric) == 0 && (next == '\0' || strchr("kKMG", next) == NULL);
+	char marks[8] = "", *m = marks;
 
 	/* Without this, the number in "1,234" were 1. What follows in the pattern may begin so. */
-	for (const char *c = ",_x"; *c != '\0'; c++)
+	for (const char *c = ",_x'"; *c != '\0'; c++)
 		if (*c != next)
 			*m++ = *c;
 	*m = '\0';
 	if (!l->loosely && next != '[' && next != '(' && next != '\\')
-		cut = espl__format("(?![0-9.]*[%s][0-9])", marks);
+		cut = espl__format("(?![0-9.]*[%s" GROUP_SPACES "][0-9]%s)", marks,
+		    whole ? "|[0-9.]*[kKMG](?![A-Za-z0-9_])" : "");
 	if (length > GROUP_NAME_MAX || strpbrk(text, "/.:@-") != NULL ||
 	    strncmp(text, ODD_GROUP, strlen(ODD_GROUP)) == 0) {
 		char *group = espl__format(ODD_GROUP "%u", espl__names_add(&l->odd, text));
@@ -369,13 +373,38 @@ match_line(struct espl__line *l, const char *line, size_t size)
 	}
 }
 
-/* Digits on both sides of a comma, an underscore or an x. */
+/* Bytes of what may stand between groups of digits; 0: it is nothing of this kind. */
+static size_t
+group_mark(const char *p, size_t size)
+{
+	static const char *const wide[] = { "\xe2\x80\x99", "\xc2\xa0", "\xe2\x80\x89",
+		"\xe2\x80\xaf" };
+
+	if (strchr(",_x'", *p) != NULL)
+		return *p != '\0';
+	for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+		if (size >= strlen(wide[i]) && memcmp(p, wide[i], strlen(wide[i])) == 0)
+			return strlen(wide[i]);
+	return 0;
+}
+
+/* Does a number end here that is cut short: 1 of 1,234 or 3.2 of 3.2k? */
+static int
+is_cut(const char *p, size_t size)
+{
+	size_t mark = group_mark(p, size);
+
+	if (mark > 0 && mark < size && isdigit((uint8_t)p[mark]))
+		return 1;
+	return strchr("kKMG", *p) != NULL && *p != '\0' &&
+	    (size == 1 || !(isalnum((uint8_t)p[1]) || p[1] == '_'));
+}
+
 static int
 has_groups(const char *line, size_t size)
 {
-	for (size_t i = 1; i + 1 < size; i++)
-		if ((line[i] == ',' || line[i] == '_' || line[i] == 'x') &&
-		    isdigit((uint8_t)line[i - 1]) && isdigit((uint8_t)line[i + 1]))
+	for (size_t i = 1; i < size; i++)
+		if (isdigit((uint8_t)line[i - 1]) && is_cut(line + i, size - i))
 			return 1;
 	return 0;
 }
@@ -400,9 +429,14 @@ find_grouped(struct espl__line *l, const char *line, size_t size)
 		if (from == PCRE2_UNSET || to <= from ||
 		    strcmp(name_of_group(l, (const char *)names + 2), l->metric) != 0)
 			continue;
-		while (to < size && to - from < 40 &&
-		    (isxdigit((uint8_t)line[to]) || strchr(",_x.", line[to]) != NULL))
-			to++;
+		while (to < size && to - from < 40) {
+			size_t mark = group_mark(line + to, size - to);
+
+			if (mark == 0 && !isxdigit((uint8_t)line[to]) &&
+			    strchr(".kKMG", line[to]) == NULL)
+				break;
+			to += mark > 0 ? mark : 1;
+		}
 		if (!has_groups(line + from, to - from))
 			continue;
 		l->grouped_lines++;

@@ -50,6 +50,8 @@ struct espl__listen {
 	struct collected rival; /* the last one wanted, while another one is printed after it */
 	struct collected held[HELD_MOST + 1]; /* those that wait, and how many were reported */
 	uint32_t held_count, held_done;
+	uint64_t before;  /* iteration of the last line with the metric */
+	uint64_t fallen;  /* lines in a row, each of an earlier iteration than the one before */
 	uint64_t restart; /* iteration up to which it has counted from 1 again */
 	int ended;
 	uint64_t last, budget, most;
@@ -190,7 +192,7 @@ espl__listen_found(const struct espl__listen *l)
 uint64_t
 espl__listen_unused(const struct espl__listen *l)
 {
-	return l->counts.hard + l->counts.grouped_lines + l->counts.again;
+	return l->counts.hard + l->counts.grouped_lines + l->counts.again + l->counts.falling;
 }
 
 const struct espl__listen_counts *
@@ -459,6 +461,18 @@ note_restart(struct espl__listen *l, uint64_t n)
 	}
 }
 
+#define FALLING 3u /* as many lines in a row: an evaluation of one of them again is none */
+
+/* Iterations that count down, as what remains: 9, 8, 7. */
+static void
+note_falling(struct espl__listen *l, uint64_t n)
+{
+	l->fallen = n < l->before ? l->fallen + 1 : 0;
+	l->before = n;
+	if (l->fallen >= FALLING)
+		l->counts.falling += l->fallen == FALLING ? FALLING : 1;
+}
+
 static int
 label_line(struct espl__listen *l, const struct espl__said *said, double label,
     struct espl__buf *to)
@@ -474,6 +488,8 @@ label_line(struct espl__listen *l, const struct espl__said *said, double label,
 		if (l->begun == 0 && !l->from_zero)
 			l->layout.first = 1;
 		n = (uint64_t)label + (l->from_zero ? 1 : 0);
+		if (said->metric)
+			note_falling(l, n);
 		if (l->apart && !said->metric && n != l->now.iteration)
 			return 0;
 		if (n < l->now.iteration || n == 0 || is_again(l, n)) {

@@ -95,6 +95,7 @@ struct espl__listen_counts {
 	 */
 	const char *grouped;
 	uint64_t grouped_lines; /* lines that have one */
+	uint64_t falling;       /* lines with the metric whose iterations count down */
 	uint64_t again;         /* lines with the metric of the second training */
 };
 const struct espl__listen_counts *espl__listen_counts(const struct espl__listen *);

@@ -48,7 +48,7 @@ struct listening {
 	int frozen;       /* SIGSTOP was sent */
 	int warned;       /* about lines that took too long */
 	int dropped_said; /* the warning about too many metrics was given */
-	int grouped_said, restart_said;
+	int grouped_said, restart_said, falling_said;
 	uint64_t files_unused; /* what is wrong with files, each once */
 	uint64_t told_unused;  /* of lines and files, what the driver knows */
 	int left;              /* bytes that were in the pipe when the program ended */
@@ -223,13 +223,18 @@ say_left_out(struct listening *l)
 	if (!l->grouped_said && counts->grouped != NULL)
 		fprintf(stderr,
 		    "espalier: '%s' is not read as a number, since it could be several: print the "
-		    "metric without grouping its digits\n",
+		    "metric with all its digits, and nothing between them\n",
 		    counts->grouped);
 	if (!l->restart_said && counts->restarts > 0)
 		fprintf(stderr,
 		    "espalier: the program counts its iterations from the beginning again after "
 		    "iteration %llu: what it prints is ignored until a later one\n",
 		    (unsigned long long)counts->restarts);
+	if (!l->falling_said && counts->falling > 0)
+		fprintf(stderr,
+		    "espalier: the numbers of iterations fall: an iteration before the last one "
+		    "that was named is ignored\n");
+	l->falling_said |= counts->falling > 0;
 	l->grouped_said |= counts->grouped != NULL;
 	l->restart_said |= counts->restarts > 0;
 }

@@ -408,6 +408,9 @@ Test(listen, grouped_digits_are_not_skipped_without_a_word)
 {
 	static const char *const cases[][2] = { { "epoch 1: loss 1,234.5 done", "1,234.5" },
 		{ "epoch 1: loss 1_000 done", "1_000" }, { "epoch 1: loss 0x10 done", "0x10" },
+		{ "epoch 1: loss 1'234.5 done", "1'234.5" }, { "epoch 1: loss 3.2k done", "3.2k" },
+		{ "epoch 1: loss 1\u202f234 done", "1\u202f234" },
+		{ "epoch 1: loss 12 M done\nloss 3 kg", NULL },
 		{ "epoch 1: loss 1234.5, lr 3 done", NULL }, { "epoch 1: lr 1,000 done", NULL },
 		{ "epoch 1: loss 12 done\nsize 640x480", NULL } };
 
@@ -420,6 +423,22 @@ Test(listen, grouped_digits_are_not_skipped_without_a_word)
 		cr_assert_eq(espl__listen_unused(l), cases[i][1] != NULL);
 		espl__listen_free(l);
 	}
+}
+
+Test(listen, iterations_that_fall_are_noticed)
+{
+	struct espl__listen *l = listen_to(EPOCHS, 9);
+
+	cr_assert_eq(counts_of(l, "epoch 5: 5\nepoch 4: 4\nepoch 3: 3\nepoch 2: 2")->falling, 3);
+	cr_assert_eq(espl__listen_unused(l), 3);
+	espl__listen_free(l);
+	l = listen_to(EPOCHS, 9); /* folds, and the best at the end, do not fall */
+	cr_assert_eq(counts_of(l,
+			 "epoch 1: 5\nepoch 2: 4\nepoch 1: 3\nepoch 2: 2\nepoch 1: 3\nepoch 3: 2\n"
+			 "epoch 2: 2")
+			 ->falling,
+	    0);
+	espl__listen_free(l);
 }
 
 /* A table of values that ends with the number of its iteration. */
