@@ -639,6 +639,12 @@ class Studies(unittest.TestCase):
             self.assertEqual(study.status()["reason"], "the target 0.5 was reached by trial 0 at iteration 1")
             self.assertEqual((study.best()["trial"], study.best()["metric"]), (0, 0.5))
 
+    def test_empty_values_of_choices(self):
+        values, seen = [None, (), [1], {}, [[]], ""], []
+        with tempfile.TemporaryDirectory() as folder:
+            espalier.minimize(lambda p: seen.append(p["hidden"]) or 1.0, {"hidden": values}, trials=6, dir=os.path.join(folder, "x"), algorithm="random")
+        self.assertEqual(sorted(map(repr, seen)), sorted(map(repr, values)))
+
     def test_values_of_any_kind(self):
         space = {"hidden": [(64, 64), [128], "x"], "most": [None, "sqrt", 0.5], "d": [{"a": [1, None]}, {"a": 2}]}
         wanted, seen = {"hidden": (64, 64), "most": None, "d": {"a": [1, None]}}, []

@@ -217,6 +217,6 @@ def _escape(found: "re.Match[str]") -> str:
 
 
 def _alike(values: List[Any]) -> bool:
-    """Can these be an array?  Its elements have one type, and are neither groups nor lists."""
+    """Can these be an array?  Its elements have one type, and are neither groups nor lists.  An empty list is null."""
     kinds = {type(value) for value in values}
-    return len(kinds) == 1 and kinds <= {bool, int, float, str}
+    return len(kinds) <= 1 and kinds <= {bool, int, float, str}
