@@ -420,8 +420,13 @@ look_at_apart(struct espl__exec *x)
 		struct espl__item *item = x->items.apart[i];
 		struct espl__machine *n;
 
-		if (item->pub.granted.gpus == 0 || item->target_count > 0)
+		if (item->target_count > 0)
 			continue;
+		if (item->pub.granted.gpus == 0) { /* others may use them meanwhile */
+			if (espl__exec_follows(x, ESPL__RULES_LOSSES))
+				free_own_nodes(x, item->pub.id);
+			continue;
+		}
 		while (count_own(x, item) < item->pub.granted.gpus) {
 			n = find_empty_node(x, item);
 			if (n == NULL)
