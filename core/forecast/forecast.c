@@ -115,7 +115,8 @@ init_draws(struct espl__forecast *f)
 	espl__dist_of(&profile->start, &f->start);
 	espl__dist_of(f->setup.checkpoint ? &profile->checkpoint : NULL, &f->checkpoint);
 	espl__dist_of(f->setup.checkpoint ? &profile->restore : NULL, &f->restore);
-	espl__dist_of(f->setup.sync, &f->sync);
+	espl__dist_of((f->setup.spec->flags & ESPL_SPEC_OPEN) == 0 ? f->setup.sync : NULL,
+	    &f->sync);
 	f->exact = f->iteration.kind == ESPL_CONSTANT && f->start.kind == ESPL_CONSTANT &&
 	    f->checkpoint.kind == ESPL_CONSTANT && f->restore.kind == ESPL_CONSTANT &&
 	    f->sync.kind == ESPL_CONSTANT;

@@ -22,7 +22,8 @@ struct espl__plan_tries {
 struct espl__plan_answer {
 	const char *allocator;
 	const char *interrupted; /* an offer of the plan with preemptible nodes; NULL: none */
-	double hazard_hour;      /* its interruptions per node-hour */
+	double hazard_hour; /* its interruptions per node-hour; 0: only lease_max_s ends them */
+	double lease_max_s; /* that a node of the plan would exceed; 0: none does */
 	struct espl__plan_tries tries;
 	/* ESPL_E_INFEASIBLE: see least_*; else why there is no plan */
 	espl_status status;

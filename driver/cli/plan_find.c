@@ -44,6 +44,46 @@ copy_row(const struct finding *f, const struct espl__exec *exec,
 	row->cost_usd = from->cost_usd;
 }
 
+/* How long the nodes are held that are new in row `first`: the oldest are released first. */
+static double
+held_s(const struct espl__exec_plan_info *info, uint32_t first)
+{
+	const struct espl__forecast_stage *row = &info->rows[first], *last = row;
+	int parallel = (info->spec->flags & ESPL_SPEC_PARALLEL) != 0;
+	uint64_t younger = 0;
+
+	for (uint32_t i = first + 1; i < info->plan->stage_count; i++) {
+		const struct espl__forecast_stage *r = &info->rows[i];
+
+		if (r->offer != row->offer || (parallel && r->bracket != row->bracket))
+			break;
+		if (r->nodes > last->nodes)
+			younger += r->nodes - last->nodes;
+		if (r->nodes <= younger)
+			break;
+		last = r;
+	}
+	return last->ends_s - row->starts_s;
+}
+
+/* Nodes that end before the plan releases them are interrupted, too. */
+static void
+find_outlived(const struct finding *f, const struct espl__exec *exec,
+    const struct espl__exec_plan_info *info)
+{
+	struct espl__plan_answer *a = f->answer;
+
+	for (uint32_t i = 0; i < a->row_count; i++) {
+		const struct espl_offer *offer = espl__exec_offer(exec, info->rows[i].offer);
+		double most = offer != NULL ? (double)offer->lease_max / 1e9 : 0.0;
+
+		if (a->interrupted != NULL || !(most > 0) || held_s(info, i) <= most)
+			continue;
+		a->interrupted = a->rows[i].offer;
+		a->lease_max_s = most;
+	}
+}
+
 /* The executor ends with the drive, so the needed parts of its plan are copied. */
 static void
 on_tick(void *ctx, struct espl__exec *exec)
@@ -59,6 +99,7 @@ on_tick(void *ctx, struct espl__exec *exec)
 	a->rows = espl__arena_alloc(f->arena, (a->row_count + (size_t)1) * sizeof *a->rows);
 	for (uint32_t i = 0; i < a->row_count; i++)
 		copy_row(f, exec, &info, i);
+	find_outlived(f, exec, &info);
 	a->brackets = info.spec->bracket_count;
 	a->on_cpu = espl__exec_on_cpu(exec);
 	a->meets = info.result->meets;

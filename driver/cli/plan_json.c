@@ -80,6 +80,8 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 	espl__json_open(b, "interruptions", '{');
 	espl__json_text(b, "offer", a->interrupted);
 	espl__json_real(b, "hazard_hour", a->hazard_hour);
+	if (a->lease_max_s > 0)
+		espl__json_real(b, "lease_max_s", a->lease_max_s);
 	espl__json_int(b, "runs", a->tries.runs);
 	if (a->tries.runs > 0) {
 		espl__json_int(b, "kept", a->tries.kept);

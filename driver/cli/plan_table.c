@@ -204,8 +204,13 @@ print_interruptions(struct espl__buf *b, const struct espl__plan_answer *a,
 
 	espl__print(b, "  %-9s nodes of '", "warning");
 	espl__print_clean(b, a->interrupted);
-	espl__print(b, "' are interrupted %.3g times an hour; the plan ignores interruptions\n",
-	    a->hazard_hour);
+	if (a->lease_max_s > 0)
+		espl__print(b, "' end after %s (lease_max); the plan ignores interruptions\n",
+		    espl__plan_span(a->lease_max_s, time));
+	else
+		espl__print(b,
+		    "' are interrupted %.3g times an hour; the plan ignores interruptions\n",
+		    a->hazard_hour);
 	if (t->runs == 0)
 		return;
 	espl__print(b, "  %-9s ", "simulated");

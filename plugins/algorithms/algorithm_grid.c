@@ -78,6 +78,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	stage.iterations = grid->iterations;
 	bracket.stage_count = 1;
 	bracket.stages = &stages;
+	declared.flags = ESPL_SPEC_OPEN;
 	declared.bracket_count = 1;
 	declared.brackets = &brackets;
 	return sink->spec(sink, &declared);

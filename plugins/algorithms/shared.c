@@ -201,6 +201,7 @@ shared_spec(const struct shared *s, uint64_t iterations, struct espl_spec_sink *
 	stage.iterations = iterations;
 	bracket.stage_count = 1;
 	bracket.stages = &stages;
+	declared.flags = ESPL_SPEC_OPEN;
 	declared.bracket_count = 1;
 	declared.brackets = &brackets;
 	return sink->spec(sink, &declared);

@@ -305,7 +305,8 @@ explain_failure(const struct drive *d, struct espl_error *error)
 	    r->least_usd);
 }
 
-/* Do nodes of this plan go when their provider likes?  Neither bounds nor samples know of that. */
+/* Do nodes of this plan go when their provider likes, or may they end during the plan?  Neither
+ * bounds nor samples know of that. */
 static int
 is_interrupted(const struct drive *d)
 {
@@ -315,7 +316,9 @@ is_interrupted(const struct drive *d)
 	for (i = draft->past; i < draft->plan.stage_count; i++) {
 		const struct espl_offer *offer = d->task->offers[draft->rows[i].offer];
 
-		if ((offer->flags & ESPL_OFFER_REVOCABLE) != 0 && offer->hazard_hour > 0)
+		if (((offer->flags & ESPL_OFFER_REVOCABLE) != 0 && offer->hazard_hour > 0) ||
+		    (offer->lease_max > 0 &&
+			d->result->predicted.jct_s > espl_seconds(offer->lease_max)))
 			return 1;
 	}
 	return 0;

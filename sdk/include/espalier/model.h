@@ -26,6 +26,8 @@ struct espl_bracket {
 	const struct espl_stage *const *stages; /* [stage_count], in order of time */
 };
 #define ESPL_SPEC_PARALLEL 0x1u /* brackets run at the same time; else one after the other */
+/* nothing waits for the last trial of a stage: there is no barrier (experiment.sync) */
+#define ESPL_SPEC_OPEN 0x2u
 struct espl_spec {
 	uint32_t size;
 	uint32_t flags;         /* ESPL_SPEC_* */
