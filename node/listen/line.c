@@ -81,7 +81,9 @@ put_number(struct espl__line *l, const char *name, size_t length, char next, str
 		if (*c != next)
 			*m++ = *c;
 	*m = '\0';
-	if (!l->loosely && next != '[' && next != '(' && next != '\\')
+	if (l->loosely)
+		cut = espl__strdup("(?:[,_x'" GROUP_SPACES "][0-9][0-9.]*)*[kKMG]?");
+	else if (next != '[' && next != '(' && next != '\\')
 		cut = espl__format("(?![0-9.]*[%s" GROUP_SPACES "][0-9]%s)", marks,
 		    whole ? "|[0-9.]*[kKMG](?![A-Za-z0-9_])" : "");
 	if (length > GROUP_NAME_MAX || strpbrk(text, "/.:@-") != NULL ||
@@ -330,22 +332,25 @@ take_value(struct espl__line *l, const char *name, const char *text)
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-/* All groups that took part in the match. */
+/* All groups that took part in the match of `code`, but those of which `skip`, unless NULL, says 1.
+ */
 static void
-take_groups(struct espl__line *l, const char *line)
+take_groups(struct espl__line *l, const pcre2_code *code, const char *line, size_t size,
+    int skip(const char *line, size_t size, size_t from, size_t to))
 {
 	const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(l->match);
 	PCRE2_SPTR names = NULL;
 	uint32_t count = 0, each = 0;
 
-	(void)pcre2_pattern_info(l->code, PCRE2_INFO_NAMECOUNT, &count);
-	(void)pcre2_pattern_info(l->code, PCRE2_INFO_NAMEENTRYSIZE, &each);
-	(void)pcre2_pattern_info(l->code, PCRE2_INFO_NAMETABLE, &names);
+	(void)pcre2_pattern_info(code, PCRE2_INFO_NAMECOUNT, &count);
+	(void)pcre2_pattern_info(code, PCRE2_INFO_NAMEENTRYSIZE, &each);
+	(void)pcre2_pattern_info(code, PCRE2_INFO_NAMETABLE, &names);
 	for (uint32_t i = 0; i < count; i++, names += each) {
 		uint32_t group = (uint32_t)names[0] << 8 | names[1];
 		char *text;
 
-		if (ends[2 * group] == PCRE2_UNSET || ends[2 * group + 1] <= ends[2 * group])
+		if (ends[2 * group] == PCRE2_UNSET || ends[2 * group + 1] <= ends[2 * group] ||
+		    (skip != NULL && skip(line, size, ends[2 * group], ends[2 * group + 1])))
 			continue;
 		text = espl__format("%.*s", (int)(ends[2 * group + 1] - ends[2 * group]),
 		    line + ends[2 * group]);
@@ -366,7 +371,7 @@ match_line(struct espl__line *l, const char *line, size_t size)
 		l->hard += got == PCRE2_ERROR_MATCHLIMIT || got == PCRE2_ERROR_HEAPLIMIT ||
 		    got == PCRE2_ERROR_DEPTHLIMIT;
 		if (got > 0)
-			take_groups(l, line);
+			take_groups(l, l->code, line, size, NULL);
 		if (got <= 0 || ends[1] <= at)
 			return;
 		at = ends[1];
@@ -409,13 +414,36 @@ has_groups(const char *line, size_t size)
 	return 0;
 }
 
-/* A line without a value of the metric: has it one with grouped digits? */
+/* The end of a number with grouped digits, which begins at `from`, and at `to` if it is cut short;
+ * 0: it is whole. */
+static size_t
+grouped_end(const char *line, size_t size, size_t from, size_t to)
+{
+	while (to < size && to - from < 40) {
+		size_t mark = group_mark(line + to, size - to);
+
+		if (mark == 0 && !isxdigit((uint8_t)line[to]) && strchr(".kKMG", line[to]) == NULL)
+			break;
+		to += mark > 0 ? mark : 1;
+	}
+	return has_groups(line + from, to - from) ? to : 0;
+}
+
+static int
+is_grouped(const char *line, size_t size, size_t from, size_t to)
+{
+	return grouped_end(line, size, from, to) > 0;
+}
+
+/* A line that does not match, since one of its numbers has grouped digits: without that number it
+ * says what it says, unless it is the metric, or the iteration. */
 static void
-find_grouped(struct espl__line *l, const char *line, size_t size)
+read_grouped(struct espl__line *l, const char *line, size_t size)
 {
 	const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(l->match);
 	PCRE2_SPTR names = NULL;
 	uint32_t count = 0, each = 0;
+	int lost = 0;
 
 	if (pcre2_match(l->loose, (PCRE2_SPTR)line, size, 0, 0, l->match, l->limits) <= 0)
 		return;
@@ -424,26 +452,21 @@ find_grouped(struct espl__line *l, const char *line, size_t size)
 	(void)pcre2_pattern_info(l->loose, PCRE2_INFO_NAMETABLE, &names);
 	for (uint32_t i = 0; i < count; i++, names += each) {
 		uint32_t group = (uint32_t)names[0] << 8 | names[1];
-		size_t from = ends[2 * group], to = ends[2 * group + 1];
+		const char *name = name_of_group(l, (const char *)names + 2);
+		size_t from = ends[2 * group], to = ends[2 * group + 1], end;
 
-		if (from == PCRE2_UNSET || to <= from ||
-		    strcmp(name_of_group(l, (const char *)names + 2), l->metric) != 0)
+		if (from == PCRE2_UNSET || to <= from)
 			continue;
-		while (to < size && to - from < 40) {
-			size_t mark = group_mark(line + to, size - to);
-
-			if (mark == 0 && !isxdigit((uint8_t)line[to]) &&
-			    strchr(".kKMG", line[to]) == NULL)
-				break;
-			to += mark > 0 ? mark : 1;
-		}
-		if (!has_groups(line + from, to - from))
+		end = grouped_end(line, size, from, to);
+		if (end == 0)
 			continue;
-		l->grouped_lines++;
+		lost |= strcmp(name, l->metric) == 0 || strcmp(name, l->iteration) == 0;
 		if (l->grouped == NULL)
-			l->grouped = espl__format("%.*s", (int)(to - from), line + from);
-		return;
+			l->grouped = espl__format("%.*s", (int)(end - from), line + from);
 	}
+	l->grouped_lines += (uint64_t)lost;
+	if (!lost)
+		take_groups(l, l->loose, line, size, is_grouped);
 }
 
 /* {"val": {"loss": 1}} has the metric val/loss. */
@@ -704,6 +727,6 @@ espl__line_read(struct espl__line *l, const char *line, size_t size)
 	size = size < MATCHED_MAX ? size : MATCHED_MAX;
 	match_line(l, line, size);
 	if (!l->said.metric && l->loose != NULL && has_groups(line, size))
-		find_grouped(l, line, size);
+		read_grouped(l, line, size);
 	return &l->said;
 }

@@ -25,8 +25,8 @@ const struct espl__said *espl__line_read(struct espl__line *, const char *line, 
 /* "nan", "inf" and "-inf" as the protocol writes them, the latter also for numbers beyond those of
  * a double; NULL: it is none of them. */
 const char *espl__line_special(const char *text);
-/* The first value of the metric that was not read because digits follow a comma, an underscore or
- * an x in it: "1,234.5"; NULL: none. *lines: how many lines have one. */
+/* The first number that was not read because its digits are grouped: "1,234.5"; NULL: none.
+ * *lines: how many lines were not used for it, as it is their metric or iteration. */
 const char *espl__line_grouped(const struct espl__line *, uint64_t *lines);
 uint64_t espl__line_hard(const struct espl__line *); /* lines at which matching was given up */
 #endif

@@ -91,10 +91,9 @@ struct espl__listen_counts {
 	/* the iteration after which the output counted from 1 again, which is left out; 0: it did
 	 * not */
 	uint64_t restarts;
-	/* a value of the metric with grouped digits, such as 1,234.5, which is not read; NULL: none
-	 */
+	/* a number with grouped digits, such as 1,234.5, which is not read; NULL: none */
 	const char *grouped;
-	uint64_t grouped_lines; /* lines that have one */
+	uint64_t grouped_lines; /* lines that were not used for it */
 	uint64_t falling;       /* lines with the metric whose iterations count down */
 	uint64_t again;         /* lines with the metric of the second training */
 };

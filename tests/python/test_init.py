@@ -202,6 +202,23 @@ class Objectives(unittest.TestCase):
         self.chooses(loop + "print({'val': {'loss': a.lr}, 'epoch': e})", "val/loss", 'format = "json"; iteration = "epoch"')
         self.chooses(loop + "print('time %s, loss %s' % (3, a.lr))", "loss", 'loss {loss}"')
 
+    def test_forms_of_logging(self):
+        log = "import logging, json, sys\nlogging.basicConfig(level=logging.INFO)\n"
+        self.chooses(log + "for e in range(3):\n    d = {'epoch': e, 'train/loss': a.lr, 'val/loss': a.lr}\n    logging.info('metrics %s', json.dumps(d))",
+                     "val/loss", 'format = "json"; iteration = "epoch"')
+        self.chooses("for e in range(9):\n    print(f'iter {e} nll={a.lr:.3e}, loss={a.lr:,.2f}, mse={a.lr:.3f}')", "nll",
+                     'pattern = "iter {iteration} nll={nll}')
+        self.assertNotIn("{loss}", configuration(LR + "for e in range(9):\n    print(f'step {e:,} nll={a.lr}, loss={a.lr:,.2f}')"))
+
+    def test_fields_of_dataclasses(self):
+        kind = "import argparse, dataclasses\nfrom dataclasses import dataclass, fields\n@dataclass\nclass C:\n    lr: float = 0.05\n    n: str = 'a'\n"
+        end = "a = C(**vars(p.parse_args()))\nprint('loss', a.lr)\n"
+        for loop in ("for f in fields(C):\n    p.add_argument('--' + f.name, type=f.type, default=f.default)\n",
+                     "for n, f in C.__dataclass_fields__.items():\n    p.add_argument(f'--{n}', type=f.type, default=f.default)\n",
+                     "for f in dataclasses.fields(C()):\n    p.add_argument('--%s' % f.name, default=f.default, type=f.type)\n"):
+            self.assertIn('lr = { type = "real"; low = 0.005; high = 0.5; scale = "log"; default = 0.05; }',
+                          configuration(kind + "p = argparse.ArgumentParser()\n" + loop + end))
+
     def test_preferences(self):
         self.chooses("for e in range(5):\n    print('train_loss', 1.0)\n    print('valid_loss', 2.0)\n    print('test_loss', 1.5)", "valid_loss")
         self.chooses("for e in range(5):\n    print('train_loss', 1.0)\n    print('test_auc', 2.0)", "train_loss")

@@ -425,6 +425,16 @@ Test(listen, grouped_digits_are_not_skipped_without_a_word)
 	}
 }
 
+/* It costs neither the metric nor the iteration. */
+Test(listen, another_number_with_grouped_digits)
+{
+	reads("epoch {iteration} tokens {tokens} loss {loss}", 9,
+	    "epoch 1 tokens 900 loss 3\nepoch 2 tokens 1,800 loss 2\nepoch 3 tokens 2,700 loss 1",
+	    "1=3 2=2 3=1 ");
+	reads("step {iteration} loss {loss}", 9999,
+	    "step 900 loss 3\nstep 1,000 loss 2\nstep 1100 loss 1", "900=3 1100=1 ");
+}
+
 Test(listen, iterations_that_fall_are_noticed)
 {
 	struct espl__listen *l = listen_to(EPOCHS, 9);

@@ -707,12 +707,12 @@ def build(line: Line, wanted: Field) -> Tuple[Optional[str], bool]:
             break
         field = fields[id(part)]
         blank = "\\s*" if part.padded else ""
-        if field.iteration and not counts and field is not wanted:
+        if field.iteration and not counts and field is not wanted and not _is_grouped(part):
             pattern, counts = pattern + blank + "{iteration}", True
         elif field is wanted:
             pattern += blank + ("(?:tensor\\()?" if part.tensor else "\\[?" if _is_array(part) else "") + "{" + wanted.name + "}"
             taken.append(wanted.name)
-        elif field.goal and not field.best and _group_name(field, taken + reserved, field in alike):
+        elif field.goal and not field.best and not _is_grouped(part) and _group_name(field, taken + reserved, field in alike):
             name = _group_name(field, taken + reserved, field in alike)
             taken.append(name)
             pattern += blank + "{" + name + "}"
@@ -725,6 +725,11 @@ def build(line: Line, wanted: Field) -> Tuple[Optional[str], bool]:
     pattern = re.sub(r"^(\s|\\s[+*]|\.\*\?)+", "", pattern)
     end = pattern.rfind("}") + 1
     return pattern[:end], counts
+
+
+def _is_grouped(hole: Hole) -> bool:
+    """Are its digits grouped, as 1,234.5?  Such a number is not read."""
+    return "," in hole.spec or "_" in hole.spec
 
 
 def _is_tensor(hole: Hole) -> bool:
@@ -821,7 +826,7 @@ def candidates(listener: Listener, outputs: List[str]) -> List[Candidate]:
             if not line.file:
                 continue
         for field in line.fields:
-            usable = bool(field.goal) and (field.hole is not None or line.how in ("json", "file"))
+            usable = bool(field.goal) and (line.how in ("json", "file") if field.hole is None else not _is_grouped(field.hole))
             field.best = field.best or bool(set(words_of(field.text)[-3:]) & {"best", "lowest", "highest"})
             if usable and not set(words_of(field.word)) & {"time", "lr", "name"}:
                 found.append(Candidate(line, field, order))

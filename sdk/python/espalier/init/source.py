@@ -281,6 +281,20 @@ def limited(value: Any) -> Any:
     return UNKNOWN if size > LENGTH_MAX else value
 
 
+def dataclass_fields(value: Any) -> Dict[str, Object]:
+    """What dataclasses.fields() returns, by name: each has name, type and default."""
+    kind = value.kind if isinstance(value, Object) else value
+    found: Dict[str, Object] = {}
+    for one in reversed(kind.ancestry()) if isinstance(kind, Class) and kind.is_dataclass() else ():
+        for node in one.node.body if isinstance(one, Class) else ():
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                field = found[node.target.id] = Object(Outside("dataclasses.Field"))
+                field.values = {"name": node.target.id, "type": Outside(ast.unparse(node.annotation))}
+                if node.value is not None:
+                    field.values["default"] = kind.get(node.target.id)
+    return found
+
+
 def is_config(name: str) -> bool:
     """ConfigDict of ml_collections, and what makes one."""
     return name.split(".")[-1] in ("ConfigDict", "FrozenConfigDict") or name.endswith("config_dict.create")
@@ -633,6 +647,8 @@ class Program:
             return Argument(name)
         if isinstance(base, Module):
             return base.values.get(name, UNKNOWN)
+        if name == "__dataclass_fields__":
+            return dataclass_fields(base) or UNKNOWN
         if isinstance(base, Class):
             found = base.get(name)
             return found.bind(UNKNOWN) if isinstance(found, Function) and \
@@ -846,11 +862,11 @@ class Program:
                 found += self.parts(value[name], node, scope, spec)
             else:
                 one, at_node = values[used] if used < len(values) else (UNKNOWN, node)
-                found += [one] if isinstance(one, str) else self.parts(UNKNOWN if not isinstance(one, (Template, Expression)) else one,
+                found += [one] if isinstance(one, str) else self.parts(UNKNOWN if not isinstance(one, (Template, Expression, Json)) else one,
                                                                       at_node, scope, spec)
                 used += 1
             at = end + 1
-        return Template(found)
+        return "".join(found) if all(isinstance(one, str) for one in found) else Template(found)
 
     def format(self, text: str, node: ast.Call, scope: Scope) -> Any:
         """text.format(...)"""
@@ -884,7 +900,7 @@ class Program:
             else:
                 at = ast.Name(id=key, ctx=ast.Load())
             found += self.parts(value, at, scope, spec or "")
-        return Template(found)
+        return "".join(found) if all(isinstance(one, str) for one in found) else Template(found)
 
     # ---- calls --------------------------------------------------------------------------------
 
@@ -970,6 +986,8 @@ class Program:
             for key, value in named.items():
                 found[key] = Expression(nodes[key], scope) if value is UNKNOWN and key in nodes else value
             return found
+        if name in ("fields", "dataclasses.fields") and args:
+            return list(dataclass_fields(args[0]).values()) or UNKNOWN
         if name == "vars" or name.endswith(".asdict"):
             return args[0].values if args and isinstance(args[0], Object) else UNKNOWN
         if name.split(".")[-1] in ("field", "Field") and ("default" in named or "default_factory" in named):
