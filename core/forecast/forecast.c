@@ -329,7 +329,8 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 			share = view.gpus_per_trial;
 			slots = view.slots;
 			espl__timings_trim(f);
-			timing = espl__timing(f, table, share, slots, warm ? ESPL__WARM_BEFORE : 0);
+			timing = espl__timing(f, table, &f->terms[offer], share, slots,
+			    warm ? ESPL__WARM_BEFORE : 0);
 		}
 		*cell = (struct espl_cell){ .mean_s = timing->mean,
 			.sd_s = timing->sd,

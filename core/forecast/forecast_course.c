@@ -355,7 +355,7 @@ lay_times(struct espl__forecast *f)
 		    step + 1 < f->steps + f->step_count && !step[1].first ? step + 1 : NULL;
 		double before;
 
-		step->timing = espl__timing(f, step->table, step->view.gpus_per_trial,
+		step->timing = espl__timing(f, step->table, step->terms, step->view.gpus_per_trial,
 		    step->view.slots, step->warm);
 		step->sample_mask = f->tables[step->table].samples - 1;
 		step->sample_turn = (uint32_t)espl__mix_bits(step->table + 1);

@@ -107,8 +107,7 @@ lay_down_train(struct espl__forecast *f, const struct espl__step *step,
     const struct espl__cohort *c, struct law *train)
 {
 	const struct espl__stage_table *t = &f->tables[step->table];
-	struct espl_share share = { step->view.gpus_per_trial, 1 };
-	double ratio = f->setup.speed / espl__profile_speed(f->setup.profile, share);
+	double ratio = espl__ratio(f, step->terms, step->view.gpus_per_trial);
 
 	add_piece(train, &t->train, ratio);
 	if ((step->warm & ESPL__WARM_BEFORE) == 0) {
@@ -118,7 +117,8 @@ lay_down_train(struct espl__forecast *f, const struct espl__step *step,
 			add_dist(train, &f->restore);
 	}
 	train->constant += f->checkpoint.mean *
-	    espl__saves_on_the_way(f, t, (int)c->restores, step->view.gpus_per_trial, step->warm);
+	    espl__saves_on_the_way(f, t, step->terms, (int)c->restores, step->view.gpus_per_trial,
+		step->warm);
 	if ((step->warm & ESPL__WARM_AFTER) == 0)
 		add_dist(train, &f->checkpoint);
 }

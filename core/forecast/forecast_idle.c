@@ -209,7 +209,7 @@ espl__vacancy(struct espl__forecast *f, const struct espl__step *step)
 	struct espl__stage_table *t = &f->tables[step->table];
 	struct {
 		struct espl__slot_layout layout;
-		uint32_t gpus, zero;
+		uint32_t gpus, kind;
 	} name;
 	struct espl__vacancy *v;
 	uint64_t key;
@@ -219,6 +219,7 @@ espl__vacancy(struct espl__forecast *f, const struct espl__step *step)
 	memset(&name, 0, sizeof name);
 	name.layout = step->layout;
 	name.gpus = step->view.gpus_per_trial;
+	name.kind = step->terms->kind;
 	key = espl__digest(0, &name, sizeof name);
 	v = espl__map_get(&t->vacancies, key);
 	if (v != NULL)
@@ -233,7 +234,7 @@ espl__vacancy(struct espl__forecast *f, const struct espl__step *step)
 	    sizeof *v + (size_t)t->samples * v->entries * (sizeof *v->until + sizeof *v->entry);
 	ESPL__GROW(f->trials_s, f->trials_cap, trials);
 	for (uint32_t s = 0; s < t->samples; s++) {
-		espl__trial_lengths(f, t, name.gpus, s, f->trials_s);
+		espl__trial_lengths(f, t, step->terms, name.gpus, s, f->trials_s);
 		espl__vacate(f, &step->layout, f->trials_s, trials,
 		    v->until + (size_t)s * v->entries, v->entry + (size_t)s * v->entries);
 	}

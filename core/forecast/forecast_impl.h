@@ -42,6 +42,8 @@ struct espl__terms {
 	int random_from;        /* and so does the begin of the bill */
 	double ready_s, from_s; /* where they do not */
 	uint64_t key;
+	double speed;  /* of its type of GPU, relative to the hardware that was profiled */
+	uint32_t kind; /* offers of the same speed have the same one */
 	struct espl__boot_row *rows;
 	const double **froms; /* [row_count] rows[].from */
 	uint32_t row_count, row_cap;
@@ -74,8 +76,8 @@ struct espl__stage_table {
 	struct espl__sum train;       /* on one GPU: the increment */
 	double *train_s, *again_s, *enter_s, *leave_s; /* [samples][trials] */
 	double *sync_s;                                /* [samples] */
-	struct espl__map timings[4]; /* by GPUs per trial and slots; [warm before, after] */
-	struct espl__map vacancies;  /* by GPUs per trial and layout */
+	struct espl__map *timings;  /* [kind][warm before, after]: by GPUs per trial and slots */
+	struct espl__map vacancies; /* by GPUs per trial and layout */
 };
 #define ESPL__WARM_BEFORE 1u /* gangs continue from the previous stage */
 #define ESPL__WARM_AFTER 2u  /* ... into the stage after */
@@ -150,6 +152,7 @@ struct espl__forecast {
 	uint32_t samples;
 	struct espl__normal *normal; /* NULL if nothing is random */
 	struct espl__terms *terms;   /* [offer_count] */
+	uint32_t kind_count;         /* of offers that differ in speed; at least 1 */
 	struct espl__stage_table *tables;
 	uint32_t table_count;
 	uint32_t *first_table; /* [bracket] */
@@ -189,19 +192,21 @@ void espl__tables_free(struct espl__forecast *);
 void espl__timings_trim(struct espl__forecast *);
 /* How many samples to take if each costs this many draws. */
 uint32_t espl__samples_for(const struct espl__forecast *, uint64_t draws_each);
-const struct espl__timing *espl__timing(struct espl__forecast *, uint32_t table, uint32_t gpus,
-    uint32_t slots, uint32_t warm);
+const struct espl__timing *espl__timing(struct espl__forecast *, uint32_t table,
+    const struct espl__terms *, uint32_t gpus, uint32_t slots, uint32_t warm);
+/* Seconds on so many GPUs of an offer for each second on the profile's one. */
+double espl__ratio(const struct espl__forecast *, const struct espl__terms *, uint32_t gpus);
 /* Trials on `slots` slots, in order: what each takes becomes when it ends.  Returns when the last
  * one does.  heap: room for `slots` + 1 numbers. */
 double espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double *heap);
 
 /* What each trial of a cold stage takes in one sample. */
 void espl__trial_lengths(const struct espl__forecast *, const struct espl__stage_table *,
-    uint32_t gpus, uint32_t sample, double *trials_s);
+    const struct espl__terms *, uint32_t gpus, uint32_t sample, double *trials_s);
 
 /* forecast_saves.c: mean number of checkpoints of a trial before its last iteration's end. */
 double espl__saves_on_the_way(const struct espl__forecast *, const struct espl__stage_table *,
-    int restores, uint32_t gpus, uint32_t warm);
+    const struct espl__terms *, int restores, uint32_t gpus, uint32_t warm);
 
 /* forecast_course.c: the layout of a stage in the plan in force; NULL: it has not begun.
  * *warm: do its trials continue in the gangs of the previous stage? */

@@ -108,10 +108,9 @@ count_renewals(const struct gap *first, const struct gap *next, double last)
 
 double
 espl__saves_on_the_way(const struct espl__forecast *f, const struct espl__stage_table *t,
-    int restores, uint32_t gpus, uint32_t warm)
+    const struct espl__terms *terms, int restores, uint32_t gpus, uint32_t warm)
 {
-	struct espl_share share = { gpus, 1 };
-	double ratio = f->setup.speed / espl__profile_speed(f->setup.profile, share);
+	double ratio = espl__ratio(f, terms, gpus);
 	double last = (double)t->stage->iterations - 1;
 	struct ages a = { .iteration = &f->iteration,
 		.ratio = ratio,

@@ -9,6 +9,8 @@
 
 #define TIMINGS_MAX ((size_t)64 << 20) /* bytes of remembered timings */
 
+#define WARMS 4u /* ESPL__WARM_*, and both or none */
+
 enum { TRAIN, AGAIN, START, RESTORE, SAVE, SYNC, PARTS = 64 }; /* streams of a stage */
 
 /* ---- stages -------------------------------------------------------------------------- */
@@ -127,12 +129,14 @@ espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double
 struct parts {
 	double constant, ratio; /* constant: of the first cohort */
 	const double *train, *again, *enter, *leave;
+	const struct espl__terms *terms;
+	uint32_t gpus;
 };
 
 /* What is the same for all trials of a cohort. */
 static double
 constant_of(const struct espl__forecast *f, const struct espl__stage_table *t,
-    const struct espl__cohort *c, const struct parts *p, uint32_t gpus, uint32_t warm)
+    const struct espl__cohort *c, const struct parts *p, uint32_t warm)
 {
 	double constant = 0.0;
 
@@ -144,39 +148,47 @@ constant_of(const struct espl__forecast *f, const struct espl__stage_table *t,
 		if (t->enter_s == NULL)
 			constant += f->start.mean + (c->restores ? f->restore.mean : 0.0);
 	}
-	constant += espl__saves_on_the_way(f, t, (int)c->restores, gpus, warm) * f->checkpoint.mean;
+	constant += espl__saves_on_the_way(f, t, p->terms, (int)c->restores, p->gpus, warm) *
+	    f->checkpoint.mean;
 	if ((warm & ESPL__WARM_AFTER) == 0 && t->leave_s == NULL)
 		constant += f->checkpoint.mean;
 	return constant;
 }
 
-static struct parts
-parts_of(const struct espl__forecast *f, const struct espl__stage_table *t, uint32_t gpus,
-    uint32_t warm)
+double
+espl__ratio(const struct espl__forecast *f, const struct espl__terms *terms, uint32_t gpus)
 {
 	struct espl_share share = { gpus, 1 };
-	struct parts p = { .train = t->train_s };
 
-	p.ratio = f->setup.speed / espl__profile_speed(f->setup.profile, share);
+	return f->setup.speed / (espl__profile_speed(f->setup.profile, share) * terms->speed);
+}
+
+static struct parts
+parts_of(const struct espl__forecast *f, const struct espl__stage_table *t,
+    const struct espl__terms *terms, uint32_t gpus, uint32_t warm)
+{
+	struct parts p = { .train = t->train_s, .terms = terms, .gpus = gpus };
+
+	p.ratio = espl__ratio(f, terms, gpus);
 	if ((warm & ESPL__WARM_BEFORE) == 0) {
 		p.again = t->again_s;
 		p.enter = t->enter_s;
 	}
 	if ((warm & ESPL__WARM_AFTER) == 0)
 		p.leave = t->leave_s;
-	p.constant = constant_of(f, t, &t->cohorts[0], &p, gpus, warm);
+	p.constant = constant_of(f, t, &t->cohorts[0], &p, warm);
 	return p;
 }
 
 /* Cohorts after the first differ from it by this. */
 static void
 add_cohorts(const struct espl__forecast *f, const struct espl__stage_table *t,
-    const struct parts *p, uint32_t gpus, uint32_t warm, double *trials_s)
+    const struct parts *p, uint32_t warm, double *trials_s)
 {
 	uint32_t at = t->cohorts[0].trials;
 
 	for (uint32_t i = 1; i < t->cohort_count; i++) {
-		double more = constant_of(f, t, &t->cohorts[i], p, gpus, warm) - p->constant;
+		double more = constant_of(f, t, &t->cohorts[i], p, warm) - p->constant;
 
 		for (uint32_t k = 0; k < t->cohorts[i].trials; k++)
 			trials_s[at++] += more;
@@ -207,17 +219,17 @@ fill_trials(const struct parts *p, uint32_t sample, uint32_t trials, double *tri
 
 void
 espl__trial_lengths(const struct espl__forecast *f, const struct espl__stage_table *t,
-    uint32_t gpus, uint32_t sample, double *trials_s)
+    const struct espl__terms *terms, uint32_t gpus, uint32_t sample, double *trials_s)
 {
-	struct parts p = parts_of(f, t, gpus, 0);
+	struct parts p = parts_of(f, t, terms, gpus, 0);
 
 	fill_trials(&p, sample, t->stage->trials, trials_s);
-	add_cohorts(f, t, &p, gpus, 0, trials_s);
+	add_cohorts(f, t, &p, 0, trials_s);
 }
 
 static void
 time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const struct parts *p,
-    uint32_t gpus, uint32_t slots, uint32_t warm, struct espl__timing *timing)
+    uint32_t slots, uint32_t warm, struct espl__timing *timing)
 {
 	uint32_t trials = t->stage->trials;
 	double rounds = (double)(((uint64_t)trials + slots - 1) / slots);
@@ -233,7 +245,7 @@ time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const 
 
 		if (differ) {
 			fill_trials(p, s, trials, f->trials_s);
-			add_cohorts(f, t, p, gpus, warm, f->trials_s);
+			add_cohorts(f, t, p, warm, f->trials_s);
 			sum = 0.0;
 			for (uint32_t k = 0; k < trials; k++)
 				sum += f->trials_s[k];
@@ -244,15 +256,15 @@ time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const 
 		if ((warm & ESPL__WARM_AFTER) !=
 		    0) /* all keep their GPUs; those not promoted then save */
 			sum = timing->seconds[s] * trials + t->leavers * f->checkpoint.mean;
-		timing->busy_s[s] = sum * gpus;
+		timing->busy_s[s] = sum * p->gpus;
 		timing->mean += timing->seconds[s];
 		timing->busy += timing->busy_s[s];
 	}
 }
 
 static struct espl__timing *
-make_timing(struct espl__forecast *f, struct espl__stage_table *t, uint32_t gpus, uint32_t slots,
-    uint32_t warm)
+make_timing(struct espl__forecast *f, struct espl__stage_table *t, const struct espl__terms *terms,
+    uint32_t gpus, uint32_t slots, uint32_t warm)
 {
 	struct espl__timing *timing = espl__arena_alloc(&f->timings, sizeof *timing);
 	struct parts p;
@@ -268,8 +280,8 @@ make_timing(struct espl__forecast *f, struct espl__stage_table *t, uint32_t gpus
 		f->timing_bytes += 2 * (size_t)t->samples * sizeof *timing->seconds;
 	}
 	timing->busy_s = timing->seconds + t->samples;
-	p = parts_of(f, t, gpus, warm);
-	time_samples(f, t, &p, gpus, slots, warm, timing);
+	p = parts_of(f, t, terms, gpus, warm);
+	time_samples(f, t, &p, slots, warm, timing);
 	timing->mean /= t->samples;
 	timing->busy /= t->samples;
 	for (uint32_t s = 0; s < t->samples; s++)
@@ -280,16 +292,18 @@ make_timing(struct espl__forecast *f, struct espl__stage_table *t, uint32_t gpus
 }
 
 const struct espl__timing *
-espl__timing(struct espl__forecast *f, uint32_t table, uint32_t gpus, uint32_t slots, uint32_t warm)
+espl__timing(struct espl__forecast *f, uint32_t table, const struct espl__terms *terms,
+    uint32_t gpus, uint32_t slots, uint32_t warm)
 {
 	struct espl__stage_table *t = &f->tables[table];
 	uint64_t key = (uint64_t)gpus << 32 | slots;
-	struct espl__timing *timing = espl__map_get(&t->timings[warm], key);
+	struct espl__map *timings = &t->timings[terms->kind * WARMS + warm];
+	struct espl__timing *timing = espl__map_get(timings, key);
 
 	ESPL__CHECK(f, FORECAST);
 	if (timing == NULL) {
-		timing = make_timing(f, t, gpus, slots, warm);
-		espl__map_set(&t->timings[warm], key, timing);
+		timing = make_timing(f, t, terms, gpus, slots, warm);
+		espl__map_set(timings, key, timing);
 	}
 	return timing;
 }
@@ -301,9 +315,9 @@ espl__timings_trim(struct espl__forecast *f)
 	if (f->timing_bytes <= TIMINGS_MAX)
 		return;
 	for (uint32_t i = 0; i < f->table_count; i++) {
-		for (uint32_t warm = 0; warm < 4; warm++) {
-			espl__map_free(&f->tables[i].timings[warm]);
-			memset(&f->tables[i].timings[warm], 0, sizeof f->tables[i].timings[warm]);
+		for (uint32_t k = 0; k < f->kind_count * WARMS; k++) {
+			espl__map_free(&f->tables[i].timings[k]);
+			memset(&f->tables[i].timings[k], 0, sizeof f->tables[i].timings[k]);
 		}
 		espl__map_free(&f->tables[i].vacancies);
 		memset(&f->tables[i].vacancies, 0, sizeof f->tables[i].vacancies);
@@ -356,6 +370,7 @@ init_stage(struct espl__forecast *f, uint32_t index, uint32_t bracket, uint32_t 
 	} name = { f->setup.seed, bracket, number };
 
 	t->stage = b->stages[number];
+	t->timings = espl__alloc(f->kind_count * (size_t)WARMS * sizeof *t->timings);
 	if (number + 1 < b->stage_count && t->stage->trials > b->stages[number + 1]->trials)
 		t->leavers = t->stage->trials - b->stages[number + 1]->trials;
 	t->bracket = bracket;
@@ -367,6 +382,25 @@ init_stage(struct espl__forecast *f, uint32_t index, uint32_t bracket, uint32_t 
 	init_cohorts(f, t);
 }
 
+/* Offers whose GPUs are as fast share their timings. */
+static void
+init_kinds(struct espl__forecast *f)
+{
+	for (uint32_t i = 0; i < f->setup.offer_count; i++) {
+		const struct espl_offer *offer = f->setup.offers[i];
+		struct espl__terms *terms = &f->terms[i];
+		uint32_t k = 0;
+
+		terms->speed = espl__profile_type_speed(f->setup.profile,
+		    offer != NULL ? offer->gpu_type : NULL);
+		while (f->terms[k].speed != terms->speed)
+			k++;
+		terms->kind = k < i ? f->terms[k].kind : f->kind_count++;
+	}
+	if (f->kind_count == 0)
+		f->kind_count = 1;
+}
+
 void
 espl__tables_init(struct espl__forecast *f)
 {
@@ -375,6 +409,7 @@ espl__tables_init(struct espl__forecast *f)
 	ESPL__CHECK(f, FORECAST);
 	for (uint32_t i = 0; i < f->setup.offer_count; i++)
 		espl__terms_init(f, i);
+	init_kinds(f);
 	for (uint32_t b = 0; b < f->setup.spec->bracket_count; b++) {
 		f->first_table[b] = index;
 		for (uint32_t i = 0; i < f->setup.spec->brackets[b]->stage_count; i++)
@@ -391,8 +426,9 @@ espl__tables_free(struct espl__forecast *f)
 	for (uint32_t i = 0; i < f->table_count; i++) {
 		struct espl__stage_table *t = &f->tables[i];
 
-		for (uint32_t warm = 0; warm < 4; warm++)
-			espl__map_free(&t->timings[warm]);
+		for (uint32_t k = 0; k < f->kind_count * WARMS; k++)
+			espl__map_free(&t->timings[k]);
+		free(t->timings);
 		espl__map_free(&t->vacancies);
 		free(t->cohorts);
 		free(t->train_s);

@@ -47,15 +47,18 @@ def case(rng, noisy):
     if "hyperband" not in search and rng.random() < STAGES:
         rows = ", ".join(f"({rng.randint(1, 24)}, {rng.randint(1, 9)})" for _ in range(rng.randint(2, 5)))
         search, ladder = f'use = "stages"; stages = ( {rows} );', ""
+    kind, speeds = "", ""
+    if rng.random() < 0.3:	# another type of GPU than the profile's
+        kind, speeds = 'gpu_type = "V100"; ', f' speed = ( ("V100", {round(rng.uniform(0.4, 5), 2)}) );'
     billing = "function" if rng.random() < 0.25 else "instance"
     return f'''experiment = {{ name = "case"; metric = "loss"; goal = "minimize"; seed = {rng.randint(0, 10**6)};
   data_gb = {float(rng.choice((0, 0, 5)))}; sync = {span(rng.choice((0, 0, 1.5)), noisy, rng)}; }};
 trial = {{ trainable = "quadratic"; colocate = {rng.choice(("true", "true", "false"))};
-  profile = {{ latency = ( {table} );{sd} start = {span(rng.choice((0, 2.5)), noisy, rng)};
+  profile = {{ latency = ( {table} );{sd}{speeds} start = {span(rng.choice((0, 2.5)), noisy, rng)};
     checkpoint = {span(rng.choice((0, 0.75)), noisy, rng)}; restore = {span(rng.choice((0, 1.25)), noisy, rng)}; }}; }};
 space = {{ lr = {{ type = "real"; low = 0.001; high = 1.0; scale = "log"; }}; }};
 algorithm = {{ {search} {ladder} }};
-cloud = {{ use = "sim"; offers = ( {{ name = "node"; gpus = {per_node}; price = {round(rng.uniform(0.5, 30), 2)};
+cloud = {{ use = "sim"; offers = ( {{ name = "node"; {kind}gpus = {per_node}; price = {round(rng.uniform(0.5, 30), 2)};
   billing = "{billing}"; minimum_charge = "{rng.choice((0, 0, 60))}s"; data_price_gb = {rng.choice((0.0, 0.02))};
   provision = {span(rng.choice((0, 5, 20)), noisy, rng)}; init = {span(rng.choice((0, 0, 15)), noisy, rng)};
   bill_init = {rng.choice(("true", "false"))}; billing_step = "{rng.choice((0, 0, 0, 60))}s"; }} ); }};

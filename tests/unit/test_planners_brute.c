@@ -289,6 +289,78 @@ Test(planners, the_rest_of_a_run_is_planned_as_well_as_a_whole_one)
 	cr_assert_gt(warm, BRUTE_CASES / 20);
 }
 
+/* ---- kinds of GPU --------------------------------------------------------------------------- */
+
+/* Offers of three types of GPU, two of them in the profile. */
+static void
+kinds_case(struct plan_case *c, uint64_t seed)
+{
+	static struct espl__gpu_speed speeds[] = { { "K80", 0.0 }, { "V100", 0.0 } };
+	static const char *const types[] = { "K80", "V100", "P100" };
+	uint64_t s = seed * UINT64_C(0x9e3779b97f4a7c15) + 77;
+
+	small_case(c, seed);
+	speeds[0].speed = plan_uniform(&s, 0.3, 1);
+	speeds[1].speed = plan_uniform(&s, 1, 6);
+	c->profile.speeds = speeds;
+	c->profile.speed_count = 2;
+	for (uint32_t i = 0; i < PLAN_OFFERS; i++) {
+		c->offers[i].gpu_type = types[i];
+		c->offers[i].gpus = 1 + plan_pick(&s, 4);
+		c->offers[i].price_hour = (espl_money)(plan_uniform(&s, 1, 12) * 3600e6);
+	}
+	if (c->stage_count > 2)
+		c->gpus_max = 8;
+	c->setup.offer_count = PLAN_OFFERS;
+	plan_case_model(c);
+}
+
+Test(planners, each_offer_is_as_fast_as_its_gpus)
+{
+	uint32_t taken[PLAN_OFFERS] = { 0 };
+
+	for (unsigned seed = BRUTE_FROM; seed < BRUTE_FROM + BRUTE_CASES / 3; seed++) {
+		struct plan_found best = { .status = ESPL_E_INFEASIBLE }, found = { 0 }, got;
+		uint32_t gpus[PLAN_STAGES], k;
+		double least_s = INFINITY;
+		uint64_t s = seed;
+		struct plan_case c;
+
+		kinds_case(&c, seed);
+		for (int limited = 0; limited < 3; limited++) {
+			for (k = 0; k < PLAN_OFFERS; k++) {
+				for (uint32_t i = 0; i < c.stage_count; i++)
+					gpus[i] = 1;
+				do {
+					if (!plan_case_predict(&c, gpus, k, &found))
+						continue;
+					least_s = fmin(least_s, found.jct_s);
+					if (!found.meets || !better(&found, &best, 0))
+						continue;
+					best = found;
+					best.offer = k;
+					best.status = ESPL_OK;
+				} while (next_plan(gpus, 0, c.stage_count, c.gpus_max));
+			}
+			got = plan_case_plan(&c, EXACT, "");
+			same(&c, &got, &best, "kinds of GPU", seed);
+			if (best.status == ESPL_OK)
+				taken[best.offer]++;
+			else if (isfinite(least_s))
+				cr_assert(fabs(got.least_s - least_s) <= 1e-6 * least_s,
+				    "%u: %g s, not %g s at least", seed, got.least_s, least_s);
+			if (isinf(least_s))
+				break;
+			plan_case_limits(&c,
+			    least_s * (limited == 0 ? plan_uniform(&s, 1, 3) : 0.9), INFINITY);
+			best.status = ESPL_E_INFEASIBLE;
+		}
+		plan_case_free(&c);
+	}
+	for (uint32_t k = 0; k < PLAN_OFFERS; k++)
+		cr_assert_gt(taken[k], 5, "offer %u was taken %u times", k, taken[k]);
+}
+
 /* ---- a quota for all brackets --------------------------------------------------------------- */
 
 /* Two or three brackets side by side on few nodes. */

@@ -28,7 +28,8 @@ speed(const struct espl_model *model, const struct espl_speed_query *q, struct e
 {
 	const struct plan_case *c = model->ctx;
 
-	out->iteration_s = espl__profile_iteration_s(&c->profile, q->share) * c->setup.speed;
+	out->iteration_s = espl__profile_iteration_s(&c->profile, q->share) * c->setup.speed /
+	    espl__profile_type_speed(&c->profile, c->offers[q->offer].gpu_type);
 	return ESPL_OK;
 }
 
