@@ -83,6 +83,29 @@ class SweeperTest(unittest.TestCase):
         self.assertEqual(set(best.best_params), {"optimizer.lr", "weight-decay", "layers", "optimizer.name"})
         self.assertIn("best value: %s" % best.best_value, text)
 
+    def test_texts_that_need_quotes(self):
+        status, text, jobs = self.sweep("hydra.sweeper.algorithm=grid", "optimizer.name=choice('a&b','1e-6','null','x y',\"it's\",plain)")
+        self.assertEqual(status, 0, text)
+        self.assertEqual(sorted(job["optimizer"]["name"] for job in jobs), sorted(["a&b", "1e-6", "null", "x y", "it's", "plain"]))
+        os.remove(os.path.join(self.dir, "log"))
+        self.write("conf/config.yaml", CONFIG % os.path.join(self.dir, "log") + """
+hydra:
+  sweeper:
+    algorithm: grid
+    params:
+      optimizer.name: ["a&b", "1e-6", 1.0e-6, null, [1, "2"], {a: [true]}]
+""")
+        status, text, jobs = self.sweep("hydra.sweep.dir=other")
+        self.assertEqual(status, 0, text)
+        self.assertEqual({repr(job["optimizer"]["name"]) for job in jobs}, {"'a&b'", "'1e-6'", "1e-06", "None", "[1, '2']", "{'a': [True]}"})
+
+    def test_another_project_of_this_name(self):
+        os.mkdir(os.path.join(self.dir, "espalier"))
+        self.write("espalier/__init__.py", "")
+        status, text, _ = self.sweep("layers=range(1,4)")
+        self.assertNotEqual(status, 0)
+        self.assertIn("is another project", text)
+
     def test_a_space_from_the_configuration_and_jobs_at_once(self):
         self.write("conf/config.yaml", CONFIG % os.path.join(self.dir, "log") + """
 hydra:

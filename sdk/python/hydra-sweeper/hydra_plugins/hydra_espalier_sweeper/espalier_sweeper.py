@@ -2,10 +2,11 @@
 
 import logging
 import os
+import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import IntervalSweep, Override, Quote, QuotedString, RangeSweep, Transformer
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobStatus
 from hydra.errors import HydraException
@@ -47,6 +48,9 @@ class EspalierSweeper(Sweeper):
 
     def sweep(self, arguments: List[str]) -> Any:
         import espalier
+        if not hasattr(espalier, "open"):          # a package of PyPI has the same name
+            raise HydraException("the package espalier in '%s' is another project: install espalier's own, as with "
+                                 "`pip install ./sdk/python`" % os.path.dirname(str(espalier.__file__)))
 
         space, fixed = self._read(arguments)
         if not space:
@@ -136,7 +140,7 @@ def _parameter(override: Override) -> Any:
         if isinstance(value.start, int) and isinstance(value.end, int):
             return {"type": "int", "low": value.start, "high": value.end, **scale}
         return {"type": "real", "low": float(value.start), "high": float(value.end), **scale}
-    texts = list(dict.fromkeys(override.sweep_string_iterator()))
+    texts = list(dict.fromkeys(override.sweep_iterator(transformer=_encode)))
     if not texts:
         raise HydraException("'%s' has no values" % override.get_key_element())
     if isinstance(value, RangeSweep) and len(texts) > 1 and value.step and isinstance(value.step, int) and (
@@ -148,15 +152,38 @@ def _parameter(override: Override) -> Any:
     return {"type": "ordinal" if ordered else "choice", "values": texts}
 
 
+def _encode(value: Any) -> Any:
+    """An element of a sweep as an override has it.  In choice('1e-6'), Hydra has taken the quotes away."""
+    return _quoted(value) if type(value) is str else Transformer.encode(value)
+
+
+def _quoted(text: str) -> str:
+    """A text in the grammar of overrides, in quotes unless it is a plain word."""
+    if re.fullmatch(r"[A-Za-z_][\w./:-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
+        return text
+    return QuotedString(text=text, quote=Quote.single).with_quotes()
+
+
 def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def _text(value: Any) -> str:
-    """A value of hydra.sweeper.params in the grammar of overrides."""
+    """A value of hydra.sweeper.params in the grammar of overrides: a text is written in it already."""
     value = _plain(value)
+    if isinstance(value, (list, tuple)) and value:
+        return ",".join(map(_element, value)) if len(value) > 1 else "choice(%s)" % _element(value[0])
+    return value if isinstance(value, str) else _element(value)
+
+
+def _element(value: Any) -> str:
+    """A value within a list."""
+    if isinstance(value, str):
+        return _quoted(value)
     if isinstance(value, (list, tuple)):
-        return "choice(%s)" % ",".join(map(_text, value))
+        return "[%s]" % ",".join(map(_element, value))
+    if isinstance(value, Mapping):
+        return "{%s}" % ",".join("%s:%s" % (name, _element(one)) for name, one in value.items())
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
