@@ -103,7 +103,10 @@ run_future(const struct espl__inputs *inputs, struct espl__exec *exec,
 	f.how = (int32_t)sum.how;
 	f.ends_s = (double)sum.now / 1e9;
 	f.cost_usd = (double)sum.cost / ESPL_USD;
-	f.lowest = sum.lowest.trial != ESPL_NONE ? sum.lowest.loss : NAN;
+	/* What trials come to that train much further than any has is not known. */
+	f.lowest = sum.lowest.trial == ESPL_NONE || espl__learned_left_behind(learned)
+	    ? NAN
+	    : sum.lowest.loss;
 	(void)snprintf(f.text, sizeof f.text, "%.200s", diag.text);
 	_exit(espl__write_all(fd, (const void *)&f, sizeof f) == 0 ? 0 : 125);
 }
@@ -197,14 +200,18 @@ weigh(const struct espl__learned *learned, const struct espl__exec_summary *sum,
     const struct future *list, uint32_t count, struct espl__outlook *o)
 {
 	double lowest = sum->lowest.trial != ESPL_NONE ? sum->lowest.loss : NAN, gains = 0;
+	uint32_t known = 0;
 	struct espl__learned_best then;
 	double from;
 
 	for (uint32_t i = 0; i < count; i++)
-		gains += gain(lowest, list[i].lowest);
+		if (isfinite(list[i].lowest)) {
+			gains += gain(lowest, list[i].lowest);
+			known++;
+		}
 	o->rest_s = fmax(o->ends_s.mid - o->made_s, 0);
 	o->rest_usd = fmax(o->cost_usd.mid - (double)sum->cost / ESPL_USD, 0);
-	o->rest_gain = gains / count;
+	o->rest_gain = 2 * known > count ? gains / known : NAN;
 	from = fmax(o->made_s - o->rest_s, 0);
 	then = espl__learned_best(learned, (espl_time)(from * 1e9));
 	if (isnan(then.loss)) { /* from the first result on */
@@ -234,7 +241,7 @@ summarize(const struct espl__inputs *inputs, const struct future *list, uint32_t
 	for (uint32_t i = 0; i < count; i++)
 		if (isfinite(list[i].lowest))
 			room[n++] = config->maximize ? -list[i].lowest : list[i].lowest;
-	o->best = band_of(room, n);
+	o->best = band_of(room, 2 * n > count ? n : 0);
 	o->keeps_deadline =
 	    config->deadline != ESPL_NEVER ? 1 - share_of(list, count, ESPL__RUN_DEADLINE) : NAN;
 	o->keeps_budget =

@@ -187,8 +187,6 @@ worth_text(const struct espl__outlook *o, struct espl__buf *b)
 {
 	char span[32], usd[32], part[32];
 
-	if (!isfinite(o->rest_gain))
-		return;
 	espl__print(b, "  worth   ");
 	if (isfinite(o->past_gain)) {
 		espl__print(b, "the last %s", espl__format_seconds(o->past_s, span));
@@ -199,7 +197,10 @@ worth_text(const struct espl__outlook *o, struct espl__buf *b)
 	espl__print(b, "the rest (%s", espl__format_seconds(o->rest_s, span));
 	if (o->rest_usd > 0)
 		espl__print(b, ", %s", espl__format_usd(o->rest_usd, usd));
-	espl__print(b, ") is expected to bring %s\n", share_text(o->rest_gain, part));
+	if (isfinite(o->rest_gain))
+		espl__print(b, ") is expected to bring %s\n", share_text(o->rest_gain, part));
+	else
+		espl__print(b, ") trains trials further than any has been trained\n");
 }
 
 void

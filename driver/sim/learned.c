@@ -8,11 +8,13 @@
 #include "base/rng.h"
 #include "model/profile.h"
 
+#define UNSEEN_SLOPE 0.3
 enum {
 	POINTS_MAX = 512,  /* of a curve; then every second one is dropped */
 	TRIALS_MAX = 4096, /* whose curves are kept; then every second new one is */
 	SHARES_MAX = 3,    /* on which a trial's iterations were timed */
 	SAMPLES_MAX = 64,  /* of each span */
+	BEYOND_MOST = 3,   /* times the longest curve: so far losses are told */
 	NEAREST = 5        /* trials from which the continuation of a curve is drawn */
 };
 
@@ -48,7 +50,7 @@ struct course {
 	uint32_t donor;  /* of the curve, at `at`; ESPL_ANY: none */
 	uint32_t model;  /* of everything else; ESPL_ANY: itself */
 	uint64_t at;
-	double loss, offset; /* offset: from the donor, at iteration `since` */
+	double loss, offset, shift; /* offset: from the donor, at iteration `since` */
 	uint64_t since;
 	uint8_t fails; /* 1: yes, 2: no */
 };
@@ -106,16 +108,18 @@ struct espl__learned {
 	double noise, mean_s, spread; /* spread: of paces between trials */
 	uint32_t paced;               /* trials whose pace is known */
 	double first_sd;              /* of losses at the first report */
-	/* how the longest curves fell in their second half: by so much, or, where all losses are
-	 * above 0, as the logarithm of a factor */
+	/* how the longest curves fell in their second half: as a + slope / iteration, or, where all
+	 * losses are above 0, by the factor exp(-slope) when iterations double */
 	double slope;
+	double least; /* of all losses, a quarter: below it no future goes, if they are above 0 */
 	uint8_t positive;
 	uint64_t longest;
 	/* of this future */
 	uint32_t future;
 	uint64_t seed;
-	double pace; /* of all trials: the mean is not known exactly */
-	double fall; /* behind the longest curve, relative to `slope` */
+	double pace;       /* of all trials: the mean is not known exactly */
+	uint64_t farthest; /* iteration that was asked for */
+	double fall;       /* behind the longest curve, relative to `slope` */
 };
 
 /* ---- observing ------------------------------------------------------------------------------- */
@@ -590,28 +594,34 @@ settle_young(struct espl__learned *l)
 static void
 settle_slope(struct espl__learned *l)
 {
-	double sum = 0;
+	double sum = 0, least = INFINITY;
 	uint32_t count = 0;
 
-	l->positive = 1;
 	for (uint32_t i = 0; i < l->observed; i++) {
 		const struct course *c = espl__pool_at(&l->courses, i);
 
 		l->longest = reach_of(c) > l->longest ? reach_of(c) : l->longest;
-		for (uint32_t k = 0; k < c->count && l->positive; k++)
-			l->positive = !(c->points[k].loss <= 0);
+		for (uint32_t k = 0; k < c->count; k++)
+			least = fmin(least, c->points[k].loss);
 	}
+	l->positive = isfinite(least) && least > 0;
+	l->least = least / 4;
 	for (uint32_t i = 0; i < l->observed && l->longest > 1; i++) {
 		const struct course *c = espl__pool_at(&l->courses, i);
+		double from = (double)((l->longest + 1) / 2), to = (double)reach_of(c);
 		double half = value_at(c, (l->longest + 1) / 2), whole = value_at(c, reach_of(c));
-		double change = l->positive ? log(half / whole) : half - whole;
+		double change = l->positive ? log(half / whole) / log2(to / from)
+					    : (half - whole) / (1 / from - 1 / to);
 
 		if (reach_of(c) >= l->longest - l->longest / 8 && isfinite(change)) {
 			sum += change;
 			count++;
 		}
 	}
-	l->slope = count > 0 && sum > 0 ? sum / count : 0;
+	if (l->longest > 1)
+		l->slope = count > 0 && sum > 0 ? sum / count : 0;
+	else /* no curve was seen: the order of trials counts, and that they fall at all */
+		l->slope = l->positive ? UNSEEN_SLOPE : l->first_sd;
 }
 
 static void
@@ -694,7 +704,8 @@ enum {
 	DRAW_DOOM,
 	DRAW_FAIL,
 	DRAW_PACE,
-	DRAW_FALL
+	DRAW_FALL,
+	DRAW_SHIFT
 };
 
 /* No draw depends on the order of events: each follows from what it is for. */
@@ -727,7 +738,7 @@ espl__learned_future(struct espl__learned *l, uint64_t seed)
 	l->future++;
 	l->seed = espl__mix_bits(seed + UINT64_C(0x6c6561726e6564));
 	l->pace = exp(error * normal(l, 0, DRAW_PACE, 0));
-	l->fall = 1.5 * uniform(l, 0, DRAW_FALL, 0);
+	l->fall = 2 * uniform(l, 0, DRAW_FALL, 0);
 }
 
 /* The course of a trial in this future, ready to be continued. */
@@ -773,9 +784,9 @@ future_of(struct espl__learned *l, uint64_t trial)
 }
 
 /* A trial that was observed beyond this iteration, and was about there before: one of the nearest.
- * ESPL_ANY: none was. */
+ * ESPL_ANY: none was.  *spacing: how far away the last of these is. */
 static uint32_t
-draw_donor(const struct espl__learned *l, const struct course *c, uint64_t next)
+draw_donor(const struct espl__learned *l, const struct course *c, uint64_t next, double *spacing)
 {
 	struct {
 		uint32_t course;
@@ -802,6 +813,7 @@ draw_donor(const struct espl__learned *l, const struct course *c, uint64_t next)
 		near[k].course = i;
 		near[k].distance = distance;
 	}
+	*spacing = count > 1 && isfinite(near[count - 1].distance) ? near[count - 1].distance : 0;
 	if (count == 0)
 		return ESPL_ANY;
 	return near[(uint32_t)(uniform(l, c->trial, DRAW_DONOR, next) * count)].course;
@@ -822,39 +834,45 @@ begin_course(struct espl__learned *l, struct course *c)
 	c->at = model != NULL && model->count > 0 ? model->points[0].iteration : 1;
 	c->offset = c->donor != ESPL_ANY ? c->loss - model->points[0].loss : 0;
 	c->since = c->at;
+	c->shift = 0;
 }
 
-/* Beyond the longest curve: between as flat as can be and half as steep again as those fell. */
+/* Beyond the longest curve: between as flat as can be and twice as steep as those fell. */
 static double
 fall_on(const struct espl__learned *l, double loss, uint64_t at)
 {
 	double from = (double)at, to = from + 1;
 
 	return l->positive ? loss * exp(-l->fall * l->slope * log2(to / from))
-			   : loss - l->fall * l->slope * (double)l->longest * (1 / from - 1 / to);
+			   : loss - l->fall * l->slope * (1 / from - 1 / to);
 }
 
-/* As its donor goes on.  How it differs from that fades with the share of the curve that it was
- * seen on, or else noise of early reports would last. */
+/* As its donor goes on.  How it differs from that fades, or else noise of early reports would last;
+ * but it is another trial, and differs in the end by about as much as neighbors do. */
 static void
 step_course(struct espl__learned *l, struct course *c)
 {
 	uint64_t next = c->at + 1;
 	const struct course *donor =
 	    c->donor != ESPL_ANY ? espl__pool_at(&l->courses, c->donor) : NULL;
+	double spacing;
 
 	if (donor == NULL || reach_of(donor) < next) {
-		c->donor = draw_donor(l, c, next);
+		c->donor = draw_donor(l, c, next, &spacing);
 		donor = c->donor != ESPL_ANY ? espl__pool_at(&l->courses, c->donor) : NULL;
 		c->since = c->at > 0 ? c->at : 1;
-		c->offset = donor != NULL ? c->loss - value_at(donor, c->at) : 0;
+		c->shift = 0.5 * spacing * normal(l, c->trial, DRAW_SHIFT, next);
+		c->offset = donor != NULL ? c->loss - value_at(donor, c->at) - c->shift : 0;
 		if (isnan(c->offset))
 			c->offset = 0;
 	}
 	if (donor != NULL && donor->points[0].iteration <= next)
-		c->loss = value_at(donor, next) + c->offset * (double)c->since / (double)next;
+		c->loss = value_at(donor, next) + c->shift +
+		    c->offset * sqrt((double)c->since / (double)next);
 	else if (donor == NULL && c->at > 0)
 		c->loss = fall_on(l, c->loss, c->at);
+	if (l->positive && c->loss < l->least)
+		c->loss = l->least;
 	c->at = next;
 }
 
@@ -868,7 +886,16 @@ espl__learned_loss(struct espl__learned *l, uint64_t trial, uint64_t iteration)
 		begin_course(l, c);
 	while (c->at < iteration)
 		step_course(l, c);
+	if (iteration > l->farthest)
+		l->farthest = iteration;
 	return c->loss;
+}
+
+int
+espl__learned_left_behind(const struct espl__learned *l)
+{
+	ESPL__CHECK(l, LEARNED);
+	return l->farthest > BEYOND_MOST * l->longest;
 }
 
 const struct espl__metric *

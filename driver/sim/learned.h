@@ -32,6 +32,9 @@ void espl__learned_settle(struct espl__learned *, const struct espl__exec *);
 void espl__learned_future(struct espl__learned *, uint64_t seed);
 /* The loss, as reported, of a trial that reaches this iteration; asked in order. */
 double espl__learned_loss(struct espl__learned *, uint64_t trial, uint64_t iteration);
+/* Has a trial in this future trained so far beyond all that were observed that its loss is a guess?
+ */
+int espl__learned_left_behind(const struct espl__learned *);
 /* Metrics of a trial besides the objective, as last reported by it or by the one it is drawn from.
  */
 const struct espl__metric *espl__learned_metrics(struct espl__learned *, uint64_t trial,

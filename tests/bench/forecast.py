@@ -144,7 +144,7 @@ def costs_inside(row):
 
 def best_inside(row):
     band = row['forecast']['best']
-    return band['low'] is not None and row['best'] is not None and inside(band, row['best'])
+    return row['best'] is not None and inside(band, row['best'])
 
 
 def error(row, band, truth):
@@ -163,8 +163,9 @@ def median(values):
 
 def line(name, rows):
     good = [row for row in rows if row['forecast']]
-    return '| %s | %d | %s | %s | %s | %.1f %% | %.0f %% | %.1f %% | %.0f %% |' % (
-        name, len(good), share(rows, ends_inside), share(rows, costs_inside), share(rows, best_inside),
+    known = [row for row in good if row['forecast']['best']['low'] is not None]
+    return '| %s | %d | %s | %s | %s of %d | %.1f %% | %.0f %% | %.1f %% | %.0f %% |' % (
+        name, len(good), share(rows, ends_inside), share(rows, costs_inside), share(known, best_inside), len(known),
         100 * median([error(row, 'ends_s', 'end') for row in good]),
         100 * median([width(row, 'ends_s') for row in good]),
         100 * median([error(row, 'cost_usd', 'cost') for row in good]),
