@@ -224,6 +224,19 @@ weigh(const struct espl__learned *learned, const struct espl__exec_summary *sum,
 	o->past_gain = gain(then.loss, lowest);
 }
 
+/* How it came to the present best. */
+static void
+trace(const struct espl__run_config *config, const struct espl__learned *learned,
+    struct espl__outlook *o)
+{
+	for (uint32_t i = 0; i < ESPL__TREND; i++) {
+		double at = i + 1 < ESPL__TREND ? o->made_s * (i + 1) / ESPL__TREND : o->made_s;
+		double loss = espl__learned_best(learned, (espl_time)(at * 1e9 + 0.5)).loss;
+
+		o->trend[i] = config->maximize ? -loss : loss;
+	}
+}
+
 static void
 summarize(const struct espl__inputs *inputs, const struct future *list, uint32_t count,
     struct espl__outlook *o)
@@ -291,6 +304,7 @@ espl__futures_make(const struct espl__inputs *inputs, struct espl__exec *exec,
 	o->zero_s = zero_s;
 	summarize(inputs, list, count, o);
 	weigh(learned, &sum, list, count, o);
+	trace(inputs->config, learned, o);
 	return ESPL_OK;
 }
 

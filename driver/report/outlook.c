@@ -40,6 +40,10 @@ espl__outlook_json(const struct espl__outlook *o, struct espl__buf *b)
 	espl__json_real(b, "keeps_deadline", o->keeps_deadline);
 	espl__json_real(b, "keeps_budget", o->keeps_budget);
 	espl__json_real(b, "fails", o->fails);
+	espl__json_open(b, "trend", '[');
+	for (uint32_t i = 0; i < ESPL__TREND; i++)
+		espl__json_real(b, NULL, o->trend[i]);
+	espl__print(b, "]");
 	espl__json_open(b, "past", '{');
 	espl__json_real(b, "s", o->past_s);
 	espl__json_real(b, "usd", o->past_usd);
@@ -86,6 +90,11 @@ parse_outlook(const char *text, struct espl__outlook *o)
 	o->keeps_deadline = real_of(root, "keeps_deadline");
 	o->keeps_budget = real_of(root, "keeps_budget");
 	o->fails = real_of(root, "fails");
+	for (size_t i = 0; i < ESPL__TREND; i++) {
+		const json_t *value = json_array_get(json_object_get(root, "trend"), i);
+
+		o->trend[i] = json_is_number(value) ? json_number_value(value) : NAN;
+	}
 	o->past_s = real_of(past, "s");
 	o->past_usd = real_of(past, "usd");
 	o->past_gain = real_of(past, "gain");
@@ -203,6 +212,36 @@ worth_text(const struct espl__outlook *o, struct espl__buf *b)
 		espl__print(b, ") trains trials further than any has been trained\n");
 }
 
+/* The best so far as a row of blocks. */
+static void
+trend_text(const struct espl__outlook *o, struct espl__buf *b)
+{
+	static const char blocks[] = "▁▂▃▄▅▆▇█"; /* of 3 bytes each */
+	double low = INFINITY, high = -INFINITY;
+	char first[32], last[32];
+	uint32_t from = 0;
+
+	while (from < ESPL__TREND && !isfinite(o->trend[from]))
+		from++;
+	for (uint32_t i = from; i < ESPL__TREND; i++) {
+		low = fmin(low, o->trend[i]);
+		high = fmax(high, o->trend[i]);
+	}
+	if (from == ESPL__TREND || !(high - low >= 0))
+		return;
+	espl__print(b, "  trend   %s ", espl__format_metric(o->trend[from], first));
+	for (uint32_t i = 0; i < ESPL__TREND; i++) {
+		double part = high > low ? (o->trend[i] - low) / (high - low) : 0;
+
+		if (i < from)
+			espl__print(b, " ");
+		else
+			espl__print(b, "%.3s", blocks + 3 * (size_t)(7 * part + 0.5));
+	}
+	espl__print(b, " %s, the best so far\n",
+	    espl__format_metric(o->trend[ESPL__TREND - 1], last));
+}
+
 void
 espl__outlook_text(const struct espl__outlook *o, struct espl__buf *b)
 {
@@ -232,5 +271,6 @@ espl__outlook_text(const struct espl__outlook *o, struct espl__buf *b)
 	if (o->fails > 0)
 		espl__print(b, "  chance  %s that the run fails\n",
 		    chance_text(o->fails, o->futures, mid));
+	trend_text(o, b);
 	worth_text(o, b);
 }

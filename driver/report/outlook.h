@@ -13,6 +13,7 @@
 struct espl__band {
 	double low, mid, high;
 };
+#define ESPL__TREND 16u
 struct espl__outlook {
 	double made_s;                      /* the run's clock when it was made */
 	int64_t zero_s;                     /* UTC second of the run's time 0; 0: a simulated run */
@@ -25,6 +26,8 @@ struct espl__outlook {
 	/* The last stretch of time, about as long as the rest will be (or all there was), and what
 	 * it cost and improved the best by, relative to it; NaN: there was no best before. */
 	double past_s, past_usd, past_gain;
+	/* the best ever at the ends of equal parts of the past; NaN: there was none yet */
+	double trend[ESPL__TREND];
 	double rest_s, rest_usd, rest_gain; /* medians; rest_gain: the mean */
 };
 /* A JSON object, without a newline. */

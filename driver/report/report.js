@@ -23,9 +23,26 @@ function limit(name, value, most, text, ended, otherwise) {
   return known(most) && fact(name, text, value > most * 1.000001 &&
     [" ", bad(totals.status === ended ? "reached" : otherwise)]);
 }
+/* The end, the cost and the best as they are expected, each with its band of 80 %. */
+function outlook(f) {
+  const clock = (s) => new Date((f.zero_s + s) * 1000)
+    .toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit" });
+  const when = (s) => f.zero_s ? clock(s) : seconds(s);
+  const part = (x) => `${Number((100 * x).toPrecision(2))} %`;
+  const band = (b, format) => `${format(b.mid)} (80 %: ${format(b.low)} to ${format(b.high)})`;
+  return tile("Forecast", when(f.ends_s.mid), fact("ends", band(f.ends_s, when)),
+    f.cost_usd.high > 0 && fact("costs", band(f.cost_usd, money)),
+    known(f.best.mid) && fact("best at the end", band(f.best, metric)),
+    known(f.keeps_deadline) && fact("before the deadline", part(f.keeps_deadline)),
+    known(f.keeps_budget) && fact("within the budget", part(f.keeps_budget)),
+    known(f.past.gain) &&
+      fact(`the last ${seconds(f.past.s)} improved the best by`, part(f.past.gain)),
+    known(f.rest.gain) && fact("the rest is expected to bring", part(f.rest.gain)));
+}
 function tiles() {
   const so = data.running ? " so far" : "", t = totals;
   return el("div", { class: "tiles" },
+    t.forecast && outlook(t.forecast),
     tile("Time" + so, seconds(t.jct_s),
       predictions(t.jct_s, seconds, 1e-3,
         (p) => ({ mean: p.ends_s, sd: p.ends_sd_s, p95: p.ends_p95_s })),

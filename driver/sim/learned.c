@@ -105,9 +105,10 @@ struct espl__learned {
 	double transient;     /* failures an iteration that did not come again */
 	struct timed *pooled; /* of all trials, by share and offer */
 	uint32_t pooled_count, pooled_cap;
-	double noise, mean_s, spread; /* spread: of paces between trials */
-	uint32_t paced;               /* trials whose pace is known */
-	double first_sd;              /* of losses at the first report */
+	double noise, mean_s;
+	uint32_t paced;  /* trials whose pace is known */
+	double error;    /* of their mean, relative */
+	double first_sd; /* of losses at the first report */
 	/* how the longest curves fell in their second half: as a + slope / iteration, or, where all
 	 * losses are above 0, by the factor exp(-slope) when iterations double */
 	double slope;
@@ -237,15 +238,17 @@ on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t ite
 	uint64_t steps = iteration > before ? iteration - before : 1;
 	double seconds = c->last_at == ESPL_NEVER ? NAN : (double)(now - c->last_at) / 1e9;
 
+	int timed = c->in_gang == 1 && !isnan(seconds);
+
 	l->iterations += steps;
-	if (c->in_gang == 1 && !isnan(seconds))
+	if (timed)
 		add_time(c, share, c->offer, seconds, steps);
 	else if (!isnan(seconds))
 		l->warm[l->warm_seen++ % SAMPLES_MAX] =
 		    (struct warm){ c->trial, { share, c->offer, (uint32_t)steps, seconds } };
 	c->in_gang = 1;
 	c->last_at = now;
-	add_point(l, c, iteration, loss, seconds / (double)steps);
+	add_point(l, c, iteration, loss, timed ? seconds / (double)steps : NAN);
 	if (count > c->metric_count)
 		c->metrics = espl__realloc(c->metrics, count, sizeof *c->metrics);
 	if (count > 0)
@@ -488,45 +491,86 @@ pool_times(struct espl__learned *l)
 	l->mean_s = count > 0 ? sum / count : NAN;
 }
 
-/* How fast each trial is, and how much that differs: between trials, and within one. */
+/* What is counted of all trials' iterations. */
+struct paces {
+	double sum, squares;    /* of the logarithms of paces */
+	double within, degrees; /* squared deviations from a trial's own mean, relative to it */
+	double inverse;         /* of how many iterations each was timed for */
+	double iterations;
+};
+
+static double
+iterations_timed(const struct course *c)
+{
+	double count = 0;
+
+	for (uint32_t k = 0; k < c->timed_count; k++)
+		count += c->timed[k].count;
+	return count;
+}
+
+static void
+measure_pace(const struct espl__learned *l, struct course *c, struct paces *p)
+{
+	double took = 0, expected = 0, mean = 0, count = 0, square = 0;
+
+	for (uint32_t k = 0; k < c->timed_count; k++) {
+		took += c->timed[k].sum_s;
+		expected += c->timed[k].count *
+		    expected_s(l, c->trial, c->timed[k].share, c->timed[k].offer);
+	}
+	c->pace = took > 0 && expected > 0 ? took / expected : NAN;
+	if (isnan(c->pace))
+		return;
+	p->sum += log(c->pace);
+	p->squares += log(c->pace) * log(c->pace);
+	p->inverse += 1 / iterations_timed(c);
+	p->iterations += iterations_timed(c);
+	for (uint32_t k = 0; k < c->count && c->timed_count == 1; k++)
+		if (!isnan(c->points[k].seconds)) {
+			double before = mean;
+
+			count++;
+			mean += (c->points[k].seconds - mean) / count;
+			square += (c->points[k].seconds - before) * (c->points[k].seconds - mean);
+		}
+	if (count > 1 && mean > 0) {
+		p->within += square / (mean * mean);
+		p->degrees += count - 1;
+	}
+}
+
+/* How fast each trial is, and how much that differs between trials and within one.  A trial that
+ * was timed for few iterations is drawn to the mean by as much as chance may have moved it. */
 static void
 settle_paces(struct espl__learned *l)
 {
-	double sum = 0, squares = 0, within = 0, degrees = 0;
+	struct paces p = { 0 };
+	double mean, noise, between;
 
 	for (uint32_t i = 0; i < l->observed; i++) {
 		struct course *c = espl__pool_at(&l->courses, i);
-		double took = 0, expected = 0, mean = 0, count = 0, square = 0;
 
-		for (uint32_t k = 0; k < c->timed_count; k++) {
-			took += c->timed[k].sum_s;
-			expected += c->timed[k].count *
-			    expected_s(l, c->trial, c->timed[k].share, c->timed[k].offer);
-		}
-		c->pace = took > 0 && expected > 0 ? took / expected : NAN;
-		if (isnan(c->pace))
-			continue;
-		l->paced++;
-		sum += log(c->pace);
-		squares += log(c->pace) * log(c->pace);
-		for (uint32_t k = 1; k < c->count && c->timed_count == 1; k++)
-			if (!isnan(c->points[k].seconds)) {
-				double before = mean;
-
-				count++;
-				mean += (c->points[k].seconds - mean) / count;
-				square +=
-				    (c->points[k].seconds - before) * (c->points[k].seconds - mean);
-			}
-		if (count > 1 && mean > 0) {
-			within += square / (mean * mean);
-			degrees += count - 1;
-		}
+		measure_pace(l, c, &p);
+		l->paced += !isnan(c->pace);
 	}
-	l->noise = degrees > 0 ? fmin(sqrt(within / degrees), 1.0) : 0;
-	if (l->paced > 1)
-		squares = (squares - sum * sum / l->paced) / (l->paced - 1);
-	l->spread = l->paced > 1 && squares > 0 ? sqrt(squares) : 0;
+	l->noise = p.degrees > 0 ? fmin(sqrt(p.within / p.degrees), 1.0) : 0;
+	if (l->paced == 0)
+		return;
+	noise = l->noise * l->noise;
+	mean = p.sum / l->paced;
+	between = l->paced > 1 ? (p.squares - p.sum * mean) / (l->paced - 1) : 0;
+	between = fmax(between - noise * p.inverse / l->paced, 0);
+	l->error =
+	    l->paced > 1 ? sqrt(between / l->paced + noise / p.iterations) : fmax(0.1, l->noise);
+	for (uint32_t i = 0; i < l->observed && between + noise > 0; i++) {
+		struct course *c = espl__pool_at(&l->courses, i);
+
+		if (!isnan(c->pace))
+			c->pace = exp(mean +
+			    (log(c->pace) - mean) * between /
+				(between + noise / iterations_timed(c)));
+	}
 }
 
 /* The value at an iteration, between points on a line; NaN before the first and after the last. */
@@ -729,15 +773,10 @@ normal(const struct espl__learned *l, uint64_t id, uint32_t what, uint64_t n)
 void
 espl__learned_future(struct espl__learned *l, uint64_t seed)
 {
-	/* Of a pace that few trials have shown, or none. */
-	double error = l->paced > 1 ? fmax(l->spread, l->noise) / sqrt(l->paced)
-	    : l->paced == 1         ? fmax(0.1, l->noise)
-				    : 0.2;
-
 	ESPL__CHECK(l, LEARNED);
 	l->future++;
 	l->seed = espl__mix_bits(seed + UINT64_C(0x6c6561726e6564));
-	l->pace = exp(error * normal(l, 0, DRAW_PACE, 0));
+	l->pace = exp((l->paced > 0 ? l->error : 0.2) * normal(l, 0, DRAW_PACE, 0));
 	l->fall = 2 * uniform(l, 0, DRAW_FALL, 0);
 }
 
@@ -847,7 +886,7 @@ fall_on(const struct espl__learned *l, double loss, uint64_t at)
 			   : loss - l->fall * l->slope * (1 / from - 1 / to);
 }
 
-/* As its donor goes on.  How it differs from that fades, or else noise of early reports would last;
+/* As its donor continues.  How it differs from that fades, or else noise of early reports would last;
  * but it is another trial, and differs in the end by about as much as neighbors do. */
 static void
 step_course(struct espl__learned *l, struct course *c)

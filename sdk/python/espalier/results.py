@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import sqlite3
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 
 from espalier import config as _config
+from espalier import program
 
 if TYPE_CHECKING:
     import pandas
@@ -119,6 +121,19 @@ class Run:
             return made
         params = _frame([json.loads(text) for text in made.pop("params")])
         return made.join(params.add_prefix("params_"))
+
+    def forecast(self, at: Optional[float] = None) -> Dict[str, Any]:
+        """When the run will end, what it will cost, what the rest is worth: docs/forecast.md.
+
+        The members are those of `espalier forecast --json`.  at looks at a first part of the journal, such as 50 (%).
+        ValueError: there is no forecast, as the message says."""
+        part = [] if at is None else ["--at", "%g%%" % at]
+        done = subprocess.run(program.command("forecast", self.directory, "--json", *part), env=program.environment(),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if done.returncode != 0:
+            raise ValueError(done.stderr.decode(errors="replace").strip())
+        forecast: Dict[str, Any] = json.loads(done.stdout)
+        return forecast
 
     def best(self) -> Optional[Dict[str, Any]]:
         """The best trial: trial, metric, iteration, params, and checkpoint, a directory or None; with
