@@ -886,8 +886,8 @@ fall_on(const struct espl__learned *l, double loss, uint64_t at)
 			   : loss - l->fall * l->slope * (1 / from - 1 / to);
 }
 
-/* As its donor continues.  How it differs from that fades, or else noise of early reports would last;
- * but it is another trial, and differs in the end by about as much as neighbors do. */
+/* As its donor continues.  How it differs from that fades, or else noise of early reports would
+ * last; but it is another trial, and differs in the end by about as much as neighbors do. */
 static void
 step_course(struct espl__learned *l, struct course *c)
 {
