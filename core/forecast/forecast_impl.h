@@ -195,7 +195,13 @@ uint32_t espl__samples_for(const struct espl__forecast *, uint64_t draws_each);
 const struct espl__timing *espl__timing(struct espl__forecast *, uint32_t table,
     const struct espl__terms *, uint32_t gpus, uint32_t slots, uint32_t warm);
 /* Seconds on so many GPUs of an offer for each second on the profile's one. */
-double espl__ratio(const struct espl__forecast *, const struct espl__terms *, uint32_t gpus);
+static inline double
+espl__ratio(const struct espl__forecast *f, const struct espl__terms *terms, uint32_t gpus)
+{
+	struct espl_share share = { gpus, 1 };
+
+	return f->setup.speed / (espl__profile_speed(f->setup.profile, share) * terms->speed);
+}
 /* Trials on `slots` slots, in order: what each takes becomes when it ends.  Returns when the last
  * one does.  heap: room for `slots` + 1 numbers. */
 double espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double *heap);

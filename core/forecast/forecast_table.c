@@ -155,14 +155,6 @@ constant_of(const struct espl__forecast *f, const struct espl__stage_table *t,
 	return constant;
 }
 
-double
-espl__ratio(const struct espl__forecast *f, const struct espl__terms *terms, uint32_t gpus)
-{
-	struct espl_share share = { gpus, 1 };
-
-	return f->setup.speed / (espl__profile_speed(f->setup.profile, share) * terms->speed);
-}
-
 static struct parts
 parts_of(const struct espl__forecast *f, const struct espl__stage_table *t,
     const struct espl__terms *terms, uint32_t gpus, uint32_t warm)
