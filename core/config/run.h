@@ -103,6 +103,7 @@ struct espl__run_config {
 	uint32_t warm_best;
 	const struct espl__node *warm_node; /* its `from` */
 	struct espl__trial_config trial;
+	const struct espl__node *truth; /* truth.profile: GROUP or STRING path; NULL */
 	const struct espl__node *space; /* GROUP */
 	struct espl__section algorithm, allocator, cloud, placer;
 	/* algorithm.resource: what its iterations count in units of resource_step; "seconds" of

@@ -31,6 +31,7 @@ struct espl__inputs {
 	struct espl__space *space;
 	struct espl__requirements *requirements; /* experiment.require; NULL none */
 	struct espl__profile *profile;
+	struct espl__profile *truth;   /* of the simulated world; NULL: `profile` */
 	struct espl__earlier *earlier; /* a warm start's observations; NULL none */
 	struct espl__jobs *jobs;       /* a pool's plain jobs; NULL none */
 	espl_time arrives;             /* in a pool: the world decides when */

@@ -99,6 +99,9 @@ espl__inputs_load(const char *path, const char *const *sets, uint32_t set_count,
 	if (status == ESPL_OK)
 		status = espl__profile_load(s->config->trial.profile, s->config->directory,
 		    &s->profile, diag);
+	if (status == ESPL_OK && s->config->truth != NULL)
+		status =
+		    espl__profile_load(s->config->truth, s->config->directory, &s->truth, diag);
 	if (status == ESPL_OK)
 		status = espl__inputs_warm(s, diag);
 	if (status == ESPL_OK)
@@ -152,6 +155,7 @@ espl__inputs_free(struct espl__inputs *s)
 	free(s->entries);
 	espl__earlier_free(s->earlier);
 	espl__profile_free(s->profile);
+	espl__profile_free(s->truth);
 	espl__requirements_free(s->requirements);
 	espl__space_free(s->space);
 	espl__jobs_free(s->jobs);

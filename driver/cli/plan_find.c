@@ -341,6 +341,7 @@ void
 espl__plan_try(struct espl__inputs *s, struct espl__plan_answer *a)
 {
 	struct espl__plan_tries *tries = &a->tries;
+	struct espl__profile *truth = s->truth;
 	struct espl__exec_summary summary;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	double began = seconds_now();
@@ -349,6 +350,7 @@ espl__plan_try(struct espl__inputs *s, struct espl__plan_answer *a)
 	/* A prediction is of the whole search. */
 	s->config->has_target = 0;
 	s->config->no_better = 0;
+	s->truth = NULL; /* a plan goes by what is told */
 	for (uint32_t i = 0; i < RUNS && seconds_now() - began < SPENT; i++) {
 		struct espl__drive drive = { .exec = { .inputs = s, .simulated = 1 },
 			.open_world = espl__world_open,
@@ -356,12 +358,13 @@ espl__plan_try(struct espl__inputs *s, struct espl__plan_answer *a)
 
 		memset(&summary, 0, sizeof summary);
 		if (espl__drive(&drive, &summary, &diag) != ESPL_OK)
-			return;
+			break;
 		tries->kept += summary.how == ESPL__RUN_DONE;
 		tries->jct_s += ((double)summary.now / 1e9 - tries->jct_s) / (i + 1);
 		tries->cost_usd += ((double)summary.cost / 1e6 - tries->cost_usd) / (i + 1);
 		tries->runs++;
 	}
+	s->truth = truth;
 }
 
 /* ---- frontier -------------------------------------------------------------------------------- */

@@ -65,6 +65,7 @@ static const char *const top_names[] = {
 	"planning",
 	"workload",
 	"experiments",
+	"truth",
 };
 #define TOP_COUNT (sizeof top_names / sizeof top_names[0])
 
@@ -88,7 +89,7 @@ check_top(const struct espl__node *root, struct espl__diag *diag)
 		else
 			espl__hint(diag,
 			    "the groups are experiment, trial, space, algorithm, allocator, cloud, "
-			    "placer and planning; in a pool also experiments and workload");
+			    "placer, planning and truth; in a pool also experiments and workload");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -586,6 +587,35 @@ read_space(struct espl__run_config *config, enum espl__need need, struct espl__d
 	return ESPL_OK;
 }
 
+/* What only a simulated world knows. */
+static espl_status
+read_truth(struct espl__run_config *config, struct espl__diag *diag)
+{
+	const struct espl__node *truth = espl__node_get(espl__tree_root(config->tree), "truth");
+	const struct espl__node *profile = espl__node_get(truth, "profile");
+	espl_status status = ESPL_OK;
+	char *path;
+
+	if (truth == NULL)
+		return ESPL_OK;
+	if (config->pool)
+		return refuse_node(truth, diag, "a pool has no group 'truth'");
+	if (truth->type != ESPL__GROUP || truth->child_count != (profile != NULL))
+		return refuse_node(truth, diag, "'truth' is a group that has only 'profile'");
+	if (profile != NULL && profile->type != ESPL__GROUP &&
+	    (profile->type != ESPL__STRING || profile->text[0] == '\0' ||
+		strcmp(profile->text, "auto") == 0))
+		return refuse_node(profile, diag, "truth: 'profile' must be a file or a group");
+	if (profile != NULL && profile->type == ESPL__STRING) {
+		path = espl__run_path(config, profile->text);
+		status =
+		    check_file(path, A_FILE, "truth.profile", profile->file, profile->line, diag);
+		free(path);
+	}
+	config->truth = profile;
+	return status;
+}
+
 static espl_status
 read_planning(struct espl__run_config *config, struct espl__diag *diag)
 {
@@ -822,6 +852,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 		status = espl__run_read_store(config, diag);
 	if (status == ESPL_OK)
 		status = read_planning(config, diag);
+	if (status == ESPL_OK)
+		status = read_truth(config, diag);
 	return status;
 }
 

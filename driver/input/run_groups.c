@@ -278,6 +278,12 @@ static const struct espl__core_member trial_members[] = {
 	    "`espalier resume`: [ \"HF_TOKEN\" ]. Their values are not stored." },
 };
 
+static const struct espl__core_member truth_members[] = {
+	{ "profile", "string or group",
+	    "As trial.profile: how long iterations, starts and checkpoints really take. Policies "
+	    "and plans go by trial.profile, until they have measured." },
+};
+
 static const struct espl__core_member space_members[] = {
 	{ "NAME.type", "\"real\", \"int\", \"choice\" or \"ordinal\"",
 	    "Type of the parameter. A plain value instead of a group defines a constant." },
@@ -583,6 +589,11 @@ espl__core_groups(void)
 		    "The experiments of a pool: a list of groups with these options, instead of "
 		    "space and algorithm. See docs/pool.md.",
 		    entry_options, ENTRY_COUNT, 0, NULL },
+		[GROUP_TRUTH] = { "truth",
+		    "Where the simulated world differs from what policies know. Only "
+		    "simulations "
+		    "of a single experiment use it. See docs/simulation.md.",
+		    NULL, 0, COUNT(truth_members), truth_members },
 		{ NULL, NULL, NULL, 0, 0, NULL },
 	};
 

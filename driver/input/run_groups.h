@@ -112,7 +112,8 @@ enum {
 	GROUP_STORE,
 	GROUP_PLANNING,
 	GROUP_WORKLOAD,
-	GROUP_EXPERIMENTS
+	GROUP_EXPERIMENTS,
+	GROUP_TRUTH
 };
 
 /* The experiment group of a pool, which has a name and limits but no metric of its own. */

@@ -358,6 +358,11 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
 		print_values(&p, config->store_values, espl__node_get(root, "store"));
 		espl__print(buf, "};\n");
 	}
+	if (config->truth != NULL) {
+		espl__print(buf, "truth = {\n");
+		print_profile(&p, config->truth);
+		espl__print(buf, "};\n");
+	}
 	espl__print(buf, "planning = {\n");
 	print_values(&p, config->planning_values, espl__node_get(root, "planning"));
 	espl__print(buf, "};\n");

@@ -63,6 +63,7 @@ count_sharer(struct espl__sim *sim, const struct espl__sim_gang *gang, int sign)
 static void
 look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 {
+	const struct espl__profile *profile = espl__sim_profile(gang->source->of);
 	struct espl_share share = gang->share;
 	uintptr_t here = (uintptr_t)espl__map_get(&sim->sharers, gang->gpu);
 	double speed;
@@ -73,9 +74,9 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 	}
 	if (share.packing > 1 && here < share.packing)
 		share.packing = here > 0 ? (uint32_t)here : 1;
-	speed = espl__profile_speed(gang->source->of->profile, share);
+	speed = espl__profile_speed(profile, share);
 	if (gang->lease_count > 0 && gang->leases[0] < sim->lease_count)
-		speed *= espl__profile_type_speed(gang->source->of->profile,
+		speed *= espl__profile_type_speed(profile,
 		    sim->offers[sim->leases[gang->leases[0]].offer].terms.gpu_type);
 	gang->ratio = speed > 0.0 ? 1.0 / speed : 1.0;
 }

@@ -124,6 +124,12 @@ struct espl__sim_source {
 	/* the profile's, or as they were observed */
 	const struct espl_latency *start, *restore, *save, *resize;
 };
+/* How long its trials take in this world, whatever policies are told. */
+static inline const struct espl__profile *
+espl__sim_profile(const struct espl__inputs *of)
+{
+	return of->truth != NULL ? of->truth : of->profile;
+}
 struct espl__sim_gang {
 	struct espl__sim_source *source;
 	uint64_t id, trial, iteration, budget;

@@ -128,7 +128,7 @@ take_times(const struct espl__sim *sim, struct espl__sim_source *source)
 	static const struct espl_latency none = { .size = (uint32_t)sizeof none,
 		.kind = ESPL_CONSTANT };
 	const struct espl__learned *learned = sim->learned;
-	const struct espl__profile *p = source->of->profile;
+	const struct espl__profile *p = espl__sim_profile(source->of);
 
 	source->start = p != NULL ? &p->start : &none;
 	source->restore = p != NULL ? &p->restore : &none;
@@ -386,8 +386,8 @@ espl__sim_iteration_s(struct espl__sim *sim, const struct espl__sim_gang *gang, 
 		if (!isnan(seconds))
 			return seconds;
 	}
-	return espl__sim_draw(&gang->source->of->profile->iteration, gang->key, ESPL__SIM_ITERATION,
-	    iteration);
+	return espl__sim_draw(&espl__sim_profile(gang->source->of)->iteration, gang->key,
+	    ESPL__SIM_ITERATION, iteration);
 }
 
 uint64_t
