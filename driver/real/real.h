@@ -189,6 +189,8 @@ struct espl__rgang {
 				     * other; NULL: none does */
 	int unmet;                  /* they do not: it was not started */
 	uint32_t expected;          /* ranks that are not ready yet to join */
+	int confirming;             /* all are ready, and its nodes try once more: */
+	uint64_t granted;           /* the budget that it then continues with */
 	int changed, failing;       /* the new ranks continue; a rank has failed */
 	int64_t took;
 	struct espl__start_plan *plan; /* what to start, until it was sent (waits for a port) */

@@ -1,10 +1,11 @@
 /* real_reach.c - can machines reach each other?  Ranks of one trial on several machines must, in
  * both directions.
  *
- * It is tried among the nodes of a gang before its ranks are started or a resize begins; and, where
- * trials may span machines, when one joins, between it and the first that is in use.  Each node
- * listens on a port, its door, and connects to the doors of the other nodes.  If a connection
- * fails, an event reports it to the executor, which keeps each trial on one machine from then on.
+ * It is tried among the nodes of a gang before its ranks are started, before a resize begins and
+ * before its ranks change; and, where trials may span machines, when one joins, between it and the
+ * first that is in use.  Each node listens on a port, its door, and connects to the doors of the
+ * other nodes.  If a connection fails, an event reports it to the executor, which keeps each trial
+ * on one machine from then on.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -187,7 +188,8 @@ nth_target(const struct espl__real *real, const struct espl__rtry *t, uint64_t f
 		*to = (struct target){ t->doors[i].lease, t->word, t->doors[i].port };
 		return 1;
 	}
-	if (index > 0 || gang == NULL || gang->asked == NULL || gang->port == 0)
+	if (index > 0 || gang == NULL || (gang->asked == NULL && gang->coming == NULL) ||
+	    gang->port == 0)
 		return 0;
 	*to = (struct target){ gang->parts[gang->members[0].part].lease, 0, gang->port };
 	return to->lease != from;

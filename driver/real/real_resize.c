@@ -4,6 +4,10 @@
  * When all new ranks are ready, the next "continue" becomes "resize". The resize is complete when
  * the new rank 0 says so and all leaving ranks are gone. New ranks are a separate part of the gang,
  * even on a node that already has one.
+ *
+ * Whether the nodes of a gang on several reach each other is tried before new ranks are started,
+ * and once more before "resize" is sent: the iteration in between may take an hour, and ranks that
+ * have closed their communicator cannot return to it.
  */
 #include "base/assert.h"
 #include "real/real.h"
@@ -340,19 +344,77 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 
 /* ---- what becomes of it ---- */
 
-int
-espl__real_resize_now(struct espl__real *real, struct espl__rgang *gang, uint64_t budget)
+static void
+commit(struct espl__real *real, struct espl__rgang *gang, uint64_t budget)
 {
 	char text[64];
 
-	ESPL__CHECK(gang, RGANG);
-	if (gang->resize != ESPL__PREPARING || gang->asked != NULL || gang->expected > 0)
-		return 0;
 	gang->resize = ESPL__CHANGING;
 	(void)snprintf(text, sizeof text,
 	    budget > 0 ? "resize %" PRIu32 " %" PRIu64 : "resize %" PRIu32, gang->generation,
 	    budget);
 	espl__real_send_line(real, gang, text);
+}
+
+static void
+tried_again(struct espl__real *real, struct espl__rgang *gang, int met)
+{
+	uint64_t budget = gang->granted;
+
+	ESPL__CHECK(gang, RGANG);
+	ESPL__ASSERT(gang->confirming && gang->resize == ESPL__PREPARING);
+	gang->confirming = 0;
+	gang->waiting = 0;
+	if (met) {
+		commit(real, gang, budget);
+	} else {
+		espl__real_resize_off(real, gang);
+		espl__real_send_reply(real, gang, ESPL__CONTINUE, budget);
+	}
+	espl__real_lines_held(real, gang);
+}
+
+static uint32_t
+first_coming(const struct espl__rgang *gang, uint64_t lease)
+{
+	uint32_t r = 0;
+
+	ESPL__CHECK(gang, RGANG);
+	while (r < gang->coming_world && gang->coming[r].slot.node != lease)
+		r++;
+	return r < gang->coming_world ? r : 0; /* it leaves: the old rank 0 */
+}
+
+/* Its report is answered when the nodes have tried; 0: the ranks meet on one. */
+static int
+try_again(struct espl__real *real, struct espl__rgang *gang, uint64_t budget)
+{
+	static const struct espl__reach_then again = { tried_again, first_coming };
+	struct espl_slot *slots = espl__alloc((gang->coming_world + 1) * sizeof *slots);
+	int wide = 0;
+
+	for (uint32_t r = 0; r < gang->coming_world; r++) {
+		slots[r] = gang->coming[r].slot;
+		wide |= slots[r].node != gang->members[0].slot.node;
+	}
+	if (wide) {
+		gang->confirming = gang->waiting = 1;
+		gang->granted = budget;
+		espl__real_reach_gang(real, gang, slots, gang->coming_world, &again);
+	}
+	free(slots);
+	return wide;
+}
+
+int
+espl__real_resize_now(struct espl__real *real, struct espl__rgang *gang, uint64_t budget)
+{
+	ESPL__CHECK(gang, RGANG);
+	if (gang->resize != ESPL__PREPARING || gang->asked != NULL || gang->expected > 0)
+		return 0;
+	/* one that has lost a node is about to end */
+	if (gang->lost || !try_again(real, gang, budget))
+		commit(real, gang, budget);
 	return 1;
 }
 
@@ -370,6 +432,9 @@ espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
 		espl__real_asked_free(gang);
 		return;
 	}
+	if (gang->confirming)
+		espl__real_reach_drop(real, gang->id);
+	gang->confirming = 0;
 	free(gang->coming);
 	gang->coming = NULL;
 	for (uint32_t p = 0; p < gang->part_count; p++) {
