@@ -176,7 +176,9 @@ check_queue(const char *allocator, uint32_t a, uint32_t b)
 	    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = %u; price = 1.0; market = "
 	    "\"spot\"; nodes_max = 2; machines = 0; wait = \"200h\"; }, { name = \"b\"; gpus = %u; "
 	    "price = 3.6; nodes_max = 2; provision = \"15s\"; } ); };\n";
-	char *rest = espl__format("allocator = { use = \"%s\"; };", allocator);
+	/* spottune waits for spot as long as it is allowed to */
+	char *rest = espl__format("allocator = { use = \"%s\"; %s };", allocator,
+	    strcmp(allocator, "spottune") == 0 ? "wait = \"1m\";" : "");
 	char *text = espl__format(config, 1u, "gpus_max = 1;", "\"1s\"", 1u,
 	    "algorithm = { use = \"random\"; trials = 9; iterations_max = 8; };", rest);
 	char *cloud = strstr(text, "cloud = "), *end = strchr(cloud, '\n');
