@@ -82,5 +82,5 @@ void espl__cluster_node_why(struct espl__exec *, uint64_t lease, const char *tex
 void espl__cluster_failed_on(struct espl__exec *, const struct espl__gang *, uint64_t lease);
 /* A gang has reported for the first time: its nodes work. If several trials that failed on another
  * node work here, that node is at fault, not the trials. 1: it is now set aside. */
-int espl__cluster_worked(struct espl__exec *, const struct espl__gang *);
+int espl__cluster_worked(struct espl__exec *, const struct espl__gang *, uint64_t since);
 #endif

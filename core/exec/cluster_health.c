@@ -9,7 +9,7 @@
 #include "exec/cluster_health.h"
 #include "exec/effects.h"
 
-/* trials that failed on a node at their start and work elsewhere: the node is at fault */
+/* trials that failed on a node and get further elsewhere: the node is at fault */
 #define WITNESSES 3u
 
 static struct espl__health *
@@ -107,13 +107,24 @@ espl__cluster_avoided_until(struct espl__exec *x, const struct espl__machine *n)
 	return espl__health_is_avoided(h, ESPL_NEVER, x->now) ? h->avoid_until : ESPL_NEVER;
 }
 
+int
+espl__cluster_trials_failed(struct espl__exec *x, const struct espl__machine *n)
+{
+	const struct espl__health *h;
+
+	ESPL__CHECK(n, MACHINE);
+	h = health_of(x, n);
+	return n->avoided && !h->drained && h->fault == ESPL__HEALTH_TRIALS &&
+	    x->now < h->avoid_until;
+}
+
 static void
 give_back(struct espl__exec *x, struct espl__machine *n)
 {
 	if (!n->drained || !n->live || n->releasing)
 		return; /* a machine that is being released is leased again when it is needed */
 	n->drained = 0;
-	espl__machine_forgive(n);
+	espl__machine_forgive(n, UINT64_MAX);
 	if (n->unfit == NULL)
 		espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED | ESPL_NODE_RETIRING);
 	espl__cluster_show_node(x, n, espl__node_state_word(n->pub.state));
@@ -218,9 +229,12 @@ espl__cluster_failed_on(struct espl__exec *x, const struct espl__gang *g, uint64
 	while (i + 1 < ESPL__MACHINE_FAILED && n->failed[i] != trial && n->failed[i] != ESPL_NONE)
 		i++;
 	n->elsewhere = (n->elsewhere & ~((2u << i) - 1)) | (n->elsewhere & ((1u << i) - 1)) << 1;
-	for (; i > 0; i--)
+	for (; i > 0; i--) {
 		n->failed[i] = n->failed[i - 1];
+		n->failed_reports[i] = n->failed_reports[i - 1];
+	}
 	n->failed[0] = trial;
+	n->failed_reports[0] = g->reports;
 }
 
 /* The trial failed there, and works elsewhere: is that the node's fault?  1: it is set aside. */
@@ -242,27 +256,40 @@ witness_against(struct espl__exec *x, struct espl__machine *n, const struct espl
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
 	espl__cluster_fails(x, n, ESPL__HEALTH_TRIALS, "trials that failed there work elsewhere");
 	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
-	    "node %llu is set aside: %u trials that failed there at their start work elsewhere, "
-	    "and none succeeded there in between",
+	    "node %llu is set aside: %u trials that failed there work elsewhere, and none got as "
+	    "far there in between",
 	    (unsigned long long)n->pub.id, (unsigned)count);
 	espl__cluster_show_node(x, n, "quarantined");
 	x->cluster.dirty = 1;
 	return 1;
 }
 
-int
-espl__cluster_worked(struct espl__exec *x, const struct espl__gang *g)
+/* The trial has just passed the iteration after which it failed last. */
+static int
+got_over_it(const struct espl__exec *x, const struct espl__gang *g, uint64_t since)
 {
-	int aside = 0;
+	const struct espl__trial *t = g->trial;
+
+	if (t->failed_on == ESPL_NONE || !espl__exec_follows(x, ESPL__RULES_ROW))
+		return t->failed_on != ESPL_NONE && g->reports == 1;
+	return since <= t->ways->iteration && g->iteration > t->ways->iteration;
+}
+
+int
+espl__cluster_worked(struct espl__exec *x, const struct espl__gang *g, uint64_t since)
+{
+	int aside = 0, over = got_over_it(x, g, since);
 
 	ESPL__CHECK(x, EXEC);
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
 
-		espl__machine_forgive(n);
-		n->worked_at = x->now;
+		if (n->failed[0] != ESPL_NONE)
+			espl__machine_forgive(n, g->reports);
+		if (g->reports == 1)
+			n->worked_at = x->now;
 	}
-	for (uint32_t i = 0; g->trial->failed_on != ESPL_NONE && i < x->fleet.live_count; i++) {
+	for (uint32_t i = 0; over && i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 
 		if (n->failed[0] != ESPL_NONE)

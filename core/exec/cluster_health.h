@@ -10,6 +10,8 @@ void espl__cluster_fails(struct espl__exec *, const struct espl__machine *, enum
     const char *why);
 /* A trial reported from there. */
 void espl__cluster_works(struct espl__exec *, const struct espl__machine *);
+/* It is avoided because trials failed on its machine. */
+int espl__cluster_trials_failed(struct espl__exec *, const struct espl__machine *);
 /* Until when the machine of this lease is avoided; NEVER: it is not. */
 espl_time espl__cluster_avoided_until(struct espl__exec *, const struct espl__machine *);
 /* The user holds the machine of this lease out, or gives it back. */

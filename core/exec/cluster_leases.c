@@ -15,6 +15,7 @@
 #define RETRY_MOST (86400 * ESPL_SECOND)       /* what a provider may ask for */
 #define REFUSED_MOST (3 * 86400 * ESPL_SECOND) /* without a single node, or anything saved */
 #define INTERRUPTED_MOST 20u                   /* nodes in vain, by then */
+#define REFUSING_NAMED 3u                      /* offers that the end of a run names */
 
 static struct espl__offer_record *
 record_of(struct espl__exec *x, uint32_t offer)
@@ -245,19 +246,52 @@ something_is_provided(const struct espl__exec *x)
 	return 0;
 }
 
-static void
-count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__offer_record *r)
+/* "offer 'a'", "offers 'a' and 'b'": those that have been asked in vain. */
+static char *
+name_refusing(const struct espl__exec *x)
 {
+	char *text = espl__strdup(""), *longer;
+	uint32_t count = 0, named = 0;
+
+	for (uint32_t i = 0; i < x->cluster.record_count; i++)
+		count += x->cluster.records[i].refused > 0;
+	for (uint32_t i = 0; i < x->cluster.record_count && named < REFUSING_NAMED; i++) {
+		if (x->cluster.records[i].refused == 0)
+			continue;
+		longer = espl__format("%s%s'%s'", text,
+		    named == 0                                          ? ""
+			: named + 1 == count && count <= REFUSING_NAMED ? " and "
+									: ", ",
+		    x->fleet.offers[i]->name);
+		free(text);
+		text = longer;
+		named++;
+	}
+	longer = count > named ? espl__format("offers %s and %u others", text, count - named)
+			       : espl__format("offer%s %s", count == 1 ? "" : "s", text);
+	free(text);
+	return longer;
+}
+
+static void
+count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__offer_record *r,
+    const char *why)
+{
+	char *offers;
+
 	/* while trials run elsewhere, a refusal is no sign that nothing can be had */
 	if (r->refused == 0 ||
 	    (espl__exec_follows(x, ESPL__RULES_MARKET) && something_is_provided(x)))
 		r->refused_since = x->now;
 	r->last_refused = n->pub.id;
 	pause_after(x, r, PAUSE_REFUSED, &r->refused);
-	if (!something_is_provided(x) && x->now - r->refused_since > REFUSED_MOST)
-		espl__exec_interrupt(x,
-		    "the cloud has not provided a node of offer '%s' for %d days",
-		    x->fleet.offers[n->pub.offer]->name, (int)(REFUSED_MOST / ESPL_SECOND / 86400));
+	if (something_is_provided(x) || x->now - r->refused_since <= REFUSED_MOST)
+		return;
+	offers = name_refusing(x);
+	espl__exec_interrupt(x, "the cloud has not provided a node of %s for %d days%s%s%s", offers,
+	    (int)((x->now - r->refused_since) / ESPL_SECOND / 86400),
+	    why[0] != '\0' ? " (the last answer: " : "", why, why[0] != '\0' ? ")" : "");
+	free(offers);
 }
 
 /* Money in vain, unless a gang that ran before the first of these nodes ended still does. */
@@ -328,7 +362,7 @@ withdraw_requests(struct espl__exec *x, const struct espl__machine *first)
 	    (unsigned)count, count == 1 ? "" : "s", x->fleet.offers[offer]->name,
 	    espl__format_short(x->now - first->since, span));
 	r->not_before = x->now + 2 * (x->now - first->since); /* planners wait for it first, too */
-	count_refusal(x, first, r);
+	count_refusal(x, first, r, "");
 	x->cluster.dirty = 1;
 }
 
@@ -391,6 +425,16 @@ espl__lease_unfit(struct espl__exec *x, struct espl__machine *n, enum espl__heal
 	return others_can_be_had(x, n);
 }
 
+void
+espl__lease_on_machine(struct espl__exec *x, struct espl__machine *n)
+{
+	ESPL__CHECK(x, EXEC);
+	if (n->live && n->unfit == NULL && espl__cluster_trials_failed(x, n) &&
+	    espl__exec_follows(x, ESPL__RULES_ROW) && is_working(x, n->pub.offer))
+		(void)espl__lease_unfit(x, n, ESPL__HEALTH_TRIALS,
+		    "trials failed on its machine, and the cloud has no other one");
+}
+
 /* It was of no use: it ended before any trial on it reported, or was given up since. */
 static int
 was_useless(const struct espl__machine *n, espl_reason reason)
@@ -430,7 +474,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		hide_offer(x, n->pub.offer, r);
 		x->cluster.offers_changed = 1; /* a policy may only now leave it */
 	} else if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA) {
-		count_refusal(x, n, r);
+		count_refusal(x, n, r, why);
 		hide_offer(x, n->pub.offer, r);
 	} else if (reason == ESPL_BY_PROVIDER) {
 		count_interruption(x);
@@ -441,7 +485,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		espl__exec_interrupt(x, "%s", r->reason);
 	/* The only machine that can be leased is one that the user has drained. */
 	if (n->drained && n->avoided && n->unfit == NULL && x->round.ending == 0) {
-		count_refusal(x, n, r);
+		count_refusal(x, n, r, why);
 		hide_offer(x, n->pub.offer, r);
 	}
 	if (!was_useless(n, reason) || x->round.ending != 0 || is_same_suspect(n, r))

@@ -17,6 +17,8 @@ void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_r
  * other machine can be had. */
 int espl__lease_unfit(struct espl__exec *, struct espl__machine *, enum espl__health_fault,
     const char *why);
+/* Its machine is known: one on which trials failed is not used while others of the offer work. */
+void espl__lease_on_machine(struct espl__exec *, struct espl__machine *);
 /* The user chose another offer. */
 int espl__cluster_is_unwanted(const struct espl__exec *, uint32_t offer);
 /* How long a request of this offer may stay open while none of it has been delivered and

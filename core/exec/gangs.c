@@ -264,6 +264,7 @@ espl__gang_report(struct espl__gang *g, uint64_t iteration)
 	g->quiet_reported = 0;
 	g->iteration = iteration;
 	g->reported = 1;
+	g->reports++;
 	return first;
 }
 

@@ -18,6 +18,7 @@ struct espl__gang {
 	struct espl_slot *onto;  /* the slots it is moving to, held as well; NULL: none */
 	uint32_t onto_count;
 	uint64_t iteration;     /* last reported by this gang; what it began from */
+	uint64_t reports;       /* of this gang */
 	struct espl__mark mark; /* of its last report, whatever it counted */
 	espl_time counted;      /* its training until then is in mark.resource */
 	uint32_t stuck;         /* reports in a row in which the resource did not grow */

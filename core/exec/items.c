@@ -252,6 +252,7 @@ espl__item_resized(struct espl__item *item, double took_s)
  * its own (espl_node.owner), until it is gone; several do if none is as wide as it is. */
 
 #define AVOID_MOST (600 * ESPL_SECOND)
+#define AVOID_IDLE (60 * ESPL_SECOND) /* where that node is idle, and no other one is */
 
 static int
 is_usable(const struct espl_node *n)
@@ -280,6 +281,8 @@ suits_item(const struct espl__exec *x, const struct espl__item *item, const stru
 
 /* ---- away from a node --------------------------------------------------------------------- */
 
+static int still_avoids(const struct espl__exec *, const struct espl__item *);
+
 void
 espl__item_avoid(struct espl__item *item, uint64_t node, espl_time failed_at)
 {
@@ -290,7 +293,14 @@ espl__item_avoid(struct espl__item *item, uint64_t node, espl_time failed_at)
 		return;
 	item->view.avoid = node + 1;
 	item->avoid_since = failed_at;
+	item->avoid_over = 0;
 	item->avoid_until = x->now + AVOID_MOST;
+	/* its place is free for another */
+	if (item->target_count > 0 && espl__exec_follows(x, ESPL__RULES_ROW) &&
+	    still_avoids(x, item)) {
+		espl__item_target(x, item, NULL, 0);
+		espl__items_freed(x, 1);
+	}
 	if (item->avoids)
 		return;
 	item->avoids = 1;
@@ -298,14 +308,40 @@ espl__item_avoid(struct espl__item *item, uint64_t node, espl_time failed_at)
 	x->items.avoiding[x->items.avoiding_count++] = item;
 }
 
-/* Is there another node for it, and has none of the trials on that one worked since? */
+int
+espl__item_shuns(const struct espl__exec *x, const struct espl__item *item, uint64_t node)
+{
+	const struct espl__machine *n = espl__machine_at(&x->fleet, node);
+
+	if (!item->avoids || item->view.avoid != node + 1 ||
+	    !espl__exec_follows(x, ESPL__RULES_ROW))
+		return 0;
+	/* several trials failed there, and none has got further since: no place for a second try */
+	return x->now < item->avoid_since + AVOID_IDLE || n->failed[1] != ESPL_NONE;
+}
+
+void
+espl__items_got_further(const struct espl__exec *x, const struct espl__gang *g)
+{
+	for (uint32_t i = 0; i < x->items.avoiding_count; i++) {
+		struct espl__item *item = x->items.avoiding[i];
+
+		if (item->trial->ways->reports + 1 != g->reports)
+			continue;
+		for (uint32_t k = 0; k < g->share.gpus; k++)
+			item->avoid_over |= g->slots[k].node == item->view.avoid - 1;
+	}
+}
+
+/* Is there another node for it, and has no trial got as far on that one since? */
 static int
 still_avoids(const struct espl__exec *x, const struct espl__item *item)
 {
 	const struct espl__machine *n = espl__machine_at(&x->fleet, item->view.avoid - 1);
 
 	if (x->now >= item->avoid_until || n == NULL || !n->live ||
-	    n->worked_at > item->avoid_since)
+	    (espl__exec_follows(x, ESPL__RULES_ROW) ? item->avoid_over
+						    : n->worked_at > item->avoid_since))
 		return 0;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++)
 		if (x->fleet.live[i]->id != item->view.avoid - 1 &&
@@ -467,9 +503,15 @@ espl__items_part_at(const struct espl__exec *x)
 	espl_time at = ESPL_NEVER;
 
 	ESPL__CHECK(x, EXEC);
-	for (uint32_t i = 0; i < x->items.avoiding_count; i++)
-		if (x->items.avoiding[i]->avoid_until < at)
-			at = x->items.avoiding[i]->avoid_until;
+	for (uint32_t i = 0; i < x->items.avoiding_count; i++) {
+		const struct espl__item *item = x->items.avoiding[i];
+		espl_time idle = item->avoid_since + AVOID_IDLE;
+
+		if (item->avoid_until < at)
+			at = item->avoid_until;
+		if (idle > x->now && idle < at && espl__exec_follows(x, ESPL__RULES_ROW))
+			at = idle;
+	}
 	return at;
 }
 

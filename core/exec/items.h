@@ -73,6 +73,7 @@ struct espl__item {
 	/* items.c */
 	uint8_t avoids; /* is in exec->avoiding: placed on view.avoid only if nothing else helps, */
 	uint8_t apart;  /* is in exec->apart: it has a node of its own */
+	uint8_t avoid_over; /* another trial has got further on that node than this one did */
 	espl_time avoid_since, avoid_until;
 };
 
@@ -195,8 +196,12 @@ void espl__item_resized(struct espl__item *, double took_s); /* in place, on ave
 /* ---- items apart ----------------------------------------------------------------------------- */
 
 /* It is placed on another node than this one (NONE: on any), if another one is of use to it: until
- * a trial works on that node, and at most for ten minutes. */
+ * a trial gets further on that node than it did, and at most for ten minutes. */
 void espl__item_avoid(struct espl__item *, uint64_t node, espl_time failed_at);
+/* Not even if that node is idle. */
+int espl__item_shuns(const struct espl__exec *, const struct espl__item *, uint64_t node);
+/* The gang has reported once more. */
+void espl__items_got_further(const struct espl__exec *, const struct espl__gang *);
 /* It is placed on a node where nothing else runs, and nothing is placed beside it. */
 void espl__item_apart(struct espl__item *);
 /* May its trial run on nodes of this offer? It was granted no other, or that one has none. */

@@ -36,6 +36,7 @@ count_idle(const struct espl__exec *x, const struct espl__item *item, const stru
 	if (n->pub.state != ESPL_NODE_READY || n->pub.owner != owner || n->releasing ||
 	    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE)) !=
 		0 ||
+	    espl__item_shuns(x, item, n->pub.id) ||
 	    (item->pub.granted.gpus > 0 && !espl__item_may_use(x, item, n->pub.offer)))
 		return 0;
 	return n->pub.gpus_idle;

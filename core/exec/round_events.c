@@ -125,6 +125,16 @@ on_risk(struct espl__exec *x, const struct espl__event *e)
 }
 
 static void
+on_machine(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node_why.lease);
+
+	espl__cluster_machine(x, e->as.node_why.lease, e->as.node_why.text);
+	if (n != NULL)
+		espl__lease_on_machine(x, n);
+}
+
+static void
 on_host(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node_why.lease);
@@ -172,9 +182,7 @@ espl__round_event(struct espl__exec *x, const struct espl__event *e, struct espl
 	case ESPL__EV_NO_ROUTE: espl__round_no_route(x, e); return ESPL_OK;
 	case ESPL__EV_RISK: on_risk(x, e); return ESPL_OK;
 	case ESPL__EV_HOST: on_host(x, e); return ESPL_OK;
-	case ESPL__EV_MACHINE:
-		espl__cluster_machine(x, e->as.node_why.lease, e->as.node_why.text);
-		return ESPL_OK;
+	case ESPL__EV_MACHINE: on_machine(x, e); return ESPL_OK;
 	case ESPL__EV_OUTLIVED:
 		if (espl__gang_at(x, e->as.gang) != NULL)
 			espl__gang_outlived(espl__gang_at(x, e->as.gang));

@@ -190,9 +190,10 @@ espl__round_gang_ended(struct espl__exec *x, const struct espl__event *e, struct
 		espl__search_lost_on(t, e->as.ended.node);
 	lease = node_of(g, e->as.ended.node);
 	hopeless = g->hopeless || is_without_result(g, e); /* which it would be again */
-	ended = (struct ended_gang){ how, { text, g->iteration, lease, hopeless, g->over } };
+	ended = (struct ended_gang){ how,
+		{ text, g->iteration, g->reports, lease, hopeless, g->over } };
 	if (how == ESPL__END_FAILED) {
-		if (!g->reported && !hopeless)
+		if (!hopeless && (!g->reported || espl__exec_follows(x, ESPL__RULES_ROW)))
 			espl__cluster_failed_on(x, g, lease);
 		espl__search_attempt_failed(x, g, lease, text);
 	}

@@ -27,7 +27,7 @@ reset_nodes(struct espl__exec *x)
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		n->releasing = 0;
 		/* A resume assumes that the cause was fixed: clear the failures of every node. */
-		espl__machine_forgive(n);
+		espl__machine_forgive(n, UINT64_MAX);
 		espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED | ESPL_NODE_UNREACHABLE);
 		if (has_outlived(x, n->pub.id))
 			continue;

@@ -42,6 +42,13 @@ struct espl__faults {
 	char *alike;
 	uint64_t alike_at, alike_trials[ESPL__SCRIPT_ATTEMPTS];
 	uint32_t alike_count;
+	/* different trials that failed alike before they reported, one after the other, while no
+	 * gang from `row_from` on has reported */
+	char *row;
+	uint64_t row_from, row_trials[ESPL__SCRIPT_ATTEMPTS];
+	uint32_t row_count;
+	uint8_t row_said;
+	espl_span row_longest; /* that one of them took */
 	/* trials whose retry waits until other configurations have been tried */
 	struct espl__waiter *held;
 	uint32_t held_count, held_cap;

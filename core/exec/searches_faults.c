@@ -16,6 +16,11 @@
  *                (items.c).
  * chance         All else: tried again, as often as trial.retries says.
  *
+ * If trials worked, and then ten different ones fail alike before their first report, and none that
+ * began in between works, something has changed for all of them. The search ends, and can be
+ * resumed, if the last words are those of a disk; else there is a warning, since a grid may well
+ * try all configurations that need too much memory one after the other.
+ *
  * The loss of a node or an agent is not a failure of a trial (round_gang_end.c counts them).
  */
 #include <math.h>
@@ -86,19 +91,23 @@ static uint32_t
 count_way(struct espl__trial *t, const struct espl__failure *f)
 {
 	struct espl__arena *arena = &t->search->exec->arena;
-	struct espl__way *way = t->ways;
+	struct espl__way **at = &t->ways, *way;
 	char sum[SUM_ROOM];
 
 	sum_text(f->text, sum);
-	while (way != NULL && (way->iteration != f->iteration || strcmp(way->sum, sum) != 0))
-		way = way->next;
-	if (way == NULL) {
+	while (*at != NULL && ((*at)->iteration != f->iteration || strcmp((*at)->sum, sum) != 0))
+		at = &(*at)->next;
+	way = *at;
+	if (way != NULL) {
+		*at = way->next;
+	} else {
 		way = espl__arena_alloc(arena, sizeof *way);
-		way->next = t->ways;
 		way->iteration = f->iteration;
 		way->sum = espl__arena_strdup(arena, sum);
-		t->ways = way;
 	}
+	way->next = t->ways; /* the last one comes first */
+	t->ways = way;
+	way->reports = f->reports;
 	t->failed_on = f->node;
 	t->failed_at = t->search->exec->now;
 	return ++way->times;
@@ -155,6 +164,100 @@ blame_script(struct espl__search *s, const struct espl__trial *t, const char *te
 	}
 }
 
+/* ---- what worked, and works no more -------------------------------------------------------- */
+
+/* What the C library and Python say of a disk, which is no configuration's fault. */
+static int
+is_of_disk(const char *text)
+{
+	static const char *const words[] = { "No space left on device", "Disk quota exceeded",
+		"Read-only file system", "Stale file handle", "Input/output error" };
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strstr(text, words[i]) != NULL)
+			return 1;
+	return 0;
+}
+
+/* A gang that began after the first of the row, and runs for much longer than any of them, works.
+ */
+static int
+one_works(const struct espl__search *s)
+{
+	const struct espl__exec *x = s->exec;
+	const struct espl__faults *f = &s->faults;
+
+	for (const struct espl__gang *g = x->gangs.first; g != NULL; g = g->next)
+		if (g->trial->search == s && g->id >= f->row_from && !g->killed &&
+		    g->state != ESPL__GANG_LEAVING &&
+		    x->now >= g->began + 2 * f->row_longest + ESPL_SECOND)
+			return 1;
+	return 0;
+}
+
+static void
+judge_row(struct espl__search *s, const struct espl__trial *t, const char *text)
+{
+	struct espl__exec *x = s->exec;
+	char name[48];
+
+	if (s->faults.row_count < ESPL__SCRIPT_ATTEMPTS || one_works(s))
+		return;
+	(void)espl__trial_name(espl__trial_uid(t), name);
+	if (is_of_disk(text) && !s->config->asked && espl__exec_follows(x, ESPL__RULES_ROW)) {
+		if (x->config->pool)
+			espl__search_wind_up(s, ESPL__RUN_FAILED,
+			    "trials worked, and the last %u that began failed alike; the last was "
+			    "trial %s: %s",
+			    ESPL__SCRIPT_ATTEMPTS, name, text);
+		else
+			espl__exec_interrupt(x,
+			    "trials worked, and the last %u that began failed alike; the last was "
+			    "trial %s: %s",
+			    ESPL__SCRIPT_ATTEMPTS, name, text);
+		return;
+	}
+	if (!s->faults.row_said)
+		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "trials worked, and the last %u that began failed alike before they reported; "
+		    "the last was trial %s: %s (if the cause is not in their configurations, "
+		    "interrupt the run, and resume it when that is fixed; experiment.failures_max "
+		    "limits failures)",
+		    ESPL__SCRIPT_ATTEMPTS, name, text);
+	s->faults.row_said = 1;
+}
+
+/* Some trial has worked. Jobs have programs of their own. */
+static void
+count_row(struct espl__search *s, const struct espl__gang *g, const char *text)
+{
+	struct espl__exec *x = s->exec;
+	struct espl__faults *f = &s->faults;
+	espl_span took = x->now - g->began;
+	char sum[SUM_ROOM];
+	uint32_t i = 0;
+
+	if (s->jobs != NULL || g->reported)
+		return;
+	sum_text(text, sum);
+	if (f->row == NULL || f->row_count == 0 || strcmp(f->row, sum) != 0) {
+		free(f->row);
+		f->row = espl__strdup(sum);
+		f->row_from = x->gangs.next;
+		f->row_count = 0;
+		f->row_longest = 0;
+		f->row_said = 0;
+	}
+	f->row_longest = took > f->row_longest ? took : f->row_longest;
+	while (i < f->row_count && f->row_trials[i] != g->trial->pub.id)
+		i++;
+	if (i == f->row_count && i < ESPL__SCRIPT_ATTEMPTS)
+		f->row_trials[f->row_count++] = g->trial->pub.id;
+	judge_row(s, g->trial, text);
+}
+
+/* ---- an attempt --------------------------------------------------------------------------- */
+
 void
 espl__search_attempt_failed(struct espl__exec *x, const struct espl__gang *g, uint64_t lease,
     const char *text)
@@ -164,8 +267,12 @@ espl__search_attempt_failed(struct espl__exec *x, const struct espl__gang *g, ui
 	espl_span took = x->now - g->began;
 
 	ESPL__CHECK(x, EXEC);
-	if (s->reported || s->ending != 0 || x->round.ending != 0)
+	if (s->ending != 0 || x->round.ending != 0)
 		return;
+	if (s->reported) {
+		count_row(s, g, text);
+		return;
+	}
 	if (f->attempts++ == 0) {
 		f->until = x->gangs.next;
 		f->longest = 0;

@@ -7,6 +7,7 @@
 struct espl__failure {
 	const char *text;
 	uint64_t iteration; /* the last that it reported, or began from */
+	uint64_t reports;   /* that this attempt made */
 	uint64_t node;      /* it ran there; NONE: on several */
 	int hopeless;       /* it would fail again */
 	int over;           /* it had reached its budget: its result is valid */
@@ -14,8 +15,8 @@ struct espl__failure {
 /* Counts the failure of a trial: it is retried, or recorded as failed. */
 espl_status espl__search_fault(struct espl__trial *, const struct espl__failure *,
     struct espl__diag *);
-/* A gang failed, on this node (NONE: on several): where nothing has ever worked, it may be the
- * script. */
+/* A gang failed, on this node (NONE: on several): where nothing has ever worked, or nothing works
+ * any more, it may be the script or what it needs. */
 void espl__search_attempt_failed(struct espl__exec *, const struct espl__gang *, uint64_t lease,
     const char *text);
 /* When this gang, if it still runs then, shows that the script can work. */
@@ -24,7 +25,8 @@ espl_time espl__search_proves_at(const struct espl__search *, const struct espl_
  * know that its script is at fault. */
 int espl__search_may_start(struct espl__search *);
 espl_time espl__search_starts_at(const struct espl__search *); /* when it may; NEVER */
-void espl__search_worked(struct espl__search *);               /* a trial reported the metric */
+/* a trial reported the metric */
+void espl__search_worked(struct espl__search *, const struct espl__gang *);
 int espl__search_unscored(struct espl__search *); /* a report lacks it.  1: the first one */
 
 /* A node was lost under the trial; what was said about the end of the last ones: NULL nothing. */

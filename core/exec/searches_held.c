@@ -58,11 +58,13 @@ espl__search_starts_at(const struct espl__search *s)
 }
 
 void
-espl__search_worked(struct espl__search *s)
+espl__search_worked(struct espl__search *s, const struct espl__gang *g)
 {
 	ESPL__CHECK(s, SEARCH);
 	s->reported = 1;
 	s->faults.attempts = 0;
+	if (g->id >= s->faults.row_from)
+		s->faults.row_count = 0;
 }
 
 int
@@ -134,7 +136,7 @@ espl__search_faults_forgive(struct espl__search *s)
 	int limited = s->config->failures_most != UINT64_MAX || s->config->failures_share < 1;
 
 	ESPL__CHECK(s, SEARCH);
-	f->attempts = f->alike_count = 0;
+	f->attempts = f->alike_count = f->row_count = 0;
 	f->failed_before = s->failed;
 	f->ended_before = s->trials.trials.count - s->trials.running - s->trials.waiting;
 	if (s->failed > 0 && limited)
@@ -148,4 +150,5 @@ espl__search_faults_free(struct espl__search *s)
 {
 	free(s->faults.held);
 	free(s->faults.alike);
+	free(s->faults.row);
 }

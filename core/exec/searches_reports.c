@@ -189,13 +189,17 @@ miss_metric(struct espl__exec *x, struct espl__gang *g, const struct espl__event
 	espl__buf_free(&b);
 }
 
-/* Its first report: its nodes work, and perhaps others do not. */
+/* It got further than at its last report, which was of `since`: its nodes work, and perhaps others
+ * do not. */
 static void
-prove_nodes(struct espl__exec *x, struct espl__gang *g)
+prove_nodes(struct espl__exec *x, struct espl__gang *g, uint64_t since)
 {
-	for (uint32_t i = 0; i < g->share.gpus; i++)
+	for (uint32_t i = 0; i < g->share.gpus && g->reports == 1; i++)
 		espl__lease_proved(x, espl__machine_at(&x->fleet, g->slots[i].node));
-	if (!espl__cluster_worked(x, g))
+	espl__items_got_further(x, g);
+	if (g->reports > 1 && !espl__exec_follows(x, ESPL__RULES_ROW))
+		return;
+	if (!espl__cluster_worked(x, g, since))
 		return;
 	espl__tiers_ask(x, ESPL_WHY_NODES);
 	espl__items_ask_placer(x, ESPL_WHY_NODES);
@@ -311,15 +315,15 @@ espl__search_report(struct espl__exec *x, const struct espl__event *e, struct es
 	    (double)(x->now - g->last_seen) / 1e9 / (double)(e->as.report.iteration - step);
 	if (iteration_s > t->search->longest_s)
 		t->search->longest_s = iteration_s;
-	if (espl__gang_report(g, iteration))
-		prove_nodes(x, g);
+	(void)espl__gang_report(g, iteration);
+	prove_nodes(x, g, since);
 	espl__cluster_gpu_time(x);
 	if (t->item != NULL)
 		espl__item_progress(x, t->item, iteration);
 	t->can_save = iteration >= t->pub.iteration;
 	if (scored) {
 		t->scored = 1;
-		espl__search_worked(t->search);
+		espl__search_worked(t->search, g);
 	}
 	if (iteration > t->pub.iteration)
 		espl__trial_required(x, t, e);

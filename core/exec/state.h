@@ -53,6 +53,7 @@ espl__exec_follows(const struct espl__exec *x, uint32_t format)
 #define ESPL__RULES_QUEUES 7u /* requests that only queue give way to another offer */
 #define ESPL__RULES_LOSSES 8u /* announced ends of nodes, and trials apart on several nodes */
 #define ESPL__RULES_MARKET 9u /* interruptions and refusals are counted as they are */
+#define ESPL__RULES_ROW 9u    /* trials that fail one after the other for lack of a disk end it */
 
 /* A trial's id outside of its own search; in an ordinary run it is the trial's number. */
 static inline uint64_t

@@ -176,11 +176,20 @@ make_gpus(struct espl__machine *n, uint32_t count)
 }
 
 void
-espl__machine_forgive(struct espl__machine *n)
+espl__machine_forgive(struct espl__machine *n, uint64_t reports)
 {
-	for (uint32_t i = 0; i < ESPL__MACHINE_FAILED; i++)
-		n->failed[i] = ESPL_NONE;
-	n->elsewhere = 0;
+	uint32_t left = 0, elsewhere = 0;
+
+	for (uint32_t i = 0; i < ESPL__MACHINE_FAILED && n->failed[i] != ESPL_NONE; i++) {
+		if (n->failed_reports[i] < reports)
+			continue;
+		n->failed[left] = n->failed[i];
+		n->failed_reports[left] = n->failed_reports[i];
+		elsewhere |= ((n->elsewhere >> i) & 1) << left++;
+	}
+	while (left < ESPL__MACHINE_FAILED)
+		n->failed[left++] = ESPL_NONE;
+	n->elsewhere = elsewhere;
 }
 
 struct espl__machine *
@@ -193,7 +202,8 @@ espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_
 	ESPL__ASSERT(offer < f->offer_count);
 	*place = n;
 	n->live = 1;
-	espl__machine_forgive(n);
+	for (uint32_t i = 0; i < ESPL__MACHINE_FAILED; i++)
+		n->failed[i] = ESPL_NONE;
 	n->pub.size = (uint32_t)sizeof n->pub;
 	n->pub.state = ESPL_NODE_REQUESTED;
 	n->pub.id = f->nodes.count - 1;

@@ -27,7 +27,7 @@ struct espl__gpu {
 	struct espl__occupant *occupants;
 	uint32_t occupant_count, occupant_cap;
 };
-#define ESPL__MACHINE_FAILED 8u
+#define ESPL__MACHINE_FAILED 32u
 #define ESPL__MACHINE_MAGIC 0x6a66646fu
 struct espl__machine {
 	struct espl_node pub;
@@ -43,9 +43,10 @@ struct espl__machine {
 	espl_time asked_at;  /* when */
 	uint32_t stands_for; /* the offer toward whose target it counts */
 	const char *last;    /* what was said about its end; NULL: nothing */
-	/* the last trials that failed here at their start, the newest first, since one has worked
-	 * here; then ESPL_NONE; and which of them have worked elsewhere since, a bit each */
-	uint64_t failed[ESPL__MACHINE_FAILED];
+	/* the last trials that failed here, the newest first, since one has got further here; then
+	 * ESPL_NONE; after how many reports; and which of them have got further elsewhere since, a
+	 * bit each */
+	uint64_t failed[ESPL__MACHINE_FAILED], failed_reports[ESPL__MACHINE_FAILED];
 	uint32_t elsewhere;
 	uint64_t failed_from; /* the next gang's number when the first of these failed */
 	espl_time worked_at;  /* when the last gang reported from here for the first time */
@@ -87,8 +88,9 @@ uint32_t espl__fleet_offer(struct espl__fleet *, const struct espl_offer *);
 struct espl__machine *espl__machine_lease(struct espl__fleet *, uint32_t offer,
     espl_money max_price_hour); /* REQUESTED */
 struct espl__machine *espl__machine_at(const struct espl__fleet *,
-    uint64_t lease);                                /* NULL unknown */
-void espl__machine_forgive(struct espl__machine *); /* no trial has failed there */
+    uint64_t lease); /* NULL unknown */
+/* A trial has reported as often there: those that failed after fewer reports are forgotten. */
+void espl__machine_forgive(struct espl__machine *, uint64_t reports);
 const char *espl__node_state_word(espl_node_state); /* "requested", ...; "unknown" */
 /* States only advance, but a resume may take READY and NOTICE back to BOOTING (all trials gone).
  * gpus: found; ESPL_ANY as offered. */

@@ -28,6 +28,7 @@ struct espl__mark {
 struct espl__way {
 	struct espl__way *next; /* the one before */
 	uint64_t iteration;     /* the last that the attempt reported */
+	uint64_t reports;       /* that it made, the last time */
 	uint32_t times;
 	const char *sum; /* the reason: what it has in common with others of its kind */
 };

@@ -91,6 +91,7 @@ static const struct espl_option boot_fails[] = { FROM, TO, OFFER, PROBABILITY, M
 	    .type = ESPL_OPT_SPAN } };
 static const struct espl_option no_notice[] = { FROM, TO, OFFER, PROBABILITY };
 static const struct espl_option strikes_once[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO };
+static const struct espl_option trial_fails[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO, MACHINE };
 static const struct espl_option not_a_number[] = { TRIAL, ITERATION, TIMES("0"), FROM, TO,
 	{ .name = "metric", .help = "name of the metric; default: all", .type = ESPL_OPT_STRING } };
 static const struct espl_option crash_rate[] = { { .name = "probability",
@@ -143,7 +144,7 @@ static const struct {
 	KIND(ESPL__FAULT_SLOW_BOOT, "slow-boot", slow_boot),
 	KIND(ESPL__FAULT_NO_CAPACITY, "no-capacity", no_capacity),
 	KIND(ESPL__FAULT_BOOT_FAILS, "boot-fails", boot_fails),
-	KIND(ESPL__FAULT_TRIAL_FAILS, "trial-fails", strikes_once),
+	KIND(ESPL__FAULT_TRIAL_FAILS, "trial-fails", trial_fails),
 	KIND(ESPL__FAULT_TRIAL_LOST, "trial-lost", strikes_once),
 	KIND(ESPL__FAULT_NAN, "nan", not_a_number),
 	KIND(ESPL__FAULT_HANG, "hang", strikes_once),
@@ -368,25 +369,6 @@ crash_strikes(const struct espl__sim_fault *fault, const struct espl__sim_gang *
 	return espl__rng_uniform(&rng) < fault->probability;
 }
 
-struct espl__sim_fault *
-espl__sim_fault_gang(struct espl__sim_faults *faults, enum espl__sim_fault_kind kind,
-    const struct espl__sim_gang *gang, uint64_t iteration, espl_time now)
-{
-	for (uint32_t i = 0; i < faults->count; i++) {
-		struct espl__sim_fault *fault = &faults->list[i];
-
-		if (fault->kind != kind || !in_force(fault, now) ||
-		    (fault->trial != ESPL_NONE && fault->trial != gang->trial) ||
-		    (fault->iteration != ESPL_NONE && fault->iteration != iteration) ||
-		    !crash_strikes(fault, gang, iteration))
-			continue;
-		if (fault->left != ESPL_ANY)
-			fault->left--;
-		return fault;
-	}
-	return NULL;
-}
-
 double
 espl__sim_fault_boot(const struct espl__sim_faults *faults, const char *offer, espl_time now)
 {
@@ -409,6 +391,36 @@ is_machine(const struct espl__sim *sim, const struct espl__sim_fault *fault, uin
 
 	return fault->machine == NULL ||
 	    strcmp(espl__sim_machine_name(sim, l->offer, l->machine, name), fault->machine) == 0;
+}
+
+static int
+is_on_machine(const struct espl__sim *sim, const struct espl__sim_fault *fault,
+    const struct espl__sim_gang *gang)
+{
+	for (uint32_t i = 0; i < gang->lease_count; i++)
+		if (is_machine(sim, fault, gang->leases[i]))
+			return 1;
+	return 0;
+}
+
+struct espl__sim_fault *
+espl__sim_fault_gang(struct espl__sim *sim, enum espl__sim_fault_kind kind,
+    const struct espl__sim_gang *gang, uint64_t iteration)
+{
+	for (uint32_t i = 0; i < sim->faults.count; i++) {
+		struct espl__sim_fault *fault = &sim->faults.list[i];
+
+		if (fault->kind != kind || !in_force(fault, sim->now) ||
+		    (fault->machine != NULL && !is_on_machine(sim, fault, gang)) ||
+		    (fault->trial != ESPL_NONE && fault->trial != gang->trial) ||
+		    (fault->iteration != ESPL_NONE && fault->iteration != iteration) ||
+		    !crash_strikes(fault, gang, iteration))
+			continue;
+		if (fault->left != ESPL_ANY)
+			fault->left--;
+		return fault;
+	}
+	return NULL;
 }
 
 /* Drawn for each lease and fault. */

@@ -148,11 +148,11 @@ start_training(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 static int
 is_to_hang(struct espl__sim *sim, const struct espl__sim_gang *gang, uint64_t iteration)
 {
-	const struct espl__sim_fault *bad = espl__sim_fault_gang(&sim->faults,
-	    ESPL__FAULT_BAD_CONFIGURATION, gang, iteration, sim->now);
+	const struct espl__sim_fault *bad =
+	    espl__sim_fault_gang(sim, ESPL__FAULT_BAD_CONFIGURATION, gang, iteration);
 
 	return (bad != NULL && bad->silent) ||
-	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_HANG, gang, iteration, sim->now) != NULL;
+	    espl__sim_fault_gang(sim, ESPL__FAULT_HANG, gang, iteration) != NULL;
 }
 
 /* Trains the next iteration after `delay`; or ends, if there is none. */
@@ -214,8 +214,7 @@ static int
 cannot_meet(struct espl__sim *sim, const struct espl__sim_gang *gang)
 {
 	return sim->faults.count > 0 && gang->lease_count > 1 &&
-	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_NO_ROUTE, gang, gang->iteration,
-		sim->now) != NULL;
+	    espl__sim_fault_gang(sim, ESPL__FAULT_NO_ROUTE, gang, gang->iteration) != NULL;
 }
 
 /* resizes: it stays as it was. */
@@ -495,25 +494,21 @@ strike_fault(struct espl__sim *sim, struct espl__sim_gang *gang)
 	}
 	if (sim->faults.count == 0)
 		return 0;
-	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_TRIAL_LOST, gang, gang->iteration,
-		sim->now) != NULL) {
+	if (espl__sim_fault_gang(sim, ESPL__FAULT_TRIAL_LOST, gang, gang->iteration) != NULL) {
 		gang_end(sim, gang, ESPL__END_LOST, "fault script: trial-lost");
 		return 1;
 	}
-	fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_KILLS_NODE, gang, gang->iteration,
-	    sim->now);
+	fault = espl__sim_fault_gang(sim, ESPL__FAULT_KILLS_NODE, gang, gang->iteration);
 	if (fault != NULL) {
 		kill_nodes(sim, gang, fault->text);
 		return 1;
 	}
-	fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_TRIAL_FAILS, gang, gang->iteration,
-	    sim->now);
+	fault = espl__sim_fault_gang(sim, ESPL__FAULT_TRIAL_FAILS, gang, gang->iteration);
 	if (fault == NULL)
-		fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_CRASH_RATE, gang,
-		    gang->iteration, sim->now);
+		fault = espl__sim_fault_gang(sim, ESPL__FAULT_CRASH_RATE, gang, gang->iteration);
 	if (fault == NULL)
-		fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CONFIGURATION, gang,
-		    gang->iteration, sim->now);
+		fault =
+		    espl__sim_fault_gang(sim, ESPL__FAULT_BAD_CONFIGURATION, gang, gang->iteration);
 	if (fault == NULL)
 		return 0;
 	snprintf(text, sizeof text, "fault script: fails in iteration %llu",
@@ -535,7 +530,7 @@ finish_iteration(struct espl__sim *sim, struct espl__sim_gang *gang)
 	gang->done_s = 0.0;
 	if (strike_fault(sim, gang))
 		return;
-	nan = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_NAN, gang, gang->iteration, sim->now);
+	nan = espl__sim_fault_gang(sim, ESPL__FAULT_NAN, gang, gang->iteration);
 	if (espl__sim_body_step(sim, gang, nan, &count) != 0) {
 		gang_end(sim, gang, ESPL__END_FAILED, gang->text);
 		return;

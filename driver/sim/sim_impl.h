@@ -213,12 +213,12 @@ struct espl__sim_faults {
 
 espl_status espl__sim_faults_load(const char *path, struct espl__sim_faults *, struct espl__diag *);
 void espl__sim_faults_free(struct espl__sim_faults *);
+struct espl__sim;
 /* A fault of this kind that hits the gang at this iteration (counted), or NULL. */
-struct espl__sim_fault *espl__sim_fault_gang(struct espl__sim_faults *, enum espl__sim_fault_kind,
-    const struct espl__sim_gang *, uint64_t iteration, espl_time now);
+struct espl__sim_fault *espl__sim_fault_gang(struct espl__sim *, enum espl__sim_fault_kind,
+    const struct espl__sim_gang *, uint64_t iteration);
 /* Product of the factors of the slow-boot faults in force. */
 double espl__sim_fault_boot(const struct espl__sim_faults *, const char *offer, espl_time now);
-struct espl__sim;
 /* A fault of this kind that hits the lease, its machine included; NULL: none. */
 const struct espl__sim_fault *espl__sim_fault_lease(const struct espl__sim *,
     enum espl__sim_fault_kind, uint64_t lease);

@@ -264,8 +264,7 @@ espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const do
 {
 	ESPL__CHECK(sim, SIM);
 	if (checkpoint > 0 &&
-	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CHECKPOINT, gang, checkpoint,
-		sim->now) != NULL) {
+	    espl__sim_fault_gang(sim, ESPL__FAULT_BAD_CHECKPOINT, gang, checkpoint) != NULL) {
 		gang->text = espl__strdup("fault script: bad-checkpoint");
 		return ESPL__END_NO_CHECKPOINT;
 	}

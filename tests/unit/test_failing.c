@@ -313,6 +313,58 @@ Test(failing, a_trial_that_takes_its_machine_down_fails_alone_and_says_why, .tim
 			}
 }
 
+/* ---- a machine on which trials fail late ---------------------------------------------------- */
+
+/* One of two machines has a defect that shows only after some iterations, so that each trial that
+ * begins there reports, and its slots are always the first to be free. */
+static void
+check_sick_machine(const char *algorithm, const char *allocator, uint32_t iteration)
+{
+	static const char *const text =
+	    "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; };\n"
+	    "trial = { trainable = \"branin\"; gpus_max = 1; retries = 2; profile = { iteration = "
+	    "\"4s\"; start = \"2s\"; checkpoint = \"1s\"; }; };\n"
+	    "space = { x1 = { type = \"real\"; low = -5.0; high = 10.0; };\n"
+	    "  x2 = { type = \"real\"; low = 0.0; high = 15.0; }; };\n"
+	    "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; "
+	    "provision = \"15s\"; machines = 2; } ); nodes_max = 2; };\n"
+	    "algorithm = { use = \"%s\"; trials = 40; iterations_max = 9; };\n"
+	    "allocator = { %s };\n";
+	char *config = espl__format(text, algorithm, allocator);
+	char *faults =
+	    espl__format("faults = ( { kind = \"trial-fails\"; machine = \"n-on-demand-0\"; "
+			 "iteration = %u; times = 0; } );",
+		(unsigned)iteration);
+	struct run r;
+
+	(void)snprintf(run_label, sizeof run_label, "%.8s, %.18s, %u: ", algorithm, allocator + 5,
+	    (unsigned)iteration);
+	make_run(&r, config, faults, NULL);
+	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK, "%s", run_label);
+	cr_assert_eq(pump(&r, NULL, ROUNDS_MOST), ESPL_OK, "%s%s", run_label, r.diag.text);
+	cr_expect_eq(r.summary.how, ESPL__RUN_DONE, "%s%s", run_label, r.summary.text);
+	/* at the end the other machine may be gone */
+	cr_expect_leq(r.summary.failed, 3, "%s%llu of %llu failed", run_label,
+	    (unsigned long long)r.summary.failed, (unsigned long long)r.summary.trials);
+	cr_expect_leq(r.summary.failed_attempts, 30, "%s%llu attempts failed", run_label,
+	    (unsigned long long)r.summary.failed_attempts);
+	unmake(&r);
+	free(config);
+	free(faults);
+}
+
+Test(failing, a_machine_on_which_trials_fail_late_is_found, .timeout = 60)
+{
+	static const char *const allocators[] = { "use = \"static\"; gpus = 4;", "use = \"fair\";",
+		"use = \"fifo\";", "use = \"fluid\";", "use = \"milp\";", "use = \"greedy\";" };
+	static const char *const algorithms[] = { "random", "sha", "asha", "hyperband", "bohb" };
+
+	for (uint32_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++)
+		for (uint32_t k = 0; k < sizeof algorithms / sizeof algorithms[0]; k++)
+			for (uint32_t iteration = 1; iteration <= 5; iteration++)
+				check_sick_machine(algorithms[k], allocators[i], iteration);
+}
+
 /* ---- experiment.failures_max -------------------------------------------------------------- */
 
 static void
