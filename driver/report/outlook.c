@@ -168,14 +168,17 @@ espl__outlook_sentence(const struct espl__outlook *o, struct espl__buf *b)
 		espl__print(b, ", %s", espl__format_usd(o->cost_usd.mid, usd));
 }
 
-/* "0.3 %", of little "0.02 %", of nothing "0 %" */
+/* "0.3 %", of little "0.02 %", of nothing "0 %"; where the best comes close to 0 a part of it says
+ * no more than that it is much */
 static char *
 share_text(double part, char to[32])
 {
-	if (part < 1)
+	if (part < 0.1)
 		(void)snprintf(to, 32, "%.2g %%", part < 0.00005 ? 0.0 : 100 * part);
-	else
+	else if (part < 1)
 		(void)snprintf(to, 32, "%.0f %%", 100 * part);
+	else
+		(void)snprintf(to, 32, "100 %% or more");
 	return to;
 }
 

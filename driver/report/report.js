@@ -28,13 +28,14 @@ function outlook(f) {
   const clock = (s) => new Date((f.zero_s + s) * 1000)
     .toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit" });
   const when = (s) => f.zero_s ? clock(s) : seconds(s);
-  const part = (x) => `${Number((100 * x).toPrecision(2))} %`;
+  const part = (x) => x >= 1 ? "100 % or more" : `${Number((100 * x).toPrecision(2))} %`;
+  const chance = (x) => `${Number((100 * x).toPrecision(2))} %`;
   const band = (b, format) => `${format(b.mid)} (80 %: ${format(b.low)} to ${format(b.high)})`;
   return tile("Forecast", when(f.ends_s.mid), fact("ends", band(f.ends_s, when)),
     f.cost_usd.high > 0 && fact("costs", band(f.cost_usd, money)),
     known(f.best.mid) && fact("best at the end", band(f.best, metric)),
-    known(f.keeps_deadline) && fact("before the deadline", part(f.keeps_deadline)),
-    known(f.keeps_budget) && fact("within the budget", part(f.keeps_budget)),
+    known(f.keeps_deadline) && fact("before the deadline", chance(f.keeps_deadline)),
+    known(f.keeps_budget) && fact("within the budget", chance(f.keeps_budget)),
     known(f.past.gain) &&
       fact(`the last ${seconds(f.past.s)} improved the best by`, part(f.past.gain)),
     known(f.rest.gain) && fact("the rest is expected to bring", part(f.rest.gain)));
