@@ -116,7 +116,8 @@ raw_metric(const struct espl__results *r, uint64_t trial, double loss)
 static uint64_t
 feasible(const struct espl__results *r, uint64_t trial)
 {
-	int meets = espl__exec_trial_info(r->observer.exec, trial).meets;
+	int meets =
+	    r->observer.exec != NULL ? espl__exec_trial_info(r->observer.exec, trial).meets : -1;
 
 	return meets < 0 ? ESPL_NONE : (uint64_t)meets;
 }
