@@ -279,7 +279,7 @@ count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__
 {
 	char *offers;
 
-	/* while trials run elsewhere, a refusal is no sign that nothing can be had */
+	/* Count only the time during which no offer has provided a machine. */
 	if (r->refused == 0 ||
 	    (espl__exec_follows(x, ESPL__RULES_MARKET) && something_is_provided(x)))
 		r->refused_since = x->now;

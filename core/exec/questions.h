@@ -73,7 +73,8 @@ struct espl__jobs_summary {
 /* Searches by number: in an ordinary run 0 alone; NULL beyond the last.  Whether it has arrived, so
  * that no EV_EXPERIMENT is needed. */
 const struct espl__inputs *espl__exec_search_of(const struct espl__exec *, uint64_t number);
-/* The trial of this name, "7" or in a pool "EXPERIMENT/7"; it may not exist.  0: it is no name. */
+/* Parses the name of a trial: "7", or in a pool "EXPERIMENT/7".  Returns 0 if it is malformed; the
+ * trial need not exist. */
 int espl__exec_named_trial(const struct espl__exec *, const char *name, uint64_t *number,
     uint64_t *trial);
 /* Finds a pool's experiment (trial NONE) or plain job (its number) by name.  0: there is none. */

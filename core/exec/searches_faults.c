@@ -164,9 +164,9 @@ blame_script(struct espl__search *s, const struct espl__trial *t, const char *te
 	}
 }
 
-/* ---- what worked, and works no more -------------------------------------------------------- */
+/* ---- trials that stop working -------------------------------------------------------------- */
 
-/* What the C library and Python say of a disk, which is no configuration's fault. */
+/* Messages of the C library and of Python about disks.  A configuration does not cause these. */
 static int
 is_of_disk(const char *text)
 {

@@ -31,7 +31,7 @@ int espl__search_unscored(struct espl__search *); /* a report lacks it.  1: the 
 
 /* A node was lost under the trial; what was said about the end of the last ones: NULL nothing. */
 void espl__search_lost_on(struct espl__trial *, uint64_t node);
-/* The provider took the node back: its loss is no fault of the trials that were on it. */
+/* The provider took the node back: do not count its loss against the trials that ran there. */
 void espl__searches_taken_back(const struct espl__exec *, uint64_t node);
 const char *espl__search_loss_why(const struct espl__trial *);
 

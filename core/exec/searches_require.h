@@ -16,6 +16,6 @@ double espl__trial_compared(const struct espl__trial *, double loss);
 double espl__trial_eligible(const struct espl__trial *, double loss);
 /* 1 all holds, 0 something does not, -1 it is not known, or nothing is required. */
 int espl__trial_meets(const struct espl__trial *);
-/* Why there is no best trial, if it is for what is required.  1: it is, in text. */
+/* Returns 1 if no trial is best because of experiment.require, with the reason in text; else 0. */
 int espl__search_unmet(const struct espl__search *, char *text, size_t room);
 #endif

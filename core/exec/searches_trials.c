@@ -247,7 +247,8 @@ static int
 is_checkpoint_needed(const struct espl__trial *t)
 {
 	const struct espl__trial *of = espl__config_of(t);
-	uint64_t config = of != NULL ? of->pub.id : ESPL_NONE - 1; /* NONE: there is no best */
+	/* not NONE, which s->best is while no trial is best */
+	uint64_t config = of != NULL ? of->pub.id : ESPL_NONE - 1;
 
 	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL ||
 	    config == t->search->best || config == t->search->best_failed ||

@@ -350,7 +350,7 @@ espl__plan_try(struct espl__inputs *s, struct espl__plan_answer *a)
 	/* A prediction is of the whole search. */
 	s->config->has_target = 0;
 	s->config->no_better = 0;
-	s->truth = NULL; /* a plan goes by what is told */
+	s->truth = NULL; /* plans use the profile that policies are given */
 	for (uint32_t i = 0; i < RUNS && seconds_now() - began < SPENT; i++) {
 		struct espl__drive drive = { .exec = { .inputs = s, .simulated = 1 },
 			.open_world = espl__world_open,

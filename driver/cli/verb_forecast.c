@@ -20,7 +20,7 @@ struct look {
 	struct espl__learned *learned;
 };
 
-/* "50%": so many of its rounds; without --at all. */
+/* The number of rounds to replay: all of them, or the share that --at gives ("50%"). */
 static espl_status
 rounds_of(const struct espl__args *args, const char *dir, uint64_t *most, struct espl__diag *diag)
 {

@@ -150,7 +150,7 @@ lack_token(struct espl_provider *p, const char *text)
 	char line[ESPL_LEASE_TEXT];
 
 	p->fetching = 0;
-	(void)snprintf(line, sizeof line, "there is no access token: %.400s", text);
+	(void)snprintf(line, sizeof line, "cannot get an access token: %.400s", text);
 	flush_waiting(p, line);
 }
 

@@ -318,8 +318,8 @@ PAGE = """# Results: deadlines on spot machines
 *For users of spot machines: what the policies of allocator [spottune](../spottune.md#deadlines-and-capacity) pay to be done in time where spot capacity comes and goes, beside
 a policy that knows the future.*
 
-Made by `tests/bench/spot_deadlines.py` in the simulator: one machine costs $%(spot)g an hour on spot and $%(demand)g on demand; a request for spot is refused while
-there is no capacity (and made again a minute later), and capacity that ends means an interruption with a notice of two minutes. A cell is the mean
+Made by `tests/bench/spot_deadlines.py` in the simulator: one machine costs $%(spot)g an hour on spot and $%(demand)g on demand; while capacity is out,
+requests for spot are refused and repeated every minute; when it ends, a machine is interrupted with a notice of two minutes. A cell is the mean
 cost as a share of the same work all on demand, with its first start. *late*: runs that were not done at the deadline. `rule` is what `spottune` did before it
 had policies.
 
