@@ -234,52 +234,67 @@ add_word(struct ssh_words *words, const char *format, ...)
 	words->list[words->count++] = words->texts[words->used++];
 }
 
-/* Host keys are kept under the token, because addresses are used again. */
 espl_status
-espl_provider_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
+espl_provider_reach_by(const struct espl_provider_way *way, struct espl_argv_sink *sink,
     struct espl_error *error)
 {
 	static const char *const plain[] = { "-T", "-oBatchMode=yes", "-oServerAliveInterval=15",
 		"-oConnectTimeout=10", "-oControlMaster=no", "-oControlPath=none" };
-	const struct espl_provider *p = self;
-	const struct espl_table *ssh = espl_provider_table(p, ESPL_PROVIDER_SSH);
-	const char *agent = espl_provider_text(p, ESPL_PROVIDER_AGENT);
-	const char *key = espl_provider_text(p, ESPL_PROVIDER_KEY);
-	const char *user = espl_provider_text(p, ESPL_PROVIDER_USER);
+	uint32_t rows = way->ssh != NULL ? way->ssh->row_count : 0;
 	struct ssh_words *words;
 	espl_status status;
 
-	if (lease->address == NULL || lease->address[0] == '\0')
+	if (way->address == NULL || way->address[0] == '\0')
 		return espl_fail(error, ESPL_E_UNKNOWN, "its machine has no address yet");
+	if (rows > ESPL_PROVIDER_SSH_WORDS)
+		return espl_fail(error, ESPL_E_LIMIT, "'ssh' has more than %u words",
+		    ESPL_PROVIDER_SSH_WORDS);
 	words = calloc(1, sizeof *words);
 	if (words == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	for (uint32_t i = 0; ssh != NULL && i < ssh->row_count; i++)
-		words->list[words->count++] = ssh->cells[i].as.s;
+	for (uint32_t i = 0; i < rows; i++)
+		words->list[words->count++] = way->ssh->cells[i].as.s;
 	if (words->count == 0)
 		words->list[words->count++] = "ssh";
 	for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
 		words->list[words->count++] = plain[i];
 	words->list[words->count++] =
-	    p->pinned ? "-oStrictHostKeyChecking=yes" : "-oStrictHostKeyChecking=accept-new";
-	if (p->pinned)
+	    way->pinned ? "-oStrictHostKeyChecking=yes" : "-oStrictHostKeyChecking=accept-new";
+	if (way->pinned)
 		words->list[words->count++] = "-oUpdateHostKeys=no";
-	add_word(words, "-oHostKeyAlias=%s", lease->token);
-	if (p->run != NULL) /* in quotes: a space would begin the name of another file */
-		add_word(words, "-oUserKnownHostsFile=\"%.4200s/known_hosts\"", p->run->folder);
-	if (key[0] != '\0') {
+	add_word(words, "-oHostKeyAlias=%s", way->token);
+	if (way->folder != NULL) /* in quotes: a space would begin the name of another file */
+		add_word(words, "-oUserKnownHostsFile=\"%.4200s/known_hosts\"", way->folder);
+	if (way->key[0] != '\0') {
 		words->list[words->count++] = "-oIdentitiesOnly=yes";
-		add_word(words, "-i%.4200s", key);
+		add_word(words, "-i%.4200s", way->key);
 	}
-	if (user[0] != '\0')
-		add_word(words, "-l%.200s", user);
+	if (way->user[0] != '\0')
+		add_word(words, "-l%.200s", way->user);
 	words->list[words->count++] = "--";
-	words->list[words->count++] = lease->address;
-	if (agent[0] != '\0' && sink->agent != NULL)
-		sink->agent(sink, agent);
+	words->list[words->count++] = way->address;
+	if (way->agent[0] != '\0' && sink->agent != NULL)
+		sink->agent(sink, way->agent);
 	status = sink->argv(sink, words->list, words->count);
 	free(words);
 	return status;
+}
+
+espl_status
+espl_provider_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
+    struct espl_error *error)
+{
+	const struct espl_provider *p = self;
+	const struct espl_provider_way way = { .ssh = espl_provider_table(p, ESPL_PROVIDER_SSH),
+		.token = lease->token,
+		.address = lease->address,
+		.folder = p->run != NULL ? p->run->folder : NULL,
+		.key = espl_provider_text(p, ESPL_PROVIDER_KEY),
+		.user = espl_provider_text(p, ESPL_PROVIDER_USER),
+		.agent = espl_provider_text(p, ESPL_PROVIDER_AGENT),
+		.pinned = p->pinned };
+
+	return espl_provider_reach_by(&way, sink, error);
 }
 
 /* Collects the words of `reach` for a command of our own. */
@@ -481,8 +496,8 @@ check_options(const struct espl_provider *p, struct espl_error *error)
 		    "the command that prints a token is not set");
 	if (command != NULL && (command->row_count > 16 || command->row_count == 0))
 		return espl_blame(error, ESPL_PROVIDER_TOKEN_COMMAND, "it has 1 to 16 words");
-	if (ssh != NULL && ssh->row_count > 24)
-		return espl_blame(error, ESPL_PROVIDER_SSH, "there are more than 24 words");
+	if (ssh != NULL && ssh->row_count > ESPL_PROVIDER_SSH_WORDS)
+		return espl_blame(error, ESPL_PROVIDER_SSH, "there are more than 30 words");
 	if (strpbrk(espl_provider_text(p, ESPL_PROVIDER_AGENT), " \t\n'\"\\$`;&|<>()*?[]#~!{}") !=
 	    NULL)
 		return espl_blame(error, ESPL_PROVIDER_AGENT,

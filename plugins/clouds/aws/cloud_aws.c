@@ -4,7 +4,6 @@
  * lease is computed from the times that EC2 reports, because EC2 does not report its charges.
  */
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -327,75 +326,27 @@ aws_on_timer(void *self, uint64_t cookie)
 
 /* ---- reach ---- */
 
-struct reach_words {
-	const char *list[60];
-	char texts[10][4300];
-	uint32_t count, used;
-};
-
-static void __attribute__((format(printf, 2, 3)))
-add_word(struct reach_words *words, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(words->texts[words->used], sizeof words->texts[0], format, args);
-	va_end(args);
-	words->list[words->count++] = words->texts[words->used++];
-}
-
-/* The key of a machine is known, or accepted at the first connection; it is kept under its token,
- * because addresses are used again. */
 espl_status
 cloud_aws_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
     struct espl_error *error)
 {
-	static const char *const plain[] = { "-T", "-oBatchMode=yes", "-oServerAliveInterval=15",
-		"-oConnectTimeout=10", "-oControlMaster=no", "-oControlPath=none" };
 	const struct aws_cloud *cloud = self;
-	const struct espl_table *ssh = aws_table(cloud, AWS_OPT_SSH);
-	const char *agent = aws_text(cloud, AWS_OPT_AGENT), *key = aws_text(cloud, AWS_OPT_KEY);
-	int pinned = cloud_aws_hostkey_pinned(cloud, lease->token);
-	struct reach_words *words;
-	espl_status status;
+	const struct espl_provider_way way = { .ssh = aws_table(cloud, AWS_OPT_SSH),
+		.token = lease->token,
+		.address = lease->address,
+		.folder = cloud->run != NULL ? cloud->run->folder : NULL,
+		.key = aws_text(cloud, AWS_OPT_KEY),
+		.user = aws_text(cloud, AWS_OPT_USER),
+		.agent = aws_text(cloud, AWS_OPT_AGENT),
+		.pinned = cloud_aws_hostkey_pinned(cloud, lease->token) };
 
-	if (lease->address == NULL || lease->address[0] == '\0')
-		return espl_fail(error, ESPL_E_UNKNOWN, "its machine has no address yet");
-	if (pinned) {
-		status = cloud_aws_hostkey_pin(cloud, lease->token, error);
+	if (way.pinned && lease->address != NULL && lease->address[0] != '\0') {
+		espl_status status = cloud_aws_hostkey_pin(cloud, lease->token, error);
+
 		if (status != ESPL_OK)
 			return status;
 	}
-	words = calloc(1, sizeof *words);
-	if (words == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	for (uint32_t i = 0; ssh != NULL && i < ssh->row_count; i++)
-		words->list[words->count++] = ssh->cells[i].as.s;
-	if (words->count == 0)
-		words->list[words->count++] = "ssh";
-	for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-		words->list[words->count++] = plain[i];
-	words->list[words->count++] =
-	    pinned ? "-oStrictHostKeyChecking=yes" : "-oStrictHostKeyChecking=accept-new";
-	if (pinned)
-		words->list[words->count++] = "-oUpdateHostKeys=no";
-	add_word(words, "-oHostKeyAlias=%s", lease->token);
-	if (cloud->run != NULL)
-		/* In quotes: without them a space would begin the name of another file. */
-		add_word(words, "-oUserKnownHostsFile=\"%.4200s/known_hosts\"", cloud->run->folder);
-	if (key[0] != '\0') {
-		add_word(words, "-oIdentitiesOnly=yes");
-		add_word(words, "-i%.4200s", key);
-	}
-	if (aws_text(cloud, AWS_OPT_USER)[0] != '\0')
-		add_word(words, "-l%.200s", aws_text(cloud, AWS_OPT_USER));
-	add_word(words, "--");
-	add_word(words, "%s", lease->address);
-	if (agent[0] != '\0' && sink->agent != NULL)
-		sink->agent(sink, agent);
-	status = sink->argv(sink, words->list, words->count);
-	free(words);
-	return status;
+	return espl_provider_reach_by(&way, sink, error);
 }
 
 /* ---- the instance ---- */
@@ -507,7 +458,7 @@ check_options(const struct aws_cloud *cloud, struct espl_error *error)
 	if (strpbrk(aws_text(cloud, AWS_OPT_AGENT), " \t\n'\"\\$`;&|<>()*?[]#~!{}") != NULL)
 		return espl_blame(error, AWS_OPT_AGENT,
 		    "the path must not hold spaces or characters that a shell interprets");
-	if (ssh != NULL && ssh->row_count > 30)
+	if (ssh != NULL && ssh->row_count > ESPL_PROVIDER_SSH_WORDS)
 		return espl_blame(error, AWS_OPT_SSH, "there are more than 30 words");
 	return ESPL_OK;
 }

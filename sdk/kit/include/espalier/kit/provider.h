@@ -315,6 +315,19 @@ espl_status espl_provider_adopt(void *self, const struct espl_lease *const *, ui
 espl_status espl_provider_owned(void *self, const char *run, uint64_t what, struct espl_error *);
 espl_status espl_provider_reach(void *self, const struct espl_lease *, struct espl_argv_sink *,
     struct espl_error *);
+/* How ssh reaches a machine, for a `reach` of one's own; strings are needed during the call only.
+ * Its host key is kept under the token, because addresses are used again. */
+struct espl_provider_way {
+	const struct espl_table *ssh; /* the user's program and its first arguments; NULL: "ssh" */
+	const char *token, *address;
+	const char *folder;             /* where known_hosts is; NULL: the user's own file */
+	const char *key, *user, *agent; /* "": none */
+	int pinned; /* the host key is known; else it is accepted at the first connection */
+};
+#define ESPL_PROVIDER_SSH_WORDS 30u /* rows that `ssh` may have */
+/* ESPL_E_UNKNOWN: no address; ESPL_E_LIMIT: too many words; ESPL_E_NOMEM; or what the sink says. */
+espl_status espl_provider_reach_by(const struct espl_provider_way *, struct espl_argv_sink *,
+    struct espl_error *);
 void espl_provider_on_http(void *self, const struct espl_http_reply *);
 void espl_provider_on_child(void *self, const struct espl_child *);
 void espl_provider_on_timer(void *self, uint64_t cookie);
